@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+)
+
+// options is what the command line says.
+type options struct {
+	kubeconfig     string
+	leaderElect    bool
+	leaseNamespace string
+	metricsAddr    string
+	probeAddr      string
+	podGroup       podgroup.Config
+	logging        *logsapi.LoggingConfiguration
+}
+
+// newCommand returns the program. It runs until the context that signals gives
+// is done, and ends without an error then.
+func newCommand(signals func() context.Context) *cobra.Command {
+	o := options{podGroup: podgroup.DefaultConfig(), logging: logsapi.NewLoggingConfiguration()}
+	cmd := &cobra.Command{
+		Use:          "fluence-controller",
+		Short:        "Makes the PodGroups of Jobs and labelled pods that ask for the Fluence scheduler",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(*cobra.Command, []string) error {
+			if err := logsapi.ValidateAndApply(o.logging, nil); err != nil {
+				return fmt.Errorf("set up logging: %w", err)
+			}
+			ctrl.SetLogger(klog.Background())
+			return run(signals(), o)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *options) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig file. Empty: the service account of the pod.")
+	fs.StringVar(&o.podGroup.SchedulerName, "scheduler-name", o.podGroup.SchedulerName, "The spec.schedulerName of the pods to make groups of.")
+	fs.DurationVar(&o.podGroup.EmptyDelay, "empty-group-delay", o.podGroup.EmptyDelay, "How long after its last pod a PodGroup made for labelled pods is removed.")
+	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Let one of several replicas work at a time.")
+	fs.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", "", "Namespace of the lease. Empty: that of the pod; needed outside a cluster.")
+	fs.StringVar(&o.metricsAddr, "metrics-bind-address", "127.0.0.1:8080", `Address of the metrics, in plain HTTP. "0": none.`)
+	fs.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", `Address of /healthz and /readyz. "0": none.`)
+	logsapi.AddFlags(o.logging, fs)
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/cluster/process"
+)
+
+const (
+	manifests = "../../manifests"
+	crdFile   = manifests + "/crds/scheduling.x-k8s.io_podgroups.yaml"
+)
+
+// The program is started before the CRD is there, works under one that is older
+// than itself, ends when it is told to, and picks up where it left off.
+func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	binary := filepath.Join(t.TempDir(), "fluence-controller")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	c, err := cluster.Start(t.Context(), cluster.Config{Log: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Errorf("stop the cluster: %v", err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	kubectl(ctx, t, c, nil, "apply", "-f", manifests+"/rbac")
+
+	p := start(ctx, t, c, binary)
+	if err := p.WaitLog(ctx, "CRD podgroups.scheduling.x-k8s.io is not installed; apply manifests/crds"); err != nil {
+		t.Fatal(err)
+	}
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: "train"},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			SchedulerName: "fluence", RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{Name: "c", Image: "none"}},
+		}}},
+	}
+	if job, err = c.Client().BatchV1().Jobs(job.Namespace).Create(ctx, job, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	key := client.ObjectKey{Namespace: job.Namespace, Name: group.JobName(job.Name, job.UID)}
+
+	kubectl(ctx, t, c, plainCRD(t), "apply", "-f", "-")
+	kubectl(ctx, t, c, nil, "wait", "--for=condition=Established", "crd/"+scheduling.CRDName)
+	old := until(ctx, t, c, key, func(pg *scheduling.PodGroup) bool { return pg.Status.Phase == scheduling.PodGroupPending })
+	if old.Status.CreationTime != nil || len(old.Status.Conditions) > 0 {
+		t.Fatalf("status %+v under a CRD that has no such fields", old.Status)
+	}
+	if err := p.WaitLog(ctx, "The CRD of PodGroup is older than this controller"); err != nil {
+		t.Error(err)
+	}
+	stop(ctx, t, p)
+
+	kubectl(ctx, t, c, nil, "apply", "-f", crdFile)
+	p = start(ctx, t, c, binary)
+	now := until(ctx, t, c, key, func(pg *scheduling.PodGroup) bool { return pg.Status.CreationTime != nil })
+	if now.UID != old.UID || len(now.Status.Conditions) == 0 {
+		t.Errorf("after the CRD was brought up to date: %+v, want the same PodGroup with conditions", now)
+	}
+	stop(ctx, t, p)
+}
+
+// start starts the program and waits until it says that it is healthy.
+func start(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string) *process.Process {
+	t.Helper()
+	kubeconfig, err := c.KubeconfigFor("system:serviceaccount:fluence-system:fluence-controller",
+		"system:serviceaccounts", "system:serviceaccounts:fluence-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	p, err := c.StartProcess(ctx, "fluence-controller", binary, "--kubeconfig", kubeconfig, "-v=2",
+		"--leader-elect-resource-namespace=fluence-system", "--metrics-bind-address=0", "--health-probe-bind-address="+addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"healthz", "readyz"} {
+		if err := p.WaitHTTP(ctx, http.DefaultClient, fmt.Sprintf("http://%s/%s", addr, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// stop ends the program by SIGTERM, which is no failure.
+func stop(ctx context.Context, t *testing.T, p *process.Process) {
+	t.Helper()
+	if err := p.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.State().ExitCode(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0:\n%s", code, p.Tail(20))
+	}
+}
+
+func kubectl(ctx context.Context, t *testing.T, c *cluster.Cluster, in []byte, args ...string) {
+	t.Helper()
+	if _, _, err := c.KubectlInput(ctx, bytes.NewReader(in), args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plainCRD is the CRD without the fields that scheduler-plugins does not have.
+func plainCRD(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile(crdFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties
+	for _, field := range []string{"creationTime", "conditions", "scheduled"} {
+		if _, ok := status[field]; !ok {
+			t.Fatalf("the CRD has no status.%s", field)
+		}
+		delete(status, field)
+	}
+	if text, err = yaml.Marshal(&crd); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// until watches a PodGroup until it is as wanted.
+func until(ctx context.Context, t *testing.T, c *cluster.Cluster, key client.ObjectKey, ok func(*scheduling.PodGroup) bool) *scheduling.PodGroup {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := scheduling.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := client.NewWithWatch(c.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := cl.Watch(ctx, &scheduling.PodGroupList{}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+	if err != nil {
+		t.Fatalf("watch pod group %s: %v", key, err)
+	}
+	defer w.Stop()
+	for ev := range w.ResultChan() {
+		if pg, is := ev.Object.(*scheduling.PodGroup); is && ok(pg) {
+			return pg
+		}
+	}
+	t.Fatalf("pod group %s is not as wanted:\n%s", key, c.Process("fluence-controller").Tail(20))
+	return nil
+}

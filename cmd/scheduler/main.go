@@ -1,0 +1,39 @@
+// Command fluence-scheduler is kube-scheduler with the plugin Fluence: it starts
+// the pods of a group together or not at all, on nodes chosen by a matcher that
+// runs beside it.
+package main
+
+import (
+	"context"
+	"os"
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API client
+	_ "k8s.io/component-base/metrics/prometheus/version"  // metric of the version
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"github.com/flux-k8s/fluence/pkg/fluence"
+	"github.com/flux-k8s/fluence/sidecar/client"
+	"github.com/flux-k8s/fluence/sidecar/endpoint"
+)
+
+func main() {
+	command := app.NewSchedulerCommand(app.WithPlugin(fluence.Name, fluence.Factory(dial)))
+	command.Use = "fluence-scheduler"
+	os.Exit(cli.Run(command))
+}
+
+// dial connects to the sidecar for as long as the scheduler runs.
+func dial(ctx context.Context, args *fluence.Args) (fluence.Matcher, error) {
+	o := client.Options{Timeout: args.MatchTimeout.Duration}
+	if t := args.TLS; t != nil {
+		o.TLS = endpoint.Identity{Cert: t.CertFile, Key: t.KeyFile, CA: t.CAFile}
+	}
+	c, err := client.Dial(args.Endpoint, o)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = c.Close() })
+	return c, nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A counted engine counts the nodes and jobs of an engine by the calls that
+// change them, since asking for a list of all that is held would stop matches for
+// as long as it takes. Calls pass one at a time, as they do in the engine, so that
+// the counts are those of the calls in the engine's order.
+type counted struct {
+	match.Engine
+
+	mu    sync.Mutex
+	nodes map[string]struct{}
+	jobs  map[match.JobID]map[string]struct{} // the keys of slots, by job
+}
+
+func count(e match.Engine) *counted {
+	c := &counted{Engine: e}
+	c.clear()
+	return c
+}
+
+func (c *counted) clear() {
+	c.nodes = make(map[string]struct{})
+	c.jobs = make(map[match.JobID]map[string]struct{})
+}
+
+// sizes returns how many jobs hold something and how many nodes there are.
+func (c *counted) sizes() (jobs, nodes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.jobs), len(c.nodes)
+}
+
+func (c *counted) hold(id match.JobID, slots []match.Slot) {
+	keys := c.jobs[id]
+	if keys == nil && len(slots) > 0 {
+		keys = make(map[string]struct{}, len(slots))
+		c.jobs[id] = keys
+	}
+	for i := range slots {
+		keys[slots[i].Key] = struct{}{}
+	}
+}
+
+func (c *counted) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, err := c.Engine.Match(ctx, r)
+	if err == nil && (r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve) {
+		c.hold(r.ID, a.Slots)
+	}
+	return a, err
+}
+
+func (c *counted) Release(ctx context.Context, e match.Epoch, id match.JobID, keys ...string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.Engine.Release(ctx, e, id, keys...); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		delete(c.jobs[id], k)
+	}
+	if len(keys) == 0 || len(c.jobs[id]) == 0 {
+		delete(c.jobs, id)
+	}
+	return nil
+}
+
+func (c *counted) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.Engine.Update(ctx, e, jobs...); err != nil {
+		return err
+	}
+	for i := range jobs {
+		c.hold(jobs[i].ID, jobs[i].Slots)
+	}
+	return nil
+}
+
+func (c *counted) PutNode(ctx context.Context, e match.Epoch, graphs ...*resource.Graph) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.Engine.PutNode(ctx, e, graphs...); err != nil {
+		return err
+	}
+	for _, g := range graphs {
+		for i := range g.Vertices {
+			if g.Vertices[i].Type == resource.TypeNode {
+				c.nodes[g.Vertices[i].Name] = struct{}{}
+			}
+		}
+	}
+	return nil
+}
+
+func (c *counted) RemoveNode(ctx context.Context, e match.Epoch, name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.Engine.RemoveNode(ctx, e, name); err != nil {
+		return err
+	}
+	delete(c.nodes, name)
+	return nil
+}
+
+func (c *counted) Reset(ctx context.Context) (match.Epoch, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, err := c.Engine.Reset(ctx)
+	if err == nil {
+		c.clear()
+	}
+	return e, err
+}

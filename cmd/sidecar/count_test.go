@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+func TestCountsFollowTheCalls(t *testing.T) {
+	fake := matchtest.NewFake()
+	c := count(fake)
+	ctx := t.Context()
+	slots := []match.Slot{matchtest.Held("a", "n", matchtest.Cores(1)), matchtest.Held("b", "n", matchtest.Cores(1))}
+	found := func(r match.Request) (*match.Allocation, error) {
+		return &match.Allocation{ID: r.ID, Slots: slots}, nil
+	}
+	fake.OnMatch(found)
+	matched := func(op match.Op, id match.JobID) error {
+		_, err := c.Match(ctx, match.Request{Op: op, ID: id})
+		return err
+	}
+	steps := []struct {
+		name        string
+		call        func() error
+		jobs, nodes int
+	}{
+		{"two nodes", func() error { return c.PutNode(ctx, 1, matchtest.Node("n", nil), matchtest.Node("m", nil)) }, 0, 2},
+		{"a node again", func() error { return c.PutNode(ctx, 1, matchtest.Node("n", nil)) }, 0, 2},
+		{"a node goes", func() error { return c.RemoveNode(ctx, 1, "m") }, 0, 1},
+		{"a node that is not there goes", func() error { return c.RemoveNode(ctx, 1, "x") }, 0, 1},
+		{"a job", func() error { return matched(match.Allocate, 1) }, 1, 1},
+		{"the job again", func() error { return matched(match.Allocate, 1) }, 1, 1},
+		{"a question", func() error { return matched(match.WithoutAllocating, 2) }, 1, 1},
+		{"another question", func() error { return matched(match.Satisfiability, 2) }, 1, 1},
+		{"a job of the cluster", func() error { return c.Update(ctx, 1, match.Job{ID: 3, Slots: slots[:1]}) }, 2, 1},
+		{"a job of nothing", func() error { return c.Update(ctx, 1, match.Job{ID: 4}) }, 2, 1},
+		{"one of two slots is released", func() error { return c.Release(ctx, 1, 1, "a") }, 2, 1},
+		{"so is the other", func() error { return c.Release(ctx, 1, 1, "b") }, 1, 1},
+		{"a job is released whole", func() error { return c.Release(ctx, 1, 3) }, 0, 1},
+		{"a job that holds nothing is released", func() error { return c.Release(ctx, 1, 3, "a") }, 0, 1},
+		{"a new epoch", func() error { _, err := c.Reset(ctx); return err }, 0, 0},
+	}
+	for _, s := range steps {
+		if err := s.call(); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		if jobs, nodes := c.sizes(); jobs != s.jobs || nodes != s.nodes {
+			t.Errorf("%s: %d jobs and %d nodes, want %d and %d", s.name, jobs, nodes, s.jobs, s.nodes)
+		}
+	}
+}
+
+func TestACallThatFailsCountsForNothing(t *testing.T) {
+	fake := matchtest.NewFake()
+	c := count(fake)
+	ctx := context.WithoutCancel(t.Context())
+	if err := c.PutNode(ctx, 1, matchtest.Node("n", nil)); err != nil {
+		t.Fatal(err)
+	}
+	job := match.Job{ID: 1, Slots: []match.Slot{matchtest.Held("a", "n", matchtest.Cores(1))}}
+	if err := c.Update(ctx, 1, job); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []matchtest.Method{
+		matchtest.Match, matchtest.Release, matchtest.Update, matchtest.PutNode, matchtest.RemoveNode, matchtest.Reset,
+	} {
+		fake.Fail(m, match.ErrStale)
+	}
+	_, matched := c.Match(ctx, match.Request{ID: 2})
+	_, reset := c.Reset(ctx)
+	for what, err := range map[string]error{
+		"match":   matched,
+		"release": c.Release(ctx, 1, 1),
+		"update":  c.Update(ctx, 1, match.Job{ID: 2, Slots: job.Slots}),
+		"put":     c.PutNode(ctx, 1, matchtest.Node("m", nil)),
+		"remove":  c.RemoveNode(ctx, 1, "n"),
+		"reset":   reset,
+	} {
+		if !errors.Is(err, match.ErrStale) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	if jobs, nodes := c.sizes(); jobs != 1 || nodes != 1 {
+		t.Errorf("%d jobs and %d nodes, want 1 and 1", jobs, nodes)
+	}
+}

@@ -1,0 +1,49 @@
+// Command fluence-sidecar serves a resource graph and its matcher to the
+// scheduler beside it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is the release, set by the linker: -X main.version=v1.2.3.
+var version = "devel"
+
+func main() {
+	// The first signal asks for an orderly end. It also gives the signals back
+	// their own meaning, so that a second one ends the process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	context.AfterFunc(ctx, stop)
+	if err := newCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "fluence-sidecar:", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	o := defaults()
+	c := &cobra.Command{
+		Use:   "fluence-sidecar",
+		Short: "Serve a resource graph and its matcher to the scheduler beside it",
+		Long: `Serve a resource graph and its matcher over gRPC.
+
+The graph is empty at the start: the scheduler fills it, and fills it again after
+a restart of either. Nothing is kept on disk. SIGTERM and SIGINT let running calls
+come to their end and then end the process.`,
+		Args:          cobra.NoArgs,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return run(c.Context(), o, c.ErrOrStderr())
+		},
+	}
+	o.addFlags(c.Flags())
+	return c
+}

@@ -1,0 +1,357 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/sidecar/client"
+	"github.com/flux-k8s/fluence/sidecar/endpoint"
+	"github.com/flux-k8s/fluence/sidecar/endpoint/endpointtest"
+)
+
+// built is the path of the command, built once for all tests.
+var built string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "fluence-sidecar")
+	if err != nil {
+		panic(err)
+	}
+	built = filepath.Join(dir, "fluence-sidecar")
+	out, err := exec.Command("go", "build", "-ldflags", "-X main.version=v1.2.3", "-o", built, ".").CombinedOutput()
+	if err != nil {
+		panic(fmt.Sprintf("build: %v\n%s", err, out))
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// soon bounds what a test waits for.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(soon(t), built, args...)
+	// Whatever becomes of the test, no process stays behind.
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return c
+}
+
+// A sidecar is a running process. Its lines are what it logs.
+type sidecar struct {
+	*exec.Cmd
+	lines *bufio.Scanner
+}
+
+// start runs the command and waits until it says that it serves.
+func start(t *testing.T, args ...string) *sidecar {
+	t.Helper()
+	s := launch(t, args...)
+	s.read(t, "msg=Serving ")
+	return s
+}
+
+// launch runs the command.
+func launch(t *testing.T, args ...string) *sidecar {
+	t.Helper()
+	c := command(t, args...)
+	out, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	return &sidecar{Cmd: c, lines: bufio.NewScanner(out)}
+}
+
+// read reads lines up to one with this text, and returns it.
+func (s *sidecar) read(t *testing.T, text string) string {
+	t.Helper()
+	var read []string
+	for s.lines.Scan() {
+		line := s.lines.Text()
+		if strings.Contains(line, text) {
+			return line
+		}
+		read = append(read, line)
+	}
+	t.Fatalf("the sidecar ended without saying %q: %q", text, read)
+	return ""
+}
+
+// end sends a signal and returns how the process ended, and after what time.
+func (s *sidecar) end(t *testing.T, sig os.Signal) (error, time.Duration) { //nolint:revive // an error of another process
+	t.Helper()
+	begin := time.Now()
+	if err := s.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	for s.lines.Scan() { // until the process closes its side
+		continue
+	}
+	return s.Wait(), time.Since(begin)
+}
+
+func dial(t *testing.T, target string, o client.Options) *client.Client {
+	t.Helper()
+	c, err := client.Dial(target, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestTheSidecarServesUntilItIsTold(t *testing.T) {
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		t.Run(sig.String(), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "new", "s")
+			s := start(t, "--listen", "unix://"+path)
+			for file, want := range map[string]os.FileMode{path: os.ModeSocket | 0o600, filepath.Dir(path): os.ModeDir | 0o700} {
+				if info, err := os.Stat(file); err != nil || info.Mode() != want {
+					t.Errorf("mode of %s: %v, %v, want %v", file, info.Mode(), err, want)
+				}
+			}
+			c := dial(t, "unix://"+path, client.Options{})
+			if err := c.Ping(soon(t)); err != nil {
+				t.Errorf("ping: %v", err)
+			}
+			// A watch stays open and must not keep the process.
+			ctx, cancel := context.WithCancel(t.Context())
+			said, done := make(chan bool, 10), make(chan struct{})
+			go func() { defer close(done); c.Watch(ctx, func(b bool) { said <- b }) }()
+			defer func() { cancel(); <-done }()
+			for serving := range said {
+				if serving {
+					break
+				}
+			}
+			if err, took := s.end(t, sig); err != nil || took > stopTimeout {
+				t.Errorf("ended with %v after %v", err, took)
+			}
+			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the socket is left: %v", err)
+			}
+			if <-said {
+				t.Error("the watch does not say that the sidecar has ended")
+			}
+		})
+	}
+}
+
+func TestAnEpochEndsWithItsProcess(t *testing.T) {
+	target := "unix://" + filepath.Join(t.TempDir(), "s")
+	s := start(t, "--listen", target)
+	before, err := dial(t, target, client.Options{}).Reset(soon(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Killed: the socket stays, and the next process replaces it.
+	if err, _ := s.end(t, syscall.SIGKILL); err == nil {
+		t.Fatal("a killed process ended well")
+	}
+	start(t, "--listen", target)
+	c := dial(t, target, client.Options{})
+	if err := c.Ready(soon(t), before); !errors.Is(err, match.ErrStale) {
+		t.Errorf("the epoch of a process before: got %v", err)
+	}
+	if after, err := c.Reset(soon(t)); err != nil || after == before || after == 0 {
+		t.Errorf("reset: %d, %v, and the epoch before was %d", after, err, before)
+	}
+}
+
+func TestAStoppedProcessIsFoundByPing(t *testing.T) {
+	target := "unix://" + filepath.Join(t.TempDir(), "s")
+	s := start(t, "--listen", target)
+	c := dial(t, target, client.Options{})
+	if err := c.Ping(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ping(t.Context()); !errors.Is(err, match.ErrUnavailable) {
+		t.Errorf("while it is stopped: got %v", err)
+	}
+	if err := s.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ping(soon(t)); err != nil {
+		t.Errorf("once it goes on: %v", err)
+	}
+}
+
+func TestMistakesNameFlagAndValue(t *testing.T) {
+	dir := t.TempDir()
+	live := "unix://" + filepath.Join(dir, "live")
+	start(t, "--listen", live)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		args []string
+		want []string
+	}{
+		"a socket that a live process serves": {[]string{"--listen", live}, []string{"--listen", live, "live process"}},
+		"a file that is no socket":            {[]string{"--listen", "unix://" + file}, []string{"--listen", file, "no socket"}},
+		"another machine may connect":         {[]string{"--listen", "tcp://0.0.0.0:0"}, []string{"--listen", "0.0.0.0", "loopback"}},
+		"no scheme":                           {[]string{"--listen", "/run/s"}, []string{"--listen", "/run/s", "unix:///path"}},
+		"a policy not known":                  {[]string{"--policy", "best"}, []string{"--policy", "best", match.PolicyLonode}},
+		"a certificate alone":                 {[]string{"--tls-cert", "/c.pem"}, []string{"--tls-cert", "/c.pem", "--tls-key", "--tls-client-ca"}},
+		"files that are not there": {
+			[]string{"--listen", "tcp://0.0.0.0:0", "--tls-cert", "/c.pem", "--tls-key", "/k.pem", "--tls-client-ca", "/a.pem"},
+			[]string{"--tls-cert", "/c.pem", "no such file"},
+		},
+		"metrics for other machines": {[]string{"--metrics-listen", "0.0.0.0:0"}, []string{"--metrics-listen", "0.0.0.0", "loopback"}},
+		"an argument":                {[]string{"now"}, []string{"now"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out, err := command(t, tc.args...).CombinedOutput()
+			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+				t.Errorf("ended with %v", err)
+			}
+			if bytes.Count(out, []byte("\n")) != 1 {
+				t.Errorf("not one line: %s", out)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%q is not in: %s", want, out)
+				}
+			}
+		})
+	}
+	if err := dial(t, live, client.Options{}).Ping(soon(t)); err != nil {
+		t.Errorf("the live process was disturbed: %v", err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, err := command(t, "--version").Output()
+	if err != nil || !strings.Contains(string(out), "v1.2.3") {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+// field returns the value of a key in a line of the log.
+func field(t *testing.T, line, key string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(line, " "+key+"=")
+	if !ok {
+		t.Fatalf("no %s in %q", key, line)
+	}
+	value, _, _ := strings.Cut(rest, " ")
+	return value
+}
+
+func TestMutualTLS(t *testing.T) {
+	ours := endpointtest.NewAuthority(t)
+	i := ours.Issue(t, t.TempDir(), "server")
+	s := launch(t, "--listen", "tcp://127.0.0.1:0", "--tls-cert", i.Cert, "--tls-key", i.Key, "--tls-client-ca", i.CA)
+	target := field(t, s.read(t, "msg=Serving "), "listen")
+
+	known := dial(t, target, client.Options{TLS: ours.Issue(t, t.TempDir(), "client")})
+	if err := known.Ping(soon(t)); err != nil {
+		t.Errorf("a client that the authority vouches for: %v", err)
+	}
+	foreign := endpointtest.NewAuthority(t).Issue(t, t.TempDir(), "client")
+	foreign.CA = i.CA
+	for what, id := range map[string]endpoint.Identity{"a client of another authority": foreign, "a client without a certificate": {}} {
+		if err := dial(t, target, client.Options{TLS: id}).Ping(soon(t)); !errors.Is(err, match.ErrUnavailable) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	target := "unix://" + filepath.Join(t.TempDir(), "s")
+	s := launch(t, "--listen", target, "--metrics-listen", "127.0.0.1:0")
+	address := field(t, s.read(t, `msg="Serving metrics"`), "address")
+	s.read(t, "msg=Serving ")
+	c, ctx := dial(t, target, client.Options{}), soon(t)
+	e, err := c.Reset(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := match.Request{Epoch: e, ID: 1, Jobspec: matchtest.Slots("w", 1, matchtest.Cores(1))}
+	if _, err := c.Match(ctx, request); !errors.Is(err, match.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := c.PutNode(ctx, e, matchtest.Node(name, nil, matchtest.Cores(1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Ready(ctx, e); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Match(ctx, request); err != nil {
+		t.Fatal(err)
+	}
+	got := scrape(ctx, t, "http://"+address+"/metrics")
+	for _, want := range []string{
+		"fluence_sidecar_jobs 1\n",
+		"fluence_sidecar_nodes 2\n",
+		`fluence_sidecar_match_duration_seconds_count{outcome="matched"} 1` + "\n",
+		`fluence_sidecar_match_duration_seconds_count{outcome="unavailable"} 1` + "\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in:\n%s", want, got)
+		}
+	}
+	if err, _ := s.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func scrape(ctx context.Context, t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestEveryCallIsLoggedAtFour(t *testing.T) {
+	target := "unix://" + filepath.Join(t.TempDir(), "s")
+	s := start(t, "--listen", target, "--v", "4")
+	if _, err := dial(t, target, client.Options{}).Reset(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	if line := s.read(t, "Answered a call"); field(t, line, "method") != "/fluence.v1.Fluxion/Reset" || field(t, line, "code") != "OK" {
+		t.Errorf("got %q", line)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// outcomes name how a Match can end, for fluence_sidecar_match_duration_seconds.
+// Everything else is "error".
+var outcomes = []struct {
+	name string
+	err  error
+}{
+	{"busy", match.ErrBusy},
+	{"unsatisfiable", match.ErrUnsatisfiable},
+	{"unavailable", match.ErrUnavailable},
+	{"conflict", match.ErrConflict},
+	{"stale", match.ErrStale},
+	{"invalid", match.ErrInvalid},
+	{"canceled", context.Canceled},
+	{"deadline", context.DeadlineExceeded},
+}
+
+func outcome(err error) string {
+	if err == nil {
+		return "matched"
+	}
+	for _, o := range outcomes {
+		if errors.Is(err, o.err) {
+			return o.name
+		}
+	}
+	return "error"
+}
+
+// A measured engine times the matches of an engine and counts what it holds.
+type measured struct {
+	*counted
+	duration *prometheus.HistogramVec
+	registry *prometheus.Registry
+}
+
+func measure(e match.Engine) *measured {
+	m := &measured{
+		counted: count(e),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "fluence_sidecar_match_duration_seconds",
+			Help:    "Time that the engine took for one match, by how it ended.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16), // 0.1 ms to 3.3 s
+		}, []string{"outcome"}),
+		registry: prometheus.NewRegistry(),
+	}
+	m.registry.MustRegister(
+		m.duration,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fluence_sidecar_jobs", Help: "Jobs that hold resources.",
+		}, func() float64 { jobs, _ := m.sizes(); return float64(jobs) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fluence_sidecar_nodes", Help: "Nodes in the resource graph.",
+		}, func() float64 { _, nodes := m.sizes(); return float64(nodes) }),
+	)
+	return m
+}
+
+// Match implements match.Engine.
+func (m *measured) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	start := time.Now()
+	a, err := m.counted.Match(ctx, r)
+	m.duration.WithLabelValues(outcome(err)).Observe(time.Since(start).Seconds())
+	return a, err
+}
+
+func (m *measured) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// serveMetrics serves until ctx ends. A scrape that is running then is cut off.
+func serveMetrics(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/sidecar/endpoint"
+)
+
+// options are what the flags say.
+type options struct {
+	// listen is where the service is: unix:///path or tcp://host:port.
+	listen string
+	// tls names the files of mutual TLS; none by default.
+	tls endpoint.Identity
+	// policy serves requests that name none.
+	policy string
+	// metricsListen is the loopback host:port of /metrics; empty, the default, is
+	// none.
+	metricsListen string
+	// verbosity is 0 for what an operator must know, and 4 for every call.
+	verbosity int
+}
+
+func defaults() *options {
+	return &options{listen: "unix:///run/fluence/fluxion.sock", policy: match.PolicyLonode}
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.listen, "listen", o.listen,
+		"where to serve: unix:///path, or tcp://host:port on a loopback address or with mutual TLS")
+	f.StringVar(&o.tls.Cert, "tls-cert", "", "PEM file of the server's certificate, for mutual TLS; read at every handshake")
+	f.StringVar(&o.tls.Key, "tls-key", "", "PEM file of its private key")
+	f.StringVar(&o.tls.CA, "tls-client-ca", "", "PEM file of the authorities that clients' certificates must come from")
+	f.StringVar(&o.policy, "policy", o.policy,
+		fmt.Sprintf("how nodes are chosen where a request does not say, one of %q", match.Policies()))
+	f.StringVar(&o.metricsListen, "metrics-listen", "", "loopback host:port to serve /metrics at; empty for none")
+	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log: 0 what an operator must know, 4 every call")
+}
+
+// checkPolicy fails for a policy that there is not.
+func (o *options) checkPolicy() error {
+	if !slices.Contains(match.Policies(), o.policy) {
+		return fmt.Errorf("--policy %q: none of %q", o.policy, match.Policies())
+	}
+	return nil
+}
+
+// endpoints reads the addresses. An error names the flag and its value; the
+// second endpoint is nil if no metrics are wanted.
+func (o *options) endpoints() (service endpoint.Endpoint, metrics *endpoint.Endpoint, err error) {
+	secured, err := o.tls.Set()
+	if err != nil {
+		return service, nil, fmt.Errorf("--tls-cert %q, --tls-key %q, --tls-client-ca %q: %w", o.tls.Cert, o.tls.Key, o.tls.CA, err)
+	}
+	service, err = endpoint.Parse(o.listen, secured)
+	if err != nil {
+		return service, nil, fmt.Errorf("--listen %q: %w", o.listen, err)
+	}
+	if o.metricsListen == "" {
+		return service, nil, nil
+	}
+	at, err := endpoint.Parse(endpoint.TCP+"://"+o.metricsListen, false)
+	if err != nil {
+		return service, nil, fmt.Errorf("--metrics-listen %q: %w", o.metricsListen, err)
+	}
+	return service, &at, nil
+}

@@ -1,0 +1,33 @@
+// Package deps holds dependencies while the tree is being written.
+package deps
+
+import (
+	_ "github.com/cockroachdb/datadriven"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/google/go-cmp/cmp/cmpopts"
+	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/spf13/cobra"
+	_ "github.com/spf13/pflag"
+	_ "golang.org/x/sync/errgroup"
+	_ "google.golang.org/grpc"
+	_ "google.golang.org/grpc/health"
+	_ "google.golang.org/grpc/health/grpc_health_v1"
+	_ "google.golang.org/grpc/test/bufconn"
+	_ "google.golang.org/protobuf/proto"
+	_ "k8s.io/api/core/v1"
+	_ "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	_ "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/component-base/cli"
+	_ "k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-helpers/resource"
+	_ "k8s.io/component-helpers/scheduling/corev1"
+	_ "k8s.io/klog/v2"
+	_ "k8s.io/kube-scheduler/framework"
+	_ "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	_ "k8s.io/kubernetes/pkg/scheduler"
+	_ "sigs.k8s.io/controller-runtime"
+	_ "sigs.k8s.io/controller-runtime/pkg/client"
+	_ "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+	_ "sigs.k8s.io/yaml"
+)

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Fails if what hack/update-codegen.sh writes is not what the tree holds. It
+# works on a copy and leaves the tree alone.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+copy=$(mktemp -d)
+trap 'rm -rf "${copy}"' EXIT
+mkdir -p "${copy}/hack/tools" "${copy}/manifests"
+cp -R go.mod go.sum sig-scheduler-plugins "${copy}"
+cp -R hack/update-codegen.sh "${copy}/hack"
+cp -R hack/tools/controller-gen "${copy}/hack/tools"
+# What is no longer generated must show as a difference.
+find "${copy}/sig-scheduler-plugins" -name 'zz_generated.*' -delete
+
+"${copy}/hack/update-codegen.sh"
+
+for dir in sig-scheduler-plugins manifests/crds; do
+	if ! diff -Naur "${dir}" "${copy}/${dir}"; then
+		echo "generated files are out of date: run hack/update-codegen.sh" >&2
+		exit 1
+	fi
+done

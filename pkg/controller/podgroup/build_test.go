@@ -1,0 +1,96 @@
+package podgroup
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// start is when the objects of these tests came to be; now is a little later.
+var (
+	start = time.Date(2026, 3, 1, 10, 0, 5, 0, time.UTC)
+	now   = start.Add(123456789 * time.Nanosecond)
+)
+
+// pods are n members of group "g" that ask for the scheduler and have no node.
+func pods(n int, edits ...func(*corev1.Pod)) []*corev1.Pod {
+	var ps []*corev1.Pod
+	for range n {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{group.Label: "g"}},
+			Spec:       corev1.PodSpec{SchedulerName: "fluence"},
+			Status:     corev1.PodStatus{Phase: corev1.PodPending},
+		}
+		for _, edit := range edits {
+			edit(pod)
+		}
+		ps = append(ps, pod)
+	}
+	return ps
+}
+
+func bound(p *corev1.Pod) { p.Spec.NodeName = "n" }
+
+func in(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", phase }
+}
+
+func labelled(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels[key] = value }
+}
+
+func deleting(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(start)) }
+
+func join(groups ...[]*corev1.Pod) []*corev1.Pod {
+	var all []*corev1.Pod
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}
+
+// job is Job "train" of this many pods at a time that asks for the scheduler.
+func job(parallelism int32, edits ...func(*batchv1.Job)) *batchv1.Job {
+	j := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "job-uid", CreationTimestamp: metav1.NewTime(start)},
+		Spec: batchv1.JobSpec{
+			Parallelism: &parallelism,
+			Template:    corev1.PodTemplateSpec{Spec: corev1.PodSpec{SchedulerName: "fluence"}},
+		},
+	}
+	for _, edit := range edits {
+		edit(j)
+	}
+	return j
+}
+
+func condition(t batchv1.JobConditionType, s corev1.ConditionStatus, at time.Time) func(*batchv1.Job) {
+	return func(j *batchv1.Job) {
+		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: t, Status: s, LastTransitionTime: metav1.NewTime(at)})
+	}
+}
+
+// podGroup is PodGroup "g" as a user makes it.
+func podGroup(minMember int32, edits ...func(*scheduling.PodGroup)) *scheduling.PodGroup {
+	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "pg-uid", Generation: 1, CreationTimestamp: metav1.NewTime(start)}}
+	pg.Spec.MinMember = minMember
+	for _, edit := range edits {
+		edit(pg)
+	}
+	return pg
+}
+
+// ours makes it one of this controller's.
+func ours(pg *scheduling.PodGroup) {
+	pg.Labels = map[string]string{ManagedByLabel: ManagedByValue}
+	pg.Annotations = map[string]string{SchedulerAnnotation: "fluence"}
+	pg.ManagedFields = append(pg.ManagedFields, metav1.ManagedFieldsEntry{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationUpdate})
+}
+
+var key = types.NamespacedName{Namespace: "ns", Name: "g"}

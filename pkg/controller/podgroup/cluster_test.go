@@ -1,0 +1,267 @@
+package podgroup_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/cluster"
+)
+
+// serviceAccount is the user that manifests/rbac gives its rights to.
+const serviceAccount = "system:serviceaccount:fluence-system:fluence-controller"
+
+// patience bounds every wait for the cluster.
+const patience = time.Minute
+
+// shared is the control plane of all tests of the package, started by the first
+// that needs it.
+var shared struct {
+	once sync.Once
+	*cluster.Cluster
+	err error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.Cluster != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := shared.Stop(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// env is a namespace with a controller for the scheduler of its own name, so
+// that tests do not see each other.
+type env struct {
+	*testing.T
+	ctx    context.Context
+	client client.WithWatch
+	// ns is the namespace's name and the scheduler's.
+	ns string
+}
+
+// newEnv starts a controller, which runs with the rights of manifests/rbac until
+// the test ends.
+func newEnv(t *testing.T, edit func(*podgroup.Config)) *env {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+		defer cancel()
+		if shared.Cluster, shared.err = cluster.Start(ctx, cluster.Config{Nodes: cluster.Nodes{Count: 2}, Log: os.Stderr}); shared.err != nil {
+			return
+		}
+		_, _, shared.err = shared.Kubectl(ctx, "apply", "-f", "../../../manifests/rbac", "-f", "../../../manifests/crds")
+	})
+	if shared.err != nil {
+		t.Fatalf("start the cluster: %v", shared.err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, scheduling.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	t.Cleanup(cancel)
+	c, err := client.NewWithWatch(shared.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &env{T: t, ctx: ctx, client: c}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "pg-"}}
+	e.create(ns)
+	e.ns = ns.Name
+	e.run(scheme, edit)
+	return e
+}
+
+// run runs the controller.
+func (e *env) run(scheme *runtime.Scheme, edit func(*podgroup.Config)) {
+	e.Helper()
+	rc, err := shared.RESTConfigFor(serviceAccount, "system:serviceaccounts", "system:serviceaccounts:fluence-system")
+	if err != nil {
+		e.Fatal(err)
+	}
+	cfg := podgroup.DefaultConfig()
+	cfg.SchedulerName = e.ns
+	if edit != nil {
+		edit(&cfg)
+	}
+	logger := ktesting.NewLogger(e.T, ktesting.NewConfig(ktesting.Verbosity(2)))
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
+	mgr, err := ctrl.NewManager(rc, ctrl.Options{
+		Scheme:     scheme,
+		Logger:     logger,
+		Cache:      cache.Options{ByObject: podgroup.CacheByObject(cfg)},
+		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		e.Fatal(err)
+	}
+	if err := podgroup.AddToManager(ctx, mgr, cfg); err != nil {
+		e.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- mgr.Start(ctx) }()
+	e.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			e.Errorf("the controller ended with %v", err)
+		}
+	})
+}
+
+func (e *env) create(obj client.Object) {
+	e.Helper()
+	if err := e.client.Create(e.ctx, obj); err != nil {
+		e.Fatalf("create %T: %v", obj, err)
+	}
+}
+
+func (e *env) delete(obj client.Object) {
+	e.Helper()
+	if err := e.client.Delete(e.ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground), client.GracePeriodSeconds(0)); err != nil {
+		e.Fatalf("delete %T: %v", obj, err)
+	}
+}
+
+// until watches a PodGroup, which need not exist, until it is as wanted. The
+// PodGroup is nil while there is none, which is told only when it is removed.
+func (e *env) until(name, what string, ok func(*scheduling.PodGroup) bool) *scheduling.PodGroup {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.ctx, patience)
+	defer cancel()
+	w, err := e.client.Watch(ctx, &scheduling.PodGroupList{}, client.InNamespace(e.ns), client.MatchingFields{"metadata.name": name})
+	if err != nil {
+		e.Fatalf("watch pod group %s: %v", name, err)
+	}
+	defer w.Stop()
+	var last *scheduling.PodGroup
+	for ev := range w.ResultChan() {
+		switch pg, is := ev.Object.(*scheduling.PodGroup); {
+		case !is:
+			e.Fatalf("watch pod group %s: %v", name, apierrors.FromObject(ev.Object))
+		case ev.Type == watch.Deleted:
+			last = nil
+		default:
+			last = pg
+		}
+		if ok(last) {
+			return last
+		}
+	}
+	e.Fatalf("pod group %s: waited in vain until %s; last seen: %+v", name, what, last)
+	return nil
+}
+
+func (e *env) untilGone(name string) {
+	e.Helper()
+	if e.client.Get(e.ctx, client.ObjectKey{Namespace: e.ns, Name: name}, &scheduling.PodGroup{}) == nil {
+		e.until(name, "it is gone", func(pg *scheduling.PodGroup) bool { return pg == nil })
+	}
+}
+
+func (e *env) untilPhase(name string, phase scheduling.PodGroupPhase) *scheduling.PodGroup {
+	e.Helper()
+	return e.until(name, "it is "+string(phase), func(pg *scheduling.PodGroup) bool { return pg != nil && pg.Status.Phase == phase })
+}
+
+// pod makes a pod that asks for the scheduler of the test.
+func (e *env) pod(name string, labels map[string]string) *corev1.Pod {
+	e.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: name, Labels: labels},
+		Spec:       corev1.PodSpec{SchedulerName: e.ns, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+	}
+	e.create(pod)
+	return pod
+}
+
+// bind gives nodes to pods as a scheduler does.
+func (e *env) bind(pods ...*corev1.Pod) {
+	e.Helper()
+	for _, pod := range pods {
+		err := shared.Client().CoreV1().Pods(pod.Namespace).Bind(e.ctx, &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: "node-0000"},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			e.Fatalf("bind pod %s: %v", pod.Name, err)
+		}
+	}
+}
+
+// writes counts the writes to PodGroups of the test's namespace by the user.
+func (e *env) writes(user string) (n int, story string) {
+	e.Helper()
+	var b strings.Builder
+	for ev, err := range shared.AuditEvents() {
+		if err != nil {
+			e.Fatal(err)
+		}
+		if r := ev.ObjectRef; r == nil || r.Resource != scheduling.PodGroups.Resource || r.Namespace != e.ns || ev.User.Username != user {
+			continue
+		}
+		switch ev.Verb {
+		case "create", "update", "patch", "delete":
+			n++
+			fmt.Fprintf(&b, "%s %s: %d\n", ev.Verb, ev.RequestURI, ev.ResponseStatus.Code)
+		}
+	}
+	return n, b.String()
+}
+
+// event waits until an event with this reason was told about an object, and
+// returns what it says.
+func (e *env) event(kind, name, reason string) string {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.ctx, patience)
+	defer cancel()
+	w, err := e.client.Watch(ctx, &corev1.EventList{}, client.InNamespace(e.ns), client.MatchingFields{
+		"involvedObject.kind": kind, "involvedObject.name": name, "reason": reason,
+	})
+	if err != nil {
+		e.Fatalf("watch events: %v", err)
+	}
+	defer w.Stop()
+	for ev := range w.ResultChan() {
+		if got, is := ev.Object.(*corev1.Event); is {
+			if got.ReportingController != podgroup.FieldManager {
+				e.Errorf("event %s is reported by %q", reason, got.ReportingController)
+			}
+			return got.Message
+		}
+	}
+	e.Fatalf("no event %s about %s %s", reason, kind, name)
+	return ""
+}

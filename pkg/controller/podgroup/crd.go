@@ -1,0 +1,61 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/klog/v2"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// complainEvery is the time between two complaints about a missing CRD.
+const complainEvery = time.Minute
+
+// waitForCRD returns when the API server serves PodGroup, or with ctx's error.
+func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) error {
+	log := klog.FromContext(ctx)
+	var complained time.Time
+	return wait.PollUntilContextCancel(ctx, c.CRDPoll, true, func(ctx context.Context) (bool, error) {
+		served, err := c.servesPodGroup(ctx, api)
+		if served {
+			if !complained.IsZero() {
+				log.Info("CRD " + scheduling.CRDName + " is installed now")
+			}
+			return true, nil
+		}
+		if time.Since(complained) < complainEvery {
+			return false, nil
+		}
+		complained = time.Now()
+		if err != nil {
+			log.Error(err, "Cannot find out whether CRD "+scheduling.CRDName+" is installed; will try again")
+		} else {
+			log.Info("CRD " + scheduling.CRDName + " is not installed; apply manifests/crds")
+		}
+		return false, nil
+	})
+}
+
+// servesPodGroup says whether the API server serves PodGroup.
+func (c Config) servesPodGroup(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	list, err := api.ServerResourcesForGroupVersionWithContext(ctx, scheduling.GroupVersion.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("ask for the resources of %s: %w", scheduling.GroupVersion, err)
+	}
+	for _, r := range list.APIResources {
+		if r.Name == scheduling.PodGroups.Resource {
+			return true, nil
+		}
+	}
+	return false, nil
+}

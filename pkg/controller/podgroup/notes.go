@@ -1,0 +1,52 @@
+package podgroup
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A note is an event to tell. About is nil for the PodGroup.
+type note struct {
+	about        *corev1.Pod
+	kind, reason string
+	text         string
+}
+
+// tell returns the events about a group's pods that were not told yet.
+func (m *memory) tell(o observed, w wanted) []note {
+	var notes []note
+	if !w.valid {
+		if m.invalid != w.message {
+			notes = append(notes, note{kind: corev1.EventTypeWarning, reason: ReasonInvalidSize, text: w.message})
+		}
+		m.invalid = w.message
+		return notes
+	}
+	m.invalid = ""
+	c := countOf(o.pods)
+	have := c.members - c.failed
+	was := m.complete
+	m.complete = have >= w.minMember
+	// By its written phase a group that got further was complete before a restart.
+	if waited := o.podGroup.Status.Phase; m.complete && !was && (waited == "" || waited == scheduling.PodGroupPending) {
+		text := fmt.Sprintf("%d pods are there, minMember is %d", have, w.minMember)
+		notes = append(notes, note{kind: corev1.EventTypeNormal, reason: "Complete", text: text})
+	}
+	return notes
+}
+
+// endingOf returns the event of a group's end.
+func endingOf(before scheduling.PodGroupPhase, s *scheduling.PodGroupStatus) []note {
+	text := fmt.Sprintf("%d pods succeeded, %d failed", s.Succeeded, s.Failed)
+	switch {
+	case s.Phase == before:
+	case s.Phase == scheduling.PodGroupFinished:
+		return []note{{kind: corev1.EventTypeNormal, reason: "Finished", text: text}}
+	case s.Phase == scheduling.PodGroupFailed:
+		return []note{{kind: corev1.EventTypeWarning, reason: "Failed", text: text}}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+// Package podgroup makes the PodGroups of Jobs and of labelled pods that ask for
+// the Fluence scheduler, and keeps the status of every PodGroup with such pods.
+//
+// What to write is decided by pure functions from what is seen: the PodGroup,
+// the Job, the pods and the time. From a group's creation until it runs that is
+// at most four writes: the object, its first status, and the phases Scheduling
+// and Running; only a group that comes to a halt half way gets more.
+//
+// A PodGroup that somebody else made keeps its metadata and spec as they are and
+// is never removed.
+package podgroup
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// FieldManager is the name under which all fields are written, and the one that
+// events are reported by.
+const FieldManager = "fluence-controller"
+
+// What marks the PodGroups of this controller.
+const (
+	// ManagedByLabel is a label with the value ManagedByValue.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	ManagedByValue = "fluence"
+	// SchedulerAnnotation names the scheduler that the group's pods ask for: a
+	// controller for another scheduler sees none of them, and must not take the
+	// group for an empty one.
+	SchedulerAnnotation = "fluence.flux-framework.org/scheduler-name"
+)
+
+// Config is what an operator may choose. Start from DefaultConfig.
+type Config struct {
+	// SchedulerName is what pods ask for in spec.schedulerName. Defaults to
+	// "fluence".
+	SchedulerName string
+	// EmptyDelay is how long after the last pod of a group its PodGroup is
+	// removed, if this controller made it for pods without a Job. Defaults to 60s.
+	EmptyDelay time.Duration
+	// CountDelay is how long a status in which only the numbers of pods are out
+	// of date may stay so. Defaults to 10s.
+	CountDelay time.Duration
+	// CRDPoll is the time between two looks for a CRD that is not installed.
+	// Defaults to 2s.
+	CRDPoll time.Duration
+	// Timeout bounds the calls to the API server for one group. Defaults to 30s.
+	Timeout time.Duration
+	// Workers is how many groups are seen to at a time. Defaults to 4.
+	Workers int
+}
+
+// DefaultConfig returns the configuration of an operator who chooses nothing.
+func DefaultConfig() Config {
+	return Config{
+		SchedulerName: "fluence",
+		EmptyDelay:    time.Minute,
+		CountDelay:    10 * time.Second,
+		CRDPoll:       2 * time.Second,
+		Timeout:       30 * time.Second,
+		Workers:       4,
+	}
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.SchedulerName == "":
+		return errors.New("schedulerName: must not be empty")
+	case c.SchedulerName == corev1.DefaultSchedulerName:
+		return errors.New("schedulerName: must not be that of the default scheduler, or every Job would become a group")
+	case c.EmptyDelay <= 0:
+		return fmt.Errorf("emptyDelay: %v: must be positive", c.EmptyDelay)
+	case c.CountDelay <= 0:
+		return fmt.Errorf("countDelay: %v: must be positive", c.CountDelay)
+	case c.CRDPoll <= 0:
+		return fmt.Errorf("crdPoll: %v: must be positive", c.CRDPoll)
+	case c.Timeout <= 0:
+		return fmt.Errorf("timeout: %v: must be positive", c.Timeout)
+	case c.Workers <= 0:
+		return fmt.Errorf("workers: %d: must be positive", c.Workers)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// plainRetry is how long a CRD without our fields is taken to stay so.
+const plainRetry = 10 * time.Minute
+
+// reconciler does what decide says.
+type reconciler struct {
+	config Config
+	client client.Client
+	// live reads from the API server itself.
+	live   client.Reader
+	events events.EventRecorder
+	clock  clock.PassiveClock
+
+	mu       sync.Mutex
+	memories map[types.NamespacedName]memory
+	// plainUntil is until when the CRD is taken to lack our fields.
+	plainUntil time.Time
+}
+
+// Reconcile brings one group to the state that it should be in.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, req.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	d, m := r.config.decide(o, r.recall(o.key))
+	if d.create != nil {
+		switch err := r.client.Create(ctx, d.create, client.FieldOwner(FieldManager)); {
+		case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			// Somebody else was first, and will be seen; or nothing is left to do.
+			return ctrl.Result{}, nil
+		case err != nil:
+			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
+		}
+		klog.FromContext(ctx).V(2).Info("Created pod group", "minMember", d.create.Spec.MinMember)
+		o.podGroup = d.create
+		r.tell(o.podGroup, d.events)
+		d, m = r.config.decide(o, m)
+	}
+	if err := r.write(ctx, o, d); err != nil {
+		return ctrl.Result{}, err
+	}
+	if d.remove {
+		m = memory{}
+	}
+	r.remember(o.key, m)
+	r.tell(o.podGroup, d.events)
+	return ctrl.Result{RequeueAfter: d.after}, nil
+}
+
+// observe reads what is known of a group from the caches.
+func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	o := observed{key: key, now: r.clock.Now()}
+	r.mu.Lock()
+	o.plainCRD = o.now.Before(r.plainUntil)
+	r.mu.Unlock()
+
+	var pg scheduling.PodGroup
+	switch err := r.client.Get(ctx, key, &pg); {
+	case err == nil:
+		o.podGroup = &pg
+	case !apierrors.IsNotFound(err):
+		return o, fmt.Errorf("get pod group: %w", err)
+	}
+	var err error
+	if o.pods, err = r.podsOf(ctx, key); err != nil {
+		return o, err
+	}
+	o.job, err = r.jobOf(ctx, key)
+	return o, err
+}
+
+// write makes the writes of a decision about a PodGroup that exists.
+func (r *reconciler) write(ctx context.Context, o observed, d decision) error {
+	if d.remove {
+		return r.remove(ctx, o)
+	}
+	if d.minMember > 0 {
+		if err := r.applySpec(ctx, o.podGroup, d.minMember); err != nil {
+			return gone(fmt.Errorf("apply spec of pod group: %w", err))
+		}
+		klog.FromContext(ctx).V(2).Info("Resized pod group", "minMember", d.minMember)
+		return nil
+	}
+	if d.status == nil {
+		return nil
+	}
+	err := r.applyStatus(ctx, o.podGroup, d.status, o.plainCRD)
+	if lacksField(err) && !o.plainCRD {
+		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: conditions and creation time are not written; apply manifests/crds", "crd", scheduling.CRDName)
+		r.mu.Lock()
+		r.plainUntil = o.now.Add(plainRetry)
+		r.mu.Unlock()
+		err = r.applyStatus(ctx, o.podGroup, d.status, true)
+	}
+	if err != nil {
+		return gone(fmt.Errorf("apply status of pod group: %w", err))
+	}
+	klog.FromContext(ctx).V(2).Info("Updated status of pod group", "phase", d.status.Phase, "scheduled", d.status.Scheduled, "running", d.status.Running)
+	return nil
+}
+
+// gone drops the error of a write to a PodGroup that is no longer there: its
+// removal will be seen.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// remove deletes a PodGroup unless a pod of it came that is not in the cache yet.
+func (r *reconciler) remove(ctx context.Context, o observed) error {
+	var pods corev1.PodList
+	err := r.live.List(ctx, &pods, client.InNamespace(o.key.Namespace), client.Limit(1),
+		client.MatchingLabels{group.Label: o.key.Name}, client.MatchingFields{schedulerNameField: r.config.SchedulerName})
+	if err != nil {
+		return fmt.Errorf("list pods of group: %w", err)
+	}
+	if len(pods.Items) > 0 {
+		return nil
+	}
+	uid, version := o.podGroup.UID, o.podGroup.ResourceVersion
+	err = r.client.Delete(ctx, o.podGroup, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete pod group: %w", err)
+	}
+	klog.FromContext(ctx).V(2).Info("Deleted pod group without pods")
+	return nil
+}
+
+// tell sends events about the PodGroup or the pod that they name.
+func (r *reconciler) tell(pg *scheduling.PodGroup, notes []note) {
+	for _, n := range notes {
+		var about runtime.Object = pg
+		if n.about != nil {
+			about = n.about
+		}
+		r.events.Eventf(about, nil, n.kind, n.reason, n.reason, "%s", n.text)
+	}
+}
+
+func (r *reconciler) recall(key types.NamespacedName) memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.memories[key]
+}
+
+// remember keeps what is worth keeping.
+func (r *reconciler) remember(key types.NamespacedName, m memory) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m == (memory{}) {
+		delete(r.memories, key)
+		return
+	}
+	r.memories[key] = m
+}

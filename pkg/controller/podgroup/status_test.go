@@ -1,0 +1,120 @@
+package podgroup
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+func TestCreationTime(t *testing.T) {
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	last := at(time.Second - time.Microsecond)
+	cases := map[string]struct {
+		now  time.Time
+		job  *batchv1.Job
+		want time.Time
+	}{
+		"within the second of the PodGroup, in microseconds":         {now: at(123456789 * time.Nanosecond), want: at(123456 * time.Microsecond)},
+		"a controller that comes a minute late":                      {now: at(time.Minute), want: last},
+		"a clock that is behind":                                     {now: at(-time.Hour), want: start},
+		"a Job that was made before its PodGroup":                    {now: at(time.Minute), job: job(1, func(j *batchv1.Job) { j.CreationTimestamp = metav1.NewTime(at(-5 * time.Second)) }), want: at(-4*time.Second - time.Microsecond)},
+		"a Job that was resumed":                                     {now: at(time.Hour), job: job(1, condition(batchv1.JobSuspended, corev1.ConditionFalse, at(time.Hour))), want: at(time.Hour)},
+		"a Job whose conditions do not show yet that it was resumed": {now: now, job: job(1, condition(batchv1.JobSuspended, corev1.ConditionTrue, at(-time.Hour)), func(j *batchv1.Job) { j.CreationTimestamp = metav1.NewTime(at(-time.Hour)) }), want: now.Truncate(time.Microsecond)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := creationTime(observed{podGroup: podGroup(1), job: tc.job, now: tc.now}); !got.Equal(&metav1.MicroTime{Time: tc.want}) {
+				t.Errorf("creationTime() = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestCreationTimeIsSetOnce(t *testing.T) {
+	o := observed{podGroup: podGroup(1), pods: pods(1), now: now}
+	o.podGroup.Status = nextStatus(o, DefaultConfig().wantedSize(o))
+	first := *o.podGroup.Status.CreationTime
+	o.now = now.Add(time.Hour)
+	if again := nextStatus(o, DefaultConfig().wantedSize(o)).CreationTime; !again.Equal(&first) {
+		t.Errorf("creation time became %v, was %v", again, first)
+	}
+}
+
+func TestNextStatusLeavesConditionsOfOthers(t *testing.T) {
+	theirs := metav1.Condition{Type: "Scheduled", Status: metav1.ConditionFalse, Reason: "Busy", LastTransitionTime: metav1.NewTime(start)}
+	o := observed{podGroup: podGroup(1), pods: pods(1), now: now}
+	o.podGroup.Status.Conditions = []metav1.Condition{theirs}
+	next := nextStatus(o, DefaultConfig().wantedSize(o))
+	if got := meta.FindStatusCondition(next.Conditions, "Scheduled"); got == nil || *got != theirs {
+		t.Errorf("the scheduler's condition became %+v", got)
+	}
+	if !meta.IsStatusConditionTrue(next.Conditions, ConditionValid) {
+		t.Errorf("conditions %+v lack a true %s", next.Conditions, ConditionValid)
+	}
+}
+
+// Under a CRD without our fields a status that holds all it can is not written
+// again and again.
+func TestPlainCRDComesToRest(t *testing.T) {
+	config := DefaultConfig()
+	o := observed{podGroup: podGroup(4), pods: pods(4, in(corev1.PodRunning)), now: now, plainCRD: true}
+	d, m := config.decide(o, memory{})
+	if d.status == nil || d.status.Phase != scheduling.PodGroupRunning || d.status.CreationTime != nil || d.status.Conditions != nil {
+		t.Fatalf("first status = %+v, want phase Running and no fields of ours", d.status)
+	}
+	o.podGroup.Status = *d.status
+	if d, _ = config.decide(o, m); d.status != nil {
+		t.Errorf("writes the status again: %+v", d.status)
+	}
+}
+
+func TestDue(t *testing.T) {
+	const delay = 10 * time.Second
+	status := func(phase scheduling.PodGroupPhase, scheduled, running int32) scheduling.PodGroupStatus {
+		s := scheduling.PodGroupStatus{Scheduled: scheduled}
+		s.Phase, s.Running = phase, running
+		return s
+	}
+	cases := map[string]struct {
+		before, next scheduling.PodGroupStatus
+		stale        time.Duration
+		wantWrite    bool
+		wantAfter    time.Duration
+	}{
+		"the first status":                          {before: status("", 0, 0), next: status("Pending", 0, 0), wantWrite: true},
+		"nothing changed":                           {before: status("Running", 4, 4), next: status("Running", 4, 4)},
+		"the first pod is bound":                    {before: status("Pending", 0, 0), next: status("Scheduling", 1, 0), wantAfter: delay},
+		"half of the pods have been bound for long": {before: status("Pending", 0, 0), next: status("Scheduling", 2, 0), stale: delay, wantWrite: true},
+		"minMember are bound":                       {before: status("Pending", 0, 0), next: status("Scheduling", 4, 0), wantWrite: true},
+		"the first pod runs":                        {before: status("Scheduling", 4, 0), next: status("Scheduling", 4, 1), stale: delay},
+		"more pods are bound":                       {before: status("Scheduling", 4, 0), next: status("Scheduling", 5, 0), stale: delay - time.Second, wantAfter: time.Second},
+		"minMember run":                             {before: status("Scheduling", 4, 0), next: status("Running", 4, 4), wantWrite: true},
+		"a fifth pod runs":                          {before: status("Running", 4, 4), next: status("Running", 5, 5), wantAfter: delay},
+		"a fifth pod has run for long":              {before: status("Running", 4, 4), next: status("Running", 5, 5), stale: delay, wantWrite: true},
+		"a running group loses a pod":               {before: status("Running", 4, 4), next: status("Unknown", 3, 3), wantWrite: true},
+		"all at once":                               {before: status("Pending", 0, 0), next: status("Running", 4, 4), wantWrite: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			config := DefaultConfig()
+			config.CountDelay = delay
+			var stale time.Time
+			if tc.stale > 0 {
+				stale = now.Add(-tc.stale)
+			}
+			write, after, since := config.due(&tc.before, &tc.next, 4, stale, now)
+			if write != tc.wantWrite || after != tc.wantAfter {
+				t.Errorf("due() = %t, %v, want %t, %v", write, after, tc.wantWrite, tc.wantAfter)
+			}
+			if since.IsZero() != (after == 0) {
+				t.Errorf("due() remembers a wait since %v with %v to go", since, after)
+			}
+		})
+	}
+}

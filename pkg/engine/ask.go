@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// maxSlots bounds the slots of one request. A request that needs more is
+// match.ErrInvalid; a range that reaches further is filled up to here.
+const maxSlots = 1 << 20
+
+// An ask is a request made ready for the matcher.
+type ask struct {
+	needs  []need
+	shapes []shape
+	// limited says that a shape has limits, so that nodes of equal room are not
+	// alike.
+	limited bool
+}
+
+// A need is a type of pool that some shape asks for.
+type need struct {
+	kind string
+	unit string // as asked for, "" for whatever the graph counts in
+	// counted is the unit to show: the graph's, if it has just one.
+	counted string
+	// columns are the graph's that count in the unit.
+	columns []*column
+}
+
+// A shape is one slot request.
+type shape struct {
+	label string
+	count jobspec.Count
+	// each is what one slot takes, by index of the ask's needs; 0 for none.
+	each []int64
+	// with lists the needs of the shape in the order of the jobspec.
+	with []int
+	// always hold for good, now for the present too.
+	always, now []jobspec.Condition
+	limits      []limit
+}
+
+// A limit bounds the slots of a shape below any one vertex of a type.
+type limit struct {
+	kind string
+	most int64
+}
+
+// readAsk reads what a jobspec asks for. It fails with match.ErrInvalid, naming
+// what is wrong or what this engine does not take.
+func readAsk(js *jobspec.Jobspec) (*ask, error) {
+	if js == nil {
+		return nil, invalid("no jobspec")
+	}
+	if len(js.Resources) == 0 {
+		return nil, invalid("a jobspec without resources")
+	}
+	all, err := js.Attributes.System.Constraints.Compile()
+	if err != nil {
+		return nil, invalid("attributes.system.constraints: %w", err)
+	}
+	a := &ask{shapes: make([]shape, len(js.Resources))}
+	least := int64(0)
+	for i := range js.Resources {
+		s := &a.shapes[i]
+		if err := a.readSlot(s, &js.Resources[i]); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(a.shapes[:i], func(other shape) bool { return other.label == s.label }) {
+			return nil, invalid("two slots have the label %q", s.label)
+		}
+		if js.Attributes.System.Constraints != nil {
+			s.always = append(s.always, all)
+		}
+		least = plus(least, s.count.Min)
+	}
+	if least > maxSlots {
+		return nil, invalid("%d slots are asked for, more than %d", least, maxSlots)
+	}
+	for label, attributes := range js.Attributes.System.Fluence {
+		if err := a.narrow(label, attributes); err != nil {
+			return nil, err
+		}
+	}
+	for i := range a.shapes {
+		s := &a.shapes[i]
+		s.each = append(s.each, make([]int64, len(a.needs)-len(s.each))...)
+	}
+	return a, nil
+}
+
+// readSlot reads one slot request.
+func (a *ask) readSlot(s *shape, r *jobspec.Resource) error {
+	switch {
+	case r.Type != jobspec.SlotType:
+		return invalid("%q at the top of the jobspec: this engine takes slots only", r.Type)
+	case r.Label == "":
+		return invalid("a slot without a label")
+	case r.Exclusive != nil && *r.Exclusive:
+		return invalid("slot %q is exclusive, which this engine does not take", r.Label)
+	case len(r.With) == 0:
+		return invalid("slot %q asks for nothing", r.Label)
+	}
+	if err := r.Count.Validate(); err != nil {
+		return invalid("slot %q: count: %w", r.Label, err)
+	}
+	if r.Count.Min < 1 {
+		return invalid("slot %q: count: %d is no number of slots", r.Label, r.Count.Min)
+	}
+	s.label, s.count = r.Label, r.Count
+	for i := range r.With {
+		if err := a.readPool(s, &r.With[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPool reads what a slot takes of one type of pool.
+func (a *ask) readPool(s *shape, r *jobspec.Resource) error {
+	switch {
+	case r.Type == "" || r.Type == jobspec.SlotType || r.Type == resource.TypeNode || r.Type == resource.TypeCluster:
+		return invalid("slot %q holds %q, which is no pool of a node", s.label, r.Type)
+	case len(r.With) > 0:
+		return invalid("slot %q: %s holds %s: this engine takes pools only", s.label, r.Type, r.With[0].Type)
+	case r.Exclusive != nil && *r.Exclusive:
+		return invalid("slot %q: %s is exclusive, which this engine does not take", s.label, r.Type)
+	case r.Count.Min != r.Count.Max:
+		return invalid("slot %q: %s is a range from %d to %d: this engine takes amounts only", s.label, r.Type, r.Count.Min, r.Count.Max)
+	case r.Count.Min < 1:
+		return invalid("slot %q: %s: %d is no amount", s.label, r.Type, r.Count.Min)
+	}
+	at := slices.IndexFunc(a.needs, func(n need) bool { return n.kind == r.Type })
+	if at < 0 {
+		at = len(a.needs)
+		a.needs = append(a.needs, need{kind: r.Type})
+	}
+	n := &a.needs[at]
+	switch {
+	case slices.Contains(s.with, at):
+		return invalid("slot %q asks for %s twice", s.label, r.Type)
+	case n.unit == "":
+		n.unit = r.Unit
+	case r.Unit != "" && r.Unit != n.unit:
+		return invalid("slot %q: %s is asked for in %q and in %q", s.label, r.Type, n.unit, r.Unit)
+	}
+	s.each = append(s.each, make([]int64, max(0, at+1-len(s.each)))...)
+	s.each[at] = r.Count.Min
+	s.with = append(s.with, at)
+	return nil
+}
+
+// narrow reads what keeps the slots of a label to some nodes.
+func (a *ask) narrow(label string, from jobspec.SlotAttributes) error {
+	at := slices.IndexFunc(a.shapes, func(s shape) bool { return s.label == label })
+	if at < 0 {
+		return invalid("attributes.system.fluence: no slot has the label %q", label)
+	}
+	s := &a.shapes[at]
+	for _, c := range []struct {
+		name string
+		from *jobspec.Constraint
+		to   *[]jobspec.Condition
+	}{
+		{"constraints", from.Constraints, &s.always},
+		{"constraintsNow", from.ConstraintsNow, &s.now},
+	} {
+		holds, err := c.from.Compile()
+		if err != nil {
+			return invalid("attributes.system.fluence: %q: %s: %w", label, c.name, err)
+		}
+		if c.from != nil {
+			*c.to = append(*c.to, holds)
+		}
+	}
+	for kind, most := range from.MaxPerLevel {
+		if most < 1 {
+			return invalid("attributes.system.fluence: %q: maxPerLevel: %s: %d is no number of slots", label, kind, most)
+		}
+		s.limits = append(s.limits, limit{kind, most})
+		a.limited = true
+	}
+	return nil
+}
+
+// find finds the columns of the graph that hold what is asked for. It fails for
+// an amount in a unit that the graph does not count in.
+func (a *ask) find(c *columns) error {
+	for i := range a.needs {
+		n := &a.needs[i]
+		n.counted = n.unit
+		of := c.byKind[n.kind]
+		for _, col := range of {
+			if n.unit == "" || col.unit == "" || col.unit == n.unit {
+				n.columns = append(n.columns, col)
+			}
+		}
+		switch {
+		case len(of) > 0 && len(n.columns) == 0:
+			return invalid("%s is asked for in %q, the graph counts it in %q", n.kind, n.unit, of[0].unit)
+		case len(n.columns) == 1 && n.unit == "":
+			n.counted = n.columns[0].unit
+		}
+	}
+	return nil
+}
+
+// offset returns where the keys of a shape begin among those of the request, or
+// for the number of shapes where all end.
+func (a *ask) offset(shape int) int64 {
+	n := int64(0)
+	for _, s := range a.shapes[:shape] {
+		n = plus(n, s.count.Max)
+	}
+	return n
+}
+
+// checkKeys fails for keys that do not fit the slots.
+func (a *ask) checkKeys(keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	if most := a.offset(len(a.shapes)); int64(len(keys)) != most {
+		return invalid("%d keys for %d slots", len(keys), most)
+	}
+	seen := make(map[string]struct{}, len(keys))
+	for _, k := range keys {
+		if _, ok := seen[k]; ok {
+			return invalid("two slots have the key %q", k)
+		}
+		seen[k] = struct{}{}
+	}
+	return nil
+}
+
+// check fails for a request that is wrong beside its jobspec.
+func check(r *match.Request) error {
+	switch r.Op {
+	case match.Allocate:
+		if r.ID == 0 {
+			return invalid("job 0 names no job")
+		}
+	case match.AllocateOrElseReserve:
+		return invalid("this engine does not reserve")
+	case match.Satisfiability, match.WithoutAllocating:
+	default:
+		return invalid("operation %d is not known", r.Op)
+	}
+	switch {
+	case len(r.Ignore) > 0 && r.Op == match.Allocate:
+		return invalid("jobs to ignore in a request that books")
+	case r.Duration < 0:
+		return invalid("a duration of %s", r.Duration)
+	case r.Policy != "" && !slices.Contains(match.Policies(), r.Policy):
+		return invalid("policy %q: none of %q", r.Policy, match.Policies())
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// cluster builds nodes in racks of 32, each with the pools of a GPU node.
+func cluster(nodes int) []*resource.Graph {
+	graphs := make([]*resource.Graph, nodes)
+	for i := range graphs {
+		levels := [][2]string{{"zone", "z"}, {"rack", fmt.Sprintf("r%03d", i/32)}}
+		graphs[i] = matchtest.Node(fmt.Sprintf("n%05d", i), levels,
+			matchtest.Cores(64), matchtest.Memory(256), matchtest.Pods(110), matchtest.GPUs(8))
+	}
+	return graphs
+}
+
+func loaded(b *testing.B, nodes int) (*driver, []*resource.Graph) {
+	b.Helper()
+	d := &driver{e: newEngine(b)}
+	graphs := cluster(nodes)
+	d.load(b, graphs...)
+	return d, graphs
+}
+
+var pod = []matchtest.Pool{matchtest.Cores(1), matchtest.Memory(2), matchtest.Pods(1), matchtest.GPUs(1)}
+
+func BenchmarkMatch(b *testing.B) {
+	for _, nodes := range []int{100, 1_000, 10_000} {
+		for _, pods := range []int64{1, 256} {
+			b.Run(fmt.Sprintf("pods=%d/nodes=%d", pods, nodes), func(b *testing.B) {
+				d, _ := loaded(b, nodes)
+				benchmark(b, d, matchtest.Slots("a", pods, pod...))
+			})
+		}
+		// All but the last node are full: every node is looked at.
+		b.Run(fmt.Sprintf("last/nodes=%d", nodes), func(b *testing.B) {
+			d, _ := loaded(b, nodes)
+			d.match(b, 1, matchtest.Slots("full", int64(nodes-1), matchtest.Cores(64), matchtest.GPUs(8)))
+			benchmark(b, d, matchtest.Slots("a", 1, pod...))
+		})
+		// A pod that the filters keep from a third of the nodes.
+		b.Run(fmt.Sprintf("narrowed/nodes=%d", nodes), func(b *testing.B) {
+			d, graphs := loaded(b, nodes)
+			var ruledOut []string
+			for i := 0; i < nodes-1; i++ {
+				ruledOut = append(ruledOut, graphs[i].Vertices[3].Name)
+			}
+			benchmark(b, d, matchtest.Constrain(matchtest.Slots("a", 1, pod...), "a",
+				jobspec.SlotAttributes{ConstraintsNow: matchtest.Not(matchtest.Hosts(ruledOut[:nodes/3]...))}))
+		})
+		b.Run(fmt.Sprintf("near/nodes=%d", nodes), func(b *testing.B) {
+			d, graphs := loaded(b, nodes)
+			r := d.request(2, matchtest.Slots("a", 1, pod...))
+			r.Near = []string{graphs[nodes-1].Vertices[3].Name}
+			for b.Loop() {
+				d.cycle(b, r)
+			}
+		})
+		b.Run(fmt.Sprintf("shapes=2/nodes=%d", nodes), func(b *testing.B) {
+			d, _ := loaded(b, nodes)
+			benchmark(b, d, matchtest.Jobspec(
+				matchtest.Slot("worker", jobspec.Exactly(255), pod...),
+				matchtest.Slot("leader", jobspec.Exactly(1), matchtest.Cores(16), matchtest.Memory(64), matchtest.Pods(1)),
+			))
+		})
+		b.Run(fmt.Sprintf("refused=busy/nodes=%d", nodes), func(b *testing.B) {
+			d, _ := loaded(b, nodes)
+			d.match(b, 1, matchtest.Slots("full", int64(nodes), matchtest.Cores(64), matchtest.GPUs(8)))
+			refuse(b, d, matchtest.Slots("a", 256, pod...), match.ErrBusy)
+		})
+		b.Run(fmt.Sprintf("refused=never/nodes=%d", nodes), func(b *testing.B) {
+			d, _ := loaded(b, nodes)
+			refuse(b, d, matchtest.Slots("a", 1, matchtest.Cores(65), matchtest.Pods(1)), match.ErrUnsatisfiable)
+		})
+	}
+}
+
+// BenchmarkRefuseSearched is the worst that a request can cost: two shapes that
+// fit by amounts and are searched for in vain.
+func BenchmarkRefuseSearched(b *testing.B) {
+	for _, nodes := range []int{100, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			d, _ := loaded(b, nodes)
+			n := int64(nodes)
+			refuse(b, d, matchtest.Jobspec(
+				matchtest.Slot("x", jobspec.Exactly(n), matchtest.Cores(40), matchtest.Memory(10)),
+				matchtest.Slot("y", jobspec.Exactly(n/2+1), matchtest.Cores(20), matchtest.Memory(250)),
+			), match.ErrBusy, match.ErrUnsatisfiable)
+		})
+	}
+}
+
+func BenchmarkPutNode(b *testing.B) {
+	d, graphs := loaded(b, 10_000)
+	for i := 0; b.Loop(); i++ {
+		if err := d.e.PutNode(b.Context(), d.epoch, graphs[i%len(graphs)]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLoad fills a graph of 5,000 nodes and 50,000 pods.
+func BenchmarkLoad(b *testing.B) {
+	graphs := cluster(5_000)
+	jobs := make([]match.Job, 50_000)
+	for i := range jobs {
+		jobs[i] = match.Job{ID: match.JobID(i + 1), Slots: []match.Slot{
+			matchtest.Held("pod", graphs[i%len(graphs)].Vertices[3].Name, pod...),
+		}}
+	}
+	for b.Loop() {
+		d := &driver{e: newEngine(b)}
+		d.load(b, graphs...)
+		if err := d.e.Update(b.Context(), d.epoch, jobs...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchmark(b *testing.B, d *driver, js *jobspec.Jobspec) {
+	r := d.request(2, js)
+	b.ReportAllocs()
+	for b.Loop() {
+		d.cycle(b, r)
+	}
+}
+
+// cycle matches and releases.
+func (d *driver) cycle(b *testing.B, r match.Request) {
+	if _, err := d.e.Match(b.Context(), r); err != nil {
+		b.Fatal(err)
+	}
+	if err := d.e.Release(b.Context(), d.epoch, r.ID); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func refuse(b *testing.B, d *driver, js *jobspec.Jobspec, want ...error) {
+	r := d.request(2, js)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, err := d.e.Match(b.Context(), r)
+		ok := false
+		for _, w := range want {
+			ok = ok || errors.Is(err, w)
+		}
+		if !ok {
+			b.Fatalf("Match() = %v, want one of %v", err, want)
+		}
+	}
+}

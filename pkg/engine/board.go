@@ -1,0 +1,283 @@
+package engine
+
+import "github.com/flux-k8s/fluence/pkg/jobspec"
+
+// A view says what an attempt counts on.
+type view struct {
+	// whole: pools count by their size, as if nobody held anything.
+	whole bool
+	// up: nodes that are down are left out.
+	up bool
+	// now: constraints that hold for the present count.
+	now bool
+}
+
+// The views that verdicts are made of.
+var (
+	seeNow  = view{up: true, now: true}
+	seeUp   = view{whole: true, up: true}
+	seeEver = view{whole: true}
+)
+
+// A run is a number of slots of one shape on one node, by their indexes.
+type run struct {
+	shape, node int
+	count       int64
+}
+
+// A board is where an attempt lays out slots. Rows are filled when they are
+// first looked at, so that a request that fits at once costs little.
+type board struct {
+	*workspace
+	ask *ask
+	// nodes are those of the graph, order their positions in the order in which
+	// they are to be used. Elsewhere on the board a node is its index in order.
+	nodes []*node
+	order []int32
+	up    []bool
+	view  view
+	runs  []run
+	// under counts the slots laid out below a vertex, by limit.
+	under map[bound]int64
+}
+
+// A bound is one limit of a shape at one vertex.
+type bound struct {
+	shape, limit int
+	at           *vertex
+}
+
+// A workspace is memory that one match leaves to the next.
+type workspace struct {
+	room    []int64 // what is left, by node and need
+	filled  []int32 // the attempt that a row was filled for
+	attempt int32
+	permits []uint8 // by shape and node: what is known of the constraints
+	runs    []run
+	// walk counts the walks that measured distances.
+	walk     uint64
+	order    []int32
+	distance []int
+}
+
+// What is known of a node and a shape.
+const (
+	known uint8 = 1 << iota
+	allowedAlways
+	allowedNow
+)
+
+// newBoard returns a board for one match.
+func (w *workspace) newBoard(a *ask, g *graph, order []int32) *board {
+	nodes := len(order)
+	w.room = grown(w.room, nodes*len(a.needs))
+	w.filled = grown(w.filled, nodes)
+	w.permits = grown(w.permits, nodes*len(a.shapes))
+	clear(w.filled)
+	clear(w.permits)
+	w.attempt = 0
+	b := &board{workspace: w, ask: a, nodes: g.nodes, order: order, up: g.columns.up, runs: w.runs[:0]}
+	if a.limited {
+		b.under = make(map[bound]int64)
+	}
+	return b
+}
+
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// start begins an attempt with nothing laid out.
+func (b *board) start(v view) {
+	b.view = v
+	b.attempt++
+	b.runs = b.runs[:0]
+	clear(b.under)
+}
+
+// node returns the node at an index of the order.
+func (b *board) node(i int) *node { return b.nodes[b.order[i]] }
+
+// row returns what is left on a node, by need: 0 of a pool that it lacks or
+// counts in another unit.
+func (b *board) row(i int) []int64 {
+	width := len(b.ask.needs)
+	row := b.room[i*width : (i+1)*width : (i+1)*width]
+	if b.filled[i] == b.attempt {
+		return row
+	}
+	b.filled[i] = b.attempt
+	at := b.order[i]
+	for k := range b.ask.needs {
+		row[k] = 0
+		for _, c := range b.ask.needs[k].columns {
+			if b.view.whole {
+				row[k] = plus(row[k], c.size[at])
+			} else {
+				row[k] = plus(row[k], c.free[at])
+			}
+		}
+	}
+	return row
+}
+
+// permit says whether the constraints of a shape hold on a node: those for
+// good, and all.
+func (b *board) permit(s, i int) (always, now bool) {
+	shape := &b.ask.shapes[s]
+	if len(shape.always)+len(shape.now) == 0 {
+		return true, true
+	}
+	p := &b.permits[s*len(b.order)+i]
+	if *p == 0 {
+		*p = known
+		about := b.node(i).at.about
+		if holds(shape.always, about.Name, about.Rank, about.Properties) {
+			*p |= allowedAlways
+			if holds(shape.now, about.Name, about.Rank, about.Properties) {
+				*p |= allowedNow
+			}
+		}
+	}
+	return *p&allowedAlways != 0, *p&allowedNow != 0
+}
+
+func holds(all []jobspec.Condition, name string, rank int64, properties map[string]string) bool {
+	for _, c := range all {
+		if !c(name, rank, properties) {
+			return false
+		}
+	}
+	return true
+}
+
+// usable says whether slots of a shape may stand on a node.
+func (b *board) usable(s, i int) bool {
+	if b.view.up && !b.up[b.order[i]] {
+		return false
+	}
+	always, now := b.permit(s, i)
+	return now || always && !b.view.now
+}
+
+// fits returns how many slots of a shape a node has room for, at most want.
+func (b *board) fits(s, i int, want int64) int64 {
+	if !b.usable(s, i) {
+		return 0
+	}
+	shape := &b.ask.shapes[s]
+	n := room(b.row(i), shape, want)
+	for k, l := range shape.limits {
+		if n == 0 {
+			break
+		}
+		if v := b.node(i).at.of(l.kind); v != nil {
+			n = min(n, l.most-b.under[bound{s, k, v}])
+		}
+	}
+	return n
+}
+
+// room returns how many slots fit into a row, at most want.
+func room(row []int64, s *shape, want int64) int64 {
+	n := want
+	for _, k := range s.with {
+		switch have, each := row[k], s.each[k]; {
+		case have < each:
+			return 0
+		case n > 1:
+			n = min(n, have/each)
+		}
+	}
+	return n
+}
+
+// take lays n slots of a shape on a node, or with n below 0 takes them back.
+func (b *board) take(s, i int, n int64) {
+	shape, row := &b.ask.shapes[s], b.row(i)
+	for _, k := range shape.with {
+		row[k] -= n * shape.each[k]
+	}
+	for k, l := range shape.limits {
+		if v := b.node(i).at.of(l.kind); v != nil {
+			b.under[bound{s, k, v}] += n
+		}
+	}
+}
+
+// lay lays out slots of a shape, node by node and on each as many as fit, until
+// there are as many as wanted. It returns how many there are.
+func (b *board) lay(s int, want int64) int64 {
+	found := int64(0)
+	for i := 0; i < len(b.nodes) && found < want; i++ {
+		if n := b.fits(s, i, want-found); n > 0 {
+			b.take(s, i, n)
+			b.runs = append(b.runs, run{s, i, n})
+			found += n
+		}
+	}
+	return found
+}
+
+// extend lays out more slots of every shape with a range, in the order of the
+// jobspec, as many as fit and its count accepts.
+func (b *board) extend() {
+	total := int64(0)
+	for _, s := range b.ask.shapes {
+		total += s.count.Min
+	}
+	for i, s := range b.ask.shapes {
+		more := min(s.count.Max-s.count.Min, maxSlots-total)
+		if more == 0 {
+			continue
+		}
+		more = b.lay(i, more)
+		accepted := s.count.Floor(s.count.Min+more) - s.count.Min
+		b.shorten(more - accepted)
+		total += accepted
+	}
+}
+
+// shorten takes back the n slots laid out last.
+func (b *board) shorten(n int64) {
+	for n > 0 {
+		last := &b.runs[len(b.runs)-1]
+		part := min(n, last.count)
+		b.take(last.shape, last.node, -part)
+		n -= part
+		if last.count -= part; last.count == 0 {
+			b.runs = b.runs[:len(b.runs)-1]
+		}
+	}
+}
+
+// capacity returns how much there is of each need on the nodes that some shape
+// may use; past an int64 it stays at its largest.
+func (b *board) capacity() []int64 {
+	sums := make([]int64, len(b.ask.needs))
+	for i := range b.order {
+		for s := range b.ask.shapes {
+			if !b.usable(s, i) {
+				continue
+			}
+			for k, have := range b.row(i) {
+				sums[k] = plus(sums[k], have)
+			}
+			break
+		}
+	}
+	return sums
+}
+
+// share returns the largest part that one slot of a shape takes of all there
+// is, which must be something of each need.
+func (s *shape) share(all []int64) float64 {
+	most := 0.0
+	for _, k := range s.with {
+		most = max(most, float64(s.each[k])/float64(all[k]))
+	}
+	return most
+}

@@ -1,0 +1,87 @@
+package engine
+
+import "slices"
+
+// Columns are what the matcher reads: the amounts of all pools of a kind side by
+// side, by the position of their node, and which nodes are up. To look at every
+// node of a large graph is then a walk through a few arrays.
+type columns struct {
+	byKind map[string][]*column // by type of pool: one column a unit
+	up     []bool               // the node and all that it stands in are up
+}
+
+// A column holds the pools of one type and unit.
+type column struct {
+	unit string
+	// nodes counts those that have such a pool; the others have amounts of 0.
+	nodes int
+	// size and free are of the pool: sums over its leaves, which stay at the
+	// largest int64 where they pass it.
+	size, free []int64
+}
+
+// addNode makes room for a node behind all others.
+func (c *columns) addNode() {
+	c.up = append(c.up, false)
+	for _, of := range c.byKind {
+		for _, col := range of {
+			col.size, col.free = append(col.size, 0), append(col.free, 0)
+		}
+	}
+}
+
+// removeNode takes out the node at a position, which must have no pools left.
+func (c *columns) removeNode(at int) {
+	c.up = slices.Delete(c.up, at, at+1)
+	for _, of := range c.byKind {
+		for _, col := range of {
+			col.size = slices.Delete(col.size, at, at+1)
+			col.free = slices.Delete(col.free, at, at+1)
+		}
+	}
+}
+
+// permute puts at each position what stood at the position that from gives.
+func (c *columns) permute(from []int) {
+	c.up = permuted(c.up, from)
+	for _, of := range c.byKind {
+		for _, col := range of {
+			col.size, col.free = permuted(col.size, from), permuted(col.free, from)
+		}
+	}
+}
+
+func permuted[T any](s []T, from []int) []T {
+	to := make([]T, len(s))
+	for i, f := range from {
+		to[i] = s[f]
+	}
+	return to
+}
+
+// join returns the column for one more pool of this type and unit.
+func (c *columns) join(kind, unit string) *column {
+	of := c.byKind[kind]
+	at := slices.IndexFunc(of, func(col *column) bool { return col.unit == unit })
+	if at < 0 {
+		at = len(of)
+		of = append(of, &column{unit: unit, size: make([]int64, len(c.up)), free: make([]int64, len(c.up))})
+		c.byKind[kind] = of
+	}
+	of[at].nodes++
+	return of[at]
+}
+
+// quit takes a pool out of its column, and the column away with the last.
+func (c *columns) quit(kind string, col *column, at int) {
+	col.size[at], col.free[at] = 0, 0
+	if col.nodes--; col.nodes > 0 {
+		return
+	}
+	of := slices.DeleteFunc(c.byKind[kind], func(x *column) bool { return x == col })
+	if len(of) == 0 {
+		delete(c.byKind, kind)
+	} else {
+		c.byKind[kind] = of
+	}
+}

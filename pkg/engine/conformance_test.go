@@ -1,0 +1,34 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// newEngine returns an engine that was never reset, whose epochs count up.
+func newEngine(t testing.TB) *engine.Engine {
+	t.Helper()
+	var last match.Epoch
+	e, err := engine.New(engine.Options{Epoch: func() match.Epoch { last++; return last }})
+	if err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	return e
+}
+
+// offered is all but reservations.
+var offered = matchtest.Capabilities{
+	Divisible: true, Shapes: true, Ranges: true, PartialRelease: true, Update: true,
+	Constraints: true, MaxPerLevel: true, Near: true, Ignore: true, Reasons: true,
+}
+
+func TestConformance(t *testing.T) {
+	matchtest.Test(t, offered, func(t *testing.T) match.Engine { return newEngine(t) })
+}
+
+func TestConformanceOfASpy(t *testing.T) {
+	matchtest.Test(t, offered, func(t *testing.T) match.Engine { return matchtest.Spy(newEngine(t)) })
+}

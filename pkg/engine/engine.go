@@ -1,0 +1,112 @@
+// Package engine is the embedded match.Engine: the resource graph in memory, and
+// a matcher that divides the pools of nodes exactly.
+//
+// It takes requests whose top level holds slots and nothing else, each with a
+// list of pools of one node and their amounts. Other jobspecs are ErrInvalid,
+// and so is AllocateOrElseReserve. It starts no goroutine, does no I/O and reads
+// no clock.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// Options are what an engine is made with.
+type Options struct {
+	// Policy is one of match.Policies and serves requests that name none.
+	// Defaults to match.PolicyLonode.
+	Policy string
+	// Epoch draws the name of a new epoch at every Reset. What it returns must
+	// never be 0 and never repeat, also across restarts, so a random number is a
+	// good source. Required.
+	Epoch func() match.Epoch
+}
+
+// An Engine is a match.Engine in memory.
+type Engine struct {
+	options Options
+
+	mu    sync.Mutex
+	epoch match.Epoch // 0 before the first Reset
+	ready bool
+	graph graph
+	hosts map[string]*host
+	jobs  map[match.JobID]*job
+	stood uint64 // counts the slots ever stood, to keep their order
+	space workspace
+}
+
+var _ match.Engine = (*Engine)(nil)
+
+// New returns an engine without a graph: it answers match.ErrStale until Reset.
+// It fails if the options are wrong.
+func New(o Options) (*Engine, error) {
+	if o.Policy == "" {
+		o.Policy = match.PolicyLonode
+	}
+	if !slices.Contains(match.Policies(), o.Policy) {
+		return nil, fmt.Errorf("engine options: policy %q: none of %q", o.Policy, match.Policies())
+	}
+	if o.Epoch == nil {
+		return nil, errors.New("engine options: no source of epochs")
+	}
+	return &Engine{options: o}, nil
+}
+
+// Reset implements match.Engine.
+func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	next := e.options.Epoch()
+	if next == 0 || next == e.epoch {
+		return 0, fmt.Errorf("begin an epoch: the source of epochs gave %d after %d", next, e.epoch)
+	}
+	e.epoch = next
+	e.ready = false
+	e.graph = newGraph()
+	e.hosts = make(map[string]*host)
+	e.jobs = make(map[match.JobID]*job)
+	e.stood = 0
+	e.space = workspace{}
+	return next, nil
+}
+
+// Ready implements match.Engine. A second call in an epoch changes nothing.
+func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.admit(ctx, at); err != nil {
+		return err
+	}
+	if !e.ready {
+		e.graph.number()
+		e.ready = true
+	}
+	return nil
+}
+
+// admit fails for calls that came too late: those whose caller has gone, and
+// those built on another epoch.
+func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if e.epoch == 0 || at != e.epoch {
+		return fmt.Errorf("%w: the call is of %d, the graph of %d", match.ErrStale, at, e.epoch)
+	}
+	return nil
+}
+
+// invalid is the error for arguments that are wrong.
+func invalid(format string, a ...any) error {
+	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
+}

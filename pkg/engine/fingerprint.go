@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A fingerprint tells two requests of a job apart.
+type fingerprint [sha256.Size]byte
+
+// identity is what makes two requests of a job the same one. The operation is
+// not in it: only Allocate books, and WithoutAllocating answers as it would.
+type identity struct {
+	Jobspec  *jobspec.Jobspec
+	Keys     []string
+	Near     []string
+	Policy   string
+	Duration time.Duration
+}
+
+// fingerprintOf returns the fingerprint of a request whose policy is given.
+func fingerprintOf(r *match.Request) fingerprint {
+	return sha256.Sum256(appendValue(nil, reflect.ValueOf(identity{r.Jobspec, r.Keys, r.Near, r.Policy, r.Duration})))
+}
+
+// appendValue writes plain data so that different data never reads the same:
+// whatever has no fixed length is led by its length.
+func appendValue(b []byte, v reflect.Value) []byte {
+	switch v.Kind() {
+	case reflect.Bool:
+		if v.Bool() {
+			return append(b, 1)
+		}
+		return append(b, 0)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return binary.AppendVarint(b, v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return binary.AppendUvarint(b, v.Uint())
+	case reflect.String:
+		b = binary.AppendUvarint(b, uint64(v.Len()))
+		return append(b, v.String()...)
+	case reflect.Pointer:
+		if v.IsNil() {
+			return append(b, 0)
+		}
+		return appendValue(append(b, 1), v.Elem())
+	case reflect.Slice:
+		b = binary.AppendUvarint(b, uint64(v.Len()))
+		for i := range v.Len() {
+			b = appendValue(b, v.Index(i))
+		}
+		return b
+	case reflect.Map:
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) })
+		b = binary.AppendUvarint(b, uint64(len(keys)))
+		for _, k := range keys {
+			b = appendValue(appendValue(b, k), v.MapIndex(k))
+		}
+		return b
+	case reflect.Struct:
+		for i := range v.NumField() {
+			b = appendValue(b, v.Field(i))
+		}
+		return b
+	default:
+		panic(fmt.Sprintf("engine: a request holds a %s", v.Kind()))
+	}
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A host is a node's name: with the node while that is in the graph, and with
+// the slots that stand on it in any case.
+type host struct {
+	node  *node
+	slots map[*slot]struct{}
+}
+
+// host returns the host of this name, made where it is lacking.
+func (e *Engine) host(name string) *host {
+	h := e.hosts[name]
+	if h == nil {
+		h = &host{slots: make(map[*slot]struct{})}
+		e.hosts[name] = h
+	}
+	return h
+}
+
+// leave forgets a host that has neither node nor slots.
+func (e *Engine) leave(name string) {
+	if h := e.hosts[name]; h != nil && h.node == nil && len(h.slots) == 0 {
+		delete(e.hosts, name)
+	}
+}
+
+// stand books a slot on its host.
+func (e *Engine) stand(s *slot) {
+	e.stood++
+	s.order = e.stood
+	e.host(s.node).add(s)
+}
+
+// unstand takes back what stand booked.
+func (e *Engine) unstand(s *slot) {
+	e.hosts[s.node].drop(s)
+	e.leave(s.node)
+}
+
+// add books a slot. One that was given out here brings its charges along.
+func (h *host) add(s *slot) {
+	h.slots[s] = struct{}{}
+	switch {
+	case h.node == nil:
+		s.charges = nil
+	case h.node.several:
+		s.charges = nil
+		h.settle()
+	case s.charges == nil:
+		h.node.book(s, true)
+		h.node.book(s, false)
+	default:
+		for _, c := range s.charges {
+			h.node.weigh(c)
+		}
+	}
+}
+
+// drop takes a slot off.
+func (h *host) drop(s *slot) {
+	delete(h.slots, s)
+	if h.node != nil {
+		h.node.refund(s.charges)
+	}
+	s.charges = nil
+	if h.node != nil && h.node.several {
+		h.settle()
+	}
+}
+
+// rebuild books all slots on a node whose vertices are new.
+func (h *host) rebuild() {
+	for s := range h.slots {
+		s.charges = nil
+	}
+	h.settle()
+}
+
+// settle books all slots anew: first on the leaves that they name, then in the
+// order in which they came on what those leave. Whoever comes or goes where a
+// pool has several leaves can change on which of them the others weigh.
+func (h *host) settle() {
+	slots := make([]*slot, 0, len(h.slots))
+	for s := range h.slots {
+		h.node.refund(s.charges)
+		s.charges = nil
+		slots = append(slots, s)
+	}
+	slices.SortFunc(slots, func(a, b *slot) int { return cmp.Compare(a.order, b.order) })
+	for _, named := range []bool{true, false} {
+		for _, s := range slots {
+			h.node.book(s, named)
+		}
+	}
+}
+
+// book charges shares of a slot: with named those whose leaf is found by its
+// path below the node; without, the others by their type.
+func (n *node) book(s *slot, named bool) {
+	for _, h := range s.shares {
+		if h.way || h.amount == 0 {
+			continue
+		}
+		at, v := n.leaf(h.about.Type, below(h.about.Paths[resource.Containment], s.node))
+		switch {
+		case v != nil && named:
+			s.charges = append(s.charges, charge{at, v, h.amount})
+			n.weigh(s.charges[len(s.charges)-1])
+		case v == nil && !named:
+			n.spread(s, h)
+		}
+	}
+}
+
+// spread charges a share to the leaves of its type, if there are any: to those
+// with room first, and whatever the room to the last.
+func (n *node) spread(s *slot, h share) {
+	at := n.find(h.about.Type)
+	if at < 0 {
+		return
+	}
+	left := h.amount
+	leaves := n.pools[at].leaves
+	for i, v := range leaves {
+		part := min(left, v.used.leaves(v.about.Size))
+		if i == len(leaves)-1 {
+			part = left
+		}
+		if part > 0 {
+			s.charges = append(s.charges, charge{at, v, part})
+			n.weigh(s.charges[len(s.charges)-1])
+			left -= part
+		}
+	}
+}
+
+// weigh puts a charge on its leaf.
+func (n *node) weigh(c charge) {
+	c.leaf.used.add(c.amount)
+	n.count(c.pool)
+}
+
+// refund takes charges back.
+func (n *node) refund(charges []charge) {
+	for _, c := range charges {
+		c.leaf.used.sub(c.amount)
+		n.count(c.pool)
+	}
+}

@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A job is what one job holds. A job that holds nothing is forgotten.
+type job struct {
+	id    match.JobID
+	slots map[string]*slot
+	// asked says that all the job holds was given out for one request, so that
+	// the request can be answered again. Not so once a slot was added or
+	// released; a slot that changed in place is still the answer.
+	asked   bool
+	request fingerprint
+	// above is what the nodes of the job stand in, each after what it contains.
+	above   []*resource.Vertex
+	at, end time.Time
+}
+
+// A slot is what a job holds on one node.
+type slot struct {
+	key, label string
+	node       string
+	index      int // among the slots given out for the request
+	order      uint64
+	start, end time.Time
+	shares     []share
+	// charges say where the shares weigh on the graph at present: nowhere while
+	// the node, or its pools of these types, are not there.
+	charges []charge
+}
+
+// A share is what a slot holds of one vertex.
+type share struct {
+	about  *resource.Vertex
+	amount int64
+	// way marks a vertex that is only on the way to others.
+	way bool
+}
+
+// A charge is an amount booked on a leaf.
+type charge struct {
+	pool   int // index into the node's pools
+	leaf   *vertex
+	amount int64
+}

@@ -1,0 +1,157 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// sockets is a node with two sockets of two cores and one pool of memory each.
+func sockets(name string) *resource.Graph {
+	g := matchtest.Node(name, nil)
+	node := len(g.Vertices) - 1
+	add := func(parent int, kind string, id, size int64) int {
+		at := len(g.Vertices)
+		g.Vertices = append(g.Vertices, resource.Vertex{Type: kind, ID: id, Rank: resource.NoRank, Size: size})
+		g.Edges = append(g.Edges, resource.Edge{Source: parent, Target: at})
+		return at
+	}
+	for i := range int64(2) {
+		socket := add(node, "socket", i, 1)
+		add(socket, "core", 2*i, 1)
+		add(socket, "core", 2*i+1, 1)
+		add(socket, "memory", i, 10)
+	}
+	return g
+}
+
+// shares writes what a set holds, vertex by vertex.
+func shares(r *resource.Set) []string {
+	var out []string
+	for _, v := range r.Vertices {
+		out = append(out, fmt.Sprintf("%s=%d", v.Paths[resource.Containment], v.Amount))
+	}
+	return out
+}
+
+var (
+	core   = func(n int64) matchtest.Pool { return matchtest.Pool{Type: "core", Amount: n} }
+	memory = func(n int64) matchtest.Pool { return matchtest.Pool{Type: "memory", Amount: n} }
+)
+
+func TestLeavesOfOneTypeMakeOnePool(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, sockets("n1"))
+	first := d.match(t, 1, matchtest.Slots("a", 1, core(1), memory(4)))
+	want := []string{
+		"/cluster0/n1/socket0/core0=1", "/cluster0/n1/socket0/memory0=4",
+		"/cluster0/n1/socket0=1", "/cluster0/n1=1",
+	}
+	if diff := cmp.Diff(want, shares(first.Slots[0].R)); diff != "" {
+		t.Errorf("the first slot differs (-want +got):\n%s", diff)
+	}
+	second := d.match(t, 2, matchtest.Slots("a", 1, core(2), memory(10)))
+	want = []string{
+		"/cluster0/n1/socket0/core1=1", "/cluster0/n1/socket1/core2=1",
+		"/cluster0/n1/socket0/memory0=6", "/cluster0/n1/socket1/memory1=4",
+		"/cluster0/n1/socket0=1", "/cluster0/n1/socket1=1", "/cluster0/n1=1", "/cluster0=1",
+	}
+	if diff := cmp.Diff(want, shares(second.R)); diff != "" {
+		t.Errorf("the second job differs (-want +got):\n%s", diff)
+	}
+	third := d.match(t, 3, matchtest.Slots("a", 1, core(1), memory(6)))
+	want = []string{"/cluster0/n1/socket1/core3=1", "/cluster0/n1/socket1/memory1=6", "/cluster0/n1/socket1=1", "/cluster0/n1=1"}
+	if diff := cmp.Diff(want, shares(third.Slots[0].R)); diff != "" {
+		t.Errorf("the third slot differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestSlotsOfOneJobDoNotShareALeafBeyondItsSize(t *testing.T) {
+	for name, op := range map[string]match.Op{
+		"allocated": match.Allocate, "tried": match.WithoutAllocating, "satisfiable": match.Satisfiability,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &driver{e: newEngine(t)}
+			d.load(t, sockets("n1"))
+			r := d.request(1, matchtest.Slots("a", 2, core(2), memory(7)))
+			r.Op = op
+			a, err := d.e.Match(t.Context(), r)
+			if err != nil {
+				t.Fatalf("Match() = %v", err)
+			}
+			want := []string{
+				"/cluster0/n1/socket0/core0=1", "/cluster0/n1/socket0/core1=1", "/cluster0/n1/socket0/memory0=10",
+				"/cluster0/n1/socket1/core2=1", "/cluster0/n1/socket1/core3=1", "/cluster0/n1/socket1/memory1=4",
+			}
+			got := make(map[string]bool)
+			for _, s := range shares(a.R) {
+				got[s] = true
+			}
+			for _, s := range want {
+				if !got[s] {
+					t.Errorf("the whole is %v, want %s in it", shares(a.R), s)
+				}
+			}
+		})
+	}
+}
+
+// TestWhatIsHeldOfALeafIsFoundAgain books by path and by type, moves the node,
+// and looks which leaves are left.
+func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, sockets("n1"))
+	byPath := match.Slot{Key: "p", Node: "n1", R: &resource.Set{Vertices: []resource.Share{{
+		Vertex: resource.Vertex{Type: "core", Name: "core2", Paths: map[string]string{resource.Containment: "/cluster0/n1/socket1/core2"}},
+		Amount: 1,
+	}}}}
+	byType := matchtest.Held("t", "n1", core(2))
+	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 1, Slots: []match.Slot{byPath, byType}}); err != nil {
+		t.Fatalf("Update() = %v", err)
+	}
+	moved := sockets("n1")
+	rack := len(moved.Vertices)
+	moved.Vertices = append(moved.Vertices, resource.Vertex{Type: "rack", Name: "r1", Size: 1})
+	moved.Edges[0] = resource.Edge{Source: 0, Target: rack}
+	moved.Edges = append(moved.Edges, resource.Edge{Source: rack, Target: 1})
+	for i := range moved.Vertices {
+		moved.Vertices[i].Paths = nil
+	}
+	for range 2 {
+		left := d.match(t, 2, matchtest.Slots("a", 1, core(1)))
+		if got := left.Slots[0].R.Vertices[0].Name; got != "core3" {
+			t.Errorf("the core left is %s, want core3", got)
+		}
+		if err := d.e.Release(t.Context(), d.epoch, 2); err != nil {
+			t.Fatalf("Release() = %v", err)
+		}
+		if err := d.e.PutNode(t.Context(), d.epoch, moved); err != nil {
+			t.Fatalf("PutNode() = %v", err)
+		}
+	}
+}
+
+func TestALeafThatIsDownIsNotGivenOut(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	g := sockets("n1")
+	for i := range g.Vertices {
+		if v := &g.Vertices[i]; v.Type == "core" && v.ID < 3 {
+			v.Status = resource.Down
+		}
+	}
+	d.load(t, g)
+	a := d.match(t, 1, matchtest.Slots("a", 1, core(1)))
+	if got := a.Slots[0].R.Vertices[0].Name; got != "core3" {
+		t.Errorf("given out is %s, want core3, the only one that is up", got)
+	}
+	r := d.request(2, matchtest.Slots("a", 1, core(4)))
+	r.Op = match.Satisfiability
+	if _, err := d.e.Match(t.Context(), r); err != nil {
+		t.Errorf("Match() = %v, want it to be satisfiable: the others may come back", err)
+	}
+}

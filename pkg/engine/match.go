@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// Match implements match.Engine. The duration is the request's; the one in the
+// jobspec's attributes is not read. Satisfiability answers with a placement in
+// the empty graph and looks at no ID.
+func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.admit(ctx, r.Epoch); err != nil {
+		return nil, err
+	}
+	if !e.ready {
+		return nil, fmt.Errorf("%w: the graph is not loaded", match.ErrUnavailable)
+	}
+	if r.Policy == "" {
+		r.Policy = e.options.Policy
+	}
+	if err := check(&r); err != nil {
+		return nil, err
+	}
+	a, err := readAsk(r.Jobspec)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.checkKeys(r.Keys); err != nil {
+		return nil, err
+	}
+	if err := a.find(&e.graph.columns); err != nil {
+		return nil, err
+	}
+	switch r.Op {
+	case match.Satisfiability:
+		return e.satisfy(&r, a)
+	case match.WithoutAllocating:
+		defer e.ignore(r.Ignore)()
+		if j := e.holder(&r); j != nil {
+			return e.repeat(&r, j)
+		}
+		j, err := e.place(&r, a)
+		if err != nil {
+			return nil, err
+		}
+		return j.allocation(), nil
+	default:
+		if j := e.holder(&r); j != nil {
+			return e.repeat(&r, j)
+		}
+		j, err := e.place(&r, a)
+		if err != nil {
+			return nil, err
+		}
+		j.asked, j.request = true, fingerprintOf(&r)
+		e.jobs[j.id] = j
+		for _, s := range j.slots {
+			e.stand(s)
+		}
+		return j.allocation(), nil
+	}
+}
+
+// holder returns the job that the request's id names if it holds anything, and
+// is not to be ignored.
+func (e *Engine) holder(r *match.Request) *job {
+	for _, id := range r.Ignore {
+		if id == r.ID {
+			return nil
+		}
+	}
+	return e.jobs[r.ID]
+}
+
+// repeat answers a request whose job holds something.
+func (e *Engine) repeat(r *match.Request, j *job) (*match.Allocation, error) {
+	if !j.asked || j.request != fingerprintOf(r) {
+		return nil, fmt.Errorf("match job %d: %w", r.ID, match.ErrConflict)
+	}
+	return j.allocation(), nil
+}
+
+// place finds room for a request among what is free now.
+func (e *Engine) place(r *match.Request, a *ask) (*job, error) {
+	b := e.board(r, a)
+	if o, failed := b.solve(seeNow); o != placed {
+		return nil, b.refuse(o, failed, e.rootType())
+	}
+	b.extend()
+	return e.draw(r, b), nil
+}
+
+// satisfy finds room for a request in the empty graph.
+func (e *Engine) satisfy(r *match.Request, a *ask) (*match.Allocation, error) {
+	b := e.board(r, a)
+	switch o, failed := b.solve(seeEver); o {
+	case impossible:
+		return nil, b.never(failed, e.rootType())
+	case unknown:
+		reason := b.reason(seeEver, o, failed, e.rootType())
+		reason.WaitingHelps = true
+		return nil, &match.Refusal{Err: match.ErrBusy, Reason: reason}
+	case placed:
+	}
+	b.extend()
+	return e.draw(r, b).allocation(), nil
+}
+
+// board returns the board for a request.
+func (e *Engine) board(r *match.Request, a *ask) *board {
+	return e.space.newBoard(a, &e.graph, e.inOrder(r.Near))
+}
+
+// rootType returns the type of the root vertex.
+func (e *Engine) rootType() string {
+	if e.graph.root == nil {
+		return resource.TypeCluster
+	}
+	return e.graph.root.about.Type
+}
+
+// ignore takes what these jobs hold off the graph until the returned function
+// is called.
+func (e *Engine) ignore(ids []match.JobID) (restore func()) {
+	var away []*slot
+	seen := make(map[match.JobID]bool, len(ids))
+	for _, id := range ids {
+		j := e.jobs[id]
+		if j == nil || seen[id] {
+			continue
+		}
+		seen[id] = true
+		for _, s := range j.slots {
+			e.hosts[s.node].drop(s)
+			away = append(away, s)
+		}
+	}
+	return func() {
+		for _, s := range away {
+			e.hosts[s.node].add(s)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package engine
+
+// searchBudget bounds a search by the nodes it looks at.
+const searchBudget = 1 << 16
+
+// A search goes through all ways to lay out the shapes, depth first: shape by
+// shape, node by node, on each as many slots as fit and then ever fewer.
+type search struct {
+	*board
+	shapes []int
+	// ahead is, by position in shapes and by node, how many slots fit there and
+	// on the nodes after it, before any of the shape is laid out.
+	ahead  [][]int64
+	budget int
+}
+
+// search looks for a way to lay out the least of every shape. It is impossible
+// if the search has seen all there are.
+func (b *board) search(v view, order []int) outcome {
+	b.start(v)
+	s := &search{board: b, shapes: order, budget: searchBudget, ahead: make([][]int64, len(order))}
+	for i := range s.ahead {
+		s.ahead[i] = make([]int64, len(b.order)+1)
+	}
+	switch {
+	case s.shape(0):
+		return placed
+	case s.budget < 0:
+		return unknown
+	}
+	return impossible
+}
+
+// shape lays out the shapes from position k on.
+func (s *search) shape(k int) bool {
+	if k == len(s.shapes) {
+		return true
+	}
+	at := s.shapes[k]
+	least := s.ask.shapes[at].count.Min
+	ahead := s.ahead[k]
+	for i := len(s.order) - 1; i >= 0; i-- {
+		ahead[i] = plus(ahead[i+1], s.fits(at, i, least))
+	}
+	s.budget -= len(s.order)
+	return s.budget >= 0 && s.rest(k, 0, least, nil)
+}
+
+// rest lays out want more slots of the shape at position k, on nodes from i on.
+// last is what was laid on the node before that was looked at.
+func (s *search) rest(k, i int, want int64, last *run) bool {
+	if want == 0 {
+		return s.shape(k + 1)
+	}
+	at := s.shapes[k]
+	for ; i < len(s.order) && s.ahead[k][i] >= want; i++ {
+		if s.budget--; s.budget < 0 {
+			return false
+		}
+		most := s.fits(at, i, want)
+		if most == 0 {
+			continue
+		}
+		if last != nil && s.alike(k, i, last) {
+			// The two could change places, so only one order is tried.
+			most = min(most, last.count)
+		}
+		here := run{at, i, 0}
+		for n := most; n >= 0 && n >= want-s.ahead[k][i+1]; n-- {
+			here.count = n
+			if s.with(k, here, want) {
+				return true
+			}
+			if s.budget < 0 {
+				return false
+			}
+		}
+		return false
+	}
+	return false
+}
+
+// with lays a run and then the rest, or leaves things as they were.
+func (s *search) with(k int, r run, want int64) bool {
+	if s.budget--; s.budget < 0 {
+		return false
+	}
+	laid := len(s.runs)
+	s.take(r.shape, r.node, r.count)
+	if r.count > 0 {
+		s.runs = append(s.runs, r)
+	}
+	if s.rest(k, r.node+1, want-r.count, &r) {
+		return true
+	}
+	s.runs = s.runs[:laid]
+	s.take(r.shape, r.node, -r.count)
+	return false
+}
+
+// alike says whether a node is in all that is still to come what the node of
+// last was before the run was laid on it.
+func (s *search) alike(k, i int, last *run) bool {
+	if s.ask.limited {
+		return false
+	}
+	each := s.ask.shapes[last.shape].each
+	mine, its := s.row(i), s.row(last.node)
+	for t := range mine {
+		if mine[t] != its[t]+last.count*each[t] {
+			return false
+		}
+	}
+	for _, shape := range s.shapes[k:] {
+		if s.usable(shape, i) != s.usable(shape, last.node) {
+			return false
+		}
+	}
+	return true
+}

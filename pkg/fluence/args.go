@@ -1,0 +1,118 @@
+package fluence
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// Args are the plugin's arguments in a KubeSchedulerConfiguration.
+type Args struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Endpoint is the matcher's address: "unix:///path", or "tcp://host:port" on
+	// loopback or with TLS. Defaults to unix:///run/fluence/fluxion.sock.
+	Endpoint string `json:"endpoint"`
+	// TLS secures a TCP endpoint that is not on loopback.
+	TLS *TLS `json:"tls,omitempty"`
+	// MatchTimeout bounds one call of the matcher. Defaults to 2s; at most 30s,
+	// for a scheduling cycle waits that long.
+	MatchTimeout metav1.Duration `json:"matchTimeout"`
+	// MatchPolicy is the order in which nodes are filled. Defaults to lonode.
+	MatchPolicy string `json:"matchPolicy"`
+	// ScheduleTimeout bounds the time from a group's match until its minimum is
+	// reserved, where the PodGroup has no scheduleTimeoutSeconds. Defaults to
+	// 60s; at most 15m, which is the framework's own limit.
+	ScheduleTimeout metav1.Duration `json:"scheduleTimeout"`
+	// TopologyLevels lists the node labels that make levels of the graph between
+	// the cluster and its nodes, the outermost first. Defaults to none.
+	TopologyLevels []string `json:"topologyLevels,omitempty"`
+}
+
+// TLS names PEM files for mutual TLS.
+type TLS struct {
+	// CertFile and KeyFile are the scheduler's own certificate and key.
+	CertFile string `json:"certFile"`
+	KeyFile  string `json:"keyFile"`
+	// CAFile holds the authorities that the matcher's certificate is checked
+	// against.
+	CAFile string `json:"caFile"`
+}
+
+func defaultArgs() *Args {
+	return &Args{
+		Endpoint:        "unix:///run/fluence/fluxion.sock",
+		MatchTimeout:    metav1.Duration{Duration: 2 * time.Second},
+		MatchPolicy:     match.PolicyLonode,
+		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
+	}
+}
+
+// decodeArgs reads obj over the defaults and validates the result. A field that
+// does not exist is an error.
+func decodeArgs(obj runtime.Object) (*Args, error) {
+	args := defaultArgs()
+	if obj == nil {
+		return args, nil
+	}
+	unknown, ok := obj.(*runtime.Unknown)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s: arguments of type %T, want raw JSON or YAML", Name, obj)
+	}
+	if len(bytes.TrimSpace(unknown.Raw)) > 0 {
+		raw, err := yaml.YAMLToJSONStrict(unknown.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("plugin %s: arguments: %w", Name, err)
+		}
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(args); err != nil {
+			return nil, fmt.Errorf("plugin %s: arguments: %w", Name, err)
+		}
+	}
+	if err := args.validate(field.NewPath("args")).ToAggregate(); err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
+	}
+	return args, nil
+}
+
+func (a *Args) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if a.Endpoint == "" {
+		errs = append(errs, field.Required(path.Child("endpoint"), "the matcher's address, for instance unix:///run/fluence/fluxion.sock"))
+	}
+	if t := a.TLS; t != nil {
+		for name, file := range map[string]string{"certFile": t.CertFile, "keyFile": t.KeyFile, "caFile": t.CAFile} {
+			if file == "" {
+				errs = append(errs, field.Required(path.Child("tls", name), "a PEM file"))
+			}
+		}
+	}
+	if d := a.MatchTimeout.Duration; d <= 0 || d > 30*time.Second {
+		errs = append(errs, field.Invalid(path.Child("matchTimeout"), d.String(), "must be above 0 and at most 30s"))
+	}
+	if d := a.ScheduleTimeout.Duration; d <= 0 || d > 15*time.Minute {
+		errs = append(errs, field.Invalid(path.Child("scheduleTimeout"), d.String(), "must be above 0 and at most 15m"))
+	}
+	if !slices.Contains(match.Policies(), a.MatchPolicy) {
+		errs = append(errs, field.NotSupported(path.Child("matchPolicy"), a.MatchPolicy, match.Policies()))
+	}
+	for i, key := range a.TopologyLevels {
+		// Key by key for the path, the first keys with it for what clashes.
+		if _, err := translate.ParseLevels(a.TopologyLevels[:i+1]); err != nil {
+			errs = append(errs, field.Invalid(path.Child("topologyLevels").Index(i), key, err.Error()))
+			break
+		}
+	}
+	return errs
+}

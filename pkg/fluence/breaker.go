@@ -1,0 +1,76 @@
+package fluence
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+)
+
+const (
+	pingTimeout = time.Second
+	// pingEvery is the time between two pings of a matcher that does not answer: a
+	// group waits no longer than that after its return.
+	pingEvery = 200 * time.Millisecond
+)
+
+// whyUnavailable is what pods are told while the breaker is open.
+const whyUnavailable = "the matcher does not answer"
+
+// A breaker keeps scheduling cycles away from a matcher that does not answer. It
+// opens when a call, or the inventory, says so, and closes when a ping is
+// answered.
+type breaker struct {
+	ping   func(context.Context) error
+	closed func()
+
+	mu      sync.Mutex
+	why     string
+	tripped chan struct{}
+}
+
+func newBreaker(ping func(context.Context) error, closed func()) *breaker {
+	return &breaker{ping: ping, closed: closed, tripped: make(chan struct{}, 1)}
+}
+
+func (b *breaker) state() (open bool, why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.why != "", b.why
+}
+
+// trip opens the breaker.
+func (b *breaker) trip(why string) {
+	b.mu.Lock()
+	b.why = why
+	b.mu.Unlock()
+	signal(b.tripped)
+}
+
+// run pings while the breaker is open, until ctx ends.
+func (b *breaker) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.tripped:
+		}
+		klog.FromContext(ctx).Info("The matcher does not answer; groups wait")
+		if wait.PollUntilContextCancel(ctx, pingEvery, true, b.answers) != nil {
+			return
+		}
+		b.mu.Lock()
+		b.why = ""
+		b.mu.Unlock()
+		klog.FromContext(ctx).Info("The matcher answers again")
+		b.closed()
+	}
+}
+
+func (b *breaker) answers(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	return b.ping(ctx) == nil, nil
+}

@@ -1,0 +1,225 @@
+// Package fluence is the scheduler plugin of that name: it starts the pods of a
+// group together or not at all, on nodes that a matcher chose for all of them
+// at once.
+//
+// The first pod of a complete group stands for all: its scheduling cycle asks
+// the matcher, and the siblings that wait in PreEnqueue are let through with a
+// node each. Callbacks of the framework are hints; what must not be lost also
+// has a deadline.
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/inventory"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// Name is the plugin's name in a KubeSchedulerConfiguration.
+const Name = "Fluence"
+
+// A Matcher is an engine that can be asked whether it answers.
+type Matcher interface {
+	match.Engine
+	// Ping returns nil when the engine answers within the context's deadline.
+	Ping(ctx context.Context) error
+}
+
+// A Dialer connects to the matcher that the arguments name. It does not wait for
+// the matcher to answer.
+type Dialer func(ctx context.Context, args *Args) (Matcher, error)
+
+// framework is what the plugin needs of the object behind a fwk.Handle beyond
+// that interface: to run the profile's own filters on a pod that is not being
+// scheduled.
+type framework interface {
+	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+}
+
+// Fluence is the plugin.
+type Fluence struct {
+	args    *Args
+	handle  fwk.Handle
+	filters framework
+	groups  *group.Groups
+
+	matcher   Matcher
+	inventory *inventory.Inventory
+	breaker   *breaker
+	returns   *returns
+	waker     *waker
+	reporter  *reporter
+	podGroups *podGroups
+	// synced reports whether all pods that existed at the start were seen. Before
+	// that a group may seem to hold nothing.
+	synced func() bool
+	later  later
+	now    func() time.Time
+}
+
+var (
+	_ fwk.QueueSortPlugin          = &Fluence{}
+	_ fwk.PreEnqueuePlugin         = &Fluence{}
+	_ fwk.EnqueueExtensions        = &Fluence{}
+	_ fwk.PreFilterPlugin          = &Fluence{}
+	_ fwk.FilterPlugin             = &Fluence{}
+	_ fwk.PostFilterPlugin         = &Fluence{}
+	_ fwk.PodGroupPostFilterPlugin = &Fluence{}
+	_ fwk.ReservePlugin            = &Fluence{}
+	_ fwk.PermitPlugin             = &Fluence{}
+	_ fwk.PostBindPlugin           = &Fluence{}
+	_ fwk.SignPlugin               = &Fluence{}
+)
+
+// Factory returns the plugin's factory. One profile of a scheduler may enable
+// the plugin: two would keep two inventories of one graph.
+func Factory(dial Dialer) frameworkruntime.PluginFactory {
+	var mu sync.Mutex
+	var owner string
+	return func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if owner != "" {
+			return nil, fmt.Errorf("profile %q: plugin %s is enabled in profile %q already; run a scheduler for each", h.ProfileName(), Name, owner)
+		}
+		args, err := decodeArgs(obj)
+		if err != nil {
+			return nil, err
+		}
+		filters, ok := h.(framework)
+		if !ok {
+			return nil, fmt.Errorf("this scheduler's framework (%T) cannot run PreFilter plugins on request", h)
+		}
+		matcher, err := dial(ctx, args)
+		if err != nil {
+			return nil, fmt.Errorf("connect to the matcher: %w", err)
+		}
+		pl, err := newFluence(ctx, args, h, filters, matcher)
+		if err != nil {
+			return nil, err
+		}
+		owner = h.ProfileName()
+		return pl, nil
+	}
+}
+
+func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework, matcher Matcher) (*Fluence, error) {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(Name))
+	levels, err := translate.ParseLevels(args.TopologyLevels)
+	if err != nil {
+		return nil, fmt.Errorf("topologyLevels: %w", err)
+	}
+	pl := &Fluence{
+		args:    args,
+		handle:  h,
+		filters: filters,
+		groups:  group.New(),
+		matcher: matcher,
+		now:     time.Now,
+	}
+	pl.waker = newWaker(pl.wake)
+	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(group.MatcherBack) })
+	core := h.SharedInformerFactory().Core().V1()
+	pl.inventory, err = inventory.New(inventory.Config{
+		Engine:   matcher,
+		Nodes:    core.Nodes().Informer(),
+		Pods:     core.Pods().Informer(),
+		JobOf:    pl.groups.JobOf,
+		Sources:  []inventory.Source{tentative{pl.groups}},
+		Levels:   levels,
+		OnChange: pl.onChange,
+		Timeout:  args.MatchTimeout.Duration,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pl.returns = newReturns(matcher, pl.inventory.Epoch, func() { pl.happened(group.Freed) })
+	if pl.podGroups, err = newPodGroups(h.KubeConfig(), pl.groups, pl.waker, func(k types.NamespacedName) { pl.reporter.forget(k) }); err != nil {
+		return nil, err
+	}
+	pl.reporter = newReporter(pl.podGroups, h.EventRecorder())
+	if err := pl.watch(ctx); err != nil {
+		return nil, err
+	}
+	return pl, nil
+}
+
+// Name returns the plugin's name.
+func (pl *Fluence) Name() string { return Name }
+
+// EventsToRegister names no event: a pod that this plugin refused is put back
+// into the queue by the plugin itself, which knows what can help.
+func (pl *Fluence) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
+
+// SignPod says that the plugin looks at nothing by which pods could be told
+// apart for batching: every node it gives out is for one pod.
+func (pl *Fluence) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, fwk.NewStatus(fwk.Unschedulable, "pods are placed by their group")
+}
+
+// notReady says why no group can be placed at all, or nothing.
+func (pl *Fluence) notReady() string {
+	if open, why := pl.breaker.state(); open {
+		return why
+	}
+	if !pl.synced() || pl.inventory.Epoch() == 0 {
+		return "the matcher's graph is being loaded"
+	}
+	return ""
+}
+
+// carryOut does what a change of a group's state asks for.
+func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
+	for _, uid := range e.Reject {
+		if wp := pl.handle.GetWaitingPod(uid); wp != nil {
+			wp.Reject(Name, e.Reason)
+		}
+	}
+	for _, r := range e.Release {
+		klog.FromContext(ctx).V(4).Info("Giving back", "job", r.Job, "slots", len(r.Keys), "reason", e.Reason)
+		pl.returns.add(r)
+	}
+}
+
+// onChange is told by the inventory what the engine took note of.
+func (pl *Fluence) onChange(c inventory.Change) {
+	switch c.Kind {
+	case inventory.Lost:
+		pl.breaker.trip(whyUnavailable)
+	case inventory.Loaded:
+		pl.happened(group.MatcherBack)
+	case inventory.NodeAdded, inventory.NodeChanged, inventory.NodeRemoved:
+		pl.happened(group.NodeChanged)
+	case inventory.Freed:
+		pl.happened(group.Freed)
+	}
+}
+
+// happened takes note of an event that may help waiting groups.
+func (pl *Fluence) happened(ev group.Event) {
+	if pl.groups.Happened(ev) || ev == group.MatcherBack {
+		pl.waker.all()
+	}
+}
+
+// tentative lists for the inventory what groups were given and the API does not
+// show yet.
+type tentative struct{ groups *group.Groups }
+
+// Jobs implements inventory.Source.
+func (t tentative) Jobs() []match.Job { return t.groups.Tentative() }

@@ -1,0 +1,143 @@
+package fluence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// podGroups watches PodGroups for the plugin and writes the part of their status
+// that is the scheduler's. The watch is the plugin's own, so that the scheduler's
+// start never waits for it: without the CRD, or without the right to read it,
+// gangs wait and all other pods are scheduled.
+type podGroups struct {
+	client   rest.Interface
+	informer cache.SharedIndexInformer
+	groups   *group.Groups
+	waker    *waker
+	gone     func(types.NamespacedName)
+}
+
+// fieldManager owns the conditions about scheduling.
+const fieldManager = "fluence-scheduler"
+
+// writeTimeout bounds one write of a PodGroup's status.
+const writeTimeout = 10 * time.Second
+
+func newPodGroups(config *rest.Config, groups *group.Groups, w *waker, gone func(types.NamespacedName)) (*podGroups, error) {
+	scheme := runtime.NewScheme()
+	if err := scheduling.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("build the scheme of PodGroups: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &scheduling.GroupVersion
+	config.APIPath = "/apis"
+	config.ContentType = runtime.ContentTypeJSON
+	config.AcceptContentTypes = runtime.ContentTypeJSON
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("build the client of PodGroups: %w", err)
+	}
+	lw := cache.NewListWatchFromClient(client, scheduling.PodGroups.Resource, metav1.NamespaceAll, fields.Everything())
+	p := &podGroups{
+		client:   client,
+		informer: cache.NewSharedIndexInformer(lw, &scheduling.PodGroup{}, 0, cache.Indexers{}),
+		groups:   groups,
+		waker:    w,
+		gone:     gone,
+	}
+	_, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { p.put(obj.(*scheduling.PodGroup)) },
+		UpdateFunc: func(_, obj any) { p.put(obj.(*scheduling.PodGroup)) },
+		DeleteFunc: func(obj any) {
+			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				k := types.NamespacedName{Namespace: name.Namespace, Name: name.Name}
+				p.groups.DropPodGroup(k)
+				p.gone(k)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch PodGroups: %w", err)
+	}
+	return p, nil
+}
+
+// run watches until ctx ends.
+func (p *podGroups) run(ctx context.Context) {
+	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		switch {
+		case apierrors.IsNotFound(err):
+			klog.FromContext(ctx).Error(err, "The API server does not serve PodGroups, so gangs wait; install the CRD", "crd", scheduling.CRDName)
+		case apierrors.IsForbidden(err):
+			klog.FromContext(ctx).Error(err, "The scheduler may not read PodGroups, so gangs wait; grant get, list and watch", "resource", scheduling.PodGroups.GroupResource())
+		case errors.Is(err, io.EOF):
+		default:
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+		}
+	})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Watch PodGroups")
+	}
+	p.informer.RunWithContext(ctx)
+}
+
+func (p *podGroups) put(pg *scheduling.PodGroup) {
+	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+	g := group.PodGroup{UID: pg.UID, MinMember: pg.Spec.MinMember, Created: scheduling.CreationTime(pg).Time}
+	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
+		g.Timeout = time.Duration(*s) * time.Second
+	}
+	p.groups.PutPodGroup(k, g)
+	p.waker.one(k)
+}
+
+// get returns the PodGroup as last seen, or nil.
+func (p *podGroups) get(k types.NamespacedName) *scheduling.PodGroup {
+	obj, ok, err := p.informer.GetStore().GetByKey(k.String())
+	if err != nil || !ok {
+		return nil
+	}
+	return obj.(*scheduling.PodGroup)
+}
+
+// apply writes a condition by server-side apply, for this very object.
+func (p *podGroups) apply(ctx context.Context, pg *scheduling.PodGroup, c metav1.Condition) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": scheduling.GroupVersion.String(),
+		"kind":       "PodGroup",
+		// The UID keeps the write off an object that took the name over.
+		"metadata": map[string]any{"name": pg.Name, "namespace": pg.Namespace, "uid": pg.UID},
+		"status":   map[string]any{"conditions": []metav1.Condition{c}},
+	})
+	if err != nil {
+		return fmt.Errorf("encode the status of PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
+	}
+	err = p.client.Patch(types.ApplyPatchType).
+		Namespace(pg.Namespace).Resource(scheduling.PodGroups.Resource).Name(pg.Name).SubResource("status").
+		Param("fieldManager", fieldManager).Param("force", "true").
+		Body(body).Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("apply the status of PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
+	}
+	return nil
+}

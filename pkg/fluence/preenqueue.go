@@ -1,0 +1,30 @@
+package fluence
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PreEnqueue lets one representative of a complete group into the queue, and
+// those of its siblings that have a node. It runs under the queue's lock: it
+// reads memory, and calls nothing that could want the queue.
+func (pl *Fluence) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if why := pl.notReady(); why != "" {
+		return held(why)
+	}
+	v := pl.groups.Admit(pod.UID, pl.now())
+	if v.Lost {
+		pl.waker.lost(pod.UID)
+	}
+	if v.Pass {
+		return nil
+	}
+	if v.Message == "" {
+		return held("waits for the group's representative")
+	}
+	return held(v.Message)
+}
+
+func held(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why) }

@@ -1,0 +1,78 @@
+package fluence
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// chosen is the node of a pod's seat, in the state of its scheduling cycle.
+type chosen string
+
+// Clone returns the same: it never changes.
+func (c chosen) Clone() fwk.StateData { return c }
+
+const chosenKey fwk.StateKey = Name + "/node"
+
+// PreFilter gives the pod the node that its group's match chose for it. For a
+// representative it asks the matcher first, for the whole group.
+func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if isProbe(state) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if why := pl.notReady(); why != "" {
+		return nil, held(why)
+	}
+	plan, effects := pl.groups.Plan(pod.UID, pl.now())
+	pl.carryOut(ctx, effects)
+	node := plan.Node
+	switch {
+	case node != "":
+	case plan.Wait.Message != "":
+		return nil, held(plan.Wait.Message)
+	default:
+		var refused *group.Refusal
+		node, refused = pl.ask(ctx, plan, nodes)
+		if refused != nil {
+			return nil, pl.refuse(ctx, pod, plan, *refused)
+		}
+	}
+	state.Write(chosenKey, chosen(node))
+	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
+}
+
+// refuse records a refusal and turns it into the pod's status.
+func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan, r group.Refusal) *fwk.Status {
+	klog.FromContext(ctx).V(2).Info("Group not placed", "group", plan.Key, "pod", klog.KObj(pod), "reason", r.Reason, "message", r.Message)
+	if pl.groups.Refuse(plan, r, pl.now()) {
+		pl.reporter.report(plan.Key, notScheduled(r.Reason, r.Message), pod)
+	} else {
+		// Something changed during the match: the answer may be old already.
+		pl.waker.one(plan.Key)
+	}
+	if r.Reason == reasonNeverFits {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Message)
+	}
+	return fwk.NewStatus(fwk.Unschedulable, r.Message)
+}
+
+// PreFilterExtensions returns nil: pods that come and go elsewhere do not move a
+// seat.
+func (pl *Fluence) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter lets the one node pass that PreFilter chose.
+func (pl *Fluence) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	c, err := state.Read(chosenKey)
+	if err != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no node was matched")
+	}
+	if string(c.(chosen)) != node.Node().Name {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node was matched")
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package fluence
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// ConditionScheduled is the PodGroup condition that the scheduler owns. It is
+// True with reason Placed when the group's pods have nodes, and else False with
+// the one reason that stands in the way.
+const ConditionScheduled = "Scheduled"
+
+// reasonPlaced is the reason of a condition that is True.
+const reasonPlaced = "Placed"
+
+// news is what there is to say of a group.
+type news struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+}
+
+func notScheduled(reason, message string) news {
+	return news{status: metav1.ConditionFalse, reason: reason, message: message}
+}
+
+// scheduled says where the group's pods are, of many nodes the first few.
+func scheduled(p group.Placement) news {
+	const most = 8
+	pods := 0
+	for _, n := range p.Nodes {
+		pods += n
+	}
+	names := slices.Sorted(maps.Keys(p.Nodes))
+	parts := make([]string, 0, most)
+	for _, name := range names[:min(most, len(names))] {
+		parts = append(parts, fmt.Sprintf("%s: %d", name, p.Nodes[name]))
+	}
+	if len(names) > most {
+		parts = append(parts, fmt.Sprintf("and %d more", len(names)-most))
+	}
+	return news{
+		status:  metav1.ConditionTrue,
+		reason:  reasonPlaced,
+		message: fmt.Sprintf("%s on %s (%s)", plural(pods, "pod"), plural(len(names), "node"), strings.Join(parts, ", ")),
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// A reporter writes what becomes of groups onto their PodGroups: a condition,
+// and an event when the reason changes. It writes from a goroutine of its own,
+// the latest news only, and nothing that is there already.
+type reporter struct {
+	podGroups *podGroups
+	recorder  events.EventRecorder
+	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
+	mu    sync.Mutex
+	items map[types.NamespacedName]item
+}
+
+type item struct {
+	news
+	// pod is where the news goes while there is no PodGroup.
+	pod *corev1.Pod
+	// told is the news that was written last.
+	told news
+}
+
+func newReporter(p *podGroups, recorder events.EventRecorder) *reporter {
+	return &reporter{
+		podGroups: p,
+		recorder:  recorder,
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 30*time.Second)),
+		items: map[types.NamespacedName]item{},
+	}
+}
+
+// report takes note of the latest news of a group. A lone pod has no PodGroup:
+// the scheduler itself says on the pod what becomes of it.
+func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
+	if pod != nil && !group.Of(pod).Gang {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	it := r.items[k]
+	if it.news == n {
+		return
+	}
+	it.news = n
+	if pod != nil {
+		it.pod = pod
+	}
+	r.items[k] = it
+	r.queue.Add(k)
+}
+
+// forget drops what is known of a group that is gone.
+func (r *reporter) forget(k types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.items, k)
+}
+
+// run writes until ctx ends.
+func (r *reporter) run(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		r.queue.ShutDown()
+	}()
+	for {
+		k, shutdown := r.queue.Get()
+		if shutdown {
+			return
+		}
+		if err := r.write(ctx, k); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Report on a group", "group", k)
+			r.queue.AddRateLimited(k)
+		} else {
+			r.queue.Forget(k)
+		}
+		r.queue.Done(k)
+	}
+}
+
+func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
+	r.mu.Lock()
+	it, ok := r.items[k]
+	r.mu.Unlock()
+	if !ok || it.told == it.news {
+		return nil
+	}
+	pg := r.podGroups.get(k)
+	if pg == nil {
+		if it.pod != nil && it.told.reason != it.reason {
+			r.event(it.pod, it.news)
+		}
+		r.told(k, it.news)
+		return nil
+	}
+	old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
+	c := metav1.Condition{
+		Type:               ConditionScheduled,
+		Status:             it.status,
+		Reason:             it.reason,
+		Message:            it.message,
+		ObservedGeneration: pg.Generation,
+		LastTransitionTime: metav1.Now(),
+	}
+	if old != nil && old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	if old == nil || old.Status != c.Status || old.Reason != c.Reason || old.Message != c.Message {
+		err := r.podGroups.apply(ctx, pg, c)
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			// It is gone, or another has its name: the informer will tell.
+			r.forget(k)
+			return nil
+		case err != nil:
+			return err
+		}
+		if old == nil || old.Status != c.Status || old.Reason != c.Reason {
+			r.event(reference(pg), it.news)
+		}
+	}
+	r.told(k, it.news)
+	return nil
+}
+
+func (r *reporter) told(k types.NamespacedName, n news) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if it, ok := r.items[k]; ok {
+		it.told = n
+		r.items[k] = it
+	}
+}
+
+func (r *reporter) event(about runtime.Object, n news) {
+	kind := cmp.Or(map[metav1.ConditionStatus]string{metav1.ConditionTrue: corev1.EventTypeNormal}[n.status], corev1.EventTypeWarning)
+	r.recorder.Eventf(about, nil, kind, n.reason, "Scheduling", "%s", n.message)
+}
+
+func reference(pg *scheduling.PodGroup) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion:      scheduling.GroupVersion.String(),
+		Kind:            "PodGroup",
+		Namespace:       pg.Namespace,
+		Name:            pg.Name,
+		UID:             pg.UID,
+		ResourceVersion: pg.ResourceVersion,
+	}
+}

@@ -1,0 +1,107 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// Reserve confirms the pod's seat.
+func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if err := pl.groups.Reserve(pod.UID, node); err != nil {
+		return fwk.NewStatus(fwk.Unschedulable, err.Error())
+	}
+	return nil
+}
+
+// Unreserve gives the seats of a group back that can no longer start together.
+// A group that has started keeps them.
+func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	pl.carryOut(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved or bound", pod.Name)))
+}
+
+// permitTimeout is the framework's own limit: it is the group's deadline that
+// ends the wait, with its reason.
+const permitTimeout = 15 * time.Minute
+
+// Permit lets nobody bind before the group's minimum is reserved.
+func (pl *Fluence) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+	ok, others := pl.groups.Permit(pod.UID)
+	if !ok {
+		return fwk.NewStatus(fwk.Wait, "waits for the rest of the group"), permitTimeout
+	}
+	for _, uid := range others {
+		pl.allow(uid)
+	}
+	return nil, 0
+}
+
+func (pl *Fluence) allow(uid types.UID) {
+	if wp := pl.handle.GetWaitingPod(uid); wp != nil {
+		wp.Allow(Name)
+	}
+}
+
+// sweepWaiting makes good for a pod that was allowed or rejected in the moment
+// before the framework had it among its waiting pods.
+func (pl *Fluence) sweepWaiting() {
+	var allow, reject []fwk.WaitingPod
+	pl.handle.IterateOverWaitingPods(func(wp fwk.WaitingPod) {
+		if wp.GetPod().Spec.SchedulerName != pl.handle.ProfileName() {
+			return
+		}
+		switch waits, mayBind := pl.groups.Awaited(wp.GetPod().UID); {
+		case !waits:
+			reject = append(reject, wp)
+		case mayBind:
+			allow = append(allow, wp)
+		}
+	})
+	for _, wp := range reject {
+		wp.Reject(Name, "the group gave its nodes back")
+	}
+	for _, wp := range allow {
+		wp.Allow(Name)
+	}
+}
+
+// PostFilter takes note that the filters refused the node of a seat. It says
+// that nothing can be done about it, and comes first: nobody is evicted for a
+// pod whose group could not start anyway.
+func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if c, err := state.Read(chosenKey); err == nil {
+		node := string(c.(chosen))
+		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
+		klog.FromContext(ctx).V(2).Info("Matched node refused", "group", key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
+		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
+		pl.reporter.report(key(pod), notScheduled(group.ReasonFiltered, why), pod)
+	}
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+}
+
+// PodGroupPostFilter does the same for a group of the scheduler's own kind.
+func (pl *Fluence) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, fwk.PodGroupInfo, fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+}
+
+// PostBind records progress.
+func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	pl.groups.Bound(pod.UID)
+	pl.tellPlaced(ctx)
+}
+
+func (pl *Fluence) tellPlaced(ctx context.Context) {
+	for _, p := range pl.groups.Placed() {
+		klog.FromContext(ctx).V(2).Info("Group placed", "group", p.Key, "nodes", len(p.Nodes))
+		pl.reporter.report(p.Key, scheduled(p), nil)
+	}
+}
+
+func key(pod *corev1.Pod) types.NamespacedName { return group.Of(pod).Key }

@@ -1,0 +1,109 @@
+package fluence
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// returns gives back to the engine what groups no longer want. It never makes
+// its caller wait, and tries again until the engine took note: a job id is used
+// for one match only, so that it can never be too late.
+type returns struct {
+	engine match.Engine
+	// epoch is 0 while the graph is being loaded: what is given back then would
+	// be overtaken by the load.
+	epoch func() match.Epoch
+	freed func()
+
+	mu    sync.Mutex
+	queue []group.Release
+	more  chan struct{}
+}
+
+// releaseTimeout bounds one Release.
+const releaseTimeout = 2 * time.Second
+
+func newReturns(engine match.Engine, epoch func() match.Epoch, freed func()) *returns {
+	return &returns{engine: engine, epoch: epoch, freed: freed, more: make(chan struct{}, 1)}
+}
+
+func (r *returns) add(releases ...group.Release) {
+	if len(releases) == 0 {
+		return
+	}
+	r.mu.Lock()
+	r.queue = append(r.queue, releases...)
+	r.mu.Unlock()
+	signal(r.more)
+}
+
+// run gives back until ctx ends.
+func (r *returns) run(ctx context.Context) {
+	const retry = 200 * time.Millisecond
+	timer := time.NewTimer(retry)
+	defer timer.Stop()
+	for {
+		if !r.drain(ctx) {
+			timer.Reset(retry)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.more:
+		case <-timer.C:
+		}
+	}
+}
+
+// drain returns false if something is left to be given back.
+func (r *returns) drain(ctx context.Context) bool {
+	done := false
+	defer func() {
+		if done {
+			r.freed()
+		}
+	}()
+	for {
+		r.mu.Lock()
+		if len(r.queue) == 0 {
+			r.mu.Unlock()
+			return true
+		}
+		next := r.queue[0]
+		r.mu.Unlock()
+
+		epoch := r.epoch()
+		if epoch == 0 {
+			return false
+		}
+		callCtx, cancel := context.WithTimeout(ctx, releaseTimeout)
+		err := r.engine.Release(callCtx, epoch, next.Job, next.Keys...)
+		cancel()
+		switch {
+		case err == nil:
+			done = true
+		case errors.Is(err, match.ErrInvalid):
+			klog.FromContext(ctx).Error(err, "Give back", "job", next.Job)
+		default:
+			return false
+		}
+		r.mu.Lock()
+		r.queue = r.queue[1:]
+		r.mu.Unlock()
+	}
+}
+
+// signal wakes the reader of a channel of one.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,182 @@
+package fluence
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+)
+
+// A probe is a run of the profile's filters on a pod that is not being
+// scheduled. Its cycle state says so, or this plugin would run itself.
+type probe struct{}
+
+// Clone returns the same: it never changes.
+func (p probe) Clone() fwk.StateData { return p }
+
+const probeKey fwk.StateKey = Name + "/probe"
+
+func isProbe(state fwk.CycleState) bool {
+	_, err := state.Read(probeKey)
+	return err == nil
+}
+
+// ruledOut is what the profile's own filters say of a pod's nodes.
+type ruledOut struct {
+	// never and now name the nodes ruled out for good, and for the present.
+	never, now []string
+	// why counts the nodes by the filters' own words.
+	why map[string]int
+}
+
+func (r ruledOut) any() bool { return len(r.never)+len(r.now) > 0 }
+
+func (r *ruledOut) add(o ruledOut) {
+	r.never = append(r.never, o.never...)
+	r.now = append(r.now, o.now...)
+	if r.why == nil {
+		r.why = map[string]int{}
+	}
+	for why, n := range o.why {
+		r.why[why] = max(r.why[why], n)
+	}
+}
+
+// String lists the filters' words with the numbers of nodes, most first.
+func (r ruledOut) String() string {
+	if len(r.why) == 0 {
+		return ""
+	}
+	whys := slices.SortedFunc(maps.Keys(r.why), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.why[b], r.why[a]), cmp.Compare(a, b))
+	})
+	const most = 3
+	parts := make([]string, 0, most)
+	for _, why := range whys[:min(most, len(whys))] {
+		parts = append(parts, fmt.Sprintf("%d %s", r.why[why], why))
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// attributes turns the nodes ruled out into constraints of a slot request.
+func (r ruledOut) attributes() jobspec.SlotAttributes {
+	var a jobspec.SlotAttributes
+	if len(r.never) > 0 {
+		a.Constraints = not(r.never)
+	}
+	if len(r.now) > 0 {
+		a.ConstraintsNow = not(r.now)
+	}
+	return a
+}
+
+func not(hosts []string) *jobspec.Constraint {
+	return &jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{{Op: jobspec.OpHostlist, Values: hosts}}}
+}
+
+// ruleOut runs the profile's filters for a pod on all nodes. The room on a node
+// is left out: that is the matcher's to say, with numbers. It may only be called
+// inside a scheduling cycle. The refusal, if there is one, holds for all nodes.
+func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (ruledOut, *group.Refusal) {
+	state := schedulerframework.NewCycleState()
+	state.Write(probeKey, probe{})
+	result, status, _ := pl.filters.RunPreFilterPlugins(ctx, state, pod)
+	if !status.IsSuccess() {
+		return ruledOut{}, &group.Refusal{
+			Reason:  reasonFilters,
+			Message: fmt.Sprintf("pod %s: %s", pod.Name, status.Message()),
+			Until:   group.Any(),
+			Backoff: true,
+		}
+	}
+	// RunPreFilterPlugins sets the whole set when it returns, so it is added to
+	// only now.
+	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(sets.New(Name, names.NodeResourcesFit)))
+
+	out := ruledOut{why: map[string]int{}}
+	var mu sync.Mutex
+	pl.handle.Parallelizer().Until(ctx, len(nodes), func(i int) {
+		node := nodes[i].Node()
+		status := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
+		if result.AllNodes() || result.NodeNames.Has(node.Name) {
+			status = pl.handle.RunFilterPlugins(ctx, state, pod, nodes[i])
+		}
+		if status.IsSuccess() {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if status.Code() == fwk.UnschedulableAndUnresolvable {
+			out.never = append(out.never, node.Name)
+		} else {
+			out.now = append(out.now, node.Name)
+		}
+		out.why[status.Message()]++
+	}, Name)
+	// The order in which the filters ran must not make another request of it.
+	slices.Sort(out.never)
+	slices.Sort(out.now)
+	return out, nil
+}
+
+// constraintsOf is the text of all that filters look at in a pod beside its
+// requests. Pods with the same text may go to the same nodes.
+func constraintsOf(pod *corev1.Pod) string {
+	var ports []corev1.ContainerPort
+	for _, cs := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range cs {
+			for _, p := range c.Ports {
+				if p.HostPort > 0 {
+					ports = append(ports, corev1.ContainerPort{HostPort: p.HostPort, HostIP: p.HostIP, Protocol: p.Protocol})
+				}
+			}
+		}
+	}
+	var volumes []corev1.Volume
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil || v.ISCSI != nil || v.RBD != nil || v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil {
+			volumes = append(volumes, v)
+		}
+	}
+	labels := maps.Clone(pod.Labels)
+	for _, own := range ownLabels {
+		delete(labels, own)
+	}
+	text, err := json.Marshal(struct {
+		Namespace string                            `json:"ns"`
+		Labels    map[string]string                 `json:"l,omitempty"`
+		Selector  map[string]string                 `json:"s,omitempty"`
+		Affinity  *corev1.Affinity                  `json:"a,omitempty"`
+		Tolerates []corev1.Toleration               `json:"t,omitempty"`
+		Spread    []corev1.TopologySpreadConstraint `json:"sp,omitempty"`
+		Ports     []corev1.ContainerPort            `json:"p,omitempty"`
+		Volumes   []corev1.Volume                   `json:"v,omitempty"`
+		Claims    []corev1.PodResourceClaim         `json:"c,omitempty"`
+		OS        *corev1.PodOS                     `json:"o,omitempty"`
+	}{
+		pod.Namespace, labels, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations,
+		pod.Spec.TopologySpreadConstraints, ports, volumes, pod.Spec.ResourceClaims, pod.Spec.OS,
+	})
+	if err != nil {
+		// Plain data of the API always has a JSON form.
+		panic(fmt.Sprintf("encode the constraints of pod %s/%s: %v", pod.Namespace, pod.Name, err))
+	}
+	return string(text)
+}
+
+// ownLabels are labels in which the pods of one group differ by design. Nothing
+// selects by them across pods.
+var ownLabels = [...]string{"batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name"}

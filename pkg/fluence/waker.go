@@ -1,0 +1,110 @@
+package fluence
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// A waker puts pods into the scheduling queue from a goroutine of its own: the
+// queue calls PreEnqueue under its lock, so nobody may ask it for anything from
+// there, nor with a lock of ours.
+type waker struct {
+	wake func(ctx context.Context, w wanted)
+
+	mu   sync.Mutex
+	want wanted
+	more chan struct{}
+}
+
+// wanted is what is to be put into the queue.
+type wanted struct {
+	all    bool
+	groups map[types.NamespacedName]bool
+	pods   map[string]*corev1.Pod
+	// lost are pods whose seats a scheduling cycle lost.
+	lost []types.UID
+}
+
+func newWaker(wake func(context.Context, wanted)) *waker {
+	return &waker{wake: wake, more: make(chan struct{}, 1), want: newWanted()}
+}
+
+func newWanted() wanted {
+	return wanted{groups: map[types.NamespacedName]bool{}, pods: map[string]*corev1.Pod{}}
+}
+
+// all wakes every group that may ask.
+func (w *waker) all() { w.add(func(want *wanted) { want.all = true }) }
+
+// one wakes a group, if it may ask.
+func (w *waker) one(keys ...types.NamespacedName) {
+	w.add(func(want *wanted) {
+		for _, k := range keys {
+			want.groups[k] = true
+		}
+	})
+}
+
+// pods wakes pods that have a seat.
+func (w *waker) pods(pods []*corev1.Pod) {
+	w.add(func(want *wanted) {
+		for _, p := range pods {
+			want.pods[string(p.UID)] = p
+		}
+	})
+}
+
+// lost gives a pod's seat back and wakes its group later.
+func (w *waker) lost(uid types.UID) {
+	w.add(func(want *wanted) { want.lost = append(want.lost, uid) })
+}
+
+func (w *waker) add(change func(*wanted)) {
+	w.mu.Lock()
+	change(&w.want)
+	w.mu.Unlock()
+	signal(w.more)
+}
+
+// run wakes until ctx ends.
+func (w *waker) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.more:
+		}
+		w.mu.Lock()
+		want := w.want
+		w.want = newWanted()
+		w.mu.Unlock()
+		w.wake(ctx, want)
+	}
+}
+
+// wake puts into the queue what is wanted there.
+func (pl *Fluence) wake(ctx context.Context, w wanted) {
+	now := pl.now()
+	for _, uid := range w.lost {
+		pl.carryOut(ctx, pl.groups.Abandon(uid, now))
+	}
+	pods := w.pods
+	var ready []*corev1.Pod
+	if w.all {
+		ready = pl.groups.Admissible(now)
+	} else {
+		ready = pl.groups.AdmissibleOf(slices.Collect(maps.Keys(w.groups)), now)
+	}
+	for _, p := range ready {
+		pods[string(p.UID)] = p
+	}
+	if len(pods) > 0 {
+		pl.handle.Activate(klog.FromContext(ctx), pods)
+	}
+}

@@ -1,0 +1,220 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+const (
+	// tick is how often deadlines are looked at.
+	tick = 500 * time.Millisecond
+	// settleTime is after how long an event of a node, a pod or a volume is taken
+	// to have reached the scheduler's own cache too, which hears of it at the same
+	// time as the plugin: until then the filters may answer from before it.
+	settleTime = 300 * time.Millisecond
+)
+
+// watch registers the plugin's event handlers and starts its goroutines. They
+// begin to work when the scheduler has started its informers.
+func (pl *Fluence) watch(ctx context.Context) error {
+	core := pl.handle.SharedInformerFactory().Core().V1()
+	pods, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { pl.podSeen(ctx, nil, obj.(*corev1.Pod)) },
+		UpdateFunc: func(old, obj any) { pl.podSeen(ctx, old.(*corev1.Pod), obj.(*corev1.Pod)) },
+		DeleteFunc: func(obj any) { pl.podGone(ctx, obj) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	nodes, err := core.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { pl.settled(ctx, group.NodeChanged) },
+		UpdateFunc: func(old, obj any) {
+			if nodeDiffers(old.(*corev1.Node), obj.(*corev1.Node)) {
+				pl.settled(ctx, group.NodeChanged)
+			}
+		},
+		DeleteFunc: func(any) { pl.settled(ctx, group.NodeChanged) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
+	storage := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { pl.settled(ctx, group.StorageChanged) },
+		UpdateFunc: func(any, any) { pl.settled(ctx, group.StorageChanged) },
+		DeleteFunc: func(any) { pl.settled(ctx, group.StorageChanged) },
+	}
+	for name, informer := range map[string]cache.SharedIndexInformer{
+		"persistentvolumes":      core.PersistentVolumes().Informer(),
+		"persistentvolumeclaims": core.PersistentVolumeClaims().Informer(),
+		"storageclasses":         pl.handle.SharedInformerFactory().Storage().V1().StorageClasses().Informer(),
+	} {
+		if _, err := informer.AddEventHandler(storage); err != nil {
+			return fmt.Errorf("watch %s: %w", name, err)
+		}
+	}
+	synced := []cache.InformerSynced{pods.HasSynced, nodes.HasSynced}
+	pl.synced = func() bool {
+		for _, s := range synced {
+			if !s() {
+				return false
+			}
+		}
+		return true
+	}
+	go func() {
+		if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+			return
+		}
+		// Only now is the queue there to be woken.
+		go pl.waker.run(ctx)
+		go pl.breaker.run(ctx)
+		go pl.returns.run(ctx)
+		go pl.reporter.run(ctx)
+		go pl.podGroups.run(ctx)
+		go func() {
+			if err := pl.inventory.Run(ctx); err != nil {
+				klog.FromContext(ctx).Error(err, "Keep the inventory; no group will be placed")
+			}
+		}()
+		pl.runTicks(ctx)
+	}()
+	return nil
+}
+
+func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
+	if pod.Spec.SchedulerName == pl.handle.ProfileName() {
+		pl.carryOut(ctx, pl.groups.PutPod(pod))
+		pl.tellPlaced(ctx)
+		pl.waker.one(key(pod))
+	}
+	if filtersSee(old, pod) {
+		pl.settled(ctx, group.PodChanged)
+	}
+}
+
+// filtersSee says whether a change of a pod can matter to other pods' filters.
+func filtersSee(old, pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" {
+		return false
+	}
+	return old == nil || old.Spec.NodeName == "" || old.Status.Phase != pod.Status.Phase || !equality.Semantic.DeepEqual(old.Labels, pod.Labels)
+}
+
+func (pl *Fluence) podGone(ctx context.Context, obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	if pod.Spec.SchedulerName == pl.handle.ProfileName() {
+		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
+		pl.waker.one(key(pod))
+		if pl.podGroups.get(key(pod)) == nil {
+			pl.reporter.forget(key(pod))
+		}
+	}
+	if pod.Spec.NodeName != "" {
+		pl.settled(ctx, group.PodChanged)
+	}
+}
+
+// settled takes note of an event that the filters will see, now and again when
+// the scheduler's cache is sure to have it.
+func (pl *Fluence) settled(ctx context.Context, ev group.Event) {
+	pl.happened(ev)
+	pl.later.after(ctx, ev, settleTime, func() { pl.happened(ev) })
+}
+
+func nodeDiffers(old, node *corev1.Node) bool {
+	return old.Spec.Unschedulable != node.Spec.Unschedulable ||
+		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
+		!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
+		!equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable) ||
+		ready(old) != ready(node)
+}
+
+func ready(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// runTicks looks at deadlines until ctx ends.
+func (pl *Fluence) runTicks(ctx context.Context) {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	// A group that is just being made is no news: what is told has lasted.
+	lasting := map[types.NamespacedName]string{}
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		now := pl.now()
+		pl.carryOut(ctx, pl.groups.Expire(now))
+		pl.sweepWaiting()
+		pl.tellPlaced(ctx)
+		if due := pl.groups.Due(now); len(due) > 0 {
+			pl.waker.one(due...)
+		}
+		if n%4 == 0 {
+			lasting = pl.tellGathering(lasting)
+		}
+	}
+}
+
+// tellGathering reports the groups that could not ask for anything now nor at
+// the last call.
+func (pl *Fluence) tellGathering(before map[types.NamespacedName]string) map[types.NamespacedName]string {
+	now := map[types.NamespacedName]string{}
+	for _, g := range pl.groups.Gathering() {
+		now[g.Key] = g.Reason
+		if before[g.Key] == g.Reason {
+			pl.reporter.report(g.Key, notScheduled(g.Reason, g.Message), g.Pod)
+		}
+	}
+	return now
+}
+
+// later runs something once per kind of event after a while, however often it
+// is asked to meanwhile.
+type later struct {
+	mu      sync.Mutex
+	pending map[group.Event]bool
+}
+
+func (l *later) after(ctx context.Context, ev group.Event, d time.Duration, f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending[ev] {
+		return
+	}
+	if l.pending == nil {
+		l.pending = map[group.Event]bool{}
+	}
+	l.pending[ev] = true
+	time.AfterFunc(d, func() {
+		l.mu.Lock()
+		delete(l.pending, ev)
+		l.mu.Unlock()
+		if ctx.Err() == nil {
+			f()
+		}
+	})
+}

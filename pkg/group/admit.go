@@ -1,0 +1,188 @@
+package group
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The reasons for which a group is held before it asks for anything.
+const (
+	ReasonGathering   = "Gathering"
+	ReasonNoPodGroup  = "NoPodGroup"
+	ReasonInvalidSize = "InvalidGroupSize"
+	ReasonNotSeen     = "NotSeenYet"
+)
+
+// A Verdict says whether a pod may enter the scheduling queue.
+type Verdict struct {
+	Pass bool
+	// Reason and Message say why not. Both are empty where a pod only waits for
+	// its group's representative.
+	Reason  string
+	Message string
+	// Lost says that a scheduling cycle took the pod's seat up and ended without
+	// a word: the caller is to give the seat back by Abandon.
+	Lost bool
+}
+
+// Admit decides on a pod that wants to enter the queue. It changes nothing but
+// the choice of a representative.
+func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil {
+		return Verdict{Reason: ReasonNotSeen, Message: "the pod was not seen yet"}
+	}
+	return g.admit(m, now)
+}
+
+func (g *Groups) admit(m *member, now time.Time) Verdict {
+	s := m.group
+	switch {
+	case m.seat != nil:
+		// A pod comes here only when no cycle is under way for it. A seat that a
+		// cycle took up and did not reserve was lost with that cycle.
+		return Verdict{Pass: !m.seat.tried || m.seat.reserved, Lost: m.seat.tried && !m.seat.reserved}
+	case s.started:
+		if m.refusal.standsAt(now) {
+			return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
+		}
+		return Verdict{Pass: true}
+	}
+	if why, msg := s.incomplete(); why != "" {
+		return Verdict{Reason: why, Message: msg}
+	}
+	if s.refusal.standsAt(now) {
+		return Verdict{Reason: s.refusal.Reason, Message: s.refusal.Message}
+	}
+	return Verdict{Pass: s.choose() == m.pod.UID}
+}
+
+// incomplete says why a group that has not started may not ask for resources.
+func (s *state) incomplete() (reason, message string) {
+	if !s.gang {
+		return "", ""
+	}
+	for _, m := range s.members {
+		if !m.waits() {
+			continue
+		}
+		if _, err := SizeOf(m.pod.Labels); err != nil {
+			return ReasonInvalidSize, err.Error()
+		}
+	}
+	if s.podGroup == nil {
+		return ReasonNoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist", s.key)
+	}
+	want := int(s.podGroup.MinMember)
+	if have := s.count((*member).waits) + s.count((*member).succeeded); have < want {
+		return ReasonGathering, fmt.Sprintf("waits for %d more pods: has %d of minMember %d", want-have, have, want)
+	}
+	return "", ""
+}
+
+// choose returns the member that asks for all: it stays the same while it waits,
+// so that one group stands in the queue once.
+func (s *state) choose() types.UID {
+	if m := s.members[s.representative]; m == nil || !m.waits() {
+		s.representative = ""
+		if ms := s.ordered((*member).waits); len(ms) > 0 {
+			s.representative = ms[0].pod.UID
+		}
+	}
+	return s.representative
+}
+
+// Admissible lists the pods that Admit lets pass and that have no seat yet: the
+// representatives of groups that may ask, and the late members of started ones.
+// The caller puts them into the queue.
+func (g *Groups) Admissible(now time.Time) []*corev1.Pod {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, s := range g.unseated {
+		pods = g.admissible(pods, s, now)
+	}
+	return pods
+}
+
+// AdmissibleOf lists those of some groups only.
+func (g *Groups) AdmissibleOf(keys []types.NamespacedName, now time.Time) []*corev1.Pod {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, k := range keys {
+		if s := g.unseated[k]; s != nil {
+			pods = g.admissible(pods, s, now)
+		}
+	}
+	return pods
+}
+
+func (g *Groups) admissible(pods []*corev1.Pod, s *state, now time.Time) []*corev1.Pod {
+	if s.started {
+		for _, m := range s.members {
+			if m.waits() && m.seat == nil && !m.refusal.standsAt(now) {
+				pods = append(pods, m.pod)
+			}
+		}
+		return pods
+	}
+	if m := s.members[s.choose()]; m != nil && m.seat == nil && g.admit(m, now).Pass {
+		pods = append(pods, m.pod)
+	}
+	return pods
+}
+
+// Due lists the groups with a refusal that has run out, and forgets it.
+func (g *Groups) Due(now time.Time) []types.NamespacedName {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var keys []types.NamespacedName
+	for _, s := range g.unseated {
+		due := false
+		if s.refusal != nil && !s.refusal.standsAt(now) {
+			s.refusal, due = nil, true
+		}
+		for _, m := range s.members {
+			if m.refusal != nil && !m.refusal.standsAt(now) {
+				m.refusal, due = nil, true
+			}
+		}
+		if due {
+			keys = append(keys, s.key)
+		}
+	}
+	return keys
+}
+
+// Gathering is a group that cannot ask for anything yet.
+type Gathering struct {
+	Key     types.NamespacedName
+	Reason  string
+	Message string
+	// Pod is one of its pods.
+	Pod *corev1.Pod
+}
+
+// Gathering lists the groups that cannot ask yet, and why.
+func (g *Groups) Gathering() []Gathering {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []Gathering
+	for _, s := range g.unseated {
+		if s.started {
+			continue
+		}
+		if why, msg := s.incomplete(); why != "" {
+			if m := s.members[s.choose()]; m != nil {
+				all = append(all, Gathering{Key: s.key, Reason: why, Message: msg, Pod: m.pod})
+			}
+		}
+	}
+	return all
+}

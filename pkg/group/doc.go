@@ -1,0 +1,30 @@
+// Package group tracks the pods that start together or not at all, from a
+// group's first pod to its last. It does no I/O and reads no clock: callers
+// feed it what they saw and act on what it returns.
+//
+// A group moves through these states:
+//
+//	            enough members            a match found room
+//	gathering ------------------> complete ----------------> tentative
+//	    ^                            ^                           |
+//	    | a member is missing        | Unreserve, PostFilter,    | minMember are
+//	    |                            | a deletion, the next      | reserved: all
+//	    |                            | attempt, the deadline     | may bind
+//	    |                            +---------------------------+
+//	    |                                                        v
+//	    |          every member holds what it was given       incomplete
+//	    |                          held <--------------------> (a bind is
+//	    |                            |                          outstanding)
+//	    |  a new incarnation         | the last member ends
+//	    +----------- done <----------+
+//
+// What a match gives a member is its seat. Up to the moment when minMember
+// seats are reserved, all seats of a group are given back together. From then
+// on the group has started: a seat is given back alone, a member that comes
+// later is matched alone, near its siblings, and these never move. When no
+// member is seated or holds a node any more, the next ones are a new
+// incarnation, for which all-or-nothing begins anew.
+//
+// A refusal is remembered: the group is held back, and answered from memory,
+// until an event happens that can help.
+package group

@@ -1,0 +1,191 @@
+package group
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A Plan is what to ask an engine for on behalf of a pod.
+type Plan struct {
+	// Node is the node of the pod's seat. If it is set there is nothing to ask.
+	Node string
+	// Wait says why there is nothing to ask for now.
+	Wait Verdict
+
+	Key types.NamespacedName
+	Job match.JobID
+	// Required must be placed together, the pod among them. Optional may be placed
+	// with them.
+	Required []*corev1.Pod
+	Optional []*corev1.Pod
+	// Near names the nodes of siblings that are placed already.
+	Near []string
+	// Timeout is the group's own, 0 if it has none.
+	Timeout time.Duration
+
+	uid    types.UID
+	events [numEvents]uint64
+	late   bool
+}
+
+// Plan says what to ask for, for a pod whose scheduling cycle begins. Effects
+// are to be carried out first: a cycle that begins while the pod's seat is taken
+// up means that the cycle before ended without a word.
+func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil {
+		return Plan{Wait: Verdict{Reason: ReasonNotSeen, Message: "the pod was not seen yet"}}, Effects{}
+	}
+	s := m.group
+	var e Effects
+	if m.seat != nil && m.seat.tried && !m.seat.reserved {
+		e = g.unseat(m, "an earlier attempt ended with an error")
+		g.settle(s)
+	}
+	if m.seat != nil {
+		m.seat.tried = true
+		return Plan{Node: m.seat.slot.Node}, e
+	}
+	if v := g.admit(m, now); !v.Pass {
+		if v.Message == "" {
+			v.Message = "waits for the group's representative"
+		}
+		return Plan{Wait: v}, e
+	}
+	p := Plan{Key: s.key, uid: uid, events: g.events, late: s.started}
+	for _, sibling := range s.ordered(func(o *member) bool { return o != m && (o.seat != nil || o.holds()) }) {
+		p.Near = append(p.Near, sibling.node())
+	}
+	if s.started {
+		m.attempt++
+		p.Job = match.NewJobID("member", string(uid), strconv.FormatUint(m.attempt, 10))
+		p.Required = []*corev1.Pod{m.pod}
+		return p, e
+	}
+	s.attempt++
+	s.job = match.NewJobID("group", s.id(uid), strconv.FormatUint(s.incarnation, 10), strconv.FormatUint(s.attempt, 10))
+	p.Job = s.job
+	s.need = 1
+	if s.gang {
+		s.need = max(1, int(s.podGroup.MinMember)-s.count((*member).succeeded))
+		p.Timeout = s.podGroup.Timeout
+	}
+	// The representative asks, so it is among those that must be placed.
+	waiting := s.ordered(func(o *member) bool { return o != m && o.waits() })
+	p.Required = append(p.Required, m.pod)
+	for _, o := range waiting {
+		if len(p.Required) < s.need {
+			p.Required = append(p.Required, o.pod)
+		} else {
+			p.Optional = append(p.Optional, o.pod)
+		}
+	}
+	return p, e
+}
+
+// Pod is the UID of the pod that asks.
+func (p Plan) Pod() types.UID { return p.uid }
+
+func (m *member) node() string {
+	if m.pod.Spec.NodeName != "" {
+		return m.pod.Spec.NodeName
+	}
+	return m.seat.slot.Node
+}
+
+// id names the group across namespaces and lives: by its PodGroup's UID or, for
+// a lone pod, its own.
+func (s *state) id(pod types.UID) string {
+	if s.gang {
+		return string(s.podGroup.UID)
+	}
+	return string(pod)
+}
+
+// Seat records what a match gave, by slot keys that are pod UIDs, and returns
+// the node of the pod that asked and the siblings to put into the queue. The
+// seats are lost at the deadline. Slots of pods that left meanwhile come back in
+// Effects; if too few are left for the group, all do.
+func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, e Effects, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	asker := g.members[p.uid]
+	if asker == nil || !asker.waits() || asker.group.key != p.Key || asker.group.started != p.late {
+		e.release(p.Job)
+		return "", nil, e, fmt.Errorf("pod left group %s during the match", p.Key)
+	}
+	s := asker.group
+	seated := 0
+	for _, slot := range slots {
+		m := g.members[types.UID(slot.Key)]
+		if m == nil || m.group != s || !m.waits() || m.seat != nil {
+			e.release(p.Job, slot.Key)
+			continue
+		}
+		m.seat = &seat{job: p.Job, slot: slot, deadline: deadline}
+		seated++
+		if m == asker {
+			m.seat.tried = true
+			node = slot.Node
+		} else {
+			siblings = append(siblings, m.pod)
+		}
+	}
+	if node == "" || (!p.late && seated < s.need) {
+		e.add(g.unseatAll(s, "a member of the group was deleted"))
+		g.settle(s)
+		return "", nil, e, fmt.Errorf("members left group %s during the match", p.Key)
+	}
+	s.forgiveAsker(asker, p.late)
+	g.settle(s)
+	return node, siblings, e, nil
+}
+
+func (s *state) forgiveAsker(m *member, late bool) {
+	if late {
+		m.refusal = nil
+		return
+	}
+	s.refusal = nil
+}
+
+// Refuse records that a plan found no room. It returns false where an event
+// happened during the match that may have helped: then nothing is recorded, and
+// the caller puts the pod into the queue again.
+func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[p.uid]
+	if m == nil {
+		return true
+	}
+	for _, ev := range r.Until {
+		if g.events[ev] != p.events[ev] {
+			return false
+		}
+	}
+	g.refuse(m, r, now)
+	return true
+}
+
+func (g *Groups) refuse(m *member, r Refusal, now time.Time) {
+	if s := m.group; !s.started {
+		s.refusal = newRefusal(r, s.failures, now)
+		if r.Backoff {
+			s.failures++
+		}
+		return
+	}
+	m.refusal = newRefusal(r, m.failures, now)
+	if r.Backoff {
+		m.failures++
+	}
+}

@@ -1,0 +1,219 @@
+package group
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// unseat takes a member's seat away: alone in a group that has started, with all
+// others in one that has not, for then none of them may start.
+func (g *Groups) unseat(m *member, why string) Effects {
+	if m.seat == nil {
+		return Effects{}
+	}
+	if !m.group.started {
+		return g.unseatAll(m.group, why)
+	}
+	var e Effects
+	if !m.holds() {
+		// A seat that the API shows is the inventory's to give back.
+		e.release(m.seat.job, string(m.pod.UID))
+	}
+	m.seat = nil
+	return e
+}
+
+func (g *Groups) unseatAll(s *state, why string) Effects {
+	e := Effects{Reason: why}
+	keys := map[match.JobID][]string{}
+	for _, m := range s.ordered(func(m *member) bool { return m.seat != nil && !m.holds() }) {
+		keys[m.seat.job] = append(keys[m.seat.job], string(m.pod.UID))
+		if m.seat.reserved {
+			e.Reject = append(e.Reject, m.pod.UID)
+		}
+		m.seat = nil
+	}
+	for job, keys := range keys {
+		e.release(job, keys...)
+	}
+	return e
+}
+
+// Reserve confirms a member's seat. The error says why the pod may not take it.
+func (g *Groups) Reserve(uid types.UID, node string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat == nil {
+		return fmt.Errorf("the group gave its nodes back")
+	}
+	if m.seat.slot.Node != node {
+		return fmt.Errorf("node %q was chosen, %q is the one matched", node, m.seat.slot.Node)
+	}
+	m.seat.tried, m.seat.reserved = true, true
+	return nil
+}
+
+// Permit says whether a reserved pod may be bound now. When it is the one that
+// makes the group complete, the others that may go with it are listed.
+func (g *Groups) Permit(uid types.UID) (ok bool, others []types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat == nil {
+		return false, nil
+	}
+	s := m.group
+	if s.started {
+		return true, nil
+	}
+	reserved := s.ordered(func(m *member) bool { return m.seat != nil && m.seat.reserved })
+	if len(reserved) < s.need {
+		return false, nil
+	}
+	s.started = true
+	s.failures = 0
+	for _, o := range reserved {
+		if o != m {
+			others = append(others, o.pod.UID)
+		}
+	}
+	return true, others
+}
+
+// Awaited says whether a pod that waits in Permit still has a reason to.
+func (g *Groups) Awaited(uid types.UID) (waits, mayBind bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat == nil || !m.seat.reserved {
+		return false, false
+	}
+	return true, m.group.started
+}
+
+// Unreserve takes note that a reserved pod will not be bound in this cycle.
+// Before the group has started it loses all its seats; afterwards the pod keeps
+// its own, to try again before anybody else can have it.
+func (g *Groups) Unreserve(uid types.UID, now time.Time, why string) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat == nil {
+		return Effects{}
+	}
+	if m.group.started {
+		m.seat.reserved, m.seat.tried = false, false
+		return Effects{Changed: true}
+	}
+	g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Any(), Backoff: true}, now)
+	e := g.unseatAll(m.group, why)
+	g.settle(m.group)
+	return e
+}
+
+// The reasons that scheduling cycles of a group end with.
+const (
+	// ReasonNotReserved: a member could not be reserved or permitted in time.
+	ReasonNotReserved = "NotReserved"
+	// ReasonFiltered: the scheduler's own filters refused a matched node.
+	ReasonFiltered = "NodeRefused"
+)
+
+// Fail takes note that the filters refused a seat. The refusal is remembered.
+func (g *Groups) Fail(uid types.UID, now time.Time, why string) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat == nil || m.seat.reserved {
+		return Effects{}
+	}
+	g.refuse(m, Refusal{Reason: ReasonFiltered, Message: why, Until: Any(), Backoff: true}, now)
+	e := g.unseat(m, why)
+	g.settle(m.group)
+	return e
+}
+
+// Abandon gives a seat back that a cycle lost, see Verdict.
+func (g *Groups) Abandon(uid types.UID, now time.Time) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat == nil || !m.seat.tried || m.seat.reserved {
+		return Effects{}
+	}
+	const why = "a scheduling cycle ended with an error after the match"
+	g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Any(), Backoff: true}, now)
+	e := g.unseat(m, why)
+	g.settle(m.group)
+	return e
+}
+
+// Bound takes note that a pod was bound.
+func (g *Groups) Bound(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.members[uid]; m != nil && m.seat != nil {
+		m.seat.bound = true
+		g.settle(m.group)
+	}
+}
+
+// A Placement is a group that has all its pods on nodes.
+type Placement struct {
+	Key types.NamespacedName
+	// Nodes counts the pods by node.
+	Nodes map[string]int
+}
+
+// Placed lists the gangs that came to hold at least their minimum since the last
+// call, with no bind outstanding.
+func (g *Groups) Placed() []Placement {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []Placement
+	for key := range g.placed {
+		s := g.groups[key]
+		if s == nil {
+			continue
+		}
+		p := Placement{Key: key, Nodes: map[string]int{}}
+		for _, m := range s.members {
+			if m.onNode() {
+				p.Nodes[m.node()]++
+			}
+		}
+		all = append(all, p)
+	}
+	clear(g.placed)
+	return all
+}
+
+// Expire gives back the seats whose deadline passed before they were bound.
+func (g *Groups) Expire(now time.Time) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var e Effects
+	for _, s := range g.seated {
+		expired := s.ordered(func(m *member) bool {
+			return m.seat != nil && !m.holds() && !m.seat.bound && !m.seat.deadline.After(now)
+		})
+		for _, m := range expired {
+			if m.seat == nil || s.started && m.seat.reserved {
+				// Taken with an earlier one, or its bind is under way.
+				continue
+			}
+			const why = "not all members could be reserved in time"
+			g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Any(), Backoff: true}, now)
+			e.add(g.unseat(m, why))
+		}
+		if len(expired) > 0 {
+			g.settle(s)
+		}
+	}
+	return e
+}

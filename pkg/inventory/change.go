@@ -1,0 +1,132 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// A Kind tells the changes apart.
+type Kind string
+
+// The changes that may alter the answer to a request that was refused. That a
+// pod came to hold something does not.
+const (
+	// Loaded: the graph is filled and verdicts are given, in a new epoch. What
+	// only the caller's own Match had booked in the former one is gone.
+	Loaded Kind = "Loaded"
+	// Lost: the engine does not answer or lost its graph; Epoch is 0 until the
+	// next Loaded.
+	Lost Kind = "Lost"
+	// NodeAdded: the graph has one more node, up or down.
+	NodeAdded Kind = "NodeAdded"
+	// NodeChanged: a node's pools, levels or status are others. Changes of taints
+	// and of labels that are no level's are none of the graph.
+	NodeChanged Kind = "NodeChanged"
+	// NodeRemoved: the graph has one node less.
+	NodeRemoved Kind = "NodeRemoved"
+	// Freed: slots were given back, or shrank.
+	Freed Kind = "Freed"
+)
+
+// A Change is something that the engine has taken.
+type Change struct {
+	Kind Kind
+	// Generation is the inventory's after the change.
+	Generation uint64
+	// Node is the node that the change is about; empty for Loaded and Lost.
+	Node string
+	// More says by how much of each type the room on the node may have grown: what
+	// was freed there, or added, or all there is when the node came up or moved to
+	// another place in the graph.
+	More translate.Amounts
+}
+
+// changesOf tells what a batch of steps has changed: nodes in the order of the
+// steps, then what was freed, by node.
+func changesOf(nodes []nodeStep, holds []holdStep) []Change {
+	var changes []Change
+	for _, s := range nodes {
+		c := Change{Kind: NodeChanged, Node: s.key, More: grown(s.before, s.after)}
+		switch {
+		case s.before == nil && s.after == nil:
+			continue // came and went between two batches
+		case s.before == nil:
+			c.Kind = NodeAdded
+		case s.after == nil:
+			c.Kind = NodeRemoved
+		}
+		changes = append(changes, c)
+	}
+	freed := map[string]translate.Amounts{}
+	for _, s := range holds {
+		free(freed, s)
+	}
+	for _, node := range slices.Sorted(maps.Keys(freed)) {
+		changes = append(changes, Change{Kind: Freed, Node: node, More: freed[node]})
+	}
+	return changes
+}
+
+// grown returns by how much the pools of a node are larger than before.
+func grown(before, after *resource.Graph) translate.Amounts {
+	if after == nil || nodeOf(after).Status != resource.Up {
+		return nil
+	}
+	now := translate.Pools(after)
+	if before != nil {
+		b, a := nodeOf(before), nodeOf(after)
+		if b.Status == resource.Up && maps.Equal(b.Paths, a.Paths) {
+			subtract(now, translate.Pools(before))
+		}
+	}
+	return positive(now)
+}
+
+// free adds to freed, by node, what one pod holds less than before. Pods are not
+// set off against each other: what another has come to hold may have been booked
+// long before the cluster told of it.
+func free(freed map[string]translate.Amounts, s holdStep) {
+	less := map[string]translate.Amounts{}
+	for _, h := range s.before {
+		if less[h.slot.Node] == nil {
+			less[h.slot.Node] = translate.Amounts{}
+		}
+		less[h.slot.Node].Add(amountsOf(h))
+	}
+	for _, h := range s.after {
+		subtract(less[h.slot.Node], amountsOf(h))
+	}
+	for node, amounts := range less {
+		if amounts = positive(amounts); len(amounts) == 0 {
+			continue
+		}
+		if freed[node] == nil {
+			freed[node] = translate.Amounts{}
+		}
+		freed[node].Add(amounts)
+	}
+}
+
+func amountsOf(h hold) translate.Amounts {
+	a := translate.Amounts{}
+	for _, share := range h.slot.R.Vertices {
+		a[share.Type] = share.Amount
+	}
+	return a
+}
+
+// subtract takes b from a as far as a has it; amounts may come out negative.
+func subtract(a, b translate.Amounts) {
+	for t := range a {
+		a[t] -= b[t]
+	}
+}
+
+// positive returns a without what is not more than zero.
+func positive(a translate.Amounts) translate.Amounts {
+	maps.DeleteFunc(a, func(_ string, n int64) bool { return n <= 0 })
+	return a
+}

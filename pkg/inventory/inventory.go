@@ -1,0 +1,159 @@
+// Package inventory keeps an engine's graph equal to a Kubernetes cluster: its
+// nodes, and what is held on them.
+//
+// The cluster is the only store. An inventory remembers what each object of the
+// cluster calls for and brings the engine there, one object at a time and only
+// where something changed. An engine that was restarted, reset or out of reach
+// is emptied and filled anew in another epoch, so nothing that happened
+// meanwhile can be missed.
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// DefaultTimeout bounds a call of the engine unless the configuration says
+// otherwise.
+const DefaultTimeout = 2 * time.Second
+
+// Config is what an inventory is made of.
+type Config struct {
+	// Engine is the engine to keep. Nobody else resets it, puts nodes into it or
+	// releases what pods with a node hold. Required.
+	Engine match.Engine
+	// Nodes and Pods tell of all *corev1.Node and *corev1.Pod. Required.
+	Nodes, Pods Informer
+	// JobOf names the job that a pod was matched for, or 0. It is called for pods
+	// with a node whenever they change, and must not block. A pod of no job counts
+	// as one of its own, match.NewJobID("pod", UID). nil knows no pod.
+	JobOf func(*corev1.Pod) match.JobID
+	// Sources list what is held beside.
+	Sources []Source
+	// Levels are the layers of the graph between the cluster and its nodes.
+	Levels []translate.Level
+	// OnChange, if set, is called with each Change once the engine has taken it:
+	// in order, by one goroutine, without locks held. The engine is not brought
+	// up to date while it runs.
+	OnChange func(Change)
+	// Timeout bounds one call of the engine. A call that fills an empty graph may
+	// take five times as long. Defaults to DefaultTimeout.
+	Timeout time.Duration
+}
+
+// A Source lists what is held beside what pods with a node hold, for instance
+// what was matched for pods that are not bound yet.
+type Source interface {
+	// Jobs is called each time the graph is filled, without locks held. Between
+	// two fillings the source's owner itself matches and releases. While there is
+	// no epoch it cannot: what it then gives up it releases as soon as there is
+	// one, for it may have been listed before. Where a pod holds a slot of the
+	// same job and key, the pod prevails.
+	Jobs() []match.Job
+}
+
+// An Inventory keeps one engine. Its methods are safe for concurrent use.
+type Inventory struct {
+	cfg   Config
+	wake  chan struct{} // holds a token when there is something to send
+	check chan struct{} // holds a token when the engine's epoch is in doubt
+
+	mu         sync.Mutex
+	nodes      ledger[string, *resource.Graph]
+	holds      ledger[types.NamespacedName, []hold] // by pod
+	epoch      match.Epoch                          // 0: not loaded
+	generation uint64
+}
+
+// New returns an inventory, which does nothing until it is Run. It fails where
+// the configuration lacks something required or has a negative timeout.
+func New(cfg Config) (*Inventory, error) {
+	switch {
+	case cfg.Engine == nil:
+		return nil, errors.New("inventory: no engine")
+	case cfg.Nodes == nil || cfg.Pods == nil:
+		return nil, errors.New("inventory: nodes or pods have no informer")
+	case cfg.Timeout < 0:
+		return nil, fmt.Errorf("inventory: timeout %v is negative", cfg.Timeout)
+	case cfg.Timeout == 0:
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.JobOf == nil {
+		cfg.JobOf = func(*corev1.Pod) match.JobID { return 0 }
+	}
+	if cfg.OnChange == nil {
+		cfg.OnChange = func(Change) {}
+	}
+	return &Inventory{
+		cfg:   cfg,
+		wake:  make(chan struct{}, 1),
+		check: make(chan struct{}, 1),
+		holds: ledger[types.NamespacedName, []hold]{skipped: mayHold},
+	}, nil
+}
+
+// Epoch returns the epoch that the graph is loaded in, for the caller's own
+// calls of the engine; 0 while it is not loaded and no verdict can be had.
+func (i *Inventory) Epoch() match.Epoch {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.epoch
+}
+
+// Generation rises with every Change, after the engine took it and before
+// OnChange is called. A refusal holds for as long as the generation is the one
+// that was read before asking.
+func (i *Inventory) Generation() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.generation
+}
+
+// Resync has the engine asked at once whether it still has the graph, which is
+// filled anew if not. It is for callers that were told ErrStale; without it the
+// same comes about a little later.
+func (i *Inventory) Resync() { signal(i.check) }
+
+// Run keeps the engine until ctx ends, and then returns nil. It waits for all
+// that is in the cluster to be told before it first fills the graph. It fails
+// only where it cannot watch the cluster, and may be called once.
+func (i *Inventory) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the watches
+
+	nodes, err := watch(ctx, i.cfg.Nodes, i.setNode, i.dropNode)
+	if err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
+	pods, err := watch(ctx, i.cfg.Pods, i.setPod, i.dropPod)
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	for _, synced := range []<-chan struct{}{nodes, pods} {
+		select {
+		case <-synced:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	i.keep(ctx)
+	return nil
+}
+
+// signal leaves a token for the worker, one at most.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

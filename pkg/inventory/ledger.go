@@ -1,0 +1,109 @@
+package inventory
+
+// A ledger keeps by key what the cluster calls for and what the engine was last
+// sent, and lists the keys where the two may differ in the order in which that
+// came about. However often a key changes before its turn, it stands in the list
+// once, and what is sent is the newest. The zero ledger is empty.
+type ledger[K comparable, V any] struct {
+	// skipped, if set, returns what the engine may have of what it was sent and of
+	// what it will not be sent, because more news came in.
+	skipped func(sent, want V) V
+
+	entries map[K]*entry[V]
+	queue   []K
+}
+
+type entry[V any] struct {
+	want V
+	// gone says that nothing is called for any more; want is the zero value then.
+	gone bool
+	// sent is what the engine may have; the zero value is nothing.
+	sent   V
+	queued bool
+}
+
+// A step is the way of one key from what the engine may have to what it shall
+// have; the zero value is nothing.
+type step[K comparable, V any] struct {
+	key    K
+	before V
+	after  V
+	gone   bool
+}
+
+// want sets what is called for and reports whether that is news.
+func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
+	e := l.entries[key]
+	if e == nil {
+		if l.entries == nil {
+			l.entries = map[K]*entry[V]{}
+		}
+		e = &entry[V]{}
+		l.entries[key] = e
+	} else if !e.gone && same(e.want, v) {
+		return false
+	}
+	l.enqueue(key, e)
+	e.want, e.gone = v, false
+	return true
+}
+
+// drop calls for nothing and reports whether that is news.
+func (l *ledger[K, V]) drop(key K) bool {
+	e := l.entries[key]
+	if e == nil || e.gone {
+		return false
+	}
+	l.enqueue(key, e)
+	var zero V
+	e.want, e.gone = zero, true
+	return true
+}
+
+// enqueue lists a key whose entry is about to change.
+func (l *ledger[K, V]) enqueue(key K, e *entry[V]) {
+	switch {
+	case !e.queued:
+		e.queued = true
+		l.queue = append(l.queue, key)
+	case l.skipped != nil:
+		e.sent = l.skipped(e.sent, e.want)
+	}
+}
+
+// take removes up to n keys from the list. From then on they count as sent.
+func (l *ledger[K, V]) take(n int) []step[K, V] {
+	n = min(n, len(l.queue))
+	if n == 0 {
+		return nil
+	}
+	steps := make([]step[K, V], n)
+	for i, key := range l.queue[:n] {
+		e := l.entries[key]
+		steps[i] = step[K, V]{key: key, before: e.sent, after: e.want, gone: e.gone}
+		e.sent, e.queued = e.want, false
+		if e.gone {
+			delete(l.entries, key)
+		}
+	}
+	if l.queue = l.queue[n:]; len(l.queue) == 0 {
+		l.queue = nil // lets go of the array
+	}
+	return steps
+}
+
+// restart says that the engine was emptied: all that is called for is listed, and
+// the number of keys returned.
+func (l *ledger[K, V]) restart() int {
+	var zero V
+	l.queue = make([]K, 0, len(l.entries))
+	for key, e := range l.entries {
+		if e.gone {
+			delete(l.entries, key)
+			continue
+		}
+		e.sent, e.queued = zero, true
+		l.queue = append(l.queue, key)
+	}
+	return len(l.queue)
+}

@@ -1,0 +1,40 @@
+package inventory
+
+import (
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// nodeStep is the way of a node, by name, from one graph to another.
+type nodeStep = step[string, *resource.Graph]
+
+func (i *Inventory) setNode(node *corev1.Node) {
+	g := translate.Node(node, i.cfg.Levels)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	// Kubelets report every few minutes, and mostly nothing that is in the graph.
+	if i.nodes.want(node.Name, g, sameNode) {
+		signal(i.wake)
+	}
+}
+
+func (i *Inventory) dropNode(name cache.ObjectName) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.nodes.drop(name.Name) {
+		signal(i.wake)
+	}
+}
+
+func sameNode(a, b *resource.Graph) bool { return reflect.DeepEqual(a, b) }
+
+// nodeOf returns the one vertex of a part of the graph that is a node.
+func nodeOf(g *resource.Graph) resource.Vertex {
+	return g.Vertices[slices.IndexFunc(g.Vertices, func(v resource.Vertex) bool { return v.Type == resource.TypeNode })]
+}

@@ -1,0 +1,77 @@
+package inventory
+
+import (
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// A hold is the slot that a pod holds, and the job that it counts as.
+type hold struct {
+	job  match.JobID
+	slot match.Slot
+}
+
+// holdStep is the way of a pod from the slots it may hold in the engine to the
+// one that it holds in the cluster. Pods go by name, not by UID: where a watch
+// was interrupted, a pod may turn into its successor in one update.
+type holdStep = step[types.NamespacedName, []hold]
+
+func (i *Inventory) setPod(pod *corev1.Pod) {
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if !translate.Holds(pod) {
+		i.release(name)
+		return
+	}
+	job := i.cfg.JobOf(pod)
+	if job == 0 {
+		job = match.NewJobID("pod", string(pod.UID))
+	}
+	now := []hold{{job: job, slot: translate.Held(pod)}}
+
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.holds.want(name, now, sameHolds) {
+		signal(i.wake)
+	}
+}
+
+func (i *Inventory) dropPod(name cache.ObjectName) {
+	i.release(types.NamespacedName{Namespace: name.Namespace, Name: name.Name})
+}
+
+func (i *Inventory) release(pod types.NamespacedName) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.holds.drop(pod) {
+		signal(i.wake)
+	}
+}
+
+// sameSlot reports whether the engine knows both by the same job and key.
+func (h hold) sameSlot(o hold) bool { return h.job == o.job && h.slot.Key == o.slot.Key }
+
+func sameHolds(a, b []hold) bool { return reflect.DeepEqual(a, b) }
+
+// mayHold adds to what the engine was sent for a pod what it was not, and may
+// have all the same: a Match books a pod before the cluster tells of it.
+func mayHold(sent, skipped []hold) []hold {
+	return append(slices.Clip(sent), ended(skipped, sent)...)
+}
+
+// ended lists the slots of before that are not in after.
+func ended(before, after []hold) []hold {
+	var gone []hold
+	for _, h := range before {
+		if !slices.ContainsFunc(after, h.sameSlot) {
+			gone = append(gone, h)
+		}
+	}
+	return gone
+}

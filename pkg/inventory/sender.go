@@ -1,0 +1,175 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A sender brings steps to the engine in one epoch. Any error it returns means
+// that the engine is to be filled anew: whether the call was taken is not known.
+type sender struct {
+	inventory *Inventory
+	epoch     match.Epoch
+	timeout   time.Duration
+}
+
+// send charges before it frees, and charges the pods of a node before it puts
+// the node, so that a match in between sees too little room rather than too
+// much.
+func (s sender) send(ctx context.Context, nodes []nodeStep, holds []holdStep) error {
+	if err := s.charge(ctx, held(holds)); err != nil {
+		return err
+	}
+	if err := s.sendNodes(ctx, nodes); err != nil {
+		return err
+	}
+	return s.release(ctx, holds)
+}
+
+func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
+	var put []*resource.Graph
+	for _, step := range steps {
+		if !step.gone {
+			put = append(put, step.after)
+			continue
+		}
+		if step.before == nil {
+			continue // never sent
+		}
+		err := s.call(ctx, func(ctx context.Context) error {
+			return s.inventory.cfg.Engine.RemoveNode(ctx, s.epoch, step.key)
+		})
+		if err != nil {
+			return fmt.Errorf("remove node %s: %w", step.key, err)
+		}
+	}
+	err := inBatches(put, func(nodes []*resource.Graph) error {
+		return s.call(ctx, func(ctx context.Context) error {
+			return s.inventory.cfg.Engine.PutNode(ctx, s.epoch, nodes...)
+		})
+	}, func(node *resource.Graph, err error) {
+		klog.FromContext(ctx).Error(err, "The engine refuses a node", "node", nodeOf(node).Name)
+	})
+	if err != nil {
+		return fmt.Errorf("put %d nodes: %w", len(put), err)
+	}
+	return nil
+}
+
+// charge books what is held.
+func (s sender) charge(ctx context.Context, holds []hold) error {
+	err := inBatches(holds, func(holds []hold) error {
+		return s.call(ctx, func(ctx context.Context) error {
+			return s.inventory.cfg.Engine.Update(ctx, s.epoch, jobsOf(holds)...)
+		})
+	}, func(h hold, err error) {
+		klog.FromContext(ctx).Error(err, "The engine refuses what is held", "job", h.job, "key", h.slot.Key, "node", h.slot.Node)
+	})
+	if err != nil {
+		return fmt.Errorf("charge %d slots: %w", len(holds), err)
+	}
+	return nil
+}
+
+// release gives back what is held no more.
+func (s sender) release(ctx context.Context, steps []holdStep) error {
+	var over []hold
+	for _, step := range steps {
+		over = append(over, ended(step.before, step.after)...)
+	}
+	for _, job := range jobsOf(over) {
+		keys := make([]string, 0, len(job.Slots))
+		for _, slot := range job.Slots {
+			keys = append(keys, slot.Key)
+		}
+		err := s.call(ctx, func(ctx context.Context) error {
+			return s.inventory.cfg.Engine.Release(ctx, s.epoch, job.ID, keys...)
+		})
+		if err != nil {
+			return fmt.Errorf("release %d slots of job %d: %w", len(keys), job.ID, err)
+		}
+	}
+	return nil
+}
+
+// probe asks whether the engine still has this epoch, by booking nothing.
+func (s sender) probe(ctx context.Context) error {
+	err := s.call(ctx, func(ctx context.Context) error { return s.inventory.cfg.Engine.Update(ctx, s.epoch) })
+	if err != nil {
+		return fmt.Errorf("probe the engine: %w", err)
+	}
+	return nil
+}
+
+func (s sender) call(ctx context.Context, f func(context.Context) error) error {
+	return s.inventory.call(ctx, s.timeout, f)
+}
+
+// inBatches sends items in few calls. A batch that the engine finds invalid is
+// sent one by one, so that an object it cannot take keeps no other out; refused
+// is told of that one, and it is not tried again until it changes.
+func inBatches[T any](items []T, send func([]T) error, refused func(T, error)) error {
+	for part := range slices.Chunk(items, batch) {
+		err := send(part)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, match.ErrInvalid) {
+			return err
+		}
+		for _, item := range part {
+			switch err := send([]T{item}); {
+			case err == nil:
+			case errors.Is(err, match.ErrInvalid):
+				refused(item, err)
+			default:
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// held lists what is held after the steps.
+func held(steps []holdStep) []hold {
+	var holds []hold
+	for _, step := range steps {
+		holds = append(holds, step.after...)
+	}
+	return holds
+}
+
+// holdsOf is the inverse of jobsOf.
+func holdsOf(jobs []match.Job) []hold {
+	var holds []hold
+	for _, job := range jobs {
+		for _, slot := range job.Slots {
+			holds = append(holds, hold{job: job.ID, slot: slot})
+		}
+	}
+	return holds
+}
+
+// jobsOf gathers slots by job, in the order in which they come.
+func jobsOf(holds []hold) []match.Job {
+	var jobs []match.Job
+	at := map[match.JobID]int{}
+	for _, h := range holds {
+		n, ok := at[h.job]
+		if !ok {
+			n = len(jobs)
+			at[h.job] = n
+			jobs = append(jobs, match.Job{ID: h.job})
+		}
+		jobs[n].Slots = append(jobs[n].Slots, h.slot)
+	}
+	return jobs
+}

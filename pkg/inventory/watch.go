@@ -1,0 +1,45 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// An Informer tells its handlers of all objects of one kind and of their
+// changes, in order; for instance a cache.SharedIndexInformer. Its owner starts
+// it.
+type Informer interface {
+	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
+	RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error
+}
+
+// watch calls set for each object as it is and as it becomes, and gone when it
+// is there no more, until ctx ends. The channel is closed when the objects that
+// were there at first have been passed on.
+func watch[T any](ctx context.Context, informer Informer, set func(T), gone func(cache.ObjectName)) (<-chan struct{}, error) {
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { set(obj.(T)) },
+		UpdateFunc: func(_, obj any) { set(obj.(T)) },
+		DeleteFunc: func(obj any) {
+			// An object may have gone unseen; then there is its name alone.
+			name, err := cache.DeletionHandlingObjectToName(obj)
+			if err != nil {
+				utilruntime.HandleErrorWithContext(ctx, err, "An object without a name was deleted", "type", fmt.Sprintf("%T", obj))
+				return
+			}
+			gone(name)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() {
+		if err := informer.RemoveEventHandler(registration); err != nil {
+			utilruntime.HandleErrorWithContext(ctx, err, "A watch could not be ended")
+		}
+	})
+	return registration.HasSyncedChecker().Done(), nil
+}

@@ -1,0 +1,246 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2/ktesting"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// An informer tells its one handler what a test has happen.
+type informer struct {
+	handler cache.ResourceEventHandler
+	synced  chan struct{}
+}
+
+func newInformer() *informer { return &informer{synced: make(chan struct{})} }
+
+func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	i.handler = h
+	return registration{i}, nil
+}
+
+func (i *informer) RemoveEventHandler(cache.ResourceEventHandlerRegistration) error {
+	i.handler = nil
+	return nil
+}
+
+type registration struct{ *informer }
+
+func (r registration) HasSynced() bool                     { return cache.IsDone(r) }
+func (r registration) HasSyncedChecker() cache.DoneChecker { return r }
+func (r registration) Name() string                        { return "test" }
+func (r registration) Done() <-chan struct{}               { return r.synced }
+func (i *informer) add(objs ...any) {
+	for _, obj := range objs {
+		i.handler.OnAdd(obj, false)
+	}
+}
+func (i *informer) update(obj any)  { i.handler.OnUpdate(nil, obj) }
+func (i *informer) remove(obj any)  { i.handler.OnDelete(obj) }
+func (i *informer) lose(key string) { i.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: key}) }
+
+// A world is an inventory that runs between a cluster and an engine, both in
+// the test's hands. Everything in it stands still when step returns.
+type world struct {
+	*Inventory
+	t           *testing.T
+	nodes, pods *informer
+	fake        *matchtest.Fake
+	changes     []Change
+	jobs        map[types.UID]match.JobID // what JobOf says
+}
+
+// run runs test in a bubble of its own time on a world whose objects are told
+// but not complete until begin.
+func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, nodes: newInformer(), pods: newInformer(), fake: fake(), jobs: map[types.UID]match.JobID{}}
+		cfg := Config{
+			Engine:   w.fake,
+			Nodes:    w.nodes,
+			Pods:     w.pods,
+			JobOf:    func(pod *corev1.Pod) match.JobID { return w.jobs[pod.UID] },
+			Levels:   []translate.Level{{Type: "rack", Key: "rack"}},
+			OnChange: func(c Change) { w.changes = append(w.changes, c) },
+		}
+		if configure != nil {
+			configure(&cfg)
+		}
+		inventory, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Inventory = inventory
+		_, ctx := ktesting.NewTestContext(t)
+		ctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error)
+		go func() { ended <- w.Run(ctx) }()
+		defer func() { // also where the test gives up
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+			synctest.Wait() // for the watches' end
+			if w.nodes.handler != nil || w.pods.handler != nil {
+				t.Error("Run has ended and still watches")
+			}
+		}()
+		synctest.Wait() // for the handlers
+		test(w)
+	})
+}
+
+// begin says that all objects have been told and waits for what follows.
+func (w *world) begin() {
+	close(w.nodes.synced)
+	close(w.pods.synced)
+	synctest.Wait()
+}
+
+// step waits until the inventory has done all it can, then passes it in calls,
+// without probes, as lines of text.
+func (w *world) step() string {
+	synctest.Wait()
+	var lines []string
+	for _, c := range w.fake.Calls() {
+		if c.Method == matchtest.Update && len(c.Jobs) == 0 {
+			continue // a probe
+		}
+		lines = append(lines, render(c))
+	}
+	w.fake.Forget()
+	return strings.Join(lines, "\n")
+}
+
+// expect compares the calls since the last time, a line each.
+func (w *world) expect(what string, lines ...string) {
+	w.t.Helper()
+	if got, want := w.step(), strings.Join(lines, "\n"); got != want {
+		w.t.Errorf("%s: the engine was called\n%s\nwant\n%s", what, got, want)
+	}
+}
+
+// expectChanges compares the changes since the last time, a line each.
+func (w *world) expectChanges(what string, lines ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	var got []string
+	for _, c := range w.changes {
+		got = append(got, strings.TrimSpace(strings.Join([]string{string(c.Kind), c.Node, string(c.More.Shape())}, " ")))
+	}
+	w.changes = nil
+	if !slices.Equal(got, lines) {
+		w.t.Errorf("%s: told of\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(lines, "\n"))
+	}
+}
+
+// within waits until done, in the bubble's time, and fails after a limit.
+func (w *world) within(limit time.Duration, what string, done func() bool) {
+	w.t.Helper()
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		synctest.Wait()
+		if done() {
+			return
+		}
+		if time.Since(start) > limit {
+			w.t.Fatalf("%s: not within %v", what, limit)
+		}
+	}
+}
+
+func (w *world) loaded() bool { return w.Epoch() != 0 }
+
+// render writes a call in one line.
+func render(c matchtest.Call) string {
+	words := []string{string(c.Method)}
+	for _, g := range c.Nodes {
+		words = append(words, nodeOf(g).Name)
+	}
+	if c.Name != "" {
+		words = append(words, c.Name)
+	}
+	for _, j := range c.Jobs {
+		words = append(words, jobName(j.ID)+":")
+		for _, s := range j.Slots {
+			amounts := amountsOf(hold{slot: s})
+			delete(amounts, translate.TypePods)
+			words = append(words, strings.TrimSpace(s.Key+"@"+s.Node+" "+string(amounts.Shape())))
+		}
+	}
+	if c.ID != 0 {
+		words = append(words, jobName(c.ID)+":", strings.Join(c.Keys, " "))
+	}
+	return strings.Join(words, " ")
+}
+
+// jobName names the jobs that tests use.
+func jobName(id match.JobID) string {
+	for _, name := range []string{"group", "other"} {
+		if id == match.NewJobID(name) {
+			return name
+		}
+	}
+	for _, uid := range []string{"u1", "u2", "u3"} {
+		if id == match.NewJobID("pod", uid) {
+			return "pod"
+		}
+	}
+	return "?"
+}
+
+func node(name string, cores string, edits ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "r1"}},
+		Status: corev1.NodeStatus{
+			Allocatable: corev1.ResourceList{
+				corev1.ResourceCPU:  apiresource.MustParse(cores),
+				corev1.ResourcePods: apiresource.MustParse("110"),
+			},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	for _, edit := range edits {
+		edit(n)
+	}
+	return n
+}
+
+func notReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+
+func inRack(rack string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Labels["rack"] = rack }
+}
+
+// pod builds a pod that runs on a node, or waits where that is "".
+func pod(name string, uid types.UID, node, cores string, edits ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse(cores)},
+		}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, edit := range edits {
+		edit(p)
+	}
+	return p
+}
+
+func phase(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase = phase }
+}

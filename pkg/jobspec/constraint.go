@@ -1,0 +1,192 @@
+package jobspec
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxConstraintDepth bounds how deep and, or and not may nest.
+const maxConstraintDepth = 64
+
+// A Condition tells whether a node vertex with this name, rank and properties
+// satisfies a constraint.
+type Condition func(name string, rank int64, properties map[string]string) bool
+
+// Validate fails for a constraint that RFC 31 does not know, naming the operand:
+// an unknown operator, operands of the wrong kind, a malformed hostlist (RFC 29)
+// or idset (RFC 22), or hostlists of more than a million names. A nil constraint
+// is valid.
+func (c *Constraint) Validate() error {
+	room := maxHosts
+	return c.validate(0, &room)
+}
+
+// validate takes the names that the hostlists stand for off room.
+func (c *Constraint) validate(depth int, room *int) error {
+	if c == nil {
+		return nil
+	}
+	if depth >= maxConstraintDepth {
+		return fault("nested deeper than %d", maxConstraintDepth)
+	}
+	switch c.Op {
+	case OpProperties, OpHostlist, OpRanks:
+		if len(c.Args) > 0 {
+			return in(c.Op, fault("takes texts, not constraints"))
+		}
+	case OpAnd, OpOr, OpNot:
+		if len(c.Values) > 0 {
+			return in(c.Op, fault("takes constraints, not texts"))
+		}
+	case "":
+		if len(c.Args)+len(c.Values) > 0 {
+			return fault("operands without an operator")
+		}
+	default:
+		return fault("unknown operator %s", shorten(c.Op))
+	}
+	for i, text := range c.Values {
+		var err error
+		switch c.Op {
+		case OpProperties:
+			err = checkProperty(text)
+		case OpHostlist:
+			err = checkHostlist(text, room)
+		case OpRanks:
+			_, err = parseIDSet(nil, text)
+		}
+		if err != nil {
+			return in(c.Op, inItem(i, fault("%s: %v", shorten(text), err)))
+		}
+	}
+	for i := range c.Args {
+		if err := c.Args[i].validate(depth+1, room); err != nil {
+			return in(c.Op, inItem(i, err))
+		}
+	}
+	return nil
+}
+
+// Compile turns the constraint into a condition that costs one look-up for a
+// hostlist however long it is. A nil constraint holds everywhere. It fails as
+// Validate does.
+func (c *Constraint) Compile() (Condition, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return always, nil
+	}
+	return c.compile(), nil
+}
+
+func always(string, int64, map[string]string) bool { return true }
+
+// compile builds the condition of a valid constraint.
+func (c *Constraint) compile() Condition {
+	switch c.Op {
+	case OpProperties:
+		return hasProperties(c.Values)
+	case OpHostlist:
+		return isOneOf(c.Values)
+	case OpRanks:
+		return hasRank(c.Values)
+	case OpAnd, OpOr, OpNot:
+		args := make([]Condition, len(c.Args))
+		for i := range c.Args {
+			args[i] = c.Args[i].compile()
+		}
+		return combine(c.Op, args)
+	}
+	return always
+}
+
+// combine joins conditions. Of none, and holds, or and not do not.
+func combine(op string, args []Condition) Condition {
+	// and stops at the first false, not at the first false too and turns the
+	// answer, or stops at the first true.
+	stop, then := false, false
+	switch op {
+	case OpOr:
+		stop, then = true, true
+	case OpNot:
+		then = true
+	}
+	return func(name string, rank int64, properties map[string]string) bool {
+		for _, holds := range args {
+			if holds(name, rank, properties) == stop {
+				return then
+			}
+		}
+		return !then
+	}
+}
+
+func hasProperties(values []string) Condition {
+	var present, absent []string
+	for _, v := range values {
+		if p, not := strings.CutPrefix(v, "^"); not {
+			absent = append(absent, p)
+		} else {
+			present = append(present, v)
+		}
+	}
+	return func(_ string, _ int64, properties map[string]string) bool {
+		for _, p := range present {
+			if _, ok := properties[p]; !ok {
+				return false
+			}
+		}
+		for _, p := range absent {
+			if _, ok := properties[p]; ok {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func isOneOf(values []string) Condition {
+	names := make(map[string]struct{}, len(values))
+	for _, v := range values {
+		if isName(v) {
+			names[v] = struct{}{}
+			continue
+		}
+		list, _ := parseHostlist(v) // valid, as Compile has checked
+		for name := range list.names() {
+			names[name] = struct{}{}
+		}
+	}
+	return func(name string, _ int64, _ map[string]string) bool {
+		_, ok := names[name]
+		return ok
+	}
+}
+
+func hasRank(values []string) Condition {
+	var set idset
+	for _, v := range values {
+		set, _ = parseIDSet(set, v) // valid, as Compile has checked
+	}
+	set = set.merged()
+	return func(_ string, rank int64, _ map[string]string) bool {
+		i, _ := slices.BinarySearchFunc(set, rank, func(s span, id int64) int {
+			if s.last < id {
+				return -1
+			}
+			return 1
+		})
+		return i < len(set) && set[i].first <= rank
+	}
+}
+
+// checkProperty refuses the characters that Fluxion refuses: they are operators
+// of the syntax that constraints are written in on a command line.
+func checkProperty(text string) error {
+	p := strings.TrimPrefix(text, "^")
+	if i := strings.IndexAny(p, "!&'\"^`|()"); i >= 0 {
+		return fault("%q cannot be part of a property", p[i])
+	}
+	return nil
+}

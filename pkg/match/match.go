@@ -1,0 +1,171 @@
+// Package match is the contract between those who ask for resources and the
+// engine that owns the resource graph.
+//
+// An engine keeps one graph and, by job, who holds what of it. It has no clock,
+// keeps nothing on disk and decides nothing about the order of requests: its
+// caller owns the truth, names every job, and after a restart of either side
+// loads the engine anew. The rules that every implementation keeps are tested
+// by package matchtest.
+package match
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A JobID names a job. The caller chooses it, so that the same request made
+// twice is one request.
+type JobID uint64
+
+// NewJobID derives an id from what names the job, for instance a group's UID
+// and the number of its incarnation. It never returns 0, which names no job.
+func NewJobID(parts ...string) JobID {
+	h := sha256.New()
+	for _, p := range parts {
+		// Lengths go in front, so that ("ab","c") is not ("a","bc").
+		h.Write(binary.AppendUvarint(nil, uint64(len(p))))
+		h.Write([]byte(p))
+	}
+	return JobID(max(1, binary.BigEndian.Uint64(h.Sum(nil))))
+}
+
+// An Epoch names one filling of the graph, from a Reset to the next. It is
+// never 0 and never the same twice, also across restarts of the engine.
+type Epoch uint64
+
+// An Op says what a Match is to do.
+type Op int
+
+const (
+	// Allocate books the resources, now or not at all.
+	Allocate Op = iota
+	// AllocateOrElseReserve books them now or at the earliest later time.
+	AllocateOrElseReserve
+	// Satisfiability asks whether the request would fit if nobody held
+	// anything. It books nothing.
+	Satisfiability
+	// WithoutAllocating answers as Allocate would, and books nothing.
+	WithoutAllocating
+)
+
+// PolicyLonode fills the nodes of the lowest ids first, one by one.
+const PolicyLonode = "lonode"
+
+// Policies lists the policies that a Request may name.
+func Policies() []string { return []string{PolicyLonode} }
+
+// A Request asks for the resources of one job.
+type Request struct {
+	// Epoch is the filling of the graph that the request was made against.
+	Epoch Epoch
+	Op    Op
+	// ID is the job's. Asking again for a job that holds resources returns what
+	// it holds if the request is the same, and ErrConflict if it is not.
+	ID      JobID
+	Jobspec *jobspec.Jobspec
+	// Keys name the slots, in the order in which the jobspec lists them, slot
+	// request by slot request. A key is unique within its job. Where a slot
+	// request's count is a range and fewer slots are given out, the last keys
+	// of that slot request go unused. Without keys, slots are numbered from "0".
+	Keys []string
+	// Now is the caller's clock.
+	Now time.Time
+	// Duration is how long the resources are wanted, from Now or, reserved,
+	// from the reservation's start; 0 is no known end.
+	Duration time.Duration
+	// Policy is one of Policies; empty is the engine's own choice.
+	Policy string
+	// Near names nodes: of those that fit, the closest in the graph are taken
+	// first, before the policy has its say.
+	Near []string
+	// Ignore names jobs whose resources count as free. It goes only with
+	// Satisfiability and WithoutAllocating.
+	Ignore []JobID
+}
+
+// A Slot is one task slot given out: the resources of one pod.
+type Slot struct {
+	// Key is the caller's name for the slot.
+	Key string
+	// Label is the label of the slot request; empty in an Update.
+	Label string
+	// Node is the name of the node vertex that the slot stands on.
+	Node string
+	// R is what the slot holds. In an Update a vertex without a containment path
+	// is found by its type among those below Node.
+	R *resource.Set
+}
+
+// An Allocation is the answer to a Match that found room.
+type Allocation struct {
+	ID JobID
+	// R is the whole, vertices in emission order.
+	R *resource.Set
+	// Slots is the same, slot by slot, in the order of the request's keys.
+	Slots []Slot
+	// Reserved says that the resources are promised from At on, not given now.
+	Reserved bool
+	At       time.Time
+	// End is zero where no end is known.
+	End time.Time
+}
+
+// A Job is what one job holds.
+type Job struct {
+	ID    JobID
+	Slots []Slot
+}
+
+// An Engine matches requests against its resource graph. All methods are safe
+// for concurrent use. Every call but Reset carries the epoch it was built on
+// and fails with ErrStale, changing nothing, when the graph has another; so does
+// every call on an engine that was never reset. Any method may fail with
+// ErrInvalid, naming what is wrong with its arguments, and changes nothing then.
+type Engine interface {
+	// Match finds resources for a request and, where Op says so, books them: all
+	// of them or none. Where there is no room the error is a *Refusal that wraps
+	// ErrBusy or ErrUnsatisfiable. Before Ready it is ErrUnavailable.
+	Match(ctx context.Context, r Request) (*Allocation, error)
+
+	// Release gives back the slots of a job with these keys, or without keys all
+	// of them. What is not held is no error.
+	Release(ctx context.Context, e Epoch, id JobID, keys ...string) error
+
+	// Update books what the cluster already holds, whether or not there is room:
+	// each slot replaces the job's slot of that key. Nodes, and pools of nodes,
+	// that the graph lacks are charged once they are put.
+	Update(ctx context.Context, e Epoch, jobs ...Job) error
+
+	// PutNode adds nodes or brings them up to date: each graph holds one vertex
+	// of type node, the path from the root down to it, and the pools below it.
+	// The name of a node is unique in the graph. What is held there stays held,
+	// even if it no longer fits. The engine numbers the nodes itself: those put
+	// before Ready by name, those that come later as they come; a node keeps its
+	// number while it is in the graph.
+	PutNode(ctx context.Context, e Epoch, nodes ...*resource.Graph) error
+
+	// RemoveNode takes the node of this name, with all below it, out of the
+	// graph. What jobs hold there stays theirs until they are released. A node
+	// that the graph lacks is no error.
+	RemoveNode(ctx context.Context, e Epoch, name string) error
+
+	// SetStatus marks the node of this name up or down. Down keeps new slots
+	// away and touches none that are held. A node that the graph lacks is
+	// ErrInvalid.
+	SetStatus(ctx context.Context, e Epoch, name string, s resource.Status) error
+
+	// Jobs lists what is held, ordered by job id and in it by key.
+	Jobs(ctx context.Context, e Epoch) ([]Job, error)
+
+	// Reset empties the graph and begins an epoch, in which no verdict is given
+	// until Ready.
+	Reset(ctx context.Context) (Epoch, error)
+
+	// Ready says that the graph is loaded: from here on verdicts are given.
+	Ready(ctx context.Context, e Epoch) error
+}

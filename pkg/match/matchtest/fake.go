@@ -1,0 +1,141 @@
+package matchtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A Fake is a match.Engine that does what a test tells it to: it notes every
+// call, fails or waits where it is told to, and answers otherwise from a script
+// or through another engine. It is safe for concurrent use.
+//
+// Left alone, a Fake from NewFake counts epochs up from 1, takes everything it
+// is given, keeps nothing, and fails a Match with an error that says that no
+// answer was scripted.
+type Fake struct {
+	inner match.Engine
+
+	mu      sync.Mutex
+	epoch   match.Epoch
+	calls   []Call
+	changed chan struct{} // closed and replaced at every new call
+	always  map[Method]error
+	next    map[Method][]error
+	held    map[Method]chan struct{}
+	answers []func(match.Request) (*match.Allocation, error)
+	onMatch func(match.Request) (*match.Allocation, error)
+	jobs    []match.Job
+}
+
+var _ match.Engine = (*Fake)(nil)
+
+// NewFake returns a Fake that answers from its script alone.
+func NewFake() *Fake {
+	return &Fake{
+		changed: make(chan struct{}),
+		always:  make(map[Method]error),
+		next:    make(map[Method][]error),
+		held:    make(map[Method]chan struct{}),
+	}
+}
+
+// Spy returns a Fake that passes every call that it is not told to fail or to
+// answer on to e.
+func Spy(e match.Engine) *Fake {
+	f := NewFake()
+	f.inner = e
+	return f
+}
+
+// Match answers with the next scripted answer, else through the engine behind.
+func (f *Fake) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	if err := f.enter(ctx, Call{Method: Match, Epoch: r.Epoch, ID: r.ID, Request: r}); err != nil {
+		return nil, err
+	}
+	if answer := f.answer(); answer != nil {
+		return answer(r)
+	}
+	if f.inner != nil {
+		return f.inner.Match(ctx, r)
+	}
+	return nil, fmt.Errorf("matchtest: no answer is scripted for the match of job %d", r.ID)
+}
+
+// Release is passed on, or done.
+func (f *Fake) Release(ctx context.Context, e match.Epoch, id match.JobID, keys ...string) error {
+	if err := f.enter(ctx, Call{Method: Release, Epoch: e, ID: id, Keys: keys}); err != nil || f.inner == nil {
+		return err
+	}
+	return f.inner.Release(ctx, e, id, keys...)
+}
+
+// Update is passed on, or done.
+func (f *Fake) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) error {
+	if err := f.enter(ctx, Call{Method: Update, Epoch: e, Jobs: jobs}); err != nil || f.inner == nil {
+		return err
+	}
+	return f.inner.Update(ctx, e, jobs...)
+}
+
+// PutNode is passed on, or done.
+func (f *Fake) PutNode(ctx context.Context, e match.Epoch, nodes ...*resource.Graph) error {
+	if err := f.enter(ctx, Call{Method: PutNode, Epoch: e, Nodes: nodes}); err != nil || f.inner == nil {
+		return err
+	}
+	return f.inner.PutNode(ctx, e, nodes...)
+}
+
+// RemoveNode is passed on, or done.
+func (f *Fake) RemoveNode(ctx context.Context, e match.Epoch, name string) error {
+	if err := f.enter(ctx, Call{Method: RemoveNode, Epoch: e, Name: name}); err != nil || f.inner == nil {
+		return err
+	}
+	return f.inner.RemoveNode(ctx, e, name)
+}
+
+// SetStatus is passed on, or done.
+func (f *Fake) SetStatus(ctx context.Context, e match.Epoch, name string, s resource.Status) error {
+	if err := f.enter(ctx, Call{Method: SetStatus, Epoch: e, Name: name, Status: s}); err != nil || f.inner == nil {
+		return err
+	}
+	return f.inner.SetStatus(ctx, e, name, s)
+}
+
+// Jobs is passed on, or answered with what SetJobs was last given.
+func (f *Fake) Jobs(ctx context.Context, e match.Epoch) ([]match.Job, error) {
+	if err := f.enter(ctx, Call{Method: Jobs, Epoch: e}); err != nil {
+		return nil, err
+	}
+	if f.inner != nil {
+		return f.inner.Jobs(ctx, e)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.jobs, nil
+}
+
+// Reset is passed on, or begins the next epoch.
+func (f *Fake) Reset(ctx context.Context) (match.Epoch, error) {
+	if err := f.enter(ctx, Call{Method: Reset}); err != nil {
+		return 0, err
+	}
+	if f.inner != nil {
+		return f.inner.Reset(ctx)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.epoch++
+	return f.epoch, nil
+}
+
+// Ready is passed on, or done.
+func (f *Fake) Ready(ctx context.Context, e match.Epoch) error {
+	if err := f.enter(ctx, Call{Method: Ready, Epoch: e}); err != nil || f.inner == nil {
+		return err
+	}
+	return f.inner.Ready(ctx, e)
+}

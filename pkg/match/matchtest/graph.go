@@ -1,0 +1,99 @@
+package matchtest
+
+import (
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A Pool is an amount of one kind of resource: what a node has, what a slot
+// needs, or what a slot holds.
+type Pool struct {
+	// Type is the type of the pool's vertex, for instance "core".
+	Type string
+	// Amount is counted in Unit.
+	Amount int64
+	// Unit is empty for things that are counted.
+	Unit string
+}
+
+// GiB is 2^30 bytes.
+const GiB = int64(1) << 30
+
+// Cores returns n whole cores, in thousandths ("m").
+func Cores(n int64) Pool { return MilliCores(1000 * n) }
+
+// MilliCores returns n thousandths of a core.
+func MilliCores(n int64) Pool { return Pool{Type: "core", Amount: n, Unit: "m"} }
+
+// Memory returns n GiB of memory, in bytes.
+func Memory(n int64) Pool { return Bytes(n * GiB) }
+
+// Bytes returns n bytes of memory.
+func Bytes(n int64) Pool { return Pool{Type: "memory", Amount: n, Unit: "B"} }
+
+// Pods returns places for n pods.
+func Pods(n int64) Pool { return Pool{Type: "pods", Amount: n} }
+
+// GPUs returns n GPUs, as Kubernetes names them.
+func GPUs(n int64) Pool { return Pool{Type: "nvidia.com/gpu", Amount: n} }
+
+// Cluster is the name of the root vertex of every graph that Node builds.
+const Cluster = "cluster0"
+
+// Node builds the graph that a PutNode takes: a cluster, below it the levels,
+// outermost first and each given as type and name, below the last of them a
+// node of this name, and its pools. The numbers in it (UniqID, ID) count within
+// this graph only, as those of a graph made from one object do.
+func Node(name string, levels [][2]string, pools ...Pool) *resource.Graph {
+	g := &resource.Graph{}
+	at := hang(g, -1, resource.Vertex{Type: resource.TypeCluster, Name: Cluster, Rank: resource.NoRank, Size: 1})
+	for _, l := range levels {
+		at = hang(g, at, resource.Vertex{Type: l[0], Name: l[1], Rank: resource.NoRank, Size: 1})
+	}
+	at = hang(g, at, resource.Vertex{Type: resource.TypeNode, Name: name, Rank: resource.NoRank, Size: 1})
+	for _, p := range pools {
+		hang(g, at, resource.Vertex{Type: p.Type, Name: p.Type + "0", Rank: resource.NoRank, Size: p.Amount, Unit: p.Unit})
+	}
+	return g
+}
+
+// hang adds a vertex below the one at index parent and returns its index.
+func hang(g *resource.Graph, parent int, v resource.Vertex) int {
+	at := len(g.Vertices)
+	path := "/" + v.Name
+	if parent >= 0 {
+		path = g.Vertices[parent].Paths[resource.Containment] + path
+		g.Edges = append(g.Edges, resource.Edge{Source: parent, Target: at, Subsystem: resource.Containment})
+	}
+	v.UniqID = int64(at)
+	v.Basename = v.Type
+	v.Paths = map[string]string{resource.Containment: path}
+	g.Vertices = append(g.Vertices, v)
+	return at
+}
+
+// WithProperties returns g after giving its node vertex these properties, as
+// key, value, key, value.
+func WithProperties(g *resource.Graph, pairs ...string) *resource.Graph {
+	v := nodeOf(g)
+	v.Properties = make(map[string]string, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		v.Properties[pairs[i]] = pairs[i+1]
+	}
+	return g
+}
+
+// WithStatus returns g after giving its node vertex this status.
+func WithStatus(g *resource.Graph, s resource.Status) *resource.Graph {
+	nodeOf(g).Status = s
+	return g
+}
+
+// nodeOf returns the vertex of type node in g.
+func nodeOf(g *resource.Graph) *resource.Vertex {
+	for i := range g.Vertices {
+		if g.Vertices[i].Type == resource.TypeNode {
+			return &g.Vertices[i]
+		}
+	}
+	panic("matchtest: a graph without a node")
+}

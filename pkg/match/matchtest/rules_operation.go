@@ -1,0 +1,76 @@
+package matchtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+var operationRules = map[string]rule{
+	"satisfiability counts as if nobody held anything and books nothing": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)))
+		s.match(t, 1, Slots("a", 2, Cores(2)))
+		for range 2 {
+			if _, err := s.try(t.Context(), 2, Slots("b", 2, Cores(2)), as(match.Satisfiability)); err != nil {
+				t.Errorf("Match() = %v, want it to be satisfiable", err)
+			}
+		}
+		s.refuses(t, 2, Slots("b", 3, Cores(2)), match.ErrUnsatisfiable, as(match.Satisfiability))
+		s.holding(t, "1: 0@n1 1@n2")
+	}},
+	"satisfiability counts nodes that are down": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)))
+		s.setStatus(t, "n1", resource.Down)
+		if _, err := s.try(t.Context(), 2, Slots("b", 1, Cores(2)), as(match.Satisfiability)); err != nil {
+			t.Errorf("Match() = %v, want it to be satisfiable", err)
+		}
+	}},
+	"without allocating answers as allocate would and books nothing": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)))
+		s.match(t, 1, Slots("a", 1, Cores(2)))
+		a := s.places(t, 2, Slots("b", 2, Cores(1)), "x@n2 y@n2", keys("x", "y"), as(match.WithoutAllocating))
+		same(t, "the whole", Amounts(a.R), map[string]int64{"core": 2000})
+		s.holding(t, "1: 0@n1")
+		s.refuses(t, 3, Slots("b", 2, Cores(2)), match.ErrBusy, as(match.WithoutAllocating))
+		s.refuses(t, 3, Slots("b", 3, Cores(2)), match.ErrUnsatisfiable, as(match.WithoutAllocating))
+		s.places(t, 2, Slots("b", 2, Cores(1)), "x@n2 y@n2", keys("x", "y"))
+	}},
+	"ignored jobs count as if they held nothing, and hold on": {needs: ignores, test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)))
+		s.match(t, 1, Slots("a", 1, Cores(2)))
+		s.match(t, 2, Slots("a", 1, Cores(2)))
+		s.places(t, 3, Slots("b", 1, Cores(2)), "0@n2", as(match.WithoutAllocating), without(2, 2, 77))
+		s.refuses(t, 3, Slots("b", 2, Cores(2)), match.ErrBusy, as(match.WithoutAllocating), without(2))
+		s.places(t, 3, Slots("b", 2, Cores(2)), "0@n1 1@n2", as(match.WithoutAllocating), without(1, 2))
+		s.holding(t, "1: 0@n1; 2: 0@n2")
+		s.refuses(t, 3, Slots("b", 1, Cores(1)), match.ErrBusy)
+	}},
+	"ignore does not go with an operation that books": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)))
+		s.match(t, 1, Slots("a", 1, Cores(2)))
+		s.fails(t, 2, Slots("b", 1, Cores(2)), match.ErrInvalid, without(1))
+		s.fails(t, 2, Slots("b", 1, Cores(2)), match.ErrInvalid, as(match.AllocateOrElseReserve), without(1))
+		s.holding(t, "1: 0@n1")
+	}},
+	"an engine that does not reserve says so": {
+		needs: func(c Capabilities) bool { return !c.Reserve },
+		test: func(t *testing.T, s *subject) {
+			s.load(t, Node("n1", nil, Cores(2)))
+			s.fails(t, 2, Slots("b", 1, Cores(2)), match.ErrInvalid, as(match.AllocateOrElseReserve))
+			s.holding(t, "")
+		},
+	},
+	"a reservation begins when what it waits for ends": {
+		needs: func(c Capabilities) bool { return c.Reserve },
+		test: func(t *testing.T, s *subject) {
+			s.load(t, Node("n1", nil, Cores(2)))
+			first := s.match(t, 1, Slots("a", 1, Cores(2)), lasting(time.Hour))
+			a := s.match(t, 2, Slots("b", 1, Cores(2)), lasting(time.Hour), as(match.AllocateOrElseReserve))
+			if !a.Reserved || !a.At.Equal(first.End) || !a.End.Equal(first.End.Add(time.Hour)) {
+				t.Errorf("reserved %v from %s to %s, want an hour from %s", a.Reserved, a.At, a.End, first.End)
+			}
+		},
+	},
+}

@@ -1,0 +1,113 @@
+package matchtest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+var refusalRules = map[string]rule{
+	"what does not fit now but could is busy": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)), Node("n2", nil, Cores(2)))
+		s.match(t, 1, Slots("a", 1, Cores(3)))
+		r := s.refuses(t, 2, Slots("b", 3, Cores(2)), match.ErrBusy)
+		if s.can.Reasons {
+			same(t, "the reason", r, match.Reason{
+				Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 3, Found: 1, Nodes: 2,
+				Shortages:    []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, Most: 2000, Nodes: 1}},
+				WaitingHelps: true,
+			})
+		}
+	}},
+	"what no node could hold can never be satisfied": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2), Memory(1)), Node("n2", nil, Cores(1), Memory(4)))
+		s.match(t, 1, Slots("a", 1, Cores(1)))
+		r := s.refuses(t, 2, Slots("b", 1, Memory(2), Cores(2)), match.ErrUnsatisfiable)
+		if s.can.Reasons {
+			same(t, "the reason", r, match.Reason{
+				Code: match.TooLarge, Slot: "b", Level: "node", Wanted: 1, Nodes: 2,
+				Shortages: []match.Shortage{
+					{Type: "core", Unit: "m", Wanted: 2000, Most: 2000, Nodes: 1},
+					{Type: "memory", Unit: "B", Wanted: 2 * GiB, Most: 4 * GiB, Nodes: 1},
+				},
+			})
+		}
+	}},
+	"what all nodes together could not hold can never be satisfied": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)), Node("n2", nil, Cores(4)), Node("n3", nil, Cores(1)))
+		r := s.refuses(t, 2, Slots("b", 5, Cores(2)), match.ErrUnsatisfiable)
+		if s.can.Reasons {
+			same(t, "the reason", r, match.Reason{
+				Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 5, Found: 4, Nodes: 3,
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, Most: 4000, Nodes: 1}},
+			})
+		}
+	}},
+	"nothing can be satisfied by an empty graph": {test: func(t *testing.T, s *subject) {
+		s.load(t)
+		r := s.refuses(t, 2, Slots("b", 2, Cores(2)), match.ErrUnsatisfiable)
+		if s.can.Reasons {
+			same(t, "the reason", r, match.Reason{Code: match.NoNode, Slot: "b", Level: "node", Wanted: 2})
+		}
+	}},
+	"nodes that are down keep new slots away, but may come back": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(1)))
+		s.setStatus(t, "n1", resource.Down)
+		r := s.refuses(t, 2, Slots("b", 1, Cores(2)), match.ErrBusy)
+		if s.can.Reasons {
+			same(t, "the reason", r, match.Reason{
+				Code: match.TooLarge, Slot: "b", Level: "node", Wanted: 1, Nodes: 2, Down: 1,
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, Most: 1000, Nodes: 1}},
+			})
+		}
+		s.setStatus(t, "n2", resource.Down)
+		r = s.refuses(t, 2, Slots("b", 1, Cores(1)), match.ErrBusy)
+		if s.can.Reasons {
+			same(t, "the reason", r, match.Reason{Code: match.NoNode, Slot: "b", Level: "node", Wanted: 1, Nodes: 2, Down: 2})
+		}
+		s.refuses(t, 2, Slots("b", 1, Cores(3)), match.ErrUnsatisfiable)
+		s.setStatus(t, "n1", resource.Up)
+		s.places(t, 2, Slots("b", 1, Cores(2)), "0@n1")
+	}},
+	"a pool that no node has counts as nothing": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)))
+		r := s.refuses(t, 1, Slots("a", 1, Cores(1), GPUs(1)), match.ErrUnsatisfiable)
+		if s.can.Reasons {
+			same(t, "the reason", r, match.Reason{
+				Code: match.TooLarge, Slot: "a", Level: "node", Wanted: 1, Nodes: 1,
+				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 1, Most: 0, Nodes: 1}},
+			})
+		}
+	}},
+	"shortages are listed by type, and only where a node runs short": {needs: reasons, test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4), Memory(4), Pods(2)), Node("n2", nil, Cores(4), Memory(4), Pods(2)))
+		s.match(t, 1, Slots("a", 2, Memory(4), Pods(2)))
+		r := s.refuses(t, 2, Slots("b", 1, Pods(1), Cores(1), Memory(1)), match.ErrBusy)
+		same(t, "the shortages", r.Shortages, []match.Shortage{
+			{Type: "memory", Unit: "B", Wanted: GiB, Most: 0, Nodes: 2},
+			{Type: "pods", Wanted: 1, Most: 0, Nodes: 2},
+		})
+	}},
+	"waiting does not help where the room is on nodes that are down": {needs: reasons, test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)))
+		s.setStatus(t, "n2", resource.Down)
+		s.match(t, 1, Slots("a", 1, Cores(2)))
+		if r := s.refuses(t, 2, Slots("b", 1, Cores(2)), match.ErrBusy); !r.WaitingHelps {
+			t.Errorf("the reason %+v says that waiting for job 1 does not help", r)
+		}
+		if r := s.refuses(t, 2, Slots("b", 2, Cores(2)), match.ErrBusy); r.WaitingHelps {
+			t.Errorf("the reason %+v says that waiting helps, with one of two nodes down", r)
+		}
+	}},
+	"a refusal is no other error": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)))
+		_, err := s.try(t.Context(), 1, Slots("a", 2, Cores(2)))
+		for _, other := range []error{match.ErrBusy, match.ErrConflict, match.ErrInvalid, match.ErrStale, match.ErrUnavailable} {
+			if errors.Is(err, other) {
+				t.Errorf("Match() = %v, which is %q too", err, other)
+			}
+		}
+	}},
+}

@@ -1,0 +1,181 @@
+package matchtest
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A Method names a method of match.Engine.
+type Method string
+
+// The methods of match.Engine.
+const (
+	Match      Method = "Match"
+	Release    Method = "Release"
+	Update     Method = "Update"
+	PutNode    Method = "PutNode"
+	RemoveNode Method = "RemoveNode"
+	SetStatus  Method = "SetStatus"
+	Jobs       Method = "Jobs"
+	Reset      Method = "Reset"
+	Ready      Method = "Ready"
+)
+
+// A Call is one call that a Fake was given. Only the fields that the method has
+// are set.
+type Call struct {
+	Method  Method
+	Epoch   match.Epoch
+	Request match.Request
+	ID      match.JobID
+	Keys    []string
+	Jobs    []match.Job
+	Nodes   []*resource.Graph
+	Name    string
+	Status  resource.Status
+}
+
+// Answer scripts the answer to the next Match that has none yet.
+func (f *Fake) Answer(a *match.Allocation, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers = append(f.answers, func(match.Request) (*match.Allocation, error) { return a, err })
+}
+
+// Refuse scripts a refusal as the answer to the next Match that has none yet.
+func (f *Fake) Refuse(verdict error, why match.Reason) {
+	f.Answer(nil, &match.Refusal{Err: verdict, Reason: why})
+}
+
+// OnMatch has every Match without a scripted answer answered by fn, until it is
+// told otherwise; nil ends it. fn may be called by several goroutines at once.
+func (f *Fake) OnMatch(fn func(match.Request) (*match.Allocation, error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onMatch = fn
+}
+
+// SetJobs sets what Jobs answers where no engine stands behind.
+func (f *Fake) SetJobs(jobs ...match.Job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.jobs = jobs
+}
+
+// Fail makes every call of a method fail with err; nil ends it.
+func (f *Fake) Fail(m Method, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.always[m] = err
+}
+
+// FailNext makes the next calls of a method fail, one with each error; a nil
+// lets one pass. It comes before Fail.
+func (f *Fake) FailNext(m Method, errs ...error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next[m] = append(f.next[m], errs...)
+}
+
+// Hold makes every call of a method wait until the returned function is called
+// or the call's context ends. A held call is already among Calls.
+func (f *Fake) Hold(m Method) (release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gate := make(chan struct{})
+	f.held[m] = gate
+	return sync.OnceFunc(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.held[m] == gate {
+			delete(f.held, m)
+		}
+		close(gate)
+	})
+}
+
+// Calls returns the calls so far, of these methods or without any of all.
+func (f *Fake) Calls(of ...Method) []Call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.callsOf(of)
+}
+
+func (f *Fake) callsOf(of []Method) []Call {
+	var calls []Call
+	for _, c := range f.calls {
+		if len(of) == 0 || slices.Contains(of, c.Method) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// Await waits until a method has been called n times since the last Forget, and
+// returns these calls. It returns the error of ctx if that ends first.
+func (f *Fake) Await(ctx context.Context, m Method, n int) ([]Call, error) {
+	for {
+		f.mu.Lock()
+		calls, changed := f.callsOf([]Method{m}), f.changed
+		f.mu.Unlock()
+		if len(calls) >= n {
+			return calls, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return calls, ctx.Err()
+		}
+	}
+}
+
+// Forget forgets the calls so far.
+func (f *Fake) Forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = nil
+}
+
+// enter notes a call, lets it wait where it is held, and returns the error that
+// it is to fail with.
+func (f *Fake) enter(ctx context.Context, c Call) error {
+	f.mu.Lock()
+	f.calls = append(f.calls, c)
+	close(f.changed)
+	f.changed = make(chan struct{})
+	gate := f.held[c.Method]
+	f.mu.Unlock()
+
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if errs := f.next[c.Method]; len(errs) > 0 {
+		f.next[c.Method] = errs[1:]
+		return errs[0]
+	}
+	return f.always[c.Method]
+}
+
+// answer takes the next scripted answer to a Match; nil is none.
+func (f *Fake) answer() func(match.Request) (*match.Allocation, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.answers) == 0 {
+		return f.onMatch
+	}
+	a := f.answers[0]
+	f.answers = f.answers[1:]
+	return a
+}

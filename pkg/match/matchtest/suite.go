@@ -1,0 +1,111 @@
+// Package matchtest is the suite of rules that every match.Engine keeps, with
+// the builders it uses and a scripted engine for the tests of callers.
+package matchtest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// Capabilities say what an engine offers beyond the least that every engine
+// does: whole pools given out and given back, exact repeats, epochs. A rule
+// about something that is not offered is skipped.
+type Capabilities struct {
+	// Divisible: pools are given out in amounts of any size; without it, in
+	// whole cores and whole GiB.
+	Divisible bool
+	// Shapes: a request may hold several slot requests.
+	Shapes bool
+	// Ranges: the count of a slot request may be a range.
+	Ranges bool
+	// PartialRelease: Release takes keys.
+	PartialRelease bool
+	// Update: what the cluster holds can be booked.
+	Update bool
+	// Constraints: slots can be kept to nodes by name and property.
+	Constraints bool
+	// MaxPerLevel: the slots below one vertex can be bounded.
+	MaxPerLevel bool
+	// Near: nodes can be taken by their distance.
+	Near bool
+	// Ignore: jobs can be counted as if they held nothing.
+	Ignore bool
+	// Reserve: AllocateOrElseReserve promises a later time. Without it the
+	// operation is match.ErrInvalid.
+	Reserve bool
+	// Reasons: a refusal gives all numbers exactly. Without it only the verdict
+	// is looked at.
+	Reasons bool
+}
+
+// A rule is one thing that the contract says.
+type rule struct {
+	// needs lists what the engine must offer for the rule to apply; nil is
+	// nothing.
+	needs func(Capabilities) bool
+	test  func(t *testing.T, s *subject)
+}
+
+// Test holds an engine to the rules of match.Engine, one subtest a rule.
+// newEngine returns an engine that was never reset.
+func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engine) {
+	t.Helper()
+	chapters := map[string]map[string]rule{
+		"epochs":      epochRules,
+		"match":       matchRules,
+		"order":       orderRules,
+		"shapes":      shapeRules,
+		"ranges":      rangeRules,
+		"narrowing":   narrowRules,
+		"operations":  operationRules,
+		"refusals":    refusalRules,
+		"arguments":   argumentRules,
+		"repeats":     repeatRules,
+		"releases":    releaseRules,
+		"updates":     updateRules,
+		"nodes":       nodeRules,
+		"amounts":     amountRules,
+		"concurrency": concurrencyRules,
+	}
+	for _, chapter := range sortedKeys(chapters) {
+		t.Run(chapter, func(t *testing.T) {
+			rules := chapters[chapter]
+			for _, name := range sortedKeys(rules) {
+				t.Run(name, func(t *testing.T) {
+					r := rules[name]
+					if r.needs != nil && !r.needs(c) {
+						t.Skip("not offered by this engine")
+					}
+					r.test(t, &subject{Engine: newEngine(t), can: c})
+				})
+			}
+		})
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// What rules may need.
+func divisible(c Capabilities) bool   { return c.Divisible }
+func shapes(c Capabilities) bool      { return c.Shapes }
+func ranges(c Capabilities) bool      { return c.Ranges }
+func partial(c Capabilities) bool     { return c.PartialRelease }
+func updates(c Capabilities) bool     { return c.Update }
+func constraints(c Capabilities) bool { return c.Constraints }
+func maxPerLevel(c Capabilities) bool { return c.MaxPerLevel }
+func near(c Capabilities) bool        { return c.Near }
+func ignores(c Capabilities) bool     { return c.Ignore }
+func reasons(c Capabilities) bool     { return c.Reasons }
+
+func both(x, y func(Capabilities) bool) func(Capabilities) bool {
+	return func(c Capabilities) bool { return x(c) && y(c) }
+}

@@ -1,0 +1,125 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The errors a caller tells apart. All else is unexpected.
+var (
+	// ErrBusy: the request fits the graph but not what is free now, or no place
+	// was found within the engine's search budget.
+	ErrBusy = errors.New("resources are busy")
+	// ErrUnsatisfiable: the request would not fit if the whole graph were free.
+	ErrUnsatisfiable = errors.New("request can never be satisfied")
+	// ErrUnavailable: the engine does not answer, or its graph is not loaded yet.
+	ErrUnavailable = errors.New("the matcher does not answer")
+	// ErrConflict: the job already holds something that was asked for otherwise.
+	ErrConflict = errors.New("job holds another allocation")
+	// ErrStale: the call was built on another epoch of the graph.
+	ErrStale = errors.New("another epoch of the graph")
+	// ErrInvalid: the arguments are wrong, whatever the graph holds.
+	ErrInvalid = errors.New("invalid request")
+)
+
+// A Code says what kind of shortage stands in the way.
+type Code string
+
+const (
+	// NoNode: no node may be used at all; there are none, or all are down or
+	// ruled out by constraints.
+	NoNode Code = "NoNode"
+	// TooLarge: no node that may be used could hold a single slot, though empty.
+	TooLarge Code = "TooLarge"
+	// TooFew: there is room for some of the slots, not for as many as wanted.
+	TooFew Code = "TooFew"
+	// NotFound: by amounts the slots could fit, but no placement was found within
+	// the search budget.
+	NotFound Code = "NotFound"
+)
+
+// A Reason says in numbers why a request found no room.
+type Reason struct {
+	Code Code `json:"code"`
+	// Slot is the label of the slot request that fails first.
+	Slot string `json:"slot,omitempty"`
+	// Level is the type of vertex at which it fails, for instance node or rack,
+	// and Vertex the name of the one that came closest, if one can be named.
+	Level  string `json:"level"`
+	Vertex string `json:"vertex,omitempty"`
+	// Wanted is the number of slots needed at the least, and Found how many of
+	// them there is room for.
+	Wanted int64 `json:"wanted"`
+	Found  int64 `json:"found"`
+	// Nodes counts the nodes of the graph; Down those of them that are down, and
+	// Excluded those that are up but ruled out by constraints.
+	Nodes    int64 `json:"nodes"`
+	Down     int64 `json:"down,omitempty"`
+	Excluded int64 `json:"excluded,omitempty"`
+	// Shortages lists the pools that run short, by type.
+	Shortages []Shortage `json:"shortages,omitempty"`
+	// WaitingHelps says whether the request can come to fit when others finish.
+	WaitingHelps bool `json:"waitingHelps"`
+}
+
+// A Shortage is one kind of pool that keeps slots from fitting.
+type Shortage struct {
+	// Type and Unit are the pool's, as in the graph.
+	Type string `json:"type"`
+	Unit string `json:"unit,omitempty"`
+	// Wanted is the amount that one slot needs, Most the largest amount that any
+	// usable node has left for it: free now, or of its whole size where Code is
+	// TooLarge.
+	Wanted int64 `json:"wanted"`
+	Most   int64 `json:"most"`
+	// Nodes counts the usable nodes that have less than Wanted.
+	Nodes int64 `json:"nodes"`
+}
+
+// String renders the reason in the graph's own words.
+func (r Reason) String() string {
+	var b strings.Builder
+	slot := "slots"
+	if r.Slot != "" {
+		slot = fmt.Sprintf("slots of %q", r.Slot)
+	}
+	switch r.Code {
+	case NoNode:
+		fmt.Fprintf(&b, "no node may be used for %d %s", r.Wanted, slot)
+	case TooLarge:
+		fmt.Fprintf(&b, "no node is large enough for one of %d %s", r.Wanted, slot)
+	case TooFew:
+		fmt.Fprintf(&b, "room for %d of %d %s", r.Found, r.Wanted, slot)
+	case NotFound:
+		fmt.Fprintf(&b, "no placement found for %d %s", r.Wanted, slot)
+	}
+	if r.Vertex != "" {
+		fmt.Fprintf(&b, " in %s %s", r.Level, r.Vertex)
+	}
+	for _, s := range r.Shortages {
+		fmt.Fprintf(&b, ", %s: %d%s wanted, %d%s at the most on a node, short on %d", s.Type, s.Wanted, s.Unit, s.Most, s.Unit, s.Nodes)
+	}
+	fmt.Fprintf(&b, " (%d nodes", r.Nodes)
+	if r.Down > 0 {
+		fmt.Fprintf(&b, ", %d down", r.Down)
+	}
+	if r.Excluded > 0 {
+		fmt.Fprintf(&b, ", %d excluded", r.Excluded)
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+// A Refusal is the error of a Match that found no room.
+type Refusal struct {
+	// Err is ErrBusy or ErrUnsatisfiable.
+	Err    error
+	Reason Reason
+}
+
+// Error names the verdict and the reason.
+func (r *Refusal) Error() string { return r.Err.Error() + ": " + r.Reason.String() }
+
+// Unwrap returns the verdict.
+func (r *Refusal) Unwrap() error { return r.Err }

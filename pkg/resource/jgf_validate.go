@@ -1,0 +1,109 @@
+package resource
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Validate fails, naming the vertices, for a graph that an engine could not
+// load: a vertex without a type or with a negative size, a path that is no path,
+// not exactly one root of containment (whose path has one step) or two roots of
+// another subsystem, two vertices of one path and rank, an edge to a vertex that
+// is not there, the same edge twice, two children of one vertex with the same
+// UniqID, or a text that is not UTF-8.
+func (g *Graph) Validate() error {
+	roots := map[string]int{}
+	places := make(map[place]int, len(g.Vertices))
+	for i := range g.Vertices {
+		v := &g.Vertices[i]
+		if err := v.validate(); err != nil {
+			return g.about(i, err)
+		}
+		for subsystem, path := range v.Paths {
+			at := place{subsystem, path, v.Rank}
+			if j, taken := places[at]; taken {
+				return g.about(i, fmt.Errorf("has the %s path %q and the rank of vertex %d", subsystem, path, g.Vertices[j].UniqID))
+			}
+			places[at] = i
+			if strings.LastIndexByte(path, '/') > 0 {
+				continue
+			}
+			if j, taken := roots[subsystem]; taken {
+				return g.about(i, fmt.Errorf("is a second root of %s, after vertex %d", subsystem, g.Vertices[j].UniqID))
+			}
+			roots[subsystem] = i
+		}
+	}
+	if _, ok := roots[Containment]; !ok {
+		return fmt.Errorf("graph has no root of %s", Containment)
+	}
+	return g.validateEdges()
+}
+
+// A place is where a vertex stands: there can be only one.
+type place struct {
+	subsystem, path string
+	rank            int64
+}
+
+// A bond is an edge by the child's number, which is the child's among siblings.
+type bond struct {
+	source    int
+	uniq      int64
+	subsystem string
+}
+
+func (g *Graph) validateEdges() error {
+	bonds := make(map[bond]int, len(g.Edges))
+	for i, e := range g.Edges {
+		switch {
+		case e.Source < 0 || e.Source >= len(g.Vertices):
+			return fmt.Errorf("edge %d: no vertex with index %d", i, e.Source)
+		case e.Target < 0 || e.Target >= len(g.Vertices):
+			return fmt.Errorf("edge %d: no vertex with index %d", i, e.Target)
+		case e.Subsystem == "" || !textual(e.Subsystem):
+			return fmt.Errorf("edge %d: %q is no subsystem", i, e.Subsystem)
+		}
+		b := bond{e.Source, g.Vertices[e.Target].UniqID, e.Subsystem}
+		j, taken := bonds[b]
+		switch {
+		case taken && g.Edges[j].Target == e.Target:
+			return fmt.Errorf("edge %d: from vertex %d to %d, as edge %d", i, g.Vertices[e.Source].UniqID, b.uniq, j)
+		case taken:
+			return g.about(e.Source, fmt.Errorf("has two children with the uniq_id %d", b.uniq))
+		}
+		bonds[b] = i
+	}
+	return nil
+}
+
+// about names the vertex that err is about, by number and path.
+func (g *Graph) about(i int, err error) error {
+	v := &g.Vertices[i]
+	return fmt.Errorf("vertex %d (%s): %w", v.UniqID, v.Paths[Containment], err)
+}
+
+// validate checks what a vertex is by itself, in a graph or in a Set.
+func (v *Vertex) validate() error {
+	switch {
+	case v.Type == "":
+		return fmt.Errorf("type is empty")
+	case v.Size < 0:
+		return fmt.Errorf("size: %d: less than 0", v.Size)
+	case v.Status != Up && v.Status != Down:
+		return fmt.Errorf("status: %d: neither 0, up, nor 1, down", v.Status)
+	case !textual(v.Type, v.Basename, v.Name, v.Unit):
+		return fmt.Errorf("a text is not UTF-8")
+	}
+	for key, value := range v.Properties {
+		if !textual(key, value) {
+			return fmt.Errorf("properties: a text is not UTF-8")
+		}
+	}
+	for subsystem, path := range v.Paths {
+		if len(path) < 2 || path[0] != '/' || !textual(subsystem, path) {
+			return fmt.Errorf("paths: %s: %q is no path", subsystem, path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package resource
+
+import (
+	"slices"
+	"strconv"
+)
+
+// JGF writes the graph as ReadJGF reads it, in the order it has and without what
+// is a default. It fails as Validate does.
+func (g *Graph) JGF() ([]byte, error) {
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	const vertexSize, edgeSize = 160, 32 // about what they take
+	b := make([]byte, 0, len(g.Vertices)*vertexSize+len(g.Edges)*edgeSize)
+	ids := numbering(len(g.Vertices), func(i int) int64 { return g.Vertices[i].UniqID })
+	b = append(b, `{"graph":{"nodes":[`...)
+	for i := range g.Vertices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		v := &g.Vertices[i]
+		b = ids.appendNode(b, i, v, v.Size, v.Exclusive, nil)
+	}
+	b = append(b, `],"edges":[`...)
+	for i, e := range g.Edges {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = ids.appendEdge(b, e)
+	}
+	return append(b, "]}}"...), nil
+}
+
+// A vertexIDs gives every vertex the id that edges refer to it by: its UniqID as
+// in Fluxion, or where those are not unique its index.
+type vertexIDs struct {
+	uniq   func(i int) int64
+	unique bool
+}
+
+func numbering(n int, uniq func(i int) int64) vertexIDs {
+	seen := make([]int64, n)
+	for i := range seen {
+		seen[i] = uniq(i)
+	}
+	slices.Sort(seen)
+	return vertexIDs{uniq: uniq, unique: len(slices.Compact(seen)) == n}
+}
+
+func (ids vertexIDs) append(b []byte, i int) []byte {
+	n := int64(i)
+	if ids.unique {
+		n = ids.uniq(i)
+	}
+	return append(strconv.AppendInt(append(b, '"'), n, 10), '"')
+}
+
+// appendNode writes a vertex with the keys and in the order that Fluxion writes,
+// of which uniq_id, unit, status and fluence are ours. x may be nil.
+func (ids vertexIDs) appendNode(b []byte, i int, v *Vertex, size int64, exclusive bool, x *extra) []byte {
+	b = ids.append(append(b, `{"id":`...), i)
+	b = appendText(append(b, `,"metadata":{"type":`...), v.Type)
+	if v.Basename != v.Type {
+		b = appendText(append(b, `,"basename":`...), v.Basename)
+	}
+	if !v.defaultName() {
+		b = appendText(append(b, `,"name":`...), v.Name)
+	}
+	b = strconv.AppendInt(append(b, `,"id":`...), v.ID, 10)
+	if !ids.unique {
+		b = strconv.AppendInt(append(b, `,"uniq_id":`...), v.UniqID, 10)
+	}
+	b = strconv.AppendInt(append(b, `,"rank":`...), v.Rank, 10)
+	if len(v.Properties) > 0 {
+		b = appendTexts(append(b, `,"properties":`...), v.Properties)
+	}
+	if exclusive {
+		b = append(b, `,"exclusive":true`...)
+	}
+	if size != 1 {
+		b = strconv.AppendInt(append(b, `,"size":`...), size, 10)
+	}
+	if v.Unit != "" {
+		b = appendText(append(b, `,"unit":`...), v.Unit)
+	}
+	if v.Status != Up {
+		b = strconv.AppendInt(append(b, `,"status":`...), int64(v.Status), 10)
+	}
+	b = appendTexts(append(b, `,"paths":`...), v.Paths)
+	b = appendExtra(b, x)
+	return append(b, "}}"...)
+}
+
+func appendExtra(b []byte, x *extra) []byte {
+	if x == nil || !x.sized && !x.exclusive {
+		return b
+	}
+	b = append(b, `,"fluence":{`...)
+	if x.sized {
+		b = strconv.AppendInt(append(b, `"size":`...), x.size, 10)
+	}
+	if x.exclusive {
+		if x.sized {
+			b = append(b, ',')
+		}
+		b = append(b, `"exclusive":true`...)
+	}
+	return append(b, '}')
+}
+
+func (ids vertexIDs) appendEdge(b []byte, e Edge) []byte {
+	b = ids.append(append(b, `{"source":`...), e.Source)
+	b = ids.append(append(b, `,"target":`...), e.Target)
+	if e.Subsystem != Containment {
+		b = appendText(append(b, `,"metadata":{"subsystem":`...), e.Subsystem)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// defaultName says whether a reader would give the vertex its name unasked.
+func (v *Vertex) defaultName() bool {
+	if len(v.Name) <= len(v.Basename) || v.Name[:len(v.Basename)] != v.Basename {
+		return false
+	}
+	var digits [20]byte
+	return v.Name[len(v.Basename):] == string(strconv.AppendInt(digits[:0], v.ID, 10))
+}

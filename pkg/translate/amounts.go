@@ -1,0 +1,151 @@
+// Package translate turns the objects of Kubernetes into the terms of a
+// resource graph, and a matcher's answers back into the words of Kubernetes.
+//
+// It is the only package that knows both worlds. All of it is pure: the same
+// objects give the same result, and nothing that is passed in is changed or
+// kept.
+package translate
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
+
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// The types of the pools that Kubernetes calls otherwise or does not count in
+// a pod's requests. Every other pool has the full name of its resource, for
+// instance "ephemeral-storage" or "nvidia.com/gpu".
+const (
+	// TypeCore is the resource cpu, in thousandths of a core (unit "m").
+	TypeCore = "core"
+	// TypeMemory is the resource memory, in bytes (unit "B").
+	TypeMemory = "memory"
+	// TypePods is the number of pods a node takes; every pod holds one.
+	TypePods = "pods"
+)
+
+// Units of pools; what is counted has none.
+const (
+	unitMilli = "m"
+	unitBytes = "B"
+)
+
+// Amounts say how much of each type of pool: cores in thousandths, memory,
+// ephemeral-storage and huge pages in bytes, all else counted. No amount is
+// negative; one that exceeds an int64 is math.MaxInt64.
+type Amounts map[string]int64
+
+// A Shape is the text of some amounts. Equal amounts, and only they, have equal
+// shapes.
+type Shape string
+
+// Requests returns what the kubelet charges a pod: its containers or, where
+// they are set, its pod-level resources, with init and sidecar containers, the
+// overhead of its runtime class and whatever a resize in place has been granted
+// or is asking for; and one of TypePods. Each amount is rounded up, and those
+// that are zero are left out. Devices claimed through resource claims are not
+// part of it.
+func Requests(pod *corev1.Pod) Amounts {
+	list := podresource.PodRequests(pod, podresource.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	})
+	a := make(Amounts, len(list)+1)
+	for name, q := range list {
+		if n := amount(name, q); n > 0 {
+			a[poolType(name)] = n
+		}
+	}
+	a[TypePods] = 1
+	return a
+}
+
+// Types lists the types, sorted.
+func (a Amounts) Types() []string { return slices.Sorted(maps.Keys(a)) }
+
+// Shape returns the shape of the amounts, for instance
+// "core=1500m memory=1073741824B pods=1".
+func (a Amounts) Shape() Shape {
+	var b strings.Builder
+	for i, t := range a.Types() {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(t)
+		b.WriteByte('=')
+		b.WriteString(strconv.FormatInt(a[t], 10))
+		b.WriteString(unit(t))
+	}
+	return Shape(b.String())
+}
+
+// Add adds b to a. A sum that exceeds an int64 is math.MaxInt64.
+func (a Amounts) Add(b Amounts) {
+	for t, n := range b {
+		if a[t] > math.MaxInt64-n {
+			a[t] = math.MaxInt64
+			continue
+		}
+		a[t] += n
+	}
+}
+
+// Set returns the amounts as shares that name no vertex, only a type: those of
+// one slot in an Update of a match.Engine.
+func (a Amounts) Set() *resource.Set {
+	s := &resource.Set{Vertices: make([]resource.Share, 0, len(a))}
+	for _, t := range a.Types() {
+		s.Vertices = append(s.Vertices, resource.Share{
+			Vertex: resource.Vertex{Type: t, Rank: resource.NoRank, Size: a[t], Unit: unit(t)},
+			Amount: a[t],
+		})
+	}
+	return s
+}
+
+func poolType(name corev1.ResourceName) string {
+	if name == corev1.ResourceCPU {
+		return TypeCore
+	}
+	return string(name)
+}
+
+func unit(poolType string) string {
+	switch {
+	case poolType == TypeCore:
+		return unitMilli
+	case poolType == TypeMemory,
+		poolType == string(corev1.ResourceEphemeralStorage),
+		strings.HasPrefix(poolType, corev1.ResourceHugePagesPrefix):
+		return unitBytes
+	default:
+		return ""
+	}
+}
+
+// amount returns a quantity in its pool's unit, rounded up as the kubelet does,
+// and within 0 and math.MaxInt64: a quantity itself silently wraps around.
+func amount(name corev1.ResourceName, q apiresource.Quantity) int64 {
+	switch {
+	case q.Sign() <= 0:
+		return 0
+	case name == corev1.ResourceCPU:
+		if q.CmpInt64(math.MaxInt64/1000) > 0 {
+			return math.MaxInt64
+		}
+		return q.MilliValue()
+	default:
+		if q.CmpInt64(math.MaxInt64) >= 0 {
+			return math.MaxInt64
+		}
+		return q.Value()
+	}
+}

@@ -1,0 +1,21 @@
+package translate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// Holds reports whether a pod is charged to a node: from the moment it has one
+// until it has succeeded or failed. A pod that is being deleted still holds.
+func Holds(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" &&
+		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// Held returns what a pod holds on its node as one slot, for an Update of a
+// match.Engine: its key is the pod's UID, and its shares name types, no
+// vertices. Whether the pod holds anything at all is for Holds to say.
+func Held(pod *corev1.Pod) match.Slot {
+	return match.Slot{Key: string(pod.UID), Node: pod.Spec.NodeName, R: Requests(pod).Set()}
+}

@@ -1,0 +1,50 @@
+package translate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+func on(node string) podOption { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+
+func phase(phase corev1.PodPhase) podOption { return func(p *corev1.Pod) { p.Status.Phase = phase } }
+
+func terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
+func TestHolds(t *testing.T) {
+	cases := map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"waiting":                  {podWith(phase(corev1.PodPending)), false},
+		"bound, not started":       {podWith(on("n1"), phase(corev1.PodPending)), true},
+		"running":                  {podWith(on("n1"), phase(corev1.PodRunning)), true},
+		"not heard of for a while": {podWith(on("n1"), phase(corev1.PodUnknown)), true},
+		"terminating":              {podWith(on("n1"), phase(corev1.PodRunning), terminating), true},
+		"succeeded":                {podWith(on("n1"), phase(corev1.PodSucceeded)), false},
+		"failed":                   {podWith(on("n1"), phase(corev1.PodFailed)), false},
+		"failed while terminating": {podWith(on("n1"), phase(corev1.PodFailed), terminating), false},
+		"ended without a node":     {podWith(phase(corev1.PodFailed)), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Holds(tc.pod); got != tc.want {
+				t.Errorf("Holds = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestHeld(t *testing.T) {
+	got := Held(podWith(app("cpu", "250m"), on("n1")))
+	want := match.Slot{Key: "uid-a", Node: "n1", R: Amounts{"core": 250, "pods": 1}.Set()}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Held (-want +got):\n%s", diff)
+	}
+}

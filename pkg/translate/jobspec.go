@@ -1,0 +1,48 @@
+package translate
+
+import (
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+)
+
+// version marks a jobspec of the general form. Version 1 is kept for the form
+// of RFC 25, which knows no memory and no pods.
+const version = 9999
+
+// A ShapeRequest asks for slots of one shape.
+type ShapeRequest struct {
+	// Label names the slot request; it is unique in its jobspec and not empty.
+	Label string
+	// Amounts is what each slot holds.
+	Amounts Amounts
+	// Min and Max bound the number of slots, 1 <= Min <= Max.
+	Min, Max int64
+	// Attributes narrow where the slots may stand; the zero value does not.
+	Attributes jobspec.SlotAttributes
+}
+
+// Jobspec returns the request for all shapes together, one slot request each,
+// in their order (RFC 14). It has no known end: a caller that knows one sets
+// Attributes.System.Duration.
+func Jobspec(shapes []ShapeRequest) *jobspec.Jobspec {
+	js := &jobspec.Jobspec{Version: version}
+	for _, s := range shapes {
+		slot := jobspec.Resource{Type: jobspec.SlotType, Count: jobspec.Between(s.Min, s.Max), Label: s.Label}
+		for _, t := range s.Amounts.Types() {
+			slot.With = append(slot.With, jobspec.Resource{Type: t, Count: jobspec.Exactly(s.Amounts[t]), Unit: unit(t)})
+		}
+		js.Resources = append(js.Resources, slot)
+		js.Tasks = append(js.Tasks, jobspec.Task{
+			// RFC 14 wants a command of at least one word; what runs is the pod.
+			Command: []string{"pod"},
+			Slot:    s.Label,
+			Count:   jobspec.TaskCount{PerSlot: 1},
+		})
+		if a := s.Attributes; a.Constraints != nil || a.ConstraintsNow != nil || len(a.MaxPerLevel) > 0 {
+			if js.Attributes.System.Fluence == nil {
+				js.Attributes.System.Fluence = map[string]jobspec.SlotAttributes{}
+			}
+			js.Attributes.System.Fluence[s.Label] = a
+		}
+	}
+	return js
+}

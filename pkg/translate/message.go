@@ -1,0 +1,196 @@
+package translate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// maxMessage bounds a message in bytes: an event's message may not be longer.
+const maxMessage = 1023
+
+// Message says why pods found no room, in one line of less than 1024 bytes with
+// the quantities of Kubernetes. The same reason has the same text. Slot labels
+// are the caller's own and not repeated. Of more shortages than there is space
+// for, the last are counted only.
+func Message(r match.Reason) string {
+	for n := len(r.Shortages); n > 0; n-- {
+		if m := message(r, n); len(m) <= maxMessage {
+			return m
+		}
+	}
+	m := message(r, 0)
+	return strings.ToValidUTF8(m[:min(len(m), maxMessage)], "")
+}
+
+// message renders a reason with its first n shortages.
+func message(r match.Reason, n int) string {
+	var b strings.Builder
+	shown, more := r.Shortages[:n], len(r.Shortages)-n
+	switch r.Code {
+	case match.NoNode:
+		b.WriteString("needs " + pods(r.Wanted))
+		if r.Nodes == 0 {
+			b.WriteString(": the cluster has no nodes")
+			break
+		}
+		fmt.Fprintf(&b, ": none of %s may be used", nodes(r.Nodes))
+	case match.TooLarge:
+		fmt.Fprintf(&b, "no node%s is large enough", place(r))
+		for i, s := range shown {
+			fmt.Fprintf(&b, "%s%s %s wanted, largest node has %s", separator(i), kubernetesName(s.Type), quantity(s.Unit, s.Wanted), quantity(s.Unit, s.Most))
+		}
+		writeMore(&b, more)
+	case match.TooFew:
+		b.WriteString("needs " + pods(r.Wanted))
+		writeRequests(&b, shown)
+		fmt.Fprintf(&b, "; room%s for %d", place(r), r.Found)
+		for i, s := range shown {
+			b.WriteString(separator(i))
+			writeShortage(&b, r, s)
+		}
+		writeMore(&b, more)
+	case match.NotFound:
+		fmt.Fprintf(&b, "needs %s: by amounts there could be room%s, but no placement was found", pods(r.Wanted), place(r))
+		if r.Found > 0 {
+			fmt.Fprintf(&b, " for more than %d", r.Found)
+		}
+	default:
+		// A code of a newer matcher: better its own words than none.
+		b.WriteString(r.String())
+		return b.String()
+	}
+	writeUnusable(&b, r)
+	writeOutlook(&b, r)
+	return b.String()
+}
+
+// writeRequests lists what a pod wants of the pools that are short. That every
+// pod counts as one pod goes without saying.
+func writeRequests(b *strings.Builder, shortages []match.Shortage) {
+	word := " with "
+	for _, s := range shortages {
+		if s.Type != TypePods {
+			fmt.Fprintf(b, "%s%s %s", word, kubernetesName(s.Type), quantity(s.Unit, s.Wanted))
+			word = ", "
+		}
+	}
+}
+
+func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
+	name := kubernetesName(s.Type)
+	if s.Type == TypePods {
+		name = "the number of pods"
+	}
+	if s.Nodes == 0 {
+		// Enough on any one node, but not for all that would have to go there.
+		fmt.Fprintf(b, "%s runs out", name)
+	} else {
+		usable := r.Nodes - r.Down - r.Excluded
+		if s.Nodes > usable {
+			// The verdict "never" looks at nodes that are not ready too.
+			usable += r.Down
+		}
+		fmt.Fprintf(b, "%s is short on %d of %s", name, s.Nodes, nodes(usable))
+	}
+	most := "most free"
+	if !r.WaitingHelps {
+		// What is free is not what matters, and it may be whole sizes that were
+		// looked at.
+		most = "at most"
+	}
+	fmt.Fprintf(b, " (%s %s)", most, quantity(s.Unit, s.Most))
+}
+
+func writeMore(b *strings.Builder, more int) {
+	if more > 0 {
+		fmt.Fprintf(b, ", and %d more resources", more)
+	}
+}
+
+// writeUnusable counts the nodes that were no choice.
+func writeUnusable(b *strings.Builder, r match.Reason) {
+	var parts []string
+	if r.Down > 0 {
+		parts = append(parts, fmt.Sprintf("%d not ready", r.Down))
+	}
+	if r.Excluded > 0 {
+		parts = append(parts, fmt.Sprintf("%d ruled out", r.Excluded))
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "; of %s %s", nodes(r.Nodes), strings.Join(parts, " and "))
+	}
+}
+
+// writeOutlook says whether waiting helps where the code leads to expect the
+// opposite: a shortage of what is free passes, a node does not grow.
+func writeOutlook(b *strings.Builder, r match.Reason) {
+	switch r.Code {
+	case match.TooFew, match.NotFound:
+		if !r.WaitingHelps {
+			b.WriteString("; does not fit even when other pods end")
+		}
+	case match.TooLarge, match.NoNode:
+		if r.WaitingHelps {
+			b.WriteString("; waiting may help")
+		}
+	}
+}
+
+// place names the vertex that came closest, where it is one above the nodes.
+func place(r match.Reason) string {
+	switch {
+	case r.Vertex == "" || r.Level == resource.TypeNode || r.Level == resource.TypeCluster:
+		return ""
+	case r.Vertex == Unlabelled:
+		return " outside of any " + r.Level
+	default:
+		return " in " + r.Level + " " + r.Vertex
+	}
+}
+
+func separator(i int) string {
+	if i == 0 {
+		return ": "
+	}
+	return ", "
+}
+
+func pods(n int64) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return strconv.FormatInt(n, 10) + " pods"
+}
+
+func nodes(n int64) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return strconv.FormatInt(n, 10) + " nodes"
+}
+
+// kubernetesName is the inverse of poolType.
+func kubernetesName(poolType string) string {
+	if poolType == TypeCore {
+		return "cpu"
+	}
+	return poolType
+}
+
+// quantity writes an amount as a manifest would.
+func quantity(unit string, n int64) string {
+	switch unit {
+	case unitMilli:
+		return apiresource.NewMilliQuantity(n, apiresource.DecimalSI).String()
+	case unitBytes:
+		return apiresource.NewQuantity(n, apiresource.BinarySI).String()
+	default:
+		return strconv.FormatInt(n, 10) + unit
+	}
+}

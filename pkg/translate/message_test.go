@@ -1,0 +1,117 @@
+package translate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+func TestMessage(t *testing.T) {
+	cpu := func(wanted, most, nodes int64) match.Shortage {
+		return match.Shortage{Type: "core", Unit: "m", Wanted: wanted, Most: most, Nodes: nodes}
+	}
+	memory := match.Shortage{Type: "memory", Unit: "B", Wanted: gi, Most: 512 * mi, Nodes: 2}
+	cases := map[string]struct {
+		reason match.Reason
+		want   string
+	}{
+		"there is no node": {
+			match.Reason{Code: match.NoNode, Wanted: 4},
+			"needs 4 pods: the cluster has no nodes",
+		},
+		"there is no node yet": {
+			match.Reason{Code: match.NoNode, Wanted: 1, WaitingHelps: true},
+			"needs 1 pod: the cluster has no nodes; waiting may help",
+		},
+		"no node may be used": {
+			match.Reason{Code: match.NoNode, Wanted: 4, Nodes: 16, Down: 3, Excluded: 13, WaitingHelps: true},
+			"needs 4 pods: none of 16 nodes may be used; of 16 nodes 3 not ready and 13 ruled out; waiting may help",
+		},
+		"no node is large enough": {
+			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 2, Nodes: 16, Shortages: []match.Shortage{
+				{Type: "nvidia.com/gpu", Wanted: 9, Most: 8, Nodes: 16},
+			}},
+			"no node is large enough: nvidia.com/gpu 9 wanted, largest node has 8",
+		},
+		"no node is large enough in two ways": {
+			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 2, Nodes: 16, Down: 1, Excluded: 2, Shortages: []match.Shortage{
+				cpu(64_500, 64_000, 13), memory,
+			}},
+			"no node is large enough: cpu 64500m wanted, largest node has 64, memory 1Gi wanted, largest node has 512Mi; of 16 nodes 1 not ready and 2 ruled out",
+		},
+		"no node that may be used now is large enough": {
+			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 1, Nodes: 3, Excluded: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(2000, 1000, 1)}},
+			"no node is large enough: cpu 2 wanted, largest node has 1; of 3 nodes 2 ruled out; waiting may help",
+		},
+		"too few, one resource": {
+			match.Reason{Code: match.TooFew, Level: "node", Wanted: 4, Found: 3, Nodes: 16, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 16)}},
+			"needs 4 pods with cpu 1; room for 3: cpu is short on 16 of 16 nodes (most free 500m)",
+		},
+		"too few, two resources, some nodes not to be used": {
+			match.Reason{Code: match.TooFew, Level: "node", Wanted: 4, Found: 0, Nodes: 4, Down: 1, Excluded: 1, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 0, 2), memory}},
+			"needs 4 pods with cpu 1, memory 1Gi; room for 0: cpu is short on 2 of 2 nodes (most free 0), memory is short on 2 of 2 nodes (most free 512Mi); of 4 nodes 1 not ready and 1 ruled out",
+		},
+		"too few for the limit of pods": {
+			match.Reason{Code: match.TooFew, Wanted: 1, Nodes: 1, WaitingHelps: true, Shortages: []match.Shortage{{Type: "pods", Wanted: 1, Nodes: 1}}},
+			"needs 1 pod; room for 0: the number of pods is short on 1 of 1 node (most free 0)",
+		},
+		"too few, though each node by itself has enough": {
+			match.Reason{Code: match.TooFew, Wanted: 4, Found: 3, Nodes: 1, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 3000, 0)}},
+			"needs 4 pods with cpu 1; room for 3: cpu runs out (most free 3)",
+		},
+		"too few for good counts nodes that are not ready": {
+			match.Reason{Code: match.TooFew, Wanted: 4, Found: 0, Nodes: 3, Down: 1, Shortages: []match.Shortage{cpu(8000, 6000, 3)}},
+			"needs 4 pods with cpu 8; room for 0: cpu is short on 3 of 3 nodes (at most 6); of 3 nodes 1 not ready; does not fit even when other pods end",
+		},
+		"too few and nothing short on a node": {
+			match.Reason{Code: match.TooFew, Wanted: 40, Found: 8, Nodes: 4},
+			"needs 40 pods; room for 8; does not fit even when other pods end",
+		},
+		"too few in a rack": {
+			match.Reason{Code: match.TooFew, Level: "rack", Vertex: "r7", Wanted: 4, Found: 3, Nodes: 8, WaitingHelps: true},
+			"needs 4 pods; room in rack r7 for 3",
+		},
+		"too few outside of the racks": {
+			match.Reason{Code: match.TooFew, Level: "rack", Vertex: Unlabelled, Wanted: 4, Found: 3, Nodes: 8, WaitingHelps: true},
+			"needs 4 pods; room outside of any rack for 3",
+		},
+		"no placement was found": {
+			match.Reason{Code: match.NotFound, Level: "cluster", Wanted: 4, Nodes: 8, WaitingHelps: true},
+			"needs 4 pods: by amounts there could be room, but no placement was found",
+		},
+		"no placement was found and none will be": {
+			match.Reason{Code: match.NotFound, Level: "cluster", Wanted: 4, Nodes: 8},
+			"needs 4 pods: by amounts there could be room, but no placement was found; does not fit even when other pods end",
+		},
+		"a code of a newer matcher speaks for itself": {
+			match.Reason{Code: "Other", Nodes: 8},
+			" (8 nodes)",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Message(tc.reason); got != tc.want {
+				t.Errorf("Message =\n%s\nwant\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestALongMessageIsCutBetweenResources(t *testing.T) {
+	for _, code := range []match.Code{match.TooLarge, match.TooFew, "Other"} {
+		r := match.Reason{Code: code, Wanted: 4, Found: 1, Nodes: 9, WaitingHelps: true}
+		for n := range 30 {
+			r.Shortages = append(r.Shortages, match.Shortage{
+				Type: strings.Repeat("x", 200+n) + ".example.com/device", Wanted: 1, Nodes: 9,
+			})
+		}
+		m := Message(r)
+		if len(m) >= 1024 || strings.ContainsAny(m, "\n\r") {
+			t.Errorf("%s: %d bytes: %s", code, len(m), m)
+		}
+		if code != "Other" && !strings.Contains(m, "more resources") {
+			t.Errorf("%s: the message does not say that something was left out: %s", code, m)
+		}
+	}
+}

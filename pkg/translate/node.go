@@ -1,0 +1,113 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// rootName is the name of the graph's root.
+const rootName = resource.TypeCluster + "0"
+
+// Node returns a node as a part of the cluster's graph. Its vertices are, in
+// this order: the cluster, one of each level, the node, and its pools by type;
+// each stands below the one before, and all pools below the node. Vertices are
+// told apart by path; UniqID numbers them within the part only.
+//
+// The pools are what the node's status calls allocatable, those of size zero
+// and in any case cores, memory and pods among them, so that a shortage can be
+// told. The node's properties are its labels that are keys of levels. It is down
+// unless it is ready and not being deleted. Cordon and taints are no part of
+// this: whether they matter is different from pod to pod.
+func Node(node *corev1.Node, levels []Level) *resource.Graph {
+	pools := sizes(node.Status.Allocatable)
+	types := pools.Types()
+	g := &resource.Graph{
+		Vertices: make([]resource.Vertex, 0, len(levels)+len(types)+2),
+		Edges:    make([]resource.Edge, 0, len(levels)+len(types)+1),
+	}
+
+	at := hang(g, -1, resource.Vertex{Type: resource.TypeCluster, Name: rootName, Size: 1})
+	for _, l := range levels {
+		at = hang(g, at, resource.Vertex{Type: l.Type, Name: l.vertexName(node.Labels), Size: 1})
+	}
+	at = hang(g, at, resource.Vertex{
+		Type:       resource.TypeNode,
+		Name:       node.Name,
+		Size:       1,
+		Status:     status(node),
+		Properties: properties(node, levels),
+	})
+	for _, t := range types {
+		hang(g, at, resource.Vertex{Type: t, Name: poolName(t), Size: pools[t], Unit: unit(t)})
+	}
+	return g
+}
+
+// Pools returns the sizes of a node's pools in a graph made by Node.
+func Pools(g *resource.Graph) Amounts {
+	i := slices.IndexFunc(g.Vertices, func(v resource.Vertex) bool { return v.Type == resource.TypeNode })
+	a := make(Amounts, len(g.Vertices)-i-1)
+	for _, v := range g.Vertices[i+1:] {
+		a[v.Type] = v.Size
+	}
+	return a
+}
+
+// hang adds v below the vertex with index parent, -1 for none, and returns its
+// index.
+func hang(g *resource.Graph, parent int, v resource.Vertex) int {
+	at := len(g.Vertices)
+	path := "/" + v.Name
+	if parent >= 0 {
+		path = g.Vertices[parent].Paths[resource.Containment] + path
+		g.Edges = append(g.Edges, resource.Edge{Source: parent, Target: at, Subsystem: resource.Containment})
+	}
+	v.UniqID, v.Basename, v.Rank = int64(at), v.Type, resource.NoRank
+	v.Paths = map[string]string{resource.Containment: path}
+	g.Vertices = append(g.Vertices, v)
+	return at
+}
+
+// poolName names the one pool of a type on a node. A slash would read as
+// another step of the path; a colon is in no resource's name.
+func poolName(poolType string) string { return strings.ReplaceAll(poolType, "/", ":") + "0" }
+
+func sizes(allocatable corev1.ResourceList) Amounts {
+	a := make(Amounts, len(allocatable)+3)
+	for _, t := range []string{TypeCore, TypeMemory, TypePods} {
+		a[t] = 0
+	}
+	for name, q := range allocatable {
+		a[poolType(name)] = amount(name, q)
+	}
+	return a
+}
+
+func properties(node *corev1.Node, levels []Level) map[string]string {
+	var p map[string]string
+	for _, l := range levels {
+		if v, ok := node.Labels[l.Key]; ok {
+			if p == nil {
+				p = make(map[string]string, len(levels))
+			}
+			p[l.Key] = v
+		}
+	}
+	return p
+}
+
+func status(node *corev1.Node) resource.Status {
+	if node.DeletionTimestamp != nil {
+		return resource.Down
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return resource.Up
+		}
+	}
+	return resource.Down
+}

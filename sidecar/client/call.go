@@ -1,0 +1,55 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
+)
+
+// bounded returns ctx with a deadline: its own, or else one after timeout.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// fail reads the error of a call that was made with ctx, the caller's.
+func fail(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	s := status.Convert(err)
+	if s.Code() == codes.Canceled && !errors.Is(ctx.Err(), context.Canceled) {
+		// The connection was closed, or the server gave the call up: no answer.
+		return fmt.Errorf("%w: %s", match.ErrUnavailable, s.Message())
+	}
+	return fluxionpb.FromStatus(s)
+}
+
+// invalid is the error for arguments that cannot be sent.
+func invalid(err error) error { return fmt.Errorf("%w: %w", match.ErrInvalid, err) }
+
+// drain reads a stream to its end, message by message.
+func drain[M any](ctx context.Context, recv func() (M, error), add func(M) error) error {
+	for {
+		m, err := recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fail(ctx, err)
+		}
+		if err := add(m); err != nil {
+			return fmt.Errorf("read the matcher's answer: %w", err)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+// Package client is a match.Engine that stands in another process: it asks the
+// service of fluxionpb. It keeps one connection, made in the background and made
+// again whenever it breaks; no call waits for longer than its deadline.
+package client
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/sidecar/endpoint"
+	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
+)
+
+const (
+	// retryFirst and retryMost bound the time between two tries to connect, so
+	// that work goes on within a second of the sidecar's return.
+	retryFirst = 50 * time.Millisecond
+	retryMost  = 250 * time.Millisecond
+	// connectTimeout bounds one try. A stopped process lets its kernel take
+	// connections and says nothing.
+	connectTimeout = time.Second
+	// pingAfter and pingTimeout find a connection whose other end has vanished,
+	// for those who make no call meanwhile.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 2 * time.Second
+)
+
+// Options are what a client is made with. The zero Options are right for a unix
+// socket.
+type Options struct {
+	// TLS names the files of mutual TLS, for a sidecar on another machine.
+	// Defaults to none.
+	TLS endpoint.Identity
+	// Timeout bounds a call whose context has no deadline. Defaults to 2s.
+	Timeout time.Duration
+	// LoadTimeout does so for Update, PutNode and Jobs, which carry a whole
+	// cluster. Defaults to 30s.
+	LoadTimeout time.Duration
+}
+
+// A Client is a match.Engine over a connection. Where no answer comes, in time or
+// at all, the error is match.ErrUnavailable; the call may have been carried out
+// even so, and may be repeated.
+type Client struct {
+	conn    *grpc.ClientConn
+	rpc     fluxionpb.FluxionClient
+	health  healthpb.HealthClient
+	options Options
+}
+
+var _ match.Engine = (*Client)(nil)
+
+// Dial returns a client of the sidecar at unix:///path or tcp://host:port. It
+// does not wait for a connection, nor fail without one. It fails for a target that
+// is neither, or that would need mutual TLS and goes without, and for files that
+// cannot be read.
+func Dial(target string, o Options) (*Client, error) {
+	if o.Timeout == 0 {
+		o.Timeout = 2 * time.Second
+	}
+	if o.LoadTimeout == 0 {
+		o.LoadTimeout = 30 * time.Second
+	}
+	secured, err := o.TLS.Set()
+	if err != nil {
+		return nil, fmt.Errorf("dial %q: %w", target, err)
+	}
+	to, err := endpoint.Parse(target, secured)
+	if err != nil {
+		return nil, fmt.Errorf("dial %q: %w", target, err)
+	}
+	creds := insecure.NewCredentials()
+	if secured {
+		config, err := o.TLS.Client()
+		if err != nil {
+			return nil, fmt.Errorf("dial %q: %w", target, err)
+		}
+		creds = credentials.NewTLS(config)
+	}
+	conn, err := grpc.NewClient(address(to), dialOptions(creds)...)
+	if err != nil {
+		return nil, fmt.Errorf("dial %q: %w", target, err)
+	}
+	conn.Connect()
+	return &Client{
+		conn:    conn,
+		rpc:     fluxionpb.NewFluxionClient(conn),
+		health:  healthpb.NewHealthClient(conn),
+		options: o,
+	}, nil
+}
+
+// address names an endpoint as gRPC does.
+func address(e endpoint.Endpoint) string {
+	if e.Network == endpoint.Unix {
+		return "unix://" + e.Address
+	}
+	return "dns:///" + e.Address
+}
+
+func dialOptions(creds credentials.TransportCredentials) []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 2, Jitter: 0.2, MaxDelay: retryMost},
+			MinConnectTimeout: connectTimeout,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: pingAfter, Timeout: pingTimeout, PermitWithoutStream: true,
+		}),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallSendMsgSize(fluxionpb.MaxMessage),
+			grpc.MaxCallRecvMsgSize(fluxionpb.MaxMessage),
+		),
+		// Nothing outside of the options has a say: no proxy of the environment, no
+		// configuration from DNS. And the connection is kept while it is idle.
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0),
+	}
+}
+
+// Close ends the connection and every call on it.
+func (c *Client) Close() error { return c.conn.Close() }

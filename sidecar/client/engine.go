@@ -1,0 +1,157 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"google.golang.org/grpc"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
+)
+
+// Match implements match.Engine.
+func (c *Client) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	m, err := fluxionpb.EncodeRequest(r)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	call, cancel := bounded(ctx, c.options.Timeout)
+	defer cancel()
+	stream, err := c.rpc.Match(call, m)
+	if err != nil {
+		return nil, fail(ctx, err)
+	}
+	var answer fluxionpb.AllocationReader
+	if err := drain(ctx, stream.Recv, answer.Add); err != nil {
+		return nil, err
+	}
+	a, err := answer.Allocation()
+	if err != nil {
+		return nil, fmt.Errorf("read the matcher's answer: %w", err)
+	}
+	return a, nil
+}
+
+// Release implements match.Engine.
+func (c *Client) Release(ctx context.Context, e match.Epoch, id match.JobID, keys ...string) error {
+	if err := fluxionpb.CheckText("keys", keys...); err != nil {
+		return invalid(err)
+	}
+	call, cancel := bounded(ctx, c.options.Timeout)
+	defer cancel()
+	_, err := c.rpc.Release(call, &fluxionpb.ReleaseRequest{Epoch: uint64(e), Id: uint64(id), Keys: keys})
+	return fail(ctx, err)
+}
+
+// Update implements match.Engine. All jobs together take effect, or none, however
+// many messages they need.
+func (c *Client) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) error {
+	call, cancel := bounded(ctx, c.options.LoadTimeout)
+	defer cancel()
+	stream, err := c.rpc.Update(call)
+	if err != nil {
+		return fail(ctx, err)
+	}
+	return send(ctx, stream, fluxionpb.JobMessages(jobs), func(jobs []*fluxionpb.Job) *fluxionpb.UpdateRequest {
+		return &fluxionpb.UpdateRequest{Epoch: uint64(e), Jobs: jobs}
+	})
+}
+
+// PutNode implements match.Engine. All nodes together take effect, or none,
+// however many messages they need.
+func (c *Client) PutNode(ctx context.Context, e match.Epoch, nodes ...*resource.Graph) error {
+	call, cancel := bounded(ctx, c.options.LoadTimeout)
+	defer cancel()
+	stream, err := c.rpc.PutNode(call)
+	if err != nil {
+		return fail(ctx, err)
+	}
+	return send(ctx, stream, fluxionpb.NodeMessages(nodes), func(graphs [][]byte) *fluxionpb.PutNodeRequest {
+		return &fluxionpb.PutNodeRequest{Epoch: uint64(e), Graphs: graphs}
+	})
+}
+
+// send sends parts as messages of a stream, and waits for the answer to them all.
+// The server acts on the end of a stream alone, so one that is left without it,
+// because a part cannot be sent, has changed nothing.
+func send[Part, M, Answer any](
+	ctx context.Context, stream grpc.ClientStreamingClient[M, Answer], parts iter.Seq2[Part, error], message func(Part) *M,
+) error {
+	for part, err := range parts {
+		if err != nil {
+			return invalid(err)
+		}
+		err := stream.Send(message(part))
+		if errors.Is(err, io.EOF) {
+			break // The server has answered already; what, the next line reads.
+		}
+		if err != nil {
+			return fail(ctx, err)
+		}
+	}
+	_, err := stream.CloseAndRecv()
+	return fail(ctx, err)
+}
+
+// RemoveNode implements match.Engine.
+func (c *Client) RemoveNode(ctx context.Context, e match.Epoch, name string) error {
+	if err := fluxionpb.CheckText("name", name); err != nil {
+		return invalid(err)
+	}
+	call, cancel := bounded(ctx, c.options.Timeout)
+	defer cancel()
+	_, err := c.rpc.RemoveNode(call, &fluxionpb.RemoveNodeRequest{Epoch: uint64(e), Name: name})
+	return fail(ctx, err)
+}
+
+// SetStatus implements match.Engine.
+func (c *Client) SetStatus(ctx context.Context, e match.Epoch, name string, s resource.Status) error {
+	to, err := fluxionpb.EncodeStatus(s)
+	if err == nil {
+		err = fluxionpb.CheckText("name", name)
+	}
+	if err != nil {
+		return invalid(err)
+	}
+	call, cancel := bounded(ctx, c.options.Timeout)
+	defer cancel()
+	_, err = c.rpc.SetStatus(call, &fluxionpb.SetStatusRequest{Epoch: uint64(e), Name: name, Status: to})
+	return fail(ctx, err)
+}
+
+// Jobs implements match.Engine.
+func (c *Client) Jobs(ctx context.Context, e match.Epoch) ([]match.Job, error) {
+	call, cancel := bounded(ctx, c.options.LoadTimeout)
+	defer cancel()
+	stream, err := c.rpc.Jobs(call, &fluxionpb.JobsRequest{Epoch: uint64(e)})
+	if err != nil {
+		return nil, fail(ctx, err)
+	}
+	var jobs fluxionpb.JobsReader
+	err = drain(ctx, stream.Recv, func(m *fluxionpb.JobsResponse) error { return jobs.Add(m.GetJobs()) })
+	if err != nil {
+		return nil, err
+	}
+	return jobs.Jobs(), nil
+}
+
+// Reset implements match.Engine.
+func (c *Client) Reset(ctx context.Context) (match.Epoch, error) {
+	call, cancel := bounded(ctx, c.options.Timeout)
+	defer cancel()
+	m, err := c.rpc.Reset(call, &fluxionpb.ResetRequest{})
+	return match.Epoch(m.GetEpoch()), fail(ctx, err)
+}
+
+// Ready implements match.Engine.
+func (c *Client) Ready(ctx context.Context, e match.Epoch) error {
+	call, cancel := bounded(ctx, c.options.Timeout)
+	defer cancel()
+	_, err := c.rpc.Ready(call, &fluxionpb.ReadyRequest{Epoch: uint64(e)})
+	return fail(ctx, err)
+}

@@ -1,0 +1,150 @@
+package fluxionpb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
+)
+
+// contract lists every error of the contract. A new one must find its way here
+// and into the table of codes.
+var contract = []error{
+	match.ErrBusy, match.ErrUnsatisfiable, match.ErrUnavailable, match.ErrConflict, match.ErrStale, match.ErrInvalid,
+}
+
+// travel takes an error over the wire: gRPC keeps the bytes of a status alone.
+func travel(t *testing.T, err error) error {
+	t.Helper()
+	sent := fluxionpb.ToStatus(err).Proto()
+	return fluxionpb.FromStatus(status.FromProto(sent))
+}
+
+func TestErrorsOfTheContractTravelWhole(t *testing.T) {
+	for _, want := range contract {
+		t.Run(want.Error(), func(t *testing.T) {
+			in := fmt.Errorf("job 7: %w (100%% of %q)", want, "grün\n")
+			got := travel(t, in)
+			if got.Error() != in.Error() {
+				t.Errorf("text: got %q, want %q", got, in)
+			}
+			for _, e := range contract {
+				if errors.Is(got, e) != (e == want) {
+					t.Errorf("errors.Is(%q, %q) = %v", got, e, e != want)
+				}
+			}
+			if _, ok := errors.AsType[*match.Refusal](got); ok {
+				t.Errorf("%q became a refusal", got)
+			}
+		})
+	}
+}
+
+func TestRefusalsTravelWithTheirReason(t *testing.T) {
+	full := match.Reason{
+		Code: match.TooFew, Slot: "workers", Level: "rack", Vertex: "rack7", Wanted: 512, Found: 500,
+		Nodes: 5000, Down: 3, Excluded: 17, WaitingHelps: true,
+		Shortages: []match.Shortage{
+			{Type: "core", Unit: "m", Wanted: 4000, Most: 3500, Nodes: 4980},
+			{Type: "memory", Unit: "B", Wanted: 1 << 40, Most: 1 << 39, Nodes: 1},
+		},
+	}
+	cases := map[string]match.Refusal{
+		"every field is set":     {Err: match.ErrBusy, Reason: full},
+		"no field is set":        {Err: match.ErrUnsatisfiable},
+		"never, for want of any": {Err: match.ErrUnsatisfiable, Reason: match.Reason{Code: match.NoNode, Level: "node", Wanted: 1}},
+	}
+	for name, want := range cases {
+		t.Run(name, func(t *testing.T) {
+			in := fmt.Errorf("match job 7: %w", &want)
+			got := travel(t, in)
+			refusal, ok := errors.AsType[*match.Refusal](got)
+			if !ok {
+				t.Fatalf("%v is no refusal", got)
+			}
+			if diff := cmp.Diff(want.Reason, refusal.Reason); diff != "" {
+				t.Errorf("reason (-want +got):\n%s", diff)
+			}
+			if got.Error() != in.Error() || refusal.Error() != want.Error() {
+				t.Errorf("texts: got %q and %q, want %q and %q", got, refusal, in, &want)
+			}
+			if !errors.Is(got, want.Err) {
+				t.Errorf("%v is not %v", got, want.Err)
+			}
+		})
+	}
+}
+
+func TestAnErrorOutsideOfTheContractIsUnexpected(t *testing.T) {
+	in := errors.New("vertex 12 has two parents")
+	got := travel(t, in)
+	if got.Error() != in.Error() {
+		t.Errorf("text: got %q, want %q", got, in)
+	}
+	for _, e := range append([]error{context.Canceled, context.DeadlineExceeded}, contract...) {
+		if errors.Is(got, e) {
+			t.Errorf("%q became %q", got, e)
+		}
+	}
+}
+
+func TestNoErrorIsNoError(t *testing.T) {
+	if err := travel(t, nil); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTextsThatAreNotUTF8LoseALetterAndNotTheError(t *testing.T) {
+	in := &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooFew, Slot: "a\xffb"}}
+	got := travel(t, fmt.Errorf("job \xff: %w", in))
+	refusal, ok := errors.AsType[*match.Refusal](got)
+	if !ok || refusal.Reason.Slot != "a\uFFFDb" || !strings.HasPrefix(got.Error(), "job \uFFFD: ") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// gRPC uses the codes of the contract for errors of its own.
+func TestStatusesOfGRPCsOwnMaking(t *testing.T) {
+	cases := map[string]struct {
+		code codes.Code
+		want error // nil: none of the contract's
+	}{
+		"the connection is lost":            {codes.Unavailable, match.ErrUnavailable},
+		"the deadline has passed":           {codes.DeadlineExceeded, match.ErrUnavailable},
+		"the call was given up":             {codes.Canceled, context.Canceled},
+		"a message is too large":            {codes.ResourceExhausted, nil},
+		"a method is not known":             {codes.Unimplemented, nil},
+		"a message cannot be read":          {codes.Internal, nil},
+		"a proxy in between found no route": {codes.FailedPrecondition, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := fluxionpb.FromStatus(status.New(tc.code, "what happened"))
+			if got == nil || !strings.Contains(got.Error(), "what happened") {
+				t.Errorf("got %v, which does not say what happened", got)
+			}
+			for _, e := range append([]error{context.Canceled}, contract...) {
+				if errors.Is(got, e) != (e == tc.want) {
+					t.Errorf("errors.Is(%q, %q) = %v", got, e, e != tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestAnEngineThatGaveUpIsToldFromOneThatFailed(t *testing.T) {
+	if got := travel(t, fmt.Errorf("match: %w", context.Canceled)); !errors.Is(got, context.Canceled) {
+		t.Errorf("cancelled: got %v", got)
+	}
+	if got := travel(t, fmt.Errorf("match: %w", context.DeadlineExceeded)); !errors.Is(got, match.ErrUnavailable) {
+		t.Errorf("out of time: got %v", got)
+	}
+}

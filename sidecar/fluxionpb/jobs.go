@@ -1,0 +1,89 @@
+package fluxionpb
+
+import (
+	"fmt"
+	"iter"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// jobOverhead is about the size in bytes of a job without slots.
+const jobOverhead = 16
+
+// JobMessages writes jobs as the contents of a stream of messages: a job too
+// large for one goes on in the next, and without jobs there is one message
+// without any. A slot that cannot be written ends it with an error.
+func JobMessages(jobs []match.Job) iter.Seq2[[]*Job, error] {
+	return func(yield func([]*Job, error) bool) {
+		var (
+			message []*Job
+			size    int
+		)
+		for i := range jobs {
+			if size+jobOverhead > chunk {
+				if !yield(message, nil) {
+					return
+				}
+				message, size = nil, 0
+			}
+			part := &Job{Id: uint64(jobs[i].ID)}
+			message, size = append(message, part), size+jobOverhead
+			for k := range jobs[i].Slots {
+				s, n, err := encodeSlot(&jobs[i].Slots[k])
+				if err != nil {
+					yield(nil, wrong(slotOf(i, k), "%w", err))
+					return
+				}
+				if len(part.Slots) > 0 && size+n > chunk {
+					if !yield(message, nil) {
+						return
+					}
+					part = &Job{Id: part.Id, Continued: true}
+					message, size = []*Job{part}, jobOverhead
+				}
+				part.Slots, size = append(part.Slots, s), size+n
+			}
+		}
+		yield(message, nil)
+	}
+}
+
+func slotOf(job, slot int) string { return fmt.Sprintf("jobs[%d].slots[%d]", job, slot) }
+
+// A JobsReader joins the messages of JobMessages.
+type JobsReader struct {
+	jobs  []match.Job
+	spent budget
+}
+
+// Add reads the next message. An error names the field and its value, or says
+// that all messages together have passed MaxCall.
+func (r *JobsReader) Add(jobs []*Job) error {
+	for _, j := range jobs {
+		if err := r.spent.spend(proto.Size(j)); err != nil {
+			return err
+		}
+		if j.GetContinued() {
+			if n := len(r.jobs); n == 0 || uint64(r.jobs[n-1].ID) != j.GetId() {
+				return wrong("continued", "job %d is not the job before", j.GetId())
+			}
+		} else {
+			r.jobs = append(r.jobs, match.Job{ID: match.JobID(j.GetId())})
+		}
+		last := len(r.jobs) - 1
+		to := &r.jobs[last]
+		for _, s := range j.GetSlots() {
+			slot, err := decodeSlot(s)
+			if err != nil {
+				return wrong(slotOf(last, len(to.Slots)), "%w", err)
+			}
+			to.Slots = append(to.Slots, slot)
+		}
+	}
+	return nil
+}
+
+// Jobs returns what was read.
+func (r *JobsReader) Jobs() []match.Job { return r.jobs }

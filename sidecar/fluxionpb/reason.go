@@ -1,0 +1,53 @@
+package fluxionpb
+
+import (
+	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+func encodeReason(r *match.Reason) *Reason {
+	m := &Reason{
+		Code:         text(string(r.Code)),
+		Slot:         text(r.Slot),
+		Level:        text(r.Level),
+		Vertex:       text(r.Vertex),
+		Wanted:       r.Wanted,
+		Found:        r.Found,
+		Nodes:        r.Nodes,
+		Down:         r.Down,
+		Excluded:     r.Excluded,
+		WaitingHelps: r.WaitingHelps,
+	}
+	for _, s := range r.Shortages {
+		m.Shortages = append(m.Shortages, &Shortage{
+			Type: text(s.Type), Unit: text(s.Unit), Wanted: s.Wanted, Most: s.Most, Nodes: s.Nodes,
+		})
+	}
+	return m
+}
+
+func decodeReason(m *Reason) match.Reason {
+	r := match.Reason{
+		Code:         match.Code(m.GetCode()),
+		Slot:         m.GetSlot(),
+		Level:        m.GetLevel(),
+		Vertex:       m.GetVertex(),
+		Wanted:       m.GetWanted(),
+		Found:        m.GetFound(),
+		Nodes:        m.GetNodes(),
+		Down:         m.GetDown(),
+		Excluded:     m.GetExcluded(),
+		WaitingHelps: m.GetWaitingHelps(),
+	}
+	for _, s := range m.GetShortages() {
+		r.Shortages = append(r.Shortages, match.Shortage{
+			Type: s.GetType(), Unit: s.GetUnit(), Wanted: s.GetWanted(), Most: s.GetMost(), Nodes: s.GetNodes(),
+		})
+	}
+	return r
+}
+
+// text makes s fit for the wire, which takes UTF-8 alone. A lost error would be
+// worse than a changed letter.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,0 +1,89 @@
+package fluxionpb
+
+import (
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// EncodeRequest writes a request as one message. It fails for a request without a
+// jobspec, with an invalid one, or larger than MaxMessage.
+func EncodeRequest(r match.Request) (*MatchRequest, error) {
+	op, err := encodeCode("op", ops, r.Op)
+	if err != nil {
+		return nil, err
+	}
+	if r.Jobspec == nil {
+		return nil, wrong("jobspec", "missing")
+	}
+	if err := errors.Join(
+		CheckText("keys", r.Keys...), CheckText("near", r.Near...), CheckText("policy", r.Policy),
+	); err != nil {
+		return nil, err
+	}
+	text, err := r.Jobspec.Encode()
+	if err != nil {
+		return nil, wrong("jobspec", "%w", err)
+	}
+	m := &MatchRequest{
+		Epoch:    uint64(r.Epoch),
+		Op:       op,
+		Id:       uint64(r.ID),
+		Jobspec:  text,
+		Keys:     r.Keys,
+		Now:      encodeTime(r.Now),
+		Duration: encodeDuration(r.Duration),
+		Policy:   r.Policy,
+		Near:     r.Near,
+	}
+	for _, id := range r.Ignore {
+		m.Ignore = append(m.Ignore, uint64(id))
+	}
+	if err := checkSize(proto.Size(m)); err != nil {
+		return nil, wrong("request", "%w", err)
+	}
+	return m, nil
+}
+
+// DecodeRequest reads what EncodeRequest wrote. An error names the field and its
+// value. The jobspec of a request that it returns is valid.
+func DecodeRequest(m *MatchRequest) (match.Request, error) {
+	var r match.Request
+	op, err := decodeCode("op", ops, m.GetOp())
+	if err != nil {
+		return r, err
+	}
+	if len(m.GetJobspec()) == 0 {
+		return r, wrong("jobspec", "missing")
+	}
+	js, err := jobspec.Parse(m.GetJobspec())
+	if err != nil {
+		return r, wrong("jobspec", "%w", err)
+	}
+	now, err := decodeTime("now", m.GetNow())
+	if err != nil {
+		return r, err
+	}
+	duration, err := decodeDuration("duration", m.GetDuration())
+	if err != nil {
+		return r, err
+	}
+	r = match.Request{
+		Epoch:    match.Epoch(m.GetEpoch()),
+		Op:       op,
+		ID:       match.JobID(m.GetId()),
+		Jobspec:  js,
+		Keys:     m.GetKeys(),
+		Now:      now,
+		Duration: duration,
+		Policy:   m.GetPolicy(),
+		Near:     m.GetNear(),
+	}
+	for _, id := range m.GetIgnore() {
+		r.Ignore = append(r.Ignore, match.JobID(id))
+	}
+	return r, nil
+}

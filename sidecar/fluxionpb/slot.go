@@ -1,0 +1,40 @@
+package fluxionpb
+
+import (
+	"errors"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+var errNoR = errors.New("r: missing")
+
+// encodeSlot writes a slot and says how many bytes it takes.
+func encodeSlot(s *match.Slot) (*Slot, int, error) {
+	if err := CheckText("key, label or node", s.Key, s.Label, s.Node); err != nil {
+		return nil, 0, err
+	}
+	if s.R == nil {
+		return nil, 0, errNoR
+	}
+	text, err := s.R.Encode()
+	if err != nil {
+		return nil, 0, wrong("r", "%w", err)
+	}
+	m := &Slot{Key: s.Key, Label: s.Label, Node: s.Node, R: text}
+	size := proto.Size(m)
+	return m, size, checkSize(size)
+}
+
+func decodeSlot(s *Slot) (match.Slot, error) {
+	if len(s.GetR()) == 0 {
+		return match.Slot{}, errNoR
+	}
+	r, err := resource.ParseSet(s.GetR())
+	if err != nil {
+		return match.Slot{}, wrong("r", "%w", err)
+	}
+	return match.Slot{Key: s.GetKey(), Label: s.GetLabel(), Node: s.GetNode(), R: r}, nil
+}

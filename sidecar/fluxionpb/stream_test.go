@@ -1,0 +1,214 @@
+package fluxionpb_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
+)
+
+// held returns a job of n slots on nodes of its own.
+func held(id match.JobID, n int) match.Job {
+	j := match.Job{ID: id}
+	for i := range n {
+		j.Slots = append(j.Slots, matchtest.Held(
+			fmt.Sprintf("pod-%d-%d", id, i), fmt.Sprintf("node-%d", i), matchtest.MilliCores(250), matchtest.Memory(1), matchtest.Pods(1)))
+	}
+	return j
+}
+
+// resend takes messages over the wire.
+func resend[M proto.Message](t *testing.T, m M) M {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b) > fluxionpb.MaxMessage {
+		t.Fatalf("a message has %d bytes, more than %d", len(b), fluxionpb.MaxMessage)
+	}
+	got, ok := m.ProtoReflect().New().Interface().(M)
+	if !ok {
+		t.Fatalf("%T makes another type", m)
+	}
+	if err := proto.Unmarshal(b, got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// wantSame compares what was sent with what was read. A diff of large values takes
+// seconds, and is made only if there is one.
+func wantSame[T any](t *testing.T, sent, read T) {
+	t.Helper()
+	if reflect.DeepEqual(sent, read) {
+		return
+	}
+	if diff := cmp.Diff(sent, read, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("-sent +read:\n%.2000s", diff)
+	}
+}
+
+func TestJobsTravelWhole(t *testing.T) {
+	var many []match.Job
+	for id := range match.JobID(100_000) {
+		many = append(many, match.Job{ID: id + 1})
+	}
+	cases := map[string]struct {
+		jobs     []match.Job
+		messages int // at the least
+	}{
+		"no job":                                   {messages: 1},
+		"one job":                                  {jobs: []match.Job{held(1, 3)}, messages: 1},
+		"a job without slots":                      {jobs: []match.Job{held(1, 1), held(2, 0), held(3, 1)}, messages: 1},
+		"a job too large for one message":          {jobs: []match.Job{held(1, 1), held(2, 5000), held(3, 1)}, messages: 3},
+		"the same job twice in a row":              {jobs: []match.Job{held(1, 1), held(1, 2)}, messages: 1},
+		"more jobs than fit one message":           {jobs: many, messages: 3},
+		"large jobs that each fill several, twice": {jobs: []match.Job{held(7, 4000), held(7, 4000)}, messages: 4},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var r fluxionpb.JobsReader
+			messages := 0
+			for jobs, err := range fluxionpb.JobMessages(tc.jobs) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				messages++
+				if err := r.Add(resend(t, &fluxionpb.UpdateRequest{Epoch: 1, Jobs: jobs}).GetJobs()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if messages < tc.messages {
+				t.Errorf("%d messages, want at least %d", messages, tc.messages)
+			}
+			wantSame(t, tc.jobs, r.Jobs())
+		})
+	}
+}
+
+func TestAJobGoesOnOnlyAfterItself(t *testing.T) {
+	cases := map[string][]*fluxionpb.Job{
+		"the first job":         {{Id: 7, Continued: true}},
+		"a job of another name": {{Id: 6}, {Id: 7, Continued: true}},
+	}
+	for name, jobs := range cases {
+		t.Run(name, func(t *testing.T) {
+			var r fluxionpb.JobsReader
+			if err := r.Add(jobs); err == nil || !strings.Contains(err.Error(), "job 7") {
+				t.Errorf("got %v, want an error that names the job", err)
+			}
+		})
+	}
+}
+
+func TestNodesTravelWhole(t *testing.T) {
+	var nodes []*resource.Graph
+	for i := range 3000 {
+		g := matchtest.Node(fmt.Sprintf("node-%d", i), [][2]string{{"rack", fmt.Sprintf("rack%d", i/40)}},
+			matchtest.Cores(96), matchtest.Memory(512), matchtest.GPUs(8), matchtest.Pods(110))
+		nodes = append(nodes, matchtest.WithProperties(g, "zone", "a", "size", "large"))
+	}
+	for _, n := range []int{0, 1, len(nodes)} {
+		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
+			var r fluxionpb.NodesReader
+			messages := 0
+			for graphs, err := range fluxionpb.NodeMessages(nodes[:n]) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				messages++
+				if err := r.Add(resend(t, &fluxionpb.PutNodeRequest{Graphs: graphs}).GetGraphs()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if messages < 1 || n > 1000 && messages < 2 {
+				t.Errorf("%d messages", messages)
+			}
+			wantSame(t, nodes[:n], r.Nodes())
+		})
+	}
+}
+
+func TestAllocationsTravelWhole(t *testing.T) {
+	large := held(9, 5000)
+	whole := &resource.Set{}
+	for _, s := range large.Slots {
+		whole.Vertices = append(whole.Vertices, s.R.Vertices...)
+	}
+	at := time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)
+	cases := map[string]match.Allocation{
+		"nothing but an id":     {ID: 9},
+		"a reservation":         {ID: 9, Reserved: true, At: at, End: at.Add(time.Hour), R: held(9, 1).Slots[0].R, Slots: held(9, 1).Slots},
+		"more than one message": {ID: 9, At: at, R: whole, Slots: large.Slots},
+	}
+	for name, want := range cases {
+		t.Run(name, func(t *testing.T) {
+			var r fluxionpb.AllocationReader
+			for m, err := range fluxionpb.AllocationMessages(&want) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Add(resend(t, m)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := r.Allocation()
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantSame(t, &want, got)
+		})
+	}
+}
+
+func TestAnAnswerThatIsNoAllocation(t *testing.T) {
+	head := &fluxionpb.MatchResponse{Allocation: &fluxionpb.Allocation{Id: 1}}
+	cases := map[string][]*fluxionpb.MatchResponse{
+		"no message":                      {},
+		"a head that comes too late":      {{R: []byte("{}")}, head},
+		"two heads":                       {head, head},
+		"a slot without what it holds":    {{Allocation: head.GetAllocation(), Slots: []*fluxionpb.Slot{{Key: "a"}}}},
+		"a whole that is no R of RFC 20":  {{Allocation: head.GetAllocation(), R: []byte(`{"version":1`)}},
+		"a slot whose R is not of RFC 20": {{Allocation: head.GetAllocation(), Slots: []*fluxionpb.Slot{{R: []byte("x")}}}},
+	}
+	for name, messages := range cases {
+		t.Run(name, func(t *testing.T) {
+			var r fluxionpb.AllocationReader
+			for _, m := range messages {
+				if err := r.Add(m); err != nil {
+					return
+				}
+			}
+			if a, err := r.Allocation(); err == nil {
+				t.Errorf("read %v", a)
+			}
+		})
+	}
+}
+
+func TestWhatIsTooLargeForAMessageNamesTheLimit(t *testing.T) {
+	long := strings.Repeat("x", fluxionpb.MaxMessage)
+	limit := fmt.Sprint(fluxionpb.MaxMessage - 1<<10)
+	sent := map[string]error{}
+	for _, err := range fluxionpb.JobMessages([]match.Job{{ID: 1, Slots: []match.Slot{matchtest.Held(long, "n", matchtest.Cores(1))}}}) {
+		sent["slots[0]"] = err
+	}
+	_, err := fluxionpb.EncodeRequest(match.Request{ID: 1, Jobspec: matchtest.Slots("w", 1, matchtest.Cores(1)), Keys: []string{long}})
+	sent["request"] = err
+	for what, err := range sent {
+		if err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), limit) {
+			t.Errorf("%s: got %.200v, want an error that names it and the limit %s", what, err, limit)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
+)
+
+// ours says whether a method belongs to the engine's service. The health service
+// lives by rules of its own.
+func ours(method string) bool {
+	return strings.HasPrefix(method, "/"+fluxionpb.Fluxion_ServiceDesc.ServiceName+"/")
+}
+
+// admit refuses a call without a deadline: its caller would wait for ever, and an
+// open stream would be held for as long. gRPC itself ends calls at their deadline.
+func admit(ctx context.Context) error {
+	if _, ok := ctx.Deadline(); !ok {
+		return invalid(errors.New("the call has no deadline"))
+	}
+	return nil
+}
+
+// invalid is the error for arguments that are wrong.
+func invalid(err error) error { return fmt.Errorf("%w: %w", match.ErrInvalid, err) }
+
+// answerUnary writes errors for the wire.
+func answerUnary(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if !ours(info.FullMethod) {
+		return handle(ctx, in)
+	}
+	if err := admit(ctx); err != nil {
+		return nil, toStatus(err)
+	}
+	out, err := handle(ctx, in)
+	return out, toStatus(err)
+}
+
+// answerStream writes errors for the wire.
+func answerStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if !ours(info.FullMethod) {
+		return handle(srv, stream)
+	}
+	if err := admit(stream.Context()); err != nil {
+		return toStatus(err)
+	}
+	return toStatus(handle(srv, stream))
+}
+
+// toStatus leaves alone what gRPC says of a stream, for instance that it ended.
+func toStatus(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return fluxionpb.ToStatus(err).Err()
+}
+
+// watchUntilStop ends health watches when the server stops, which would wait for
+// them otherwise.
+func (s *Server) watchUntilStop(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if info.FullMethod != healthpb.Health_Watch_FullMethodName {
+		return handle(srv, stream)
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.stopping, cancel)()
+	return handle(srv, &boundStream{ServerStream: stream, ctx: ctx})
+}
+
+// A boundStream is a stream that ends with a context of ours.
+type boundStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (b *boundStream) Context() context.Context { return b.ctx }
+
+func logUnary(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		start := time.Now()
+		out, err := handle(ctx, in)
+		logCall(ctx, log, info.FullMethod, start, err)
+		return out, err
+	}
+}
+
+func logStream(log *slog.Logger) grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		start := time.Now()
+		err := handle(srv, stream)
+		logCall(stream.Context(), log, info.FullMethod, start, err)
+		return err
+	}
+}
+
+func logCall(ctx context.Context, log *slog.Logger, method string, start time.Time, err error) {
+	s := status.Convert(err)
+	log.DebugContext(ctx, "Answered a call", "method", method, "code", s.Code(), "message", s.Message(), "duration", time.Since(start))
+}

@@ -1,0 +1,89 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+)
+
+// A PodGroup is a set of pods that start together or not at all.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=podgroups,singular=podgroup,shortName={pg,pgs}
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
+// +kubebuilder:printcolumn:name="Size",JSONPath=".spec.minMember",type=integer,description="How many pods the group starts with at the least."
+// +kubebuilder:printcolumn:name="Scheduled",JSONPath=".status.scheduled",type=integer,description="How many pods have a node."
+// +kubebuilder:printcolumn:name="Phase",JSONPath=".status.phase",type=string,description="How far the group has come."
+// +kubebuilder:printcolumn:name="Running",JSONPath=".status.running",type=integer,priority=1,description="How many pods run."
+// +kubebuilder:printcolumn:name="Succeeded",JSONPath=".status.succeeded",type=integer,priority=1,description="How many pods have succeeded."
+// +kubebuilder:printcolumn:name="Failed",JSONPath=".status.failed",type=integer,priority=1,description="How many pods have failed."
+// +kubebuilder:printcolumn:name="Age",JSONPath=".metadata.creationTimestamp",type=date,description="How long ago the PodGroup was made."
+type PodGroup struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec says what the group needs.
+	// +optional
+	Spec PodGroupSpec `json:"spec,omitempty"`
+	// Status says how far the group has come.
+	// +optional
+	Status PodGroupStatus `json:"status,omitempty"`
+}
+
+// PodGroupSpec is what the group needs: the fields of scheduler-plugins.
+type PodGroupSpec struct {
+	v1alpha1.PodGroupSpec `json:",inline"`
+}
+
+// PodGroupStatus is how far the group has come: the fields of scheduler-plugins
+// and those that Fluence adds.
+type PodGroupStatus struct {
+	v1alpha1.PodGroupStatus `json:",inline"`
+
+	// Scheduled is the number of pods that have a node, finished ones included.
+	// +optional
+	Scheduled int32 `json:"scheduled,omitempty"`
+
+	// CreationTime is when the group came to be, with exactly six digits of a
+	// second: groups of one priority start in this order. It is set once and
+	// never changed.
+	//
+	// The pattern is there because clients cannot decode a MicroTime with fewer
+	// digits, nor any list that holds one.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=date-time
+	// +kubebuilder:validation:Pattern=`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}(Z|[+-]\d{2}:\d{2})$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is set once and never changed"
+	CreationTime *metav1.MicroTime `json:"creationTime,omitempty"`
+
+	// Conditions are what is known of the group, by type. Each type belongs to
+	// one writer.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// PodGroupList is a list of PodGroups.
+//
+// +kubebuilder:object:root=true
+type PodGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []PodGroup `json:"items"`
+}
+
+// CreationTime returns when the group came to be. Where nobody has set
+// status.creationTime, because the CRD lacks it or the group is new, it is
+// metadata.creationTimestamp, which is in whole seconds.
+func CreationTime(pg *PodGroup) metav1.MicroTime {
+	if t := pg.Status.CreationTime; t != nil && !t.IsZero() {
+		return *t
+	}
+	return metav1.NewMicroTime(pg.CreationTimestamp.Time)
+}

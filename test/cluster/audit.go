@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// auditPolicy records every request once, when it has been answered (a watch
+// also when it begins), with its caller but without its body.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+// auditLogMegabytes is when the log is rotated: never within a test, which
+// reads one file, but a detached cluster must not fill the disk.
+func auditLogMegabytes(detached bool) int {
+	if detached {
+		return 100
+	}
+	return 1 << 20
+}
+
+// AuditLog is the path of the API server's audit log: JSON, one event a line,
+// in the order of the answers.
+func (c *Cluster) AuditLog() string { return filepath.Join(c.dir.path, "audit.log") }
+
+// AuditEvent is the part of an audit log's line that tests ask for.
+type AuditEvent struct {
+	// Stage is ResponseComplete, or ResponseStarted when a watch begins.
+	Stage string `json:"stage"`
+	// Verb is that of RBAC: get, list, watch, create, update, patch, delete...
+	Verb       string `json:"verb"`
+	RequestURI string `json:"requestURI"`
+	UserAgent  string `json:"userAgent"`
+	User       struct {
+		Username string   `json:"username"`
+		Groups   []string `json:"groups"`
+	} `json:"user"`
+	// ObjectRef is what the request was about; nil for paths such as /healthz.
+	ObjectRef *struct {
+		APIGroup    string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	Received time.Time `json:"requestReceivedTimestamp"`
+	Answered time.Time `json:"stageTimestamp"`
+}
+
+// AuditEvents reads the audit log from its beginning to its present end. An
+// error ends it.
+func (c *Cluster) AuditEvents() iter.Seq2[AuditEvent, error] {
+	return func(yield func(AuditEvent, error) bool) {
+		f, err := os.Open(c.AuditLog())
+		if err != nil {
+			yield(AuditEvent{}, fmt.Errorf("read the audit log: %w", err))
+			return
+		}
+		defer f.Close()
+		lines := bufio.NewReader(f)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if errors.Is(err, io.EOF) { // a line without its end is still being written
+				return
+			}
+			var event AuditEvent
+			if err == nil {
+				err = json.Unmarshal(line, &event)
+			}
+			if err != nil {
+				yield(AuditEvent{}, fmt.Errorf("read the audit log: %w", err))
+				return
+			}
+			if !yield(event, nil) {
+				return
+			}
+		}
+	}
+}

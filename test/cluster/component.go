@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+)
+
+// The components of a cluster, as Process, Restart and Config.ExtraArgs know
+// them.
+const (
+	Etcd                  = "etcd"
+	KubeAPIServer         = "kube-apiserver"
+	KubeControllerManager = "kube-controller-manager"
+	KubeScheduler         = "kube-scheduler"
+	Kwok                  = "kwok"
+	FakeKubelet           = "fake-kubelet"
+)
+
+func isComponent(name string) bool {
+	return slices.Contains([]string{
+		Etcd, KubeAPIServer, KubeControllerManager, KubeScheduler, Kwok, FakeKubelet,
+	}, name)
+}
+
+// component is how one component was started, enough to start it again.
+type component struct {
+	Name string   `json:"name"`
+	Path string   `json:"path"`
+	Args []string `json:"args"`
+	// URL answers 200 when the component is ready; if it is empty, the
+	// component writes kubelet.ReadyLine to its log.
+	URL string `json:"url,omitempty"`
+}
+
+// portAttempts is how often a component is started anew because another program
+// took its port between the choice and the start.
+const portAttempts = 5
+
+// launch starts a component on free ports and waits until it is ready. design
+// returns the component for the given ports, as many as it needs.
+func (c *Cluster) launch(ctx context.Context, ports int, design func(ports []int) component) error {
+	for attempt := 1; ; attempt++ {
+		chosen, err := freePorts(ports)
+		if err != nil {
+			return err
+		}
+		comp := design(chosen)
+		err = c.run(ctx, comp)
+		if err == nil {
+			c.mu.Lock()
+			c.state.Components[comp.Name] = comp
+			c.mu.Unlock()
+			return nil
+		}
+		if !errors.Is(err, errPortTaken) || attempt == portAttempts {
+			return err
+		}
+	}
+}
+
+// errPortTaken says that a component ended because its port was not free.
+var errPortTaken = errors.New("its port is taken")
+
+// run starts a component and waits until it is ready.
+func (c *Cluster) run(ctx context.Context, comp component) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	p, err := c.group.Start(comp.Name, comp.Path, comp.Args...)
+	if err != nil {
+		return err
+	}
+	if comp.URL == "" {
+		err = p.WaitLog(ctx, kubelet.ReadyLine)
+	} else {
+		client := c.loopbackClient()
+		defer client.CloseIdleConnections()
+		err = p.WaitHTTP(ctx, client, comp.URL)
+	}
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-p.Done():
+		if strings.Contains(p.Tail(50), "address already in use") {
+			return fmt.Errorf("start %s: %w: %w", comp.Name, errPortTaken, err)
+		}
+	default:
+		err = errors.Join(err, p.Kill(context.WithoutCancel(ctx)))
+	}
+	return fmt.Errorf("start %s: %w", comp.Name, err)
+}
+
+// Restart ends a component at once, if it still runs, and starts it again with
+// the same arguments and state. It returns when the component is ready. Use it
+// to bring back one that was killed on purpose.
+func (c *Cluster) Restart(ctx context.Context, name string) error {
+	c.mu.Lock()
+	comp, ok := c.state.Components[name]
+	c.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("restart %s: no such component", name)
+	}
+	if p := c.group.Process(name); p != nil {
+		if err := p.Kill(ctx); err != nil {
+			return fmt.Errorf("restart %s: %w", name, err)
+		}
+	}
+	return c.run(ctx, comp)
+}
+
+// loopbackClient is an HTTP client that trusts the cluster's servers.
+func (c *Cluster) loopbackClient() *http.Client {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(c.ca.Pair().Cert)
+	return &http.Client{
+		Timeout:   5 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
+	}
+}
+
+// freePorts returns n different ports of 127.0.0.1 that were free just now.
+func freePorts(n int) ([]int, error) {
+	var out []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() // held until all are chosen, so that they differ
+		out = append(out, l.Addr().(*net.TCPAddr).Port)
+	}
+	return out, nil
+}

@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config says what to start. The zero value is a control plane without nodes
+// and without a scheduler, in a temporary folder.
+type Config struct {
+	// Dir is the folder of the cluster's state. It must not exist, be empty, or
+	// hold what is left of a cluster that has ended. Defaults to a temporary
+	// folder, which goes when the cluster stops or, if its owner was killed,
+	// when the next one starts.
+	Dir string
+	// Detached lets the cluster outlive the process that starts it. Needs Dir.
+	Detached bool
+	// FeatureGates are set in every Kubernetes component.
+	FeatureGates map[string]bool
+	// RuntimeConfig turns groups and versions of the API on and off, such as
+	// "scheduling.k8s.io/v1beta1".
+	RuntimeConfig map[string]bool
+	// Nodes are added before Start returns.
+	Nodes Nodes
+	// StockScheduler also runs kube-scheduler in its default configuration, but
+	// without its limit of 50 requests a second.
+	StockScheduler bool
+	// NodeLease is how long the lease of a node is valid; it is renewed after a
+	// quarter of that. Thousands of nodes renew cheaper with a longer one, and
+	// the controller manager notices a dead KWOK after it at the earliest.
+	// Defaults to 40s.
+	NodeLease time.Duration
+	// ExtraArgs are appended to the arguments of the component they are keyed
+	// by, such as KubeAPIServer.
+	ExtraArgs map[string][]string
+	// Log receives progress for a human reader. Defaults to nowhere.
+	Log io.Writer
+}
+
+func (c *Config) validate() error {
+	if c.NodeLease == 0 {
+		c.NodeLease = 40 * time.Second
+	}
+	if c.NodeLease < time.Second {
+		return fmt.Errorf("nodeLease: %v is shorter than a second", c.NodeLease)
+	}
+	if c.Detached && c.Dir == "" {
+		return errors.New("dir: a detached cluster needs one, to be found again")
+	}
+	for name := range c.ExtraArgs {
+		if !isComponent(name) {
+			return fmt.Errorf("extraArgs: no component is called %q", name)
+		}
+	}
+	return nil
+}
+
+func (c *Config) log() io.Writer { return discard(c.Log) }
+
+// FeatureGatesFlag returns the flag, such as --feature-gates=A=true,B=false,
+// that gives a Kubernetes component the cluster's feature gates. Without gates
+// it is --feature-gates= and changes nothing.
+func (c *Cluster) FeatureGatesFlag() string {
+	return "--feature-gates=" + joinSwitches(c.state.FeatureGates)
+}
+
+// joinSwitches writes switches as the components' flags take them.
+func joinSwitches(m map[string]bool) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, fmt.Sprintf("%s=%t", k, m[k]))
+	}
+	return strings.Join(out, ",")
+}

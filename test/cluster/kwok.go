@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"fmt"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+	"github.com/flux-k8s/fluence/test/cluster/tools"
+)
+
+//go:embed stages/*.yaml
+var ownStages embed.FS
+
+// kwokOptions lets KWOK act on many pods at a time.
+const kwokOptions = `apiVersion: config.kwok.x-k8s.io/v1alpha1
+kind: KwokConfiguration
+options:
+  podPlayStageParallelism: 16
+  nodePlayStageParallelism: 16
+  nodeLeaseParallelism: 16
+`
+
+func (c *Cluster) startKwok(ctx context.Context, cfg Config) error {
+	kubeconfig, err := c.KubeconfigFor(kwokUser)
+	if err != nil {
+		return err
+	}
+	config, err := c.kwokConfig()
+	if err != nil {
+		return err
+	}
+	path, err := c.writeFile("kwok.yaml", config)
+	if err != nil {
+		return err
+	}
+	return c.launch(ctx, 1, func(ports []int) component {
+		return component{
+			Name: Kwok,
+			Path: c.bins.Kwok,
+			URL:  loopbackURL("http", ports[0]) + "/healthz",
+			Args: append([]string{
+				"--kubeconfig=" + kubeconfig,
+				"--config=" + path,
+				"--manage-all-nodes=true",
+				fmt.Sprintf("--server-address=127.0.0.1:%d", ports[0]),
+				"--node-ip=127.0.0.1",
+				fmt.Sprintf("--node-lease-duration-seconds=%d", int(cfg.NodeLease.Seconds())),
+			}, cfg.ExtraArgs[Kwok]...),
+		}
+	})
+}
+
+// kwokConfig joins KWOK's own stages and ours. KWOK's pod-ready is narrowed to
+// pods that the fake kubelet has admitted, so that none is Ready, however
+// shortly, before it is rejected.
+func (c *Cluster) kwokConfig() ([]byte, error) {
+	documents := [][]byte{[]byte(kwokOptions)}
+	for _, name := range []string{tools.NodeInitialize, tools.NodeHeartbeat, tools.PodReady, tools.PodDelete} {
+		text, err := readText(filepath.Join(c.bins.KwokFiles, name))
+		if err != nil {
+			return nil, err
+		}
+		if name == tools.PodReady {
+			if text, err = onlyAdmitted(text); err != nil {
+				return nil, fmt.Errorf("narrow the stage %s: %w", name, err)
+			}
+		}
+		documents = append(documents, text)
+	}
+	entries, err := ownStages.ReadDir("stages")
+	if err != nil {
+		return nil, fmt.Errorf("list the stages: %w", err)
+	}
+	for _, e := range entries {
+		text, err := ownStages.ReadFile("stages/" + e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("read the stage %s: %w", e.Name(), err)
+		}
+		documents = append(documents, text)
+	}
+	return bytes.Join(documents, []byte("\n---\n")), nil
+}
+
+// onlyAdmitted adds to a stage's selector that the pod has been admitted.
+func onlyAdmitted(stage []byte) ([]byte, error) {
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(stage, &u.Object); err != nil {
+		return nil, err
+	}
+	path := []string{"spec", "selector", "matchExpressions"}
+	expressions, _, err := unstructured.NestedSlice(u.Object, path...)
+	if err != nil {
+		return nil, err
+	}
+	expressions = append(expressions, map[string]any{
+		"key":      fmt.Sprintf(".status.conditions.[] | select( .type == %q ) | .status", kubelet.Admitted),
+		"operator": "In",
+		"values":   []any{"True"},
+	})
+	if err := unstructured.SetNestedSlice(u.Object, expressions, path...); err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(u.Object)
+}
+
+func (c *Cluster) startKubelet(ctx context.Context, cfg Config) error {
+	kubeconfig, err := c.KubeconfigFor(kubeletUser)
+	if err != nil {
+		return err
+	}
+	return c.launch(ctx, 0, func([]int) component {
+		return component{
+			Name: FakeKubelet,
+			Path: c.bins.Kubelet,
+			Args: append([]string{"--kubeconfig=" + kubeconfig}, cfg.ExtraArgs[FakeKubelet]...),
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// nodeWriters is how many nodes are created or deleted at a time.
+const nodeWriters = 16
+
+// Nodes describes nodes that are alike.
+type Nodes struct {
+	// Count is how many. The i of the functions below runs from 0 to Count-1.
+	Count int
+	// Name of a node. Defaults to node-0000, node-0001 and so on.
+	Name func(i int) string
+	// Allocatable is what pods may use, extended resources included; it is the
+	// node's capacity too. Defaults to 8 CPUs and 32Gi of memory; pods defaults
+	// to 110.
+	Allocatable corev1.ResourceList
+	// Labels of a node, beside those for its name, operating system and
+	// architecture.
+	Labels func(i int) map[string]string
+	// Edit changes a node before it is created: taints, annotations, more
+	// allocatable than its siblings.
+	Edit func(i int, node *corev1.Node)
+}
+
+// AddNodes creates nodes and returns their names once all are Ready and free of
+// the taint that new nodes have.
+func (c *Cluster) AddNodes(ctx context.Context, n Nodes) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, eventually+time.Duration(n.Count)*100*time.Millisecond)
+	defer cancel()
+	names := make([]string, n.Count)
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(nodeWriters)
+	for i := range n.Count {
+		node := n.build(i)
+		names[i] = node.Name
+		g.Go(func() error {
+			if _, err := c.client.CoreV1().Nodes().Create(gctx, node, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create node %s: %w", node.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	missing := sets.New(names...)
+	err := Until(ctx, c.client.CoreV1().Nodes(), "", func(e watch.EventType, node *corev1.Node) bool {
+		if e != watch.Deleted && usable(node) {
+			missing.Delete(node.Name)
+		}
+		return missing.Len() == 0
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait until nodes are ready (%d of %d are not): %w", missing.Len(), n.Count, err)
+	}
+	return names, nil
+}
+
+// RemoveNodes deletes nodes and returns when they are gone. Their pods follow
+// when the controller manager notices, as with real nodes.
+func (c *Cluster) RemoveNodes(ctx context.Context, names ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, eventually)
+	defer cancel()
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(nodeWriters)
+	for _, name := range names {
+		g.Go(func() error {
+			err := c.client.CoreV1().Nodes().Delete(gctx, name, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete node %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// build returns the i-th node. Status is written at creation: KWOK fills in
+// only what is missing.
+func (n Nodes) build(i int) *corev1.Node {
+	name := fmt.Sprintf("node-%04d", i)
+	if n.Name != nil {
+		name = n.Name(i)
+	}
+	allocatable := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
+	if n.Allocatable == nil {
+		allocatable[corev1.ResourceCPU] = resource.MustParse("8")
+		allocatable[corev1.ResourceMemory] = resource.MustParse("32Gi")
+	}
+	maps.Copy(allocatable, n.Allocatable)
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				corev1.LabelHostname:   name,
+				corev1.LabelOSStable:   "linux",
+				corev1.LabelArchStable: "amd64",
+			},
+		},
+		Status: corev1.NodeStatus{Allocatable: allocatable, Capacity: allocatable.DeepCopy()},
+	}
+	if n.Labels != nil {
+		maps.Copy(node.Labels, n.Labels(i))
+	}
+	if n.Edit != nil {
+		n.Edit(i, node)
+	}
+	return node
+}
+
+// usable reports whether pods can be bound to a node as far as it goes itself.
+func usable(node *corev1.Node) bool {
+	for _, t := range node.Spec.Taints {
+		if t.Key == corev1.TaintNodeNotReady {
+			return false
+		}
+	}
+	for _, cond := range node.Status.Conditions {
+		if cond.Type == corev1.NodeReady {
+			return cond.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/flux-k8s/fluence/test/cluster/pki"
+	"github.com/flux-k8s/fluence/test/cluster/process"
+	"github.com/flux-k8s/fluence/test/cluster/tools"
+)
+
+// state is what the folder tells about a cluster, beside its processes.
+type state struct {
+	Ready         bool                 `json:"ready"`
+	Detached      bool                 `json:"detached"`
+	Etcd          string               `json:"etcd"`
+	Server        string               `json:"server"`
+	FeatureGates  map[string]bool      `json:"featureGates,omitempty"`
+	RuntimeConfig map[string]bool      `json:"runtimeConfig,omitempty"`
+	Components    map[string]component `json:"components"`
+	Binaries      *tools.Binaries      `json:"binaries"`
+}
+
+// save writes the state, whole or not at all.
+func (c *Cluster) save() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text, err := json.MarshalIndent(c.state, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the cluster's state: %w", err)
+	}
+	path, err := c.writeFile(stateFile+".new", text)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(path, filepath.Join(c.dir.path, stateFile)); err != nil {
+		return fmt.Errorf("write the cluster's state: %w", err)
+	}
+	return nil
+}
+
+// Open attaches to the detached cluster whose state is in dir. Further
+// processes started through the result are detached too.
+func Open(dir string) (*Cluster, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the cluster: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no cluster runs in %s", dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the cluster: %w", err)
+	}
+	c := &Cluster{dir: &stateDir{path: dir}}
+	if err := json.Unmarshal(text, &c.state); err != nil {
+		return nil, fmt.Errorf("parse %s: %w", filepath.Join(dir, stateFile), err)
+	}
+	switch {
+	case !c.state.Detached:
+		return nil, fmt.Errorf("the cluster in %s is not detached", dir)
+	case !c.state.Ready:
+		return nil, fmt.Errorf("the cluster in %s is still starting, or its start failed", dir)
+	}
+	c.bins = c.state.Binaries
+	if c.group, err = process.Open(dir); err != nil {
+		return nil, err
+	}
+	if p := c.group.Process(KubeAPIServer); p == nil {
+		return nil, fmt.Errorf("the cluster in %s has ended: its API server is gone", dir)
+	}
+	if c.ca, err = pki.LoadAuthority(c.pkiDir(), "ca"); err != nil {
+		return nil, err
+	}
+	return c, c.connect()
+}
+
+// Down ends the detached cluster in dir and everything started in it, and
+// removes the folder. It also clears up after a start that failed or was
+// killed; if there is nothing, it does nothing. A start under way in another
+// process is waited for.
+func Down(ctx context.Context, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("stop the cluster: %w", err)
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if ours, err := isStateDir(dir); err != nil || !ours {
+		return errors.Join(err, fmt.Errorf("stop the cluster: %s is not a cluster's", dir))
+	}
+	lock, err := waitLock(ctx, filepath.Join(dir, lockFile))
+	if err != nil {
+		return fmt.Errorf("stop the cluster: %w", err)
+	}
+	defer lock.Close()
+	g, err := process.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err := closeGroup(ctx, g); err != nil {
+		return fmt.Errorf("stop the cluster: %w", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove the cluster's state: %w", err)
+	}
+	return nil
+}

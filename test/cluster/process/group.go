@@ -1,0 +1,227 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Group starts processes and ends them together. Its folder holds their logs
+// (logs/NAME.log) and records (processes/NAME.json).
+type Group struct {
+	dir      string
+	detached bool
+	spawner  *spawner
+
+	quit chan struct{}
+
+	mu        sync.Mutex
+	closed    bool // no further starts
+	forgotten bool
+	all       []*Process // in order of start
+}
+
+// NewGroup prepares dir, which must exist, for a group of no processes. It lasts
+// until Close or Forget.
+func NewGroup(dir string, detached bool) (*Group, error) {
+	g := &Group{dir: dir, detached: detached, quit: make(chan struct{})}
+	for _, d := range []string{g.logs(), g.records()} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, fmt.Errorf("prepare the process group: %w", err)
+		}
+	}
+	if !detached {
+		g.spawner = newSpawner()
+	}
+	return g, nil
+}
+
+// Open returns the group of detached processes whose records are in dir. Those
+// that have ended since are left out. What is started in it is detached too.
+func Open(dir string) (*Group, error) {
+	records, err := readRecords(filepath.Join(dir, "processes"))
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(records, func(a, b record) int { return a.At.Compare(b.At) })
+	g, err := NewGroup(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range records {
+		if p := g.adopt(r); p != nil {
+			g.all = append(g.all, p)
+		}
+	}
+	return g, nil
+}
+
+func (g *Group) logs() string    { return filepath.Join(g.dir, "logs") }
+func (g *Group) records() string { return filepath.Join(g.dir, "processes") }
+
+// errClosed is what Start answers once the group is being ended.
+var errClosed = errors.New("the process group is closed")
+
+// Start runs the program at path. Name is used for its log and record, and must
+// not be the name of a process of the group that is still running. Its output
+// is appended to the log of earlier processes of that name.
+func (g *Group) Start(name, path string, args ...string) (*Process, error) {
+	if !regexp.MustCompile(`^[a-zA-Z0-9._-]+$`).MatchString(name) {
+		return nil, fmt.Errorf("start %q: the name does not suit a file", name)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, fmt.Errorf("start %s: %w", name, errClosed)
+	}
+	if g.running(name) != nil {
+		return nil, fmt.Errorf("start %s: already running", name)
+	}
+	p, err := g.start(name, path, args)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	g.all = append(g.all, p)
+	return p, nil
+}
+
+// start forks and records; the caller holds the lock.
+func (g *Group) start(name, path string, args []string) (*Process, error) {
+	logPath := filepath.Join(g.logs(), name+".log")
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	info, err := log.Stat()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = g.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	begin := startDetached
+	if !g.detached {
+		begin = g.spawner.start
+	}
+	if err := begin(cmd); err != nil {
+		return nil, err
+	}
+	p := &Process{name: name, handle: cmd.Process, from: info.Size(), done: make(chan struct{})}
+	// Not reaped yet, so the id is still its own, even if it has ended.
+	id, err := identify(cmd.Process.Pid)
+	if errors.Is(err, errGone) {
+		id, err = identity{PID: cmd.Process.Pid}, nil
+	}
+	p.record = record{identity: id, Name: name, Path: path, Args: args, Log: logPath, At: time.Now()}
+	err = errors.Join(err, p.record.write(g.records()))
+	if err != nil { // unrecorded, it could not be found again
+		_ = cmd.Process.Kill()
+	}
+	go func() {
+		_ = cmd.Wait()
+		p.state = cmd.ProcessState
+		close(p.done)
+	}()
+	return p, err
+}
+
+// adopt returns the process that r describes, or nil if it has ended.
+func (g *Group) adopt(r record) *Process {
+	handle, err := os.FindProcess(r.PID)
+	if err != nil || !r.alive() { // checked after the handle is bound to a process
+		return nil
+	}
+	p := &Process{name: r.Name, record: r, handle: handle, done: make(chan struct{})}
+	go func() {
+		for r.alive() {
+			select {
+			case <-g.quit:
+				return
+			case <-time.After(pollInterval):
+			}
+		}
+		close(p.done)
+	}()
+	return p
+}
+
+// Process returns the last started process called name, or nil.
+func (g *Group) Process(name string) *Process {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range slices.Backward(g.all) {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Processes returns all that were started and, after Open, found running, in
+// order of start.
+func (g *Group) Processes() []*Process {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.all)
+}
+
+// running returns the live process called name; the caller holds the lock.
+func (g *Group) running(name string) *Process {
+	for _, p := range g.all {
+		select {
+		case <-p.done:
+		default:
+			if p.name == name {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// Close refuses further starts and ends all processes, the last started first:
+// gently names those that get SIGTERM and the time until ctx is done; the
+// others are killed at once. It returns when all have ended.
+func (g *Group) Close(ctx context.Context, gently func(name string) bool) error {
+	g.mu.Lock()
+	already := g.closed
+	g.closed = true
+	g.mu.Unlock()
+	if already {
+		return nil
+	}
+	var errs []error
+	for _, p := range slices.Backward(g.Processes()) {
+		if gently != nil && gently(p.name) {
+			errs = append(errs, p.Stop(ctx))
+			continue
+		}
+		errs = append(errs, p.Kill(context.WithoutCancel(ctx)))
+	}
+	g.Forget()
+	return errors.Join(errs...)
+}
+
+// Forget gives up what the group holds in this process. Attached processes are
+// killed by that; detached ones run on. A second call does nothing.
+func (g *Group) Forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.forgotten {
+		return
+	}
+	g.forgotten = true
+	close(g.quit)
+	if g.spawner != nil {
+		g.spawner.close()
+	}
+}

@@ -1,0 +1,105 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// pollInterval is how often states are looked at that nothing announces.
+const pollInterval = 20 * time.Millisecond
+
+// tailLines is how much of a log an error quotes.
+const tailLines = 15
+
+// WaitLog returns when the process has written text to its log. It fails when
+// the process ends or ctx is done before; the error quotes the log.
+func (p *Process) WaitLog(ctx context.Context, text string) error {
+	return p.until(ctx, fmt.Sprintf("write %q", text), func() bool {
+		return bytes.Contains(p.output(), []byte(text))
+	})
+}
+
+// WaitHTTP returns when a GET of url by client answers 200. It fails when the
+// process ends or ctx is done before; the error quotes the log.
+func (p *Process) WaitHTTP(ctx context.Context, client *http.Client, url string) error {
+	return p.until(ctx, "answer on "+url, func() bool {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return false
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// until returns when done answers true.
+func (p *Process) until(ctx context.Context, what string, done func() bool) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		if done() {
+			return nil
+		}
+		select {
+		case <-p.done:
+			if done() { // its last words
+				return nil
+			}
+			return p.explain(fmt.Errorf("%s ended (%v) before it could %s", p.name, p.state, what))
+		case <-ctx.Done():
+			return p.explain(fmt.Errorf("%s did not %s: %w", p.name, what, ctx.Err()))
+		case <-tick.C:
+		}
+	}
+}
+
+// explain adds the end of the log to err.
+func (p *Process) explain(err error) error {
+	return fmt.Errorf("%w; the end of %s:\n%s", err, p.record.Log, p.Tail(tailLines))
+}
+
+// Tail returns the last n lines that this process wrote.
+func (p *Process) Tail(n int) string {
+	lines := strings.Split(strings.TrimRight(string(p.output()), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// output returns what this process has written so far.
+func (p *Process) output() []byte {
+	f, err := os.Open(p.record.Log)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if _, err := f.Seek(p.from, io.SeekStart); err != nil {
+		return nil
+	}
+	out, _ := io.ReadAll(f)
+	return out
+}
+
+// Memory returns the process's resident set in bytes, 0 if it has ended.
+func (p *Process) Memory() int64 {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.record.PID))
+	if err != nil || !p.record.alive() {
+		return 0
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(statm), &size, &resident); err != nil {
+		return 0
+	}
+	return resident * int64(os.Getpagesize())
+}

@@ -1,0 +1,146 @@
+package tools
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+)
+
+const (
+	kubernetesBundle = "kubernetes"
+	kwokBundle       = "kwok"
+	kubeletBundle    = "fake-kubelet"
+)
+
+// bundle is a set of programs built from one module into one folder.
+type bundle struct {
+	name     string
+	dir      string   // the module's folder, absolute
+	sources  []string // folders whose Go files are part of the key, absolute
+	programs []program
+	module   string            // the module that files come from
+	files    map[string]string // file name in the folder -> path in module
+}
+
+// program is one main package and how it is linked.
+type program struct {
+	name    string
+	pkg     string
+	ldflags string
+}
+
+// bundlesOf lists what is built for the repository at root.
+func bundlesOf(root string) ([]*bundle, error) {
+	k8s := filepath.Join(root, "hack", "tools", "k8s")
+	stamp, err := versionStamp(filepath.Join(k8s, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	kubernetes := &bundle{name: kubernetesBundle, dir: k8s, programs: []program{
+		{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", ldflags: "-s -w"},
+	}}
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"} {
+		kubernetes.programs = append(kubernetes.programs,
+			program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, ldflags: "-s -w " + stamp})
+	}
+	kwok := &bundle{
+		name:     kwokBundle,
+		dir:      filepath.Join(root, "hack", "tools", "kwok"),
+		programs: []program{{name: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: "-s -w"}},
+		module:   "sigs.k8s.io/kwok",
+		files: map[string]string{
+			NodeInitialize: "kustomize/stage/node/fast/node-initialize.yaml",
+			NodeHeartbeat:  "kustomize/stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+			PodReady:       "kustomize/stage/pod/fast/pod-ready.yaml",
+			PodDelete:      "kustomize/stage/pod/fast/pod-delete.yaml",
+			KwokRole:       "kustomize/rbac/role.yaml",
+		},
+	}
+	kubelet := &bundle{
+		name: kubeletBundle,
+		dir:  root,
+		sources: []string{
+			filepath.Join(root, "test", "cluster", "fake-kubelet"),
+			filepath.Join(root, "test", "cluster", "kubelet"),
+		},
+		programs: []program{{name: "fake-kubelet", pkg: modulePath + "/test/cluster/fake-kubelet", ldflags: "-s -w"}},
+	}
+	return []*bundle{kubernetes, kwok, kubelet}, nil
+}
+
+// versionStamp returns the linker flags that make the Kubernetes programs name
+// the version that goMod requires. Unstamped, they call themselves v0.0.0 and
+// refuse each other.
+func versionStamp(goMod string) (string, error) {
+	text, err := os.ReadFile(goMod)
+	if err != nil {
+		return "", fmt.Errorf("read the Kubernetes version: %w", err)
+	}
+	m := regexp.MustCompile(`(?m)^\s*(?:require )?k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)`).FindSubmatch(text)
+	if m == nil {
+		return "", fmt.Errorf("read the Kubernetes version: %s does not require k8s.io/kubernetes", goMod)
+	}
+	var flags []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, v := range [][2]string{
+			{"gitVersion", string(m[1])},
+			{"gitMajor", string(m[2])},
+			{"gitMinor", string(m[3])},
+			{"gitTreeState", "archive"},
+			{"gitCommit", "unknown"},
+		} {
+			flags = append(flags, fmt.Sprintf("-X %s.%s=%s", pkg, v[0], v[1]))
+		}
+	}
+	return strings.Join(flags, " "), nil
+}
+
+// key is a hash of everything the bundle's folder depends on.
+func (b *bundle) key() (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildFlags(), buildEnv())
+	for _, p := range b.programs {
+		fmt.Fprintln(h, p.name, p.pkg, p.ldflags)
+	}
+	fmt.Fprintln(h, b.module, b.files) // maps print in key order
+	inputs := []string{filepath.Join(b.dir, "go.mod"), filepath.Join(b.dir, "go.sum")}
+	for _, dir := range b.sources {
+		found, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			return "", err
+		}
+		for _, f := range found {
+			if !strings.HasSuffix(f, "_test.go") {
+				inputs = append(inputs, f)
+			}
+		}
+	}
+	for _, path := range inputs {
+		if err := hashFile(h, path); err != nil {
+			return "", fmt.Errorf("hash the inputs: %w", err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}
+
+// hashFile adds a file's name and contents to h.
+func hashFile(h io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(h, filepath.Base(path), info.Size())
+	_, err = io.Copy(h, f)
+	return err
+}

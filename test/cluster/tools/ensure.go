@@ -1,0 +1,152 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// progress counts the programs looked at and tells about those built.
+type progress struct {
+	log         io.Writer
+	done, total int
+}
+
+func (p *progress) printf(format string, args ...any) {
+	if p.log != nil {
+		fmt.Fprintf(p.log, format, args...)
+	}
+}
+
+// buildFlags are the same for every program, here and in the Makefile, so that
+// packages they share are compiled once.
+func buildFlags() []string { return []string{"-trimpath", "-buildvcs=false", "-mod=readonly"} }
+
+func buildEnv() []string { return []string{"CGO_ENABLED=0", "GOWORK=off"} }
+
+// ensure returns the bundle's folder, built if it does not exist.
+func (b *bundle) ensure(ctx context.Context, cache string, p *progress) (string, error) {
+	key, err := b.key()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, b.name+"-"+key)
+	if exists(dir) {
+		p.done += len(b.programs)
+		return dir, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(ctx, filepath.Join(cache, b.name+".lock"), p)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if exists(dir) { // by the process that held the lock
+		p.done += len(b.programs)
+		return dir, nil
+	}
+	partial := dir + ".partial"
+	if err := os.RemoveAll(partial); err != nil {
+		return "", err
+	}
+	if err := b.fill(ctx, partial, p); err != nil {
+		return "", err
+	}
+	return dir, os.Rename(partial, dir)
+}
+
+// fill builds the programs and copies the files into dir.
+func (b *bundle) fill(ctx context.Context, dir string, p *progress) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, prog := range b.programs {
+		p.done++
+		p.printf("[%d/%d] building %s ...", p.done, p.total, prog.name)
+		start := time.Now()
+		args := append([]string{"build", "-ldflags", prog.ldflags, "-o", filepath.Join(dir, prog.name)}, buildFlags()...)
+		if _, err := b.goCommand(ctx, append(args, prog.pkg)...); err != nil {
+			p.printf(" stopped\n")
+			return fmt.Errorf("build %s: %w", prog.name, err)
+		}
+		p.printf(" %.1fs\n", time.Since(start).Seconds())
+	}
+	if len(b.files) == 0 {
+		return nil
+	}
+	module, err := b.goCommand(ctx, "list", "-m", "-f", "{{.Dir}}", b.module)
+	if err != nil {
+		return fmt.Errorf("find module %s: %w", b.module, err)
+	}
+	for name, path := range b.files {
+		text, err := os.ReadFile(filepath.Join(module, path))
+		if err != nil {
+			return fmt.Errorf("copy a file of %s: %w", b.module, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goCommand runs the go command in the bundle's module and returns its output.
+func (b *bundle) goCommand(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = b.dir
+	cmd.Env = append(os.Environ(), buildEnv()...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, stderr.String())
+	}
+	return strings.TrimSpace(stdout.String()), nil
+}
+
+// lock takes the lock file at path, which the kernel gives back however the
+// holder ends.
+func lock(ctx context.Context, path string, p *progress) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	told := false
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if !told {
+			p.printf("waiting for another build (%s)\n", path)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("wait for another build: %w", ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

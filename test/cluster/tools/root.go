@@ -1,0 +1,52 @@
+package tools
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// modulePath names the repository whose tools are built.
+const modulePath = "github.com/flux-k8s/fluence"
+
+// repositoryRoot walks up from the current directory to the folder whose
+// go.mod declares modulePath. A binary built with -trimpath does not know where
+// its sources are, and go test runs in the package's folder.
+func repositoryRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the current directory: %w", err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		declared, err := moduleOf(filepath.Join(dir, "go.mod"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if declared == modulePath {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no go.mod of %s in %s or above it", modulePath, start)
+		}
+	}
+}
+
+// moduleOf returns the module path that a go.mod file declares.
+func moduleOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if name, ok := strings.CutPrefix(lines.Text(), "module "); ok {
+			return strings.TrimSpace(name), nil
+		}
+	}
+	return "", lines.Err()
+}

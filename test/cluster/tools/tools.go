@@ -1,0 +1,94 @@
+// Package tools builds the pinned programs of a control plane once, into a
+// cache folder, and says where they are.
+//
+// What is built is decided by the go.mod and go.sum files under hack/tools and
+// by this package. The folder's name carries a hash of all that, so a folder
+// that exists is complete and current: a second call starts no compiler. Two
+// processes may call Build at the same time; one builds and the other waits.
+// A build that is interrupted leaves nothing that a later one would take for
+// its result.
+package tools
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Binaries says where each program is. All paths are absolute.
+type Binaries struct {
+	// Etcd is the API server's store.
+	Etcd string
+	// APIServer is kube-apiserver.
+	APIServer string
+	// ControllerManager is kube-controller-manager.
+	ControllerManager string
+	// Scheduler is the stock kube-scheduler.
+	Scheduler string
+	// Kubectl is the command-line client.
+	Kubectl string
+	// Kwok simulates nodes and what runs on them.
+	Kwok string
+	// Kubelet is fake-kubelet, of this repository: it decides which pods fit
+	// their node.
+	Kubelet string
+	// KwokFiles is the folder with the files of the kwok module named by
+	// NodeInitialize and the other constants.
+	KwokFiles string
+}
+
+// Files of the kwok module kept beside its binary, relative to
+// Binaries.KwokFiles.
+const (
+	NodeInitialize = "node-initialize.yaml"
+	NodeHeartbeat  = "node-heartbeat-with-lease.yaml"
+	PodReady       = "pod-ready.yaml"
+	PodDelete      = "pod-delete.yaml"
+	KwokRole       = "role.yaml"
+)
+
+// Build returns the programs, after building those that are missing. Progress
+// goes to log, one line per program; nothing is written when there is nothing
+// to do. The repository is the one that holds the current directory.
+func Build(ctx context.Context, log io.Writer) (*Binaries, error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("find the cache folder: %w", err)
+	}
+	return build(ctx, root, filepath.Join(cache, "fluence"), log)
+}
+
+// build is Build for a given repository and cache folder.
+func build(ctx context.Context, root, cache string, log io.Writer) (*Binaries, error) {
+	bundles, err := bundlesOf(root)
+	if err != nil {
+		return nil, err
+	}
+	progress := &progress{log: log}
+	for _, b := range bundles {
+		progress.total += len(b.programs)
+	}
+	dirs := map[string]string{}
+	for _, b := range bundles {
+		if dirs[b.name], err = b.ensure(ctx, cache, progress); err != nil {
+			return nil, fmt.Errorf("build %s: %w", b.name, err)
+		}
+	}
+	k8s, kwok, kubelet := dirs[kubernetesBundle], dirs[kwokBundle], dirs[kubeletBundle]
+	return &Binaries{
+		Etcd:              filepath.Join(k8s, "etcd"),
+		APIServer:         filepath.Join(k8s, "kube-apiserver"),
+		ControllerManager: filepath.Join(k8s, "kube-controller-manager"),
+		Scheduler:         filepath.Join(k8s, "kube-scheduler"),
+		Kubectl:           filepath.Join(k8s, "kubectl"),
+		Kwok:              filepath.Join(kwok, "kwok"),
+		Kubelet:           filepath.Join(kubelet, "fake-kubelet"),
+		KwokFiles:         kwok,
+	}, nil
+}

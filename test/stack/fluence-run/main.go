@@ -1,0 +1,140 @@
+// Command fluence-run brings up a control plane with simulated nodes and Fluence
+// on it, places a first Job, and leaves all of it running; or takes it down.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
+	if err := command().ExecuteContext(ctx); err != nil {
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "fluence-run",
+		Short:         "Try Fluence on a control plane of your own, on this machine",
+		SilenceUsage:  true,
+		SilenceErrors: false,
+	}
+	var dir string
+	cmd.PersistentFlags().StringVar(&dir, "dir", ".run", "folder of the cluster's state")
+	nodes, racks := 16, 4
+	up := &cobra.Command{
+		Use:   "up",
+		Short: "Bring everything up and place a Job of 8",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return up(cmd.Context(), cmd.OutOrStdout(), dir, nodes, racks)
+		},
+	}
+	up.Flags().IntVar(&nodes, "nodes", nodes, "how many simulated nodes")
+	up.Flags().IntVar(&racks, "racks", racks, "in how many racks")
+	down := &cobra.Command{
+		Use:   "down",
+		Short: "Stop everything and remove its state",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cluster.Down(cmd.Context(), dir); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "Everything is stopped.")
+			return nil
+		},
+	}
+	cmd.AddCommand(up, down)
+	return cmd
+}
+
+// rackLabel is the node label that makes the racks a level of the graph.
+const rackLabel = "topology.fluence.flux-framework.org/rack"
+
+// upTimeout bounds the whole, compiling included.
+const upTimeout = 45 * time.Minute
+
+func up(ctx context.Context, out io.Writer, dir string, nodes, racks int) error {
+	if nodes < 1 || racks < 1 {
+		return fmt.Errorf("--nodes=%d --racks=%d: both must be at least 1", nodes, racks)
+	}
+	ctx, cancel := context.WithTimeout(ctx, upTimeout)
+	defer cancel()
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("--dir: %w", err)
+	}
+	start := time.Now()
+	fmt.Fprintf(out, "Starting a control plane with %d nodes in %d racks; the first time its programs are compiled, which takes minutes\n", nodes, racks)
+	if err := cluster.Down(ctx, dir); err != nil {
+		return fmt.Errorf("end an earlier run: %w", err)
+	}
+	c, err := cluster.Start(ctx, cluster.Config{
+		Dir:            dir,
+		Detached:       true,
+		StockScheduler: true,
+		Log:            out,
+		Nodes: cluster.Nodes{
+			Count:  nodes,
+			Labels: func(i int) map[string]string { return map[string]string{rackLabel: fmt.Sprintf("rack%d", i*racks/nodes)} },
+		},
+	})
+	if err != nil {
+		return err
+	}
+	err = place(ctx, out, c)
+	if err != nil {
+		return errors.Join(err, cluster.Down(context.WithoutCancel(ctx), dir))
+	}
+	fmt.Fprintf(out, "\nDone in %.0fs. Everything is left running; `make down` stops it. To look around:\n\n    export KUBECONFIG=%s PATH=%s:$PATH\n\n",
+		time.Since(start).Seconds(), c.Kubeconfig(), filepath.Dir(c.Binaries().Kubectl))
+	return nil
+}
+
+// place starts Fluence, and a Job of 8 with it.
+func place(ctx context.Context, out io.Writer, c *cluster.Cluster) error {
+	s, err := stack.Start(ctx, c, stack.Config{
+		Args: map[string]any{"topologyLevels": []string{rackLabel}},
+		Log:  out,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "Applying manifests/examples/job.yaml, a Job of 8 pods")
+	if _, _, err := s.Kubectl(ctx, "apply", "-f", s.Example("job.yaml")); err != nil {
+		return err
+	}
+	name, err := s.WaitPlaced(ctx, "default", 1)
+	if err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"get", "podgroups.scheduling.x-k8s.io"},
+		{"get", "pods", "-o", "custom-columns=NAME:.metadata.name,STATUS:.status.phase,NODE:.spec.nodeName"},
+		{"describe", "podgroups.scheduling.x-k8s.io", name},
+	} {
+		fmt.Fprintf(out, "\n$ kubectl %s\n", strings.Join(args, " "))
+		text, _, err := s.Kubectl(ctx, args...)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(out, text)
+	}
+	return nil
+}

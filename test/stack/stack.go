@@ -1,0 +1,238 @@
+// Package stack runs Fluence itself on a test cluster: the controller, the
+// sidecar and the scheduler, as processes with the rights of their own service
+// accounts. It is what make run starts and what the end-to-end tests test.
+package stack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+)
+
+// The processes of a stack, as cluster.Process knows them.
+const (
+	Controller = "fluence-controller"
+	Sidecar    = "fluence-sidecar"
+	Scheduler  = "fluence-scheduler"
+)
+
+// Namespace is where the service accounts and leases are.
+const Namespace = "fluence-system"
+
+// Config says how to run the stack. The zero value builds the binaries and runs
+// all three with their defaults.
+type Config struct {
+	// Binaries is a folder that holds the three programs. Defaults to one that
+	// Build fills.
+	Binaries string
+	// Args are set among the plugin's arguments, over those of
+	// manifests/scheduler-config.yaml.
+	Args map[string]any
+	// Profile changes the configuration of the scheduler before it is written.
+	Profile func(config map[string]any)
+	// SchedulerBinary is run instead of fluence-scheduler.
+	SchedulerBinary string
+	// WithoutCRD leaves the PodGroup CRD out.
+	WithoutCRD bool
+	// Verbosity is that of the logs; 0 is 2.
+	Verbosity int
+	// Log receives progress for a human reader. Defaults to nowhere.
+	Log io.Writer
+}
+
+// A Stack is Fluence running on a cluster.
+type Stack struct {
+	*cluster.Cluster
+	cfg  Config
+	root string
+}
+
+// Start installs what Fluence needs in the cluster and starts its three
+// processes. It returns when all are running; that they are ready shows in what
+// they do.
+func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
+	if cfg.Log == nil {
+		cfg.Log = io.Discard
+	}
+	if cfg.Verbosity == 0 {
+		cfg.Verbosity = 2
+	}
+	root, err := repository()
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{Cluster: c, cfg: cfg, root: root}
+	if s.cfg.Binaries == "" {
+		if s.cfg.Binaries, err = Build(ctx, cfg.Log); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.install(ctx); err != nil {
+		return nil, err
+	}
+	for _, start := range []func(context.Context) error{s.StartSidecar, s.StartController, s.StartScheduler} {
+		if err := start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// install applies the CRD and the roles.
+func (s *Stack) install(ctx context.Context) error {
+	fmt.Fprintln(s.cfg.Log, "Installing the PodGroup CRD, service accounts and roles")
+	if _, _, err := s.Kubectl(ctx, "create", "namespace", Namespace); err != nil {
+		return fmt.Errorf("create the namespace: %w", err)
+	}
+	if !s.cfg.WithoutCRD {
+		if err := s.InstallCRD(ctx); err != nil {
+			return err
+		}
+	}
+	if _, _, err := s.Kubectl(ctx, "apply", "-f", filepath.Join(s.root, "manifests", "rbac")); err != nil {
+		return fmt.Errorf("apply the roles: %w", err)
+	}
+	return nil
+}
+
+// InstallCRD makes PodGroup known to the API server.
+func (s *Stack) InstallCRD(ctx context.Context) error {
+	if _, _, err := s.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(s.root, "manifests", "crds")); err != nil {
+		return fmt.Errorf("apply the CRD: %w", err)
+	}
+	if _, _, err := s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/podgroups.scheduling.x-k8s.io"); err != nil {
+		return fmt.Errorf("wait for the CRD: %w", err)
+	}
+	return nil
+}
+
+// Socket is the path of the sidecar's socket.
+func (s *Stack) Socket() string { return filepath.Join(s.Dir(), "fluxion.sock") }
+
+// Endpoint is the sidecar's address.
+func (s *Stack) Endpoint() string { return "unix://" + s.Socket() }
+
+// Example is the path of a file of manifests/examples.
+func (s *Stack) Example(name string) string {
+	return filepath.Join(s.root, "manifests", "examples", name)
+}
+
+// StartSidecar starts the sidecar, again if it was killed.
+func (s *Stack) StartSidecar(ctx context.Context) error {
+	return s.start(ctx, Sidecar, filepath.Join(s.cfg.Binaries, Sidecar), "--listen="+s.Endpoint())
+}
+
+// StartController starts the controller, again if it was killed.
+func (s *Stack) StartController(ctx context.Context) error {
+	kubeconfig, err := s.kubeconfig(Controller)
+	if err != nil {
+		return err
+	}
+	return s.start(ctx, Controller, filepath.Join(s.cfg.Binaries, Controller),
+		"--kubeconfig="+kubeconfig,
+		"--leader-elect-resource-namespace="+Namespace,
+		"--metrics-bind-address=0",
+		"--health-probe-bind-address=0",
+		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
+	)
+}
+
+// StartScheduler starts the scheduler, again if it was killed.
+func (s *Stack) StartScheduler(ctx context.Context) error {
+	kubeconfig, err := s.kubeconfig(Scheduler)
+	if err != nil {
+		return err
+	}
+	config, err := s.schedulerConfig(kubeconfig)
+	if err != nil {
+		return err
+	}
+	binary := s.cfg.SchedulerBinary
+	if binary == "" {
+		binary = filepath.Join(s.cfg.Binaries, Scheduler)
+	}
+	return s.start(ctx, Scheduler, binary,
+		"--config="+config,
+		"--authentication-kubeconfig="+kubeconfig,
+		"--authorization-kubeconfig="+kubeconfig,
+		"--secure-port=0", // one port less to clash; the tests ask it nothing
+		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
+	)
+}
+
+func (s *Stack) start(ctx context.Context, name, binary string, args ...string) error {
+	fmt.Fprintf(s.cfg.Log, "Starting %s\n", name)
+	if _, err := s.StartProcess(ctx, name, binary, args...); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	return nil
+}
+
+// kubeconfig is that of a service account of the namespace.
+func (s *Stack) kubeconfig(account string) (string, error) {
+	return s.KubeconfigFor("system:serviceaccount:"+Namespace+":"+account, "system:serviceaccounts", "system:serviceaccounts:"+Namespace)
+}
+
+// schedulerConfig writes manifests/scheduler-config.yaml as this stack needs it.
+func (s *Stack) schedulerConfig(kubeconfig string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(s.root, "manifests", "scheduler-config.yaml"))
+	if err != nil {
+		return "", fmt.Errorf("read the scheduler's configuration: %w", err)
+	}
+	var config map[string]any
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		return "", fmt.Errorf("read the scheduler's configuration: %w", err)
+	}
+	config["clientConnection"] = map[string]any{"kubeconfig": kubeconfig, "qps": 1000, "burst": 2000}
+	// A killed scheduler's lease runs out in seconds, not in a quarter of a minute.
+	election := config["leaderElection"].(map[string]any)
+	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "4s", "3s", "500ms"
+	args := PluginArgs(config)
+	args["endpoint"] = s.Endpoint()
+	for k, v := range s.cfg.Args {
+		args[k] = v
+	}
+	if s.cfg.Profile != nil {
+		s.cfg.Profile(config)
+	}
+	out, err := yaml.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("write the scheduler's configuration: %w", err)
+	}
+	path := filepath.Join(s.Dir(), "fluence-scheduler.yaml")
+	if err := os.WriteFile(path, out, 0o600); err != nil {
+		return "", fmt.Errorf("write the scheduler's configuration: %w", err)
+	}
+	return path, nil
+}
+
+// PluginArgs returns the plugin's arguments in a scheduler's configuration, to be
+// changed in place.
+func PluginArgs(config map[string]any) map[string]any {
+	profile := config["profiles"].([]any)[0].(map[string]any)
+	return profile["pluginConfig"].([]any)[0].(map[string]any)["args"].(map[string]any)
+}
+
+// repository walks up from the current folder to this module's root.
+func repository() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the current folder: %w", err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(text), "module github.com/flux-k8s/fluence\n") {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no go.mod of Fluence in %s or above it", start)
+		}
+	}
+}
