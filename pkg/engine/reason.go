@@ -55,23 +55,58 @@ func (b *board) reason(v view, o outcome, failed shortfall, root string) match.R
 	default:
 		r.Code, r.Level = match.NotFound, root
 	}
-	if v.whole || r.Code == match.TooLarge {
-		r.Shortages = empty.shortages
-		return r
+	before := empty
+	if !v.whole && r.Code != match.TooLarge {
+		b.start(v)
+		before = b.measure(failed.shape)
 	}
-	b.start(v)
-	r.Shortages = b.measure(failed.shape).shortages
+	if r.Code == match.TooFew {
+		r.Shortages = b.runOut(v, failed, before)
+	} else {
+		r.Shortages = before.short()
+	}
 	return r
+}
+
+// runOut returns what shortages there are once as many slots were laid out as
+// there is room for: on a pool that has enough for a slot on every node, and not
+// for all slots, Nodes is 0. Before is what measure found with nothing laid out.
+func (b *board) runOut(v view, failed shortfall, before measure) []match.Shortage {
+	b.start(v)
+	for s := range failed.shape {
+		b.lay(s, b.ask.shapes[s].count.Min)
+	}
+	b.lay(failed.shape, failed.found)
+	after := b.measure(failed.shape)
+	var short []match.Shortage
+	for i, s := range before.pools {
+		if s.Nodes > 0 || after.pools[i].Nodes > 0 {
+			short = append(short, s)
+		}
+	}
+	return short
 }
 
 // A measure is what the nodes that a shape may use come to.
 type measure struct {
-	usable    int
-	fits      bool // one of them has room for a slot
-	shortages []match.Shortage
+	usable int
+	fits   bool // one of them has room for a slot
+	// pools are those that a slot needs, sorted by type, whether short or not.
+	pools []match.Shortage
 }
 
-// measure looks at every node that a shape may use. The board must be empty.
+// short returns the pools that some node has too little of.
+func (m measure) short() []match.Shortage {
+	var short []match.Shortage
+	for _, s := range m.pools {
+		if s.Nodes > 0 {
+			short = append(short, s)
+		}
+	}
+	return short
+}
+
+// measure looks at every node that a shape may use.
 func (b *board) measure(s int) measure {
 	shape := &b.ask.shapes[s]
 	short := make([]match.Shortage, len(shape.with))
@@ -95,11 +130,7 @@ func (b *board) measure(s int) measure {
 		}
 		m.fits = m.fits || fits
 	}
-	for _, s := range short {
-		if s.Nodes > 0 {
-			m.shortages = append(m.shortages, s)
-		}
-	}
-	slices.SortFunc(m.shortages, func(x, y match.Shortage) int { return strings.Compare(x.Type, y.Type) })
+	slices.SortFunc(short, func(x, y match.Shortage) int { return strings.Compare(x.Type, y.Type) })
+	m.pools = short
 	return m
 }

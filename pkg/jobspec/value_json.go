@@ -1,8 +1,8 @@
 package jobspec
 
 import (
-	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -11,92 +11,126 @@ func readJSON(data []byte) (v value, ok bool, err error) {
 	if !json.Valid(data) || !utf8.Valid(data) {
 		return value{}, false, nil
 	}
-	r := jsonReader{dec: json.NewDecoder(bytes.NewReader(data)), data: data, line: 1, left: maxCost}
-	r.dec.UseNumber()
+	r := jsonReader{text: string(data), line: 1, left: maxCost}
 	v, err = r.value(0)
 	return v, true, err
 }
 
-// A jsonReader turns JSON tokens into values. The text is known to be valid.
+// A jsonReader turns JSON into values. The text is known to be valid, so a byte
+// tells what follows it; and texts without escapes are parts of it, not copies,
+// of which a jobspec can have thousands.
 type jsonReader struct {
-	dec  *json.Decoder
-	data []byte
-	// line is the line at offset, the end of the last token.
-	line   int
-	offset int64
-	left   int
+	text string
+	pos  int
+	line int
+	left int
 }
 
-func (r *jsonReader) next() (json.Token, error) {
-	t, err := r.dec.Token()
-	if err != nil {
-		return nil, fault("%v", err)
+// next passes over what stands between values and returns the byte behind it.
+func (r *jsonReader) next() byte {
+	for ; ; r.pos++ {
+		switch c := r.text[r.pos]; c {
+		case '\n':
+			r.line++
+		case ' ', '\t', '\r', ',', ':':
+		default:
+			return c
+		}
 	}
-	end := r.dec.InputOffset()
-	r.line += bytes.Count(r.data[r.offset:end], []byte{'\n'})
-	r.offset = end
-	return t, nil
 }
 
 func (r *jsonReader) value(depth int) (value, error) {
-	t, err := r.next()
-	if err != nil {
-		return value{}, err
-	}
+	c := r.next()
 	v := value{line: r.line}
 	if depth >= maxDepth {
 		return v, faultAt(v, "nested deeper than %d", maxDepth)
 	}
-	switch t := t.(type) {
-	case bool:
-		v.kind, v.text = kindBool, "false"
-		if t {
-			v.text = "true"
-		}
-	case json.Number:
-		v.kind, v.text = kindNumber, t.String()
-	case string:
-		v.kind, v.text, v.quoted = kindText, t, true
-	case json.Delim:
-		err = r.container(&v, t, depth)
+	var err error
+	switch c {
+	case '{':
+		v.kind = kindMapping
+		err = r.mapping(&v, depth)
+	case '[':
+		v.kind = kindList
+		err = r.list(&v, depth)
+	case '"':
+		v.kind, v.text, v.quoted = kindText, r.string(), true
+	case 't', 'f':
+		v.kind, v.text = kindBool, r.word()
+	case 'n':
+		r.word()
+	default:
+		v.kind, v.text = kindNumber, r.word()
 	}
-	if r.left -= valueCost + len(v.text); r.left < 0 {
-		return v, faultAt(v, "jobspec is too large")
+	if r.left -= valueCost + len(v.text); r.left < 0 && err == nil {
+		err = faultAt(v, "jobspec is too large")
 	}
 	return v, err
 }
 
-func (r *jsonReader) container(v *value, open json.Delim, depth int) error {
-	v.kind = kindList
-	seen := map[string]struct{}(nil)
-	if open == '{' {
-		v.kind = kindMapping
-		seen = make(map[string]struct{}, 8)
-	}
-	for i := 0; r.dec.More(); i++ {
-		key := ""
-		if open == '{' {
-			t, err := r.next()
-			if err != nil {
-				return err
-			}
-			key, _ = t.(string)
-			if _, twice := seen[key]; twice {
-				return faultAt(value{line: r.line}, "key %s is there twice", shorten(key))
-			}
-			seen[key] = struct{}{}
-			r.left -= len(key)
-			v.keys = append(v.keys, key)
-		}
+func (r *jsonReader) list(v *value, depth int) error {
+	r.pos++
+	for r.next() != ']' {
 		item, err := r.value(depth + 1)
-		switch {
-		case err != nil && open == '{':
-			return in(key, err)
-		case err != nil:
-			return inItem(i, err)
+		if err != nil {
+			return inItem(len(v.items), err)
 		}
 		v.items = append(v.items, item)
 	}
-	_, err := r.next()
-	return err
+	r.pos++
+	return nil
+}
+
+func (r *jsonReader) mapping(v *value, depth int) error {
+	r.pos++
+	var seen map[string]struct{}
+	for r.next() != '}' {
+		key := r.string()
+		if _, twice := seen[key]; twice {
+			return faultAt(value{line: r.line}, "key %s is there twice", shorten(key))
+		}
+		if seen == nil {
+			seen = map[string]struct{}{}
+		}
+		seen[key] = struct{}{}
+		r.left -= len(key)
+		item, err := r.value(depth + 1)
+		if err != nil {
+			return in(key, err)
+		}
+		v.keys = append(v.keys, key)
+		v.items = append(v.items, item)
+	}
+	r.pos++
+	return nil
+}
+
+// string reads the string that the reader stands at.
+func (r *jsonReader) string() string {
+	start, escapes := r.pos, false
+	for end := start + 1; ; end++ {
+		switch r.text[end] {
+		case '\\':
+			escapes = true
+			end++
+		case '"':
+			r.pos = end + 1
+			if !escapes {
+				return r.text[start+1 : end]
+			}
+			var s string
+			_ = json.Unmarshal([]byte(r.text[start:r.pos]), &s) // known to be valid
+			return s
+		}
+	}
+}
+
+// word reads a number, a truth value or null.
+func (r *jsonReader) word() string {
+	rest := r.text[r.pos:]
+	if end := strings.IndexAny(rest, ",]} \t\r\n"); end >= 0 {
+		rest = rest[:end]
+	}
+	r.pos += len(rest)
+	return rest
 }

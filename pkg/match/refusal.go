@@ -73,7 +73,8 @@ type Shortage struct {
 	// TooLarge.
 	Wanted int64 `json:"wanted"`
 	Most   int64 `json:"most"`
-	// Nodes counts the usable nodes that have less than Wanted.
+	// Nodes counts the usable nodes that have less than Wanted. 0 says that every
+	// node has enough for a slot, but not for as many as would have to stand there.
 	Nodes int64 `json:"nodes"`
 }
 

@@ -27,7 +27,7 @@ func ReadJGF(data []byte) (*Graph, error) {
 		err = r.end()
 	}
 	if err == nil {
-		err = g.Validate()
+		err = g.check()
 	}
 	if err != nil {
 		return nil, err

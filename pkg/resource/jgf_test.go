@@ -219,8 +219,8 @@ func TestJGFRefuses(t *testing.T) {
 		"an edge to no index":      {func(g *Graph) { g.Edges[0].Target = 3 }, "edge 0: no vertex with index 3"},
 		"an edge from no index":    {func(g *Graph) { g.Edges[0].Source = -1 }, "edge 0: no vertex with index -1"},
 		"an edge of no subsystem":  {func(g *Graph) { g.Edges[1].Subsystem = "" }, `edge 1: "" is no subsystem`},
-		"a name that is not UTF-8": {func(g *Graph) { g.Vertices[1].Name = "\xff" }, "vertex 1 (/cluster0/ip-10-0-0-0.internal): a text is not UTF-8"},
-		"a property that is not":   {func(g *Graph) { g.Vertices[1].Properties["\xff"] = "" }, "vertex 1 (/cluster0/ip-10-0-0-0.internal): properties: a text is not UTF-8"},
+		"a name that is not UTF-8": {func(g *Graph) { g.Vertices[1].Name = "\xff" }, "vertex 1 (/cluster0/ip-10-0-0-0.internal): \"\\xff\": not UTF-8"},
+		"a property that is not":   {func(g *Graph) { g.Vertices[1].Properties["\xff"] = "" }, "vertex 1 (/cluster0/ip-10-0-0-0.internal): \"\\xff\": \"\": not UTF-8"},
 		"a status that is unknown": {func(g *Graph) { g.Vertices[0].Status = 7 }, "vertex 0 (/cluster0): status: 7: neither 0, up, nor 1, down"},
 	}
 	for name, tc := range cases {

@@ -3,6 +3,7 @@ package resource
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Validate fails, naming the vertices, for a graph that an engine could not
@@ -12,11 +13,26 @@ import (
 // is not there, the same edge twice, two children of one vertex with the same
 // UniqID, or a text that is not UTF-8.
 func (g *Graph) Validate() error {
+	for i := range g.Vertices {
+		if err := g.Vertices[i].checkTexts(); err != nil {
+			return g.about(i, err)
+		}
+	}
+	for i, e := range g.Edges {
+		if !utf8.ValidString(e.Subsystem) {
+			return fmt.Errorf("edge %d: %q is no subsystem", i, e.Subsystem)
+		}
+	}
+	return g.check()
+}
+
+// check does what Validate does, but for texts, which are known to be UTF-8.
+func (g *Graph) check() error {
 	roots := map[string]int{}
 	places := make(map[place]int, len(g.Vertices))
 	for i := range g.Vertices {
 		v := &g.Vertices[i]
-		if err := v.validate(); err != nil {
+		if err := v.check(); err != nil {
 			return g.about(i, err)
 		}
 		for subsystem, path := range v.Paths {
@@ -37,7 +53,7 @@ func (g *Graph) Validate() error {
 	if _, ok := roots[Containment]; !ok {
 		return fmt.Errorf("graph has no root of %s", Containment)
 	}
-	return g.validateEdges()
+	return g.checkEdges()
 }
 
 // A place is where a vertex stands: there can be only one.
@@ -53,7 +69,7 @@ type bond struct {
 	subsystem string
 }
 
-func (g *Graph) validateEdges() error {
+func (g *Graph) checkEdges() error {
 	bonds := make(map[bond]int, len(g.Edges))
 	for i, e := range g.Edges {
 		switch {
@@ -61,7 +77,7 @@ func (g *Graph) validateEdges() error {
 			return fmt.Errorf("edge %d: no vertex with index %d", i, e.Source)
 		case e.Target < 0 || e.Target >= len(g.Vertices):
 			return fmt.Errorf("edge %d: no vertex with index %d", i, e.Target)
-		case e.Subsystem == "" || !textual(e.Subsystem):
+		case e.Subsystem == "":
 			return fmt.Errorf("edge %d: %q is no subsystem", i, e.Subsystem)
 		}
 		b := bond{e.Source, g.Vertices[e.Target].UniqID, e.Subsystem}
@@ -83,8 +99,8 @@ func (g *Graph) about(i int, err error) error {
 	return fmt.Errorf("vertex %d (%s): %w", v.UniqID, v.Paths[Containment], err)
 }
 
-// validate checks what a vertex is by itself, in a graph or in a Set.
-func (v *Vertex) validate() error {
+// check looks at what a vertex is by itself, in a graph or in a Set.
+func (v *Vertex) check() error {
 	switch {
 	case v.Type == "":
 		return fmt.Errorf("type is empty")
@@ -92,17 +108,27 @@ func (v *Vertex) validate() error {
 		return fmt.Errorf("size: %d: less than 0", v.Size)
 	case v.Status != Up && v.Status != Down:
 		return fmt.Errorf("status: %d: neither 0, up, nor 1, down", v.Status)
-	case !textual(v.Type, v.Basename, v.Name, v.Unit):
-		return fmt.Errorf("a text is not UTF-8")
-	}
-	for key, value := range v.Properties {
-		if !textual(key, value) {
-			return fmt.Errorf("properties: a text is not UTF-8")
-		}
 	}
 	for subsystem, path := range v.Paths {
-		if len(path) < 2 || path[0] != '/' || !textual(subsystem, path) {
+		if len(path) < 2 || path[0] != '/' {
 			return fmt.Errorf("paths: %s: %q is no path", subsystem, path)
+		}
+	}
+	return nil
+}
+
+// checkTexts fails for a text that JSON cannot hold.
+func (v *Vertex) checkTexts() error {
+	for _, text := range [...]string{v.Type, v.Basename, v.Name, v.Unit} {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("%q: not UTF-8", text)
+		}
+	}
+	for _, m := range [...]map[string]string{v.Properties, v.Paths} {
+		for key, value := range m {
+			if !utf8.ValidString(key) || !utf8.ValidString(value) {
+				return fmt.Errorf("%q: %q: not UTF-8", key, value)
+			}
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A reader reads the vertices of one text. Types, units and the like repeat in
-// every vertex, and are kept once.
+// A reader reads the vertices of one text. In a graph, where types, units and the
+// like repeat in every vertex, words keeps each once; in a set it is nil.
 type reader struct {
 	cursor
 	words map[string]string
@@ -42,7 +42,9 @@ func (r *reader) keep(b []byte) string {
 		return w
 	}
 	w := string(b)
-	r.words[w] = w
+	if r.words != nil {
+		r.words[w] = w
+	}
 	return w
 }
 

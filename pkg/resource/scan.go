@@ -141,7 +141,7 @@ func (c *cursor) number() ([]byte, error) {
 		return nil, c.wrong("a number")
 	}
 	start := c.pos
-	for c.pos < len(c.data) && bytes.IndexByte([]byte("+-.eE0123456789"), c.data[c.pos]) >= 0 {
+	for c.pos < len(c.data) && numeric(c.data[c.pos]) {
 		c.pos++
 	}
 	n := c.data[start:c.pos]
@@ -149,6 +149,10 @@ func (c *cursor) number() ([]byte, error) {
 		return n, nil
 	}
 	return nil, c.fault("%q: malformed number", n)
+}
+
+func numeric(b byte) bool {
+	return b >= '0' && b <= '9' || b == '-' || b == '.' || b == 'e' || b == 'E' || b == '+'
 }
 
 // plainInteger spares most numbers the full check.

@@ -80,10 +80,21 @@ func containment(shares []Share) []Edge {
 	return edges
 }
 
+// validate fails for what ParseSet would not read.
 func (s *Set) validate() error {
 	for i := range s.Vertices {
+		if err := s.Vertices[i].checkTexts(); err != nil {
+			return s.about(i, err)
+		}
+	}
+	return s.check()
+}
+
+// check does what validate does, but for texts, which are known to be UTF-8.
+func (s *Set) check() error {
+	for i := range s.Vertices {
 		v := &s.Vertices[i]
-		err := v.Vertex.validate()
+		err := v.Vertex.check()
 		switch {
 		case err != nil:
 		case v.Amount < 0:
@@ -92,20 +103,25 @@ func (s *Set) validate() error {
 			err = fmt.Errorf("name: %q: cannot stand in a hostlist", v.Name)
 		}
 		if err != nil {
-			return fmt.Errorf("vertex %d (%s %s): %w", i, v.Type, v.Name, err)
+			return s.about(i, err)
 		}
 	}
-	return s.validateTimes()
+	return s.checkTimes()
 }
 
-func (s *Set) validateTimes() error {
+// about names the vertex that err is about, by its index.
+func (s *Set) about(i int, err error) error {
+	return fmt.Errorf("vertex %d (%s %s): %w", i, s.Vertices[i].Type, s.Vertices[i].Name, err)
+}
+
+func (s *Set) checkTimes() error {
 	if !s.Start.IsZero() && !representable(s.Start) {
 		return fmt.Errorf("starttime: %v: not from 1970 to 9999", s.Start)
 	}
 	if s.Expiration.IsZero() {
 		return nil
 	}
-	if !representable(s.Expiration) || s.Expiration.UnixNano() == 0 {
+	if !representable(s.Expiration) || epoch(s.Expiration) {
 		return fmt.Errorf("expiration: %v: not from 1970 to 9999", s.Expiration)
 	}
 	if !s.Start.IsZero() && !s.Expiration.After(s.Start) {

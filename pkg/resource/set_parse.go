@@ -19,40 +19,43 @@ func ParseSet(data []byte) (*Set, error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("resource set is not UTF-8")
 	}
-	r := reader{cursor: cursor{data: data}, words: map[string]string{}}
+	r := reader{cursor: cursor{data: data}}
 	s := &Set{}
-	there := map[string]bool{}
+	var versions, executions, schedulings int
 	err := r.object(func(key []byte) error {
-		k := string(key)
-		if there[k] {
-			return fmt.Errorf("%s is there twice", k)
-		}
-		there[k] = true
-		switch k {
+		switch string(key) {
 		case "version":
-			return in(k, r.version())
+			return once(&versions, "version", r.version)
 		case "execution":
-			return in(k, r.execution(s))
+			return once(&executions, "execution", func() error { return r.execution(s) })
 		case "scheduling":
-			return in(k, r.scheduling(s))
+			return once(&schedulings, "scheduling", func() error { return r.scheduling(s) })
 		}
 		return r.skip()
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case !there["version"]:
+	case versions == 0:
 		return nil, fmt.Errorf("no version")
-	case !there["scheduling"]:
+	case schedulings == 0:
 		return nil, fmt.Errorf("no scheduling")
 	}
 	if err := r.end(); err != nil {
 		return nil, err
 	}
-	if err := s.validate(); err != nil {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// once reads the value of a key that may be there only once.
+func once(times *int, key string, read func() error) error {
+	if *times++; *times > 1 {
+		return fmt.Errorf("%s is there twice", key)
+	}
+	return in(key, read())
 }
 
 func (r *reader) version() error {
@@ -64,25 +67,19 @@ func (r *reader) version() error {
 }
 
 func (r *reader) execution(s *Set) error {
-	started, expires := false, false
+	var starts, expirations int
 	return r.object(func(key []byte) error {
 		switch string(key) {
 		case "starttime":
-			if started {
-				return fmt.Errorf("starttime is there twice")
-			}
-			started = true
-			return in("starttime", r.time(&s.Start))
+			return once(&starts, "starttime", func() error { return r.time(&s.Start) })
 		case "expiration":
-			if expires {
-				return fmt.Errorf("expiration is there twice")
-			}
-			expires = true
-			err := r.time(&s.Expiration)
-			if err == nil && s.Expiration.UnixNano() == 0 {
-				s.Expiration = time.Time{}
-			}
-			return in("expiration", err)
+			return once(&expirations, "expiration", func() error {
+				err := r.time(&s.Expiration)
+				if err == nil && epoch(s.Expiration) {
+					s.Expiration = time.Time{}
+				}
+				return err
+			})
 		}
 		return r.skip()
 	})
@@ -102,6 +99,9 @@ func (r *reader) scheduling(s *Set) error {
 		share.Vertex.Exclusive = n.extra.exclusive
 		if n.extra.sized {
 			share.Size = n.extra.size
+		}
+		if s.Vertices == nil {
+			s.Vertices = make([]Share, 0, 8) // a pod's, mostly
 		}
 		s.Vertices = append(s.Vertices, share)
 		return nil

@@ -16,6 +16,9 @@ func representable(t time.Time) bool {
 	return t.Unix() >= 0 && t.Unix() <= lastSecond
 }
 
+// epoch says whether t is 0 in seconds since the epoch.
+func epoch(t time.Time) bool { return t.Unix() == 0 && t.Nanosecond() == 0 }
+
 // appendTime writes seconds since the epoch, with as many decimals as needed.
 func appendTime(b []byte, t time.Time) []byte {
 	b = strconv.AppendInt(b, t.Unix(), 10)

@@ -3,7 +3,6 @@ package resource
 import (
 	"maps"
 	"slices"
-	"unicode/utf8"
 )
 
 // appendText writes a JSON string. The text is known to be UTF-8.
@@ -39,14 +38,4 @@ func appendTexts(b []byte, m map[string]string) []byte {
 		b = appendText(append(appendText(b, k), ':'), m[k])
 	}
 	return append(b, '}')
-}
-
-// textual says whether JSON can hold the texts.
-func textual(texts ...string) bool {
-	for _, t := range texts {
-		if !utf8.ValidString(t) {
-			return false
-		}
-	}
-	return true
 }

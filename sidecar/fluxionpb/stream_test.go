@@ -61,7 +61,7 @@ func wantSame[T any](t *testing.T, sent, read T) {
 
 func TestJobsTravelWhole(t *testing.T) {
 	var many []match.Job
-	for id := range match.JobID(100_000) {
+	for id := range match.JobID(70_000) {
 		many = append(many, match.Job{ID: id + 1})
 	}
 	cases := map[string]struct {
@@ -71,10 +71,10 @@ func TestJobsTravelWhole(t *testing.T) {
 		"no job":                                   {messages: 1},
 		"one job":                                  {jobs: []match.Job{held(1, 3)}, messages: 1},
 		"a job without slots":                      {jobs: []match.Job{held(1, 1), held(2, 0), held(3, 1)}, messages: 1},
-		"a job too large for one message":          {jobs: []match.Job{held(1, 1), held(2, 5000), held(3, 1)}, messages: 3},
+		"a job too large for one message":          {jobs: []match.Job{held(1, 1), held(2, 2500), held(3, 1)}, messages: 3},
 		"the same job twice in a row":              {jobs: []match.Job{held(1, 1), held(1, 2)}, messages: 1},
 		"more jobs than fit one message":           {jobs: many, messages: 3},
-		"large jobs that each fill several, twice": {jobs: []match.Job{held(7, 4000), held(7, 4000)}, messages: 4},
+		"large jobs that each fill several, twice": {jobs: []match.Job{held(7, 2000), held(7, 2000)}, messages: 4},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAJobGoesOnOnlyAfterItself(t *testing.T) {
 
 func TestNodesTravelWhole(t *testing.T) {
 	var nodes []*resource.Graph
-	for i := range 3000 {
+	for i := range 1500 {
 		g := matchtest.Node(fmt.Sprintf("node-%d", i), [][2]string{{"rack", fmt.Sprintf("rack%d", i/40)}},
 			matchtest.Cores(96), matchtest.Memory(512), matchtest.GPUs(8), matchtest.Pods(110))
 		nodes = append(nodes, matchtest.WithProperties(g, "zone", "a", "size", "large"))
@@ -141,7 +141,7 @@ func TestNodesTravelWhole(t *testing.T) {
 }
 
 func TestAllocationsTravelWhole(t *testing.T) {
-	large := held(9, 5000)
+	large := held(9, 2000)
 	whole := &resource.Set{}
 	for _, s := range large.Slots {
 		whole.Vertices = append(whole.Vertices, s.R.Vertices...)

@@ -2,15 +2,11 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
@@ -50,7 +46,7 @@ const portAttempts = 5
 // returns the component for the given ports, as many as it needs.
 func (c *Cluster) launch(ctx context.Context, ports int, design func(ports []int) component) error {
 	for attempt := 1; ; attempt++ {
-		chosen, err := freePorts(ports)
+		chosen, err := FreePorts(ports)
 		if err != nil {
 			return err
 		}
@@ -82,7 +78,7 @@ func (c *Cluster) run(ctx context.Context, comp component) error {
 	if comp.URL == "" {
 		err = p.WaitLog(ctx, kubelet.ReadyLine)
 	} else {
-		client := c.loopbackClient()
+		client := c.HTTPClient()
 		defer client.CloseIdleConnections()
 		err = p.WaitHTTP(ctx, client, comp.URL)
 	}
@@ -118,18 +114,9 @@ func (c *Cluster) Restart(ctx context.Context, name string) error {
 	return c.run(ctx, comp)
 }
 
-// loopbackClient is an HTTP client that trusts the cluster's servers.
-func (c *Cluster) loopbackClient() *http.Client {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(c.ca.Pair().Cert)
-	return &http.Client{
-		Timeout:   5 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
-	}
-}
-
-// freePorts returns n different ports of 127.0.0.1 that were free just now.
-func freePorts(n int) ([]int, error) {
+// FreePorts returns n different ports of 127.0.0.1 that were free just now.
+// Another program may take them before they are used.
+func FreePorts(n int) ([]int, error) {
 	var out []int
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -123,7 +123,7 @@ func (c *Cluster) startControllerManager(ctx context.Context, cfg Config) error 
 			Name: KubeControllerManager,
 			Path: c.bins.ControllerManager,
 			URL:  loopbackURL("https", ports[0]) + "/healthz",
-			Args: append(append(c.serving(ports[0], kubeconfig),
+			Args: append(append(c.ServingFlags(ports[0], kubeconfig),
 				"--leader-elect=false",
 				"--use-service-account-credentials",
 				"--service-account-private-key-file="+pki("sa.key"),
@@ -153,7 +153,7 @@ func (c *Cluster) startScheduler(ctx context.Context, cfg Config) error {
 			Name: KubeScheduler,
 			Path: c.bins.Scheduler,
 			URL:  loopbackURL("https", ports[0]) + "/readyz",
-			Args: append(append(c.serving(ports[0], kubeconfig),
+			Args: append(append(c.ServingFlags(ports[0], kubeconfig),
 				"--config="+config,
 				c.FeatureGatesFlag(),
 			), cfg.ExtraArgs[KubeScheduler]...),
@@ -172,20 +172,6 @@ clientConnection:
   qps: 1000
   burst: 2000
 `
-
-// serving returns the flags by which the controller manager and the scheduler
-// serve on loopback, and ask the API server who calls.
-func (c *Cluster) serving(port int, kubeconfig string) []string {
-	return []string{
-		"--kubeconfig=" + kubeconfig,
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", port),
-		"--tls-cert-file=" + filepath.Join(c.pkiDir(), "serving.crt"),
-		"--tls-private-key-file=" + filepath.Join(c.pkiDir(), "serving.key"),
-	}
-}
 
 func loopbackURL(scheme string, port int) string {
 	return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -23,6 +24,7 @@ func (c *Cluster) KubectlInput(ctx context.Context, in io.Reader, args ...string
 		"--cache-dir", filepath.Join(c.dir.path, "kubectl-cache"),
 	}
 	cmd := exec.CommandContext(ctx, c.bins.Kubectl, append(global, args...)...)
+	cmd.Env = append(os.Environ(), "KUBERC=off") // the user's own preferences
 	cmd.WaitDelay = time.Second
 	var out, msg bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &msg

@@ -98,7 +98,7 @@ func Down(ctx context.Context, dir string) error {
 	}
 	lock, err := waitLock(ctx, filepath.Join(dir, lockFile))
 	if err != nil {
-		return fmt.Errorf("stop the cluster: %w", err)
+		return fmt.Errorf("stop the cluster: it is starting, or not detached: %w", err)
 	}
 	defer lock.Close()
 	g, err := process.Open(dir)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,6 +30,7 @@ func TestPods(t *testing.T) {
 	t.Run("a job ends when its pods' time is over", func(t *testing.T) { testJob(t, c) })
 	t.Run("a pod fails when it is asked to", func(t *testing.T) { testFailAfter(t, c) })
 	t.Run("overcommit", func(t *testing.T) { testOvercommit(t, c) })
+	t.Run("a burst of overcommit", func(t *testing.T) { testBurst(t, c) })
 	t.Run("nodes come and go", func(t *testing.T) { testNodes(t, c) })
 	t.Run("the audit log", func(t *testing.T) { testAudit(t, c) })
 	t.Run("users have the rights they are given", func(t *testing.T) { testUsers(t, c) })
@@ -195,6 +197,64 @@ func testOvercommit(t *testing.T, c *cluster.Cluster) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// testBurst binds many pods to a small node at a time: as many run as fit, and
+// none of the others ever does.
+func testBurst(t *testing.T, c *cluster.Cluster) {
+	const pods, room = 40, 7
+	ctx := within(t, time.Minute)
+	nodes, err := c.AddNodes(ctx, cluster.Nodes{
+		Count:       1,
+		Name:        func(int) string { return "small" },
+		Allocatable: requests("cpu", "4", "memory", "8Gi", "pods", fmt.Sprint(room)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := podSpec("cpu", "10m")
+	spec.SchedulerName = "none"
+	for i := range pods {
+		create(ctx, t, c, fmt.Sprintf("burst-%d", i), spec, nil)
+	}
+	var g errgroup.Group
+	for i := range pods {
+		g.Go(func() error {
+			b := &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("burst-%d", i)},
+				Target:     corev1.ObjectReference{Kind: "Node", Name: nodes[0]},
+			}
+			return c.Client().CoreV1().Pods(corev1.NamespaceDefault).Bind(ctx, b, metav1.CreateOptions{})
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	ran, rejected := map[string]bool{}, map[string]bool{}
+	err = cluster.Until(ctx, c.Client().CoreV1().Pods(corev1.NamespaceDefault), "spec.nodeName="+nodes[0],
+		func(_ watch.EventType, pod *corev1.Pod) bool {
+			switch pod.Status.Phase {
+			case corev1.PodRunning:
+				ran[pod.Name] = true
+			case corev1.PodFailed:
+				rejected[pod.Name] = pod.Status.Reason == "OutOfpods"
+			}
+			return len(ran)+len(rejected) >= pods
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ran) != room {
+		t.Errorf("%d pods ran, want %d", len(ran), room)
+	}
+	for name, right := range rejected {
+		if !right || ran[name] {
+			t.Errorf("pod %s: rejected for the node's number of pods: %t, ran: %t", name, right, ran[name])
+		}
+	}
+	if err := c.RemoveNodes(ctx, nodes...); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -40,8 +40,12 @@ func newStateDir(ctx context.Context, path string) (*stateDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the state folder: %w", err)
 	}
-	if err := checkReusable(path); err != nil {
+	ours, err := isStateDir(path)
+	if err != nil {
 		return nil, err
+	}
+	if !ours {
+		return nil, fmt.Errorf("%s is not empty and not a cluster's", path)
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
@@ -51,26 +55,25 @@ func newStateDir(ctx context.Context, path string) (*stateDir, error) {
 		return nil, fmt.Errorf("a cluster runs or starts in %s: %w", path, err)
 	}
 	d := &stateDir{path: path, lock: lock}
-	return d, d.clear()
+	err = d.checkEnded()
+	if err == nil {
+		err = d.clear()
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.release(false))
+	}
+	return d, nil
 }
 
-// checkReusable refuses a folder that holds something else than a cluster that
-// has ended.
-func checkReusable(path string) error {
-	ours, err := isStateDir(path)
-	if err != nil {
-		return err
-	}
-	if !ours {
-		return fmt.Errorf("%s is not empty and not a cluster's", path)
-	}
-	g, err := process.Open(path)
+// checkEnded fails if a detached cluster, which holds no lock, lives here.
+func (d *stateDir) checkEnded() error {
+	g, err := process.Open(d.path)
 	if err != nil {
 		return err
 	}
 	defer g.Forget()
 	if alive := g.Processes(); len(alive) > 0 {
-		return fmt.Errorf("a cluster runs in %s (%s, process %d)", path, alive[0].Name(), alive[0].PID())
+		return fmt.Errorf("a cluster runs in %s (%s, process %d)", d.path, alive[0].Name(), alive[0].PID())
 	}
 	return nil
 }

@@ -39,6 +39,9 @@ type Config struct {
 	Profile func(config map[string]any)
 	// SchedulerBinary is run instead of fluence-scheduler.
 	SchedulerBinary string
+	// SidecarMetrics is the address at which the sidecar serves its metrics; empty
+	// for none.
+	SidecarMetrics string
 	// WithoutCRD leaves the PodGroup CRD out.
 	WithoutCRD bool
 	// Verbosity is that of the logs; 0 is 2.
@@ -126,8 +129,15 @@ func (s *Stack) Example(name string) string {
 
 // StartSidecar starts the sidecar, again if it was killed.
 func (s *Stack) StartSidecar(ctx context.Context) error {
-	return s.start(ctx, Sidecar, filepath.Join(s.cfg.Binaries, Sidecar), "--listen="+s.Endpoint())
+	args := []string{"--listen=" + s.Endpoint()}
+	if s.cfg.SidecarMetrics != "" {
+		args = append(args, "--metrics-listen="+s.cfg.SidecarMetrics)
+	}
+	return s.start(ctx, Sidecar, filepath.Join(s.cfg.Binaries, Sidecar), args...)
 }
+
+// Reconfigure changes the configuration that the next start of a process has.
+func (s *Stack) Reconfigure(change func(*Config)) { change(&s.cfg) }
 
 // StartController starts the controller, again if it was killed.
 func (s *Stack) StartController(ctx context.Context) error {

@@ -99,24 +99,28 @@ func TestRemoval(t *testing.T) {
 	}
 	copied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields = nil }
 	elsewhere := func(pg *scheduling.PodGroup) { ours(pg); pg.Annotations[SchedulerAnnotation] = "another" }
+	applied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields[0].Manager = "kubectl" }
 	cases := map[string]struct {
 		podGroup   *scheduling.PodGroup
+		job        *batchv1.Job
 		pods       []*corev1.Pod
 		seen       bool
 		empty      time.Duration // how long it has been without pods
 		wantRemove bool
 		wantAfter  time.Duration
 	}{
-		"ours, since a moment without pods":     {podGroup: podGroup(2, ours), wantAfter: time.Minute},
-		"ours, 59 seconds without pods":         {podGroup: podGroup(2, ours), empty: 59 * time.Second, wantAfter: time.Second},
-		"ours, a minute without pods":           {podGroup: podGroup(2, ours), empty: time.Minute, wantRemove: true},
-		"ours, with a pod again":                {podGroup: podGroup(2, ours), pods: pods(1), empty: time.Hour},
-		"ours, with a pod that has ended":       {podGroup: podGroup(2, ours), pods: pods(1, in(corev1.PodSucceeded)), empty: time.Hour},
-		"of a Job, which takes it along":        {podGroup: podGroup(2, ours, byJob), empty: time.Hour},
-		"a user's":                              {podGroup: podGroup(2), empty: time.Hour},
-		"a user's, copied from one of ours":     {podGroup: podGroup(2, copied), empty: time.Hour},
-		"of a controller for another scheduler": {podGroup: podGroup(2, elsewhere), empty: time.Hour},
-		"a user's that has had pods of ours":    {podGroup: podGroup(2), seen: true, empty: time.Hour},
+		"ours, since a moment without pods":          {podGroup: podGroup(2, ours), wantAfter: time.Minute},
+		"ours, 59 seconds without pods":              {podGroup: podGroup(2, ours), empty: 59 * time.Second, wantAfter: time.Second},
+		"ours, a minute without pods":                {podGroup: podGroup(2, ours), empty: time.Minute, wantRemove: true},
+		"ours, with a pod again":                     {podGroup: podGroup(2, ours), pods: pods(1), empty: time.Hour},
+		"ours, with a pod that has ended":            {podGroup: podGroup(2, ours), pods: pods(1, in(corev1.PodSucceeded)), empty: time.Hour},
+		"of a Job that has gone":                     {podGroup: podGroup(2, ours, byJob), empty: time.Hour},
+		"of a Job that has made no pods for an hour": {podGroup: podGroup(4, ours, byJob), job: job(4), empty: time.Hour},
+		"a user's, written by another client":        {podGroup: podGroup(2, applied), empty: time.Hour},
+		"a user's":                                   {podGroup: podGroup(2), empty: time.Hour},
+		"a user's, copied from one of ours":          {podGroup: podGroup(2, copied), empty: time.Hour},
+		"of a controller for another scheduler":      {podGroup: podGroup(2, elsewhere), empty: time.Hour},
+		"a user's that has had pods of ours":         {podGroup: podGroup(2), seen: true, empty: time.Hour},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +128,7 @@ func TestRemoval(t *testing.T) {
 			if tc.empty > 0 {
 				m.empty = now.Add(-tc.empty)
 			}
-			d, _ := DefaultConfig().decide(observed{key: key, podGroup: tc.podGroup, pods: tc.pods, now: now}, m)
+			d, _ := DefaultConfig().decide(observed{key: key, podGroup: tc.podGroup, job: tc.job, pods: tc.pods, now: now}, m)
 			if d.remove != tc.wantRemove || d.after != tc.wantAfter {
 				t.Errorf("decide(): remove %t, look again after %v, want %t, %v", d.remove, d.after, tc.wantRemove, tc.wantAfter)
 			}
@@ -145,6 +149,25 @@ func TestPodGroupsOfOthers(t *testing.T) {
 	}
 	if d.status == nil || d.status.Phase != scheduling.PodGroupPending || d.status.CreationTime == nil {
 		t.Errorf("with pods: status %+v, want a phase and a creation time", d.status)
+	}
+	left := podGroup(3)
+	left.Status.Phase = scheduling.PodGroupRunning
+	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: left, now: now}, memory{seen: true}); d.status == nil || d.status.Phase != scheduling.PodGroupPending {
+		t.Errorf("when its pods are gone: status %+v, want it pending again", d.status)
+	}
+}
+
+// When a finished Job is removed its pods go before the PodGroup does: that is
+// not told as a group which falls back.
+func TestPodGroupOfAJobThatHasGoneIsLeftAlone(t *testing.T) {
+	pg := podGroup(4, ours)
+	pg.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "train"}}
+	pg.Status.Phase = scheduling.PodGroupFinished
+	leaving := job(4, func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(now)) })
+	for name, j := range map[string]*batchv1.Job{"gone": nil, "leaving": leaving} {
+		if d, _ := DefaultConfig().decide(observed{key: key, podGroup: pg, job: j, pods: pods(1, bound), now: now}, memory{}); d.status != nil || d.minMember > 0 || len(d.events) > 0 {
+			t.Errorf("Job %s: decide() = %+v, want nothing", name, d)
+		}
 	}
 }
 
@@ -204,6 +227,10 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 	}
 	if d := look("y"); reasons(d) != ReasonInvalidSize || !strings.Contains(pg.Status.Conditions[0].Message, `"y"`) {
 		t.Errorf("another wrong label: tells %q, conditions %+v", reasons(d), pg.Status.Conditions)
+	}
+	// First the spec, then the status that tells of it.
+	if d := look("2"); pg.Spec.MinMember != 2 || d.status != nil {
+		t.Errorf("the label is right: minMember %d, status %+v, want 2 and no status yet", pg.Spec.MinMember, d.status)
 	}
 	if look("2"); pg.Spec.MinMember != 2 || pg.Status.Conditions[0].Status != metav1.ConditionTrue {
 		t.Errorf("the label is right: minMember %d, conditions %+v", pg.Spec.MinMember, pg.Status.Conditions)

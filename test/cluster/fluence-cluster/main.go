@@ -12,11 +12,19 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/cluster/tools"
+)
+
+const (
+	// upTimeout leaves time for building everything on a slow machine.
+	upTimeout = time.Hour
+	// downTimeout leaves time for an up under way to end.
+	downTimeout = 5 * time.Minute
 )
 
 func main() {
@@ -53,7 +61,11 @@ func newDown() *cobra.Command {
 		Use:   "down",
 		Short: "End the cluster and remove its state",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cluster.Down(cmd.Context(), dir) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), downTimeout)
+			defer cancel()
+			return cluster.Down(ctx, dir)
+		},
 	}
 	dirFlag(cmd, &dir)
 	return cmd
@@ -93,7 +105,9 @@ func newBuild() *cobra.Command {
 		Short: "Build the programs that a cluster consists of, if they are not there",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := tools.Build(cmd.Context(), cmd.ErrOrStderr())
+			ctx, cancel := context.WithTimeout(cmd.Context(), upTimeout)
+			defer cancel()
+			_, err := tools.Build(ctx, cmd.ErrOrStderr())
 			return err
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,7 +37,9 @@ func newUp() *cobra.Command {
 				return err
 			}
 			cfg.Log = cmd.ErrOrStderr()
-			c, err := cluster.Start(cmd.Context(), cfg)
+			ctx, cancel := context.WithTimeout(cmd.Context(), upTimeout)
+			defer cancel()
+			c, err := cluster.Start(ctx, cfg)
 			if err != nil {
 				return err
 			}

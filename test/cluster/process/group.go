@@ -31,7 +31,7 @@ type Group struct {
 // NewGroup prepares dir, which must exist, for a group of no processes. It lasts
 // until Close or Forget.
 func NewGroup(dir string, detached bool) (*Group, error) {
-	g := &Group{dir: dir, detached: detached, quit: make(chan struct{})}
+	g := newGroup(dir, detached)
 	for _, d := range []string{g.logs(), g.records()} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("prepare the process group: %w", err)
@@ -43,6 +43,10 @@ func NewGroup(dir string, detached bool) (*Group, error) {
 	return g, nil
 }
 
+func newGroup(dir string, detached bool) *Group {
+	return &Group{dir: dir, detached: detached, quit: make(chan struct{})}
+}
+
 // Open returns the group of detached processes whose records are in dir. Those
 // that have ended since are left out. What is started in it is detached too.
 func Open(dir string) (*Group, error) {
@@ -51,10 +55,7 @@ func Open(dir string) (*Group, error) {
 		return nil, err
 	}
 	slices.SortFunc(records, func(a, b record) int { return a.At.Compare(b.At) })
-	g, err := NewGroup(dir, true)
-	if err != nil {
-		return nil, err
-	}
+	g := newGroup(dir, true)
 	for _, r := range records {
 		if p := g.adopt(r); p != nil {
 			g.all = append(g.all, p)
@@ -71,7 +72,8 @@ var errClosed = errors.New("the process group is closed")
 
 // Start runs the program at path. Name is used for its log and record, and must
 // not be the name of a process of the group that is still running. Its output
-// is appended to the log of earlier processes of that name.
+// is appended to the log of earlier processes of that name. It runs in the
+// current directory.
 func (g *Group) Start(name, path string, args ...string) (*Process, error) {
 	if !regexp.MustCompile(`^[a-zA-Z0-9._-]+$`).MatchString(name) {
 		return nil, fmt.Errorf("start %q: the name does not suit a file", name)
@@ -105,7 +107,6 @@ func (g *Group) start(name, path string, args []string) (*Process, error) {
 		return nil, err
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Dir = g.dir
 	cmd.Stdout, cmd.Stderr = log, log
 	begin := startDetached
 	if !g.detached {

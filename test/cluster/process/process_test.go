@@ -43,7 +43,7 @@ func start(t *testing.T, g *Group, name, mode string) *Process {
 	return p
 }
 
-func newGroup(t *testing.T, detached bool) *Group {
+func group(t *testing.T, detached bool) *Group {
 	t.Helper()
 	g, err := NewGroup(t.TempDir(), detached)
 	if err != nil {
@@ -74,7 +74,7 @@ func TestStop(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := start(t, newGroup(t, false), "p", tc.mode)
+			p := start(t, group(t, false), "p", tc.mode)
 			grace := 20 * time.Second
 			if tc.want == syscall.SIGKILL {
 				grace = 50 * time.Millisecond
@@ -93,7 +93,7 @@ func TestStop(t *testing.T) {
 }
 
 func TestAWaitFailsWhenTheProcessEnds(t *testing.T) {
-	p, err := newGroup(t, false).Start("p", os.Args[0], "failing")
+	p, err := group(t, false).Start("p", os.Args[0], "failing")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestAWaitFailsWhenTheProcessEnds(t *testing.T) {
 }
 
 func TestANameIsFreeAgainWhenItsProcessHasEnded(t *testing.T) {
-	g := newGroup(t, false)
+	g := group(t, false)
 	first := start(t, g, "p", "polite")
 	if _, err := g.Start("p", os.Args[0], "polite"); err == nil {
 		t.Error("Start() of a running name succeeded")
@@ -130,7 +130,7 @@ func TestANameIsFreeAgainWhenItsProcessHasEnded(t *testing.T) {
 }
 
 func TestForgetKillsAttachedProcesses(t *testing.T) {
-	g := newGroup(t, false)
+	g := group(t, false)
 	p := start(t, g, "p", "stubborn")
 	g.Forget()
 	if err := p.Wait(within(t, 20*time.Second)); err != nil {
@@ -142,7 +142,7 @@ func TestForgetKillsAttachedProcesses(t *testing.T) {
 }
 
 func TestDetachedProcessesAreFoundAgain(t *testing.T) {
-	g := newGroup(t, true)
+	g := group(t, true)
 	p, q := start(t, g, "p", "polite"), start(t, g, "q", "polite")
 	g.Forget()
 	again, err := Open(g.dir)
@@ -165,14 +165,14 @@ func TestDetachedProcessesAreFoundAgain(t *testing.T) {
 
 // A record may outlive its process, and the id be given to another.
 func TestAnotherProcessOfTheSameIdIsLeftAlone(t *testing.T) {
-	bystander := start(t, newGroup(t, false), "bystander", "polite")
+	bystander := start(t, group(t, false), "bystander", "polite")
 	cases := map[string]func(*record){
 		"started at another time": func(r *record) { r.Started-- },
 		"in another boot":         func(r *record) { r.Boot = "another" },
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := newGroup(t, true)
+			g := group(t, true)
 			r := bystander.record
 			change(&r)
 			if err := r.write(g.records()); err != nil {
@@ -196,7 +196,7 @@ func TestAnotherProcessOfTheSameIdIsLeftAlone(t *testing.T) {
 }
 
 func TestNamesThatAreNoFilesAreRefused(t *testing.T) {
-	g := newGroup(t, false)
+	g := group(t, false)
 	for _, name := range []string{"", "a/b", "../a", "a b"} {
 		if _, err := g.Start(name, os.Args[0], "polite"); err == nil {
 			t.Errorf("Start(%q) succeeded", name)

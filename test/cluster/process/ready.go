@@ -20,8 +20,10 @@ const tailLines = 15
 // WaitLog returns when the process has written text to its log. It fails when
 // the process ends or ctx is done before; the error quotes the log.
 func (p *Process) WaitLog(ctx context.Context, text string) error {
+	var unread output
+	unread.from = p.from
 	return p.until(ctx, fmt.Sprintf("write %q", text), func() bool {
-		return bytes.Contains(p.output(), []byte(text))
+		return unread.contains(p.record.Log, []byte(text))
 	})
 }
 
@@ -71,24 +73,49 @@ func (p *Process) explain(err error) error {
 	return fmt.Errorf("%w; the end of %s:\n%s", err, p.record.Log, p.Tail(tailLines))
 }
 
+// tailBytes bounds what Tail reads.
+const tailBytes = 256 << 10
+
 // Tail returns the last n lines that this process wrote.
 func (p *Process) Tail(n int) string {
-	lines := strings.Split(strings.TrimRight(string(p.output()), "\n"), "\n")
+	f, err := os.Open(p.record.Log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return ""
+	}
+	from := max(p.from, size-tailBytes)
+	text, err := io.ReadAll(io.NewSectionReader(f, from, size-from))
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// output returns what this process has written so far.
-func (p *Process) output() []byte {
-	f, err := os.Open(p.record.Log)
+// output searches a growing log without reading anything twice.
+type output struct {
+	from int64
+	last []byte // the end of what has been read, which may begin a match
+}
+
+func (o *output) contains(path string, text []byte) bool {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil
+		return false
 	}
 	defer f.Close()
-	if _, err := f.Seek(p.from, io.SeekStart); err != nil {
-		return nil
+	if _, err := f.Seek(o.from, io.SeekStart); err != nil {
+		return false
 	}
-	out, _ := io.ReadAll(f)
-	return out
+	more, _ := io.ReadAll(f)
+	o.from += int64(len(more))
+	seen := append(o.last, more...)
+	o.last = bytes.Clone(seen[max(0, len(seen)-len(text)+1):])
+	return bytes.Contains(seen, text)
 }
 
 // Memory returns the process's resident set in bytes, 0 if it has ended.

@@ -42,7 +42,8 @@ func (b *bundle) ensure(ctx context.Context, cache string, p *progress) (string,
 	dir := filepath.Join(cache, b.name+"-"+key)
 	if exists(dir) {
 		p.done += len(b.programs)
-		return dir, nil
+		now := time.Now()
+		return dir, os.Chtimes(dir, now, now) // see prune
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", err
@@ -56,19 +57,60 @@ func (b *bundle) ensure(ctx context.Context, cache string, p *progress) (string,
 		p.done += len(b.programs)
 		return dir, nil
 	}
-	partial := dir + ".partial"
-	if err := os.RemoveAll(partial); err != nil {
+	if err := b.prune(cache); err != nil {
 		return "", err
 	}
+	// A name of its own: a compiler that outlives its caller does not write
+	// into a later build.
+	partial, err := os.MkdirTemp(cache, b.name+partialMark)
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(partial)
 	if err := b.fill(ctx, partial, p); err != nil {
 		return "", err
 	}
 	return dir, os.Rename(partial, dir)
 }
 
+const (
+	// partialMark follows the bundle's name in the folder of a build under way.
+	partialMark = ".partial-"
+	// keep is how long a folder that nobody asks for is kept: people change
+	// between branches.
+	keep = 30 * 24 * time.Hour
+)
+
+// prune removes what interrupted builds left, and folders of other keys that
+// have not been used for long. The caller holds the bundle's lock.
+func (b *bundle) prune(cache string) error {
+	entries, err := os.ReadDir(cache)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), b.name)
+		if !ok || !e.IsDir() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		old := strings.HasPrefix(rest, "-") && time.Since(info.ModTime()) > keep
+		if !old && !strings.HasPrefix(rest, partialMark) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(cache, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // fill builds the programs and copies the files into dir.
 func (b *bundle) fill(ctx context.Context, dir string, p *progress) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
 	for _, prog := range b.programs {

@@ -91,8 +91,10 @@ func up(ctx context.Context, out io.Writer, dir string, nodes, racks int) error 
 		StockScheduler: true,
 		Log:            out,
 		Nodes: cluster.Nodes{
-			Count:  nodes,
-			Labels: func(i int) map[string]string { return map[string]string{rackLabel: fmt.Sprintf("rack%d", i*racks/nodes)} },
+			Count: nodes,
+			Labels: func(i int) map[string]string {
+				return map[string]string{rackLabel: fmt.Sprintf("rack%d", i*racks/nodes)}
+			},
 		},
 	})
 	if err != nil {

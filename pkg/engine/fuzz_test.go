@@ -1,0 +1,186 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A ledger is what the engine should have, kept in the simplest way: the nodes
+// that were put. What is held it reads from the engine's list of jobs.
+type ledger struct {
+	driver
+	nodes map[string]ledgerNode
+}
+
+type ledgerNode struct {
+	size [2]int64
+	down bool
+}
+
+// A tape yields the choices of a series; 0 once it is at its end.
+type tape []byte
+
+func (t *tape) next(n int) int {
+	if len(*t) == 0 {
+		return 0
+	}
+	b := (*t)[0]
+	*t = (*t)[1:]
+	return int(b) % n
+}
+
+// FuzzSeries makes a series of calls and compares after each what is free of
+// every node with what the list of jobs leaves of it. In the end it releases all
+// jobs: the graph must be free.
+func FuzzSeries(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("a match, a release, an update and some nodes that come and go"))
+	f.Add([]byte{3, 0, 2, 5, 5, 0, 0, 1, 0, 2, 2, 2, 1, 1, 0, 3, 1, 1, 4, 4, 4, 1, 5, 1, 6, 0, 7, 2, 1})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l := &ledger{driver: driver{e: newEngine(t)}, nodes: make(map[string]ledgerNode)}
+		l.load(t)
+		for in, steps := tape(data), 0; len(in) > 0 && steps < 60; steps++ {
+			l.step(t, &in)
+			l.compare(t)
+		}
+		for id := range match.JobID(8) {
+			if err := l.e.Release(t.Context(), l.epoch, id+1); err != nil {
+				t.Fatalf("Release(%d) = %v", id+1, err)
+			}
+		}
+		if jobs := l.jobs(t); len(jobs) > 0 {
+			t.Errorf("after all were released %v are held", jobs)
+		}
+		l.compare(t)
+	})
+}
+
+// step makes one call.
+func (l *ledger) step(t *testing.T, in *tape) {
+	ctx := t.Context()
+	id := match.JobID(1 + in.next(8))
+	name := fmt.Sprintf("n%d", in.next(4))
+	var err error
+	switch in.next(8) {
+	case 0, 1:
+		l.ask(t, in, id)
+	case 2:
+		err = l.e.Release(ctx, l.epoch, id)
+	case 3:
+		err = l.e.Release(ctx, l.epoch, id, fmt.Sprint(in.next(3)), fmt.Sprint(in.next(3)))
+	case 4:
+		slots := []match.Slot{matchtest.Held(fmt.Sprint(in.next(3)), name, pools([2]int64{int64(in.next(9)), int64(in.next(9))})...)}
+		err = l.e.Update(ctx, l.epoch, match.Job{ID: id, Slots: slots})
+	case 5:
+		n := ledgerNode{size: [2]int64{int64(in.next(12)), int64(in.next(12))}, down: in.next(8) == 1}
+		levels := [][2]string{{"rack", fmt.Sprint(in.next(3))}}[:in.next(2)]
+		g := matchtest.Node(name, levels, pools(n.size)...)
+		if n.down {
+			matchtest.WithStatus(g, resource.Down)
+		}
+		l.nodes[name] = n
+		err = l.e.PutNode(ctx, l.epoch, g)
+	case 6:
+		delete(l.nodes, name)
+		err = l.e.RemoveNode(ctx, l.epoch, name)
+	case 7:
+		if n, ok := l.nodes[name]; ok {
+			n.down = !n.down
+			l.nodes[name] = n
+			err = l.e.SetStatus(ctx, l.epoch, name, map[bool]resource.Status{false: resource.Up, true: resource.Down}[n.down])
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask makes a match, and checks what it answers against what was free.
+func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
+	free := l.free(t)
+	r := l.request(id, matchtest.Jobspec(
+		matchtest.Slot("a", jobspec.Between(1, int64(1+in.next(4))), pools([2]int64{int64(1 + in.next(4)), int64(1 + in.next(4))})...),
+		matchtest.Slot("b", jobspec.Exactly(int64(1+in.next(2))), pools([2]int64{int64(1 + in.next(4)), 1})...),
+	))
+	r.Op = []match.Op{match.Allocate, match.WithoutAllocating}[in.next(2)]
+	held := len(l.jobs(t))
+	a, err := l.e.Match(t.Context(), r)
+	var refusal *match.Refusal
+	switch {
+	case errors.As(err, &refusal), errors.Is(err, match.ErrConflict):
+		return
+	case err != nil:
+		t.Fatalf("Match(%d) = %v", id, err)
+	case r.Op == match.Allocate && len(l.jobs(t)) == held:
+		return // a repeat
+	}
+	for _, s := range a.Slots {
+		for k, kind := range puzzleKinds {
+			f := free[s.Node]
+			if f[k] -= matchtest.Amounts(s.R)[kind]; f[k] < 0 && r.Op == match.Allocate {
+				t.Fatalf("Match(%d) gave %s, more than %s has", id, written(a.Slots), s.Node)
+			}
+			free[s.Node] = f
+		}
+	}
+}
+
+func (l *ledger) jobs(t *testing.T) []match.Job {
+	jobs, err := l.e.Jobs(t.Context(), l.epoch)
+	if err != nil {
+		t.Fatalf("Jobs() = %v", err)
+	}
+	return jobs
+}
+
+// free works out anew what is left of every node.
+func (l *ledger) free(t *testing.T) map[string][2]int64 {
+	free := make(map[string][2]int64)
+	for name, n := range l.nodes {
+		if !n.down {
+			free[name] = n.size
+		}
+	}
+	for _, j := range l.jobs(t) {
+		for _, s := range j.Slots {
+			f, ok := free[s.Node]
+			if !ok {
+				continue
+			}
+			for k, kind := range puzzleKinds {
+				f[k] -= matchtest.Amounts(s.R)[kind]
+			}
+			free[s.Node] = f
+		}
+	}
+	for name, f := range free {
+		free[name] = [2]int64{max(0, f[0]), max(0, f[1])}
+	}
+	return free
+}
+
+// compare asks for as much as there is of every pool of every node, one by one.
+func (l *ledger) compare(t *testing.T) {
+	for name, left := range l.free(t) {
+		for k, kind := range puzzleKinds {
+			r := l.request(0, matchtest.Constrain(
+				matchtest.Jobspec(matchtest.Slot("a", jobspec.Between(1, 100), matchtest.Pool{Type: kind, Amount: 1})),
+				"a", jobspec.SlotAttributes{Constraints: matchtest.Hosts(name)}))
+			r.Op = match.WithoutAllocating
+			a, err := l.e.Match(t.Context(), r)
+			got := 0
+			if err == nil {
+				got = len(a.Slots)
+			}
+			if got != int(left[k]) {
+				t.Fatalf("%d of %s are free on %s (%v), want %d", got, kind, name, err, left[k])
+			}
+		}
+	}
+}

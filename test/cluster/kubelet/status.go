@@ -1,0 +1,119 @@
+package kubelet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// writers is how many statuses are written at a time.
+	writers = 16
+	// writeTimeout bounds one write.
+	writeTimeout = 30 * time.Second
+)
+
+// mark is a condition to be written into the status of the pod uid.
+type mark struct {
+	uid       types.UID
+	condition corev1.PodCondition
+}
+
+// say queues a verdict.
+func (k *kubelet) say(ctx context.Context, v verdict) {
+	now := time.Now()
+	c := corev1.PodCondition{Type: Admitted, Status: corev1.ConditionTrue, Reason: "Fits", LastTransitionTime: metav1.NewTime(now)}
+	if !v.admitted {
+		c.Status, c.Reason, c.Message = corev1.ConditionFalse, v.reason, v.message
+		klog.FromContext(ctx).Info("Rejected pod", "pod", klog.KObj(v.pod), "node", v.pod.Spec.NodeName, "reason", v.reason, "message", v.message)
+	}
+	k.enqueue(v.pod, c)
+	if v.admitted {
+		k.at[v.pod.UID] = now
+		k.sayEnd(v.pod)
+	}
+}
+
+// sayEnd queues the pod's end if it is another than said before.
+func (k *kubelet) sayEnd(pod *corev1.Pod) {
+	end, before := endOf(pod, k.at[pod.UID]), k.lastEnds[pod.UID]
+	if sameCondition(end, before) || end == nil && before.Status == corev1.ConditionFalse {
+		return
+	}
+	if end == nil {
+		end = &corev1.PodCondition{Type: Ends, Status: corev1.ConditionFalse, Reason: "NoAnnotation"}
+	}
+	k.lastEnds[pod.UID] = end
+	end.LastTransitionTime = metav1.Now()
+	k.enqueue(pod, *end)
+}
+
+func (k *kubelet) enqueue(pod *corev1.Pod, c corev1.PodCondition) {
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	k.unsaid[key] = append(k.unsaid[key], mark{uid: pod.UID, condition: c})
+	k.queue.Add(key)
+}
+
+// write writes queued marks until the queue is shut down.
+func (k *kubelet) write(ctx context.Context) {
+	for {
+		key, shutdown := k.queue.Get()
+		if shutdown {
+			return
+		}
+		k.mu.Lock()
+		marks := k.unsaid[key]
+		delete(k.unsaid, key)
+		k.mu.Unlock()
+		if err := k.patch(ctx, key, marks); err != nil {
+			klog.FromContext(ctx).Error(err, "Could not write the status of a pod", "pod", key)
+			k.mu.Lock()
+			k.unsaid[key] = append(marks, k.unsaid[key]...)
+			k.mu.Unlock()
+			k.queue.AddRateLimited(key)
+		} else {
+			k.queue.Forget(key)
+		}
+		k.queue.Done(key)
+	}
+}
+
+// patch writes marks of one pod, all with one request. A pod that is gone, or
+// has been replaced by another of its name, needs none.
+func (k *kubelet) patch(ctx context.Context, key types.NamespacedName, marks []mark) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	uid := marks[len(marks)-1].uid
+	byType := map[corev1.PodConditionType]corev1.PodCondition{}
+	for _, m := range marks {
+		if m.uid == uid {
+			byType[m.condition.Type] = m.condition
+		}
+	}
+	conditions := make([]corev1.PodCondition, 0, len(byType))
+	for _, c := range byType {
+		conditions = append(conditions, c)
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": uid},
+		"status":   map[string]any{"conditions": conditions},
+	})
+	if err != nil {
+		return fmt.Errorf("encode a patch: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err = k.client.CoreV1().Pods(key.Namespace).Patch(ctx, key.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // conflict: another uid
+		return nil
+	}
+	return err
+}

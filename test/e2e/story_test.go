@@ -1,0 +1,264 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// patience bounds every wait for something that has to come about.
+const patience = 60 * time.Second
+
+// A story is one test with a namespace and nodes of its own on the shared stack.
+type story struct {
+	*testing.T
+	*stack.Stack
+	ns string
+}
+
+// tell begins a story. When it ends, its pods and nodes go, and the matcher must
+// hold nothing any more.
+func tell(t *testing.T) *story {
+	t.Helper()
+	s := &story{T: t, Stack: fluence, ns: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))}
+	s.kubectl("create", "namespace", s.ns)
+	t.Cleanup(s.end)
+	return s
+}
+
+func (s *story) end() {
+	ctx := context.WithoutCancel(s.Context())
+	if s.Failed() {
+		s.dump(ctx)
+	}
+	if _, _, err := s.Kubectl(ctx, "delete", "jobs,pods", "--all", "-n", s.ns, "--force", "--grace-period=0", "--timeout=60s"); err != nil {
+		s.Errorf("clear the namespace: %v", err)
+	}
+	nodes, err := s.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		s.Errorf("list nodes: %v", err)
+		return
+	}
+	var names []string
+	for _, n := range nodes.Items {
+		names = append(names, n.Name)
+	}
+	if err := s.RemoveNodes(ctx, names...); err != nil {
+		s.Errorf("remove nodes: %v", err)
+	}
+	s.eventually("the matcher holds nothing", func(ctx context.Context) (bool, string) {
+		jobs, err := metric(ctx, "fluence_sidecar_jobs")
+		return err == nil && jobs == "0", fmt.Sprintf("jobs %s, error %v", jobs, err)
+	})
+}
+
+func (s *story) dump(ctx context.Context) {
+	for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"describe", "podgroups.scheduling.x-k8s.io"}, {"get", "events"}} {
+		out, _, err := s.Kubectl(ctx, append(args, "-n", s.ns)...)
+		s.Logf("$ kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
+	}
+	for _, name := range []string{stack.Scheduler, stack.Controller, stack.Sidecar} {
+		if p := s.Process(name); p != nil {
+			s.Logf("--- %s:\n%s", name, p.Tail(60))
+		}
+	}
+}
+
+func (s *story) kubectl(args ...string) string {
+	s.Helper()
+	out, _, err := s.Kubectl(s.Context(), args...)
+	if err != nil {
+		s.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+// apply applies an example of manifests/examples.
+func (s *story) apply(example string) {
+	s.Helper()
+	s.kubectl("apply", "-n", s.ns, "-f", s.Example(example))
+}
+
+// applyText applies a manifest that is no example.
+func (s *story) applyText(manifest string) {
+	s.Helper()
+	if _, _, err := s.KubectlInput(s.Context(), strings.NewReader(manifest), "apply", "-n", s.ns, "-f", "-"); err != nil {
+		s.Fatalf("apply: %v", err)
+	}
+}
+
+// nodes adds nodes with so many CPUs each, named after the story.
+func (s *story) nodes(prefix string, n int, cpu string, edit ...func(*corev1.Node)) {
+	s.Helper()
+	_, err := s.AddNodes(s.Context(), cluster.Nodes{
+		Count: n,
+		Name:  func(i int) string { return fmt.Sprintf("%s-%d", prefix, i) },
+		Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU:    apiresource.MustParse(cpu),
+			corev1.ResourceMemory: apiresource.MustParse("32Gi"),
+		},
+		Edit: func(_ int, node *corev1.Node) {
+			for _, e := range edit {
+				e(node)
+			}
+		},
+	})
+	if err != nil {
+		s.Fatalf("add nodes: %v", err)
+	}
+}
+
+func label(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Labels[key] = value }
+}
+
+// eventually waits until done returns true; the text says how far it is.
+func (s *story) eventually(what string, done func(context.Context) (bool, string)) {
+	s.Helper()
+	var last string
+	err := wait.PollUntilContextTimeout(context.WithoutCancel(s.Context()), 50*time.Millisecond, patience, true, func(ctx context.Context) (ok bool, _ error) {
+		ok, last = done(ctx)
+		return ok, nil
+	})
+	if err != nil {
+		s.Fatalf("waited %s in vain for: %s; last: %s", patience, what, last)
+	}
+}
+
+// pods lists the story's pods whose names begin so.
+func (s *story) pods(prefix string) []corev1.Pod {
+	s.Helper()
+	list, err := s.Client().CoreV1().Pods(s.ns).List(context.WithoutCancel(s.Context()), metav1.ListOptions{})
+	if err != nil {
+		s.Fatalf("list pods: %v", err)
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, prefix) })
+}
+
+// onNodes maps the names of pods to their nodes, of those that have one.
+func (s *story) onNodes(prefix string) map[string]string {
+	s.Helper()
+	nodes := map[string]string{}
+	for _, p := range s.pods(prefix) {
+		if p.Spec.NodeName != "" {
+			nodes[p.Name] = p.Spec.NodeName
+		}
+	}
+	return nodes
+}
+
+// running waits until n pods whose names begin so run.
+func (s *story) running(prefix string, n int) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("%d pods %s* running", n, prefix), func(context.Context) (bool, string) {
+		running := 0
+		for _, p := range s.pods(prefix) {
+			if p.Status.Phase == corev1.PodRunning {
+				running++
+			}
+		}
+		return running == n, fmt.Sprintf("%d run", running)
+	})
+}
+
+// noneOnNodes fails if a pod whose name begins so has a node.
+func (s *story) noneOnNodes(prefix string) {
+	s.Helper()
+	if got := s.onNodes(prefix); len(got) > 0 {
+		s.Errorf("pods on nodes: %v, want none", got)
+	}
+}
+
+// group returns the PodGroup whose name begins so.
+func (s *story) group(ctx context.Context, prefix string) *scheduling.PodGroup {
+	s.Helper()
+	groups, err := s.PodGroups(ctx, s.ns)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for i := range groups {
+		if strings.HasPrefix(groups[i].Name, prefix) {
+			return &groups[i]
+		}
+	}
+	return nil
+}
+
+// condition waits until a condition of the group has this status and reason, and
+// returns its message.
+func (s *story) condition(prefix, kind string, status metav1.ConditionStatus, reason string) string {
+	s.Helper()
+	var message string
+	s.eventually(fmt.Sprintf("PodGroup %s* with %s=%s, %s", prefix, kind, status, reason), func(ctx context.Context) (bool, string) {
+		g := s.group(ctx, prefix)
+		if g == nil {
+			return false, "no PodGroup"
+		}
+		c := meta.FindStatusCondition(g.Status.Conditions, kind)
+		if c == nil {
+			return false, fmt.Sprintf("conditions %+v", g.Status.Conditions)
+		}
+		message = c.Message
+		return c.Status == status && c.Reason == reason, fmt.Sprintf("%+v", *c)
+	})
+	return message
+}
+
+// refused waits until the group is refused for this reason, with all of these
+// words in the message.
+func (s *story) refused(prefix, reason string, words ...string) {
+	s.Helper()
+	message := s.condition(prefix, "Scheduled", metav1.ConditionFalse, reason)
+	for _, w := range words {
+		if !strings.Contains(message, w) {
+			s.Errorf("message = %q, want %q in it", message, w)
+		}
+	}
+	s.Logf("%s: %s", reason, message)
+}
+
+// placed waits until the group is placed.
+func (s *story) placed(prefix string) {
+	s.Helper()
+	s.condition(prefix, "Scheduled", metav1.ConditionTrue, "Placed")
+}
+
+// metric returns the value of an unlabelled metric of the sidecar.
+func metric(ctx context.Context, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metricsAddress+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", fmt.Errorf("no metric %s", name)
+}
