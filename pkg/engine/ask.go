@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
-	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
@@ -154,39 +153,6 @@ func (a *ask) readPool(s *shape, r *jobspec.Resource) error {
 	return nil
 }
 
-// narrow reads what keeps the slots of a label to some nodes.
-func (a *ask) narrow(label string, from jobspec.SlotAttributes) error {
-	at := slices.IndexFunc(a.shapes, func(s shape) bool { return s.label == label })
-	if at < 0 {
-		return invalid("attributes.system.fluence: no slot has the label %q", label)
-	}
-	s := &a.shapes[at]
-	for _, c := range []struct {
-		name string
-		from *jobspec.Constraint
-		to   *[]jobspec.Condition
-	}{
-		{"constraints", from.Constraints, &s.always},
-		{"constraintsNow", from.ConstraintsNow, &s.now},
-	} {
-		holds, err := c.from.Compile()
-		if err != nil {
-			return invalid("attributes.system.fluence: %q: %s: %w", label, c.name, err)
-		}
-		if c.from != nil {
-			*c.to = append(*c.to, holds)
-		}
-	}
-	for kind, most := range from.MaxPerLevel {
-		if most < 1 {
-			return invalid("attributes.system.fluence: %q: maxPerLevel: %s: %d is no number of slots", label, kind, most)
-		}
-		s.limits = append(s.limits, limit{kind, most})
-		a.limited = true
-	}
-	return nil
-}
-
 // find finds the columns of the graph that hold what is asked for. It fails for
 // an amount in a unit that the graph does not count in.
 func (a *ask) find(c *columns) error {
@@ -205,58 +171,6 @@ func (a *ask) find(c *columns) error {
 		case len(n.columns) == 1 && n.unit == "":
 			n.counted = n.columns[0].unit
 		}
-	}
-	return nil
-}
-
-// offset returns where the keys of a shape begin among those of the request, or
-// for the number of shapes where all end.
-func (a *ask) offset(shape int) int64 {
-	n := int64(0)
-	for _, s := range a.shapes[:shape] {
-		n = plus(n, s.count.Max)
-	}
-	return n
-}
-
-// checkKeys fails for keys that do not fit the slots.
-func (a *ask) checkKeys(keys []string) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	if most := a.offset(len(a.shapes)); int64(len(keys)) != most {
-		return invalid("%d keys for %d slots", len(keys), most)
-	}
-	seen := make(map[string]struct{}, len(keys))
-	for _, k := range keys {
-		if _, ok := seen[k]; ok {
-			return invalid("two slots have the key %q", k)
-		}
-		seen[k] = struct{}{}
-	}
-	return nil
-}
-
-// check fails for a request that is wrong beside its jobspec.
-func check(r *match.Request) error {
-	switch r.Op {
-	case match.Allocate:
-		if r.ID == 0 {
-			return invalid("job 0 names no job")
-		}
-	case match.AllocateOrElseReserve:
-		return invalid("this engine does not reserve")
-	case match.Satisfiability, match.WithoutAllocating:
-	default:
-		return invalid("operation %d is not known", r.Op)
-	}
-	switch {
-	case len(r.Ignore) > 0 && r.Op == match.Allocate:
-		return invalid("jobs to ignore in a request that books")
-	case r.Duration < 0:
-		return invalid("a duration of %s", r.Duration)
-	case r.Policy != "" && !slices.Contains(match.Policies(), r.Policy):
-		return invalid("policy %q: none of %q", r.Policy, match.Policies())
 	}
 	return nil
 }

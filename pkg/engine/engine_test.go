@@ -143,3 +143,38 @@ func TestAWholeLevelThatIsDownKeepsItsNodesAway(t *testing.T) {
 		t.Errorf("placed %s, want 0@n1: rack r1 is up", got)
 	}
 }
+
+func TestAnUnknownStatusIsInvalid(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, matchtest.Node("n1", nil, matchtest.Cores(1)))
+	if err := d.e.SetStatus(t.Context(), d.epoch, "n1", resource.Status(7)); !errors.Is(err, match.ErrInvalid) {
+		t.Errorf("SetStatus() = %v, want the error %q", err, match.ErrInvalid)
+	}
+}
+
+// TestARepeatOfASlotOnANodeThatIsNotThere leaves out what that node stands in.
+func TestARepeatOfASlotOnANodeThatIsNotThere(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t,
+		matchtest.Node("n1", [][2]string{{"rack", "r1"}}, matchtest.Cores(1)),
+		matchtest.Node("n2", [][2]string{{"rack", "r2"}}, matchtest.Cores(1)),
+	)
+	js := matchtest.Slots("a", 2, matchtest.Cores(1))
+	d.match(t, 1, js)
+	moved := match.Job{ID: 1, Slots: []match.Slot{matchtest.Held("0", "n9", matchtest.Cores(1))}}
+	if err := d.e.Update(t.Context(), d.epoch, moved); err != nil {
+		t.Fatalf("Update() = %v", err)
+	}
+	a := d.match(t, 1, js)
+	if got := written(a.Slots); got != "0@n9 1@n2" {
+		t.Errorf("the repeat says %s", got)
+	}
+	var names []string
+	for _, v := range a.R.Vertices {
+		names = append(names, v.Type+" "+v.Name)
+	}
+	want := []string{"core ", "core core0", "node n2", "rack r2", "cluster cluster0"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("the whole differs (-want +got):\n%s", diff)
+	}
+}

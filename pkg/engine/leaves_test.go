@@ -155,3 +155,35 @@ func TestALeafThatIsDownIsNotGivenOut(t *testing.T) {
 		t.Errorf("Match() = %v, want it to be satisfiable: the others may come back", err)
 	}
 }
+
+// TestAnUpdateToAnotherLeafIsAChange moves a slot from one core to another of
+// the same node.
+func TestAnUpdateToAnotherLeafIsAChange(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, sockets("n1"))
+	js := matchtest.Slots("a", 1, core(1))
+	given := d.match(t, 1, js)
+	for path, left := range map[string]string{
+		"/cluster0/n1/socket1/core2": "core0",
+		"/cluster0/n1/socket0/core0": "core1",
+	} {
+		slot := match.Slot{Key: "0", Node: "n1", R: &resource.Set{Vertices: []resource.Share{{
+			Vertex: resource.Vertex{Type: "core", Name: "core", Paths: map[string]string{resource.Containment: path}}, Amount: 1,
+		}}}}
+		if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 1, Slots: []match.Slot{slot}}); err != nil {
+			t.Fatalf("Update() = %v", err)
+		}
+		r := d.request(2, js)
+		r.Op = match.WithoutAllocating
+		a, err := d.e.Match(t.Context(), r)
+		if err != nil {
+			t.Fatalf("Match() = %v", err)
+		}
+		if got := a.Slots[0].R.Vertices[0].Name; got != left {
+			t.Errorf("with %s held the next core is %s, want %s", path, got, left)
+		}
+	}
+	if again := d.match(t, 1, js); again.Slots[0].Label != given.Slots[0].Label {
+		t.Errorf("the slot has the label %q, want %q", again.Slots[0].Label, given.Slots[0].Label)
+	}
+}

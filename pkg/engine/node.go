@@ -2,8 +2,6 @@ package engine
 
 import (
 	"strings"
-
-	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // A node is a vertex of type node, with its pools gathered by type.
@@ -108,14 +106,4 @@ func below(path, name string) string {
 		}
 		from = at + 1
 	}
-}
-
-// between returns what stands between a leaf and its node, the nearest to the
-// leaf first.
-func between(leaf *vertex, n *node) []*resource.Vertex {
-	var way []*resource.Vertex
-	for v := leaf.parent; v != n.at; v = v.parent {
-		way = append(way, v.about)
-	}
-	return way
 }

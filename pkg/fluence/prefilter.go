@@ -50,7 +50,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan, r group.Refusal) *fwk.Status {
 	klog.FromContext(ctx).V(2).Info("Group not placed", "group", plan.Key, "pod", klog.KObj(pod), "reason", r.Reason, "message", r.Message)
 	if pl.groups.Refuse(plan, r, pl.now()) {
-		pl.reporter.report(plan.Key, notScheduled(r.Reason, r.Message), pod)
+		pl.tellRefused(pod, r.Reason, r.Message)
 	} else {
 		// Something changed during the match: the answer may be old already.
 		pl.waker.one(plan.Key)
@@ -59,6 +59,14 @@ func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan,
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Message)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, r.Message)
+}
+
+// tellRefused reports on a group. On a lone pod the scheduler itself says what it
+// was refused for.
+func (pl *Fluence) tellRefused(pod *corev1.Pod, reason, message string) {
+	if id := group.Of(pod); id.Gang {
+		pl.reporter.report(id.Key, notScheduled(reason, message), pod)
+	}
 }
 
 // PreFilterExtensions returns nil: pods that come and go elsewhere do not move a

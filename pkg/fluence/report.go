@@ -102,12 +102,9 @@ func newReporter(p *podGroups, recorder events.EventRecorder) *reporter {
 	}
 }
 
-// report takes note of the latest news of a group. A lone pod has no PodGroup:
-// the scheduler itself says on the pod what becomes of it.
+// report takes note of the latest news of a group. While there is no PodGroup it
+// goes to pod, if that is not nil.
 func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
-	if pod != nil && !group.Of(pod).Gang {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	it := r.items[k]

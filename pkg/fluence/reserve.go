@@ -81,7 +81,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
 		klog.FromContext(ctx).V(2).Info("Matched node refused", "group", key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
 		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
-		pl.reporter.report(key(pod), notScheduled(group.ReasonFiltered, why), pod)
+		pl.tellRefused(pod, group.ReasonFiltered, why)
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }

@@ -174,19 +174,23 @@ func (pl *Fluence) runTicks(ctx context.Context) {
 			pl.waker.one(due...)
 		}
 		if n%4 == 0 {
-			lasting = pl.tellGathering(lasting)
+			lasting = pl.tellWaiting(lasting)
 		}
 	}
 }
 
-// tellGathering reports the groups that could not ask for anything now nor at
-// the last call.
-func (pl *Fluence) tellGathering(before map[types.NamespacedName]string) map[types.NamespacedName]string {
+// tellWaiting reports the groups that could not ask for anything now nor at the
+// last call: PreEnqueue holds their pods, and nobody else says so.
+func (pl *Fluence) tellWaiting(before map[types.NamespacedName]string) map[types.NamespacedName]string {
 	now := map[types.NamespacedName]string{}
-	for _, g := range pl.groups.Gathering() {
-		now[g.Key] = g.Reason
-		if before[g.Key] == g.Reason {
-			pl.reporter.report(g.Key, notScheduled(g.Reason, g.Message), g.Pod)
+	unready := pl.notReady()
+	for _, w := range pl.groups.Waiting() {
+		if w.Reason == "" && unready != "" {
+			w.Reason, w.Message = reasonUnavailable, unready
+		}
+		now[w.Key] = w.Reason
+		if w.Reason != "" && before[w.Key] == w.Reason {
+			pl.reporter.report(w.Key, notScheduled(w.Reason, w.Message), w.Pod)
 		}
 	}
 	return now

@@ -160,28 +160,29 @@ func (g *Groups) Due(now time.Time) []types.NamespacedName {
 	return keys
 }
 
-// Gathering is a group that cannot ask for anything yet.
-type Gathering struct {
-	Key     types.NamespacedName
+// Waiting is a group, or a lone pod, that could not ask for anything yet.
+type Waiting struct {
+	Key types.NamespacedName
+	// Reason and Message say what it lacks; both are empty if it may ask.
 	Reason  string
 	Message string
 	// Pod is one of its pods.
 	Pod *corev1.Pod
 }
 
-// Gathering lists the groups that cannot ask yet, and why.
-func (g *Groups) Gathering() []Gathering {
+// Waiting lists the groups of which no member has a seat, and that were not
+// refused.
+func (g *Groups) Waiting() []Waiting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var all []Gathering
+	var all []Waiting
 	for _, s := range g.unseated {
-		if s.started {
+		if s.started || s.refusal != nil {
 			continue
 		}
-		if why, msg := s.incomplete(); why != "" {
-			if m := s.members[s.choose()]; m != nil {
-				all = append(all, Gathering{Key: s.key, Reason: why, Message: msg, Pod: m.pod})
-			}
+		why, msg := s.incomplete()
+		if m := s.members[s.choose()]; m != nil {
+			all = append(all, Waiting{Key: s.key, Reason: why, Message: msg, Pod: m.pod})
 		}
 	}
 	return all

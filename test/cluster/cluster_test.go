@@ -137,9 +137,8 @@ func TestBadConfigurations(t *testing.T) {
 
 func TestAClusterDiesWithItsOwner(t *testing.T) {
 	cases := map[string]func(owner *process.Process) error{
-		"killed":                      func(owner *process.Process) error { return owner.Signal(syscall.SIGKILL) },
-		"in a panic":                  func(owner *process.Process) error { return owner.Signal(syscall.SIGUSR1) },
-		"interrupted from a terminal": func(owner *process.Process) error { return owner.Signal(syscall.SIGINT) },
+		"killed":     func(owner *process.Process) error { return owner.Signal(syscall.SIGKILL) },
+		"in a panic": func(owner *process.Process) error { return owner.Signal(syscall.SIGUSR1) },
 	}
 	for name, end := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -27,6 +27,7 @@ func TestPods(t *testing.T) {
 			Labels:      func(i int) map[string]string { return map[string]string{"rack": fmt.Sprint(i)} },
 		},
 	})
+	t.Run("it listens on loopback only", func(t *testing.T) { testLoopbackOnly(t, c) })
 	t.Run("a job ends when its pods' time is over", func(t *testing.T) { testJob(t, c) })
 	t.Run("a pod fails when it is asked to", func(t *testing.T) { testFailAfter(t, c) })
 	t.Run("overcommit", func(t *testing.T) { testOvercommit(t, c) })

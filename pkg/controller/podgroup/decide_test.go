@@ -206,6 +206,20 @@ func TestLifeOfAGroup(t *testing.T) {
 	}
 }
 
+// A controller that starts anew does not tell again what a group's phase shows.
+func TestCompletionIsNotToldAfterARestart(t *testing.T) {
+	for phase, want := range map[scheduling.PodGroupPhase]string{
+		scheduling.PodGroupPending: "Complete", scheduling.PodGroupScheduling: "", scheduling.PodGroupRunning: "",
+	} {
+		pg := podGroup(2, ours)
+		pg.Status.Phase = phase
+		d, _ := DefaultConfig().decide(observed{key: key, podGroup: pg, pods: pods(2, labelled(group.SizeLabel, "2")), now: now}, memory{})
+		if reasons(d) != want {
+			t.Errorf("a group that is %s: tells %q, want %q", phase, reasons(d), want)
+		}
+	}
+}
+
 func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 	pg, m := podGroup(1, ours), memory{}
 	look := func(value string) decision {

@@ -121,7 +121,7 @@ func (c Config) due(before, next *scheduling.PodGroupStatus, minMember int32, st
 // have a node, or when it has lasted.
 func urgent(before, next *scheduling.PodGroupStatus, minMember int32) bool {
 	bindingStarts := before.Phase == scheduling.PodGroupPending && next.Phase == scheduling.PodGroupScheduling &&
-		false && next.Scheduled < minMember
+		next.Scheduled < minMember
 	return before.Phase != next.Phase && !bindingStarts ||
 		before.OccupiedBy != next.OccupiedBy ||
 		(before.CreationTime == nil) != (next.CreationTime == nil) ||

@@ -47,6 +47,12 @@ var operationRules = map[string]rule{
 		s.holding(t, "1: 0@n1; 2: 0@n2")
 		s.refuses(t, 3, Slots("b", 1, Cores(1)), match.ErrBusy)
 	}},
+	"a job that ignores itself is asked for anew": {needs: ignores, test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)))
+		s.match(t, 1, Slots("a", 1, Cores(3)))
+		s.places(t, 1, Slots("b", 2, Cores(2)), "0@n1 1@n1", as(match.WithoutAllocating), without(1))
+		s.holding(t, "1: 0@n1")
+	}},
 	"ignore does not go with an operation that books": {test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(2)))
 		s.match(t, 1, Slots("a", 1, Cores(2)))

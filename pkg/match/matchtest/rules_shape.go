@@ -83,6 +83,11 @@ var rangeRules = map[string]rule{
 			t.Errorf("%d slots of 1, 2, 4, 8, ..., want 8", len(a.Slots))
 		}
 		s.places(t, 2, Slots("rest", 3, Cores(1)), "0@n2 1@n2 2@n2")
+		s.release(t, 1)
+		s.release(t, 2)
+		s.places(t, 1, Jobspec(Slot("a", jobspec.Count{Min: 2, Max: 9, Operator: '+', Operand: 5}, Cores(1))),
+			"0@n1 1@n1 2@n1 3@n1 4@n1 5@n1 6@n1")
+		s.places(t, 2, Slots("rest", 4, Cores(1)), "0@n2 1@n2 2@n2 3@n2")
 	}},
 	"a range whose start does not fit is refused": {needs: ranges, test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(4)))

@@ -1,0 +1,120 @@
+package engine
+
+// fits returns how many slots of a shape a node has room for, at most want.
+func (b *board) fits(s, i int, want int64) int64 {
+	if !b.usable(s, i) {
+		return 0
+	}
+	shape := &b.ask.shapes[s]
+	n := room(b.row(i), shape, want)
+	for k, l := range shape.limits {
+		if n == 0 {
+			break
+		}
+		if v := b.node(i).at.of(l.kind); v != nil {
+			n = min(n, l.most-b.under[bound{s, k, v}])
+		}
+	}
+	return n
+}
+
+// room returns how many slots fit into a row, at most want.
+func room(row []int64, s *shape, want int64) int64 {
+	n := want
+	for _, k := range s.with {
+		switch have, each := row[k], s.each[k]; {
+		case have < each:
+			return 0
+		case n > 1:
+			n = min(n, have/each)
+		}
+	}
+	return n
+}
+
+// take lays n slots of a shape on a node, or with n below 0 takes them back.
+func (b *board) take(s, i int, n int64) {
+	shape, row := &b.ask.shapes[s], b.row(i)
+	for _, k := range shape.with {
+		row[k] -= n * shape.each[k]
+	}
+	for k, l := range shape.limits {
+		if v := b.node(i).at.of(l.kind); v != nil {
+			b.under[bound{s, k, v}] += n
+		}
+	}
+}
+
+// lay lays out slots of a shape, node by node and on each as many as fit, until
+// there are as many as wanted. It returns how many there are.
+func (b *board) lay(s int, want int64) int64 {
+	found := int64(0)
+	for i := 0; i < len(b.nodes) && found < want; i++ {
+		if n := b.fits(s, i, want-found); n > 0 {
+			b.take(s, i, n)
+			b.runs = append(b.runs, run{s, i, n})
+			found += n
+		}
+	}
+	return found
+}
+
+// extend lays out more slots of every shape with a range, in the order of the
+// jobspec, as many as fit and its count accepts.
+func (b *board) extend() {
+	total := int64(0)
+	for _, s := range b.ask.shapes {
+		total += s.count.Min
+	}
+	for i, s := range b.ask.shapes {
+		more := min(s.count.Max-s.count.Min, maxSlots-total)
+		if more == 0 {
+			continue
+		}
+		more = b.lay(i, more)
+		accepted := s.count.Floor(s.count.Min+more) - s.count.Min
+		b.shorten(more - accepted)
+		total += accepted
+	}
+}
+
+// shorten takes back the n slots laid out last.
+func (b *board) shorten(n int64) {
+	for n > 0 {
+		last := &b.runs[len(b.runs)-1]
+		part := min(n, last.count)
+		b.take(last.shape, last.node, -part)
+		n -= part
+		if last.count -= part; last.count == 0 {
+			b.runs = b.runs[:len(b.runs)-1]
+		}
+	}
+}
+
+// capacity returns how much there is of each need on the nodes that some shape
+// may use; past an int64 it stays at its largest.
+func (b *board) capacity() []int64 {
+	sums := make([]int64, len(b.ask.needs))
+	for i := range b.order {
+		for s := range b.ask.shapes {
+			if !b.usable(s, i) {
+				continue
+			}
+			for k, have := range b.row(i) {
+				sums[k] = plus(sums[k], have)
+			}
+			break
+		}
+	}
+	return sums
+}
+
+// share returns the largest part that one slot of a shape takes of all there
+// is, which must be something of each need.
+func (s *shape) share(all []int64) float64 {
+	most := 0.0
+	for _, k := range s.with {
+		most = max(most, float64(s.each[k])/float64(all[k]))
+	}
+	return most
+}

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// sizes counts what an engine keeps.
+func (e *Engine) sizes() map[string]int {
+	vertices := 0
+	var count func(v *vertex)
+	count = func(v *vertex) {
+		vertices++
+		for _, c := range v.children {
+			count(c)
+		}
+	}
+	if e.graph.root != nil {
+		count(e.graph.root)
+	}
+	slots, columns := 0, 0
+	for _, h := range e.hosts {
+		slots += len(h.slots)
+	}
+	for _, of := range e.graph.columns.byKind {
+		columns += len(of)
+	}
+	return map[string]int{
+		"vertices": vertices, "nodes": len(e.graph.nodes), "levels": len(e.graph.levels),
+		"columns": columns, "kinds": len(e.graph.columns.byKind), "statuses": len(e.graph.columns.up),
+		"hosts": len(e.hosts), "slots": slots, "jobs": len(e.jobs),
+	}
+}
+
+// TestNothingLeaks makes and releases many jobs, on nodes that come, move and
+// go under ever new names, and counts what remains.
+func TestNothingLeaks(t *testing.T) {
+	last := match.Epoch(0)
+	e, err := New(Options{Epoch: func() match.Epoch { last++; return last }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	epoch, err := e.Reset(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stays := func() *resource.Graph {
+		return matchtest.Node("stays", [][2]string{{"rack", "r"}}, matchtest.Cores(8), matchtest.Pods(9))
+	}
+	do(e.PutNode(ctx, epoch, stays()))
+	do(e.Ready(ctx, epoch))
+	before := e.sizes()
+
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 3000 {
+		id, name := match.JobID(i+1), fmt.Sprintf("n%d", i)
+		rack := [][2]string{{"rack", fmt.Sprint(i)}}
+		kind := matchtest.Pool{Type: fmt.Sprintf("example.com/%d", i), Amount: 3, Unit: fmt.Sprint(i)}
+		do(e.PutNode(ctx, epoch, matchtest.Node(name, rack, matchtest.Cores(2), kind)))
+		if _, err := e.Match(ctx, match.Request{Epoch: epoch, ID: id, Jobspec: matchtest.Slots("a", 2, matchtest.Cores(1), kind)}); err == nil {
+			t.Fatal("two slots of 3 fit into 3")
+		}
+		_, err := e.Match(ctx, match.Request{Epoch: epoch, ID: id, Jobspec: matchtest.Slots("a", 1, matchtest.Cores(1), kind)})
+		do(err)
+		do(e.Update(ctx, epoch, match.Job{ID: id, Slots: []match.Slot{
+			matchtest.Held("later", name+"-unknown", matchtest.Cores(1)), matchtest.Held("0", "stays", matchtest.Cores(1), kind),
+		}}))
+		do(e.PutNode(ctx, epoch, matchtest.Node(name, nil, matchtest.Pods(1))))
+		if random.IntN(2) == 0 {
+			do(e.Release(ctx, epoch, id))
+			do(e.RemoveNode(ctx, epoch, name))
+		} else {
+			do(e.RemoveNode(ctx, epoch, name))
+			do(e.Release(ctx, epoch, id, "later", "0"))
+		}
+	}
+	do(e.PutNode(ctx, epoch, stays()))
+	if diff := cmp.Diff(before, e.sizes()); diff != "" {
+		t.Errorf("what the engine keeps differs (-before +after):\n%s", diff)
+	}
+}

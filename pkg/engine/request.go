@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// check fails for a request that is wrong beside its jobspec.
+func check(r *match.Request) error {
+	switch r.Op {
+	case match.Allocate:
+		if r.ID == 0 {
+			return invalid("job 0 names no job")
+		}
+	case match.AllocateOrElseReserve:
+		return invalid("this engine does not reserve")
+	case match.Satisfiability, match.WithoutAllocating:
+	default:
+		return invalid("operation %d is not known", r.Op)
+	}
+	switch {
+	case len(r.Ignore) > 0 && r.Op == match.Allocate:
+		return invalid("jobs to ignore in a request that books")
+	case r.Duration < 0:
+		return invalid("a duration of %s", r.Duration)
+	case r.Policy != "" && !slices.Contains(match.Policies(), r.Policy):
+		return invalid("policy %q: none of %q", r.Policy, match.Policies())
+	}
+	return nil
+}
+
+// offset returns where the keys of a shape begin among those of the request, or
+// for the number of shapes where all end.
+func (a *ask) offset(shape int) int64 {
+	n := int64(0)
+	for _, s := range a.shapes[:shape] {
+		n = plus(n, s.count.Max)
+	}
+	return n
+}
+
+// checkKeys fails for keys that do not fit the slots.
+func (a *ask) checkKeys(keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	if most := a.offset(len(a.shapes)); int64(len(keys)) != most {
+		return invalid("%d keys for %d slots", len(keys), most)
+	}
+	seen := make(map[string]struct{}, len(keys))
+	for _, k := range keys {
+		if _, ok := seen[k]; ok {
+			return invalid("two slots have the key %q", k)
+		}
+		seen[k] = struct{}{}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+// Command faulty-scheduler is fluence-scheduler with a second plugin, Faulty,
+// whose Filter fails for the pods that ask for it: an error of the kind after
+// which the framework tells no plugin that a scheduling cycle is over.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/cli"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"github.com/flux-k8s/fluence/pkg/fluence"
+	"github.com/flux-k8s/fluence/sidecar/client"
+)
+
+func main() {
+	os.Exit(cli.Run(app.NewSchedulerCommand(
+		app.WithPlugin(fluence.Name, fluence.Factory(dial)),
+		app.WithPlugin("Faulty", func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return faulty{}, nil }),
+	)))
+}
+
+func dial(_ context.Context, args *fluence.Args) (fluence.Matcher, error) {
+	return client.Dial(args.Endpoint, client.Options{Timeout: args.MatchTimeout.Duration})
+}
+
+// faulty fails where it is asked in earnest: when Fluence runs the filters ahead
+// of a match, the pod has no node yet and all nodes are asked, so only a cycle
+// that Fluence narrowed down to one node has the key that it writes.
+type faulty struct{}
+
+// Name returns the plugin's name.
+func (faulty) Name() string { return "Faulty" }
+
+// Filter returns an error for pods with the label faulty, after the match.
+func (faulty) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	if _, err := state.Read(fluence.Name + "/node"); err == nil && pod.Labels["faulty"] != "" {
+		return fwk.AsStatus(errors.New("faulty on purpose"))
+	}
+	return nil
+}
