@@ -7,11 +7,13 @@ import (
 	"context"
 	"os"
 
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API client
 	_ "k8s.io/component-base/metrics/prometheus/version"  // metric of the version
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/sidecar/client"
@@ -19,6 +21,12 @@ import (
 )
 
 func main() {
+	// A pod that waits for its group would get its node nominated first, which is
+	// one more write for every pod, and after a restart room kept for nobody.
+	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false})
+	if err != nil {
+		panic(err) // the gate is one of this very version of Kubernetes
+	}
 	command := app.NewSchedulerCommand(app.WithPlugin(fluence.Name, fluence.Factory(dial)))
 	command.Use = "fluence-scheduler"
 	os.Exit(cli.Run(command))

@@ -89,7 +89,7 @@ func TestUpdateRefuses(t *testing.T) {
 // another rack.
 func TestVerticesKeepTheirNumbers(t *testing.T) {
 	d := &driver{e: newEngine(t)}
-	d.load(t, matchtest.Node("n1", [][2]string{{"rack", "r1"}}, matchtest.Cores(2), matchtest.Pods(4)),
+	d.load(t, matchtest.Node("n0", nil), matchtest.Node("n1", [][2]string{{"rack", "r1"}}, matchtest.Cores(2), matchtest.Pods(4)),
 		matchtest.Node("n2", [][2]string{{"rack", "r1"}}, matchtest.Cores(2), matchtest.Pods(4)))
 	js := matchtest.Slots("a", 2, matchtest.Cores(1), matchtest.Pods(1))
 	before := d.match(t, 1, js)

@@ -68,9 +68,6 @@ func (b *board) extend() {
 	}
 	for i, s := range b.ask.shapes {
 		more := min(s.count.Max-s.count.Min, maxSlots-total)
-		if more == 0 {
-			continue
-		}
 		more = b.lay(i, more)
 		accepted := s.count.Floor(s.count.Min+more) - s.count.Min
 		b.shorten(more - accepted)

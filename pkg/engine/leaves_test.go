@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -78,6 +79,9 @@ func TestSlotsOfOneJobDoNotShareALeafBeyondItsSize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &driver{e: newEngine(t)}
 			d.load(t, sockets("n1"))
+			if op == match.Satisfiability {
+				d.match(t, 9, matchtest.Slots("a", 1, core(3), memory(15)))
+			}
 			r := d.request(1, matchtest.Slots("a", 2, core(2), memory(7)))
 			r.Op = op
 			a, err := d.e.Match(t.Context(), r)
@@ -107,11 +111,11 @@ func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets("n1"))
 	byPath := match.Slot{Key: "p", Node: "n1", R: &resource.Set{Vertices: []resource.Share{{
-		Vertex: resource.Vertex{Type: "core", Name: "core2", Paths: map[string]string{resource.Containment: "/cluster0/n1/socket1/core2"}},
+		Vertex: resource.Vertex{Type: "core", Name: "core0", Paths: map[string]string{resource.Containment: "/cluster0/n1/socket0/core0"}},
 		Amount: 1,
 	}}}}
 	byType := matchtest.Held("t", "n1", core(2))
-	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 1, Slots: []match.Slot{byPath, byType}}); err != nil {
+	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 1, Slots: []match.Slot{byType, byPath}}); err != nil {
 		t.Fatalf("Update() = %v", err)
 	}
 	moved := sockets("n1")
@@ -133,6 +137,38 @@ func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 		if err := d.e.PutNode(t.Context(), d.epoch, moved); err != nil {
 			t.Fatalf("PutNode() = %v", err)
 		}
+	}
+}
+
+// TestWhatIsHeldBeyondTheSizeMovesUp holds five of four cores, one of them by
+// its path, and gives that one back: the others fill all four.
+func TestWhatIsHeldBeyondTheSizeMovesUp(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, sockets("n1"))
+	d.match(t, 1, matchtest.Slots("a", 1, core(1)))
+	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 2, Slots: []match.Slot{matchtest.Held("x", "n1", core(4))}}); err != nil {
+		t.Fatalf("Update() = %v", err)
+	}
+	if err := d.e.Release(t.Context(), d.epoch, 1); err != nil {
+		t.Fatalf("Release() = %v", err)
+	}
+	if a, err := d.e.Match(t.Context(), d.request(3, matchtest.Slots("a", 1, core(1)))); !errors.Is(err, match.ErrBusy) {
+		t.Errorf("Match() = %v, %v, want the error %q", a, err, match.ErrBusy)
+	}
+}
+
+// TestAnUpdateByWhatAMatchGaveIsNoChange hands a slot back as it was given out,
+// with the vertices between the node and its leaves.
+func TestAnUpdateByWhatAMatchGaveIsNoChange(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, sockets("n1"))
+	js := matchtest.Slots("a", 2, core(2), memory(7))
+	given := d.match(t, 1, js)
+	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 1, Slots: given.Slots}); err != nil {
+		t.Fatalf("Update() = %v", err)
+	}
+	if diff := cmp.Diff(given, d.match(t, 1, js)); diff != "" {
+		t.Errorf("the repeat differs (-given +again):\n%s", diff)
 	}
 }
 

@@ -52,9 +52,6 @@ func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) er
 	}
 	e.graph.remove(h.node)
 	h.node = nil
-	for s := range h.slots {
-		s.charges = nil
-	}
 	e.leave(name)
 	return nil
 }

@@ -62,3 +62,43 @@ func TestNodesThatAreAlikeAreNotTriedInEveryOrder(t *testing.T) {
 		t.Errorf("Match() = %v, want the error %q", err, match.ErrUnsatisfiable)
 	}
 }
+
+// TestTooLittleInAllIsKnownWithoutASearch asks for more cores than there are on
+// nodes that a search would not come to the end of.
+func TestTooLittleInAllIsKnownWithoutASearch(t *testing.T) {
+	const n = 200
+	d := &driver{e: newEngine(t)}
+	var graphs []*resource.Graph
+	for i := range int64(n) {
+		graphs = append(graphs, matchtest.Node(fmt.Sprintf("n%03d", i), nil, matchtest.MilliCores(40_000+i)))
+	}
+	d.load(t, graphs...)
+	_, err := d.e.Match(t.Context(), d.request(1, matchtest.Jobspec(
+		matchtest.Slot("x", jobspec.Exactly(n/2), matchtest.Cores(40)),
+		matchtest.Slot("y", jobspec.Exactly(3*n/4), matchtest.Cores(30)),
+	)))
+	var refusal *match.Refusal
+	if !errors.Is(err, match.ErrUnsatisfiable) || !errors.As(err, &refusal) || refusal.Reason.Code != match.TooFew {
+		t.Errorf("Match() = %v, want %s of %q", err, match.TooFew, match.ErrUnsatisfiable)
+	}
+}
+
+// TestManyShapesNeedNoSearchWhenTheLargestCanGoFirst has more shapes and nodes
+// than a search has time to look at even once.
+func TestManyShapesNeedNoSearchWhenTheLargestCanGoFirst(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	graphs := []*resource.Graph{matchtest.Node("n0", nil, matchtest.Cores(40))}
+	for i := range 2000 {
+		graphs = append(graphs, matchtest.Node(fmt.Sprintf("n%d", i+1), nil, matchtest.Cores(39)))
+	}
+	d.load(t, graphs...)
+	js := matchtest.Jobspec()
+	for i := range 40 {
+		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprintf("small%d", i), jobspec.Exactly(1), matchtest.Cores(1)))
+	}
+	js.Resources = append(js.Resources, matchtest.Slot("large", jobspec.Exactly(1), matchtest.Cores(40)))
+	a := d.match(t, 1, js)
+	if large := a.Slots[40]; large.Label != "large" || large.Node != "n0" {
+		t.Errorf("slot %s of %q stands on %s, want large on n0", large.Key, large.Label, large.Node)
+	}
+}

@@ -76,7 +76,7 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 		pl.carryOut(ctx, pl.groups.Abandon(plan.Pod(), now))
 	}
 	if err != nil {
-		return "", &group.Refusal{Reason: group.ReasonGathering, Message: err.Error(), Until: group.Any(), Backoff: true}
+		return "", &group.Refusal{Reason: group.ReasonGathering, Message: err.Error(), Until: group.Cluster(), Backoff: true}
 	}
 	klog.FromContext(ctx).V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(a.Slots), "took", pl.now().Sub(now))
 	// Not from here: the queue is told when this cycle is over the match.
@@ -112,7 +112,7 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 	default:
 		klog.FromContext(ctx).Error(err, "Match", "group", plan.Key, "job", plan.Job)
 		pl.returns.add(group.Release{Job: plan.Job})
-		return &group.Refusal{Reason: reasonMatchError, Message: fmt.Sprintf("match: %v", err), Until: group.Any(), Backoff: true}
+		return &group.Refusal{Reason: reasonMatchError, Message: fmt.Sprintf("match: %v", err), Until: group.Cluster(), Backoff: true}
 	}
 }
 

@@ -83,7 +83,10 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
 		pl.tellRefused(pod, group.ReasonFiltered, why)
 	}
-	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	// A nomination, of a former scheduler perhaps, would keep room on a node that
+	// the pod may not come to.
+	clear := &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}}
+	return clear, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
 // PodGroupPostFilter does the same for a group of the scheduler's own kind.

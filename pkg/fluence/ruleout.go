@@ -98,7 +98,7 @@ func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.Nod
 		return ruledOut{}, &group.Refusal{
 			Reason:  reasonFilters,
 			Message: fmt.Sprintf("pod %s: %s", pod.Name, status.Message()),
-			Until:   group.Any(),
+			Until:   group.Cluster(),
 			Backoff: true,
 		}
 	}

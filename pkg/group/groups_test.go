@@ -496,3 +496,32 @@ func TestRankGoesByPriorityThenCreationThenName(t *testing.T) {
 		}
 	}
 }
+
+// Flow 16: what is sure to be refused again is not asked again and again.
+func TestGroupsThatGiveBackDoNotWakeEachOther(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	s.match("0")
+	s.Fail("0", s.now, "a filter refused the node")
+	s.Happened(Freed)
+	s.wantAdmitted()
+	// Events that the filters see help, but not before the shortest backoff.
+	s.Happened(NodeChanged)
+	s.wantAdmitted()
+	s.now = s.now.Add(minBackoff)
+	s.wantAdmitted("0")
+}
+
+func TestBackoffDoublesUpToItsLimit(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	for i := range 12 {
+		s.match("0")
+		s.Fail("0", s.now, "a filter refused the node")
+		want := min(maxBackoff, minBackoff<<min(i, 10))
+		s.now = s.now.Add(want - time.Nanosecond)
+		s.wantAdmitted()
+		s.now = s.now.Add(time.Nanosecond)
+		s.wantAdmitted("0")
+	}
+}

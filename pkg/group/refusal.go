@@ -1,6 +1,9 @@
 package group
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // An Event is a kind of change that may help a group that was refused.
 type Event int
@@ -26,6 +29,10 @@ func Any() []Event {
 	return []Event{Freed, NodeChanged, PodChanged, StorageChanged, MatcherBack}
 }
 
+// Cluster lists the events of the cluster. Freed is not among them: a group that
+// gives back what it was given would wake its like, and these it again.
+func Cluster() []Event { return []Event{NodeChanged, PodChanged, StorageChanged} }
+
 // A Refusal is a "no" to a group, or to a member of a started one.
 type Refusal struct {
 	// Reason is one word for machines, Message the sentence for people.
@@ -34,7 +41,9 @@ type Refusal struct {
 	// Until lists the events after which asking again makes sense.
 	Until []Event
 	// Backoff also lets the group ask again after a while that doubles with each
-	// refusal in a row. It is for refusals that no event is sure to follow.
+	// refusal in a row, and keeps events from letting it ask before the shortest
+	// such while. It is for refusals that no event is sure to follow, and that
+	// asking again may repeat at once.
 	Backoff bool
 }
 
@@ -49,27 +58,32 @@ type refusal struct {
 	Refusal
 	// retryAt is zero where only an event helps.
 	retryAt time.Time
+	// earliest is when events begin to help; zero is at once.
+	earliest time.Time
 }
 
 func (r *refusal) standsAt(now time.Time) bool {
 	return r != nil && (r.retryAt.IsZero() || now.Before(r.retryAt))
 }
 
-func (r *refusal) endsBy(ev Event) bool {
-	if r == nil {
-		return false
+// after returns what is left of the refusal after an event.
+func (r *refusal) after(ev Event) *refusal {
+	if r == nil || !slices.Contains(r.Until, ev) {
+		return r
 	}
-	for _, u := range r.Until {
-		if u == ev {
-			return true
-		}
+	if r.earliest.IsZero() {
+		return nil
 	}
-	return false
+	if r.retryAt.After(r.earliest) {
+		r.retryAt = r.earliest
+	}
+	return r
 }
 
 func newRefusal(r Refusal, failures int, now time.Time) *refusal {
 	mem := &refusal{Refusal: r}
 	if r.Backoff {
+		mem.earliest = now.Add(minBackoff)
 		mem.retryAt = now.Add(min(maxBackoff, minBackoff<<min(failures, 10)))
 	}
 	return mem
@@ -83,22 +97,21 @@ func (s *state) forgive() {
 	}
 }
 
-// Happened takes note of an event and reports whether it lets a group ask again.
+// Happened takes note of an event and reports whether it lets a group ask again
+// now.
 func (g *Groups) Happened(ev Event) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.events[ev]++
 	changed := false
 	for _, s := range g.unseated {
-		if s.refusal.endsBy(ev) {
-			s.refusal = nil
-			changed = true
-		}
+		after := s.refusal.after(ev)
+		changed = changed || after != s.refusal
+		s.refusal = after
 		for _, m := range s.members {
-			if m.refusal.endsBy(ev) {
-				m.refusal = nil
-				changed = true
-			}
+			after := m.refusal.after(ev)
+			changed = changed || after != m.refusal
+			m.refusal = after
 		}
 	}
 	return changed

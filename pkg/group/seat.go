@@ -110,7 +110,7 @@ func (g *Groups) Unreserve(uid types.UID, now time.Time, why string) Effects {
 		m.seat.reserved, m.seat.tried = false, false
 		return Effects{Changed: true}
 	}
-	g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Any(), Backoff: true}, now)
+	g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Cluster(), Backoff: true}, now)
 	e := g.unseatAll(m.group, why)
 	g.settle(m.group)
 	return e
@@ -132,7 +132,7 @@ func (g *Groups) Fail(uid types.UID, now time.Time, why string) Effects {
 	if m == nil || m.seat == nil || m.seat.reserved {
 		return Effects{}
 	}
-	g.refuse(m, Refusal{Reason: ReasonFiltered, Message: why, Until: Any(), Backoff: true}, now)
+	g.refuse(m, Refusal{Reason: ReasonFiltered, Message: why, Until: Cluster(), Backoff: true}, now)
 	e := g.unseat(m, why)
 	g.settle(m.group)
 	return e
@@ -147,7 +147,7 @@ func (g *Groups) Abandon(uid types.UID, now time.Time) Effects {
 		return Effects{}
 	}
 	const why = "a scheduling cycle ended with an error after the match"
-	g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Any(), Backoff: true}, now)
+	g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Cluster(), Backoff: true}, now)
 	e := g.unseat(m, why)
 	g.settle(m.group)
 	return e
@@ -208,7 +208,7 @@ func (g *Groups) Expire(now time.Time) Effects {
 				continue
 			}
 			const why = "not all members could be reserved in time"
-			g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Any(), Backoff: true}, now)
+			g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Cluster(), Backoff: true}, now)
 			e.add(g.unseat(m, why))
 		}
 		if len(expired) > 0 {

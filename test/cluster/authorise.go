@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -99,6 +98,3 @@ func (c *Cluster) waitServiceAccount(ctx context.Context) error {
 	}
 	return nil
 }
-
-// eventually is the time given to the cluster's own controllers.
-const eventually = 2 * time.Minute

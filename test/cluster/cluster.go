@@ -21,7 +21,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -179,14 +178,6 @@ func (c *Cluster) Process(name string) *process.Process { return c.group.Process
 
 // Processes returns every process of the cluster in order of start.
 func (c *Cluster) Processes() []*process.Process { return c.group.Processes() }
-
-// discard is where progress goes when nobody asked for it.
-func discard(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
-	}
-	return w
-}
 
 // writeFile stores text in the state folder, readable by the owner only.
 func (c *Cluster) writeFile(name string, text []byte) (string, error) {

@@ -31,9 +31,9 @@ type Config struct {
 	// without its limit of 50 requests a second.
 	StockScheduler bool
 	// NodeLease is how long the lease of a node is valid; it is renewed after a
-	// quarter of that. Thousands of nodes renew cheaper with a longer one, and
-	// the controller manager notices a dead KWOK after it at the earliest.
-	// Defaults to 40s.
+	// quarter of that. The nodes of a dead KWOK are found NotReady a little
+	// later than this, at least 50s. A real kubelet's is 40s, with which a
+	// thousand nodes keep an API server busy. Defaults to 200s.
 	NodeLease time.Duration
 	// ExtraArgs are appended to the arguments of the component they are keyed
 	// by, such as KubeAPIServer.
@@ -44,7 +44,7 @@ type Config struct {
 
 func (c *Config) validate() error {
 	if c.NodeLease == 0 {
-		c.NodeLease = 40 * time.Second
+		c.NodeLease = 200 * time.Second
 	}
 	if c.NodeLease < time.Second {
 		return fmt.Errorf("nodeLease: %v is shorter than a second", c.NodeLease)
@@ -60,7 +60,12 @@ func (c *Config) validate() error {
 	return nil
 }
 
-func (c *Config) log() io.Writer { return discard(c.Log) }
+func (c *Config) log() io.Writer {
+	if c.Log == nil {
+		return io.Discard
+	}
+	return c.Log
+}
 
 // FeatureGatesFlag returns the flag, such as --feature-gates=A=true,B=false,
 // that gives a Kubernetes component the cluster's feature gates. Without gates

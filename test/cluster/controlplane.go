@@ -125,6 +125,7 @@ func (c *Cluster) startControllerManager(ctx context.Context, cfg Config) error 
 			URL:  loopbackURL("https", ports[0]) + "/healthz",
 			Args: append(append(c.ServingFlags(ports[0], kubeconfig),
 				"--leader-elect=false",
+				"--controllers=*,-ttl-controller", // writes every node, to advise real kubelets
 				"--use-service-account-credentials",
 				"--service-account-private-key-file="+pki("sa.key"),
 				"--root-ca-file="+pki("ca.crt"),

@@ -15,8 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// nodeWriters is how many nodes are created or deleted at a time.
-const nodeWriters = 16
+const (
+	// nodeWriters is how many nodes are created or deleted at a time.
+	nodeWriters = 16
+	// nodesTimeout bounds the change of a few nodes, and perNode is added for
+	// each of many.
+	nodesTimeout = 2 * time.Minute
+	perNode      = 100 * time.Millisecond
+)
 
 // Nodes describes nodes that are alike.
 type Nodes struct {
@@ -39,7 +45,7 @@ type Nodes struct {
 // AddNodes creates nodes and returns their names once all are Ready and free of
 // the taint that new nodes have.
 func (c *Cluster) AddNodes(ctx context.Context, n Nodes) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, eventually+time.Duration(n.Count)*100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout+time.Duration(n.Count)*perNode)
 	defer cancel()
 	names := make([]string, n.Count)
 	g, gctx := errgroup.WithContext(ctx)
@@ -73,7 +79,7 @@ func (c *Cluster) AddNodes(ctx context.Context, n Nodes) ([]string, error) {
 // RemoveNodes deletes nodes and returns when they are gone. Their pods follow
 // when the controller manager notices, as with real nodes.
 func (c *Cluster) RemoveNodes(ctx context.Context, names ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, eventually)
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout+time.Duration(len(names))*perNode)
 	defer cancel()
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(nodeWriters)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/test/stack"
 )
@@ -60,29 +60,12 @@ spec:
 `, name, scheduler, cpu)
 }
 
-// whenBound runs f as soon as a pod of the namespace has a node.
+// whenBound runs f as soon as a pod of the namespace has a node. It asks again and
+// again: the API server ends a watch that cannot follow a burst.
 func (s *story) whenBound(apply, f func()) {
 	s.Helper()
-	w, err := s.Client().CoreV1().Pods(s.ns).Watch(s.Context(), metav1.ListOptions{})
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer w.Stop()
-	// The API server ends a watch that nobody reads.
-	bound := make(chan bool, 1)
-	go func() {
-		for ev := range w.ResultChan() {
-			if pod, ok := ev.Object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-				bound <- true
-				return
-			}
-		}
-		bound <- false
-	}()
 	apply()
-	if !<-bound {
-		s.Fatal("the watch ended before a pod was bound")
-	}
+	s.soon("a pod on a node", 5*time.Millisecond, func(context.Context) (bool, string) { return len(s.onNodes("")) > 0, "none" })
 	f()
 }
 

@@ -130,8 +130,14 @@ func label(key, value string) func(*corev1.Node) {
 // eventually waits until done returns true; the text says how far it is.
 func (s *story) eventually(what string, done func(context.Context) (bool, string)) {
 	s.Helper()
+	s.soon(what, 50*time.Millisecond, done)
+}
+
+// soon is eventually with an interval of its own.
+func (s *story) soon(what string, every time.Duration, done func(context.Context) (bool, string)) {
+	s.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(context.WithoutCancel(s.Context()), 50*time.Millisecond, patience, true, func(ctx context.Context) (ok bool, _ error) {
+	err := wait.PollUntilContextTimeout(context.WithoutCancel(s.Context()), every, patience, true, func(ctx context.Context) (ok bool, _ error) {
 		ok, last = done(ctx)
 		return ok, nil
 	})

@@ -90,6 +90,7 @@ var concurrencyRules = map[string]rule{
 		s.ready(t)
 		js, names := Slots("a", 2, Cores(1)), []string{"x", "y"}
 		first := s.match(t, 1, js, keys(names...))
+		emitted(t, first.R, Cluster, "n1", "core0")
 		js.Resources[0].With[0].Count.Max, names[0] = 99, "changed"
 		same(t, "the second allocation", s.match(t, 1, Slots("a", 2, Cores(1)), keys("x", "y")), first)
 		if s.can.Update {

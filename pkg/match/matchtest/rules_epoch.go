@@ -11,10 +11,11 @@ import (
 
 var epochRules = map[string]rule{
 	"an engine that was never reset answers stale to all but reset": {test: func(t *testing.T, s *subject) {
-		s.epoch = 7
-		for name, err := range s.callAll(t.Context()) {
-			if !errors.Is(err, match.ErrStale) {
-				t.Errorf("%s = %v, want the error %q", name, err, match.ErrStale)
+		for _, s.epoch = range []match.Epoch{0, 7} {
+			for name, err := range s.callAll(t.Context()) {
+				if !errors.Is(err, match.ErrStale) {
+					t.Errorf("in epoch %d %s = %v, want the error %q", s.epoch, name, err, match.ErrStale)
+				}
 			}
 		}
 	}},

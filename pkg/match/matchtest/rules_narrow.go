@@ -70,6 +70,18 @@ var narrowRules = map[string]rule{
 			t.Errorf("the reason is %+v, want TooFew with 4 found", r)
 		}
 	}},
+	"a shape goes where it leaves the bound of another a place": {needs: both(shapes, maxPerLevel), test: func(t *testing.T, s *subject) {
+		// As far as amounts go all nodes are alike, but only with a on n2 or n3
+		// can b have one in each rack.
+		s.load(t,
+			Node("n1", [][2]string{{"rack", "r1"}}, Cores(2)),
+			Node("n2", [][2]string{{"rack", "r2"}}, Cores(2)),
+			Node("n3", [][2]string{{"rack", "r2"}}, Cores(2)),
+		)
+		js := Jobspec(Slot("a", jobspec.Exactly(1), Cores(2)), Slot("b", jobspec.Exactly(2), Cores(2)))
+		js = Constrain(js, "b", jobspec.SlotAttributes{MaxPerLevel: map[string]int64{"rack": 1}})
+		s.places(t, 1, js, "0@n2 1@n1 2@n3")
+	}},
 	"a bound counts the slots of one label in one request": {needs: both(shapes, maxPerLevel), test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(4)), Node("n2", nil, Cores(4)))
 		js := Jobspec(Slot("a", jobspec.Exactly(2), Cores(1)), Slot("b", jobspec.Exactly(2), Cores(1)))

@@ -17,10 +17,11 @@ var nodeRules = map[string]rule{
 		s.places(t, 1, Slots("a", 2, Cores(1)), "0@n1 1@n2")
 	}},
 	"pools are brought up to date": {test: func(t *testing.T, s *subject) {
-		s.load(t, Node("n1", nil, Cores(1), GPUs(1)))
+		s.load(t, Node("n1", nil, Cores(1), GPUs(1)), Node("n2", nil, GPUs(1)))
 		s.put(t, Node("n1", nil, Cores(2), Memory(1)))
 		s.places(t, 1, Slots("a", 1, Cores(2), Memory(1)), "0@n1")
-		s.refuses(t, 2, Slots("a", 1, GPUs(1)), match.ErrUnsatisfiable)
+		s.places(t, 2, Slots("a", 1, GPUs(1)), "0@n2")
+		s.refuses(t, 3, Slots("a", 2, GPUs(1)), match.ErrUnsatisfiable)
 	}},
 	"what is held stays held while a node changes": {test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(4)))
@@ -83,7 +84,7 @@ var nodeRules = map[string]rule{
 		s.load(t, Node("n1", [][2]string{{"zone", "z"}}, Cores(2)))
 		s.remove(t, "n1")
 		s.refuses(t, 1, Slots("a", 1, Cores(1)), match.ErrUnsatisfiable)
-		s.put(t, Node("n1", nil, Cores(2)))
+		s.put(t, uprooted(Node("n1", nil, Cores(2))))
 		s.places(t, 1, Slots("a", 1, Cores(1)), "0@n1")
 	}},
 	"down touches no slot that is held": {test: func(t *testing.T, s *subject) {
@@ -135,13 +136,17 @@ var nodeRules = map[string]rule{
 		hang(g, 0, resource.Vertex{Type: "rack", Name: "r9"})
 	}),
 	"a pool of a size below 0 is invalid": badGraph(func(g *resource.Graph) { g.Vertices[2].Size = -1 }),
-	"a graph below another root is invalid": badGraph(func(g *resource.Graph) {
-		g.Vertices[0].Name = "elsewhere"
-		for i := range g.Vertices {
-			path := g.Vertices[i].Paths
-			path[resource.Containment] = "/elsewhere" + path[resource.Containment][len("/"+Cluster):]
-		}
-	}),
+	"a graph below another root is invalid": badGraph(func(g *resource.Graph) { uprooted(g) }),
+}
+
+// uprooted returns g after giving its root another name.
+func uprooted(g *resource.Graph) *resource.Graph {
+	g.Vertices[0].Name = "elsewhere"
+	for i := range g.Vertices {
+		path := g.Vertices[i].Paths
+		path[resource.Containment] = "/elsewhere" + path[resource.Containment][len("/"+Cluster):]
+	}
+	return g
 }
 
 // badGraph returns the rule that a graph is match.ErrInvalid after a change, and

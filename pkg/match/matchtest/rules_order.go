@@ -8,8 +8,8 @@ import (
 
 var orderRules = map[string]rule{
 	"nodes put before ready stand in the order of their names": {test: func(t *testing.T, s *subject) {
-		s.load(t, Node("n3", nil, Cores(1)), Node("n1", nil, Cores(1)), Node("n2", nil, Cores(1)))
-		s.places(t, 1, Slots("a", 3, Cores(1)), "0@n1 1@n2 2@n3", underPolicy(match.PolicyLonode))
+		s.load(t, Node("n3", nil, Cores(1)), Node("n1", nil, Cores(2)), Node("n2", nil, Cores(3)))
+		s.places(t, 1, Slots("a", 6, Cores(1)), "0@n1 1@n1 2@n2 3@n2 4@n2 5@n3", underPolicy(match.PolicyLonode))
 	}},
 	"nodes that come later stand behind, as they come": {test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n5", nil, Cores(1)))

@@ -79,11 +79,12 @@ var repeatRules = map[string]rule{
 	}},
 	"after an update moved a slot the repeat says where it stands": {needs: updates, test: func(t *testing.T, s *subject) {
 		s.load(t, inRacks()...)
-		js := Slots("a", 2, Cores(3))
+		js := Slots("a", 3, Cores(3))
 		s.match(t, 1, js)
-		s.update(t, 1, Held("0", "n4", Cores(3)))
-		a := s.places(t, 1, js, "0@n4 1@n2")
-		same(t, "the whole", Amounts(a.R, "zone", "rack"), map[string]int64{"core": 6000})
+		s.update(t, 1, Held("1", "n4", Cores(3)))
+		s.update(t, 1, Held("2", "n4", Cores(1)))
+		a := s.places(t, 1, js, "0@n1 1@n4 2@n4")
+		same(t, "the whole", Amounts(a.R, "zone", "rack"), map[string]int64{"core": 7000})
 	}},
 	"after an update added a slot the request is another": {needs: updates, test: func(t *testing.T, s *subject) {
 		s.load(t, inRacks()...)

@@ -10,7 +10,6 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=podgroups,singular=podgroup,shortName={pg,pgs}
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
 // +kubebuilder:printcolumn:name="Size",JSONPath=".spec.minMember",type=integer,description="How many pods the group starts with at the least."
 // +kubebuilder:printcolumn:name="Scheduled",JSONPath=".status.scheduled",type=integer,description="How many pods have a node."
 // +kubebuilder:printcolumn:name="Phase",JSONPath=".status.phase",type=string,description="How far the group has come."

@@ -55,7 +55,7 @@ func newUp() *cobra.Command {
 	flags.StringToStringVar(&f.allocatable, "allocatable", map[string]string{"cpu": "8", "memory": "32Gi", "pods": "110"},
 		"what each node has to give, extended resources included")
 	flags.BoolVar(&f.StockScheduler, "stock-scheduler", false, "also run kube-scheduler")
-	flags.DurationVar(&f.NodeLease, "node-lease", 40*time.Second, "how long a node's lease is valid")
+	flags.DurationVar(&f.NodeLease, "node-lease", 200*time.Second, "how long a node's lease is valid")
 	flags.StringToStringVar(&f.featureGates, "feature-gates", nil, "feature gates of all components, such as GenericWorkload=true")
 	flags.StringToStringVar(&f.runtimeConfig, "runtime-config", nil, "API versions to turn on or off, such as scheduling.k8s.io/v1beta1=true")
 	return cmd

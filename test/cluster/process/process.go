@@ -41,9 +41,6 @@ func (p *Process) PID() int { return p.record.PID }
 // Log is the path of the file with the process's standard output and error.
 func (p *Process) Log() string { return p.record.Log }
 
-// Args are the arguments it was started with, without the program's path.
-func (p *Process) Args() []string { return p.record.Args }
-
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

@@ -1,9 +1,10 @@
 // Package tools builds the pinned programs of a control plane once, into a
 // cache folder, and says where they are.
 //
-// What is built is decided by the go.mod and go.sum files under hack/tools and
-// by this package. The folder's name carries a hash of all that, so a folder
-// that exists is complete and current: a second call starts no compiler. Two
+// What is built is decided by the go.mod and go.sum files under hack/tools, by
+// the sources of fake-kubelet and by this package. A folder's name carries a
+// hash of what it was built from, so one that exists is complete and current: a
+// second call starts no compiler. Two
 // processes may call Build at the same time; one builds and the other waits.
 // A build that is interrupted leaves nothing that a later one would take for
 // its result.
