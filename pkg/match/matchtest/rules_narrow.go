@@ -31,6 +31,19 @@ var narrowRules = map[string]rule{
 		js = Constrain(js, "b", jobspec.SlotAttributes{ConstraintsNow: Not(Hosts("n1", "n2"))})
 		s.places(t, 1, js, "0@n4 1@n3")
 	}},
+	"a shape makes way for one that is kept to its node": {needs: both(shapes, constraints), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)))
+		js := Jobspec(Slot("a", jobspec.Exactly(1), Cores(2)), Slot("b", jobspec.Exactly(1), Cores(2)))
+		js = Constrain(js, "b", jobspec.SlotAttributes{Constraints: Hosts("n1")})
+		s.places(t, 1, js, "0@n2 1@n1")
+	}},
+	"slots spread over unequal nodes to leave another its place": {needs: both(shapes, constraints), test: func(t *testing.T, s *subject) {
+		// y needs 2 cores of n1; n2 is as large as n1 with one x less.
+		s.load(t, Node("n1", nil, Cores(3), Memory(3)), Node("n2", nil, Cores(2), Memory(2)), Node("n3", nil, Cores(10)))
+		js := Jobspec(Slot("x", jobspec.Exactly(3), Cores(1), Memory(1)), Slot("y", jobspec.Exactly(1), Cores(2)))
+		js = Constrain(js, "y", jobspec.SlotAttributes{Constraints: Hosts("n1")})
+		s.places(t, 1, js, "0@n1 1@n2 2@n2 3@n1")
+	}},
 	"constraints for good count in a verdict of never": {needs: constraints, test: func(t *testing.T, s *subject) {
 		s.load(t, inRacks()...)
 		js := Constrain(Slots("a", 3, Cores(4)), "a", jobspec.SlotAttributes{Constraints: Hosts("n1,n2")})

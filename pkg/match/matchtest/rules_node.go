@@ -135,7 +135,7 @@ var nodeRules = map[string]rule{
 	"a graph with a vertex beside the node's way is invalid": badGraph(func(g *resource.Graph) {
 		hang(g, 0, resource.Vertex{Type: "rack", Name: "r9"})
 	}),
-	"a pool of a size below 0 is invalid": badGraph(func(g *resource.Graph) { g.Vertices[2].Size = -1 }),
+	"a pool of a size below 0 is invalid":   badGraph(func(g *resource.Graph) { g.Vertices[2].Size = -1 }),
 	"a graph below another root is invalid": badGraph(func(g *resource.Graph) { uprooted(g) }),
 }
 

@@ -1,0 +1,87 @@
+# What a developer does here, each as one command. `make help` lists it.
+
+# The same settings everywhere: what one command compiled the next one reuses.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+
+BIN := $(CURDIR)/bin
+RUN := $(CURDIR)/.run
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+# Packages without the tests that need a control plane; -race compiles them anew.
+OURS := ./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the three programs into bin.
+	@for p in scheduler sidecar controller; do \
+		echo "Building bin/fluence-$$p"; \
+		go build -ldflags "-X main.version=$(VERSION)" -o $(BIN)/fluence-$$p ./cmd/$$p || exit 1; \
+	done
+
+.PHONY: run
+run: ## Bring up a control plane with 16 simulated nodes and Fluence, and place a Job of 8.
+	@echo "Building bin/fluence-run"
+	@go build -o $(BIN)/fluence-run ./test/stack/fluence-run
+	@$(BIN)/fluence-run up --dir $(RUN)
+
+.PHONY: down
+down: ## Stop what `make run` left running.
+	@echo "Stopping what runs in $(RUN)"
+	@go build -o $(BIN)/fluence-run ./test/stack/fluence-run
+	@$(BIN)/fluence-run down --dir $(RUN)
+
+.PHONY: tools
+tools: ## Build the programs of the test control plane, once, into the cache.
+	@echo "Building the programs of the test control plane; the first time it takes minutes"
+	@go run ./test/cluster/fluence-cluster build
+
+.PHONY: test
+test: tools race ## Run all tests; those of our own packages also under the race detector.
+	@echo "Compiling all tests"
+	@go vet ./...
+	@echo "Running all tests, one package at a time"
+	@go test -count=1 -p=1 -timeout=30m ./...
+
+.PHONY: race
+race: ## Run the tests of our own packages under the race detector.
+	@echo "Running the tests of our own packages under the race detector"
+	@CGO_ENABLED=1 go test -race -short -timeout=20m $(OURS)
+
+.PHONY: e2e
+e2e: tools ## Run the end-to-end stories alone.
+	@go test -count=1 -timeout=30m ./test/e2e
+
+.PHONY: bench
+bench: ## Run all benchmarks.
+	@go test -run='^$$' -bench=. -benchmem $(OURS)
+
+FUZZTIME := 20s
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME.
+	@hack/fuzz.sh $(FUZZTIME)
+
+.PHONY: lint
+lint: ## Check the code.
+	@echo "Building golangci-lint; the first time it takes minutes"
+	@cd hack/tools/golangci-lint && go build -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@$(BIN)/golangci-lint run --timeout=20m ./...
+
+.PHONY: generate
+generate: ## Write the generated code anew.
+	@hack/update-codegen.sh
+	@hack/update-proto.sh
+
+.PHONY: verify
+verify: ## Check that the generated code is up to date.
+	@hack/verify-codegen.sh
+	@hack/verify-proto.sh
+
+.PHONY: clean
+clean: ## Remove what was built here.
+	@rm -rf $(BIN)
