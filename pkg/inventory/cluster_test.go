@@ -1,5 +1,3 @@
-//go:build e2e
-
 package inventory
 
 import (
@@ -37,6 +35,9 @@ type live struct {
 // TestTheEngineEqualsARealCluster follows what another scheduler, the controller
 // manager and kubelets do, and an engine that is restarted in the middle of it.
 func TestTheEngineEqualsARealCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
 	c, err := controlplane.Start(t.Context(), controlplane.Config{
 		StockScheduler: true,
 		Nodes: controlplane.Nodes{
