@@ -37,11 +37,15 @@ var puzzleKinds = [2]string{"core", "memory"}
 
 func randomPuzzle(r *rand.Rand) puzzle {
 	var p puzzle
-	for range 1 + r.IntN(4) {
+	alike := r.IntN(2) == 0
+	for i := range 1 + r.IntN(4) {
 		n := puzzleNode{rack: r.IntN(2), down: r.IntN(6) == 0}
 		for k := range n.size {
 			n.size[k] = r.Int64N(9)
 			n.held[k] = max(0, r.Int64N(2+n.size[k])-4)
+		}
+		if alike && i > 0 {
+			n.size, n.held = p.nodes[0].size, p.nodes[0].held
 		}
 		p.nodes = append(p.nodes, n)
 	}

@@ -34,31 +34,29 @@ func fingerprintOf(r *match.Request) fingerprint {
 // appendValue writes plain data so that different data never reads the same:
 // whatever has no fixed length is led by its length.
 func appendValue(b []byte, v reflect.Value) []byte {
-	switch v.Kind() {
-	case reflect.Bool:
-		if v.Bool() {
-			return append(b, 1)
-		}
-		return append(b, 0)
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	switch kind := v.Kind(); {
+	case v.CanInt():
 		return binary.AppendVarint(b, v.Int())
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case v.CanUint():
 		return binary.AppendUvarint(b, v.Uint())
-	case reflect.String:
+	case kind == reflect.Bool && v.Bool():
+		return append(b, 1)
+	case kind == reflect.Bool:
+		return append(b, 0)
+	case kind == reflect.String:
 		b = binary.AppendUvarint(b, uint64(v.Len()))
 		return append(b, v.String()...)
-	case reflect.Pointer:
-		if v.IsNil() {
-			return append(b, 0)
-		}
+	case kind == reflect.Pointer && v.IsNil():
+		return append(b, 0)
+	case kind == reflect.Pointer:
 		return appendValue(append(b, 1), v.Elem())
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		b = binary.AppendUvarint(b, uint64(v.Len()))
 		for i := range v.Len() {
 			b = appendValue(b, v.Index(i))
 		}
 		return b
-	case reflect.Map:
+	case kind == reflect.Map:
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) })
 		b = binary.AppendUvarint(b, uint64(len(keys)))
@@ -66,12 +64,12 @@ func appendValue(b []byte, v reflect.Value) []byte {
 			b = appendValue(appendValue(b, k), v.MapIndex(k))
 		}
 		return b
-	case reflect.Struct:
-		for i := range v.NumField() {
-			b = appendValue(b, v.Field(i))
+	case kind == reflect.Struct:
+		for _, field := range v.Fields() {
+			b = appendValue(b, field)
 		}
 		return b
 	default:
-		panic(fmt.Sprintf("engine: a request holds a %s", v.Kind()))
+		panic(fmt.Sprintf("engine: a request holds a %s", kind))
 	}
 }

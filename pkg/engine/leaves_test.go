@@ -12,9 +12,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// sockets is a node with two sockets of two cores and one pool of memory each.
-func sockets(name string) *resource.Graph {
-	g := matchtest.Node(name, nil)
+// sockets is the node n1 with two sockets of two cores and one pool of memory each.
+func sockets() *resource.Graph {
+	g := matchtest.Node("n1", nil)
 	node := len(g.Vertices) - 1
 	add := func(parent int, kind string, id, size int64) int {
 		at := len(g.Vertices)
@@ -47,7 +47,7 @@ var (
 
 func TestLeavesOfOneTypeMakeOnePool(t *testing.T) {
 	d := &driver{e: newEngine(t)}
-	d.load(t, sockets("n1"))
+	d.load(t, sockets())
 	first := d.match(t, 1, matchtest.Slots("a", 1, core(1), memory(4)))
 	want := []string{
 		"/cluster0/n1/socket0/core0=1", "/cluster0/n1/socket0/memory0=4",
@@ -78,7 +78,7 @@ func TestSlotsOfOneJobDoNotShareALeafBeyondItsSize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &driver{e: newEngine(t)}
-			d.load(t, sockets("n1"))
+			d.load(t, sockets())
 			if op == match.Satisfiability {
 				d.match(t, 9, matchtest.Slots("a", 1, core(3), memory(15)))
 			}
@@ -109,7 +109,7 @@ func TestSlotsOfOneJobDoNotShareALeafBeyondItsSize(t *testing.T) {
 // and looks which leaves are left.
 func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 	d := &driver{e: newEngine(t)}
-	d.load(t, sockets("n1"))
+	d.load(t, sockets())
 	byPath := match.Slot{Key: "p", Node: "n1", R: &resource.Set{Vertices: []resource.Share{{
 		Vertex: resource.Vertex{Type: "core", Name: "core0", Paths: map[string]string{resource.Containment: "/cluster0/n1/socket0/core0"}},
 		Amount: 1,
@@ -118,7 +118,7 @@ func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 1, Slots: []match.Slot{byType, byPath}}); err != nil {
 		t.Fatalf("Update() = %v", err)
 	}
-	moved := sockets("n1")
+	moved := sockets()
 	rack := len(moved.Vertices)
 	moved.Vertices = append(moved.Vertices, resource.Vertex{Type: "rack", Name: "r1", Size: 1})
 	moved.Edges[0] = resource.Edge{Source: 0, Target: rack}
@@ -144,7 +144,7 @@ func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 // its path, and gives that one back: the others fill all four.
 func TestWhatIsHeldBeyondTheSizeMovesUp(t *testing.T) {
 	d := &driver{e: newEngine(t)}
-	d.load(t, sockets("n1"))
+	d.load(t, sockets())
 	d.match(t, 1, matchtest.Slots("a", 1, core(1)))
 	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 2, Slots: []match.Slot{matchtest.Held("x", "n1", core(4))}}); err != nil {
 		t.Fatalf("Update() = %v", err)
@@ -161,7 +161,7 @@ func TestWhatIsHeldBeyondTheSizeMovesUp(t *testing.T) {
 // with the vertices between the node and its leaves.
 func TestAnUpdateByWhatAMatchGaveIsNoChange(t *testing.T) {
 	d := &driver{e: newEngine(t)}
-	d.load(t, sockets("n1"))
+	d.load(t, sockets())
 	js := matchtest.Slots("a", 2, core(2), memory(7))
 	given := d.match(t, 1, js)
 	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 1, Slots: given.Slots}); err != nil {
@@ -174,7 +174,7 @@ func TestAnUpdateByWhatAMatchGaveIsNoChange(t *testing.T) {
 
 func TestALeafThatIsDownIsNotGivenOut(t *testing.T) {
 	d := &driver{e: newEngine(t)}
-	g := sockets("n1")
+	g := sockets()
 	for i := range g.Vertices {
 		if v := &g.Vertices[i]; v.Type == "core" && v.ID < 3 {
 			v.Status = resource.Down
@@ -196,7 +196,7 @@ func TestALeafThatIsDownIsNotGivenOut(t *testing.T) {
 // the same node.
 func TestAnUpdateToAnotherLeafIsAChange(t *testing.T) {
 	d := &driver{e: newEngine(t)}
-	d.load(t, sockets("n1"))
+	d.load(t, sockets())
 	js := matchtest.Slots("a", 1, core(1))
 	given := d.match(t, 1, js)
 	for path, left := range map[string]string{

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -36,43 +37,37 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 	if err := a.find(&e.graph.columns); err != nil {
 		return nil, err
 	}
-	switch r.Op {
-	case match.Satisfiability:
+	if r.Op == match.Satisfiability {
 		return e.satisfy(&r, a)
-	case match.WithoutAllocating:
-		defer e.ignore(r.Ignore)()
-		if j := e.holder(&r); j != nil {
-			return e.repeat(&r, j)
-		}
-		j, err := e.place(&r, a)
-		if err != nil {
-			return nil, err
-		}
-		return j.allocation(), nil
-	default:
-		if j := e.holder(&r); j != nil {
-			return e.repeat(&r, j)
-		}
-		j, err := e.place(&r, a)
-		if err != nil {
-			return nil, err
-		}
-		j.asked, j.request = true, fingerprintOf(&r)
-		e.jobs[j.id] = j
-		for _, s := range j.slots {
-			e.stand(s)
-		}
-		return j.allocation(), nil
+	}
+	defer e.ignore(r.Ignore)()
+	if j := e.holder(&r); j != nil {
+		return e.repeat(&r, j)
+	}
+	j, err := e.place(&r, a)
+	if err != nil {
+		return nil, err
+	}
+	if r.Op == match.Allocate {
+		e.book(&r, j)
+	}
+	return j.allocation(), nil
+}
+
+// book gives a job what was drawn for it.
+func (e *Engine) book(r *match.Request, j *job) {
+	j.asked, j.request = true, fingerprintOf(r)
+	e.jobs[j.id] = j
+	for _, s := range j.slots {
+		e.stand(s)
 	}
 }
 
 // holder returns the job that the request's id names if it holds anything, and
 // is not to be ignored.
 func (e *Engine) holder(r *match.Request) *job {
-	for _, id := range r.Ignore {
-		if id == r.ID {
-			return nil
-		}
+	if slices.Contains(r.Ignore, r.ID) {
+		return nil
 	}
 	return e.jobs[r.ID]
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,8 +48,8 @@ func readSite(g *resource.Graph) (*site, error) {
 	}
 	s := &site{}
 	path := ""
-	for i := len(way) - 1; i >= 0; i-- {
-		v, err := readVertex(&g.Vertices[way[i]], path)
+	for i, w := range slices.Backward(way) {
+		v, err := readVertex(&g.Vertices[w], path)
 		if err != nil {
 			return nil, err
 		}

@@ -271,7 +271,7 @@ func (s *state) ordered(keep func(*member) bool) []*member {
 	}
 	slices.SortFunc(ms, func(a, b *member) int {
 		return cmp.Or(
-			a.pod.CreationTimestamp.Time.Compare(b.pod.CreationTimestamp.Time),
+			a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time),
 			cmp.Compare(a.pod.Name, b.pod.Name),
 		)
 	})

@@ -141,14 +141,10 @@ func (s *story) wantReleased(e Effects, job match.JobID, keys ...string) {
 	}
 }
 
-func (s *story) wantTentative(n int) {
+func (s *story) wantNoneTentative() {
 	s.Helper()
-	got := 0
-	for _, j := range s.Tentative() {
-		got += len(j.Slots)
-	}
-	if got != n {
-		s.Errorf("%d tentative seats, want %d", got, n)
+	if got := s.Tentative(); len(got) != 0 {
+		s.Errorf("tentative jobs: %+v, want none", got)
 	}
 }
 
@@ -205,7 +201,7 @@ func TestUnreserveBeforeTheStartGivesAllBack(t *testing.T) {
 	if !slices.Contains(e.Reject, "0") {
 		t.Errorf("rejected pods = %v, want the reserved sibling among them", e.Reject)
 	}
-	s.wantTentative(0)
+	s.wantNoneTentative()
 	// The group waits a little, and then asks again under another job id.
 	s.wantAdmitted()
 	s.now = s.now.Add(minBackoff)
@@ -256,7 +252,7 @@ func TestACycleThatEndsWithoutAWordLosesItsSeats(t *testing.T) {
 		t.Fatalf("verdict = %+v, want the seat lost", v)
 	}
 	s.wantReleased(s.Abandon("0", s.now), p.Job, "0", "1")
-	s.wantTentative(0)
+	s.wantNoneTentative()
 }
 
 func TestSeatsExpire(t *testing.T) {
@@ -267,7 +263,7 @@ func TestSeatsExpire(t *testing.T) {
 		t.Errorf("released before the deadline: %v", e.Release)
 	}
 	s.wantReleased(s.Expire(s.now.Add(time.Minute)), p.Job, "0", "1")
-	s.wantTentative(0)
+	s.wantNoneTentative()
 }
 
 func TestAMemberDeletedBeforeTheStartGivesAllBack(t *testing.T) {
@@ -289,7 +285,7 @@ func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 		t.Fatal("the match of a group with too few members left was taken")
 	}
 	s.wantReleased(e, p.Job, "0", "1")
-	s.wantTentative(0)
+	s.wantNoneTentative()
 }
 
 // start brings a gang of n onto nodes n-0, n-1 and so on.

@@ -9,16 +9,16 @@ import (
 type Event int
 
 const (
-	// Freed: somebody gave resources back.
+	// Freed is that somebody gave resources back.
 	Freed Event = iota
-	// NodeChanged: a node came, went or changed.
+	// NodeChanged is that a node came, went or changed.
 	NodeChanged
-	// PodChanged: a pod came to a node or left one, which filters between pods
+	// PodChanged is that a pod came to a node or left one, which filters between pods
 	// take note of.
 	PodChanged
-	// StorageChanged: a volume, a claim or a storage class changed.
+	// StorageChanged is that a volume, a claim or a storage class changed.
 	StorageChanged
-	// MatcherBack: the engine answers again, or has a new graph.
+	// MatcherBack is that the engine answers again, or has a new graph.
 	MatcherBack
 
 	numEvents

@@ -27,14 +27,14 @@ var (
 type Code string
 
 const (
-	// NoNode: no node may be used at all; there are none, or all are down or
+	// NoNode says that no node may be used at all; there are none, or all are down or
 	// ruled out by constraints.
 	NoNode Code = "NoNode"
-	// TooLarge: no node that may be used could hold a single slot, though empty.
+	// TooLarge says that no node that may be used could hold a single slot, though empty.
 	TooLarge Code = "TooLarge"
-	// TooFew: there is room for some of the slots, not for as many as wanted.
+	// TooFew says that there is room for some of the slots, not for as many as wanted.
 	TooFew Code = "TooFew"
-	// NotFound: by amounts the slots could fit, but no placement was found within
+	// NotFound says that by amounts the slots could fit, but no placement was found within
 	// the search budget.
 	NotFound Code = "NotFound"
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-func ask(f *matchtest.Fake, id match.JobID) (*match.Allocation, error) {
-	return f.Match(context.Background(), match.Request{ID: id})
+func ask(t *testing.T, f *matchtest.Fake, id match.JobID) (*match.Allocation, error) {
+	return f.Match(t.Context(), match.Request{ID: id})
 }
 
 func TestFakeAnswersInOrderAndThenByFunction(t *testing.T) {
@@ -19,18 +19,18 @@ func TestFakeAnswersInOrderAndThenByFunction(t *testing.T) {
 	f.Refuse(match.ErrBusy, match.Reason{Code: match.TooFew, Wanted: 2})
 	f.OnMatch(func(r match.Request) (*match.Allocation, error) { return &match.Allocation{ID: r.ID + 100}, nil })
 
-	if a, err := ask(f, 1); err != nil || a.ID != 1 {
+	if a, err := ask(t, f, 1); err != nil || a.ID != 1 {
 		t.Errorf("first Match() = %v, %v, want job 1", a, err)
 	}
 	var refusal *match.Refusal
-	if _, err := ask(f, 2); !errors.Is(err, match.ErrBusy) || !errors.As(err, &refusal) || refusal.Reason.Wanted != 2 {
+	if _, err := ask(t, f, 2); !errors.Is(err, match.ErrBusy) || !errors.As(err, &refusal) || refusal.Reason.Wanted != 2 {
 		t.Errorf("second Match() = %v, want the refusal", err)
 	}
-	if a, err := ask(f, 3); err != nil || a.ID != 103 {
+	if a, err := ask(t, f, 3); err != nil || a.ID != 103 {
 		t.Errorf("third Match() = %v, %v, want job 103", a, err)
 	}
 	f.OnMatch(nil)
-	if a, err := ask(f, 4); err == nil {
+	if a, err := ask(t, f, 4); err == nil {
 		t.Errorf("unscripted Match() = %v, want an error", a)
 	}
 }
@@ -84,7 +84,7 @@ func TestFakeHoldsCallsUntilReleased(t *testing.T) {
 	release := f.Hold(matchtest.Match)
 	done := make(chan error, 1)
 	go func() {
-		_, err := ask(f, 1)
+		_, err := ask(t, f, 1)
 		done <- err
 	}()
 	if _, err := f.Await(t.Context(), matchtest.Match, 1); err != nil {
@@ -124,10 +124,10 @@ func TestSpyPassesCallsOn(t *testing.T) {
 	behind.Answer(&match.Allocation{ID: 5}, nil)
 	f := matchtest.Spy(behind)
 	f.FailNext(matchtest.Match, match.ErrUnavailable)
-	if _, err := ask(f, 5); !errors.Is(err, match.ErrUnavailable) {
+	if _, err := ask(t, f, 5); !errors.Is(err, match.ErrUnavailable) {
 		t.Errorf("first Match() = %v, want %v", err, match.ErrUnavailable)
 	}
-	if a, err := ask(f, 5); err != nil || a.ID != 5 {
+	if a, err := ask(t, f, 5); err != nil || a.ID != 5 {
 		t.Errorf("second Match() = %v, %v, want job 5", a, err)
 	}
 	if n := len(behind.Calls()); n != 1 {

@@ -94,7 +94,6 @@ func lasting(d time.Duration) option    { return func(r *match.Request) { r.Dura
 func at(now time.Time) option           { return func(r *match.Request) { r.Now = now } }
 func as(op match.Op) option             { return func(r *match.Request) { r.Op = op } }
 func without(ids ...match.JobID) option { return func(r *match.Request) { r.Ignore = ids } }
-func inEpoch(e match.Epoch) option      { return func(r *match.Request) { r.Epoch = e } }
 func underPolicy(p string) option       { return func(r *match.Request) { r.Policy = p } }
 
 // try asks for a jobspec.
