@@ -65,8 +65,8 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		}
 		return b
 	case kind == reflect.Struct:
-		for _, field := range v.Fields() {
-			b = appendValue(b, field)
+		for i := range v.NumField() { //nolint:modernize // Value.Fields makes garbage of every field
+			b = appendValue(b, v.Field(i))
 		}
 		return b
 	default:

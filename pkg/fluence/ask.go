@@ -103,12 +103,12 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 		return r
 	case errors.Is(err, match.ErrStale):
 		pl.inventory.Resync()
-		return &group.Refusal{Reason: reasonUnavailable, Message: "the matcher's graph is being loaded", Until: []group.Event{group.MatcherBack}, Backoff: true}
+		return &group.Refusal{Reason: reasonUnavailable, Message: whyLoading, Until: []group.Event{group.MatcherBack}}
 	case errors.Is(err, match.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		// It may have booked the request and not been able to say so.
 		pl.returns.add(group.Release{Job: plan.Job})
 		pl.breaker.trip(whyUnavailable)
-		return &group.Refusal{Reason: reasonUnavailable, Message: whyUnavailable, Until: []group.Event{group.MatcherBack}, Backoff: true}
+		return &group.Refusal{Reason: reasonUnavailable, Message: whyUnavailable, Until: []group.Event{group.MatcherBack}}
 	default:
 		klog.FromContext(ctx).Error(err, "Match", "group", plan.Key, "job", plan.Job)
 		pl.returns.add(group.Release{Job: plan.Job})

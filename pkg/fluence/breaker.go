@@ -16,8 +16,11 @@ const (
 	pingEvery = 200 * time.Millisecond
 )
 
-// whyUnavailable is what pods are told while the breaker is open.
-const whyUnavailable = "the matcher does not answer"
+// What pods are told while the breaker is open, and until the graph is loaded.
+const (
+	whyUnavailable = "the matcher does not answer"
+	whyLoading     = "the matcher's graph is being loaded"
+)
 
 // A breaker keeps scheduling cycles away from a matcher that does not answer. It
 // opens when a call, or the inventory, says so, and closes when a ping is

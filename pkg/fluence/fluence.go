@@ -147,7 +147,10 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		return nil, err
 	}
 	pl.returns = newReturns(matcher, pl.inventory.Epoch, func() { pl.happened(group.Freed) })
-	if pl.podGroups, err = newPodGroups(h.KubeConfig(), pl.groups, pl.waker, func(k types.NamespacedName) { pl.reporter.forget(k) }); err != nil {
+	if pl.podGroups, err = newPodGroups(h.KubeConfig(), pl.groups, pl.waker,
+		func(k types.NamespacedName) { pl.reporter.seen(k) },
+		func(k types.NamespacedName) { pl.reporter.forget(k) },
+	); err != nil {
 		return nil, err
 	}
 	pl.reporter = newReporter(pl.podGroups, h.EventRecorder())
@@ -178,7 +181,7 @@ func (pl *Fluence) notReady() string {
 		return why
 	}
 	if !pl.synced() || pl.inventory.Epoch() == 0 {
-		return "the matcher's graph is being loaded"
+		return whyLoading
 	}
 	return ""
 }

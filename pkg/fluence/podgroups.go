@@ -31,7 +31,8 @@ type podGroups struct {
 	informer cache.SharedIndexInformer
 	groups   *group.Groups
 	waker    *waker
-	gone     func(types.NamespacedName)
+	// seen and gone are told of PodGroups after the groups were.
+	seen, gone func(types.NamespacedName)
 }
 
 // fieldManager owns the conditions about scheduling.
@@ -40,7 +41,7 @@ const fieldManager = "fluence-scheduler"
 // writeTimeout bounds one write of a PodGroup's status.
 const writeTimeout = 10 * time.Second
 
-func newPodGroups(config *rest.Config, groups *group.Groups, w *waker, gone func(types.NamespacedName)) (*podGroups, error) {
+func newPodGroups(config *rest.Config, groups *group.Groups, w *waker, seen, gone func(types.NamespacedName)) (*podGroups, error) {
 	scheme := runtime.NewScheme()
 	if err := scheduling.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("build the scheme of PodGroups: %w", err)
@@ -61,6 +62,7 @@ func newPodGroups(config *rest.Config, groups *group.Groups, w *waker, gone func
 		informer: cache.NewSharedIndexInformer(lw, &scheduling.PodGroup{}, 0, cache.Indexers{}),
 		groups:   groups,
 		waker:    w,
+		seen:     seen,
 		gone:     gone,
 	}
 	_, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -107,6 +109,7 @@ func (p *podGroups) put(pg *scheduling.PodGroup) {
 	}
 	p.groups.PutPodGroup(k, g)
 	p.waker.one(k)
+	p.seen(k)
 }
 
 // get returns the PodGroup as last seen, or nil.

@@ -19,12 +19,21 @@ func (c chosen) Clone() fwk.StateData { return c }
 
 const chosenKey fwk.StateKey = Name + "/node"
 
+// asked is in the state of a scheduling cycle that this plugin had its say in.
+type asked struct{}
+
+// Clone returns the same: it never changes.
+func (a asked) Clone() fwk.StateData { return a }
+
+const askedKey fwk.StateKey = Name + "/asked"
+
 // PreFilter gives the pod the node that its group's match chose for it. For a
 // representative it asks the matcher first, for the whole group.
 func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if isProbe(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	state.Write(askedKey, asked{})
 	if why := pl.notReady(); why != "" {
 		return nil, held(why)
 	}

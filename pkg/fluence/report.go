@@ -88,9 +88,17 @@ type item struct {
 	news
 	// pod is where the news goes while there is no PodGroup.
 	pod *corev1.Pod
-	// told is the news that was written last.
-	told news
+	// told is the news that was written last, at the time toldAt, and since when
+	// the condition has had that status.
+	told   news
+	toldAt time.Time
+	since  metav1.Time
+	// onPod says that it was told on the pod.
+	onPod bool
 }
+
+// numbersEvery is how often a condition is written anew for other numbers alone.
+const numbersEvery = 5 * time.Second
 
 func newReporter(p *podGroups, recorder events.EventRecorder) *reporter {
 	return &reporter{
@@ -126,6 +134,16 @@ func (r *reporter) forget(k types.NamespacedName) {
 	delete(r.items, k)
 }
 
+// seen tells again what was told on a pod, now that there is a PodGroup.
+func (r *reporter) seen(k types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if it, ok := r.items[k]; ok && it.onPod {
+		r.items[k] = item{news: it.news, pod: it.pod}
+		r.queue.Add(k)
+	}
+}
+
 // run writes until ctx ends.
 func (r *reporter) run(ctx context.Context) {
 	go func() {
@@ -159,44 +177,55 @@ func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
 		if it.pod != nil && it.told.reason != it.reason {
 			r.event(it.pod, it.news)
 		}
-		r.told(k, it.news)
+		it.onPod = true
+		r.tell(k, it, metav1.Now())
 		return nil
 	}
-	old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
-	c := metav1.Condition{
+	before, since := it.told, it.since
+	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled); old != nil && it.toldAt.IsZero() {
+		// Written by a scheduler before this one.
+		before, since = news{old.Status, old.Reason, old.Message}, old.LastTransitionTime
+	}
+	if before == it.news {
+		r.tell(k, it, since)
+		return nil
+	}
+	if left := numbersEvery - time.Since(it.toldAt); before.reason == it.reason && left > 0 {
+		r.queue.AddAfter(k, left)
+		return nil
+	}
+	if before.status != it.status {
+		since = metav1.Now()
+	}
+	err := r.podGroups.apply(ctx, pg, metav1.Condition{
 		Type:               ConditionScheduled,
 		Status:             it.status,
 		Reason:             it.reason,
 		Message:            it.message,
 		ObservedGeneration: pg.Generation,
-		LastTransitionTime: metav1.Now(),
+		LastTransitionTime: since,
+	})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		// It is gone, or another has its name: the informer will tell.
+		r.forget(k)
+		return nil
+	case err != nil:
+		return err
 	}
-	if old != nil && old.Status == c.Status {
-		c.LastTransitionTime = old.LastTransitionTime
+	if before.status != it.status || before.reason != it.reason {
+		r.event(reference(pg), it.news)
 	}
-	if old == nil || old.Status != c.Status || old.Reason != c.Reason || old.Message != c.Message {
-		err := r.podGroups.apply(ctx, pg, c)
-		switch {
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			// It is gone, or another has its name: the informer will tell.
-			r.forget(k)
-			return nil
-		case err != nil:
-			return err
-		}
-		if old == nil || old.Status != c.Status || old.Reason != c.Reason {
-			r.event(reference(pg), it.news)
-		}
-	}
-	r.told(k, it.news)
+	r.tell(k, it, since)
 	return nil
 }
 
-func (r *reporter) told(k types.NamespacedName, n news) {
+// tell takes note that an item's news was written.
+func (r *reporter) tell(k types.NamespacedName, told item, since metav1.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if it, ok := r.items[k]; ok {
-		it.told = n
+		it.told, it.toldAt, it.since, it.onPod = told.news, time.Now(), since, told.onPod
 		r.items[k] = it
 	}
 }

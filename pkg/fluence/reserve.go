@@ -82,6 +82,9 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		klog.FromContext(ctx).V(2).Info("Matched node refused", "group", key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
 		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
 		pl.tellRefused(pod, group.ReasonFiltered, why)
+	} else if _, err := state.Read(askedKey); err != nil {
+		// Another plugin refused the pod on all nodes, before this one was asked.
+		pl.tellRefused(pod, reasonFilters, fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message()))
 	}
 	// A nomination, of a former scheduler perhaps, would keep room on a node that
 	// the pod may not come to.
