@@ -9,9 +9,11 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
-	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API client
 	_ "k8s.io/component-base/metrics/prometheus/version"  // metric of the version
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/pkg/features"
 
@@ -27,7 +29,7 @@ func main() {
 	if err != nil {
 		panic(err) // the gate is one of this very version of Kubernetes
 	}
-	command := app.NewSchedulerCommand(app.WithPlugin(fluence.Name, fluence.Factory(dial)))
+	command := app.NewSchedulerCommand(app.WithPlugin(fluence.Name, fluence.Factory(dial, leading)))
 	command.Use = "fluence-scheduler"
 	os.Exit(cli.Run(command))
 }
@@ -44,4 +46,26 @@ func dial(ctx context.Context, args *fluence.Args) (fluence.Matcher, error) {
 	}
 	context.AfterFunc(ctx, func() { _ = c.Close() })
 	return c, nil
+}
+
+// leading says whether this process holds the lease, as its own metric has it:
+// kube-scheduler tells nobody else. Without leader election there is none, and
+// the one scheduler leads.
+func leading() bool {
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		klog.Background().Error(err, "Read whether this scheduler leads")
+		return false
+	}
+	for _, f := range families {
+		if f.GetName() != "leader_election_master_status" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if m.GetGauge().GetValue() == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }

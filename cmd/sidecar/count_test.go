@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -41,7 +42,13 @@ func TestCountsFollowTheCalls(t *testing.T) {
 		{"so is the other", func() error { return c.Release(ctx, 1, 1, "b") }, 1, 1},
 		{"a job is released whole", func() error { return c.Release(ctx, 1, 3) }, 0, 1},
 		{"a job that holds nothing is released", func() error { return c.Release(ctx, 1, 3, "a") }, 0, 1},
-		{"a new epoch", func() error { _, err := c.Reset(ctx); return err }, 0, 0},
+		{"a new epoch", func() error {
+			e, err := c.Reset(ctx)
+			if err == nil && e != 1 {
+				err = fmt.Errorf("the epoch is %d, and the engine's is 1", e)
+			}
+			return err
+		}, 0, 0},
 	}
 	for _, s := range steps {
 		if err := s.call(); err != nil {

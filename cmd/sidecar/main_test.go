@@ -101,8 +101,8 @@ func (s *sidecar) read(t *testing.T, text string) string {
 	return ""
 }
 
-// end sends a signal and returns how the process ended, and after what time.
-func (s *sidecar) end(t *testing.T, sig os.Signal) (error, time.Duration) { //nolint:revive // an error of another process
+// end sends a signal and returns after what time the process ended, and how.
+func (s *sidecar) end(t *testing.T, sig os.Signal) (time.Duration, error) {
 	t.Helper()
 	begin := time.Now()
 	if err := s.Process.Signal(sig); err != nil {
@@ -111,7 +111,8 @@ func (s *sidecar) end(t *testing.T, sig os.Signal) (error, time.Duration) { //no
 	for s.lines.Scan() { // until the process closes its side
 		continue
 	}
-	return s.Wait(), time.Since(begin)
+	err := s.Wait()
+	return time.Since(begin), err
 }
 
 func dial(t *testing.T, target string, o client.Options) *client.Client {
@@ -148,7 +149,7 @@ func TestTheSidecarServesUntilItIsTold(t *testing.T) {
 					break
 				}
 			}
-			if err, took := s.end(t, sig); err != nil || took > stopTimeout {
+			if took, err := s.end(t, sig); err != nil || took > stopTimeout {
 				t.Errorf("ended with %v after %v", err, took)
 			}
 			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -169,7 +170,7 @@ func TestAnEpochEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Killed: the socket stays, and the next process replaces it.
-	if err, _ := s.end(t, syscall.SIGKILL); err == nil {
+	if _, err := s.end(t, syscall.SIGKILL); err == nil {
 		t.Fatal("a killed process ended well")
 	}
 	start(t, "--listen", target)
@@ -322,7 +323,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}
 	}
-	if err, _ := s.end(t, syscall.SIGTERM); err != nil {
+	if _, err := s.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("ended with %v", err)
 	}
 }

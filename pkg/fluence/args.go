@@ -2,7 +2,8 @@ package fluence
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -74,9 +76,9 @@ func decodeArgs(obj runtime.Object) (*Args, error) {
 		if err != nil {
 			return nil, fmt.Errorf("plugin %s: arguments: %w", Name, err)
 		}
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(args); err != nil {
+		// Unlike encoding/json this tells matchTimeout from matchtimeout.
+		strict, err := kjson.UnmarshalStrict(raw, args)
+		if err := cmp.Or(err, errors.Join(strict...)); err != nil {
 			return nil, fmt.Errorf("plugin %s: arguments: %w", Name, err)
 		}
 	}
@@ -92,9 +94,9 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(path.Child("endpoint"), "the matcher's address, for instance unix:///run/fluence/fluxion.sock"))
 	}
 	if t := a.TLS; t != nil {
-		for name, file := range map[string]string{"certFile": t.CertFile, "keyFile": t.KeyFile, "caFile": t.CAFile} {
-			if file == "" {
-				errs = append(errs, field.Required(path.Child("tls", name), "a PEM file"))
+		for _, f := range []struct{ name, file string }{{"certFile", t.CertFile}, {"keyFile", t.KeyFile}, {"caFile", t.CAFile}} {
+			if f.file == "" {
+				errs = append(errs, field.Required(path.Child("tls", f.name), "a PEM file"))
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 	if err == nil && pl.inventory.Epoch() != epoch {
 		// The graph was filled anew, perhaps without these seats.
 		err = errors.New("the matcher's graph was loaded anew during the match")
-		pl.carryOut(ctx, pl.groups.Abandon(plan.Pod(), now))
+		pl.carryOut(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, now))
 	}
 	if err != nil {
 		return "", &group.Refusal{Reason: group.ReasonGathering, Message: err.Error(), Until: group.Cluster(), Backoff: true}
@@ -92,13 +92,13 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 		r := &group.Refusal{
 			Reason:  reasonNoRoom,
 			Message: translate.Message(no.Reason) + ruled.String(),
-			Until:   []group.Event{group.Freed, group.NodeChanged, group.MatcherBack},
+			Until:   append(ruled.events(), group.NodeChanged, group.MatcherBack),
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
+			// What others give back does not help.
 			r.Reason = reasonNeverFits
-		}
-		if ruled.any() {
-			r.Until = group.Any()
+		} else {
+			r.Until = append(r.Until, group.Freed)
 		}
 		return r
 	case errors.Is(err, match.ErrStale):

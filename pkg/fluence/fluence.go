@@ -86,7 +86,9 @@ var (
 
 // Factory returns the plugin's factory. One profile of a scheduler may enable
 // the plugin: two would keep two inventories of one graph.
-func Factory(dial Dialer) frameworkruntime.PluginFactory {
+//
+// Leading says whether this scheduler is the one that decides, or stands by.
+func Factory(dial Dialer, leading func() bool) frameworkruntime.PluginFactory {
 	var mu sync.Mutex
 	var owner string
 	return func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -107,7 +109,7 @@ func Factory(dial Dialer) frameworkruntime.PluginFactory {
 		if err != nil {
 			return nil, fmt.Errorf("connect to the matcher: %w", err)
 		}
-		pl, err := newFluence(ctx, args, h, filters, matcher)
+		pl, err := newFluence(ctx, args, h, filters, matcher, leading)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +118,7 @@ func Factory(dial Dialer) frameworkruntime.PluginFactory {
 	}
 }
 
-func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework, matcher Matcher) (*Fluence, error) {
+func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework, matcher Matcher, leading func() bool) (*Fluence, error) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(Name))
 	levels, err := translate.ParseLevels(args.TopologyLevels)
 	if err != nil {
@@ -153,7 +155,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	); err != nil {
 		return nil, err
 	}
-	pl.reporter = newReporter(pl.podGroups, h.EventRecorder())
+	pl.reporter = newReporter(pl.podGroups, h.EventRecorder(), leading)
 	if err := pl.watch(ctx); err != nil {
 		return nil, err
 	}

@@ -11,12 +11,13 @@ import (
 // those of its siblings that have a node. It runs under the queue's lock: it
 // reads memory, and calls nothing that could want the queue.
 func (pl *Fluence) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	if why := pl.notReady(); why != "" {
+	// A pod with a seat needs no matcher any more.
+	if why := pl.notReady(); why != "" && !pl.groups.Seated(pod.UID) {
 		return held(why)
 	}
 	v := pl.groups.Admit(pod.UID, pl.now())
-	if v.Lost {
-		pl.waker.lost(pod.UID)
+	if v.Lost != 0 {
+		pl.waker.lost(pod.UID, v.Lost)
 	}
 	if v.Pass {
 		return nil

@@ -34,7 +34,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(askedKey, asked{})
-	if why := pl.notReady(); why != "" {
+	if why := pl.notReady(); why != "" && !pl.groups.Seated(pod.UID) {
 		return nil, held(why)
 	}
 	plan, effects := pl.groups.Plan(pod.UID, pl.now())

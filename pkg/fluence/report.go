@@ -78,7 +78,12 @@ func plural(n int, what string) string {
 type reporter struct {
 	podGroups *podGroups
 	recorder  events.EventRecorder
-	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// leading says whether this scheduler is the one that decides: a standby sees
+	// the same groups and must not speak of them.
+	leading func() bool
+	led     bool
+	askedAt time.Time
+	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	mu    sync.Mutex
 	items map[types.NamespacedName]item
@@ -97,13 +102,17 @@ type item struct {
 	onPod bool
 }
 
+// standbyCheck is how often a standby looks whether it has come to lead.
+const standbyCheck = time.Second
+
 // numbersEvery is how often a condition is written anew for other numbers alone.
 const numbersEvery = 5 * time.Second
 
-func newReporter(p *podGroups, recorder events.EventRecorder) *reporter {
+func newReporter(p *podGroups, recorder events.EventRecorder, leading func() bool) *reporter {
 	return &reporter{
 		podGroups: p,
 		recorder:  recorder,
+		leading:   leading,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 30*time.Second)),
 		items: map[types.NamespacedName]item{},
@@ -172,6 +181,10 @@ func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
 	if !ok || it.told == it.news {
 		return nil
 	}
+	if !r.leads() {
+		r.queue.AddAfter(k, standbyCheck)
+		return nil
+	}
 	pg := r.podGroups.get(k)
 	if pg == nil {
 		if it.pod != nil && it.told.reason != it.reason {
@@ -218,6 +231,15 @@ func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
 	}
 	r.tell(k, it, since)
 	return nil
+}
+
+// leads asks whether this scheduler leads, no more often than a standby has to.
+// It is called by the one goroutine that writes.
+func (r *reporter) leads() bool {
+	if now := time.Now(); now.Sub(r.askedAt) >= standbyCheck {
+		r.led, r.askedAt = r.leading(), now
+	}
+	return r.led
 }
 
 // tell takes note that an item's news was written.

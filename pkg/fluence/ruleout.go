@@ -40,9 +40,33 @@ type ruledOut struct {
 	never, now []string
 	// why counts the nodes by the filters' own words.
 	why map[string]int
+	// filters are the plugins that ruled nodes out.
+	filters sets.Set[string]
 }
 
-func (r ruledOut) any() bool { return len(r.never)+len(r.now) > 0 }
+// events lists what may let the filters answer otherwise, beside a change of a
+// node.
+func (r ruledOut) events() []group.Event {
+	var pods, storage bool
+	for filter := range r.filters {
+		switch filter {
+		case names.TaintToleration, names.NodeUnschedulable, names.NodeAffinity, names.NodeName:
+			// They look at the pod and its node alone.
+		case names.InterPodAffinity, names.PodTopologySpread, names.NodePorts:
+			pods = true
+		default:
+			pods, storage = true, true
+		}
+	}
+	var events []group.Event
+	if pods {
+		events = append(events, group.PodChanged)
+	}
+	if storage {
+		events = append(events, group.StorageChanged)
+	}
+	return events
+}
 
 func (r *ruledOut) add(o ruledOut) {
 	r.never = append(r.never, o.never...)
@@ -53,6 +77,7 @@ func (r *ruledOut) add(o ruledOut) {
 	for why, n := range o.why {
 		r.why[why] = max(r.why[why], n)
 	}
+	r.filters = r.filters.Union(o.filters)
 }
 
 // String lists the filters' words with the numbers of nodes, most first.
@@ -106,7 +131,7 @@ func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.Nod
 	// only now.
 	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(sets.New(Name, names.NodeResourcesFit)))
 
-	out := ruledOut{why: map[string]int{}}
+	out := ruledOut{why: map[string]int{}, filters: sets.New[string]()}
 	var mu sync.Mutex
 	pl.handle.Parallelizer().Until(ctx, len(nodes), func(i int) {
 		node := nodes[i].Node()
@@ -125,6 +150,7 @@ func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.Nod
 			out.now = append(out.now, node.Name)
 		}
 		out.why[status.Message()]++
+		out.filters.Insert(status.Plugin())
 	}, Name)
 	// The order in which the filters ran must not make another request of it.
 	slices.Sort(out.never)

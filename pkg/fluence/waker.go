@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // A waker puts pods into the scheduling queue from a goroutine of its own: the
@@ -27,8 +29,8 @@ type wanted struct {
 	all    bool
 	groups map[types.NamespacedName]bool
 	pods   map[string]*corev1.Pod
-	// lost are pods whose seats a scheduling cycle lost.
-	lost []types.UID
+	// lost are pods, by UID, whose seats of this job a scheduling cycle lost.
+	lost map[types.UID]match.JobID
 }
 
 func newWaker(wake func(context.Context, wanted)) *waker {
@@ -36,7 +38,7 @@ func newWaker(wake func(context.Context, wanted)) *waker {
 }
 
 func newWanted() wanted {
-	return wanted{groups: map[types.NamespacedName]bool{}, pods: map[string]*corev1.Pod{}}
+	return wanted{groups: map[types.NamespacedName]bool{}, pods: map[string]*corev1.Pod{}, lost: map[types.UID]match.JobID{}}
 }
 
 // all wakes every group that may ask.
@@ -60,9 +62,9 @@ func (w *waker) pods(pods []*corev1.Pod) {
 	})
 }
 
-// lost gives a pod's seat back and wakes its group later.
-func (w *waker) lost(uid types.UID) {
-	w.add(func(want *wanted) { want.lost = append(want.lost, uid) })
+// lost gives back the seat that a pod has of a job.
+func (w *waker) lost(uid types.UID, job match.JobID) {
+	w.add(func(want *wanted) { want.lost[uid] = job })
 }
 
 func (w *waker) add(change func(*wanted)) {
@@ -91,8 +93,8 @@ func (w *waker) run(ctx context.Context) {
 // wake puts into the queue what is wanted there.
 func (pl *Fluence) wake(ctx context.Context, w wanted) {
 	now := pl.now()
-	for _, uid := range w.lost {
-		pl.carryOut(ctx, pl.groups.Abandon(uid, now))
+	for uid, job := range w.lost {
+		pl.carryOut(ctx, pl.groups.Abandon(uid, job, now))
 	}
 	pods := w.pods
 	var ready []*corev1.Pod

@@ -175,6 +175,7 @@ func (pl *Fluence) runTicks(ctx context.Context) {
 		}
 		if n%4 == 0 {
 			lasting = pl.tellWaiting(lasting)
+			pl.waker.pods(pl.groups.Unclaimed())
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // The reasons for which a group is held before it asks for anything.
@@ -23,9 +25,10 @@ type Verdict struct {
 	// its group's representative.
 	Reason  string
 	Message string
-	// Lost says that a scheduling cycle took the pod's seat up and ended without
-	// a word: the caller is to give the seat back by Abandon.
-	Lost bool
+	// Lost is the job of a seat that a scheduling cycle took up before it ended
+	// without a word: the caller is to give the seat back by Abandon. It is 0 where
+	// there is none.
+	Lost match.JobID
 }
 
 // Admit decides on a pod that wants to enter the queue. It changes nothing but
@@ -46,7 +49,10 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 	case m.seat != nil:
 		// A pod comes here only when no cycle is under way for it. A seat that a
 		// cycle took up and did not reserve was lost with that cycle.
-		return Verdict{Pass: !m.seat.tried || m.seat.reserved, Lost: m.seat.tried && !m.seat.reserved}
+		if m.seat.tried && !m.seat.reserved {
+			return Verdict{Lost: m.seat.job}
+		}
+		return Verdict{Pass: true}
 	case s.started:
 		if m.refusal.standsAt(now) {
 			return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
@@ -79,8 +85,8 @@ func (s *state) incomplete() (reason, message string) {
 		return ReasonNoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist", s.key)
 	}
 	want := int(s.podGroup.MinMember)
-	if have := s.count((*member).waits) + s.count((*member).succeeded); have < want {
-		return ReasonGathering, fmt.Sprintf("waits for %d more pods: has %d of minMember %d", want-have, have, want)
+	if have := s.count((*member).waits) + int(s.podGroup.Succeeded); have < want || len(s.members) == 0 {
+		return ReasonGathering, fmt.Sprintf("waits for %d more pods: has %d of minMember %d", max(1, want-have), have, want)
 	}
 	return "", ""
 }
@@ -166,7 +172,7 @@ type Waiting struct {
 	// Reason and Message say what it lacks; both are empty if it may ask.
 	Reason  string
 	Message string
-	// Pod is one of its pods.
+	// Pod is one of its pods; nil if it has none.
 	Pod *corev1.Pod
 }
 
@@ -181,9 +187,35 @@ func (g *Groups) Waiting() []Waiting {
 			continue
 		}
 		why, msg := s.incomplete()
+		w := Waiting{Key: s.key, Reason: why, Message: msg}
 		if m := s.members[s.choose()]; m != nil {
-			all = append(all, Waiting{Key: s.key, Reason: why, Message: msg, Pod: m.pod})
+			w.Pod = m.pod
 		}
+		all = append(all, w)
 	}
 	return all
+}
+
+// Unclaimed lists the pods with a seat that no scheduling cycle took up yet. To
+// put them into the queue again does no harm, where they may have been missed.
+func (g *Groups) Unclaimed() []*corev1.Pod {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, s := range g.seated {
+		for _, m := range s.members {
+			if m.seat != nil && !m.seat.tried && m.waits() {
+				pods = append(pods, m.pod)
+			}
+		}
+	}
+	return pods
+}
+
+// Seated says whether a pod has a seat.
+func (g *Groups) Seated(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	return m != nil && m.seat != nil
 }

@@ -14,8 +14,6 @@ type Effects struct {
 	// what they are told.
 	Reject []types.UID
 	Reason string
-	// Changed says that a group may be let through now that was held before.
-	Changed bool
 }
 
 // A Release names slots to give back: those with Keys, or without keys all.
@@ -26,7 +24,6 @@ type Release struct {
 
 func (e *Effects) release(job match.JobID, keys ...string) {
 	e.Release = append(e.Release, Release{Job: job, Keys: keys})
-	e.Changed = true
 }
 
 func (e *Effects) add(other Effects) {
@@ -35,5 +32,4 @@ func (e *Effects) add(other Effects) {
 	if e.Reason == "" {
 		e.Reason = other.Reason
 	}
-	e.Changed = e.Changed || other.Changed
 }

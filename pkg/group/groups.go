@@ -21,6 +21,12 @@ type PodGroup struct {
 	// Timeout bounds the time from a match until minMember are reserved; 0 leaves
 	// it to the caller.
 	Timeout time.Duration
+	// Succeeded counts the pods of a Job that have done their work: they stand in
+	// for members, for a Job does not make them again. A scheduler does not see
+	// them itself. 0 for groups whose pods come and go otherwise.
+	Succeeded int32
+	// Ended says that no more pods are to come.
+	Ended bool
 }
 
 // Groups holds all groups. Its methods are safe for concurrent use and return
@@ -29,8 +35,8 @@ type Groups struct {
 	mu      sync.Mutex
 	groups  map[types.NamespacedName]*state
 	members map[types.UID]*member
-	// unseated is the part of groups with a member that waits for a seat, and
-	// seated the part with a seat that the API does not show yet: what is looked
+	// unseated is the part of groups with a member that waits for a seat, or with
+	// no member though some are to come, and seated the part with a seat that the API does not show yet: what is looked
 	// through on every wake and every tick stays small.
 	unseated map[types.NamespacedName]*state
 	seated   map[types.NamespacedName]*state
@@ -112,8 +118,6 @@ func (m *member) holds() bool { return m.pod.Spec.NodeName != "" && !terminal(m.
 // onNode says that the member has a node: the API shows it, or the bind was made.
 func (m *member) onNode() bool { return m.holds() || m.seat != nil && m.seat.bound }
 
-func (m *member) succeeded() bool { return m.pod.Status.Phase == corev1.PodSucceeded }
-
 func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -192,7 +196,7 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) {
 		// What was refused may be another request now.
 		s.forgive()
 	}
-	s.podGroup = &pg
+	s.podGroup, s.gang = &pg, true
 	g.settle(s)
 }
 
@@ -219,7 +223,7 @@ func (g *Groups) group(key types.NamespacedName) *state {
 // new incarnation when nobody is seated any more, and drops an empty group.
 func (g *Groups) settle(s *state) {
 	var waiting, unconfirmed, present, binding bool
-	onNode, succeeded := 0, 0
+	onNode := 0
 	for _, m := range s.members {
 		waiting = waiting || m.waits() && m.seat == nil
 		unconfirmed = unconfirmed || m.seat != nil && !m.holds()
@@ -227,9 +231,6 @@ func (g *Groups) settle(s *state) {
 		binding = binding || m.seat != nil && !m.onNode()
 		if m.onNode() {
 			onNode++
-		}
-		if m.succeeded() {
-			succeeded++
 		}
 	}
 	if s.started && !present {
@@ -242,11 +243,12 @@ func (g *Groups) settle(s *state) {
 		// Seen for the first time after a restart: it began before us.
 		s.started = true
 	}
-	if s.gang && s.podGroup != nil && !binding && onNode > s.told && onNode+succeeded >= int(s.podGroup.MinMember) {
+	if s.gang && s.podGroup != nil && !binding && onNode > s.told && onNode+int(s.podGroup.Succeeded) >= int(s.podGroup.MinMember) {
 		s.told = onNode
 		g.placed[s.key] = true
 	}
-	set(g.unseated, s, waiting)
+	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
+	set(g.unseated, s, waiting || missing)
 	set(g.seated, s, unconfirmed)
 	if len(s.members) == 0 && s.podGroup == nil {
 		delete(g.groups, s.key)

@@ -141,10 +141,14 @@ func (s *story) wantReleased(e Effects, job match.JobID, keys ...string) {
 	}
 }
 
-func (s *story) wantNoneTentative() {
+func (s *story) wantTentative(n int) {
 	s.Helper()
-	if got := s.Tentative(); len(got) != 0 {
-		s.Errorf("tentative jobs: %+v, want none", got)
+	got := 0
+	for _, j := range s.Tentative() {
+		got += len(j.Slots)
+	}
+	if got != n {
+		s.Errorf("%d tentative seats, want %d", got, n)
 	}
 }
 
@@ -201,7 +205,7 @@ func TestUnreserveBeforeTheStartGivesAllBack(t *testing.T) {
 	if !slices.Contains(e.Reject, "0") {
 		t.Errorf("rejected pods = %v, want the reserved sibling among them", e.Reject)
 	}
-	s.wantNoneTentative()
+	s.wantTentative(0)
 	// The group waits a little, and then asks again under another job id.
 	s.wantAdmitted()
 	s.now = s.now.Add(minBackoff)
@@ -248,11 +252,11 @@ func TestACycleThatEndsWithoutAWordLosesItsSeats(t *testing.T) {
 	p := s.match("0")
 	// Filter of another plugin returned Error: the pod comes back to the queue.
 	v := s.Admit("0", s.now)
-	if v.Pass || !v.Lost {
-		t.Fatalf("verdict = %+v, want the seat lost", v)
+	if v.Pass || v.Lost != p.Job {
+		t.Fatalf("verdict = %+v, want the seat of job %d lost", v, p.Job)
 	}
-	s.wantReleased(s.Abandon("0", s.now), p.Job, "0", "1")
-	s.wantNoneTentative()
+	s.wantReleased(s.Abandon("0", v.Lost, s.now), p.Job, "0", "1")
+	s.wantTentative(0)
 }
 
 func TestSeatsExpire(t *testing.T) {
@@ -263,7 +267,7 @@ func TestSeatsExpire(t *testing.T) {
 		t.Errorf("released before the deadline: %v", e.Release)
 	}
 	s.wantReleased(s.Expire(s.now.Add(time.Minute)), p.Job, "0", "1")
-	s.wantNoneTentative()
+	s.wantTentative(0)
 }
 
 func TestAMemberDeletedBeforeTheStartGivesAllBack(t *testing.T) {
@@ -285,7 +289,7 @@ func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 		t.Fatal("the match of a group with too few members left was taken")
 	}
 	s.wantReleased(e, p.Job, "0", "1")
-	s.wantNoneTentative()
+	s.wantTentative(0)
 }
 
 // start brings a gang of n onto nodes n-0, n-1 and so on.
@@ -349,15 +353,46 @@ func TestANewIncarnationIsAllOrNothingAgain(t *testing.T) {
 	}
 }
 
-func TestSucceededMembersCountAsPresent(t *testing.T) {
+// Requests 14: a Job with more completions than parallelism ends with fewer pods
+// than it began with. The pods that are done are no longer shown to a scheduler.
+func TestSucceededPodsOfAJobStandInForMembers(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
-	s.update("0", phase(corev1.PodSucceeded))
-	s.update("1", phase(corev1.PodSucceeded))
-	// A Job with more completions than parallelism: its last pod comes alone.
+	for _, name := range []string{"0", "1"} {
+		s.DropPod(types.UID(name))
+		delete(s.pods, name)
+	}
 	s.add("2")
-	if !slices.Contains(s.admitted(), "2") {
-		t.Errorf("admitted pods = %v, want 2 among them", s.admitted())
+	s.wantAdmitted()
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Succeeded: 1})
+	s.wantAdmitted("2")
+	if p, _ := s.Plan("2", s.now); len(p.Required) != 1 {
+		t.Errorf("the plan asks for %d pods, want the one that is left", len(p.Required))
+	}
+}
+
+func TestAPodGroupWithoutPodsIsGathering(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 0)
+	if w := s.Waiting(); len(w) != 1 || w[0].Reason != ReasonGathering || w[0].Pod != nil {
+		t.Errorf("waiting = %+v, want the group without pods, gathering", w)
+	}
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Ended: true})
+	if w := s.Waiting(); len(w) != 0 {
+		t.Errorf("waiting = %+v, want none: the group has ended", w)
+	}
+}
+
+func TestSeatsThatNoCycleTookUpAreUnclaimed(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 2)
+	s.match("0")
+	if got := s.Unclaimed(); len(got) != 1 || got[0].Name != "1" {
+		t.Errorf("unclaimed = %d pods, want the sibling", len(got))
+	}
+	s.reserve("1")
+	if got := s.Unclaimed(); len(got) != 0 {
+		t.Errorf("unclaimed = %d pods, want none", len(got))
 	}
 }
 
@@ -519,5 +554,40 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 		s.wantAdmitted()
 		s.now = s.now.Add(time.Nanosecond)
 		s.wantAdmitted("0")
+	}
+}
+
+// A cycle may have begun by the time the word of a lost seat is acted on.
+func TestALostSeatIsNotTakenForTheNextOne(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 2)
+	s.match("0")
+	lost := s.Admit("0", s.now).Lost
+	s.DropPod("1")
+	s.add("1b")
+	again := s.match("0")
+	s.wantReleased(s.Abandon("0", lost, s.now), 0)
+	s.wantTentative(2)
+	s.wantReleased(s.Abandon("0", again.Job, s.now), again.Job, "0", "1b")
+}
+
+func TestAMatchWithoutTheAskersSlotLeavesSiblingsAlone(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 3)
+	s.match("0")
+	if err := s.Reserve("0", "n-0"); err != nil {
+		t.Fatal(err)
+	}
+	s.reserve("1", "2")
+	s.add("3")
+	late, _ := s.Plan("3", s.now)
+	_, _, e, err := s.Seat(late, []match.Slot{{Key: "stranger", Node: "n"}}, s.now.Add(time.Minute))
+	if err == nil {
+		t.Error("a match that gives the asker nothing was taken")
+	}
+	s.wantReleased(e, late.Job, "stranger")
+	s.wantTentative(3)
+	if len(e.Reject) != 0 {
+		t.Errorf("rejected siblings %v of a group that has started", e.Reject)
 	}
 }

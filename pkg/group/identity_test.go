@@ -100,7 +100,7 @@ func TestJobName(t *testing.T) {
 	if JobName("train", "1") == JobName("train", "2") {
 		t.Error("two Jobs of one name share a PodGroup")
 	}
-	if JobName(long+"x", "1") != JobName(long+"x", "1") {
+	if first := JobName(long+"x", "1"); first != JobName(long+"x", "1") {
 		t.Error("the name of a Job's PodGroup changes from call to call")
 	}
 }

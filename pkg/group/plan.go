@@ -75,7 +75,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 	p.Job = s.job
 	s.need = 1
 	if s.gang {
-		s.need = max(1, int(s.podGroup.MinMember)-s.count((*member).succeeded))
+		s.need = max(1, int(s.podGroup.MinMember)-int(s.podGroup.Succeeded))
 		p.Timeout = s.podGroup.Timeout
 	}
 	// The representative asks, so it is among those that must be placed.
@@ -139,7 +139,11 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 			siblings = append(siblings, m.pod)
 		}
 	}
-	if node == "" || (!p.late && seated < s.need) {
+	switch {
+	case node == "" && p.late:
+		// Not unseatAll: the siblings' seats are none of this match.
+		return "", nil, e, fmt.Errorf("the match gave the pod that asked nothing")
+	case node == "" || !p.late && seated < s.need:
 		e.add(g.unseatAll(s, "a member of the group was deleted"))
 		g.settle(s)
 		return "", nil, e, fmt.Errorf("members left group %s during the match", p.Key)

@@ -108,7 +108,7 @@ func (g *Groups) Unreserve(uid types.UID, now time.Time, why string) Effects {
 	}
 	if m.group.started {
 		m.seat.reserved, m.seat.tried = false, false
-		return Effects{Changed: true}
+		return Effects{}
 	}
 	g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Cluster(), Backoff: true}, now)
 	e := g.unseatAll(m.group, why)
@@ -138,12 +138,13 @@ func (g *Groups) Fail(uid types.UID, now time.Time, why string) Effects {
 	return e
 }
 
-// Abandon gives a seat back that a cycle lost, see Verdict.
-func (g *Groups) Abandon(uid types.UID, now time.Time) Effects {
+// Abandon gives a seat back that a cycle lost, see Verdict. A seat of another
+// job than the lost one stays: its cycle may be under way.
+func (g *Groups) Abandon(uid types.UID, lost match.JobID, now time.Time) Effects {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
-	if m == nil || m.seat == nil || !m.seat.tried || m.seat.reserved {
+	if m == nil || m.seat == nil || m.seat.job != lost || !m.seat.tried || m.seat.reserved {
 		return Effects{}
 	}
 	const why = "a scheduling cycle ended with an error after the match"
@@ -178,7 +179,7 @@ func (g *Groups) Placed() []Placement {
 	var all []Placement
 	for key := range g.placed {
 		s := g.groups[key]
-		if s == nil {
+		if s == nil || !s.started {
 			continue
 		}
 		p := Placement{Key: key, Nodes: map[string]int{}}

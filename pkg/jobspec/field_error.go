@@ -3,6 +3,7 @@ package jobspec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,8 +31,8 @@ func (e *fieldError) Error() string {
 	if e.line > 0 {
 		fmt.Fprintf(&b, "line %d: ", e.line)
 	}
-	for i := len(e.path) - 1; i >= 0; i-- {
-		switch s := e.path[i]; {
+	for i, s := range slices.Backward(e.path) {
+		switch {
 		case i == tail && i < len(e.path)-head:
 			b.WriteString("...")
 		case i > tail && i < len(e.path)-head:
@@ -67,8 +68,7 @@ func in(key string, err error) error { return within(step{key: key}, err) }
 func inItem(i int, err error) error { return within(step{index: i}, err) }
 
 func within(s step, err error) error {
-	var e *fieldError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*fieldError](err); ok {
 		e.path = append(e.path, s)
 	}
 	return err
@@ -76,13 +76,13 @@ func within(s step, err error) error {
 
 // located gives an error without a line the line of the field it names in doc.
 func located(doc value, err error) error {
-	var e *fieldError
-	if !errors.As(err, &e) || e.line > 0 {
+	e, ok := errors.AsType[*fieldError](err)
+	if !ok || e.line > 0 {
 		return err
 	}
 	v := doc
-	for i := len(e.path) - 1; i >= 0; i-- {
-		next, ok := v.child(e.path[i])
+	for _, s := range slices.Backward(e.path) {
+		next, ok := v.child(s)
 		if !ok {
 			break
 		}

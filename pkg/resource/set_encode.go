@@ -38,7 +38,7 @@ func (s *Set) Encode() ([]byte, error) {
 			b = append(b, ',')
 		}
 		v := &s.Vertices[i]
-		x := extra{size: v.Size, sized: v.Size != v.Amount, exclusive: v.Vertex.Exclusive}
+		x := extra{size: v.Size, sized: v.Size != v.Amount, exclusive: v.Exclusive}
 		b = ids.appendNode(b, i, &v.Vertex, v.Amount, v.Exclusively, &x)
 	}
 	b = append(b, `],"edges":[`...)
@@ -94,7 +94,7 @@ func (s *Set) validate() error {
 func (s *Set) check() error {
 	for i := range s.Vertices {
 		v := &s.Vertices[i]
-		err := v.Vertex.check()
+		err := v.check()
 		switch {
 		case err != nil:
 		case v.Amount < 0:

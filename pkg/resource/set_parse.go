@@ -95,8 +95,8 @@ func (r *reader) time(t *time.Time) error {
 
 func (r *reader) scheduling(s *Set) error {
 	return r.graph(map[string]int{}, func(n *node) error {
-		share := Share{Vertex: n.Vertex, Amount: n.Size, Exclusively: n.Vertex.Exclusive}
-		share.Vertex.Exclusive = n.extra.exclusive
+		share := Share{Vertex: n.Vertex, Amount: n.Size, Exclusively: n.Exclusive}
+		share.Exclusive = n.extra.exclusive
 		if n.extra.sized {
 			share.Size = n.extra.size
 		}

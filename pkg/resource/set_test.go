@@ -55,7 +55,7 @@ func exclusively(s Share) Share {
 
 func TestSetsRoundTrip(t *testing.T) {
 	part := placed(4, "memory", "/cluster0/node0/memory0", 0, NoRank)
-	part.Size, part.Unit, part.Amount, part.Vertex.Exclusive, part.Status = 1<<40, "B", 1<<30, true, Down
+	part.Size, part.Unit, part.Amount, part.Exclusive, part.Status = 1<<40, "B", 1<<30, true, Down
 	part.Properties = map[string]string{"\"": "\\\n\x01", "ä": "😀"}
 	part.Paths["power"] = "/p/node0/memory0"
 	last := placed(math.MaxInt64, "core", "/cluster0/node0/core0", math.MinInt64, math.MaxInt64)

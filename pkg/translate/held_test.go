@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-func on(node string) podOption { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+func bound(p *corev1.Pod) { p.Spec.NodeName = "n1" }
 
 func phase(phase corev1.PodPhase) podOption { return func(p *corev1.Pod) { p.Status.Phase = phase } }
 
@@ -23,13 +23,13 @@ func TestHolds(t *testing.T) {
 		want bool
 	}{
 		"waiting":                  {podWith(phase(corev1.PodPending)), false},
-		"bound, not started":       {podWith(on("n1"), phase(corev1.PodPending)), true},
-		"running":                  {podWith(on("n1"), phase(corev1.PodRunning)), true},
-		"not heard of for a while": {podWith(on("n1"), phase(corev1.PodUnknown)), true},
-		"terminating":              {podWith(on("n1"), phase(corev1.PodRunning), terminating), true},
-		"succeeded":                {podWith(on("n1"), phase(corev1.PodSucceeded)), false},
-		"failed":                   {podWith(on("n1"), phase(corev1.PodFailed)), false},
-		"failed while terminating": {podWith(on("n1"), phase(corev1.PodFailed), terminating), false},
+		"bound, not started":       {podWith(bound, phase(corev1.PodPending)), true},
+		"running":                  {podWith(bound, phase(corev1.PodRunning)), true},
+		"not heard of for a while": {podWith(bound, phase(corev1.PodUnknown)), true},
+		"terminating":              {podWith(bound, phase(corev1.PodRunning), terminating), true},
+		"succeeded":                {podWith(bound, phase(corev1.PodSucceeded)), false},
+		"failed":                   {podWith(bound, phase(corev1.PodFailed)), false},
+		"failed while terminating": {podWith(bound, phase(corev1.PodFailed), terminating), false},
 		"ended without a node":     {podWith(phase(corev1.PodFailed)), false},
 	}
 	for name, tc := range cases {
@@ -42,7 +42,7 @@ func TestHolds(t *testing.T) {
 }
 
 func TestHeld(t *testing.T) {
-	got := Held(podWith(app("cpu", "250m"), on("n1")))
+	got := Held(podWith(app("cpu", "250m"), bound))
 	want := match.Slot{Key: "uid-a", Node: "n1", R: Amounts{"core": 250, "pods": 1}.Set()}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Held (-want +got):\n%s", diff)

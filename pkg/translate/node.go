@@ -30,11 +30,11 @@ func Node(node *corev1.Node, levels []Level) *resource.Graph {
 		Edges:    make([]resource.Edge, 0, len(levels)+len(types)+1),
 	}
 
-	at := hang(g, -1, resource.Vertex{Type: resource.TypeCluster, Name: rootName, Size: 1})
+	at := g.Hang(-1, resource.Vertex{Type: resource.TypeCluster, Name: rootName, Size: 1})
 	for _, l := range levels {
-		at = hang(g, at, resource.Vertex{Type: l.Type, Name: l.vertexName(node.Labels), Size: 1})
+		at = g.Hang(at, resource.Vertex{Type: l.Type, Name: l.vertexName(node.Labels), Size: 1})
 	}
-	at = hang(g, at, resource.Vertex{
+	at = g.Hang(at, resource.Vertex{
 		Type:       resource.TypeNode,
 		Name:       node.Name,
 		Size:       1,
@@ -42,7 +42,7 @@ func Node(node *corev1.Node, levels []Level) *resource.Graph {
 		Properties: properties(node, levels),
 	})
 	for _, t := range types {
-		hang(g, at, resource.Vertex{Type: t, Name: poolName(t), Size: pools[t], Unit: unit(t)})
+		g.Hang(at, resource.Vertex{Type: t, Name: poolName(t), Size: pools[t], Unit: unit(t)})
 	}
 	return g
 }
@@ -55,21 +55,6 @@ func Pools(g *resource.Graph) Amounts {
 		a[v.Type] = v.Size
 	}
 	return a
-}
-
-// hang adds v below the vertex with index parent, -1 for none, and returns its
-// index.
-func hang(g *resource.Graph, parent int, v resource.Vertex) int {
-	at := len(g.Vertices)
-	path := "/" + v.Name
-	if parent >= 0 {
-		path = g.Vertices[parent].Paths[resource.Containment] + path
-		g.Edges = append(g.Edges, resource.Edge{Source: parent, Target: at, Subsystem: resource.Containment})
-	}
-	v.UniqID, v.Basename, v.Rank = int64(at), v.Type, resource.NoRank
-	v.Paths = map[string]string{resource.Containment: path}
-	g.Vertices = append(g.Vertices, v)
-	return at
 }
 
 // poolName names the one pool of a type on a node. A slash would read as

@@ -74,7 +74,14 @@ func FromStatus(s *status.Status) error {
 		return &told{text: s.Message(), err: context.Canceled}
 	case codes.DeadlineExceeded:
 		return fmt.Errorf("%w: %s", match.ErrUnavailable, s.Message())
+	default:
+		return fromShared(s)
 	}
+}
+
+// fromShared reads a status with a code that gRPC may have given, too: with a
+// Failure it is the contract's.
+func fromShared(s *status.Status) error {
 	if f := failureOf(s); f != nil {
 		for _, w := range wire {
 			if w.code == s.Code() {

@@ -56,6 +56,21 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
+// running makes a call, and returns when the engine has it. How the call ends
+// comes out of the channel.
+func running(ctx context.Context, t *testing.T, fake *matchtest.Fake, conn *grpc.ClientConn) <-chan error {
+	t.Helper()
+	reset := make(chan error, 1)
+	go func() {
+		_, err := fluxionpb.NewFluxionClient(conn).Reset(ctx, &fluxionpb.ResetRequest{})
+		reset <- err
+	}()
+	if _, err := fake.Await(ctx, matchtest.Reset, 1); err != nil {
+		t.Fatal(err)
+	}
+	return reset
+}
+
 func TestACallWithoutADeadlineIsRefused(t *testing.T) {
 	fake := matchtest.NewFake()
 	_, conn := start(t, fake)
@@ -129,14 +144,7 @@ func TestStopLetsRunningCallsEnd(t *testing.T) {
 	if m, err := watch.Recv(); err != nil || m.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Fatalf("health: %v, %v", m, err)
 	}
-	reset := make(chan error, 1)
-	go func() {
-		_, err := fluxionpb.NewFluxionClient(conn).Reset(ctx, &fluxionpb.ResetRequest{})
-		reset <- err
-	}()
-	if _, err := fake.Await(ctx, matchtest.Reset, 1); err != nil {
-		t.Fatal(err)
-	}
+	reset := running(ctx, t, fake, conn)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop(ctx) }()
 	for err == nil { // until the watch is told, or ended
@@ -161,14 +169,7 @@ func TestStopCutsCallsOffAtItsBound(t *testing.T) {
 	defer fake.Hold(matchtest.Reset)()
 	s, conn := start(t, fake)
 	ctx := soon(t)
-	reset := make(chan error, 1)
-	go func() {
-		_, err := fluxionpb.NewFluxionClient(conn).Reset(ctx, &fluxionpb.ResetRequest{})
-		reset <- err
-	}()
-	if _, err := fake.Await(ctx, matchtest.Reset, 1); err != nil {
-		t.Fatal(err)
-	}
+	reset := running(ctx, t, fake, conn)
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := s.Stop(over); !errors.Is(err, context.Canceled) {

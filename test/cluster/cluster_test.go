@@ -41,12 +41,18 @@ func start(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stopAfter(t, c)
+	return c
+}
+
+// stopAfter stops a cluster at the end of the test.
+func stopAfter(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := c.Stop(context.Background()); err != nil {
 			t.Errorf("Stop() = %v", err)
 		}
 	})
-	return c
 }
 
 func TestClustersSideBySide(t *testing.T) {
@@ -61,7 +67,7 @@ func TestClustersSideBySide(t *testing.T) {
 	err := g.Wait()
 	for _, c := range []*cluster.Cluster{one, two} {
 		if c != nil {
-			defer c.Stop(context.Background())
+			stopAfter(t, c)
 		}
 	}
 	if err != nil {

@@ -25,7 +25,11 @@ func TestDetached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cluster.Down(t.Context(), dir)
+	defer func() {
+		if err := cluster.Down(t.Context(), dir); err != nil {
+			t.Errorf("Down() at the end = %v", err)
+		}
+	}()
 	if err := owner.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,12 +86,7 @@ func until(ctx context.Context, t *testing.T, c *cluster.Cluster, name string, p
 	err := cluster.Until(ctx, c.Client().CoreV1().Pods(corev1.NamespaceDefault), "metadata.name="+name,
 		func(_ watch.EventType, pod *corev1.Pod) bool {
 			last, seen = pod, append(seen, pod.Status.Phase)
-			for _, p := range phases {
-				if pod.Status.Phase == p {
-					return true
-				}
-			}
-			return false
+			return slices.Contains(phases, pod.Status.Phase)
 		})
 	if err != nil {
 		t.Fatalf("pod %s is not %v: %v; last seen: %v", name, phases, err, last)
@@ -240,6 +236,7 @@ func testBurst(t *testing.T, c *cluster.Cluster) {
 				ran[pod.Name] = true
 			case corev1.PodFailed:
 				rejected[pod.Name] = pod.Status.Reason == "OutOfpods"
+			default: // its kubelet has yet to decide
 			}
 			return len(ran)+len(rejected) >= pods
 		})

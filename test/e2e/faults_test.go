@@ -48,16 +48,16 @@ spec:
 `, name, n, n, strings.Join(metadata, ", "), cpu)
 }
 
-// lonePod is a pod of a scheduler by this name.
-func lonePod(name, scheduler, cpu string) string {
+// lonePod is a pod of a scheduler by this name that needs one CPU.
+func lonePod(name, scheduler string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s}
 spec:
   schedulerName: %s
   containers:
-  - {name: main, image: busybox, resources: {requests: {cpu: "%s"}}}
-`, name, scheduler, cpu)
+  - {name: main, image: busybox, resources: {requests: {cpu: "1"}}}
+`, name, scheduler)
 }
 
 // whenBound runs f as soon as a pod of the namespace has a node. It asks again and
@@ -112,13 +112,13 @@ func TestGroupsWaitForASidecarThatIsGoneAndOthersDoNot(t *testing.T) {
 	s.nodes("n", 2, "8")
 	s.kill(stack.Sidecar)
 	s.applyText(job("waits", 2, "1"))
-	s.applyText(lonePod("alone", "fluence", "1"))
+	s.applyText(lonePod("alone", "fluence"))
 	s.refused("job-waits-", "MatcherUnavailable", "the matcher does not answer")
 	s.eventually("an event on the lone pod", func(context.Context) (bool, string) {
 		out := s.kubectl("get", "events", "-n", s.ns, "--field-selector=involvedObject.name=alone")
 		return strings.Contains(out, "the matcher does not answer"), out
 	})
-	s.applyText(lonePod("other", "default-scheduler", "1"))
+	s.applyText(lonePod("other", "default-scheduler"))
 	s.running("other", 1)
 	s.noneOnNodes("waits-")
 	s.start(stack.Sidecar)
@@ -142,7 +142,7 @@ func TestSchedulerKilledWithAGroupHalfCreated(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
 	member := func(i int) string {
-		return strings.Replace(lonePod(fmt.Sprintf("m-%d", i), "fluence", "1"), "}\nspec",
+		return strings.Replace(lonePod(fmt.Sprintf("m-%d", i), "fluence"), "}\nspec",
 			`, labels: {scheduling.x-k8s.io/pod-group: half, fluence.group-size: "4"}}`+"\nspec", 1)
 	}
 	s.applyText(member(0) + "---\n" + member(1))

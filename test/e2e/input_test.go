@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,7 @@ func TestBadGroupSizesAreConditions(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"-1"`) {
 		t.Errorf("apply with size -1: %v, want an error that names it", err)
 	}
-	s.applyText(lonePod("other", "fluence", "1"))
+	s.applyText(lonePod("other", "fluence"))
 	s.running("other", 1)
 	for _, name := range []string{"zero", "word", "fraction", "vast"} {
 		s.noneOnNodes(name + "-")
@@ -71,9 +72,7 @@ func TestBadArgumentsEndTheSchedulerWithTheFieldAndTheValue(t *testing.T) {
 				t.Fatal(err)
 			}
 			args := stack.PluginArgs(config)
-			for k, v := range tc.args {
-				args[k] = v
-			}
+			maps.Copy(args, tc.args)
 			out, err := yaml.Marshal(config)
 			if err != nil {
 				t.Fatal(err)
@@ -116,8 +115,8 @@ func TestMissingCRDKeepsGangsWaitingAndNobodyElse(t *testing.T) {
 	s := &story{T: t, Stack: st, ns: "default"}
 	s.nodes("n", 2, "8")
 	s.applyText(job("gang", 2, "1"))
-	s.applyText(lonePod("alone", "fluence", "1"))
-	s.applyText(lonePod("other", "default-scheduler", "1"))
+	s.applyText(lonePod("alone", "fluence"))
+	s.applyText(lonePod("other", "default-scheduler"))
 	s.running("alone", 1)
 	s.running("other", 1)
 	s.eventually("an event on a pod of the gang", func(context.Context) (bool, string) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -262,4 +263,14 @@ func metric(ctx context.Context, name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no metric %s", name)
+}
+
+// schedulerLog is all that the scheduler has logged.
+func (s *story) schedulerLog() string {
+	s.Helper()
+	text, err := os.ReadFile(s.Process(stack.Scheduler).Log())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(text)
 }

@@ -8,12 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
 // Build compiles the three programs into the repository's bin folder, and
 // returns it. Where nothing changed the compiler has nothing to do.
 func Build(ctx context.Context, log io.Writer) (string, error) {
-	root, err := repository()
+	root, err := tools.RepositoryRoot()
 	if err != nil {
 		return "", err
 	}
@@ -31,7 +33,7 @@ func Build(ctx context.Context, log io.Writer) (string, error) {
 // BuildProgram compiles one further main package of the module into a file of
 // the given folder, and returns its path.
 func BuildProgram(ctx context.Context, dir, pkg string) (string, error) {
-	root, err := repository()
+	root, err := tools.RepositoryRoot()
 	if err != nil {
 		return "", err
 	}

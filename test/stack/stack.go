@@ -7,13 +7,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
 // The processes of a stack, as cluster.Process knows them.
@@ -67,7 +68,7 @@ func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) 
 	if cfg.Verbosity == 0 {
 		cfg.Verbosity = 2
 	}
-	root, err := repository()
+	root, err := tools.RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -206,9 +207,7 @@ func (s *Stack) schedulerConfig(kubeconfig string) (string, error) {
 	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "4s", "3s", "500ms"
 	args := PluginArgs(config)
 	args["endpoint"] = s.Endpoint()
-	for k, v := range s.cfg.Args {
-		args[k] = v
-	}
+	maps.Copy(args, s.cfg.Args)
 	if s.cfg.Profile != nil {
 		s.cfg.Profile(config)
 	}
@@ -228,21 +227,4 @@ func (s *Stack) schedulerConfig(kubeconfig string) (string, error) {
 func PluginArgs(config map[string]any) map[string]any {
 	profile := config["profiles"].([]any)[0].(map[string]any)
 	return profile["pluginConfig"].([]any)[0].(map[string]any)["args"].(map[string]any)
-}
-
-// repository walks up from the current folder to this module's root.
-func repository() (string, error) {
-	start, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the current folder: %w", err)
-	}
-	for dir := start; ; dir = filepath.Dir(dir) {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(text), "module github.com/flux-k8s/fluence\n") {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no go.mod of Fluence in %s or above it", start)
-		}
-	}
 }

@@ -44,15 +44,21 @@ var shared struct {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if shared.Cluster != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := shared.Stop(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
-			code = max(code, 1)
-		}
+	if err := stopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the cluster:", err)
+		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+// stopShared stops the control plane if a test has started it.
+func stopShared() error {
+	if shared.Cluster == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return shared.Stop(ctx)
 }
 
 // env is a namespace with a controller for the scheduler of its own name, so

@@ -1,6 +1,7 @@
 package podgroup_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -193,9 +194,7 @@ func TestInvalidSizes(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			labels := map[string]string{group.Label: name}
-			for k, v := range tc.labels {
-				labels[k] = v
-			}
+			maps.Copy(labels, tc.labels)
 			pod := e.pod(name, labels)
 			pg := e.untilPhase(name, scheduling.PodGroupPending)
 			c := meta.FindStatusCondition(pg.Status.Conditions, podgroup.ConditionValid)

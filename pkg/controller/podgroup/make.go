@@ -21,7 +21,7 @@ func (c Config) decideToMake(o observed, m memory) (decision, memory) {
 			live = append(live, pod)
 		}
 	}
-	made := "for Job " + o.key.Name
+	var made string
 	switch job := o.job; {
 	case job != nil:
 		if job.DeletionTimestamp != nil || jobIs(job, batchv1.JobComplete) || jobIs(job, batchv1.JobFailed) ||

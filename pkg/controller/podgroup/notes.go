@@ -41,12 +41,14 @@ func (m *memory) tell(o observed, w wanted) []note {
 // endingOf returns the event of a group's end.
 func endingOf(before scheduling.PodGroupPhase, s *scheduling.PodGroupStatus) []note {
 	text := fmt.Sprintf("%d pods succeeded, %d failed", s.Succeeded, s.Failed)
-	switch {
-	case s.Phase == before:
-	case s.Phase == scheduling.PodGroupFinished:
+	switch s.Phase {
+	case before: // told already
+		return nil
+	case scheduling.PodGroupFinished:
 		return []note{{kind: corev1.EventTypeNormal, reason: "Finished", text: text}}
-	case s.Phase == scheduling.PodGroupFailed:
+	case scheduling.PodGroupFailed:
 		return []note{{kind: corev1.EventTypeWarning, reason: "Failed", text: text}}
+	default:
+		return nil
 	}
-	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestCreationTime(t *testing.T) {
-	at := func(d time.Duration) time.Time { return start.Add(d) }
+	at := start.Add
 	last := at(time.Second - time.Microsecond)
 	cases := map[string]struct {
 		now  time.Time

@@ -45,30 +45,15 @@ const Cluster = "cluster0"
 // this graph only, as those of a graph made from one object do.
 func Node(name string, levels [][2]string, pools ...Pool) *resource.Graph {
 	g := &resource.Graph{}
-	at := hang(g, -1, resource.Vertex{Type: resource.TypeCluster, Name: Cluster, Rank: resource.NoRank, Size: 1})
+	at := g.Hang(-1, resource.Vertex{Type: resource.TypeCluster, Name: Cluster, Size: 1})
 	for _, l := range levels {
-		at = hang(g, at, resource.Vertex{Type: l[0], Name: l[1], Rank: resource.NoRank, Size: 1})
+		at = g.Hang(at, resource.Vertex{Type: l[0], Name: l[1], Size: 1})
 	}
-	at = hang(g, at, resource.Vertex{Type: resource.TypeNode, Name: name, Rank: resource.NoRank, Size: 1})
+	at = g.Hang(at, resource.Vertex{Type: resource.TypeNode, Name: name, Size: 1})
 	for _, p := range pools {
-		hang(g, at, resource.Vertex{Type: p.Type, Name: p.Type + "0", Rank: resource.NoRank, Size: p.Amount, Unit: p.Unit})
+		g.Hang(at, resource.Vertex{Type: p.Type, Name: p.Type + "0", Size: p.Amount, Unit: p.Unit})
 	}
 	return g
-}
-
-// hang adds a vertex below the one at index parent and returns its index.
-func hang(g *resource.Graph, parent int, v resource.Vertex) int {
-	at := len(g.Vertices)
-	path := "/" + v.Name
-	if parent >= 0 {
-		path = g.Vertices[parent].Paths[resource.Containment] + path
-		g.Edges = append(g.Edges, resource.Edge{Source: parent, Target: at, Subsystem: resource.Containment})
-	}
-	v.UniqID = int64(at)
-	v.Basename = v.Type
-	v.Paths = map[string]string{resource.Containment: path}
-	g.Vertices = append(g.Vertices, v)
-	return at
 }
 
 // WithProperties returns g after giving its node vertex these properties, as

@@ -127,13 +127,13 @@ var nodeRules = map[string]rule{
 		g.Vertices, g.Edges = g.Vertices[:1], nil
 	}),
 	"a graph with two nodes is invalid": badGraph(func(g *resource.Graph) {
-		hang(g, 0, resource.Vertex{Type: resource.TypeNode, Name: "n9"})
+		g.Hang(0, resource.Vertex{Type: resource.TypeNode, Name: "n9"})
 	}),
 	"a graph that is no tree is invalid": badGraph(func(g *resource.Graph) {
 		g.Edges = append(g.Edges, resource.Edge{Source: 0, Target: 2, Subsystem: resource.Containment})
 	}),
 	"a graph with a vertex beside the node's way is invalid": badGraph(func(g *resource.Graph) {
-		hang(g, 0, resource.Vertex{Type: "rack", Name: "r9"})
+		g.Hang(0, resource.Vertex{Type: "rack", Name: "r9"})
 	}),
 	"a pool of a size below 0 is invalid":   badGraph(func(g *resource.Graph) { g.Vertices[2].Size = -1 }),
 	"a graph below another root is invalid": badGraph(func(g *resource.Graph) { uprooted(g) }),

@@ -20,8 +20,9 @@ func main() {
 	kubeconfig := flag.String("kubeconfig", "", "path of the kubeconfig file")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *kubeconfig); err != nil {
+	err := run(ctx, *kubeconfig)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "fake-kubelet:", err)
 		os.Exit(1)
 	}

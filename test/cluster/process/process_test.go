@@ -19,12 +19,12 @@ func TestMain(m *testing.M) {
 	}
 	switch os.Args[1] {
 	case "polite":
-		fmt.Println("up")
+		fmt.Fprintln(os.Stdout, "up")
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
-		fmt.Println("up")
+		fmt.Fprintln(os.Stdout, "up")
 	case "failing":
-		fmt.Println("cannot do it")
+		fmt.Fprintln(os.Stdout, "cannot do it")
 		os.Exit(3)
 	}
 	time.Sleep(time.Hour) // not an empty select, which the runtime calls a deadlock

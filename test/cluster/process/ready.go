@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -113,7 +114,7 @@ func (o *output) contains(path string, text []byte) bool {
 	}
 	more, _ := io.ReadAll(f)
 	o.from += int64(len(more))
-	seen := append(o.last, more...)
+	seen := slices.Concat(o.last, more)
 	o.last = bytes.Clone(seen[max(0, len(seen)-len(text)+1):])
 	return bytes.Contains(seen, text)
 }

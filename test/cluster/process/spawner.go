@@ -1,6 +1,7 @@
 package process
 
 import (
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -16,18 +17,31 @@ type spawner struct {
 
 func newSpawner() *spawner {
 	s := &spawner{work: make(chan func()), quit: make(chan struct{})}
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		for {
-			select {
-			case f := <-s.work:
-				f()
-			case <-s.quit:
-				return
-			}
-		}
-	}()
+	go s.run(make(chan struct{}))
 	return s
+}
+
+// run does the work on a thread of its own, and closes locked once it has one.
+func (s *spawner) run(locked chan<- struct{}) {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	if syscall.Gettid() == os.Getpid() {
+		// The main thread is the one that does not end: the runtime parks it. While
+		// this goroutine has it, another gets another.
+		elsewhere := make(chan struct{})
+		go s.run(elsewhere)
+		<-elsewhere
+		runtime.UnlockOSThread()
+		return
+	}
+	close(locked)
+	for {
+		select {
+		case f := <-s.work:
+			f()
+		case <-s.quit:
+			return
+		}
+	}
 }
 
 // start runs cmd so that it is killed when this process ends or the spawner is

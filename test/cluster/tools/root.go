@@ -13,10 +13,10 @@ import (
 // modulePath names the repository whose tools are built.
 const modulePath = "github.com/flux-k8s/fluence"
 
-// repositoryRoot walks up from the current directory to the folder whose
-// go.mod declares modulePath. A binary built with -trimpath does not know where
-// its sources are, and go test runs in the package's folder.
-func repositoryRoot() (string, error) {
+// RepositoryRoot returns the folder of this repository that holds the current
+// directory, and fails where none does. A binary built with -trimpath does not
+// know where its sources are, and go test runs in the package's folder.
+func RepositoryRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find the current directory: %w", err)

@@ -54,7 +54,7 @@ const (
 // goes to log, one line per program; nothing is written when there is nothing
 // to do. The repository is the one that holds the current directory.
 func Build(ctx context.Context, log io.Writer) (*Binaries, error) {
-	root, err := repositoryRoot()
+	root, err := RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 
 func main() {
 	os.Exit(cli.Run(app.NewSchedulerCommand(
-		app.WithPlugin(fluence.Name, fluence.Factory(dial)),
+		app.WithPlugin(fluence.Name, fluence.Factory(dial, func() bool { return true })),
 		app.WithPlugin("Faulty", func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return faulty{}, nil }),
 	)))
 }
