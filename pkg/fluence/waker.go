@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -74,8 +75,13 @@ func (w *waker) add(change func(*wanted)) {
 	signal(w.more)
 }
 
+// allEvery is how often every group that may ask is looked at, at the most: on a
+// busy cluster something is given back all the time.
+const allEvery = 50 * time.Millisecond
+
 // run wakes until ctx ends.
 func (w *waker) run(ctx context.Context) {
+	var lastAll time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,6 +92,14 @@ func (w *waker) run(ctx context.Context) {
 		want := w.want
 		w.want = newWanted()
 		w.mu.Unlock()
+		if want.all {
+			if left := allEvery - time.Since(lastAll); left > 0 {
+				want.all = false
+				time.AfterFunc(left, w.all)
+			} else {
+				lastAll = time.Now()
+			}
+		}
 		w.wake(ctx, want)
 	}
 }

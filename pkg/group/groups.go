@@ -196,6 +196,10 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) {
 		// What was refused may be another request now.
 		s.forgive()
 	}
+	if s.podGroup == nil || s.podGroup.UID != pg.UID {
+		// Nothing was told on this object yet.
+		s.told = 0
+	}
 	s.podGroup, s.gang = &pg, true
 	g.settle(s)
 }

@@ -591,3 +591,14 @@ func TestAMatchWithoutTheAskersSlotLeavesSiblingsAlone(t *testing.T) {
 		t.Errorf("rejected siblings %v of a group that has started", e.Reject)
 	}
 }
+
+func TestARecreatedPodGroupIsToldAgainThatItsPodsArePlaced(t *testing.T) {
+	s := newStory(t)
+	s.start(2)
+	s.Placed()
+	s.DropPodGroup(key)
+	s.PutPodGroup(key, PodGroup{UID: "again", MinMember: 2, Created: noon})
+	if placed := s.Placed(); len(placed) != 1 {
+		t.Errorf("placed = %+v, want the group once more", placed)
+	}
+}
