@@ -5,8 +5,10 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 
+	"google.golang.org/grpc/grpclog"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
@@ -23,6 +25,9 @@ import (
 )
 
 func main() {
+	// The plugin says once that the matcher does not answer; the connection would
+	// say it several times a second.
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr))
 	// A pod that waits for its group would get its node nominated first, which is
 	// one more write for every pod, and after a restart room kept for nobody.
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false})

@@ -70,13 +70,13 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 	}
 	node, siblings, effects, err := pl.groups.Seat(plan, a.Slots, now.Add(timeout))
 	pl.carryOut(ctx, effects)
-	if err == nil && pl.inventory.Epoch() != epoch {
-		// The graph was filled anew, perhaps without these seats.
-		err = errors.New("the matcher's graph was loaded anew during the match")
-		pl.carryOut(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, now))
-	}
 	if err != nil {
 		return "", &group.Refusal{Reason: group.ReasonGathering, Message: err.Error(), Until: group.Cluster(), Backoff: true}
+	}
+	if pl.inventory.Epoch() != epoch {
+		// The graph was filled anew, perhaps without these seats.
+		pl.carryOut(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, now))
+		return "", &group.Refusal{Reason: reasonUnavailable, Message: "the matcher's graph was loaded anew during the match", Until: []group.Event{group.MatcherBack}}
 	}
 	klog.FromContext(ctx).V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(a.Slots), "took", pl.now().Sub(now))
 	// Not from here: the queue is told when this cycle is over the match.

@@ -23,8 +23,8 @@ const (
 )
 
 // A breaker keeps scheduling cycles away from a matcher that does not answer. It
-// opens when a call, or the inventory, says so, and closes when a ping is
-// answered.
+// is open at first and when a call, or the inventory, says so, and closes when a
+// ping is answered.
 type breaker struct {
 	ping   func(context.Context) error
 	closed func()
@@ -35,7 +35,9 @@ type breaker struct {
 }
 
 func newBreaker(ping func(context.Context) error, closed func()) *breaker {
-	return &breaker{ping: ping, closed: closed, tripped: make(chan struct{}, 1)}
+	b := &breaker{ping: ping, closed: closed, tripped: make(chan struct{}, 1)}
+	b.trip(whyUnavailable)
+	return b
 }
 
 func (b *breaker) state() (open bool, why string) {
@@ -47,8 +49,8 @@ func (b *breaker) state() (open bool, why string) {
 // trip opens the breaker.
 func (b *breaker) trip(why string) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.why = why
-	b.mu.Unlock()
 	signal(b.tripped)
 }
 
@@ -60,15 +62,27 @@ func (b *breaker) run(ctx context.Context) {
 			return
 		case <-b.tripped:
 		}
-		klog.FromContext(ctx).Info("The matcher does not answer; groups wait")
-		if wait.PollUntilContextCancel(ctx, pingEvery, true, b.answers) != nil {
-			return
+		answers, _ := b.answers(ctx)
+		if !answers {
+			klog.FromContext(ctx).Info("The matcher does not answer; groups wait")
+			if wait.PollUntilContextCancel(ctx, pingEvery, false, b.answers) != nil {
+				return
+			}
 		}
-		b.mu.Lock()
-		b.why = ""
-		b.mu.Unlock()
+		b.close()
 		klog.FromContext(ctx).Info("The matcher answers again")
 		b.closed()
+	}
+}
+
+// close also takes back what tripped the breaker again while it was open.
+func (b *breaker) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.why = ""
+	select {
+	case <-b.tripped:
+	default:
 	}
 }
 

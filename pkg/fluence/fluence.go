@@ -132,6 +132,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		matcher: matcher,
 		now:     time.Now,
 	}
+	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
 	pl.waker = newWaker(pl.wake)
 	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(group.MatcherBack) })
 	core := h.SharedInformerFactory().Core().V1()
@@ -217,8 +218,12 @@ func (pl *Fluence) onChange(c inventory.Change) {
 
 // happened takes note of an event that may help waiting groups.
 func (pl *Fluence) happened(ev group.Event) {
-	if pl.groups.Happened(ev) || ev == group.MatcherBack {
+	pl.groups.Happened(ev)
+	if ev == group.MatcherBack {
+		// Also those go on that were not refused but held.
 		pl.waker.all()
+	} else {
+		pl.waker.due()
 	}
 }
 

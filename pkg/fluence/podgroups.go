@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,9 +106,6 @@ func (p *podGroups) put(pg *scheduling.PodGroup) {
 	g := group.PodGroup{UID: pg.UID, MinMember: pg.Spec.MinMember, Created: scheduling.CreationTime(pg).Time}
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = time.Duration(*s) * time.Second
-	}
-	if slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool { return o.APIVersion == "batch/v1" && o.Kind == "Job" }) {
-		g.Succeeded = pg.Status.Succeeded
 	}
 	g.Ended = pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed
 	p.groups.PutPodGroup(k, g)

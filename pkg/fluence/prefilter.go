@@ -58,12 +58,10 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 // refuse records a refusal and turns it into the pod's status.
 func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan, r group.Refusal) *fwk.Status {
 	klog.FromContext(ctx).V(2).Info("Group not placed", "group", plan.Key, "pod", klog.KObj(pod), "reason", r.Reason, "message", r.Message)
-	if pl.groups.Refuse(plan, r, pl.now()) {
-		pl.tellRefused(pod, r.Reason, r.Message)
-	} else {
-		// Something changed during the match: the answer may be old already.
-		pl.waker.one(plan.Key)
-	}
+	pl.groups.Refuse(plan, r, pl.now())
+	pl.tellRefused(pod, r.Reason, r.Message)
+	// The refusal may run out by itself, or by what happened during the match.
+	pl.waker.due()
 	if r.Reason == reasonNeverFits {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Message)
 	}

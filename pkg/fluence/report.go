@@ -3,10 +3,6 @@ package fluence
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,54 +20,6 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// ConditionScheduled is the PodGroup condition that the scheduler owns. It is
-// True with reason Placed when the group's pods have nodes, and else False with
-// the one reason that stands in the way.
-const ConditionScheduled = "Scheduled"
-
-// reasonPlaced is the reason of a condition that is True.
-const reasonPlaced = "Placed"
-
-// news is what there is to say of a group.
-type news struct {
-	status  metav1.ConditionStatus
-	reason  string
-	message string
-}
-
-func notScheduled(reason, message string) news {
-	return news{status: metav1.ConditionFalse, reason: reason, message: message}
-}
-
-// scheduled says where the group's pods are, of many nodes the first few.
-func scheduled(p group.Placement) news {
-	const most = 8
-	pods := 0
-	for _, n := range p.Nodes {
-		pods += n
-	}
-	names := slices.Sorted(maps.Keys(p.Nodes))
-	parts := make([]string, 0, most)
-	for _, name := range names[:min(most, len(names))] {
-		parts = append(parts, fmt.Sprintf("%s: %d", name, p.Nodes[name]))
-	}
-	if len(names) > most {
-		parts = append(parts, fmt.Sprintf("and %d more", len(names)-most))
-	}
-	return news{
-		status:  metav1.ConditionTrue,
-		reason:  reasonPlaced,
-		message: fmt.Sprintf("%s on %s (%s)", plural(pods, "pod"), plural(len(names), "node"), strings.Join(parts, ", ")),
-	}
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // A reporter writes what becomes of groups onto their PodGroups: a condition,
 // and an event when the reason changes. It writes from a goroutine of its own,
 // the latest news only, and nothing that is there already.
@@ -86,9 +34,11 @@ type reporter struct {
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	mu    sync.Mutex
-	items map[types.NamespacedName]item
+	items map[types.NamespacedName]*item
 }
 
+// An item is what is known of one group; a successor of the same name has
+// another.
 type item struct {
 	news
 	// pod is where the news goes while there is no PodGroup.
@@ -115,7 +65,7 @@ func newReporter(p *podGroups, recorder events.EventRecorder, leading func() boo
 		leading:   leading,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 30*time.Second)),
-		items: map[types.NamespacedName]item{},
+		items: map[types.NamespacedName]*item{},
 	}
 }
 
@@ -125,6 +75,10 @@ func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	it := r.items[k]
+	if it == nil {
+		it = &item{}
+		r.items[k] = it
+	}
 	if it.news == n {
 		return
 	}
@@ -132,7 +86,6 @@ func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
 	if pod != nil {
 		it.pod = pod
 	}
-	r.items[k] = it
 	r.queue.Add(k)
 }
 
@@ -148,7 +101,7 @@ func (r *reporter) seen(k types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if it, ok := r.items[k]; ok && it.onPod {
-		r.items[k] = item{news: it.news, pod: it.pod}
+		r.items[k] = &item{news: it.news, pod: it.pod}
 		r.queue.Add(k)
 	}
 }
@@ -176,9 +129,13 @@ func (r *reporter) run(ctx context.Context) {
 
 func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
 	r.mu.Lock()
-	it, ok := r.items[k]
+	own := r.items[k]
+	var it item
+	if own != nil {
+		it = *own
+	}
 	r.mu.Unlock()
-	if !ok || it.told == it.news {
+	if it.told == it.news {
 		return nil
 	}
 	if !r.leads() {
@@ -186,21 +143,41 @@ func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
 		return nil
 	}
 	pg := r.podGroups.get(k)
-	if pg == nil {
+	switch {
+	case pg == nil:
 		if it.pod != nil && it.told.reason != it.reason {
 			r.event(it.pod, it.news)
 		}
 		it.onPod = true
-		r.tell(k, it, metav1.Now())
+		r.tell(own, it, metav1.Now())
+		if r.podGroups.get(k) != nil {
+			// It came meanwhile.
+			r.seen(k)
+		}
+		return nil
+	case it.reason == group.ReasonNoPodGroup:
+		// It came to be meanwhile.
+		r.drop(k, own)
 		return nil
 	}
+	err := r.writeCondition(ctx, k, pg, own, it)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		// It is gone, or another has its name: the informer will tell.
+		r.drop(k, own)
+		return nil
+	}
+	return err
+}
+
+// writeCondition writes the news onto the PodGroup, where they are news.
+func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, pg *scheduling.PodGroup, own *item, it item) error {
 	before, since := it.told, it.since
 	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled); old != nil && it.toldAt.IsZero() {
 		// Written by a scheduler before this one.
 		before, since = news{old.Status, old.Reason, old.Message}, old.LastTransitionTime
 	}
 	if before == it.news {
-		r.tell(k, it, since)
+		r.tell(own, it, since)
 		return nil
 	}
 	if left := numbersEvery - time.Since(it.toldAt); before.reason == it.reason && left > 0 {
@@ -218,18 +195,13 @@ func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
 		ObservedGeneration: pg.Generation,
 		LastTransitionTime: since,
 	})
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// It is gone, or another has its name: the informer will tell.
-		r.forget(k)
-		return nil
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	if before.status != it.status || before.reason != it.reason {
 		r.event(reference(pg), it.news)
 	}
-	r.tell(k, it, since)
+	r.tell(own, it, since)
 	return nil
 }
 
@@ -243,12 +215,18 @@ func (r *reporter) leads() bool {
 }
 
 // tell takes note that an item's news was written.
-func (r *reporter) tell(k types.NamespacedName, told item, since metav1.Time) {
+func (r *reporter) tell(own *item, told item, since metav1.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if it, ok := r.items[k]; ok {
-		it.told, it.toldAt, it.since, it.onPod = told.news, time.Now(), since, told.onPod
-		r.items[k] = it
+	own.told, own.toldAt, own.since, own.onPod = told.news, time.Now(), since, told.onPod
+}
+
+// drop forgets an item, unless a successor has taken its place.
+func (r *reporter) drop(k types.NamespacedName, own *item) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.items[k] == own {
+		delete(r.items, k)
 	}
 }
 

@@ -18,7 +18,9 @@ import (
 // queue calls PreEnqueue under its lock, so nobody may ask it for anything from
 // there, nor with a lock of ours.
 type waker struct {
-	wake func(ctx context.Context, w wanted)
+	// wake puts into the queue what is wanted there, and returns when to be called
+	// again; zero is only when something is wanted.
+	wake func(ctx context.Context, w wanted) (again time.Time)
 
 	mu   sync.Mutex
 	want wanted
@@ -34,7 +36,7 @@ type wanted struct {
 	lost map[types.UID]match.JobID
 }
 
-func newWaker(wake func(context.Context, wanted)) *waker {
+func newWaker(wake func(context.Context, wanted) time.Time) *waker {
 	return &waker{wake: wake, more: make(chan struct{}, 1), want: newWanted()}
 }
 
@@ -44,6 +46,9 @@ func newWanted() wanted {
 
 // all wakes every group that may ask.
 func (w *waker) all() { w.add(func(want *wanted) { want.all = true }) }
+
+// due wakes the groups whose refusals have run out.
+func (w *waker) due() { w.add(func(*wanted) {}) }
 
 // one wakes a group, if it may ask.
 func (w *waker) one(keys ...types.NamespacedName) {
@@ -75,47 +80,41 @@ func (w *waker) add(change func(*wanted)) {
 	signal(w.more)
 }
 
-// allEvery is how often every group that may ask is looked at, at the most: on a
-// busy cluster something is given back all the time.
-const allEvery = 50 * time.Millisecond
-
 // run wakes until ctx ends.
 func (w *waker) run(ctx context.Context) {
-	var lastAll time.Time
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.more:
+		case <-timer.C:
 		}
 		w.mu.Lock()
 		want := w.want
 		w.want = newWanted()
 		w.mu.Unlock()
-		if want.all {
-			if left := allEvery - time.Since(lastAll); left > 0 {
-				want.all = false
-				time.AfterFunc(left, w.all)
-			} else {
-				lastAll = time.Now()
-			}
+		if again := w.wake(ctx, want); !again.IsZero() {
+			timer.Reset(time.Until(again))
 		}
-		w.wake(ctx, want)
 	}
 }
 
-// wake puts into the queue what is wanted there.
-func (pl *Fluence) wake(ctx context.Context, w wanted) {
+// wake puts into the queue what is wanted there, and those whose refusals have
+// run out. It returns when the next one does.
+func (pl *Fluence) wake(ctx context.Context, w wanted) time.Time {
 	now := pl.now()
 	for uid, job := range w.lost {
 		pl.carryOut(ctx, pl.groups.Abandon(uid, job, now))
 	}
+	due, again := pl.groups.Due(now)
 	pods := w.pods
 	var ready []*corev1.Pod
 	if w.all {
-		ready = pl.groups.Admissible(now)
+		ready = append(pl.groups.Admissible(now), pl.groups.Unclaimed()...)
 	} else {
-		ready = pl.groups.AdmissibleOf(slices.Collect(maps.Keys(w.groups)), now)
+		ready = pl.groups.AdmissibleOf(slices.AppendSeq(due, maps.Keys(w.groups)), now)
 	}
 	for _, p := range ready {
 		pods[string(p.UID)] = p
@@ -123,4 +122,5 @@ func (pl *Fluence) wake(ctx context.Context, w wanted) {
 	if len(pods) > 0 {
 		pl.handle.Activate(klog.FromContext(ctx), pods)
 	}
+	return again
 }

@@ -107,7 +107,10 @@ func filtersSee(old, pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
 	}
-	return old == nil || old.Spec.NodeName == "" || old.Status.Phase != pod.Status.Phase || !equality.Semantic.DeepEqual(old.Labels, pod.Labels)
+	return old == nil || old.Spec.NodeName == "" || old.Status.Phase != pod.Status.Phase ||
+		// A pod that is to end is not counted by spread constraints.
+		(old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil) ||
+		!equality.Semantic.DeepEqual(old.Labels, pod.Labels)
 }
 
 func (pl *Fluence) podGone(ctx context.Context, obj any) {
@@ -170,9 +173,6 @@ func (pl *Fluence) runTicks(ctx context.Context) {
 		pl.carryOut(ctx, pl.groups.Expire(now))
 		pl.sweepWaiting()
 		pl.tellPlaced(ctx)
-		if due := pl.groups.Due(now); len(due) > 0 {
-			pl.waker.one(due...)
-		}
 		if n%4 == 0 {
 			lasting = pl.tellWaiting(lasting)
 			pl.waker.pods(pl.groups.Unclaimed())
@@ -197,29 +197,37 @@ func (pl *Fluence) tellWaiting(before map[types.NamespacedName]string) map[types
 	return now
 }
 
-// later runs something once per kind of event after a while, however often it
-// is asked to meanwhile.
+// later runs something a while after an event, once for all events of a kind
+// that come meanwhile, and once more a while after these.
 type later struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+	// pending holds the kinds for which a run is to come, and whether they came
+	// again since it was.
 	pending map[group.Event]bool
 }
 
 func (l *later) after(ctx context.Context, ev group.Event, d time.Duration, f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pending[ev] {
+	if _, ok := l.pending[ev]; ok {
+		l.pending[ev] = true
 		return
 	}
 	if l.pending == nil {
 		l.pending = map[group.Event]bool{}
 	}
-	l.pending[ev] = true
+	l.pending[ev] = false
 	time.AfterFunc(d, func() {
 		l.mu.Lock()
+		again := l.pending[ev]
 		delete(l.pending, ev)
 		l.mu.Unlock()
-		if ctx.Err() == nil {
-			f()
+		if ctx.Err() != nil {
+			return
+		}
+		f()
+		if again {
+			l.after(ctx, ev, d, f)
 		}
 	})
 }

@@ -82,11 +82,15 @@ func (s *state) incomplete() (reason, message string) {
 		}
 	}
 	if s.podGroup == nil {
-		return ReasonNoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist", s.key)
+		return ReasonNoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist; pods that are to have one made say their number by the label %s", s.key, SizeLabel)
 	}
 	want := int(s.podGroup.MinMember)
-	if have := s.count((*member).waits) + int(s.podGroup.Succeeded); have < want || len(s.members) == 0 {
-		return ReasonGathering, fmt.Sprintf("waits for %d more pods: has %d of minMember %d", max(1, want-have), have, want)
+	if have := s.count((*member).waits); have < want || len(s.members) == 0 {
+		pods := "pods"
+		if want-have <= 1 {
+			pods = "pod"
+		}
+		return ReasonGathering, fmt.Sprintf("waits for %d more %s: has %d of minMember %d", max(1, want-have), pods, have, want)
 	}
 	return "", ""
 }
@@ -144,26 +148,33 @@ func (g *Groups) admissible(pods []*corev1.Pod, s *state, now time.Time) []*core
 	return pods
 }
 
-// Due lists the groups with a refusal that has run out, and forgets it.
-func (g *Groups) Due(now time.Time) []types.NamespacedName {
+// Due lists the groups with a refusal that has run out, and forgets it. Next is
+// when the next one does; zero is never.
+func (g *Groups) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var keys []types.NamespacedName
+	soonest := func(r *refusal) {
+		if r != nil && !r.retryAt.IsZero() && (next.IsZero() || r.retryAt.Before(next)) {
+			next = r.retryAt
+		}
+	}
 	for _, s := range g.unseated {
 		due := false
 		if s.refusal != nil && !s.refusal.standsAt(now) {
 			s.refusal, due = nil, true
 		}
+		soonest(s.refusal)
 		for _, m := range s.members {
 			if m.refusal != nil && !m.refusal.standsAt(now) {
 				m.refusal, due = nil, true
 			}
+			soonest(m.refusal)
 		}
 		if due {
 			keys = append(keys, s.key)
 		}
 	}
-	return keys
+	return keys, next
 }
 
 // Waiting is a group, or a lone pod, that could not ask for anything yet.

@@ -21,10 +21,6 @@ type PodGroup struct {
 	// Timeout bounds the time from a match until minMember are reserved; 0 leaves
 	// it to the caller.
 	Timeout time.Duration
-	// Succeeded counts the pods of a Job that have done their work: they stand in
-	// for members, for a Job does not make them again. A scheduler does not see
-	// them itself. 0 for groups whose pods come and go otherwise.
-	Succeeded int32
 	// Ended says that no more pods are to come.
 	Ended bool
 }
@@ -42,6 +38,9 @@ type Groups struct {
 	seated   map[types.NamespacedName]*state
 	// placed is what Placed has to tell.
 	placed map[types.NamespacedName]bool
+	// attempts numbers the matches, so that no two share a job id: what is still to
+	// be given back of one can never be taken from the next.
+	attempts uint64
 	// events counts, by kind, the events that may help a waiting group.
 	events [numEvents]uint64
 }
@@ -69,19 +68,17 @@ type state struct {
 	// representative is the member that is let through to ask for all.
 	representative types.UID
 
-	incarnation uint64
-	// attempt numbers the matches, so that no two share a job id: what is still
-	// to be given back of one can never be taken from the next.
-	attempt uint64
-	job     match.JobID
 	// need is the number of reserved members at which the attempt may bind.
 	need int
 	// started says that a member of this incarnation was let bind.
 	started bool
 	// told is the number of pods on nodes when Placed last spoke of the group.
-	told     int
-	refusal  *refusal
+	told    int
+	refusal *refusal
+	// failures counts the refusals with backoff since the group last started,
+	// refused those in a row since its last match.
 	failures int
+	refused  int
 }
 
 // member is a pod of a group.
@@ -92,7 +89,7 @@ type member struct {
 	// refusal is why the member of a started group found no seat of its own.
 	refusal  *refusal
 	failures int
-	attempt  uint64
+	refused  int
 }
 
 // seat is what a match gave a member.
@@ -130,7 +127,11 @@ func (g *Groups) PutPod(pod *corev1.Pod) Effects {
 	m := g.members[pod.UID]
 	var e Effects
 	if m != nil && m.group.key != id.Key {
-		// The group label was changed: the pod leaves one group for another.
+		// The group label was changed: the pod leaves one group for another. What it
+		// holds on a node it keeps.
+		if m.holds() {
+			m.seat = nil
+		}
 		e = g.drop(m)
 		m = nil
 	}
@@ -240,14 +241,13 @@ func (g *Groups) settle(s *state) {
 	if s.started && !present {
 		s.started = false
 		s.told = 0
-		s.incarnation++
 		s.forgive()
 	}
 	if !s.started && !unconfirmed && present {
 		// Seen for the first time after a restart: it began before us.
 		s.started = true
 	}
-	if s.gang && s.podGroup != nil && !binding && onNode > s.told && onNode+int(s.podGroup.Succeeded) >= int(s.podGroup.MinMember) {
+	if s.gang && s.podGroup != nil && !binding && onNode > s.told && onNode >= int(s.podGroup.MinMember) {
 		s.told = onNode
 		g.placed[s.key] = true
 	}

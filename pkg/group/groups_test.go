@@ -354,8 +354,8 @@ func TestANewIncarnationIsAllOrNothingAgain(t *testing.T) {
 }
 
 // Requests 14: a Job with more completions than parallelism ends with fewer pods
-// than it began with. The pods that are done are no longer shown to a scheduler.
-func TestSucceededPodsOfAJobStandInForMembers(t *testing.T) {
+// than it began with.
+func TestASmallerMinimumLetsTheLastPodsOfAJobStart(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	for _, name := range []string{"0", "1"} {
@@ -364,7 +364,7 @@ func TestSucceededPodsOfAJobStandInForMembers(t *testing.T) {
 	}
 	s.add("2")
 	s.wantAdmitted()
-	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Succeeded: 1})
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
 	s.wantAdmitted("2")
 	if p, _ := s.Plan("2", s.now); len(p.Required) != 1 {
 		t.Errorf("the plan asks for %d pods, want the one that is left", len(p.Required))
@@ -428,27 +428,54 @@ func TestARefusalIsAnsweredFromMemoryUntilAnEventCanHelp(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p, _ := s.Plan("0", s.now)
-	if !s.Refuse(p, Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}}, s.now) {
-		t.Fatal("the refusal was not recorded")
-	}
+	s.Refuse(p, Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}}, s.now)
 	s.wantAdmitted()
 	s.Happened(NodeChanged)
 	s.wantAdmitted()
 	s.now = s.now.Add(time.Hour)
 	s.wantAdmitted()
 	s.Happened(Freed)
+	if due, _ := s.Due(s.now); !slices.Equal(due, []types.NamespacedName{key}) {
+		t.Errorf("due = %v, want the group", due)
+	}
 	s.wantAdmitted("0")
 }
 
-func TestAnEventDuringTheMatchOverridesARefusal(t *testing.T) {
+func TestAnEventDuringTheMatchCountsAfterIt(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p, _ := s.Plan("0", s.now)
 	s.Happened(Freed)
-	if s.Refuse(p, Refusal{Reason: "NoRoom", Until: []Event{Freed}}, s.now) {
-		t.Error("a refusal was recorded that is older than an event that can help")
+	s.Refuse(p, Refusal{Reason: "NoRoom", Until: []Event{Freed}}, s.now)
+	s.wantAdmitted()
+	_, next := s.Due(s.now)
+	if want := s.now.Add(minPause); !next.Equal(want) {
+		t.Errorf("the refusal runs out at %v, want %v", next, want)
 	}
+	s.now = next
 	s.wantAdmitted("0")
+}
+
+// Flow 16: under steady events a group is asked now and then, not all the time.
+func TestRefusalsInARowComeFurtherApart(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	var last time.Duration
+	for range 8 {
+		p, _ := s.Plan("0", s.now)
+		s.Refuse(p, Refusal{Reason: "NoRoom", Until: []Event{Freed}}, s.now)
+		s.Happened(Freed)
+		_, next := s.Due(s.now)
+		pause := next.Sub(s.now)
+		if pause < last || pause < minPause || pause > maxPause {
+			t.Errorf("pause of %v after one of %v", pause, last)
+		}
+		last, s.now = pause, next
+		s.Due(s.now)
+	}
+	if last != maxPause {
+		t.Errorf("the longest pause is %v, want %v", last, maxPause)
+	}
 }
 
 func TestInvalidSizesHoldTheGroup(t *testing.T) {

@@ -65,17 +65,14 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		p.Near = append(p.Near, sibling.node())
 	}
 	if s.started {
-		m.attempt++
-		p.Job = match.NewJobID("member", string(uid), strconv.FormatUint(m.attempt, 10))
+		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
 		return p, e
 	}
-	s.attempt++
-	s.job = match.NewJobID("group", s.id(uid), strconv.FormatUint(s.incarnation, 10), strconv.FormatUint(s.attempt, 10))
-	p.Job = s.job
+	p.Job = g.nextJob(s.id(uid))
 	s.need = 1
 	if s.gang {
-		s.need = max(1, int(s.podGroup.MinMember)-int(s.podGroup.Succeeded))
+		s.need = max(1, int(s.podGroup.MinMember))
 		p.Timeout = s.podGroup.Timeout
 	}
 	// The representative asks, so it is among those that must be placed.
@@ -89,6 +86,12 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		}
 	}
 	return p, e
+}
+
+// nextJob returns the id of a match, for a group or a member of one by its UID.
+func (g *Groups) nextJob(uid string) match.JobID {
+	g.attempts++
+	return match.NewJobID("match", uid, strconv.FormatUint(g.attempts, 10))
 }
 
 // Pod is the UID of the pod that asks.
@@ -155,41 +158,42 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 
 func (s *state) forgiveAsker(m *member, late bool) {
 	if late {
-		m.refusal = nil
+		m.refusal, m.refused = nil, 0
 		return
 	}
-	s.refusal = nil
+	s.refusal, s.refused = nil, 0
 }
 
-// Refuse records that a plan found no room. It returns false where an event
-// happened during the match that may have helped: then nothing is recorded, and
-// the caller puts the pod into the queue again.
-func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) bool {
+// Refuse records that a plan found no room. An event that happened during the
+// match counts as one after it.
+func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[p.uid]
 	if m == nil {
-		return true
+		return
 	}
-	for _, ev := range r.Until {
+	mem := g.refuse(m, r, now)
+	for ev := range numEvents {
 		if g.events[ev] != p.events[ev] {
-			return false
+			mem.after(ev)
 		}
 	}
-	g.refuse(m, r, now)
-	return true
 }
 
-func (g *Groups) refuse(m *member, r Refusal, now time.Time) {
+func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 	if s := m.group; !s.started {
-		s.refusal = newRefusal(r, s.failures, now)
+		s.refusal = newRefusal(r, s.failures, s.refused, now)
+		s.refused++
 		if r.Backoff {
 			s.failures++
 		}
-		return
+		return s.refusal
 	}
-	m.refusal = newRefusal(r, m.failures, now)
+	m.refusal = newRefusal(r, m.failures, m.refused, now)
+	m.refused++
 	if r.Backoff {
 		m.failures++
 	}
+	return m.refusal
 }

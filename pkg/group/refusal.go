@@ -53,12 +53,19 @@ const (
 	maxBackoff = time.Minute
 )
 
+// The shortest and the longest pause between two refusals in a row, however many
+// events happen meanwhile.
+const (
+	minPause = 50 * time.Millisecond
+	maxPause = time.Second
+)
+
 // refusal is a Refusal in memory.
 type refusal struct {
 	Refusal
 	// retryAt is zero where only an event helps.
 	retryAt time.Time
-	// earliest is when events begin to help; zero is at once.
+	// earliest is when events begin to help.
 	earliest time.Time
 }
 
@@ -66,22 +73,15 @@ func (r *refusal) standsAt(now time.Time) bool {
 	return r != nil && (r.retryAt.IsZero() || now.Before(r.retryAt))
 }
 
-// after returns what is left of the refusal after an event.
-func (r *refusal) after(ev Event) *refusal {
-	if r == nil || !slices.Contains(r.Until, ev) {
-		return r
-	}
-	if r.earliest.IsZero() {
-		return nil
-	}
-	if r.retryAt.After(r.earliest) {
+// after lets an event end the refusal, at the earliest time it can.
+func (r *refusal) after(ev Event) {
+	if r != nil && slices.Contains(r.Until, ev) && (r.retryAt.IsZero() || r.retryAt.After(r.earliest)) {
 		r.retryAt = r.earliest
 	}
-	return r
 }
 
-func newRefusal(r Refusal, failures int, now time.Time) *refusal {
-	mem := &refusal{Refusal: r}
+func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
+	mem := &refusal{Refusal: r, earliest: now.Add(min(maxPause, minPause<<min(refused, 10)))}
 	if r.Backoff {
 		mem.earliest = now.Add(minBackoff)
 		mem.retryAt = now.Add(min(maxBackoff, minBackoff<<min(failures, 10)))
@@ -97,22 +97,15 @@ func (s *state) forgive() {
 	}
 }
 
-// Happened takes note of an event and reports whether it lets a group ask again
-// now.
-func (g *Groups) Happened(ev Event) bool {
+// Happened takes note of an event, which lets groups ask again. Due tells when.
+func (g *Groups) Happened(ev Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.events[ev]++
-	changed := false
 	for _, s := range g.unseated {
-		after := s.refusal.after(ev)
-		changed = changed || after != s.refusal
-		s.refusal = after
+		s.refusal.after(ev)
 		for _, m := range s.members {
-			after := m.refusal.after(ev)
-			changed = changed || after != m.refusal
-			m.refusal = after
+			m.refusal.after(ev)
 		}
 	}
-	return changed
 }

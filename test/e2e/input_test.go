@@ -3,15 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/stack"
@@ -57,30 +53,13 @@ func TestBadArgumentsEndTheSchedulerWithTheFieldAndTheValue(t *testing.T) {
 		"a remote host without TLS":    {args: map[string]any{"endpoint": "tcp://192.0.2.1:4242"}, want: []string{"tcp://192.0.2.1:4242", "not a loopback address"}},
 		"no address":                   {args: map[string]any{"endpoint": ""}, want: []string{"args.endpoint"}},
 	}
-	text, err := os.ReadFile(filepath.Join(fluence.Dir(), "fluence-scheduler.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin, err := stack.Build(t.Context(), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var config map[string]any
-			if err := yaml.Unmarshal(text, &config); err != nil {
-				t.Fatal(err)
-			}
-			args := stack.PluginArgs(config)
-			maps.Copy(args, tc.args)
-			out, err := yaml.Marshal(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(path, out, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			path := schedulerConfigWith(t, tc.args)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			said, err := exec.CommandContext(ctx, filepath.Join(bin, stack.Scheduler), "--config="+path, "--secure-port=0").CombinedOutput()

@@ -109,3 +109,51 @@ func TestWaitingGroupsCostNothingWhileOthersComeAndGo(t *testing.T) {
 		t.Errorf("groups that never fit were asked for %d times while others came, want none", n)
 	}
 }
+
+// Pods that come before the PodGroup of their maker wait for it.
+func TestLabelledPodsWithoutASizeWaitForTheirPodGroup(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 1, "8")
+	for i := range 2 {
+		s.applyText(strings.Replace(lonePod(fmt.Sprintf("m-%d", i), "fluence"), "}\nspec", ", labels: {scheduling.x-k8s.io/pod-group: late}}\nspec", 1))
+	}
+	s.eventually("an event that names the label", func(context.Context) (bool, string) {
+		out := s.kubectl("get", "events", "-n", s.ns)
+		return strings.Contains(out, "NoPodGroup") && strings.Contains(out, "fluence.group-size"), out
+	})
+	s.noneOnNodes("m-")
+	s.applyText("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: late}\nspec: {minMember: 2}\n")
+	s.running("m-", 2)
+	s.placed("late")
+}
+
+// A standby sees the same groups, and must not speak of them.
+func TestAStandbySchedulerSaysNothing(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 1, "8")
+	s.applyText(job("waits", 2, "8"))
+	s.refused("job-waits-", "NeverFits", "room for 1")
+	config := schedulerConfigWith(t, map[string]any{"endpoint": "unix://" + s.Dir() + "/nobody.sock"})
+	bin, err := stack.Build(t.Context(), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.StartProcess(t.Context(), "standby", bin+"/"+stack.Scheduler, "--config="+config, "--secure-port=0", "-v=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := p.WaitLog(ctx, "The matcher does not answer"); err != nil {
+		t.Fatal(err)
+	}
+	s.kubectl("delete", "job", "waits", "-n", s.ns)
+	s.applyText(job("again", 2, "8"))
+	s.refused("job-again-", "NeverFits", "room for 1")
+	if events := s.kubectl("get", "events", "-n", s.ns); strings.Contains(events, "MatcherUnavailable") {
+		t.Errorf("the standby spoke:\n%s", events)
+	}
+	if err := p.Kill(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/yaml"
 
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster"
@@ -273,4 +276,28 @@ func (s *story) schedulerLog() string {
 		s.Fatal(err)
 	}
 	return string(text)
+}
+
+// schedulerConfigWith writes the configuration of the stack's scheduler with other
+// arguments of the plugin, and returns its path.
+func schedulerConfigWith(t *testing.T, args map[string]any) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(fluence.Dir(), "fluence-scheduler.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]any
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(stack.PluginArgs(config), args)
+	out, err := yaml.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -21,12 +21,14 @@ func podChanged(e event.UpdateEvent) bool {
 		!maps.Equal(before.Labels, after.Labels)
 }
 
-// jobChanged says whether an update of a Job counts: its spec and conditions.
+// jobChanged says whether an update of a Job counts: its spec, its conditions and
+// how many of its pods have succeeded.
 func jobChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*batchv1.Job)
 	after, ok2 := e.ObjectNew.(*batchv1.Job)
 	return !ok || !ok2 ||
 		before.Generation != after.Generation ||
+		before.Status.Succeeded != after.Status.Succeeded ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 		!equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
 }

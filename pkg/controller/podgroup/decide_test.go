@@ -40,7 +40,7 @@ func TestMaking(t *testing.T) {
 		"a Job that is complete":                       {job: job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))},
 		"a Job that has failed":                        {job: job(4, condition(batchv1.JobFailed, corev1.ConditionTrue, now))},
 		"labelled pods":                                {pods: pods(2, labelled(group.SizeLabel, "2")), wantMinMember: 2},
-		"labelled pods that say no size":               {pods: pods(2), wantMinMember: 1},
+		"labelled pods that say no size":               {pods: pods(2)},
 		"labelled pods with a wrong size":              {pods: pods(2, labelled(group.SizeLabel, "0")), wantMinMember: 1},
 		"labelled pods that have ended":                {pods: pods(2, in(corev1.PodFailed))},
 		"labelled pods that are leaving":               {pods: pods(2, deleting)},

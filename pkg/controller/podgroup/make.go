@@ -44,6 +44,11 @@ func (c Config) decideToMake(o observed, m memory) (decision, memory) {
 			return decision{events: []note{{about: live[0], kind: corev1.EventTypeWarning, reason: "InvalidGroupName", text: text}}},
 				memory{invalid: o.key.Name}
 		}
+		if size, err := o.labelled(); err == nil && size == (group.Size{}) {
+			// Its maker is to come, and knows how many pods it needs: to start the first
+			// of them now would be to start it partly.
+			return decision{}, memory{}
+		}
 		made = "for labelled pods"
 	}
 	w := c.wantedSize(o)

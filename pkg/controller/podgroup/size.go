@@ -27,12 +27,32 @@ func (c Config) wantedSize(o observed) wanted {
 	}
 	size = size.WithDefault(1)
 	w := wanted{minMember: size.Min, valid: err == nil}
+	if o.podGroup != nil && c.madeHere(o.podGroup) {
+		w.minMember = o.left(size.Min)
+	}
 	if err != nil {
 		w.message = err.Error()
 	} else {
 		w.message = fmt.Sprintf("minMember %d, size %d", size.Min, size.Size)
 	}
 	return w
+}
+
+// left returns how many pods a Job's group can still start with: a Job that is
+// nearly done makes no more pods than it has completions left. It counts only
+// while a pod waits for a node, and does not rise again: a Job that is just
+// running out is not written to for each pod that ends.
+func (o observed) left(least int32) int32 {
+	if o.job == nil || o.job.Spec.Completions == nil || o.job.Status.Succeeded == 0 {
+		return least
+	}
+	left := max(1, min(least, *o.job.Spec.Completions-o.job.Status.Succeeded))
+	for _, pod := range o.pods {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !ended(pod) {
+			return left
+		}
+	}
+	return max(left, min(least, o.podGroup.Spec.MinMember))
 }
 
 // labelled returns the size that the Job or the pods ask for; the zero Size

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -36,6 +37,35 @@ func TestWantedSize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := DefaultConfig().wantedSize(tc.o); got != tc.want {
 				t.Errorf("wantedSize() = %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// Requests 14 of the lessons of earlier systems: the last pods of a Job are fewer
+// than its first, and no more are to come.
+func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
+	nearly := func(completions, succeeded int32) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { j.Spec.Completions, j.Status.Succeeded = &completions, succeeded }
+	}
+	cases := map[string]struct {
+		job     *batchv1.Job
+		pods    []*corev1.Pod
+		current int32
+		want    int32
+	}{
+		"nothing is done":                                   {job(4, nearly(6, 0)), pods(4), 4, 4},
+		"a whole round is left":                             {job(4, nearly(8, 4)), pods(4), 4, 4},
+		"half a round is left":                              {job(4, nearly(6, 4)), pods(2), 4, 2},
+		"one pod failed and comes again":                    {job(4, nearly(4, 3)), pods(1), 4, 1},
+		"nobody waits, so nothing is written":               {job(4, nearly(4, 3)), nil, 4, 4},
+		"what was lowered stays lowered while nobody waits": {job(4, nearly(6, 4)), nil, 2, 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := observed{job: tc.job, pods: tc.pods, podGroup: podGroup(tc.current, ours)}
+			if got := DefaultConfig().wantedSize(o).minMember; got != tc.want {
+				t.Errorf("minMember = %d, want %d", got, tc.want)
 			}
 		})
 	}

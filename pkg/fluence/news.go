@@ -1,0 +1,60 @@
+package fluence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// ConditionScheduled is the PodGroup condition that the scheduler owns. It is
+// True with reason Placed when the group's pods have nodes, and else False with
+// the one reason that stands in the way.
+const ConditionScheduled = "Scheduled"
+
+// reasonPlaced is the reason of a condition that is True.
+const reasonPlaced = "Placed"
+
+// news is what there is to say of a group.
+type news struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+}
+
+func notScheduled(reason, message string) news {
+	return news{status: metav1.ConditionFalse, reason: reason, message: message}
+}
+
+// scheduled says where the group's pods are, of many nodes the first few.
+func scheduled(p group.Placement) news {
+	const most = 8
+	pods := 0
+	for _, n := range p.Nodes {
+		pods += n
+	}
+	names := slices.Sorted(maps.Keys(p.Nodes))
+	parts := make([]string, 0, most)
+	for _, name := range names[:min(most, len(names))] {
+		parts = append(parts, fmt.Sprintf("%s: %d", name, p.Nodes[name]))
+	}
+	if len(names) > most {
+		parts = append(parts, fmt.Sprintf("and %d more", len(names)-most))
+	}
+	return news{
+		status:  metav1.ConditionTrue,
+		reason:  reasonPlaced,
+		message: fmt.Sprintf("%s on %s (%s)", plural(pods, "pod"), plural(len(names), "node"), strings.Join(parts, ", ")),
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,162 @@
+package fluence
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// g is the group that most tests are about.
+var g = types.NamespacedName{Namespace: ns, Name: "g"}
+
+// aPod builds a pod that wants one core; its UID is its name.
+func aPod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(time.Now())},
+		Spec: corev1.PodSpec{SchedulerName: profile, Containers: []corev1.Container{{
+			Name:      "main",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+		}}},
+	}
+	for _, e := range edit {
+		e(pod)
+	}
+	return pod
+}
+
+func inGroup(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: name} }
+}
+
+func cpu(amount string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(amount)
+	}
+}
+
+func onNode(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeName = name }
+}
+
+func aPodGroup(name string, minMember int32, uid types.UID) *scheduling.PodGroup {
+	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: uid, CreationTimestamp: metav1.NewTime(time.Now())}}
+	pg.Spec.MinMember = minMember
+	return pg
+}
+
+// pod creates a pod.
+func (r *rig) pod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
+	r.Helper()
+	pod, err := r.client.CoreV1().Pods(ns).Create(r.ctx, aPod(name, edit...), metav1.CreateOptions{})
+	r.must(err)
+	r.pass(0)
+	return pod
+}
+
+// remove deletes a pod.
+func (r *rig) remove(name string) {
+	r.Helper()
+	r.must(r.client.CoreV1().Pods(ns).Delete(r.ctx, name, metav1.DeleteOptions{}))
+	r.pass(0)
+}
+
+// gang creates PodGroup g and its pods g-0, g-1 and so on.
+func (r *rig) gang(minMember int32, n int, edit ...func(*corev1.Pod)) []*corev1.Pod {
+	r.Helper()
+	r.api.put(aPodGroup(g.Name, minMember, "pg"))
+	var pods []*corev1.Pod
+	for i := range n {
+		pods = append(pods, r.pod(fmt.Sprintf("g-%d", i), append([]func(*corev1.Pod){inGroup(g.Name)}, edit...)...))
+	}
+	return pods
+}
+
+// node creates a node with so many cores.
+func (r *rig) node(name string, cores int64, edit ...func(*corev1.Node)) {
+	r.Helper()
+	room := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(cores, resource.DecimalSI),
+		corev1.ResourceMemory: resource.MustParse("8Gi"),
+		corev1.ResourcePods:   resource.MustParse("110"),
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status: corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+		}},
+	}
+	for _, e := range edit {
+		e(node)
+	}
+	_, err := r.client.CoreV1().Nodes().Create(r.ctx, node, metav1.CreateOptions{})
+	r.must(err)
+	r.pass(0)
+}
+
+// give answers a match with these nodes, pod by pod in the order of the keys.
+func (r *rig) give(nodes ...string) {
+	r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+		a := &match.Allocation{ID: req.ID}
+		for i, key := range req.Keys[:min(len(nodes), len(req.Keys))] {
+			a.Slots = append(a.Slots, match.Slot{Key: key, Node: nodes[i]})
+		}
+		return a, nil
+	})
+}
+
+// enqueue says what PreEnqueue makes of a pod: nothing if it passes.
+func (r *rig) enqueue(pod *corev1.Pod) string {
+	return r.pl.PreEnqueue(r.ctx, pod).Message()
+}
+
+// wantStatus fails the test unless a status has this code and message.
+func (r *rig) wantStatus(s *fwk.Status, code fwk.Code, message string) {
+	r.Helper()
+	if s.Code() != code || s.Message() != message {
+		r.Errorf("status = %v %q, want %v %q", s.Code(), s.Message(), code, message)
+	}
+}
+
+// realEngine returns an engine that matches in earnest.
+func realEngine(t *testing.T) match.Engine {
+	t.Helper()
+	var epochs atomic.Uint64
+	e, err := engine.New(engine.Options{Epoch: func() match.Epoch { return match.Epoch(epochs.Add(1)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// updateNode changes a node.
+func (r *rig) updateNode(name string, edit func(*corev1.Node)) {
+	r.Helper()
+	nodes := r.client.CoreV1().Nodes()
+	node, err := nodes.Get(r.ctx, name, metav1.GetOptions{})
+	r.must(err)
+	node = node.DeepCopy()
+	edit(node)
+	_, err = nodes.Update(r.ctx, node, metav1.UpdateOptions{})
+	r.must(err)
+	r.pass(0)
+}
+
+// must ends the test at an error.
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}

@@ -1,0 +1,48 @@
+package fluence
+
+import (
+	"testing"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+func TestGangsFollowTheirPodGroups(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pod := r.pod("g-0", inGroup(g.Name))
+		noGroup := "waits for PodGroup ns/g, which does not exist; pods that are to have one made say their number by the label fluence.group-size"
+		r.wantHeld(pod, noGroup)
+		r.api.put(aPodGroup(g.Name, 2, "pg"))
+		r.pass(0)
+		r.wantHeld(pod, "waits for 1 more pod: has 1 of minMember 2")
+		r.api.put(aPodGroup(g.Name, 1, "pg"))
+		r.pass(0)
+		r.wantAsking(pod)
+		r.api.drop(g)
+		r.pass(0)
+		r.wantHeld(pod, noGroup)
+	})
+}
+
+func TestAPodGroupThatIsOverAsksForNoMorePods(t *testing.T) {
+	for _, phase := range []scheduling.PodGroupPhase{scheduling.PodGroupFinished, scheduling.PodGroupFailed} {
+		t.Run(string(phase), func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				pg := aPodGroup(g.Name, 2, "pg")
+				r.api.put(pg)
+				r.pass(0)
+				if got := r.pl.groups.Waiting(); len(got) != 1 || got[0].Reason != group.ReasonGathering {
+					t.Errorf("waiting = %+v, want the group without pods", got)
+				}
+				pg = pg.DeepCopy()
+				pg.Status.Phase = phase
+				r.api.put(pg)
+				r.pass(time.Minute)
+				if got := r.pl.groups.Waiting(); len(got) != 0 {
+					t.Errorf("waiting = %+v, want none", got)
+				}
+			})
+		})
+	}
+}

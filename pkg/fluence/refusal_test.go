@@ -1,0 +1,234 @@
+package fluence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
+	const full = "needs 2 pods with cpu 1; room for 1: cpu is short on 1 of 2 nodes (most free 500m)"
+	short := match.Reason{
+		Code: match.TooFew, Level: "node", Wanted: 2, Found: 1, Nodes: 2, WaitingHelps: true,
+		Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, Most: 500, Nodes: 1}},
+	}
+	cases := map[string]struct {
+		err      error
+		code     fwk.Code
+		message  string
+		reason   string
+		until    []group.Event
+		again    time.Duration // without any event; 0 is never
+		released bool
+		trips    bool
+	}{
+		"no room": {
+			err: &match.Refusal{Err: match.ErrBusy, Reason: short}, code: fwk.Unschedulable, message: full, reason: "NoRoom",
+			until: []group.Event{group.Freed, group.NodeChanged, group.MatcherBack},
+		},
+		"never room": {
+			err: &match.Refusal{Err: match.ErrUnsatisfiable, Reason: short}, code: fwk.UnschedulableAndUnresolvable, message: full, reason: "NeverFits",
+			until: []group.Event{group.NodeChanged, group.MatcherBack},
+		},
+		"no answer": {
+			err: fmt.Errorf("dial: %w", match.ErrUnavailable), code: fwk.Unschedulable, message: whyUnavailable, reason: "MatcherUnavailable",
+			until: []group.Event{group.MatcherBack}, released: true, trips: true,
+		},
+		"no answer in time": {
+			err: context.DeadlineExceeded, code: fwk.Unschedulable, message: whyUnavailable, reason: "MatcherUnavailable",
+			until: []group.Event{group.MatcherBack}, released: true, trips: true,
+		},
+		"another graph": {
+			err: match.ErrStale, code: fwk.Unschedulable, message: whyLoading, reason: "MatcherUnavailable",
+			until: []group.Event{group.MatcherBack},
+		},
+		"another allocation": {
+			err: match.ErrConflict, code: fwk.Unschedulable, message: "match: job holds another allocation", reason: "MatchError",
+			until: group.Cluster(), again: time.Second, released: true,
+		},
+		"an error nobody expects": {
+			err: errors.New("oops"), code: fwk.Unschedulable, message: "match: oops", reason: "MatchError",
+			until: group.Cluster(), again: time.Second, released: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				pods := r.gang(2, 2)
+				r.fake.Answer(nil, tc.err)
+				// The ping that closes the breaker is an event itself.
+				r.matcher.silence(tc.trips)
+				_, result, status := r.preFilter(pods[0])
+				r.wantStatus(status, tc.code, tc.message)
+				if result != nil {
+					t.Errorf("nodes = %v, want none", result.NodeNames)
+				}
+				if open, _ := r.pl.breaker.state(); open != tc.trips {
+					t.Errorf("the breaker is open: %v, want %v", open, tc.trips)
+				}
+				releases := r.fake.Calls(matchtest.Release)
+				if got := len(releases) == 1 && releases[0].ID == r.matches()[0].ID && len(releases[0].Keys) == 0; got != tc.released {
+					t.Errorf("releases = %+v; want the job given back: %v", releases, tc.released)
+				}
+				conditions := r.api.get(g).Status.Conditions
+				if len(conditions) != 1 || conditions[0].Reason != tc.reason || conditions[0].Message != tc.message {
+					t.Errorf("conditions = %+v, want one with reason %s and message %q", conditions, tc.reason, tc.message)
+				}
+				if tc.again > 0 {
+					r.pass(tc.again - time.Millisecond)
+					r.wantHeld(pods[0], tc.message)
+					r.pass(time.Millisecond)
+					r.wantAsking(pods[0])
+				}
+			})
+			for _, ev := range group.Any() {
+				inRig(t, nil, func(r *rig) {
+					pods := r.gang(2, 2)
+					r.fake.Answer(nil, tc.err)
+					r.matcher.silence(tc.trips)
+					r.preFilter(pods[0])
+					r.pl.happened(ev)
+					r.pass(990 * time.Millisecond)
+					asks := r.pl.groups.Admit(pods[0].UID, time.Now()).Pass
+					if want := slices.Contains(tc.until, ev) && tc.again == 0; asks != want {
+						t.Errorf("after event %d the group asks again: %v, want %v", ev, asks, want)
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestAMatcherThatHangsCostsOneCycle(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		first, second := r.pod("first"), r.pod("second")
+		r.give("n1")
+		release := r.fake.Hold(matchtest.Match)
+		r.matcher.silence(true)
+		before := time.Now()
+		_, _, status := r.preFilter(first)
+		r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+		if took := time.Since(before); took != 2*time.Second {
+			t.Errorf("the cycle took %v, want matchTimeout, 2s", took)
+		}
+		before = time.Now()
+		_, _, status = r.preFilter(second)
+		r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+		r.wantHeld(second, whyUnavailable)
+		if took := time.Since(before); took != 0 {
+			t.Errorf("the next cycle took %v", took)
+		}
+		release()
+		r.matcher.silence(false)
+		r.pass(time.Second)
+		for _, p := range []string{"first", "second"} {
+			r.wantAsking(aPod(p))
+		}
+		if got := len(r.matches()); got != 1 {
+			t.Errorf("the matcher was asked %d times, want once", got)
+		}
+	})
+}
+
+func TestAStaleMatchHasTheGraphLookedAt(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pod := r.pod("lone")
+		r.fake.Answer(nil, match.ErrStale)
+		r.fake.FailNext(matchtest.Update, match.ErrStale)
+		r.fake.Forget()
+		r.preFilter(pod)
+		r.pass(100 * time.Millisecond) // less than until the next probe
+		if got := r.fake.Calls(matchtest.Reset); len(got) != 1 {
+			t.Errorf("the graph was filled anew %d times, want once", len(got))
+		}
+		r.wantAsking(pod)
+	})
+}
+
+func TestARefusalIsAnsweredFromMemory(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pods := r.gang(2, 2)
+		r.fake.Refuse(match.ErrBusy, match.Reason{Code: match.TooFew, Wanted: 2})
+		_, _, first := r.preFilter(pods[0])
+		for _, p := range pods {
+			_, _, status := r.preFilter(p)
+			r.wantStatus(status, fwk.Unschedulable, first.Message())
+			r.wantHeld(p, first.Message())
+		}
+		if got := len(r.matches()); got != 1 {
+			t.Errorf("the matcher was asked %d times, want once", got)
+		}
+	})
+}
+
+func TestAnEventDuringAMatchIsNotLost(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pods := r.gang(2, 2)
+		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
+			r.pl.happened(group.Freed)
+			return nil, &match.Refusal{Err: match.ErrBusy}
+		})
+		r.preFilter(pods[0])
+		r.pass(time.Second)
+		r.wantAsking(pods[0])
+	})
+}
+
+func TestSeatsOfAGraphThatWasFilledAnewDuringTheMatchAreGivenBack(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pods := r.gang(2, 2)
+		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+			r.lose()
+			r.pass(time.Second)
+			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
+		})
+		_, _, status := r.preFilter(pods[0])
+		r.wantStatus(status, fwk.Unschedulable, "the matcher's graph was loaded anew during the match")
+		r.pass(0)
+		if got := r.pl.groups.Tentative(); len(got) != 0 {
+			t.Errorf("tentative seats: %+v", got)
+		}
+		got := r.fake.Calls(matchtest.Release)
+		if len(got) != 1 || got[0].Epoch != 2 || got[0].ID != r.matches()[0].ID || len(got[0].Keys) != 2 {
+			t.Errorf("releases = %+v, want both seats in the new graph", got)
+		}
+		r.pass(time.Second)
+		r.wantAsking(pods[0])
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonUnavailable {
+			t.Errorf("conditions = %+v, want reason %s", c, reasonUnavailable)
+		}
+	})
+}
+
+func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pods := r.gang(2, 2)
+		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+			r.remove("g-1")
+			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
+		})
+		_, _, status := r.preFilter(pods[0])
+		if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "members left group ns/g during the match") {
+			t.Errorf("status = %v %q", status.Code(), status.Message())
+		}
+		r.pass(0)
+		var keys []string
+		for _, c := range r.fake.Calls(matchtest.Release) {
+			keys = append(keys, c.Keys...)
+		}
+		slices.Sort(keys)
+		if !slices.Equal(keys, []string{"g-0", "g-1"}) {
+			t.Errorf("released %v, want both seats", keys)
+		}
+	})
+}

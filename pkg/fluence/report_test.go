@@ -1,0 +1,284 @@
+package fluence
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// report tells news of the group and waits for what comes of it.
+func (r *rig) report(reason, message string) {
+	n := notScheduled(reason, message)
+	if reason == reasonPlaced {
+		n.status = metav1.ConditionTrue
+	}
+	r.pl.reporter.report(g, n, aPod("g-0"))
+	r.pass(0)
+}
+
+// quiet creates a PodGroup that the plugin itself has nothing to say of.
+func (r *rig) quiet(uid types.UID, edit ...func(*scheduling.PodGroup)) {
+	pg := aPodGroup(g.Name, 2, uid)
+	pg.Status.Phase = scheduling.PodGroupFinished
+	for _, e := range edit {
+		e(pg)
+	}
+	r.api.put(pg)
+}
+
+// wantWrites compares the reasons and messages that were written, and the
+// reasons of the events about the PodGroup.
+func (r *rig) wantWrites(writes []string, events []string) {
+	r.Helper()
+	var got []string
+	for _, w := range r.api.written() {
+		got = append(got, w.condition.Reason+" "+w.condition.Message)
+	}
+	if !slices.Equal(got, writes) {
+		r.Errorf("writes = %q, want %q", got, writes)
+	}
+	got = nil
+	for _, e := range r.recorder.of("PodGroup") {
+		got = append(got, e.reason)
+	}
+	if !slices.Equal(got, events) {
+		r.Errorf("events = %q, want %q", got, events)
+	}
+}
+
+func TestReportWritesTheConditionOfThisPodGroup(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.quiet("uid", func(pg *scheduling.PodGroup) { pg.Generation = 3 })
+		r.pass(0)
+		now := metav1.Now()
+		r.report("NoRoom", "why")
+		want := []write{{uid: "uid", manager: "fluence-scheduler", force: "true", condition: metav1.Condition{
+			Type: "Scheduled", Status: metav1.ConditionFalse, Reason: "NoRoom", Message: "why", ObservedGeneration: 3,
+			LastTransitionTime: metav1.NewTime(now.Truncate(time.Second).Local()),
+		}}}
+		if diff := cmp.Diff(want, r.api.written(), cmp.AllowUnexported(write{})); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		wantEvents := []event{{kind: "PodGroup", name: g.Name, reason: "NoRoom", message: "why", eventType: corev1.EventTypeWarning}}
+		if diff := cmp.Diff(wantEvents, r.recorder.of("PodGroup"), cmp.AllowUnexported(event{})); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.quiet("uid")
+		r.report("NoRoom", "1 of 2")
+		r.report("NoRoom", "1 of 2")
+		r.wantWrites([]string{"NoRoom 1 of 2"}, []string{"NoRoom"})
+		// Other numbers alone are no event, and can wait.
+		for range 3 {
+			r.report("NoRoom", "0 of 2")
+			r.report("NoRoom", "1 of 3")
+		}
+		r.wantWrites([]string{"NoRoom 1 of 2"}, []string{"NoRoom"})
+		r.pass(numbersEvery)
+		r.wantWrites([]string{"NoRoom 1 of 2", "NoRoom 1 of 3"}, []string{"NoRoom"})
+		since := r.api.get(g).Status.Conditions[0].LastTransitionTime
+		r.pass(time.Minute)
+		r.report("NeverFits", "never")
+		if got := r.api.get(g).Status.Conditions[0].LastTransitionTime; !got.Equal(&since) {
+			t.Errorf("last transition at %v, want %v: the status is the same", got, since)
+		}
+		r.report(reasonPlaced, "on n1")
+		if got := r.api.get(g).Status.Conditions[0].LastTransitionTime; !got.Time.Equal(time.Now().Truncate(time.Second)) {
+			t.Errorf("last transition at %v, want now, %v", got, time.Now())
+		}
+		r.wantWrites(
+			[]string{"NoRoom 1 of 2", "NoRoom 1 of 3", "NeverFits never", "Placed on n1"},
+			[]string{"NoRoom", "NeverFits", "Placed"})
+		if last := r.recorder.of("PodGroup")[2]; last.eventType != corev1.EventTypeNormal {
+			t.Errorf("Placed is an event of type %s", last.eventType)
+		}
+	})
+}
+
+func TestReportWritesNothingThatIsThereAlready(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		before := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+		r.quiet("uid", func(pg *scheduling.PodGroup) {
+			pg.Status.Conditions = []metav1.Condition{
+				{Type: "Other", Status: metav1.ConditionTrue, Reason: "Else"},
+				{Type: ConditionScheduled, Status: metav1.ConditionFalse, Reason: "NoRoom", Message: "why", LastTransitionTime: before},
+			}
+		})
+		r.pass(0)
+		r.report("NoRoom", "why")
+		r.wantWrites(nil, nil)
+		r.report("NeverFits", "never")
+		r.wantWrites([]string{"NeverFits never"}, []string{"NeverFits"})
+		if got := r.api.get(g).Status.Conditions[1].LastTransitionTime; !got.Equal(&before) {
+			t.Errorf("last transition at %v, want that of the scheduler before, %v", got, before)
+		}
+	})
+}
+
+func TestReportTriesAgainUntilItIsWritten(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.quiet("uid")
+		r.api.broken = func(n int) error {
+			if n < 3 {
+				return errors.New("overloaded")
+			}
+			return nil
+		}
+		r.pass(0)
+		r.report("NoRoom", "why")
+		r.pass(time.Second)
+		r.wantWrites([]string{"NoRoom why", "NoRoom why", "NoRoom why"}, []string{"NoRoom"})
+		r.pass(time.Hour)
+		r.wantWrites([]string{"NoRoom why", "NoRoom why", "NoRoom why"}, []string{"NoRoom"})
+	})
+}
+
+func TestReportDropsNewsOfAPodGroupThatIsGone(t *testing.T) {
+	resource := scheduling.PodGroups.GroupResource()
+	for name, err := range map[string]error{
+		"not found":                 apierrors.NewNotFound(resource, g.Name),
+		"another one took the name": apierrors.NewConflict(resource, g.Name, errors.New("uid")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.quiet("old")
+				r.api.broken = func(int) error { return err }
+				r.pass(0)
+				r.report("NoRoom", "why")
+				r.pass(time.Hour)
+				r.wantWrites([]string{"NoRoom why"}, nil)
+				// Its successor of the same name gets its own, be it the same.
+				r.api.drop(g)
+				r.api.broken = nil
+				r.quiet("new")
+				r.pass(0)
+				r.report("NoRoom", "why")
+				r.wantWrites([]string{"NoRoom why", "NoRoom why"}, []string{"NoRoom"})
+				if got := r.api.written()[1].uid; got != "new" {
+					t.Errorf("written for PodGroup %s, want new", got)
+				}
+			})
+		})
+	}
+}
+
+func TestReportKeepsNewsThatComeWhileTheOldAreDropped(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.quiet("old")
+		r.pass(0)
+		r.api.broken = func(n int) error {
+			if n > 1 {
+				return nil
+			}
+			// While the write is under way, the group is made anew and refused again.
+			r.api.drop(g)
+			r.quiet("new")
+			time.Sleep(time.Second)
+			r.pl.reporter.report(g, notScheduled("NoRoom", "why"), nil)
+			return apierrors.NewConflict(scheduling.PodGroups.GroupResource(), g.Name, errors.New("uid"))
+		}
+		r.report("NoRoom", "why")
+		r.pass(time.Minute)
+		written := r.api.written()
+		if len(written) != 2 || written[1].uid != types.UID("new") {
+			t.Errorf("writes = %+v, want the second for the new PodGroup", written)
+		}
+	})
+}
+
+func TestReportGoesToAPodWhileThereIsNoPodGroup(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.report("NoRoom", "1 of 2")
+		r.report("NoRoom", "2 of 3")
+		r.report("NeverFits", "never")
+		want := []event{
+			{kind: "Pod", name: "g-0", reason: "NoRoom", message: "1 of 2", eventType: corev1.EventTypeWarning},
+			{kind: "Pod", name: "g-0", reason: "NeverFits", message: "never", eventType: corev1.EventTypeWarning},
+		}
+		if diff := cmp.Diff(want, r.recorder.of("Pod"), cmp.AllowUnexported(event{})); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		r.quiet("uid")
+		r.pass(0)
+		r.wantWrites([]string{"NeverFits never"}, []string{"NeverFits"})
+	})
+}
+
+func TestReportReachesAPodGroupThatComesWhileAPodIsTold(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.recorder.told = func() {
+			r.recorder.told = nil
+			r.quiet("uid")
+			time.Sleep(time.Second)
+		}
+		r.report("NoRoom", "why")
+		r.pass(time.Minute)
+		r.wantWrites([]string{"NoRoom why"}, []string{"NoRoom"})
+	})
+}
+
+func TestReportThatThereIsNoPodGroupIsNotWrittenOnIt(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.report(group.ReasonNoPodGroup, "waits for PodGroup g")
+		r.quiet("uid")
+		r.pass(time.Minute)
+		for _, w := range r.api.written() {
+			if w.condition.Reason == group.ReasonNoPodGroup {
+				t.Errorf("written on the PodGroup: %+v", w.condition)
+			}
+		}
+	})
+}
+
+func TestAStandbyReportsNothingUntilItLeads(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.standby.Store(true)
+		r.pass(standbyCheck)
+		r.quiet("uid")
+		r.pass(0)
+		r.report("NoRoom", "why")
+		r.pass(time.Hour)
+		r.wantWrites(nil, nil)
+		r.report("NoRoom", "later")
+		r.standby.Store(false)
+		r.pass(standbyCheck)
+		r.wantWrites([]string{"NoRoom later"}, []string{"NoRoom"})
+	})
+}
+
+func TestScheduledNamesNodesAndNumbers(t *testing.T) {
+	many := map[string]int{}
+	for _, n := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
+		many[n] = 2
+	}
+	cases := map[string]struct {
+		nodes map[string]int
+		want  string
+	}{
+		"one pod":    {map[string]int{"n": 1}, "1 pod on 1 node (n: 1)"},
+		"two nodes":  {map[string]int{"n2": 1, "n1": 2}, "3 pods on 2 nodes (n1: 2, n2: 1)"},
+		"many nodes": {many, "20 pods on 10 nodes (a: 2, b: 2, c: 2, d: 2, e: 2, f: 2, g: 2, h: 2, and 2 more)"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := scheduled(group.Placement{Key: g, Nodes: tc.nodes})
+			if want := (news{metav1.ConditionTrue, "Placed", tc.want}); got != want {
+				t.Errorf("news = %+v, want %+v", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,230 @@
+package fluence
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// reserve takes a pod through its cycle up to Permit, and has it wait if it is to.
+func (r *rig) reserve(pod *corev1.Pod) fwk.CycleState {
+	r.Helper()
+	state, result, status := r.preFilter(pod)
+	if !status.IsSuccess() {
+		r.Fatalf("PreFilter of %s: %v", pod.Name, status)
+	}
+	node := result.NodeNames.UnsortedList()[0]
+	if s := r.fwk.RunReservePluginsReserve(r.ctx, state, pod, node); !s.IsSuccess() {
+		r.Fatalf("Reserve of %s: %v", pod.Name, s)
+	}
+	timeouts, s := r.fwk.RunPermitPlugins(r.ctx, state, pod, node)
+	switch {
+	case s.IsWait():
+		r.fwk.AddWaitingPod(pod, timeouts)
+	case !s.IsSuccess():
+		r.Fatalf("Permit of %s: %v", pod.Name, s)
+	}
+	return state
+}
+
+// permitted is what a pod that waits in Permit is told; it waits until then.
+func (r *rig) permitted(pod *corev1.Pod) *fwk.Status { return r.fwk.WaitOnPermit(r.ctx, pod) }
+
+func TestReserveTakesTheMatchedNodeAlone(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.give("n1")
+		pod := r.pod("lone")
+		r.preFilter(pod)
+		r.wantStatus(r.pl.Reserve(r.ctx, nil, pod, "n2"), fwk.Unschedulable, `node "n2" was chosen, "n1" is the one matched`)
+		r.wantStatus(r.pl.Reserve(r.ctx, nil, pod, "n1"), fwk.Success, "")
+		r.wantStatus(r.pl.Reserve(r.ctx, nil, aPod("stranger"), "n1"), fwk.Unschedulable, "the group gave its nodes back")
+	})
+}
+
+func TestPermitLetsAllBindWithTheLastOfTheMinimum(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.give("n1", "n1", "n2")
+		pods := r.gang(3, 3)
+		for _, p := range pods[:2] {
+			r.reserve(p)
+		}
+		r.pass(time.Minute - time.Second)
+		for _, p := range pods[:2] {
+			if wp := r.fwk.GetWaitingPod(p.UID); wp == nil || len(wp.GetPendingPlugins()) != 1 {
+				r.Fatalf("pod %s does not wait for the third", p.Name)
+			}
+		}
+		r.reserve(pods[2])
+		for _, p := range pods {
+			r.wantStatus(r.permitted(p), fwk.Success, "")
+		}
+	})
+}
+
+func TestUnreserveOfOneRejectsTheOthers(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.give("n1", "n1", "n2")
+		pods := r.gang(3, 3)
+		states := []fwk.CycleState{r.reserve(pods[0]), r.reserve(pods[1])}
+		r.fwk.RunReservePluginsUnreserve(r.ctx, states[1], pods[1], "n1")
+		r.wantStatus(r.permitted(pods[0]), fwk.Unschedulable, "pod g-1 could not be reserved or bound")
+		r.pass(0)
+		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 3 {
+			t.Errorf("releases = %+v, want all three seats at once", got)
+		}
+	})
+}
+
+func TestUnreserveInAGroupThatHasStartedKeepsTheSeat(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.give("n1", "n2")
+		pods := r.gang(2, 2)
+		r.reserve(pods[0])
+		state := r.reserve(pods[1])
+		r.fwk.RunReservePluginsUnreserve(r.ctx, state, pods[1], "n2")
+		r.pass(0)
+		if got := r.fake.Calls(matchtest.Release); len(got) != 0 {
+			t.Errorf("releases = %+v, want none", got)
+		}
+		r.wantAsking(pods[1])
+		if got := r.nodeOf(pods[1]); got != "n2" {
+			t.Errorf("the pod tries node %s again, want n2", got)
+		}
+		if got := len(r.matches()); got != 1 {
+			t.Errorf("%d matches, want the first alone", got)
+		}
+	})
+}
+
+func TestPostFilterGivesTheSeatsBackAndEndsTheChain(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
+		r.give("n1", "n1")
+		pods := r.gang(2, 2)
+		state, _, _ := r.preFilter(pods[0])
+		statuses := schedulerframework.NewDefaultNodeToStatus()
+		statuses.Set("n1", fwk.NewStatus(fwk.Unschedulable, "too full"))
+		result, status := r.fwk.RunPostFilterPlugins(r.ctx, state, pods[0], statuses)
+		if status.Code() != fwk.UnschedulableAndUnresolvable || status.Plugin() != Name {
+			t.Errorf("status = %v of %s, want UnschedulableAndUnresolvable of %s", status.Code(), status.Plugin(), Name)
+		}
+		if result == nil || result.NominatingInfo == nil || result.Mode() != fwk.ModeOverride || result.NominatedNodeName != "" {
+			t.Errorf("result = %+v, want the nomination cleared", result)
+		}
+		r.pass(0)
+		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
+			t.Errorf("releases = %+v, want both seats", got)
+		}
+		const why = "node n1 was matched for pod g-0, but too full"
+		r.wantHeld(pods[0], why)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != group.ReasonFiltered || c[0].Message != why {
+			t.Errorf("conditions = %+v, want reason %s", c, group.ReasonFiltered)
+		}
+	})
+}
+
+func TestPostFilterAfterARefusalTellsNothingNew(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pods := r.gang(2, 2)
+		r.fake.Refuse(match.ErrBusy, match.Reason{Code: match.TooFew, Wanted: 2})
+		state, _, _ := r.preFilter(pods[0])
+		statuses := schedulerframework.NewDefaultNodeToStatus()
+		_, status := r.fwk.RunPostFilterPlugins(r.ctx, state, pods[0], statuses)
+		r.wantStatus(status, fwk.UnschedulableAndUnresolvable, "")
+		r.pass(0)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonNoRoom {
+			t.Errorf("conditions = %+v, want reason %s", c, reasonNoRoom)
+		}
+	})
+}
+
+// The other plugins come first in PreFilter, and the framework asks no more of
+// them when one says never.
+func TestPostFilterTellsWhatAnotherPluginRefused(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
+		r.api.put(aPodGroup(g.Name, 1, "pg"))
+		pod := r.pod("g-0", inGroup(g.Name), func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "missing"},
+			}}}
+		})
+		r.schedule()
+		r.pass(time.Second)
+		want := `pod g-0: persistentvolumeclaim "missing" not found`
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonFilters || c[0].Message != want {
+			t.Errorf("conditions = %+v, want %s: %s", c, reasonFilters, want)
+		}
+		if got := len(r.matches()); got != 0 {
+			t.Errorf("%d matches for pod %s, want none", got, pod.Name)
+		}
+	})
+}
+
+func TestAPodGroupOfTheSchedulersOwnIsNotPreemptedFor(t *testing.T) {
+	result, status := (&Fluence{}).PodGroupPostFilter(t.Context(), nil, nil, nil)
+	if result != nil || status.Code() != fwk.UnschedulableAndUnresolvable {
+		t.Errorf("PodGroupPostFilter = %v, %v; want nothing, UnschedulableAndUnresolvable", result, status)
+	}
+}
+
+// Permit says that a pod is to wait before the framework has it among the waiting
+// pods. What happens in between reaches nobody.
+func TestThePodThatWasNotYetWaitingIsNotForgotten(t *testing.T) {
+	cases := map[string]struct {
+		meanwhile func(r *rig, sibling *corev1.Pod)
+		code      fwk.Code
+		message   string
+	}{
+		"when its group may bind": {
+			meanwhile: func(r *rig, sibling *corev1.Pod) { r.reserve(sibling) },
+			code:      fwk.Success,
+		},
+		"when its group gives back": {
+			meanwhile: func(r *rig, sibling *corev1.Pod) { r.pl.Unreserve(r.ctx, nil, sibling, "n1") },
+			code:      fwk.Unschedulable, message: "the group gave its nodes back",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.give("n1", "n1")
+				pods := r.gang(2, 2)
+				state, _, _ := r.preFilter(pods[0])
+				if s := r.pl.Reserve(r.ctx, state, pods[0], "n1"); !s.IsSuccess() {
+					r.Fatal(s)
+				}
+				timeouts, status := r.fwk.RunPermitPlugins(r.ctx, state, pods[0], "n1")
+				if !status.IsWait() {
+					r.Fatalf("Permit = %v, want Wait", status)
+				}
+				tc.meanwhile(r, pods[1])
+				r.fwk.AddWaitingPod(pods[0], timeouts)
+				before := time.Now()
+				r.wantStatus(r.permitted(pods[0]), tc.code, tc.message)
+				if took := time.Since(before); took > tick {
+					t.Errorf("it waited %v, want %v at the most", took, tick)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitingPodsOfOtherSchedulersAreLeftAlone(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		stranger := aPod("stranger", func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
+		r.fwk.AddWaitingPod(stranger, map[string]time.Duration{Name: 5 * time.Second})
+		before := time.Now()
+		r.permitted(stranger)
+		if took := time.Since(before); took != 5*time.Second {
+			t.Errorf("the pod waited %v, want until its own timeout, 5s", took)
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package fluence
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// A counter gives back to a Fake.
+type counter struct {
+	*returns
+	fake  *matchtest.Fake
+	epoch match.Epoch
+	freed int
+}
+
+func givingBack(t *testing.T, test func(*counter)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{fake: matchtest.NewFake(), epoch: 1}
+		c.returns = newReturns(c.fake, func() match.Epoch { return c.epoch }, func() { c.freed++ })
+		go c.run(t.Context())
+		synctest.Wait()
+		test(c)
+	})
+}
+
+// wantReleased compares all calls so far with texts "EPOCH: JOB KEYS".
+func (c *counter) wantReleased(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	var got []string
+	for _, call := range c.fake.Calls(matchtest.Release) {
+		got = append(got, fmt.Sprintf("%d: %d %v", call.Epoch, call.ID, call.Keys))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("releases = %q, want %q", got, want)
+	}
+}
+
+func TestReturnsGoInOrder(t *testing.T) {
+	givingBack(t, func(c *counter) {
+		c.add(group.Release{Job: 3, Keys: []string{"a", "b"}}, group.Release{Job: 1})
+		c.add()
+		c.add(group.Release{Job: 2})
+		c.wantReleased(t, "1: 3 [a b]", "1: 1 []", "1: 2 []")
+		if c.freed != 1 {
+			t.Errorf("told %d times that something is free, want once for all", c.freed)
+		}
+		time.Sleep(time.Hour)
+		c.wantReleased(t, "1: 3 [a b]", "1: 1 []", "1: 2 []")
+		if c.freed != 1 {
+			t.Errorf("told %d times that something is free, and nothing was given back", c.freed)
+		}
+	})
+}
+
+func TestReturnsAreTriedUntilTheEngineTookNote(t *testing.T) {
+	for name, err := range map[string]error{"no answer": match.ErrUnavailable, "another graph": match.ErrStale} {
+		t.Run(name, func(t *testing.T) {
+			givingBack(t, func(c *counter) {
+				c.fake.FailNext(matchtest.Release, nil, err, err)
+				c.add(group.Release{Job: 1}, group.Release{Job: 2}, group.Release{Job: 3})
+				c.wantReleased(t, "1: 1 []", "1: 2 []")
+				if c.freed != 1 {
+					t.Errorf("told %d times that something is free, want once for the first", c.freed)
+				}
+				c.epoch = 2
+				time.Sleep(200 * time.Millisecond)
+				c.wantReleased(t, "1: 1 []", "1: 2 []", "2: 2 []")
+				if c.freed != 1 {
+					t.Error("told that something is free when nothing was given back")
+				}
+				time.Sleep(200 * time.Millisecond)
+				c.wantReleased(t, "1: 1 []", "1: 2 []", "2: 2 []", "2: 2 []", "2: 3 []")
+			})
+		})
+	}
+}
+
+func TestReturnsWaitForALoadedGraph(t *testing.T) {
+	givingBack(t, func(c *counter) {
+		c.epoch = 0
+		c.add(group.Release{Job: 1})
+		time.Sleep(time.Minute)
+		c.wantReleased(t)
+		c.epoch = 7
+		time.Sleep(200 * time.Millisecond)
+		c.wantReleased(t, "7: 1 []")
+	})
+}
+
+func TestAReturnThatTheEngineFindsInvalidIsDropped(t *testing.T) {
+	givingBack(t, func(c *counter) {
+		c.fake.FailNext(matchtest.Release, match.ErrInvalid)
+		c.add(group.Release{Job: 1}, group.Release{Job: 2})
+		time.Sleep(time.Minute)
+		c.wantReleased(t, "1: 1 []", "1: 2 []")
+	})
+}
+
+func TestAReturnNeverMakesItsCallerWait(t *testing.T) {
+	givingBack(t, func(c *counter) {
+		release := c.fake.Hold(matchtest.Release)
+		before := time.Now()
+		c.add(group.Release{Job: 1})
+		synctest.Wait()
+		c.add(group.Release{Job: 2})
+		if took := time.Since(before); took != 0 {
+			t.Errorf("add took %v", took)
+		}
+		// A call that hangs is given up, and made again.
+		time.Sleep(releaseTimeout - time.Millisecond)
+		c.wantReleased(t, "1: 1 []")
+		time.Sleep(time.Millisecond)
+		c.wantReleased(t, "1: 1 []", "1: 1 []")
+		release()
+		time.Sleep(200 * time.Millisecond)
+		c.wantReleased(t, "1: 1 []", "1: 1 []", "1: 2 []")
+	})
+}

@@ -1,0 +1,255 @@
+package fluence
+
+import (
+	"context"
+	"errors"
+	"os"
+	ossignal "os/signal"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// profile is the name of the scheduler that pods of the tests ask for, and ns
+// their namespace.
+const (
+	profile = "fluence"
+	ns      = "ns"
+)
+
+func TestMain(m *testing.M) {
+	// Errors that nobody handles are logged. That one after another is slowed down
+	// is left out: the times of different bubbles do not compare.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	os.Exit(m.Run())
+}
+
+// A rig is a whole kube-scheduler with the plugin and the configuration that is
+// shipped, in a bubble of its own time. The API server and the matcher are in
+// the test's hands. Nothing is scheduled until schedule.
+type rig struct {
+	*testing.T
+	ctx      context.Context
+	pl       *Fluence
+	fwk      schedulerframework.Framework
+	sched    *scheduler.Scheduler
+	snapshot *internalcache.Snapshot
+
+	client   *fake.Clientset
+	api      *podGroupAPI
+	recorder *recorder
+	fake     *matchtest.Fake
+	matcher  *matcher
+	standby  atomic.Bool
+}
+
+// matcher is a Fake that can be pinged.
+type matcher struct {
+	*matchtest.Fake
+
+	mu   sync.Mutex
+	down bool
+}
+
+func (m *matcher) Ping(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return errors.New("down")
+	}
+	return nil
+}
+
+// silence has pings fail or succeed.
+func (m *matcher) silence(down bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = down
+}
+
+// inRig runs test in a rig over an empty cluster, with a matcher that is loaded.
+// It answers from the engine behind it or, without one, from its script. More
+// plugins come after those of the profile.
+func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugin) {
+	t.Helper()
+	// The scheduler asks for this signal. The first to ask for any starts a
+	// goroutine that never ends, and that may not be in a bubble.
+	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2)
+	// As the program has it.
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.NominatedNodeNameForExpectation, false)
+	synctest.Test(t, func(t *testing.T) {
+		engine := matchtest.NewFake()
+		if behind != nil {
+			engine = matchtest.Spy(behind)
+		}
+		r := &rig{T: t, fake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, api: newPodGroupAPI()}
+		_, ctx := ktesting.NewTestContext(t)
+		ctx, cancel := context.WithCancel(ctx)
+		r.ctx = ctx
+		informers := r.start(more)
+		defer func() {
+			cancel()
+			informers.Shutdown()
+			synctest.Wait()
+		}()
+		informers.Start(ctx.Done())
+		informers.WaitForCacheSync(ctx.Done())
+		if err := r.sched.WaitForHandlersSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(time.Second)
+		if why := r.pl.notReady(); why != "" {
+			t.Fatalf("the plugin is not ready: %s", why)
+		}
+		test(r)
+	})
+}
+
+// pass lets time go by, and then waits until all stands still.
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// start builds the scheduler.
+func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
+	r.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "manifests", "scheduler-config.yaml"))
+	r.must(err)
+	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
+	r.must(err)
+	r.client = fake.NewClientset()
+	r.client.PrependReactor("create", "pods", r.bind)
+	factory := informers.NewSharedInformerFactory(r.client, 0)
+	r.snapshot = internalcache.NewEmptySnapshot()
+	registry := frameworkruntime.Registry{}
+	plugin := Factory(func(context.Context, *Args) (Matcher, error) { return r.matcher, nil }, func() bool { return !r.standby.Load() })
+	r.must(registry.Register(Name, plugin))
+	profiles := obj.(*config.KubeSchedulerConfiguration).Profiles
+	for _, p := range more {
+		r.must(registry.Register(p.Name(), func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return p, nil }))
+		enabled := &profiles[0].Plugins.MultiPoint.Enabled
+		*enabled = append(*enabled, config.Plugin{Name: p.Name()})
+	}
+	r.sched, err = scheduler.New(r.ctx, r.client, factory, nil,
+		func(string) events.EventRecorderLogger { return r.recorder },
+		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: r.api}),
+		scheduler.WithProfiles(profiles...),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry),
+		scheduler.WithNodeInfoSnapshot(r.snapshot))
+	r.must(err)
+	r.fwk = r.sched.Profiles[profile]
+	for _, p := range r.fwk.PreEnqueuePlugins() {
+		if pl, ok := p.(*Fluence); ok {
+			r.pl = pl
+		}
+	}
+	return factory
+}
+
+// bind takes note of a binding as the API server does.
+func (r *rig) bind(action clienttesting.Action) (bool, runtime.Object, error) {
+	binding, ok := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
+	if !ok {
+		return false, nil, nil
+	}
+	// The client is locked while it calls this; what is behind it is not.
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	obj, err := r.client.Tracker().Get(pods, binding.Namespace, binding.Name)
+	if err == nil {
+		pod := obj.(*corev1.Pod).DeepCopy()
+		pod.Spec.NodeName = binding.Target.Name
+		err = r.client.Tracker().Update(pods, pod, binding.Namespace)
+	}
+	return true, binding, err
+}
+
+// schedule starts the scheduler's loop, which runs until the test ends.
+func (r *rig) schedule() {
+	go r.sched.Run(r.ctx)
+	synctest.Wait()
+}
+
+// preFilter runs the first step of a scheduling cycle for a pod as it is now.
+func (r *rig) preFilter(pod *corev1.Pod) (fwk.CycleState, *fwk.PreFilterResult, *fwk.Status) {
+	r.Helper()
+	r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), r.snapshot))
+	state := schedulerframework.NewCycleState()
+	result, status, _ := r.fwk.RunPreFilterPlugins(r.ctx, state, pod)
+	r.pass(0) // for the siblings to be put into the queue
+	return state, result, status
+}
+
+// matches lists the requests that the matcher was given.
+func (r *rig) matches() []match.Request {
+	var all []match.Request
+	for _, c := range r.fake.Calls(matchtest.Match) {
+		all = append(all, c.Request)
+	}
+	return all
+}
+
+// assigned maps pods to their nodes, of those that have one.
+func (r *rig) assigned() map[string]string {
+	r.Helper()
+	list, err := r.client.CoreV1().Pods(ns).List(r.ctx, metav1.ListOptions{})
+	r.must(err)
+	nodes := map[string]string{}
+	for _, p := range list.Items {
+		if p.Spec.NodeName != "" {
+			nodes[p.Name] = p.Spec.NodeName
+		}
+	}
+	return nodes
+}
+
+// lose has the matcher lose its graph, as a restart does.
+func (r *rig) lose() {
+	r.fake.FailNext(matchtest.Update, match.ErrStale)
+	r.pl.inventory.Resync()
+}
+
+// wantHeld fails the test unless PreEnqueue holds a pod and says why.
+func (r *rig) wantHeld(pod *corev1.Pod, why string) {
+	r.Helper()
+	if got := r.enqueue(pod); got != why {
+		r.Errorf("PreEnqueue of %s: %q, want it held: %q", pod.Name, got, why)
+	}
+}
+
+// wantAsking fails the test unless PreEnqueue lets a pod pass.
+func (r *rig) wantAsking(pod *corev1.Pod) {
+	r.Helper()
+	if got := r.enqueue(pod); got != "" {
+		r.Errorf("PreEnqueue of %s: %q, want it to pass", pod.Name, got)
+	}
+}

@@ -1,0 +1,192 @@
+package fluence
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// The filters are the real ones, of the shipped configuration.
+func TestFiltersBecomeConstraints(t *testing.T) {
+	hostPort := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	}
+	ssd := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }
+	byName := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"good"}},
+			}}},
+		}}}
+	}
+	never := func(hosts ...string) jobspec.SlotAttributes {
+		return jobspec.SlotAttributes{Constraints: matchtest.Not(matchtest.Hosts(hosts...))}
+	}
+	cases := map[string]struct {
+		edit func(*corev1.Pod)
+		want jobspec.SlotAttributes
+	}{
+		"taints and cordons rule out for good":           {func(*corev1.Pod) {}, never("cordoned", "tainted")},
+		"a selector does, too":                           {ssd, never("cordoned", "ported", "slow", "tainted")},
+		"so does what a plugin's PreFilter leaves out":   {byName, never("cordoned", "full", "ported", "slow", "tainted")},
+		"what other pods have rules out for the present": {hostPort, jobspec.SlotAttributes{Constraints: matchtest.Not(matchtest.Hosts("cordoned", "tainted")), ConstraintsNow: matchtest.Not(matchtest.Hosts("ported"))}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				fast := func(n *corev1.Node) { n.Labels["disk"] = "ssd" }
+				r.node("tainted", 8, fast, func(n *corev1.Node) {
+					n.Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}
+				})
+				r.node("cordoned", 8, fast, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+				r.node("ported", 8)
+				r.node("slow", 8)
+				r.node("good", 8, fast)
+				r.node("full", 1, fast) // how much room there is, the matcher says
+				r.pod("guest", onNode("ported"), hostPort)
+				r.pod("hog", onNode("full"))
+				r.give("good")
+				if got := r.nodeOf(r.pod("lone", tc.edit)); got != "good" {
+					t.Errorf("node = %s, want good", got)
+				}
+				requests := r.matches()
+				if len(requests) != 1 {
+					r.Fatalf("%d matches, want one: the plugin's own PreFilter was run for the filters", len(requests))
+				}
+				if diff := cmp.Diff(tc.want, requests[0].Jobspec.Attributes.System.Fluence["shape0"]); diff != "" {
+					t.Errorf("constraints (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
+	cases := map[string]struct {
+		edit  func(*corev1.Pod)
+		words string
+		until map[group.Event]bool
+	}{
+		"no filter": {
+			edit: func(p *corev1.Pod) {
+				p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			},
+			until: map[group.Event]bool{group.Freed: true, group.NodeChanged: true, group.MatcherBack: true},
+		},
+		"a filter that looks at nodes": {
+			edit:  func(*corev1.Pod) {},
+			words: " (1 node(s) had untolerated taint(s))",
+			until: map[group.Event]bool{group.Freed: true, group.NodeChanged: true, group.MatcherBack: true},
+		},
+		"a filter that looks at pods": {
+			edit: func(p *corev1.Pod) {
+				p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+			},
+			words: " (1 node(s) didn't have free ports for the requested pod ports)",
+			until: map[group.Event]bool{group.Freed: true, group.NodeChanged: true, group.MatcherBack: true, group.PodChanged: true},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, ev := range group.Any() {
+				inRig(t, nil, func(r *rig) {
+					r.node("n1", 8, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })
+					r.pod("guest", onNode("n1"), func(p *corev1.Pod) {
+						p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+					})
+					r.pass(settleTime)
+					r.fake.Refuse(match.ErrBusy, match.Reason{Code: match.NoNode, Wanted: 1})
+					pod := r.pod("lone", tc.edit)
+					_, _, status := r.preFilter(pod)
+					r.wantStatus(status, fwk.Unschedulable, "needs 1 pod: the cluster has no nodes"+tc.words)
+					r.pass(time.Minute)
+					if r.enqueue(pod) == "" {
+						t.Error("the pod asks again though nothing happened")
+					}
+					r.pl.happened(ev)
+					if asks := r.enqueue(pod) == ""; asks != tc.until[ev] {
+						t.Errorf("after event %d the pod asks again: %v, want %v", ev, asks, tc.until[ev])
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestAPodThatNoFilterCouldPassIsNotAskedFor(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
+		r.api.put(aPodGroup(g.Name, 2, "pg"))
+		first := r.pod("g-0", inGroup(g.Name))
+		r.pod("g-1", inGroup(g.Name), func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "missing"},
+			}}}
+		})
+		_, _, status := r.preFilter(first)
+		r.wantStatus(status, fwk.Unschedulable, `pod g-1: persistentvolumeclaim "missing" not found`)
+		if got := r.matches(); len(got) != 0 {
+			t.Errorf("matches = %+v, want none", got)
+		}
+		r.pass(0)
+		if got := r.api.get(g).Status.Conditions; len(got) != 1 || got[0].Reason != reasonFilters {
+			t.Errorf("conditions = %+v, want one with reason %s", got, reasonFilters)
+		}
+	})
+}
+
+func TestConstraintsTellPodsApartByWhatFiltersLookAt(t *testing.T) {
+	cases := map[string]struct {
+		edit func(*corev1.Pod)
+		same bool
+	}{
+		"the name":            {func(p *corev1.Pod) { p.Name = "other" }, true},
+		"the index in a Job":  {func(p *corev1.Pod) { p.Labels["batch.kubernetes.io/job-completion-index"] = "7" }, true},
+		"the index in a set":  {func(p *corev1.Pod) { p.Labels["apps.kubernetes.io/pod-index"] = "7" }, true},
+		"the name in a set":   {func(p *corev1.Pod) { p.Labels["statefulset.kubernetes.io/pod-name"] = "s-7" }, true},
+		"a port of the pod":   {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}} }, true},
+		"a volume of its own": {func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "v"}} }, true},
+		"another label":       {func(p *corev1.Pod) { p.Labels["role"] = "leader" }, false},
+		"the namespace":       {func(p *corev1.Pod) { p.Namespace = "other" }, false},
+		"a selector":          {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, false},
+		"an affinity":         {func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }, false},
+		"a toleration":        {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k"}} }, false},
+		"a spread": {func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1}}
+		}, false},
+		"a port of the node":   {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}} }, false},
+		"a claim of devices":   {func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }, false},
+		"the operating system": {func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Linux} }, false},
+		"a claim of a volume": {func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
+		}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if same := constraintsOf(aPod("a", inGroup("g"))) == constraintsOf(aPod("a", inGroup("g"), tc.edit)); same != tc.same {
+				t.Errorf("the constraints are the same: %v, want %v", same, tc.same)
+			}
+		})
+	}
+}
+
+func TestRuledOutListsTheMostFrequentWordsFirst(t *testing.T) {
+	var r ruledOut
+	r.add(ruledOut{why: map[string]int{"b": 2, "a": 2, "c": 1}})
+	r.add(ruledOut{why: map[string]int{"b": 3, "d": 9}})
+	if got, want := r.String(), " (9 d, 3 b, 2 a)"; got != want {
+		t.Errorf("ruled out%s, want%s", got, want)
+	}
+	if got := (ruledOut{}).String(); got != "" {
+		t.Errorf("nothing ruled out: %q", got)
+	}
+}

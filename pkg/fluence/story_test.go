@@ -1,0 +1,272 @@
+package fluence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// The stories run the scheduler's own queue and loop.
+
+// wantAssigned compares which pods are on which nodes.
+func (r *rig) wantAssigned(want map[string]string) {
+	r.Helper()
+	if got := r.assigned(); !maps.Equal(got, want) {
+		r.Errorf("pods on nodes: %v, want %v", got, want)
+	}
+}
+
+// refusals counts the pods that the scheduler said it could not place.
+func (r *rig) refusals() int {
+	n := 0
+	for _, e := range r.recorder.of("Pod") {
+		if e.reason == "FailedScheduling" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAGangIsPlacedWhole(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.node("n2", 4)
+		r.schedule()
+		r.gang(3, 3, cpu("2"))
+		r.pass(time.Second)
+		r.wantAssigned(map[string]string{"g-0": "n1", "g-1": "n1", "g-2": "n2"})
+		if got := len(r.matches()); got != 1 {
+			t.Errorf("%d matches, want one", got)
+		}
+		if got := r.refusals(); got != 0 {
+			t.Errorf("%d pods were refused on the way", got)
+		}
+		c := r.api.get(g).Status.Conditions
+		if len(c) != 1 || c[0].Reason != reasonPlaced || c[0].Message != "3 pods on 2 nodes (n1: 2, n2: 1)" {
+			t.Errorf("conditions = %+v, want it placed", c)
+		}
+	})
+}
+
+func TestARefusedGangCostsOneCycleAndWaitsForRoom(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.pass(settleTime)
+		r.schedule()
+		r.gang(8, 8)
+		r.pass(10 * time.Minute)
+		r.wantAssigned(nil)
+		if matches, refused := len(r.matches()), r.refusals(); matches != 1 || refused != 1 {
+			t.Errorf("%d matches and %d pods refused, want one each", matches, refused)
+		}
+		r.node("n2", 4)
+		r.pass(time.Second)
+		if got := len(r.assigned()); got != 8 {
+			t.Errorf("%d pods on nodes, want all 8", got)
+		}
+	})
+}
+
+func TestTwoGangsForTheSameRoomGoOneAfterTheOther(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.schedule()
+		for _, name := range []string{"a", "b"} {
+			r.api.put(aPodGroup(name, 4, types.UID(name)))
+			for i := range 4 {
+				r.pod(fmt.Sprintf("%s-%d", name, i), inGroup(name))
+			}
+			r.pass(time.Second)
+		}
+		r.wantAssigned(map[string]string{"a-0": "n1", "a-1": "n1", "a-2": "n1", "a-3": "n1"})
+		for i := range 4 {
+			r.remove(fmt.Sprintf("a-%d", i))
+		}
+		r.pass(2 * time.Second)
+		r.wantAssigned(map[string]string{"b-0": "n1", "b-1": "n1", "b-2": "n1", "b-3": "n1"})
+	})
+}
+
+func TestAGangStartsThoughTheMatcherGoesAwayAfterTheMatch(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
+		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+			// By the time the siblings come, nobody answers.
+			r.matcher.silence(true)
+			r.pl.breaker.trip(whyUnavailable)
+			a := &match.Allocation{}
+			for _, key := range req.Keys {
+				a.Slots = append(a.Slots, match.Slot{Key: key, Node: "n1"})
+			}
+			return a, nil
+		})
+		r.schedule()
+		r.gang(4, 4)
+		r.pass(3 * time.Second)
+		if got := len(r.assigned()); got != 4 {
+			t.Errorf("%d pods on nodes, want all 4", got)
+		}
+	})
+}
+
+func TestAfterAnOutageAllGoOn(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 16)
+		r.schedule()
+		r.matcher.silence(true)
+		releases := []func(){r.fake.Hold(matchtest.Match), r.fake.Hold(matchtest.Update), r.fake.Hold(matchtest.Release)}
+		r.gang(4, 4)
+		for i := range 4 {
+			r.pod(fmt.Sprintf("lone-%d", i))
+		}
+		r.pass(time.Minute)
+		r.wantAssigned(nil)
+		if got := len(r.matches()); got > 1 {
+			t.Errorf("%d cycles waited for the matcher, want one at the most", got)
+		}
+		for _, release := range releases {
+			release()
+		}
+		r.matcher.silence(false)
+		r.pass(5 * time.Second)
+		if got := len(r.assigned()); got != 8 {
+			t.Errorf("%d pods on nodes, want all 8", got)
+		}
+	})
+}
+
+// A faulty plugin's Filter returns an error on the node that was matched: the
+// framework tells no plugin that such a cycle is over.
+type faulty struct{ well bool }
+
+func (*faulty) Name() string { return "Faulty" }
+
+func (f *faulty) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	if _, err := state.Read(chosenKey); err == nil && !f.well && pod.Name == "g-1" {
+		return fwk.AsStatus(errors.New("faulty on purpose"))
+	}
+	return nil
+}
+
+func (f *faulty) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, nil
+}
+
+func TestACycleThatEndsInAnErrorKeepsNobodyOut(t *testing.T) {
+	f := &faulty{}
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.schedule()
+		r.gang(2, 2, cpu("2"))
+		r.pass(5 * time.Second)
+		r.wantAssigned(nil)
+		for i := range 4 {
+			r.pod(fmt.Sprintf("lone-%d", i))
+		}
+		r.pass(2 * time.Minute)
+		if got := r.assigned(); len(got) != 4 {
+			t.Errorf("pods on nodes: %v, want the four that have no fault", got)
+		}
+		f.well = true
+		for i := range 4 {
+			r.remove(fmt.Sprintf("lone-%d", i))
+		}
+		r.pass(2 * time.Minute)
+		r.wantAssigned(map[string]string{"g-0": "n1", "g-1": "n1"})
+	}, f)
+}
+
+func TestAMatchedNodeThatTheFiltersRefuseIsGivenBack(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 4)
+		r.node("n2", 4)
+		r.pod("hog", onNode("n1"), cpu("4"))
+		r.give("n1", "n2")
+		r.schedule()
+		r.gang(2, 2)
+		r.pass(500 * time.Millisecond)
+		r.wantAssigned(map[string]string{"hog": "n1"})
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Message != "node n1 was matched for pod g-0, but Insufficient cpu" {
+			t.Errorf("conditions = %+v, want the filter's words", c)
+		}
+		r.give("n2", "n2")
+		r.pass(10 * time.Second)
+		r.wantAssigned(map[string]string{"hog": "n1", "g-0": "n2", "g-1": "n2"})
+	})
+}
+
+func TestAMemberDeletedWhileItsSiblingsWaitInPermitFreesThem(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.give("n1", "n1", "n1")
+		pods := r.gang(3, 3)
+		r.reserve(pods[0])
+		r.reserve(pods[1])
+		r.remove("g-2")
+		for _, p := range pods[:2] {
+			r.wantStatus(r.permitted(p), fwk.Unschedulable, "a member of the group was deleted")
+		}
+		r.pass(0)
+		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 3 {
+			t.Errorf("releases = %+v, want all three seats", got)
+		}
+	})
+}
+
+// State 6 of the lessons of earlier systems.
+func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
+	e := realEngine(t)
+	inRig(t, e, func(r *rig) {
+		r.node("n1", 32)
+		r.schedule()
+		const n = 40
+		for i := range n {
+			name := fmt.Sprintf("b%02d", i)
+			r.api.put(aPodGroup(name, 2, types.UID(name)))
+			for _, p := range []string{"-0", "-1"} {
+				r.pod(name+p, inGroup(name))
+			}
+			r.pod(name + "-lone")
+		}
+		r.pass(time.Second)
+		if got := len(r.assigned()); got == 0 || got == 3*n {
+			r.Fatalf("%d pods of %d on nodes, want some waiting", got, 3*n)
+		}
+		for i := range n {
+			name := fmt.Sprintf("b%02d", i)
+			if i%2 == 0 {
+				r.api.drop(types.NamespacedName{Namespace: ns, Name: name})
+			}
+			for _, p := range []string{"-0", "-1", "-lone"} {
+				r.remove(name + p)
+			}
+			if i%2 == 1 {
+				r.api.drop(types.NamespacedName{Namespace: ns, Name: name})
+			}
+		}
+		r.pass(10 * time.Second)
+		jobs, err := e.Jobs(r.ctx, r.pl.inventory.Epoch())
+		if err != nil || len(jobs) != 0 {
+			t.Errorf("the engine holds %+v, error %v; want nothing", jobs, err)
+		}
+		r.pl.reporter.mu.Lock()
+		left := slices.Collect(maps.Keys(r.pl.reporter.items))
+		r.pl.reporter.mu.Unlock()
+		if len(left) != 0 {
+			t.Errorf("news of %v are kept", left)
+		}
+		if got := r.pl.groups.Waiting(); len(got) != 0 {
+			t.Errorf("groups are kept: %+v", got)
+		}
+	})
+}

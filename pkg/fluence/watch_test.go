@@ -1,0 +1,254 @@
+package fluence
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+func TestFiltersSeePodsOnNodes(t *testing.T) {
+	bound := func() *corev1.Pod { return aPod("p", onNode("n1")) }
+	edited := func(edit func(*corev1.Pod)) *corev1.Pod { return aPod("p", onNode("n1"), edit) }
+	cases := map[string]struct {
+		old, pod *corev1.Pod
+		want     bool
+	}{
+		"a pod without a node comes":          {nil, aPod("p"), false},
+		"a pod without a node changes":        {aPod("p"), aPod("p", inGroup("g")), false},
+		"a pod on a node comes":               {nil, bound(), true},
+		"a pod is bound":                      {aPod("p"), bound(), true},
+		"nothing changes":                     {bound(), bound(), false},
+		"it only says what it does":           {bound(), edited(func(p *corev1.Pod) { p.Status.Message = "busy" }), false},
+		"it ends":                             {bound(), edited(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true},
+		"it gets a label that others look at": {bound(), edited(inGroup("g")), true},
+		"it begins to end, and is no longer counted by spread constraints": {
+			bound(), edited(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := filtersSee(tc.old, tc.pod); got != tc.want {
+				t.Errorf("filters see it: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNodesDifferByWhatAPodCanSee(t *testing.T) {
+	cases := map[string]struct {
+		edit func(*corev1.Node)
+		want bool
+	}{
+		"nothing":     {func(*corev1.Node) {}, false},
+		"a heartbeat": {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(time.Unix(9, 0)) }, false},
+		"the same room in other words": {func(n *corev1.Node) {
+			n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("8000m")
+		}, false},
+		"an annotation":        {func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} }, false},
+		"a cordon":             {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
+		"a taint":              {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} }, true},
+		"a label":              {func(n *corev1.Node) { n.Labels["a"] = "b" }, true},
+		"room":                 {func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("9") }, true},
+		"not ready":            {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
+		"nobody knows":         {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, true},
+		"no word of readiness": {func(n *corev1.Node) { n.Status.Conditions = nil }, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"zone": "a"}},
+				Status: corev1.NodeStatus{
+					Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")},
+					Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+				},
+			}
+			edited := node.DeepCopy()
+			tc.edit(edited)
+			if got := nodeDiffers(node, edited); got != tc.want {
+				t.Errorf("the nodes differ: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l later
+		start := time.Now()
+		var at, other []time.Duration
+		note := func() { at = append(at, time.Since(start)) }
+		l.after(t.Context(), group.NodeChanged, settleTime, note)
+		l.after(t.Context(), group.PodChanged, settleTime, func() { other = append(other, time.Since(start)) })
+		time.Sleep(settleTime - time.Millisecond)
+		for range 5 {
+			l.after(t.Context(), group.NodeChanged, settleTime, note)
+		}
+		time.Sleep(time.Minute)
+		// What came in just before the first is not yet settled then.
+		if want := []time.Duration{settleTime, 2 * settleTime}; !slices.Equal(at, want) {
+			t.Errorf("came at %v, want at %v", at, want)
+		}
+		if want := []time.Duration{settleTime}; !slices.Equal(other, want) {
+			t.Errorf("another event came at %v, want at %v", other, want)
+		}
+		l.after(t.Context(), group.PodChanged, settleTime, note)
+		at = nil
+		time.Sleep(time.Minute)
+		if len(at) != 1 {
+			t.Errorf("came %d times when it was idle, want once", len(at))
+		}
+	})
+}
+
+// The scheduler's own cache hears of a node at the same time as the plugin.
+func TestARefusalByFiltersFromBeforeAnEventDoesNotLast(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pods := r.gang(2, 2)
+		r.node("n1", 8)
+		r.pass(settleTime / 2)
+		r.fake.Refuse(match.ErrUnsatisfiable, match.Reason{Code: match.NoNode, Wanted: 2})
+		_, _, status := r.preFilter(pods[0])
+		r.wantHeld(pods[0], status.Message())
+		r.pass(settleTime)
+		r.wantAsking(pods[0])
+	})
+}
+
+func TestEventsThatCanHelpWakeGroups(t *testing.T) {
+	cases := map[string]struct {
+		event  group.Event
+		happen func(*rig)
+	}{
+		"a node comes": {group.NodeChanged, func(r *rig) { r.node("n2", 8) }},
+		"a node changes": {group.NodeChanged, func(r *rig) {
+			r.updateNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		}},
+		"a node goes": {group.NodeChanged, func(r *rig) {
+			r.must(r.client.CoreV1().Nodes().Delete(r.ctx, "n1", metav1.DeleteOptions{}))
+		}},
+		"a pod comes to a node": {group.PodChanged, func(r *rig) { r.pod("new", onNode("n1")) }},
+		"a pod leaves a node":   {group.PodChanged, func(r *rig) { r.remove("guest") }},
+		"a pod of others is bound": {group.PodChanged, func(r *rig) {
+			r.pod("new", onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
+		}},
+		"a volume comes": {group.StorageChanged, func(r *rig) {
+			_, err := r.client.CoreV1().PersistentVolumes().Create(r.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, metav1.CreateOptions{})
+			r.must(err)
+		}},
+		"a claim comes": {group.StorageChanged, func(r *rig) {
+			_, err := r.client.CoreV1().PersistentVolumeClaims(ns).Create(r.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{})
+			r.must(err)
+		}},
+		"something is given back":  {group.Freed, func(r *rig) { r.pl.returns.add(group.Release{Job: 1}) }},
+		"the graph is filled anew": {group.MatcherBack, func(r *rig) { r.lose() }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.node("n1", 8)
+				r.pod("guest", onNode("n1"))
+				waiting := r.pod("waiting")
+				r.pass(time.Second)
+				plan, _ := r.pl.groups.Plan(waiting.UID, time.Now())
+				r.pl.groups.Refuse(plan, group.Refusal{Message: "no", Until: []group.Event{tc.event}}, time.Now())
+				r.pass(time.Minute)
+				r.wantHeld(waiting, "no")
+				tc.happen(r)
+				r.pass(100 * time.Millisecond)
+				r.wantAsking(waiting)
+			})
+		})
+	}
+}
+
+func TestAPodGoneUnseenGivesItsSeatBack(t *testing.T) {
+	for name, final := range map[string]func(*corev1.Pod) any{
+		"deleted":                     func(p *corev1.Pod) any { return p },
+		"deleted while nobody looked": func(p *corev1.Pod) any { return cache.DeletedFinalStateUnknown{Key: ns + "/" + p.Name, Obj: p} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.give("n1", "n1")
+				pods := r.gang(2, 2)
+				r.nodeOf(pods[0])
+				r.pl.podGone(r.ctx, "not a pod")
+				r.pl.podGone(r.ctx, cache.DeletedFinalStateUnknown{Key: "ns/other"})
+				r.pass(0)
+				if got := r.fake.Calls(matchtest.Release); len(got) != 0 {
+					t.Errorf("releases = %+v, want none", got)
+				}
+				r.pl.podGone(r.ctx, final(pods[1]))
+				r.pass(0)
+				if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
+					t.Errorf("releases = %+v, want both seats of the group", got)
+				}
+				r.wantHeld(pods[0], "waits for 1 more pod: has 1 of minMember 2")
+			})
+		})
+	}
+}
+
+func TestWhatAGroupLacksIsToldWhenItLasts(t *testing.T) {
+	cases := map[string]struct {
+		begin   func(*rig)
+		kind    string // of the object with the event
+		reason  string
+		message string
+	}{
+		"pods": {
+			begin: func(r *rig) { r.gang(3, 2) },
+			kind:  "PodGroup", reason: group.ReasonGathering, message: "waits for 1 more pod: has 2 of minMember 3",
+		},
+		"all pods": {
+			begin: func(r *rig) { r.gang(3, 0) },
+			kind:  "PodGroup", reason: group.ReasonGathering, message: "waits for 3 more pods: has 0 of minMember 3",
+		},
+		"a size that is one": {
+			begin: func(r *rig) {
+				r.gang(1, 1, func(p *corev1.Pod) { p.Labels[group.SizeLabel] = "many" })
+			},
+			kind: "PodGroup", reason: group.ReasonInvalidSize,
+			message: `label fluence.group-size: "many": must be a whole number from 1 to 100000`,
+		},
+		"a matcher": {
+			begin: func(r *rig) { r.matcher.silence(true); r.pl.breaker.trip(whyUnavailable); r.pod("lone") },
+			kind:  "Pod", reason: reasonUnavailable, message: whyUnavailable,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				tc.begin(r)
+				r.pass(4*tick - time.Millisecond)
+				if got := r.recorder.of(tc.kind); len(got) != 0 {
+					t.Errorf("events = %+v, and it may pass yet", got)
+				}
+				r.pass(time.Minute)
+				got := r.recorder.of(tc.kind)
+				if len(got) != 1 || got[0].reason != tc.reason || got[0].message != tc.message {
+					t.Errorf("events = %+v, want one: %s, %s", got, tc.reason, tc.message)
+				}
+			})
+		})
+	}
+}
+
+func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.pod("g-0", inGroup(g.Name))
+		r.pass(time.Minute)
+		if got := r.recorder.of("Pod"); len(got) != 1 || got[0].name != "g-0" || got[0].reason != group.ReasonNoPodGroup {
+			t.Errorf("events = %+v, want one with reason %s", got, group.ReasonNoPodGroup)
+		}
+	})
+}
