@@ -70,7 +70,7 @@ fuzz: ## Run every fuzz target for FUZZTIME.
 lint: ## Check the code.
 	@echo "Building golangci-lint; the first time it takes minutes"
 	@cd hack/tools/golangci-lint && go build -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	@$(BIN)/golangci-lint run --timeout=20m ./...
+	@$(BIN)/golangci-lint run --timeout=20m --allow-parallel-runners ./...
 
 .PHONY: generate
 generate: ## Write the generated code anew.

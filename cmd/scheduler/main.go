@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc/grpclog"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
@@ -28,6 +29,11 @@ func main() {
 	// The plugin says once that the matcher does not answer; the connection would
 	// say it several times a second.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr))
+	os.Exit(cli.Run(newCommand()))
+}
+
+// newCommand returns kube-scheduler's own command with the plugin.
+func newCommand() *cobra.Command {
 	// A pod that waits for its group would get its node nominated first, which is
 	// one more write for every pod, and after a restart room kept for nobody.
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false})
@@ -36,7 +42,7 @@ func main() {
 	}
 	command := app.NewSchedulerCommand(app.WithPlugin(fluence.Name, fluence.Factory(dial, leading)))
 	command.Use = "fluence-scheduler"
-	os.Exit(cli.Run(command))
+	return command
 }
 
 // dial connects to the sidecar for as long as the scheduler runs.

@@ -3,6 +3,9 @@ package fluence
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,10 +13,19 @@ import (
 
 // A patient is what a breaker pings.
 type patient struct {
-	up     bool
-	hangs  bool
-	pings  []time.Duration // since the start
-	closed int
+	up     atomic.Bool
+	hangs  atomic.Bool
+	closed atomic.Int32
+
+	mu    sync.Mutex
+	pings []time.Duration // since the start
+}
+
+// pinged lists the pings so far.
+func (p *patient) pinged() []time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.pings)
 }
 
 // watched runs test with a breaker in a bubble, after the matcher answered once.
@@ -23,25 +35,31 @@ func watched(t *testing.T, test func(*breaker, *patient)) {
 		start := time.Now()
 		p := &patient{}
 		b := newBreaker(func(ctx context.Context) error {
+			p.mu.Lock()
 			p.pings = append(p.pings, time.Since(start))
-			if p.hangs {
+			p.mu.Unlock()
+			if p.hangs.Load() {
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			if !p.up {
+			if !p.up.Load() {
 				return errors.New("down")
 			}
 			return nil
-		}, func() { p.closed++ })
+		}, func() { p.closed.Add(1) })
 		// Whether the matcher answers is not known before.
 		wantOpen(t, b, true)
-		p.up = true
+		p.up.Store(true)
 		go b.run(t.Context())
 		synctest.Wait()
-		if len(p.pings) != 1 || p.closed != 1 {
-			t.Errorf("%d pings, told %d times that it closed; want one each", len(p.pings), p.closed)
+		if len(p.pinged()) != 1 || p.closed.Load() != 1 {
+			t.Errorf("%d pings, told %d times that it closed; want one each", len(p.pinged()), p.closed.Load())
 		}
-		p.up, p.pings, p.closed = false, nil, 0
+		p.up.Store(false)
+		p.closed.Store(0)
+		p.mu.Lock()
+		p.pings = nil
+		p.mu.Unlock()
 		test(b, p)
 	})
 }
@@ -57,8 +75,8 @@ func TestBreakerThatIsClosedPingsNobody(t *testing.T) {
 	watched(t, func(b *breaker, p *patient) {
 		time.Sleep(time.Hour)
 		wantOpen(t, b, false)
-		if len(p.pings) > 0 || p.closed > 0 {
-			t.Errorf("%d pings, told %d times", len(p.pings), p.closed)
+		if len(p.pinged()) > 0 || p.closed.Load() > 0 {
+			t.Errorf("%d pings, told %d times", len(p.pinged()), p.closed.Load())
 		}
 	})
 }
@@ -71,20 +89,20 @@ func TestBreakerPingsUntilAnAnswerThenClosesAndTells(t *testing.T) {
 		wantOpen(t, b, true)
 		time.Sleep(3*pingEvery + time.Millisecond)
 		wantOpen(t, b, true)
-		if p.closed != 0 {
+		if p.closed.Load() != 0 {
 			t.Error("told that it closed while it is open")
 		}
-		p.up = true
+		p.up.Store(true)
 		time.Sleep(pingEvery)
 		wantOpen(t, b, false)
-		if len(p.pings) != 5 || p.pings[0] != 0 || p.pings[4] != 4*pingEvery || p.closed != 1 {
-			t.Errorf("pings at %v, told %d times; want one at once and every %v, told once", p.pings, p.closed, pingEvery)
+		if len(p.pinged()) != 5 || p.pinged()[0] != 0 || p.pinged()[4] != 4*pingEvery || p.closed.Load() != 1 {
+			t.Errorf("pings at %v, told %d times; want one at once and every %v, told once", p.pinged(), p.closed.Load(), pingEvery)
 		}
 		time.Sleep(time.Hour)
-		if len(p.pings) != 5 {
-			t.Errorf("%d pings after it closed", len(p.pings)-5)
+		if len(p.pinged()) != 5 {
+			t.Errorf("%d pings after it closed", len(p.pinged())-5)
 		}
-		p.up = false
+		p.up.Store(false)
 		b.trip("again")
 		wantOpen(t, b, true)
 	})
@@ -95,20 +113,21 @@ func TestBreakerTrippedTwiceInAnOutageClosesOnce(t *testing.T) {
 		b.trip("a call")
 		synctest.Wait()
 		b.trip("the inventory")
-		p.up = true
+		p.up.Store(true)
 		time.Sleep(time.Hour)
-		if p.closed != 1 || len(p.pings) != 2 {
-			t.Errorf("told %d times after %d pings, want once after 2", p.closed, len(p.pings))
+		if p.closed.Load() != 1 || len(p.pinged()) != 2 {
+			t.Errorf("told %d times after %d pings, want once after 2", p.closed.Load(), len(p.pinged()))
 		}
 	})
 }
 
 func TestBreakerBoundsAPing(t *testing.T) {
 	watched(t, func(b *breaker, p *patient) {
-		p.hangs = true
+		p.hangs.Store(true)
 		b.trip("why")
 		synctest.Wait()
-		p.hangs, p.up = false, true
+		p.hangs.Store(false)
+		p.up.Store(true)
 		time.Sleep(pingTimeout - time.Millisecond)
 		wantOpen(t, b, true)
 		// The first ping is given up, and the next one answered.

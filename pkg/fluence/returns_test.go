@@ -3,6 +3,7 @@ package fluence
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,15 +17,16 @@ import (
 type counter struct {
 	*returns
 	fake  *matchtest.Fake
-	epoch match.Epoch
-	freed int
+	epoch atomic.Uint64
+	freed atomic.Int32
 }
 
 func givingBack(t *testing.T, test func(*counter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{fake: matchtest.NewFake(), epoch: 1}
-		c.returns = newReturns(c.fake, func() match.Epoch { return c.epoch }, func() { c.freed++ })
+		c := &counter{fake: matchtest.NewFake()}
+		c.epoch.Store(1)
+		c.returns = newReturns(c.fake, func() match.Epoch { return match.Epoch(c.epoch.Load()) }, func() { c.freed.Add(1) })
 		go c.run(t.Context())
 		synctest.Wait()
 		test(c)
@@ -50,13 +52,13 @@ func TestReturnsGoInOrder(t *testing.T) {
 		c.add()
 		c.add(group.Release{Job: 2})
 		c.wantReleased(t, "1: 3 [a b]", "1: 1 []", "1: 2 []")
-		if c.freed != 1 {
-			t.Errorf("told %d times that something is free, want once for all", c.freed)
+		if c.freed.Load() != 1 {
+			t.Errorf("told %d times that something is free, want once for all", c.freed.Load())
 		}
 		time.Sleep(time.Hour)
 		c.wantReleased(t, "1: 3 [a b]", "1: 1 []", "1: 2 []")
-		if c.freed != 1 {
-			t.Errorf("told %d times that something is free, and nothing was given back", c.freed)
+		if c.freed.Load() != 1 {
+			t.Errorf("told %d times that something is free, and nothing was given back", c.freed.Load())
 		}
 	})
 }
@@ -68,13 +70,13 @@ func TestReturnsAreTriedUntilTheEngineTookNote(t *testing.T) {
 				c.fake.FailNext(matchtest.Release, nil, err, err)
 				c.add(group.Release{Job: 1}, group.Release{Job: 2}, group.Release{Job: 3})
 				c.wantReleased(t, "1: 1 []", "1: 2 []")
-				if c.freed != 1 {
-					t.Errorf("told %d times that something is free, want once for the first", c.freed)
+				if c.freed.Load() != 1 {
+					t.Errorf("told %d times that something is free, want once for the first", c.freed.Load())
 				}
-				c.epoch = 2
+				c.epoch.Store(2)
 				time.Sleep(200 * time.Millisecond)
 				c.wantReleased(t, "1: 1 []", "1: 2 []", "2: 2 []")
-				if c.freed != 1 {
+				if c.freed.Load() != 1 {
 					t.Error("told that something is free when nothing was given back")
 				}
 				time.Sleep(200 * time.Millisecond)
@@ -86,11 +88,11 @@ func TestReturnsAreTriedUntilTheEngineTookNote(t *testing.T) {
 
 func TestReturnsWaitForALoadedGraph(t *testing.T) {
 	givingBack(t, func(c *counter) {
-		c.epoch = 0
+		c.epoch.Store(0)
 		c.add(group.Release{Job: 1})
 		time.Sleep(time.Minute)
 		c.wantReleased(t)
-		c.epoch = 7
+		c.epoch.Store(7)
 		time.Sleep(200 * time.Millisecond)
 		c.wantReleased(t, "7: 1 []")
 	})

@@ -84,6 +84,7 @@ func TestWakerWakesAgainWhenToldSo(t *testing.T) {
 		})
 		go w.run(t.Context())
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if want := []time.Duration{0, time.Minute, 2 * time.Minute}; !slices.Equal(at, want) {
 			t.Errorf("woken at %v, want %v", at, want)
 		}

@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,8 +86,13 @@ func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l later
 		start := time.Now()
+		var mu sync.Mutex
 		var at, other []time.Duration
-		note := func() { at = append(at, time.Since(start)) }
+		note := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, time.Since(start))
+		}
 		l.after(t.Context(), group.NodeChanged, settleTime, note)
 		l.after(t.Context(), group.PodChanged, settleTime, func() { other = append(other, time.Since(start)) })
 		time.Sleep(settleTime - time.Millisecond)
@@ -94,6 +100,7 @@ func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
 			l.after(t.Context(), group.NodeChanged, settleTime, note)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		// What came in just before the first is not yet settled then.
 		if want := []time.Duration{settleTime, 2 * settleTime}; !slices.Equal(at, want) {
 			t.Errorf("came at %v, want at %v", at, want)
@@ -101,9 +108,12 @@ func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
 		if want := []time.Duration{settleTime}; !slices.Equal(other, want) {
 			t.Errorf("another event came at %v, want at %v", other, want)
 		}
-		l.after(t.Context(), group.PodChanged, settleTime, note)
+		mu.Lock()
 		at = nil
+		mu.Unlock()
+		l.after(t.Context(), group.PodChanged, settleTime, note)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(at) != 1 {
 			t.Errorf("came %d times when it was idle, want once", len(at))
 		}
