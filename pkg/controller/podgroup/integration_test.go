@@ -166,7 +166,7 @@ func TestUsersPodGroupIsNeitherTouchedNorRemoved(t *testing.T) {
 		t.Errorf("PodGroup %+v, want minMember 3 as the user wrote it, and a status", seen)
 	}
 	// A group of ours that loses its pod later is removed first.
-	theirs := e.pod("b", map[string]string{group.Label: "theirs"})
+	theirs := e.pod("b", map[string]string{group.Label: "theirs", group.SizeLabel: "1"})
 	e.untilPhase("theirs", scheduling.PodGroupPending)
 	e.delete(pod)
 	e.delete(theirs)
@@ -231,7 +231,7 @@ func TestUnusableGroupNameIsToldOnThePod(t *testing.T) {
 func TestCreationTimeCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
-	e.pod("a", map[string]string{group.Label: "g"})
+	e.pod("a", map[string]string{group.Label: "g", group.SizeLabel: "1"})
 	pg := e.untilPhase("g", scheduling.PodGroupPending)
 	for what, value := range map[string]string{"another time": "2020-01-01T00:00:00.000000Z", "whole seconds": "2020-01-01T00:00:00Z"} {
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"creationTime":"`+value+`"}}`))
