@@ -14,6 +14,7 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
@@ -114,6 +115,11 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 			lose: func(r *rig) { r.fake.Fail(matchtest.Ready, errors.New("no")); r.lose() },
 			back: func(r *rig) { r.fake.Fail(matchtest.Ready, nil) },
 			want: whyLoading,
+		},
+		"the inventory lost it": {
+			lose: func(r *rig) { r.matcher.silence(true); r.fake.Fail(matchtest.Reset, match.ErrUnavailable); r.lose() },
+			back: func(r *rig) { r.matcher.silence(false); r.fake.Fail(matchtest.Reset, nil) },
+			want: whyUnavailable,
 		},
 		"the pods at the start were not all seen": {
 			lose: func(r *rig) { r.pl.synced = func() bool { return false } },

@@ -90,14 +90,14 @@ func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 		r.wantWrites([]string{"NoRoom 1 of 2"}, []string{"NoRoom"})
 		r.pass(numbersEvery)
 		r.wantWrites([]string{"NoRoom 1 of 2", "NoRoom 1 of 3"}, []string{"NoRoom"})
-		since := r.api.get(g).Status.Conditions[0].LastTransitionTime
+		since := r.api.written()[1].condition.LastTransitionTime
 		r.pass(time.Minute)
 		r.report("NeverFits", "never")
-		if got := r.api.get(g).Status.Conditions[0].LastTransitionTime; !got.Equal(&since) {
+		if got := r.api.written()[2].condition.LastTransitionTime; !got.Equal(&since) {
 			t.Errorf("last transition at %v, want %v: the status is the same", got, since)
 		}
 		r.report(reasonPlaced, "on n1")
-		if got := r.api.get(g).Status.Conditions[0].LastTransitionTime; !got.Time.Equal(time.Now().Truncate(time.Second)) {
+		if got := r.api.written()[3].condition.LastTransitionTime; !got.Time.Equal(time.Now().Truncate(time.Second)) {
 			t.Errorf("last transition at %v, want now, %v", got, time.Now())
 		}
 		r.wantWrites(
@@ -123,7 +123,7 @@ func TestReportWritesNothingThatIsThereAlready(t *testing.T) {
 		r.wantWrites(nil, nil)
 		r.report("NeverFits", "never")
 		r.wantWrites([]string{"NeverFits never"}, []string{"NeverFits"})
-		if got := r.api.get(g).Status.Conditions[1].LastTransitionTime; !got.Equal(&before) {
+		if got := r.api.written()[0].condition.LastTransitionTime; !got.Equal(&before) {
 			t.Errorf("last transition at %v, want that of the scheduler before, %v", got, before)
 		}
 	})

@@ -62,8 +62,31 @@ func TestPermitLetsAllBindWithTheLastOfTheMinimum(t *testing.T) {
 			}
 		}
 		r.reserve(pods[2])
+		before := time.Now()
 		for _, p := range pods {
 			r.wantStatus(r.permitted(p), fwk.Success, "")
+		}
+		if took := time.Since(before); took != 0 {
+			t.Errorf("the pods waited %v longer", took)
+		}
+	})
+}
+
+// The API server shows a bound pod a little later.
+func TestPostBindSaysThatTheGroupIsPlaced(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.give("n1", "n1")
+		pods := r.gang(2, 2)
+		states := []fwk.CycleState{r.reserve(pods[0]), r.reserve(pods[1])}
+		r.fwk.RunPostBindPlugins(r.ctx, states[0], pods[0], "n1")
+		r.pass(0)
+		if c := r.api.get(g).Status.Conditions; len(c) != 0 {
+			t.Errorf("conditions = %+v with one of two bound, want none", c)
+		}
+		r.fwk.RunPostBindPlugins(r.ctx, states[1], pods[1], "n1")
+		r.pass(0)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonPlaced {
+			t.Errorf("conditions = %+v, want reason %s", c, reasonPlaced)
 		}
 	})
 }

@@ -1,11 +1,13 @@
 package fluence
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -67,6 +69,32 @@ func TestFiltersBecomeConstraints(t *testing.T) {
 			})
 		})
 	}
+}
+
+// narrow is a plugin whose PreFilter leaves one node and whose Filter is none.
+type narrow struct{}
+
+func (narrow) Name() string { return "Narrow" }
+
+func (narrow) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	return &fwk.PreFilterResult{NodeNames: sets.New("n2")}, nil
+}
+
+func (narrow) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+func TestNodesThatAPreFilterLeavesOutAreRuledOut(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		for _, n := range []string{"n1", "n2", "n3"} {
+			r.node(n, 8)
+		}
+		r.give("n2")
+		r.nodeOf(r.pod("lone"))
+		got := r.matches()[0].Jobspec.Attributes.System.Fluence["shape0"]
+		want := jobspec.SlotAttributes{Constraints: matchtest.Not(matchtest.Hosts("n1", "n3"))}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("constraints (-want +got):\n%s", diff)
+		}
+	}, narrow{})
 }
 
 func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
@@ -25,6 +26,13 @@ func (r *rig) wantAssigned(want map[string]string) {
 	if got := r.assigned(); !maps.Equal(got, want) {
 		r.Errorf("pods on nodes: %v, want %v", got, want)
 	}
+}
+
+// news lists the groups that the reporter knows news of.
+func (r *rig) news() []types.NamespacedName {
+	r.pl.reporter.mu.Lock()
+	defer r.pl.reporter.mu.Unlock()
+	return slices.Collect(maps.Keys(r.pl.reporter.items))
 }
 
 // refusals counts the pods that the scheduler said it could not place.
@@ -95,6 +103,38 @@ func TestTwoGangsForTheSameRoomGoOneAfterTheOther(t *testing.T) {
 		}
 		r.pass(2 * time.Second)
 		r.wantAssigned(map[string]string{"b-0": "n1", "b-1": "n1", "b-2": "n1", "b-3": "n1"})
+	})
+}
+
+func TestAGangThatWasThereBeforeItsPodGroupStartsWithIt(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.schedule()
+		for i := range 3 {
+			r.pod(fmt.Sprintf("g-%d", i), inGroup(g.Name))
+		}
+		r.pass(10 * time.Second)
+		r.wantAssigned(nil)
+		r.api.put(aPodGroup(g.Name, 3, "pg"))
+		r.pass(0)
+		r.wantAssigned(map[string]string{"g-0": "n1", "g-1": "n1", "g-2": "n1"})
+	})
+}
+
+func TestRoomThatIsFreedDuringAMatchIsNotMissed(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 4)
+		r.pass(settleTime)
+		r.schedule()
+		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
+			r.pl.happened(group.Freed)
+			time.Sleep(time.Millisecond) // by now the word of it is out
+			r.give("n1", "n1")
+			return nil, &match.Refusal{Err: match.ErrBusy}
+		})
+		r.gang(2, 2)
+		r.pass(100 * time.Millisecond)
+		r.wantAssigned(map[string]string{"g-0": "n1", "g-1": "n1"})
 	})
 }
 
@@ -259,11 +299,8 @@ func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 		if err != nil || len(jobs) != 0 {
 			t.Errorf("the engine holds %+v, error %v; want nothing", jobs, err)
 		}
-		r.pl.reporter.mu.Lock()
-		left := slices.Collect(maps.Keys(r.pl.reporter.items))
-		r.pl.reporter.mu.Unlock()
-		if len(left) != 0 {
-			t.Errorf("news of %v are kept", left)
+		if got := r.news(); len(got) != 0 {
+			t.Errorf("news of %v are kept", got)
 		}
 		if got := r.pl.groups.Waiting(); len(got) != 0 {
 			t.Errorf("groups are kept: %+v", got)

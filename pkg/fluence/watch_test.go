@@ -260,5 +260,10 @@ func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
 		if got := r.recorder.of("Pod"); len(got) != 1 || got[0].name != "g-0" || got[0].reason != group.ReasonNoPodGroup {
 			t.Errorf("events = %+v, want one with reason %s", got, group.ReasonNoPodGroup)
 		}
+		r.remove("g-0")
+		r.pass(time.Minute)
+		if got := r.news(); len(got) != 0 {
+			t.Errorf("news of %v are kept when the pod is gone", got)
+		}
 	})
 }

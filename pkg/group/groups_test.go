@@ -629,3 +629,43 @@ func TestARecreatedPodGroupIsToldAgainThatItsPodsArePlaced(t *testing.T) {
 		t.Errorf("placed = %+v, want the group once more", placed)
 	}
 }
+
+func TestAMemberThatEndsBeforeItsBindGivesAllBack(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Pod){
+		"is to end":  func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} },
+		"has failed": phase(corev1.PodFailed),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(2, 2)
+			p := s.match("0")
+			s.wantReleased(s.update("1", change), p.Job, "0", "1")
+			s.wantTentative(0)
+		})
+	}
+}
+
+func TestALateMemberThatWasRefusedIsHeldAlone(t *testing.T) {
+	s := newStory(t)
+	s.start(2)
+	s.add("2")
+	s.add("3")
+	plan, _ := s.Plan("2", s.now)
+	s.Refuse(plan, Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}}, s.now)
+	if v := s.Admit("2", s.now); v.Pass || v.Message != "full" {
+		t.Errorf("verdict on the refused pod = %+v, want it held", v)
+	}
+	var ready []string
+	for _, p := range s.AdmissibleOf([]types.NamespacedName{key}, s.now) {
+		ready = append(ready, p.Name)
+	}
+	if !slices.Equal(ready, []string{"3"}) {
+		t.Errorf("pods to wake = %v, want 3 alone", ready)
+	}
+	s.Happened(Freed)
+	_, next := s.Due(s.now)
+	s.now = next
+	if all := s.Admissible(s.now); len(all) != 2 {
+		t.Errorf("%d pods to wake after room was freed, want both", len(all))
+	}
+}
