@@ -56,6 +56,26 @@ func BenchmarkMatch(b *testing.B) {
 			benchmark(b, d, matchtest.Constrain(matchtest.Slots("a", 1, pod...), "a",
 				jobspec.SlotAttributes{ConstraintsNow: matchtest.Not(matchtest.Hosts(ruledOut...))}))
 		})
+		// All but the last node are another's as a whole, each with room for the pod.
+		b.Run(fmt.Sprintf("others/nodes=%d", nodes), func(b *testing.B) {
+			d, _ := loaded(b, nodes)
+			full := d.request(1, matchtest.Slots("full", int64(nodes-1), matchtest.Cores(40)))
+			full.Policy, full.Holder = match.PolicyLonodex, "others"
+			if _, err := d.e.Match(b.Context(), full); err != nil {
+				b.Fatal(err)
+			}
+			benchmark(b, d, matchtest.Slots("a", 1, pod...))
+		})
+		for _, policy := range match.Policies() {
+			b.Run(fmt.Sprintf("policy=%s/nodes=%d", policy, nodes), func(b *testing.B) {
+				d, _ := loaded(b, nodes)
+				r := d.request(2, matchtest.Slots("a", 1, pod...))
+				r.Policy, r.Holder = policy, "a"
+				for b.Loop() {
+					d.cycle(b, r)
+				}
+			})
+		}
 		b.Run(fmt.Sprintf("near/nodes=%d", nodes), func(b *testing.B) {
 			d, graphs := loaded(b, nodes)
 			r := d.request(2, matchtest.Slots("a", 1, pod...))

@@ -4,8 +4,9 @@ import "github.com/flux-k8s/fluence/pkg/jobspec"
 
 // A view says what an attempt counts on.
 type view struct {
-	// whole: pools count by their size, as if nobody held anything.
-	whole bool
+	// empty: pools count by their size and nodes are nobody's, as if nobody held
+	// anything.
+	empty bool
 	// up: nodes that are down are left out.
 	up bool
 	// now: constraints that hold for the present count.
@@ -15,8 +16,8 @@ type view struct {
 // The views that verdicts are made of.
 var (
 	seeNow  = view{up: true, now: true}
-	seeUp   = view{whole: true, up: true}
-	seeEver = view{whole: true}
+	seeUp   = view{empty: true, up: true}
+	seeEver = view{empty: true}
 )
 
 // A run is a number of slots of one shape on one node, by their indexes.
@@ -35,8 +36,12 @@ type board struct {
 	nodes []*node
 	order []int32
 	up    []bool
-	view  view
-	runs  []run
+	// tenancies say whose the nodes are, nil where that hinders nobody; tenant is
+	// the one for whom slots are laid out.
+	tenancies []tenancy
+	tenant    tenant
+	view      view
+	runs      []run
 	// under counts the slots laid out below a vertex, by limit.
 	under map[bound]int64
 }
@@ -68,7 +73,7 @@ const (
 )
 
 // newBoard returns a board for one match.
-func (w *workspace) newBoard(a *ask, g *graph, order []int32) *board {
+func (w *workspace) newBoard(a *ask, g *graph, order []int32, who tenant) *board {
 	nodes := len(order)
 	w.room = grown(w.room, nodes*len(a.needs))
 	w.filled = grown(w.filled, nodes)
@@ -76,7 +81,10 @@ func (w *workspace) newBoard(a *ask, g *graph, order []int32) *board {
 	clear(w.filled)
 	clear(w.permits)
 	w.attempt = 0
-	b := &board{workspace: w, ask: a, nodes: g.nodes, order: order, up: g.columns.up, runs: w.runs[:0]}
+	b := &board{
+		workspace: w, ask: a, nodes: g.nodes, order: order, up: g.columns.up,
+		tenancies: g.columns.hindering(who), tenant: who, runs: w.runs[:0],
+	}
 	if a.limited {
 		b.under = make(map[bound]int64)
 	}
@@ -114,7 +122,7 @@ func (b *board) row(i int) []int64 {
 	for k := range b.ask.needs {
 		row[k] = 0
 		for _, c := range b.ask.needs[k].columns {
-			if b.view.whole {
+			if b.view.empty {
 				row[k] = plus(row[k], c.size[at])
 			} else {
 				row[k] = plus(row[k], c.free[at])
@@ -154,9 +162,18 @@ func holds(all []jobspec.Condition, name string, rank int64, properties map[stri
 	return true
 }
 
+// hinders says what keeps the tenant from the node at a position.
+func (b *board) hinders(at int32) hindrance {
+	if b.tenancies == nil || b.view.empty {
+		return unhindered
+	}
+	return b.tenancies[at].hinders(b.tenant)
+}
+
 // usable says whether slots of a shape may stand on a node.
 func (b *board) usable(s, i int) bool {
-	if b.view.up && !b.up[b.order[i]] {
+	at := b.order[i]
+	if b.view.up && !b.up[at] || b.hinders(at) != unhindered {
 		return false
 	}
 	always, now := b.permit(s, i)

@@ -3,11 +3,14 @@ package engine
 import "slices"
 
 // Columns are what the matcher reads: the amounts of all pools of a kind side by
-// side, by the position of their node, and which nodes are up. To look at every
-// node of a large graph is then a walk through a few arrays.
+// side, by the position of their node, which nodes are up, and whose they are. To
+// look at every node of a large graph is then a walk through a few arrays.
 type columns struct {
 	byKind map[string][]*column // by type of pool: one column a unit
 	up     []bool               // the node and all that it stands in are up
+	// tenancies are copies of those of the hosts, owned counts those with a holder.
+	tenancies []tenancy
+	owned     int
 }
 
 // A column holds the pools of one type and unit.
@@ -23,6 +26,7 @@ type column struct {
 // addNode makes room for a node behind all others.
 func (c *columns) addNode() {
 	c.up = append(c.up, false)
+	c.tenancies = append(c.tenancies, tenancy{})
 	for _, of := range c.byKind {
 		for _, col := range of {
 			col.size, col.free = append(col.size, 0), append(col.free, 0)
@@ -33,6 +37,8 @@ func (c *columns) addNode() {
 // removeNode takes out the node at a position, which must have no pools left.
 func (c *columns) removeNode(at int) {
 	c.up = slices.Delete(c.up, at, at+1)
+	c.let(at, tenancy{})
+	c.tenancies = slices.Delete(c.tenancies, at, at+1)
 	for _, of := range c.byKind {
 		for _, col := range of {
 			col.size = slices.Delete(col.size, at, at+1)
@@ -41,9 +47,29 @@ func (c *columns) removeNode(at int) {
 	}
 }
 
+// let brings the tenancy of the node at a position up to date.
+func (c *columns) let(at int, to tenancy) {
+	if c.tenancies[at].holders > 0 {
+		c.owned--
+	}
+	if to.holders > 0 {
+		c.owned++
+	}
+	c.tenancies[at] = to
+}
+
+// hindering returns the tenancies where any of them may hinder a tenant, or nil:
+// as long as nodes are nobody's and none is wanted whole, nobody need look.
+func (c *columns) hindering(who tenant) []tenancy {
+	if c.owned == 0 && !who.whole {
+		return nil
+	}
+	return c.tenancies
+}
+
 // permute puts at each position what stood at the position that from gives.
 func (c *columns) permute(from []int) {
-	c.up = permuted(c.up, from)
+	c.up, c.tenancies = permuted(c.up, from), permuted(c.tenancies, from)
 	for _, of := range c.byKind {
 		for _, col := range of {
 			col.size, col.free = permuted(col.size, from), permuted(col.free, from)

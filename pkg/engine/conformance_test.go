@@ -23,6 +23,7 @@ func newEngine(t testing.TB) *engine.Engine {
 var offered = matchtest.Capabilities{
 	Divisible: true, Shapes: true, Ranges: true, PartialRelease: true, Update: true,
 	Constraints: true, MaxPerLevel: true, Near: true, Ignore: true, Reasons: true,
+	Policies: match.Policies(),
 }
 
 func TestConformance(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // A drawing hands out the leaves of pools to the slots of one request.
 type drawing struct {
-	whole bool
+	empty bool // as if nobody held anything
 	// left is what remains of the leaves of pools that have several.
 	left map[*vertex]int64
 }
@@ -28,7 +28,11 @@ func (e *Engine) draw(r *match.Request, b *board) *job {
 	if r.Duration > 0 {
 		j.end = r.Now.Add(r.Duration)
 	}
-	d := drawing{whole: b.view.whole}
+	holder := ""
+	if b.tenant.whole {
+		holder = b.tenant.holder
+	}
+	d := drawing{empty: b.view.empty}
 	slots := make([]slot, 0, total)
 	nth, last := int64(0), -1
 	for _, x := range b.runs {
@@ -43,7 +47,7 @@ func (e *Engine) draw(r *match.Request, b *board) *job {
 			nth++
 			slots = append(slots, slot{
 				key: key, label: b.ask.shapes[x.shape].label, node: b.node(x.node).name(),
-				index: len(slots), start: j.at, end: j.end,
+				index: len(slots), start: j.at, end: j.end, holder: holder,
 			})
 			s := &slots[len(slots)-1]
 			d.fill(s, b.node(x.node), b.ask, x.shape)
@@ -86,7 +90,7 @@ func (d *drawing) take(charges []charge, n *node, at int, amount int64) []charge
 		left, ok := d.left[v]
 		switch {
 		case ok:
-		case d.whole:
+		case d.empty:
 			left = v.about.Size
 		default:
 			left = v.free()

@@ -22,7 +22,7 @@ func TestNew(t *testing.T) {
 		"a source of epochs is enough":  {options: engine.Options{Epoch: one}},
 		"a policy may be named":         {options: engine.Options{Epoch: one, Policy: match.PolicyLonode}},
 		"without epochs it fails":       {wantErr: "no source of epochs"},
-		"an unknown policy is an error": {options: engine.Options{Epoch: one, Policy: "first"}, wantErr: `policy "first"`},
+		"an unknown policy is an error": {options: engine.Options{Epoch: one, Policy: "best"}, wantErr: `policy "best"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

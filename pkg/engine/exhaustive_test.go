@@ -17,12 +17,19 @@ import (
 type puzzle struct {
 	nodes  []puzzleNode
 	shapes []puzzleShape
+	// holder asks, empty for nobody; with whole for whole nodes.
+	holder string
+	whole  bool
 }
 
 type puzzleNode struct {
 	size, held [2]int64
 	rack       int
 	down       bool
+	// owner is the holder of what is held, empty for nobody; shared: it is held on
+	// every node.
+	owner  string
+	shared bool
 }
 
 type puzzleShape struct {
@@ -47,6 +54,14 @@ func randomPuzzle(r *rand.Rand) puzzle {
 		if alike && i > 0 {
 			n.size, n.held = p.nodes[0].size, p.nodes[0].held
 		}
+		switch r.IntN(6) {
+		case 0:
+			n.owner = "x"
+		case 1:
+			n.owner = "y"
+		case 2, 3:
+			n.shared = true
+		}
 		p.nodes = append(p.nodes, n)
 	}
 	for range 1 + r.IntN(3) {
@@ -66,6 +81,10 @@ func randomPuzzle(r *rand.Rand) puzzle {
 		}
 		p.shapes = append(p.shapes, s)
 	}
+	p.whole = r.IntN(3) == 0
+	if p.whole || r.IntN(4) == 0 {
+		p.holder = "x"
+	}
 	return p
 }
 
@@ -83,7 +102,9 @@ func (p puzzle) pose(t *testing.T) (*match.Allocation, error) {
 			matchtest.WithStatus(g, resource.Down)
 		}
 		graphs = append(graphs, g)
-		held = append(held, matchtest.Held(fmt.Sprint(i), puzzleName(i), pools(n.held)...))
+		slot := matchtest.Held(fmt.Sprint(i), puzzleName(i), pools(n.held)...)
+		slot.Holder, slot.Shared = n.owner, n.shared
+		held = append(held, slot)
 	}
 	d.load(t, graphs...)
 	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 99, Slots: held}); err != nil {
@@ -111,7 +132,12 @@ func (p puzzle) pose(t *testing.T) (*match.Allocation, error) {
 		}
 		matchtest.Constrain(js, label, narrow)
 	}
-	return d.e.Match(t.Context(), d.request(1, js))
+	r := d.request(1, js)
+	r.Holder = p.holder
+	if p.whole {
+		r.Policy = match.PolicyLonodex
+	}
+	return d.e.Match(t.Context(), r)
 }
 
 func pools(amounts [2]int64) []matchtest.Pool {
@@ -120,6 +146,13 @@ func pools(amounts [2]int64) []matchtest.Pool {
 		out = append(out, matchtest.Pool{Type: puzzleKinds[k], Amount: n})
 	}
 	return out
+}
+
+// others says whether a node is another's as a whole, or else in use by others
+// where whole nodes are wanted.
+func (p puzzle) others(n puzzleNode) (whole, inUse bool) {
+	whole = n.owner != "" && n.owner != p.holder
+	return whole, p.whole && !whole && n.owner == "" && !n.shared
 }
 
 // A trial says what counts in trying a puzzle.
@@ -148,6 +181,9 @@ func (p puzzle) fits(how trial) bool {
 		for i := from; i < len(p.nodes); i++ {
 			n := p.nodes[i]
 			rack := [2]int{shape, n.rack}
+			if whole, inUse := p.others(n); !how.empty && (whole || inUse) {
+				continue
+			}
 			if how.up && n.down || i == s.ruledOut || how.now && i == s.ruledOutNow ||
 				left[i][0] < s.need[0] || left[i][1] < s.need[1] || s.perRack > 0 && racks[rack] == s.perRack {
 				continue
@@ -169,13 +205,34 @@ func (p puzzle) fits(how trial) bool {
 
 // most returns how many slots of the one shape fit.
 func (p puzzle) most(how trial) int64 {
-	alone := puzzle{nodes: p.nodes, shapes: slices.Clone(p.shapes[:1])}
+	alone := p
+	alone.shapes = slices.Clone(p.shapes[:1])
 	for n := int64(0); ; n++ {
 		alone.shapes[0].count = n + 1
 		if !alone.fits(how) {
 			return n
 		}
 	}
+}
+
+// hindered counts the nodes that the one shape could use if they were not
+// others', where the verdict is about the present.
+func (p puzzle) hindered(no *match.Refusal) (whole, inUse int64) {
+	if no.Reason.Code != match.TooFew || !errors.Is(no, match.ErrBusy) {
+		return 0, 0
+	}
+	for i, n := range p.nodes {
+		if n.down || i == p.shapes[0].ruledOut || i == p.shapes[0].ruledOutNow {
+			continue
+		}
+		switch w, u := p.others(n); {
+		case w:
+			whole++
+		case u:
+			inUse++
+		}
+	}
+	return whole, inUse
 }
 
 // check holds a placement against the puzzle.
@@ -190,6 +247,9 @@ func (p puzzle) check(a *match.Allocation) error {
 		s, n := p.shapes[shape], p.nodes[node]
 		if n.down || node == s.ruledOut || node == s.ruledOutNow {
 			return fmt.Errorf("slot %s of %s may not stand on %s", slot.Key, slot.Label, slot.Node)
+		}
+		if whole, inUse := p.others(n); whole || inUse || p.whole != (slot.Holder != "") || slot.Shared {
+			return fmt.Errorf("slot %s of %q stands on %s, which is others' %v, in use %v", slot.Key, slot.Holder, slot.Node, whole, inUse)
 		}
 		held, u := matchtest.Amounts(slot.R), used[slot.Node]
 		for k, kind := range puzzleKinds {
@@ -254,6 +314,9 @@ func TestAgainstEveryPlacement(t *testing.T) {
 		}
 		if want := p.most(how); len(p.shapes) == 1 && r.Found != want {
 			t.Errorf("seed %d, %+v: Match() = %v, want %d found", seed, p, err, want)
+		}
+		if whole, inUse := p.hindered(refusal); len(p.shapes) == 1 && (r.Whole != whole || r.InUse != inUse) {
+			t.Errorf("seed %d, %+v: Match() = %v, want %d others' and %d in use", seed, p, err, whole, inUse)
 		}
 		if r.Found >= r.Wanted {
 			t.Errorf("seed %d, %+v: found %d of %d and refused", seed, p, r.Found, r.Wanted)

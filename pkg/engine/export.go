@@ -31,7 +31,7 @@ func (x exporter) slot(s *slot) match.Slot {
 	for i, h := range s.shares {
 		r.Vertices[i] = x.share(h)
 	}
-	return match.Slot{Key: s.key, Label: s.label, Node: s.node, R: r}
+	return match.Slot{Key: s.key, Label: s.label, Node: s.node, R: r, Holder: s.holder, Shared: s.shared}
 }
 
 // whole adds up what the slots of a job hold: node by node, then what the nodes

@@ -23,12 +23,13 @@ type identity struct {
 	Keys     []string
 	Near     []string
 	Policy   string
+	Holder   string
 	Duration time.Duration
 }
 
 // fingerprintOf returns the fingerprint of a request whose policy is given.
 func fingerprintOf(r *match.Request) fingerprint {
-	return sha256.Sum256(appendValue(nil, reflect.ValueOf(identity{r.Jobspec, r.Keys, r.Near, r.Policy, r.Duration})))
+	return sha256.Sum256(appendValue(nil, reflect.ValueOf(identity{r.Jobspec, r.Keys, r.Near, r.Policy, r.Holder, r.Duration})))
 }
 
 // appendValue writes plain data so that different data never reads the same:

@@ -31,6 +31,8 @@ func TestFingerprintCoversTheRequest(t *testing.T) {
 	for name, change := range map[string]func(r *match.Request){
 		"the duration":            func(r *match.Request) { r.Duration = time.Second },
 		"the policy":              func(r *match.Request) { r.Policy = "" },
+		"the holder":              func(r *match.Request) { r.Holder = "h" },
+		"a holder that is policy": func(r *match.Request) { r.Policy, r.Holder = "", match.PolicyLonode },
 		"the near nodes":          func(r *match.Request) { r.Near = nil },
 		"the order of keys":       func(r *match.Request) { r.Keys = []string{"yz", "x"} },
 		"where a key ends":        func(r *match.Request) { r.Keys = []string{"xy", "z"} },
@@ -67,7 +69,7 @@ func TestFingerprintKnowsEveryFieldOfARequest(t *testing.T) {
 	for f := range reflect.TypeFor[match.Request]().Fields() {
 		got = append(got, f.Name)
 	}
-	want := []string{"Epoch", "Op", "ID", "Jobspec", "Keys", "Now", "Duration", "Policy", "Near", "Ignore"}
+	want := []string{"Epoch", "Op", "ID", "Jobspec", "Keys", "Now", "Duration", "Policy", "Holder", "Near", "Ignore"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the fields of a request differ (-known +there):\n%s", diff)
 	}

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -16,6 +17,15 @@ import (
 type ledger struct {
 	driver
 	nodes map[string]ledgerNode
+	// by says for whom a job was matched, brought which slots an Update told of
+	// since.
+	by      map[match.JobID]string
+	brought map[ledgerSlot]bool
+}
+
+type ledgerSlot struct {
+	id  match.JobID
+	key string
 }
 
 type ledgerNode struct {
@@ -36,30 +46,52 @@ func (t *tape) next(n int) int {
 }
 
 // FuzzSeries makes a series of calls and compares after each what is free of
-// every node with what the list of jobs leaves of it. In the end it releases all
-// jobs: the graph must be free.
+// every node, for whom, with what the list of jobs leaves of it. Nodes that were
+// given as a whole must be their holder's alone. In the end it releases all jobs:
+// the graph must be free.
 func FuzzSeries(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a match, a release, an update and some nodes that come and go"))
 	f.Add([]byte{3, 0, 2, 5, 5, 0, 0, 1, 0, 2, 2, 2, 1, 1, 0, 3, 1, 1, 4, 4, 4, 1, 5, 1, 6, 0, 7, 2, 1})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		l := &ledger{driver: driver{e: newEngine(t)}, nodes: make(map[string]ledgerNode)}
-		l.load(t)
-		for in, steps := tape(data), 0; len(in) > 0 && steps < 60; steps++ {
-			l.step(t, &in)
-			l.compare(t)
-		}
-		for id := range match.JobID(8) {
-			if err := l.e.Release(t.Context(), l.epoch, id+1); err != nil {
-				t.Fatalf("Release(%d) = %v", id+1, err)
-			}
-		}
-		if jobs := l.jobs(t); len(jobs) > 0 {
-			t.Errorf("after all were released %v are held", jobs)
-		}
-		l.compare(t)
-	})
+	f.Fuzz(series)
 }
+
+// TestRandomSeries does so with bytes by chance.
+func TestRandomSeries(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		data := make([]byte, 400)
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { series(t, data) })
+	}
+}
+
+func series(t *testing.T, data []byte) {
+	l := &ledger{
+		driver: driver{e: newEngine(t)}, nodes: make(map[string]ledgerNode),
+		by: make(map[match.JobID]string), brought: make(map[ledgerSlot]bool),
+	}
+	l.load(t)
+	for in, steps := tape(data), 0; len(in) > 0 && steps < 60; steps++ {
+		l.step(t, &in)
+		l.compare(t)
+		l.alone(t)
+	}
+	for id := range match.JobID(8) {
+		if err := l.e.Release(t.Context(), l.epoch, id+1); err != nil {
+			t.Fatalf("Release(%d) = %v", id+1, err)
+		}
+	}
+	if jobs := l.jobs(t); len(jobs) > 0 {
+		t.Errorf("after all were released %v are held", jobs)
+	}
+	l.compare(t)
+}
+
+// holders are those of a series, and nobody.
+var holders = []string{"", "x", "y"}
 
 // step makes one call.
 func (l *ledger) step(t *testing.T, in *tape) {
@@ -75,8 +107,11 @@ func (l *ledger) step(t *testing.T, in *tape) {
 	case 3:
 		err = l.e.Release(ctx, l.epoch, id, fmt.Sprint(in.next(3)), fmt.Sprint(in.next(3)))
 	case 4:
-		slots := []match.Slot{matchtest.Held(fmt.Sprint(in.next(3)), name, pools([2]int64{int64(in.next(9)), int64(in.next(9))})...)}
-		err = l.e.Update(ctx, l.epoch, match.Job{ID: id, Slots: slots})
+		slot := matchtest.Held(fmt.Sprint(in.next(3)), name, pools([2]int64{int64(in.next(9)), int64(in.next(9))})...)
+		slot.Holder = holders[in.next(3)]
+		slot.Shared = slot.Holder == "" && in.next(2) == 1
+		l.brought[ledgerSlot{id, slot.Key}] = true
+		err = l.e.Update(ctx, l.epoch, match.Job{ID: id, Slots: []match.Slot{slot}})
 	case 5:
 		n := ledgerNode{size: [2]int64{int64(in.next(12)), int64(in.next(12))}, down: in.next(8) == 1}
 		levels := [][2]string{{"rack", fmt.Sprint(in.next(3))}}[:in.next(2)]
@@ -103,12 +138,18 @@ func (l *ledger) step(t *testing.T, in *tape) {
 
 // ask makes a match, and checks what it answers against what was free.
 func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
-	free := l.free(t)
+	holder := holders[in.next(3)]
+	whole := holder != "" && in.next(2) == 1
+	free := l.free(t, holder, whole)
 	r := l.request(id, matchtest.Jobspec(
 		matchtest.Slot("a", jobspec.Between(1, int64(1+in.next(4))), pools([2]int64{int64(1 + in.next(4)), int64(1 + in.next(4))})...),
 		matchtest.Slot("b", jobspec.Exactly(int64(1+in.next(2))), pools([2]int64{int64(1 + in.next(4)), 1})...),
 	))
 	r.Op = []match.Op{match.Allocate, match.WithoutAllocating}[in.next(2)]
+	r.Holder, r.Policy = holder, match.Policies()[in.next(len(match.Policies())-1)]
+	if whole {
+		r.Policy = match.PolicyLonodex
+	}
 	held := len(l.jobs(t))
 	a, err := l.e.Match(t.Context(), r)
 	var refusal *match.Refusal
@@ -120,7 +161,13 @@ func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	case r.Op == match.Allocate && len(l.jobs(t)) == held:
 		return // a repeat
 	}
+	if r.Op == match.Allocate {
+		l.by[id] = holder
+	}
 	for _, s := range a.Slots {
+		if r.Op == match.Allocate {
+			delete(l.brought, ledgerSlot{id, s.Key})
+		}
 		for k, kind := range puzzleKinds {
 			f := free[s.Node]
 			if f[k] -= matchtest.Amounts(s.R)[kind]; f[k] < 0 && r.Op == match.Allocate {
@@ -139,8 +186,8 @@ func (l *ledger) jobs(t *testing.T) []match.Job {
 	return jobs
 }
 
-// free works out anew what is left of every node.
-func (l *ledger) free(t *testing.T) map[string][2]int64 {
+// free works out anew what is left of every node for a holder.
+func (l *ledger) free(t *testing.T, holder string, whole bool) map[string][2]int64 {
 	free := make(map[string][2]int64)
 	for name, n := range l.nodes {
 		if !n.down {
@@ -151,6 +198,10 @@ func (l *ledger) free(t *testing.T) map[string][2]int64 {
 		for _, s := range j.Slots {
 			f, ok := free[s.Node]
 			if !ok {
+				continue
+			}
+			if s.Holder != "" && s.Holder != holder || whole && s.Holder == "" && !s.Shared {
+				delete(free, s.Node)
 				continue
 			}
 			for k, kind := range puzzleKinds {
@@ -165,22 +216,62 @@ func (l *ledger) free(t *testing.T) map[string][2]int64 {
 	return free
 }
 
-// compare asks for as much as there is of every pool of every node, one by one.
+// compare asks for as much as there is of every pool of every node, one by one,
+// for nobody and for a holder of whole nodes.
 func (l *ledger) compare(t *testing.T) {
-	for name, left := range l.free(t) {
-		for k, kind := range puzzleKinds {
-			r := l.request(0, matchtest.Constrain(
-				matchtest.Jobspec(matchtest.Slot("a", jobspec.Between(1, 100), matchtest.Pool{Type: kind, Amount: 1})),
-				"a", jobspec.SlotAttributes{Constraints: matchtest.Hosts(name)}))
-			r.Op = match.WithoutAllocating
-			a, err := l.e.Match(t.Context(), r)
-			got := 0
-			if err == nil {
-				got = len(a.Slots)
+	for _, holder := range []string{"", "x"} {
+		whole := holder != ""
+		free := l.free(t, holder, whole)
+		for name := range l.nodes {
+			for k := range puzzleKinds {
+				l.count(t, name, k, holder, free[name][k])
 			}
-			if got != int(left[k]) {
-				t.Fatalf("%d of %s are free on %s (%v), want %d", got, kind, name, err, left[k])
+		}
+	}
+}
+
+// count asks for as much as there is of a pool of a node; for a holder, of the
+// node as a whole.
+func (l *ledger) count(t *testing.T, name string, k int, holder string, want int64) {
+	r := l.request(0, matchtest.Constrain(
+		matchtest.Jobspec(matchtest.Slot("a", jobspec.Between(1, 100), matchtest.Pool{Type: puzzleKinds[k], Amount: 1})),
+		"a", jobspec.SlotAttributes{Constraints: matchtest.Hosts(name)}))
+	r.Op = match.WithoutAllocating
+	if holder != "" {
+		r.Holder, r.Policy = holder, match.PolicyLonodex
+	}
+	a, err := l.e.Match(t.Context(), r)
+	got := int64(0)
+	if err == nil {
+		got = int64(len(a.Slots))
+	}
+	if got != want {
+		t.Fatalf("%d of %s are free on %s for %q (%v), want %d", got, puzzleKinds[k], name, holder, err, want)
+	}
+}
+
+// alone checks that where a slot of a whole node was matched, all that were
+// matched there were for its holder.
+func (l *ledger) alone(t *testing.T) {
+	owner := make(map[string]string)
+	tenants := make(map[string]map[string]bool)
+	for _, j := range l.jobs(t) {
+		for _, s := range j.Slots {
+			if l.brought[ledgerSlot{j.ID, s.Key}] {
+				continue
 			}
+			if tenants[s.Node] == nil {
+				tenants[s.Node] = make(map[string]bool)
+			}
+			tenants[s.Node][l.by[j.ID]] = true
+			if s.Holder != "" {
+				owner[s.Node] = s.Holder
+			}
+		}
+	}
+	for node, holder := range owner {
+		if len(tenants[node]) > 1 || !tenants[node][holder] {
+			t.Fatalf("node %s is %q's as a whole, and was given to %v", node, holder, tenants[node])
 		}
 	}
 }

@@ -12,9 +12,11 @@ type graph struct {
 	root *vertex // nil while the graph is empty
 	// nodes are in the order of their numbers; before numbering in that of their
 	// arrival.
-	nodes    []*node
-	columns  columns
-	levels   map[level]*vertex
+	nodes   []*node
+	columns columns
+	levels  map[level]*vertex
+	// walk is what depthFirst found; nil after nodes came, went or moved.
+	walk     []int32
 	numbered bool
 	nextID   int64 // of a node
 	nextUniq int64 // of a vertex
@@ -44,7 +46,9 @@ func (g *graph) put(n *node, s *site) *node {
 	parent, turned := g.raise(s.above)
 	if n == nil {
 		n = &node{at: &vertex{}, position: len(g.nodes)}
+		n.at.node = n
 		n.at.hang(parent)
+		g.walk = nil
 		if g.numbered {
 			s.node.ID = g.newID()
 		}
@@ -54,6 +58,7 @@ func (g *graph) put(n *node, s *site) *node {
 		if old := n.at.parent; old != parent {
 			n.at.unhang()
 			n.at.hang(parent)
+			g.walk = nil
 			g.prune(old)
 		}
 		s.node.ID = n.at.about.ID
@@ -128,6 +133,7 @@ func remember(had map[belowKey]*resource.Vertex, v *vertex) {
 
 // remove takes a node out, and the levels that held nothing else.
 func (g *graph) remove(n *node) {
+	g.walk = nil
 	n.disband(&g.columns)
 	g.columns.removeNode(n.position)
 	g.nodes = slices.Delete(g.nodes, n.position, n.position+1)
@@ -153,8 +159,9 @@ func (g *graph) prune(v *vertex) {
 	}
 }
 
-// number gives the nodes their numbers, by name. Nodes that come later are
-// numbered as they come.
+// number gives the nodes their numbers, by name, and has a walk meet what stands
+// in one vertex by name. Nodes that come later are numbered, and met, as they
+// come.
 func (g *graph) number() {
 	slices.SortFunc(g.nodes, func(a, b *node) int { return strings.Compare(a.name(), b.name()) })
 	from := make([]int, len(g.nodes))
@@ -165,6 +172,9 @@ func (g *graph) number() {
 		n.at.about = &about
 	}
 	g.columns.permute(from)
+	if g.root != nil {
+		g.root.sortAbove()
+	}
 	g.numbered = true
 }
 

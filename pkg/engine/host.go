@@ -12,6 +12,9 @@ import (
 type host struct {
 	node  *node
 	slots map[*slot]struct{}
+	// holders counts the slots of each holder; nil until there is one.
+	holders map[string]int
+	tenancy tenancy
 }
 
 // host returns the host of this name, made where it is lacking.
@@ -35,18 +38,19 @@ func (e *Engine) leave(name string) {
 func (e *Engine) stand(s *slot) {
 	e.stood++
 	s.order = e.stood
-	e.host(s.node).add(s)
+	e.host(s.node).add(s, &e.graph.columns)
 }
 
 // unstand takes back what stand booked.
 func (e *Engine) unstand(s *slot) {
-	e.hosts[s.node].drop(s)
+	e.hosts[s.node].drop(s, &e.graph.columns)
 	e.leave(s.node)
 }
 
 // add books a slot. One that was given out here brings its charges along.
-func (h *host) add(s *slot) {
+func (h *host) add(s *slot, c *columns) {
 	h.slots[s] = struct{}{}
+	h.moveIn(s, c)
 	switch {
 	case h.node == nil:
 		s.charges = nil
@@ -64,8 +68,9 @@ func (h *host) add(s *slot) {
 }
 
 // drop takes a slot off.
-func (h *host) drop(s *slot) {
+func (h *host) drop(s *slot, c *columns) {
 	delete(h.slots, s)
+	h.moveOut(s, c)
 	if h.node != nil {
 		h.node.refund(s.charges)
 	}

@@ -26,6 +26,10 @@ type slot struct {
 	key, label string
 	node       string
 	index      int // among the slots given out for the request
+	// holder is the one whose node it is as a whole; empty for none.
+	holder string
+	// shared slots keep no node from being whole.
+	shared     bool
 	order      uint64
 	start, end time.Time
 	shares     []share

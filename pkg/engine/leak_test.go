@@ -35,6 +35,7 @@ func (e *Engine) sizes() map[string]int {
 	return map[string]int{
 		"vertices": vertices, "nodes": len(e.graph.nodes), "levels": len(e.graph.levels),
 		"columns": columns, "kinds": len(e.graph.columns.byKind), "statuses": len(e.graph.columns.up),
+		"tenancies": len(e.graph.columns.tenancies), "owned": e.graph.columns.owned,
 		"hosts": len(e.hosts), "slots": slots, "jobs": len(e.jobs),
 	}
 }
@@ -74,10 +75,15 @@ func TestNothingLeaks(t *testing.T) {
 		if _, err := e.Match(ctx, match.Request{Epoch: epoch, ID: id, Jobspec: matchtest.Slots("a", 2, matchtest.Cores(1), kind)}); err == nil {
 			t.Fatal("two slots of 3 fit into 3")
 		}
-		_, err := e.Match(ctx, match.Request{Epoch: epoch, ID: id, Jobspec: matchtest.Slots("a", 1, matchtest.Cores(1), kind)})
+		_, err := e.Match(ctx, match.Request{
+			Epoch: epoch, ID: id, Jobspec: matchtest.Slots("a", 1, matchtest.Cores(1), kind),
+			Policy: match.PolicyLonodex, Holder: name,
+		})
 		do(err)
 		do(e.Update(ctx, epoch, match.Job{ID: id, Slots: []match.Slot{
-			matchtest.Held("later", name+"-unknown", matchtest.Cores(1)), matchtest.Held("0", "stays", matchtest.Cores(1), kind),
+			matchtest.WithHolder(matchtest.Held("later", name+"-unknown", matchtest.Cores(1)), name),
+			matchtest.Held("0", "stays", matchtest.Cores(1), kind),
+			matchtest.WithHolder(matchtest.Held("1", name, matchtest.Cores(1)), name),
 		}}))
 		do(e.PutNode(ctx, epoch, matchtest.Node(name, nil, matchtest.Pods(1))))
 		if random.IntN(2) == 0 {
@@ -85,7 +91,7 @@ func TestNothingLeaks(t *testing.T) {
 			do(e.RemoveNode(ctx, epoch, name))
 		} else {
 			do(e.RemoveNode(ctx, epoch, name))
-			do(e.Release(ctx, epoch, id, "later", "0"))
+			do(e.Release(ctx, epoch, id, "later", "0", "1"))
 		}
 	}
 	do(e.PutNode(ctx, epoch, stays()))

@@ -108,7 +108,7 @@ func (e *Engine) satisfy(r *match.Request, a *ask) (*match.Allocation, error) {
 
 // board returns the board for a request.
 func (e *Engine) board(r *match.Request, a *ask) *board {
-	return e.space.newBoard(a, &e.graph, e.inOrder(r.Near))
+	return e.space.newBoard(a, &e.graph, e.inOrder(r), tenantOf(r))
 }
 
 // rootType returns the type of the root vertex.
@@ -131,13 +131,13 @@ func (e *Engine) ignore(ids []match.JobID) (restore func()) {
 		}
 		seen[id] = true
 		for _, s := range j.slots {
-			e.hosts[s.node].drop(s)
+			e.hosts[s.node].drop(s, &e.graph.columns)
 			away = append(away, s)
 		}
 	}
 	return func() {
 		for _, s := range away {
-			e.hosts[s.node].add(s)
+			e.hosts[s.node].add(s, &e.graph.columns)
 		}
 	}
 }

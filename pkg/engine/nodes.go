@@ -34,6 +34,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 	for _, s := range sites {
 		h := e.host(s.node.Name)
 		h.node = e.graph.put(h.node, s)
+		h.settleTenancy(&e.graph.columns)
 		h.rebuild()
 	}
 	return nil

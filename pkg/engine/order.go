@@ -4,20 +4,31 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // inOrder returns the positions of the nodes in the order in which a request
-// takes them: those closest to the near nodes first, then by their numbers
-// (match.PolicyLonode). Names that the graph lacks are near nothing.
-func (e *Engine) inOrder(near []string) []int32 {
+// takes them: those closest to its near nodes first, then by its policy. Names
+// that the graph lacks are near nothing.
+func (e *Engine) inOrder(r *match.Request) []int32 {
 	w := &e.space
 	w.order = grown(w.order, len(e.graph.nodes))
-	for i := range w.order {
-		w.order[i] = int32(i)
+	switch r.Policy {
+	case match.PolicyFirst:
+		copy(w.order, e.graph.depthFirst())
+	case match.PolicyHigh, match.PolicyHinode:
+		for i := range w.order {
+			w.order[i] = int32(len(w.order) - 1 - i)
+		}
+	default:
+		for i := range w.order {
+			w.order[i] = int32(i)
+		}
 	}
 	w.walk++
 	marked := false
-	for _, name := range near {
+	for _, name := range r.Near {
 		if h := e.hosts[name]; h != nil && h.node != nil {
 			for v := h.node.at; v != nil && v.near != w.walk; v = v.parent {
 				v.near = w.walk
@@ -47,4 +58,26 @@ func (n *node) closeness(walk uint64) int {
 		v = v.parent
 	}
 	return v.depth
+}
+
+// depthFirst returns the positions of the nodes in the order in which a walk
+// from the root meets them. It is the graph's own, and made anew only after
+// nodes came, went or moved.
+func (g *graph) depthFirst() []int32 {
+	if g.walk != nil || g.root == nil {
+		return g.walk
+	}
+	g.walk = make([]int32, 0, len(g.nodes))
+	var visit func(v *vertex)
+	visit = func(v *vertex) {
+		if v.node != nil {
+			g.walk = append(g.walk, int32(v.node.position))
+			return
+		}
+		for _, c := range v.children {
+			visit(c)
+		}
+	}
+	visit(g.root)
+	return g.walk
 }

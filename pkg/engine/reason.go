@@ -34,17 +34,9 @@ func (b *board) reason(v view, o outcome, failed shortfall, root string) match.R
 		Slot: shape.label, Wanted: shape.count.Min, Found: failed.found,
 		Nodes: int64(len(b.order)),
 	}
-	b.start(view{whole: true, up: v.up, now: v.now})
+	b.start(view{empty: true, up: v.up, now: v.now})
 	empty := b.measure(failed.shape)
-	for i := range b.order {
-		always, now := b.permit(failed.shape, i)
-		switch {
-		case !b.up[b.order[i]]:
-			r.Down++
-		case !always || v.now && !now:
-			r.Excluded++
-		}
-	}
+	b.countUnusable(&r, failed.shape, v.now)
 	switch {
 	case empty.usable == 0:
 		r.Code, r.Level = match.NoNode, resource.TypeNode
@@ -56,9 +48,10 @@ func (b *board) reason(v view, o outcome, failed shortfall, root string) match.R
 		r.Code, r.Level = match.NotFound, root
 	}
 	before := empty
-	if !v.whole && r.Code != match.TooLarge {
+	if !v.empty && r.Code != match.TooLarge {
 		b.start(v)
 		before = b.measure(failed.shape)
+		b.countHindered(&r, failed.shape)
 	}
 	if r.Code == match.TooFew {
 		r.Shortages = b.runOut(v, failed, before)
@@ -66,6 +59,36 @@ func (b *board) reason(v view, o outcome, failed shortfall, root string) match.R
 		r.Shortages = before.short()
 	}
 	return r
+}
+
+// countUnusable counts the nodes that a shape may not use: now, or at any time.
+func (b *board) countUnusable(r *match.Reason, s int, present bool) {
+	for i, at := range b.order {
+		always, now := b.permit(s, i)
+		switch {
+		case !b.up[at]:
+			r.Down++
+		case !always || present && !now:
+			r.Excluded++
+		}
+	}
+}
+
+// countHindered counts the nodes that a shape could use in this view if they
+// were not others'.
+func (b *board) countHindered(r *match.Reason, s int) {
+	for i, at := range b.order {
+		if _, now := b.permit(s, i); !b.up[at] || !now {
+			continue
+		}
+		switch b.hinders(at) {
+		case ofAnother:
+			r.Whole++
+		case inUse:
+			r.InUse++
+		case unhindered:
+		}
+	}
 }
 
 // runOut returns what shortages there are once as many slots were laid out as

@@ -19,8 +19,8 @@ import (
 //	load                        begins an epoch with nodes, one a line, and ends the loading
 //	put                         puts nodes: name level:name... pool=amount...
 //	match job=N                 slot requests, one a line: label count pool=amount... on=hosts now=hosts per=level:n
-//	    keys=(..) near=(..) ignore=(..) op=satisfy|try
-//	update job=N                slots, one a line: key node pool=amount...
+//	    keys=(..) near=(..) ignore=(..) op=satisfy|try policy=.. holder=..
+//	update job=N                slots, one a line: key node pool=amount... of=holder shared
 //	release job=N keys=(..)
 //	remove node=NAME
 //	status node=NAME is=up|down
@@ -100,6 +100,7 @@ func (s *story) ask(t *testing.T, d *datadriven.TestData) match.Request {
 	}
 	r := s.request(jobOf(t, d), js)
 	r.Keys, r.Near = words(d, "keys"), words(d, "near")
+	r.Policy, r.Holder = strings.Join(words(d, "policy"), ""), strings.Join(words(d, "holder"), "")
 	for _, w := range words(d, "ignore") {
 		r.Ignore = append(r.Ignore, match.JobID(number(t, w)))
 	}
@@ -128,7 +129,14 @@ func heldSlots(t *testing.T, d *datadriven.TestData) []match.Slot {
 	var slots []match.Slot
 	for line := range strings.Lines(d.Input) {
 		f := strings.Fields(line)
-		slots = append(slots, matchtest.Held(f[0], f[1], poolsOf(t, f[2:])...))
+		slot := matchtest.Held(f[0], f[1], poolsOf(t, f[2:])...)
+		for _, w := range f[2:] {
+			if holder, ok := strings.CutPrefix(w, "of="); ok {
+				slot.Holder = holder
+			}
+			slot.Shared = slot.Shared || w == "shared"
+		}
+		slots = append(slots, slot)
 	}
 	return slots
 }
@@ -138,7 +146,7 @@ func poolsOf(t *testing.T, from []string) []matchtest.Pool {
 	var pools []matchtest.Pool
 	for _, w := range from {
 		kind, amount, ok := strings.Cut(w, "=")
-		if !ok || kind == "on" || kind == "now" || kind == "per" {
+		if !ok || kind == "on" || kind == "now" || kind == "per" || kind == "of" {
 			continue
 		}
 		digits := strings.TrimRight(amount, "mB")

@@ -8,7 +8,8 @@ import (
 )
 
 // Update implements match.Engine. A slot that the job holds as it is given
-// stays as it is, so that the job's request can be answered again. Shares held
+// stays as it is, so that the job's request can be answered again; whose its node
+// is may change all the same. Shares held
 // exclusively are match.ErrInvalid: pools are held by amount here.
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
 	e.mu.Lock()
@@ -40,6 +41,8 @@ func checkHeld(j *match.Job) error {
 			return invalid("update job %d: slot %q names no node", j.ID, s.Key)
 		case s.R == nil:
 			return invalid("update job %d: slot %q has no R", j.ID, s.Key)
+		case s.Shared && s.Holder != "":
+			return invalid("update job %d: slot %q is shared and has the holder %q", j.ID, s.Key, s.Holder)
 		}
 		for k := range s.R.Vertices {
 			switch h := &s.R.Vertices[k]; {
@@ -72,9 +75,13 @@ func (e *Engine) hold(from *match.Job, bare map[[2]string]*resource.Vertex) {
 		f := &from.Slots[i]
 		was := j.slots[f.Key]
 		if was != nil && was.holds(f) {
+			e.relet(was, f.Holder, f.Shared)
 			continue
 		}
-		s := &slot{key: f.Key, node: f.Node, start: f.R.Start, end: f.R.Expiration}
+		s := &slot{
+			key: f.Key, node: f.Node, start: f.R.Start, end: f.R.Expiration,
+			holder: f.Holder, shared: f.Shared,
+		}
 		s.shares = readShares(f.R, bare)
 		if was != nil {
 			s.label, s.index = was.label, was.index

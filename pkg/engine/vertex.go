@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
@@ -14,6 +16,8 @@ type vertex struct {
 	parent   *vertex // nil for the root
 	children []*vertex
 	depth    int // 0 for the root
+	// node is what the vertex is, if it is of that type.
+	node *node
 	// used is what slots hold of the vertex; only leaves below a node are held.
 	used tally
 	// below is the path from its node to a vertex below one: it stays the same
@@ -65,4 +69,17 @@ func (v *vertex) unhang() {
 	at := slices.Index(p.children, v)
 	p.children = slices.Delete(p.children, at, at+1)
 	v.parent = nil
+}
+
+// sortAbove sorts by name what stands in v, as far as down to the nodes.
+func (v *vertex) sortAbove() {
+	if v.node != nil {
+		return
+	}
+	slices.SortStableFunc(v.children, func(a, b *vertex) int {
+		return cmp.Or(strings.Compare(a.about.Name, b.about.Name), strings.Compare(a.about.Type, b.about.Type))
+	})
+	for _, c := range v.children {
+		c.sortAbove()
+	}
 }

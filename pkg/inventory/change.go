@@ -27,7 +27,8 @@ const (
 	NodeChanged Kind = "NodeChanged"
 	// NodeRemoved: the graph has one node less.
 	NodeRemoved Kind = "NodeRemoved"
-	// Freed: slots were given back, or shrank.
+	// Freed: slots were given back, or shrank, or leave their node to others than
+	// before.
 	Freed Kind = "Freed"
 )
 
@@ -40,7 +41,8 @@ type Change struct {
 	Node string
 	// More says by how much of each type the room on the node may have grown: what
 	// was freed there, or added, or all there is when the node came up or moved to
-	// another place in the graph.
+	// another place in the graph. The rest of a node that was somebody's as a whole
+	// is not in it.
 	More translate.Amounts
 }
 
@@ -100,7 +102,7 @@ func free(freed map[string]translate.Amounts, s holdStep) {
 		subtract(less[h.slot.Node], amountsOf(h))
 	}
 	for node, amounts := range less {
-		if amounts = positive(amounts); len(amounts) == 0 {
+		if amounts = positive(amounts); len(amounts) == 0 && !relet(s) {
 			continue
 		}
 		if freed[node] == nil {
@@ -108,6 +110,15 @@ func free(freed map[string]translate.Amounts, s holdStep) {
 		}
 		freed[node].Add(amounts)
 	}
+}
+
+// relet reports whether a slot leaves its node to others than before.
+func relet(s holdStep) bool {
+	return slices.ContainsFunc(s.before, func(was hold) bool {
+		return slices.ContainsFunc(s.after, func(is hold) bool {
+			return was.sameSlot(is) && (was.slot.Holder != is.slot.Holder || was.slot.Shared != is.slot.Shared)
+		})
+	})
 }
 
 func amountsOf(h hold) translate.Amounts {

@@ -185,7 +185,7 @@ func (l *live) expectEqual(what string, holding int) {
 			last = fmt.Sprintf("%d pods hold something, want %d", held, holding)
 			return false, nil
 		}
-		if last, err = difference(ctx, l.Epoch(), l.fake, nodes, pods, nil); err != nil {
+		if last, err = difference(ctx, l.Epoch(), l.fake, nodes, pods, nil, nil); err != nil {
 			last = err.Error()
 			return false, nil //nolint:nilerr // not loaded yet, or lost once more
 		}

@@ -25,14 +25,15 @@ type slotID struct {
 type booking struct {
 	Node    string
 	Amounts map[string]int64
+	Holder  string
 }
 
 // difference says how an engine differs from the cluster: in what it holds, slot
 // by slot, or in the room that it sees, by plain arithmetic. jobs says which pods
-// were matched.
-func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []*corev1.Node, pods []*corev1.Pod, jobs map[types.UID]match.JobID) (string, error) {
+// were matched, holders of which pods the node is somebody's as a whole.
+func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []*corev1.Node, pods []*corev1.Pod, jobs map[types.UID]match.JobID, holders map[types.UID]string) (string, error) {
 	want := map[slotID]booking{}
-	used := map[string]translate.Amounts{}
+	used, owned := map[string]translate.Amounts{}, map[string]bool{}
 	for _, p := range pods {
 		if !translate.Holds(p) {
 			continue
@@ -41,7 +42,8 @@ func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []
 		if job == 0 {
 			job = match.NewJobID("pod", string(p.UID))
 		}
-		want[slotID{job, string(p.UID)}] = booking{p.Spec.NodeName, translate.Requests(p)}
+		want[slotID{job, string(p.UID)}] = booking{p.Spec.NodeName, translate.Requests(p), holders[p.UID]}
+		owned[p.Spec.NodeName] = owned[p.Spec.NodeName] || holders[p.UID] != ""
 		if used[p.Spec.NodeName] == nil {
 			used[p.Spec.NodeName] = translate.Amounts{}
 		}
@@ -54,7 +56,7 @@ func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []
 	got := map[slotID]booking{}
 	for _, j := range all {
 		for _, s := range j.Slots {
-			got[slotID{j.ID, s.Key}] = booking{s.Node, matchtest.Amounts(s.R, "rack")}
+			got[slotID{j.ID, s.Key}] = booking{s.Node, matchtest.Amounts(s.R, "rack"), s.Holder}
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -64,16 +66,20 @@ func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []
 	if err != nil {
 		return "", err
 	}
-	if room := room(nodes, used); room != seen {
+	if room := room(nodes, used, owned); room != seen {
 		return fmt.Sprintf("room for %d pods of one core is seen, and there is room for %d", seen, room), nil
 	}
 	return "", nil
 }
 
-// room counts the pods of one core that fit on the nodes that are ready.
-func room(nodes []*corev1.Node, used map[string]translate.Amounts) int64 {
+// room counts the pods of one core that fit on the nodes that are ready and
+// nobody's own.
+func room(nodes []*corev1.Node, used map[string]translate.Amounts, owned map[string]bool) int64 {
 	var sum int64
 	for _, n := range nodes {
+		if owned[n.Name] {
+			continue
+		}
 		for _, c := range n.Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 				cores := n.Status.Allocatable.Cpu().MilliValue() - used[n.Name][translate.TypeCore]

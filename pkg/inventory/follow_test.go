@@ -22,6 +22,7 @@ func following(t *testing.T, test func(*world)) {
 	})
 }
 
+// State 6 of the lessons of earlier systems: an end that nobody saw is one too.
 func TestAPodIsChargedFromItsNodeToItsEnd(t *testing.T) {
 	cases := map[string]struct {
 		end  func(*world)

@@ -38,6 +38,10 @@ type Config struct {
 	// with a node whenever they change, and must not block. A pod of no job counts
 	// as one of its own, match.NewJobID("pod", UID). nil knows no pod.
 	JobOf func(*corev1.Pod) match.JobID
+	// HolderOf names the one whose a pod's node is as a whole, empty for nobody. It
+	// is called as JobOf is, and for the pods of a Recheck. That of a pod that runs
+	// on every node does not count. nil names nobody.
+	HolderOf func(*corev1.Pod) string
 	// Sources list what is held beside.
 	Sources []Source
 	// Levels are the layers of the graph between the cluster and its nodes.
@@ -68,7 +72,13 @@ type Inventory struct {
 	wake  chan struct{} // holds a token when there is something to send
 	check chan struct{} // holds a token when the engine's epoch is in doubt
 
+	// reading is held while what a pod holds is read and noted, so that what was
+	// read first is not noted last. It comes before mu.
+	reading sync.Mutex
+
 	mu         sync.Mutex
+	pods       map[types.UID]*corev1.Pod // those that hold
+	doubted    map[types.UID]struct{}    // pods to read once more
 	nodes      ledger[string, *resource.Graph]
 	holds      ledger[types.NamespacedName, []hold] // by pod
 	epoch      match.Epoch                          // 0: not loaded
@@ -91,6 +101,9 @@ func New(cfg Config) (*Inventory, error) {
 	if cfg.JobOf == nil {
 		cfg.JobOf = func(*corev1.Pod) match.JobID { return 0 }
 	}
+	if cfg.HolderOf == nil {
+		cfg.HolderOf = func(*corev1.Pod) string { return "" }
+	}
 	if cfg.OnChange == nil {
 		cfg.OnChange = func(Change) {}
 	}
@@ -98,6 +111,7 @@ func New(cfg Config) (*Inventory, error) {
 		cfg:   cfg,
 		wake:  make(chan struct{}, 1),
 		check: make(chan struct{}, 1),
+		pods:  map[types.UID]*corev1.Pod{},
 		holds: ledger[types.NamespacedName, []hold]{skipped: mayHold},
 	}, nil
 }
@@ -123,6 +137,22 @@ func (i *Inventory) Generation() uint64 {
 // filled anew if not. It is for callers that were told ErrStale; without it the
 // same comes about a little later.
 func (i *Inventory) Resync() { signal(i.check) }
+
+// Recheck has JobOf and HolderOf asked about these pods soon, and the engine
+// brought up to date where they answer otherwise than before. It does not wait
+// for that, and may be called with any lock held that they take. Pods that hold
+// nothing, or were not told of yet, are left out.
+func (i *Inventory) Recheck(uids ...types.UID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.doubted == nil {
+		i.doubted = make(map[types.UID]struct{}, len(uids))
+	}
+	for _, uid := range uids {
+		i.doubted[uid] = struct{}{}
+	}
+	signal(i.wake)
+}
 
 // Run keeps the engine until ctx ends, and then returns nil. It waits for all
 // that is in the cluster to be told before it first fills the graph. It fails

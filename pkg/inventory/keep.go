@@ -65,6 +65,7 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 		return 0, fmt.Errorf("reset the engine: %w", err)
 	}
 
+	i.recheck()
 	i.mu.Lock()
 	nodes, holds := i.nodes.restart(), i.holds.restart()
 	i.mu.Unlock()
@@ -100,6 +101,7 @@ func (i *Inventory) follow(ctx context.Context, e match.Epoch) error {
 	probe := time.NewTicker(probeEvery)
 	defer probe.Stop()
 	for {
+		i.recheck()
 		nodes, holds := i.takeNodes(batch), i.takeHolds(batch)
 		if len(nodes)+len(holds) > 0 {
 			if err := s.send(ctx, nodes, holds); err != nil {

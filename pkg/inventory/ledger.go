@@ -48,6 +48,14 @@ func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
 	return true
 }
 
+// wanted returns what is called for; the zero value is nothing.
+func (l *ledger[K, V]) wanted(key K) (v V) {
+	if e := l.entries[key]; e != nil {
+		v = e.want
+	}
+	return v
+}
+
 // drop calls for nothing and reports whether that is news.
 func (l *ledger[K, V]) drop(key K) bool {
 	e := l.entries[key]

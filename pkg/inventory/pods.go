@@ -3,6 +3,7 @@ package inventory
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,16 +30,60 @@ func (i *Inventory) setPod(pod *corev1.Pod) {
 		i.release(name)
 		return
 	}
-	job := i.cfg.JobOf(pod)
-	if job == 0 {
-		job = match.NewJobID("pod", string(pod.UID))
-	}
-	now := []hold{{job: job, slot: translate.Held(pod)}}
+	i.reading.Lock()
+	defer i.reading.Unlock()
+	now := []hold{i.read(pod)}
 
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.forget(name)
+	i.pods[pod.UID] = pod
 	if i.holds.want(name, now, sameHolds) {
 		signal(i.wake)
+	}
+}
+
+// read returns what a pod holds.
+func (i *Inventory) read(pod *corev1.Pod) hold {
+	h := hold{job: i.cfg.JobOf(pod), slot: translate.Held(pod)}
+	if h.job == 0 {
+		h.job = match.NewJobID("pod", string(pod.UID))
+	}
+	if !h.slot.Shared {
+		h.slot.Holder = i.cfg.HolderOf(pod)
+	}
+	return h
+}
+
+// recheck reads the pods anew that Recheck was given.
+func (i *Inventory) recheck() {
+	i.reading.Lock()
+	defer i.reading.Unlock()
+	i.mu.Lock()
+	var pods []*corev1.Pod
+	for uid := range i.doubted {
+		if pod := i.pods[uid]; pod != nil {
+			pods = append(pods, pod)
+		}
+	}
+	i.doubted = nil
+	i.mu.Unlock()
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+
+	for _, pod := range pods {
+		name, now := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, i.read(pod)
+		i.mu.Lock()
+		if i.pods[pod.UID] == pod { // and is not gone meanwhile
+			i.holds.want(name, []hold{now}, sameHolds)
+		}
+		i.mu.Unlock()
+	}
+}
+
+// forget forgets the pod that a name stood for.
+func (i *Inventory) forget(name types.NamespacedName) {
+	for _, h := range i.holds.wanted(name) {
+		delete(i.pods, types.UID(h.slot.Key))
 	}
 }
 
@@ -49,6 +94,7 @@ func (i *Inventory) dropPod(name cache.ObjectName) {
 func (i *Inventory) release(pod types.NamespacedName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.forget(pod)
 	if i.holds.drop(pod) {
 		signal(i.wake)
 	}

@@ -91,8 +91,10 @@ func (c *cluster) happen() {
 		})
 	case n < 75:
 		c.changePod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
-	case n < 78:
-		c.changePod(func(p *corev1.Pod) { delete(c.jobs, p.UID) })
+	case n < 77:
+		c.changePod(func(p *corev1.Pod) { set(c.world, c.jobs, p.UID, 0) })
+	case n < 80:
+		c.changeHolder()
 	case n < 82:
 		c.changePod(func(p *corev1.Pod) { p.Labels = map[string]string{"changed": "irrelevant"} })
 	case n < 92:
@@ -168,7 +170,7 @@ func (c *cluster) matchAndBind() {
 	case 1:
 		p.Spec.NodeName = fmt.Sprintf("n%d", c.random.IntN(7))
 	}
-	c.jobs[p.UID] = group
+	set(c.world, c.jobs, p.UID, group)
 	c.put(p)
 }
 
@@ -188,6 +190,16 @@ func (c *cluster) changePod(change func(*corev1.Pod)) {
 		p := c.pods[name].DeepCopy()
 		change(p)
 		c.put(p)
+	}
+}
+
+// changeHolder has it become known, or be forgotten, whose the node of a pod is as
+// a whole.
+func (c *cluster) changeHolder() {
+	if name, ok := c.anyPod(); ok {
+		uid := c.pods[name].UID
+		set(c.world, c.holders, uid, []string{"", "x", "y"}[c.random.IntN(3)])
+		c.Recheck(uid)
 	}
 }
 
@@ -234,7 +246,7 @@ func (c *cluster) check() {
 		c.t.Fatal("the engine answers for a second and is not in service")
 	}
 	nodes, pods := slices.Collect(maps.Values(c.nodes)), slices.Collect(maps.Values(c.pods))
-	diff, err := difference(c.t.Context(), c.Epoch(), c.fake, nodes, pods, c.jobs)
+	diff, err := difference(c.t.Context(), c.Epoch(), c.fake, nodes, pods, c.jobs, c.holders)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +62,10 @@ type world struct {
 	nodes, pods *informer
 	fake        *matchtest.Fake
 	changes     []Change
-	jobs        map[types.UID]match.JobID // what JobOf says
+
+	mu      sync.Mutex                // where the worker may read jobs and holders meanwhile
+	jobs    map[types.UID]match.JobID // what JobOf says
+	holders map[types.UID]string      // what HolderOf says
 }
 
 // run runs test in a bubble of its own time on a world whose objects are told
@@ -69,12 +73,13 @@ type world struct {
 func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, nodes: newInformer(), pods: newInformer(), fake: fake(), jobs: map[types.UID]match.JobID{}}
+		w := &world{t: t, nodes: newInformer(), pods: newInformer(), fake: fake(), jobs: map[types.UID]match.JobID{}, holders: map[types.UID]string{}}
 		cfg := Config{
 			Engine:   w.fake,
 			Nodes:    w.nodes,
 			Pods:     w.pods,
-			JobOf:    func(pod *corev1.Pod) match.JobID { return w.jobs[pod.UID] },
+			JobOf:    func(pod *corev1.Pod) match.JobID { return locked(w, w.jobs, pod.UID) },
+			HolderOf: func(pod *corev1.Pod) string { return locked(w, w.holders, pod.UID) },
 			Levels:   []translate.Level{{Type: "rack", Key: "rack"}},
 			OnChange: func(c Change) { w.changes = append(w.changes, c) },
 		}
@@ -103,6 +108,20 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 		synctest.Wait() // for the handlers
 		test(w)
 	})
+}
+
+// locked reads what a world says of a pod.
+func locked[V any](w *world, m map[types.UID]V, uid types.UID) V {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return m[uid]
+}
+
+// set says something else of a pod.
+func set[V any](w *world, m map[types.UID]V, uid types.UID, v V) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m[uid] = v
 }
 
 // begin says that all objects have been told and waits for what follows.
@@ -180,6 +199,12 @@ func render(c matchtest.Call) string {
 			amounts := amountsOf(hold{slot: s})
 			delete(amounts, translate.TypePods)
 			words = append(words, strings.TrimSpace(s.Key+"@"+s.Node+" "+string(amounts.Shape())))
+			if s.Holder != "" {
+				words = append(words, "of "+s.Holder)
+			}
+			if s.Shared {
+				words = append(words, "shared")
+			}
 		}
 	}
 	if c.ID != 0 {

@@ -53,12 +53,6 @@ const (
 	WithoutAllocating
 )
 
-// PolicyLonode fills the nodes of the lowest ids first, one by one.
-const PolicyLonode = "lonode"
-
-// Policies lists the policies that a Request may name.
-func Policies() []string { return []string{PolicyLonode} }
-
 // A Request asks for the resources of one job.
 type Request struct {
 	// Epoch is the filling of the graph that the request was made against.
@@ -80,6 +74,11 @@ type Request struct {
 	Duration time.Duration
 	// Policy is one of Policies; empty is the engine's own choice.
 	Policy string
+	// Holder names on whose behalf the request is made, across jobs: one holder
+	// may have several, and its whole nodes are for all of them. Nodes that belong
+	// to another holder are left out. Required with PolicyLonodex, which leaves out
+	// all nodes where others hold something.
+	Holder string
 	// Near names nodes: of those that fit, the closest in the graph are taken
 	// first, before the policy has its say.
 	Near []string
@@ -99,6 +98,14 @@ type Slot struct {
 	// R is what the slot holds. In an Update a vertex without a containment path
 	// is found by its type among those below Node.
 	R *resource.Set
+	// Holder is the one whom the node belongs to as a whole for as long as the slot
+	// is held, as PolicyLonodex gives it; empty if the slot leaves the rest of the
+	// node to others.
+	Holder string
+	// Shared says that what holds the slot runs on every node, whoever has it, and
+	// keeps no node from being whole. A shared slot has no Holder, and only an
+	// Update brings one.
+	Shared bool
 }
 
 // An Allocation is the answer to a Match that found room.
@@ -136,9 +143,10 @@ type Engine interface {
 	// of them. What is not held is no error.
 	Release(ctx context.Context, e Epoch, id JobID, keys ...string) error
 
-	// Update books what the cluster already holds, whether or not there is room:
-	// each slot replaces the job's slot of that key. Nodes, and pools of nodes,
-	// that the graph lacks are charged once they are put.
+	// Update books what the cluster already holds, whether or not there is room,
+	// and whosever the node is: each slot replaces the job's slot of that key.
+	// Nodes, and pools of nodes, that the graph lacks are charged once they are
+	// put.
 	Update(ctx context.Context, e Epoch, jobs ...Job) error
 
 	// PutNode adds nodes or brings them up to date: each graph holds one vertex

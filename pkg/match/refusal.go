@@ -57,6 +57,12 @@ type Reason struct {
 	Nodes    int64 `json:"nodes"`
 	Down     int64 `json:"down,omitempty"`
 	Excluded int64 `json:"excluded,omitempty"`
+	// Whole counts the nodes that are neither down nor ruled out, and that belong
+	// to another holder as a whole; InUse those beside that others hold something
+	// of, where whole nodes are wanted. Neither are usable for the present, and
+	// waiting helps with both.
+	Whole int64 `json:"whole,omitempty"`
+	InUse int64 `json:"inUse,omitempty"`
 	// Shortages lists the pools that run short, by type.
 	Shortages []Shortage `json:"shortages,omitempty"`
 	// WaitingHelps says whether the request can come to fit when others finish.
@@ -107,6 +113,12 @@ func (r Reason) String() string {
 	}
 	if r.Excluded > 0 {
 		fmt.Fprintf(&b, ", %d excluded", r.Excluded)
+	}
+	if r.Whole > 0 {
+		fmt.Fprintf(&b, ", %d of another holder", r.Whole)
+	}
+	if r.InUse > 0 {
+		fmt.Fprintf(&b, ", %d in use and wanted whole", r.InUse)
 	}
 	b.WriteByte(')')
 	return b.String()

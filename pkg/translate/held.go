@@ -2,6 +2,7 @@ package translate
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -15,7 +16,17 @@ func Holds(pod *corev1.Pod) bool {
 
 // Held returns what a pod holds on its node as one slot, for an Update of a
 // match.Engine: its key is the pod's UID, and its shares name types, no
-// vertices. Whether the pod holds anything at all is for Holds to say.
+// vertices. It is shared if the pod runs on every node, and names no holder. Whether
+// the pod holds anything at all is for Holds to say.
 func Held(pod *corev1.Pod) match.Slot {
-	return match.Slot{Key: string(pod.UID), Node: pod.Spec.NodeName, R: Requests(pod).Set()}
+	return match.Slot{
+		Key: string(pod.UID), Node: pod.Spec.NodeName, R: Requests(pod).Set(), Shared: onEveryNode(pod),
+	}
+}
+
+// onEveryNode reports whether a pod is there because its node is: a DaemonSet's,
+// of whatever API group, or the image of a kubelet's own static pod.
+func onEveryNode(pod *corev1.Pod) bool {
+	c := metav1.GetControllerOfNoCopy(pod)
+	return c != nil && (c.Kind == "DaemonSet" || c.Kind == "Node" && c.APIVersion == "v1")
 }

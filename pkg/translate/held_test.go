@@ -41,6 +41,38 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// controlledBy gives the pod a controller, beside an owner that is none.
+func controlledBy(apiVersion, kind string) podOption {
+	return func(p *corev1.Pod) {
+		yes := true
+		p.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "merely-owner"},
+			{APIVersion: apiVersion, Kind: kind, Name: "x", Controller: &yes},
+		}
+	}
+}
+
+func TestHeldIsSharedWhereAPodRunsOnEveryNode(t *testing.T) {
+	cases := map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"a DaemonSet's":                        {podWith(bound, controlledBy("apps/v1", "DaemonSet")), true},
+		"a DaemonSet's of another API":         {podWith(bound, controlledBy("apps.kruise.io/v1alpha1", "DaemonSet")), true},
+		"the image of a static pod":            {podWith(bound, controlledBy("v1", "Node")), true},
+		"a Job's":                              {podWith(bound, controlledBy("batch/v1", "Job")), false},
+		"of something else that is no kubelet": {podWith(bound, controlledBy("example.com/v1", "Node")), false},
+		"nobody's":                             {podWith(bound), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Held(tc.pod); got.Shared != tc.want || got.Holder != "" {
+				t.Errorf("Held = shared %v, holder %q, want shared %v and no holder", got.Shared, got.Holder, tc.want)
+			}
+		})
+	}
+}
+
 func TestHeld(t *testing.T) {
 	got := Held(podWith(app("cpu", "250m"), bound))
 	want := match.Slot{Key: "uid-a", Node: "n1", R: Amounts{"core": 250, "pods": 1}.Set()}

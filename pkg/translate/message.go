@@ -66,6 +66,7 @@ func message(r match.Reason, n int) string {
 		return b.String()
 	}
 	writeUnusable(&b, r)
+	writeHindered(&b, r)
 	writeOutlook(&b, r)
 	return b.String()
 }
@@ -91,7 +92,7 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 		// Enough on any one node, but not for all that would have to go there.
 		fmt.Fprintf(b, "%s runs out", name)
 	} else {
-		usable := r.Nodes - r.Down - r.Excluded
+		usable := r.Nodes - r.Down - r.Excluded - r.Whole - r.InUse
 		if s.Nodes > usable {
 			// The verdict "never" looks at nodes that are not ready too.
 			usable += r.Down
@@ -124,6 +125,24 @@ func writeUnusable(b *strings.Builder, r match.Reason) {
 	}
 	if len(parts) > 0 {
 		fmt.Fprintf(b, "; of %s %s", nodes(r.Nodes), strings.Join(parts, " and "))
+	}
+}
+
+// writeHindered counts the nodes that were no choice for what others have there.
+func writeHindered(b *strings.Builder, r match.Reason) {
+	switch r.InUse {
+	case 0:
+	case 1:
+		b.WriteString("; 1 node is in use, whole nodes are wanted")
+	default:
+		fmt.Fprintf(b, "; %s are in use, whole nodes are wanted", nodes(r.InUse))
+	}
+	switch r.Whole {
+	case 0:
+	case 1:
+		b.WriteString("; 1 node belongs to others as a whole")
+	default:
+		fmt.Fprintf(b, "; %s belong to others as a whole", nodes(r.Whole))
 	}
 }
 

@@ -76,6 +76,18 @@ func TestMessage(t *testing.T) {
 			match.Reason{Code: match.TooFew, Level: "rack", Vertex: Unlabelled, Wanted: 4, Found: 3, Nodes: 8, WaitingHelps: true},
 			"needs 4 pods; room outside of any rack for 3",
 		},
+		"too few whole nodes": {
+			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Found: 2, Nodes: 10, Down: 1, Excluded: 1, InUse: 6, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 1)}},
+			"needs 4 pods with cpu 1; room for 2: cpu is short on 1 of 2 nodes (most free 500m); of 10 nodes 1 not ready and 1 ruled out; 6 nodes are in use, whole nodes are wanted",
+		},
+		"too few nodes that are nobody's": {
+			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Nodes: 4, Whole: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 2)}},
+			"needs 4 pods with cpu 1; room for 0: cpu is short on 2 of 2 nodes (most free 500m); 2 nodes belong to others as a whole",
+		},
+		"one node in use and one that is others'": {
+			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 1, Nodes: 2, Whole: 1, InUse: 1, WaitingHelps: true},
+			"needs 1 pod; room for 0; 1 node is in use, whole nodes are wanted; 1 node belongs to others as a whole",
+		},
 		"no placement was found": {
 			match.Reason{Code: match.NotFound, Level: "cluster", Wanted: 4, Nodes: 8, WaitingHelps: true},
 			"needs 4 pods: by amounts there could be room, but no placement was found",

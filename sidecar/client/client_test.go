@@ -91,6 +91,7 @@ func TestConformance(t *testing.T) {
 		Near:           true,
 		Ignore:         true,
 		Reasons:        true,
+		Policies:       match.Policies(),
 	}, func(t *testing.T) match.Engine {
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n))
@@ -235,12 +236,13 @@ func TestWhatCannotBeSentIsInvalidAndReachesNoEngine(t *testing.T) {
 	good := matchtest.Held("a", "n", matchtest.Cores(1))
 	_, matched := c.Match(ctx, match.Request{ID: 1})
 	for what, err := range map[string]error{
-		"a match of nothing":       matched,
-		"a slot that holds no set": c.Update(ctx, 1, match.Job{ID: 1, Slots: []match.Slot{good}}, match.Job{ID: 2, Slots: []match.Slot{{Key: "b", Node: "n"}}}),
-		"a node that is nil":       c.PutNode(ctx, 1, matchtest.Node("n", nil), nil),
-		"a status not known":       c.SetStatus(ctx, 1, "n", 7),
-		"a name that is not UTF-8": c.RemoveNode(ctx, 1, "\xff"),
-		"a key that is not UTF-8":  c.Release(ctx, 1, 1, "\xff"),
+		"a match of nothing":         matched,
+		"a slot that holds no set":   c.Update(ctx, 1, match.Job{ID: 1, Slots: []match.Slot{good}}, match.Job{ID: 2, Slots: []match.Slot{{Key: "b", Node: "n"}}}),
+		"a holder that is not UTF-8": c.Update(ctx, 1, match.Job{ID: 1, Slots: []match.Slot{matchtest.WithHolder(good, "\xff")}}),
+		"a node that is nil":         c.PutNode(ctx, 1, matchtest.Node("n", nil), nil),
+		"a status not known":         c.SetStatus(ctx, 1, "n", 7),
+		"a name that is not UTF-8":   c.RemoveNode(ctx, 1, "\xff"),
+		"a key that is not UTF-8":    c.Release(ctx, 1, 1, "\xff"),
 	} {
 		if !errors.Is(err, match.ErrInvalid) {
 			t.Errorf("%s: got %v", what, err)

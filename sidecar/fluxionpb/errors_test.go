@@ -55,7 +55,7 @@ func TestErrorsOfTheContractTravelWhole(t *testing.T) {
 func TestRefusalsTravelWithTheirReason(t *testing.T) {
 	full := match.Reason{
 		Code: match.TooFew, Slot: "workers", Level: "rack", Vertex: "rack7", Wanted: 512, Found: 500,
-		Nodes: 5000, Down: 3, Excluded: 17, WaitingHelps: true,
+		Nodes: 5000, Down: 3, Excluded: 17, Whole: 6, InUse: 7, WaitingHelps: true,
 		Shortages: []match.Shortage{
 			{Type: "core", Unit: "m", Wanted: 4000, Most: 3500, Nodes: 4980},
 			{Type: "memory", Unit: "B", Wanted: 1 << 40, Most: 1 << 39, Nodes: 1},

@@ -154,10 +154,12 @@ type MatchRequest struct {
 	// The caller's clock; unset is no time at all.
 	Now *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=now,proto3" json:"now,omitempty"`
 	// Unset is no known end.
-	Duration      *durationpb.Duration `protobuf:"bytes,7,opt,name=duration,proto3" json:"duration,omitempty"`
-	Policy        string               `protobuf:"bytes,8,opt,name=policy,proto3" json:"policy,omitempty"`
-	Near          []string             `protobuf:"bytes,9,rep,name=near,proto3" json:"near,omitempty"`
-	Ignore        []uint64             `protobuf:"fixed64,10,rep,packed,name=ignore,proto3" json:"ignore,omitempty"`
+	Duration *durationpb.Duration `protobuf:"bytes,7,opt,name=duration,proto3" json:"duration,omitempty"`
+	Policy   string               `protobuf:"bytes,8,opt,name=policy,proto3" json:"policy,omitempty"`
+	Near     []string             `protobuf:"bytes,9,rep,name=near,proto3" json:"near,omitempty"`
+	Ignore   []uint64             `protobuf:"fixed64,10,rep,packed,name=ignore,proto3" json:"ignore,omitempty"`
+	// On whose behalf the request is made; required where nodes are wanted whole.
+	Holder        string `protobuf:"bytes,11,opt,name=holder,proto3" json:"holder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -260,6 +262,13 @@ func (x *MatchRequest) GetIgnore() []uint64 {
 		return x.Ignore
 	}
 	return nil
+}
+
+func (x *MatchRequest) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
 }
 
 // A MatchResponse is a part of an allocation: texts of r and slots are joined in
@@ -403,7 +412,11 @@ type Slot struct {
 	Label string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
 	Node  string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	// An R of RFC 20. Required.
-	R             []byte `protobuf:"bytes,4,opt,name=r,proto3" json:"r,omitempty"`
+	R []byte `protobuf:"bytes,4,opt,name=r,proto3" json:"r,omitempty"`
+	// Whose the node is as a whole while the slot is held; empty for nobody's.
+	Holder string `protobuf:"bytes,5,opt,name=holder,proto3" json:"holder,omitempty"`
+	// What holds the slot runs on every node and keeps none from being whole.
+	Shared        bool `protobuf:"varint,6,opt,name=shared,proto3" json:"shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -464,6 +477,20 @@ func (x *Slot) GetR() []byte {
 		return x.R
 	}
 	return nil
+}
+
+func (x *Slot) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *Slot) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
 }
 
 // A Job is what one job holds, or a part of that.
@@ -1284,18 +1311,22 @@ func (x *Failure) GetReason() *Reason {
 
 // A Reason says in numbers why a request found no room.
 type Reason struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
-	Slot          string                 `protobuf:"bytes,2,opt,name=slot,proto3" json:"slot,omitempty"`
-	Level         string                 `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
-	Vertex        string                 `protobuf:"bytes,4,opt,name=vertex,proto3" json:"vertex,omitempty"`
-	Wanted        int64                  `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
-	Found         int64                  `protobuf:"varint,6,opt,name=found,proto3" json:"found,omitempty"`
-	Nodes         int64                  `protobuf:"varint,7,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	Down          int64                  `protobuf:"varint,8,opt,name=down,proto3" json:"down,omitempty"`
-	Excluded      int64                  `protobuf:"varint,9,opt,name=excluded,proto3" json:"excluded,omitempty"`
-	Shortages     []*Shortage            `protobuf:"bytes,10,rep,name=shortages,proto3" json:"shortages,omitempty"`
-	WaitingHelps  bool                   `protobuf:"varint,11,opt,name=waiting_helps,json=waitingHelps,proto3" json:"waiting_helps,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Code         string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Slot         string                 `protobuf:"bytes,2,opt,name=slot,proto3" json:"slot,omitempty"`
+	Level        string                 `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
+	Vertex       string                 `protobuf:"bytes,4,opt,name=vertex,proto3" json:"vertex,omitempty"`
+	Wanted       int64                  `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Found        int64                  `protobuf:"varint,6,opt,name=found,proto3" json:"found,omitempty"`
+	Nodes        int64                  `protobuf:"varint,7,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Down         int64                  `protobuf:"varint,8,opt,name=down,proto3" json:"down,omitempty"`
+	Excluded     int64                  `protobuf:"varint,9,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	Shortages    []*Shortage            `protobuf:"bytes,10,rep,name=shortages,proto3" json:"shortages,omitempty"`
+	WaitingHelps bool                   `protobuf:"varint,11,opt,name=waiting_helps,json=waitingHelps,proto3" json:"waiting_helps,omitempty"`
+	// Nodes that are another holder's as a whole.
+	Whole int64 `protobuf:"varint,12,opt,name=whole,proto3" json:"whole,omitempty"`
+	// Nodes in use by others, where whole nodes are wanted.
+	InUse         int64 `protobuf:"varint,13,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1407,6 +1438,20 @@ func (x *Reason) GetWaitingHelps() bool {
 	return false
 }
 
+func (x *Reason) GetWhole() int64 {
+	if x != nil {
+		return x.Whole
+	}
+	return 0
+}
+
+func (x *Reason) GetInUse() int64 {
+	if x != nil {
+		return x.InUse
+	}
+	return 0
+}
+
 // A Shortage is one kind of pool that keeps slots from fitting.
 type Shortage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1489,7 +1534,7 @@ var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsidecar/fluxionpb/fluxion.proto\x12\n" +
-	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x02\n" +
+	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\x02\n" +
 	"\fMatchRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1e\n" +
 	"\x02op\x18\x02 \x01(\x0e2\x0e.fluence.v1.OpR\x02op\x12\x0e\n" +
@@ -1501,7 +1546,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x06policy\x18\b \x01(\tR\x06policy\x12\x12\n" +
 	"\x04near\x18\t \x03(\tR\x04near\x12\x16\n" +
 	"\x06ignore\x18\n" +
-	" \x03(\x06R\x06ignore\"}\n" +
+	" \x03(\x06R\x06ignore\x12\x16\n" +
+	"\x06holder\x18\v \x01(\tR\x06holder\"}\n" +
 	"\rMatchResponse\x126\n" +
 	"\n" +
 	"allocation\x18\x01 \x01(\v2\x16.fluence.v1.AllocationR\n" +
@@ -1513,12 +1559,14 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x1a\n" +
 	"\breserved\x18\x02 \x01(\bR\breserved\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12,\n" +
-	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\"P\n" +
+	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\"\x80\x01\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\f\n" +
-	"\x01r\x18\x04 \x01(\fR\x01r\"[\n" +
+	"\x01r\x18\x04 \x01(\fR\x01r\x12\x16\n" +
+	"\x06holder\x18\x05 \x01(\tR\x06holder\x12\x16\n" +
+	"\x06shared\x18\x06 \x01(\bR\x06shared\"[\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12&\n" +
 	"\x05slots\x18\x02 \x03(\v2\x10.fluence.v1.SlotR\x05slots\x12\x1c\n" +
@@ -1556,7 +1604,7 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\"\x0f\n" +
 	"\rReadyResponse\"5\n" +
 	"\aFailure\x12*\n" +
-	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\"\xab\x02\n" +
+	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\"\xd8\x02\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\tR\x04slot\x12\x14\n" +
@@ -1569,7 +1617,9 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\bexcluded\x18\t \x01(\x03R\bexcluded\x122\n" +
 	"\tshortages\x18\n" +
 	" \x03(\v2\x14.fluence.v1.ShortageR\tshortages\x12#\n" +
-	"\rwaiting_helps\x18\v \x01(\bR\fwaitingHelps\"t\n" +
+	"\rwaiting_helps\x18\v \x01(\bR\fwaitingHelps\x12\x14\n" +
+	"\x05whole\x18\f \x01(\x03R\x05whole\x12\x15\n" +
+	"\x06in_use\x18\r \x01(\x03R\x05inUse\"t\n" +
 	"\bShortage\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x16\n" +

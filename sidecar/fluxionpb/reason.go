@@ -17,6 +17,8 @@ func encodeReason(r *match.Reason) *Reason {
 		Nodes:        r.Nodes,
 		Down:         r.Down,
 		Excluded:     r.Excluded,
+		Whole:        r.Whole,
+		InUse:        r.InUse,
 		WaitingHelps: r.WaitingHelps,
 	}
 	for _, s := range r.Shortages {
@@ -38,6 +40,8 @@ func decodeReason(m *Reason) match.Reason {
 		Nodes:        m.GetNodes(),
 		Down:         m.GetDown(),
 		Excluded:     m.GetExcluded(),
+		Whole:        m.GetWhole(),
+		InUse:        m.GetInUse(),
 		WaitingHelps: m.GetWaitingHelps(),
 	}
 	for _, s := range m.GetShortages() {

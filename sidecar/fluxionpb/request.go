@@ -21,6 +21,7 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 	}
 	if err := errors.Join(
 		CheckText("keys", r.Keys...), CheckText("near", r.Near...), CheckText("policy", r.Policy),
+		CheckText("holder", r.Holder),
 	); err != nil {
 		return nil, err
 	}
@@ -37,6 +38,7 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 		Now:      encodeTime(r.Now),
 		Duration: encodeDuration(r.Duration),
 		Policy:   r.Policy,
+		Holder:   r.Holder,
 		Near:     r.Near,
 	}
 	for _, id := range r.Ignore {
@@ -80,6 +82,7 @@ func DecodeRequest(m *MatchRequest) (match.Request, error) {
 		Now:      now,
 		Duration: duration,
 		Policy:   m.GetPolicy(),
+		Holder:   m.GetHolder(),
 		Near:     m.GetNear(),
 	}
 	for _, id := range m.GetIgnore() {

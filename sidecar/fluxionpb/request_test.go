@@ -26,7 +26,7 @@ func TestRequestsTravelWhole(t *testing.T) {
 		"every field": {
 			Epoch: math.MaxUint64, Op: match.WithoutAllocating, ID: math.MaxUint64, Jobspec: spec(),
 			Keys: []string{"a", "b"}, Now: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC), Duration: time.Hour + 1,
-			Policy: match.PolicyLonode, Near: []string{"n1"}, Ignore: []match.JobID{1, 2},
+			Policy: match.PolicyLonode, Holder: "ns/grün", Near: []string{"n1"}, Ignore: []match.JobID{1, 2},
 		},
 		"a reservation":        {Op: match.AllocateOrElseReserve, Jobspec: spec()},
 		"a question":           {Op: match.Satisfiability, Jobspec: spec()},
@@ -61,6 +61,7 @@ func TestARequestThatCannotBeWrittenNamesTheField(t *testing.T) {
 		"an operation not known":     {match.Request{Op: 9, Jobspec: spec()}, "op: 9"},
 		"a key that is not UTF-8":    {match.Request{Jobspec: spec(), Keys: []string{"\xff"}}, `keys: "\xff"`},
 		"a node that is not UTF-8":   {match.Request{Jobspec: spec(), Near: []string{"\xff"}}, `near: "\xff"`},
+		"a holder that is not UTF-8": {match.Request{Jobspec: spec(), Holder: "\xff"}, `holder: "\xff"`},
 		"a policy that is not UTF-8": {match.Request{Jobspec: spec(), Policy: "\xff"}, `policy: "\xff"`},
 	}
 	for name, tc := range cases {

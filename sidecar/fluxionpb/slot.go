@@ -13,7 +13,7 @@ var errNoR = errors.New("r: missing")
 
 // encodeSlot writes a slot and says how many bytes it takes.
 func encodeSlot(s *match.Slot) (*Slot, int, error) {
-	if err := CheckText("key, label or node", s.Key, s.Label, s.Node); err != nil {
+	if err := CheckText("key, label, node or holder", s.Key, s.Label, s.Node, s.Holder); err != nil {
 		return nil, 0, err
 	}
 	if s.R == nil {
@@ -23,7 +23,7 @@ func encodeSlot(s *match.Slot) (*Slot, int, error) {
 	if err != nil {
 		return nil, 0, wrong("r", "%w", err)
 	}
-	m := &Slot{Key: s.Key, Label: s.Label, Node: s.Node, R: text}
+	m := &Slot{Key: s.Key, Label: s.Label, Node: s.Node, R: text, Holder: s.Holder, Shared: s.Shared}
 	size := proto.Size(m)
 	return m, size, checkSize(size)
 }
@@ -36,5 +36,7 @@ func decodeSlot(s *Slot) (match.Slot, error) {
 	if err != nil {
 		return match.Slot{}, wrong("r", "%w", err)
 	}
-	return match.Slot{Key: s.GetKey(), Label: s.GetLabel(), Node: s.GetNode(), R: r}, nil
+	return match.Slot{
+		Key: s.GetKey(), Label: s.GetLabel(), Node: s.GetNode(), R: r, Holder: s.GetHolder(), Shared: s.GetShared(),
+	}, nil
 }

@@ -17,12 +17,17 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// held returns a job of n slots on nodes of its own.
+// held returns a job of n slots on nodes of its own: one in common, one a
+// holder's as a whole, one shared, and so on.
 func held(id match.JobID, n int) match.Job {
 	j := match.Job{ID: id}
 	for i := range n {
 		j.Slots = append(j.Slots, matchtest.Held(
 			fmt.Sprintf("pod-%d-%d", id, i), fmt.Sprintf("node-%d", i), matchtest.MilliCores(250), matchtest.Memory(1), matchtest.Pods(1)))
+		j.Slots[i].Shared = i%3 == 2
+		if i%3 == 1 {
+			j.Slots[i].Holder = "ns/group"
+		}
 	}
 	return j
 }

@@ -64,6 +64,18 @@ func Held(key, node string, pools ...Pool) match.Slot {
 	return match.Slot{Key: key, Node: node, R: r}
 }
 
+// WithHolder returns s as one whose node is a holder's as a whole.
+func WithHolder(s match.Slot, holder string) match.Slot {
+	s.Holder = holder
+	return s
+}
+
+// Shared returns s as that of a pod that runs on every node.
+func Shared(s match.Slot) match.Slot {
+	s.Shared = true
+	return s
+}
+
 // Amounts adds up by type what a set holds of pools. The vertices that are only
 // on the way to pools, cluster, levels and node, are those of the types given
 // as onTheWay and those that a cluster always has.

@@ -95,6 +95,12 @@ func at(now time.Time) option           { return func(r *match.Request) { r.Now 
 func as(op match.Op) option             { return func(r *match.Request) { r.Op = op } }
 func without(ids ...match.JobID) option { return func(r *match.Request) { r.Ignore = ids } }
 func underPolicy(p string) option       { return func(r *match.Request) { r.Policy = p } }
+func forHolder(h string) option         { return func(r *match.Request) { r.Holder = h } }
+
+// wanting asks for whole nodes.
+func wanting(holder string) option {
+	return func(r *match.Request) { r.Policy, r.Holder = match.PolicyLonodex, holder }
+}
 
 // try asks for a jobspec.
 func (s *subject) try(ctx context.Context, id match.JobID, js *jobspec.Jobspec, how ...option) (*match.Allocation, error) {

@@ -35,6 +35,10 @@ type Capabilities struct {
 	// Reserve: AllocateOrElseReserve promises a later time. Without it the
 	// operation is match.ErrInvalid.
 	Reserve bool
+	// Policies are those that a request may name beside match.PolicyLonode. One that
+	// an engine lacks is match.ErrInvalid there; with match.PolicyLonodex it gives
+	// out whole nodes.
+	Policies []string
 	// Reasons: a refusal gives all numbers exactly. Without it only the verdict
 	// is looked at.
 	Reasons bool
@@ -56,6 +60,9 @@ func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engin
 		"epochs":      epochRules,
 		"match":       matchRules,
 		"order":       orderRules,
+		"policies":    policyRules,
+		"whole nodes": wholeRules,
+		"held whole":  heldWholeRules,
 		"shapes":      shapeRules,
 		"ranges":      rangeRules,
 		"narrowing":   narrowRules,
@@ -105,6 +112,13 @@ func maxPerLevel(c Capabilities) bool { return c.MaxPerLevel }
 func near(c Capabilities) bool        { return c.Near }
 func ignores(c Capabilities) bool     { return c.Ignore }
 func reasons(c Capabilities) bool     { return c.Reasons }
+func wholeNodes(c Capabilities) bool  { return slices.Contains(c.Policies, match.PolicyLonodex) }
+
+func wholeAndUpdates(c Capabilities) bool { return c.Update && wholeNodes(c) }
+
+func policy(p string) func(Capabilities) bool {
+	return func(c Capabilities) bool { return slices.Contains(c.Policies, p) }
+}
 
 func both(x, y func(Capabilities) bool) func(Capabilities) bool {
 	return func(c Capabilities) bool { return x(c) && y(c) }
