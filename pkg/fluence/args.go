@@ -30,7 +30,8 @@ type Args struct {
 	// MatchTimeout bounds one call of the matcher. Defaults to 2s; at most 30s,
 	// for a scheduling cycle waits that long.
 	MatchTimeout metav1.Duration `json:"matchTimeout"`
-	// MatchPolicy is the order in which nodes are filled. Defaults to lonode.
+	// MatchPolicy is the order in which nodes are filled for groups that name none:
+	// one of match.Policies. Defaults to lonode.
 	MatchPolicy string `json:"matchPolicy"`
 	// ScheduleTimeout bounds the time from a group's match until its minimum is
 	// reserved, where the PodGroup has no scheduleTimeoutSeconds. Defaults to

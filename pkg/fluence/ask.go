@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -34,6 +35,7 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 	for i, s := range shapes {
 		out, refused := pl.ruleOut(ctx, s.pods[0], nodes)
 		if refused != nil {
+			refused.Likewise = uids(s.pods)
 			return "", refused
 		}
 		ruled.add(out)
@@ -58,11 +60,14 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 		Jobspec: translate.Jobspec(requests),
 		Keys:    keys,
 		Now:     now,
-		Policy:  pl.args.MatchPolicy,
+		Policy:  plan.Policy,
+		Holder:  plan.Holder,
 		Near:    plan.Near,
 	})
 	if err != nil {
-		return "", pl.refusalOf(ctx, plan, err, ruled)
+		r := pl.refusalOf(ctx, plan, err, ruled)
+		r.Likewise = uids(shapes[0].pods)
+		return "", r
 	}
 	timeout := plan.Timeout
 	if timeout == 0 {
@@ -78,6 +83,8 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 		pl.carryOut(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, now))
 		return "", &group.Refusal{Reason: reasonUnavailable, Message: "the matcher's graph was loaded anew during the match", Until: []group.Event{group.MatcherBack}}
 	}
+	// Late ones of another shape, and those that found no room, ask next.
+	pl.waker.one(plan.Key)
 	klog.FromContext(ctx).V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(a.Slots), "took", pl.now().Sub(now))
 	// Not from here: the queue is told when this cycle is over the match.
 	pl.waker.pods(siblings)
@@ -123,6 +130,14 @@ type shape struct {
 	// pods stand with the required ones first.
 	pods     []*corev1.Pod
 	required int64
+}
+
+func uids(pods []*corev1.Pod) []types.UID {
+	ids := make([]types.UID, len(pods))
+	for i, p := range pods {
+		ids[i] = p.UID
+	}
+	return ids
 }
 
 // shapesOf sorts the pods of a plan into shapes, in the order of their first

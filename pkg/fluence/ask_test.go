@@ -49,7 +49,7 @@ func TestOneMatchAsksForAllPodsOfAGroup(t *testing.T) {
 			r.Fatalf("%d matches, want one for all", len(requests))
 		}
 		want := match.Request{
-			Epoch: 1, Op: match.Allocate, ID: requests[0].ID, Now: requests[0].Now, Policy: match.PolicyLonode,
+			Epoch: 1, Op: match.Allocate, ID: requests[0].ID, Now: requests[0].Now, Policy: match.PolicyLonode, Holder: "ns/g",
 			Keys: []string{"g-0", "g-2", "g-3", "g-1"},
 			Jobspec: translate.Jobspec([]translate.ShapeRequest{
 				{Label: "shape0", Amounts: translate.Amounts{"core": 1000, "pods": 1}, Min: 2, Max: 3},

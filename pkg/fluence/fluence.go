@@ -63,6 +63,7 @@ type Fluence struct {
 	waker     *waker
 	reporter  *reporter
 	podGroups *podGroups
+	owners    *owners
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
 	synced func() bool
@@ -128,10 +129,14 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		args:    args,
 		handle:  h,
 		filters: filters,
-		groups:  group.New(),
 		matcher: matcher,
 		now:     time.Now,
 	}
+	pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.ownerSeen(ctx, uid) })
+	if err != nil {
+		return nil, err
+	}
+	pl.groups = group.New(pl.owners, args.MatchPolicy)
 	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
 	pl.waker = newWaker(pl.wake)
 	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(group.MatcherBack) })
@@ -141,6 +146,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		Nodes:    core.Nodes().Informer(),
 		Pods:     core.Pods().Informer(),
 		JobOf:    pl.groups.JobOf,
+		HolderOf: pl.groups.HolderOf,
 		Sources:  []inventory.Source{tentative{pl.groups}},
 		Levels:   levels,
 		OnChange: pl.onChange,
@@ -150,10 +156,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		return nil, err
 	}
 	pl.returns = newReturns(matcher, pl.inventory.Epoch, func() { pl.happened(group.Freed) })
-	if pl.podGroups, err = newPodGroups(h.KubeConfig(), pl.groups, pl.waker,
-		func(k types.NamespacedName) { pl.reporter.seen(k) },
-		func(k types.NamespacedName) { pl.reporter.forget(k) },
-	); err != nil {
+	if pl.podGroups, err = newPodGroups(ctx, h.KubeConfig(), pl); err != nil {
 		return nil, err
 	}
 	pl.reporter = newReporter(pl.podGroups, h.EventRecorder(), leading)
@@ -200,6 +203,10 @@ func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
 		klog.FromContext(ctx).V(4).Info("Giving back", "job", r.Job, "slots", len(r.Keys), "reason", e.Reason)
 		pl.returns.add(r)
 	}
+	if len(e.Rebook) > 0 {
+		pl.inventory.Recheck(e.Rebook...)
+	}
+	pl.waker.one(e.Found...)
 }
 
 // onChange is told by the inventory what the engine took note of.

@@ -45,11 +45,11 @@ func scheduled(p group.Placement) news {
 	if len(names) > most {
 		parts = append(parts, fmt.Sprintf("and %d more", len(names)-most))
 	}
-	return news{
-		status:  metav1.ConditionTrue,
-		reason:  reasonPlaced,
-		message: fmt.Sprintf("%s on %s (%s)", plural(pods, "pod"), plural(len(names), "node"), strings.Join(parts, ", ")),
+	message := fmt.Sprintf("%s on %s (%s)", plural(pods, "pod"), plural(len(names), "node"), strings.Join(parts, ", "))
+	if p.Waiting > 0 {
+		message += fmt.Sprintf("; %d more cannot follow: %s: %s", p.Waiting, p.Reason, p.Message)
 	}
+	return news{status: metav1.ConditionTrue, reason: reasonPlaced, message: message}
 }
 
 func plural(n int, what string) string {

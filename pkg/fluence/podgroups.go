@@ -29,10 +29,12 @@ import (
 type podGroups struct {
 	client   rest.Interface
 	informer cache.SharedIndexInformer
-	groups   *group.Groups
-	waker    *waker
-	// seen and gone are told of PodGroups after the groups were.
-	seen, gone func(types.NamespacedName)
+}
+
+// podGroupWatcher is told of PodGroups.
+type podGroupWatcher interface {
+	podGroupSeen(ctx context.Context, pg *scheduling.PodGroup)
+	podGroupGone(ctx context.Context, k types.NamespacedName)
 }
 
 // fieldManager owns the conditions about scheduling.
@@ -41,7 +43,7 @@ const fieldManager = "fluence-scheduler"
 // writeTimeout bounds one write of a PodGroup's status.
 const writeTimeout = 10 * time.Second
 
-func newPodGroups(config *rest.Config, groups *group.Groups, w *waker, seen, gone func(types.NamespacedName)) (*podGroups, error) {
+func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (*podGroups, error) {
 	scheme := runtime.NewScheme()
 	if err := scheduling.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("build the scheme of PodGroups: %w", err)
@@ -60,19 +62,13 @@ func newPodGroups(config *rest.Config, groups *group.Groups, w *waker, seen, gon
 	p := &podGroups{
 		client:   client,
 		informer: cache.NewSharedIndexInformer(lw, &scheduling.PodGroup{}, 0, cache.Indexers{}),
-		groups:   groups,
-		waker:    w,
-		seen:     seen,
-		gone:     gone,
 	}
 	_, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { p.put(obj.(*scheduling.PodGroup)) },
-		UpdateFunc: func(_, obj any) { p.put(obj.(*scheduling.PodGroup)) },
+		AddFunc:    func(obj any) { w.podGroupSeen(ctx, obj.(*scheduling.PodGroup)) },
+		UpdateFunc: func(_, obj any) { w.podGroupSeen(ctx, obj.(*scheduling.PodGroup)) },
 		DeleteFunc: func(obj any) {
 			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-				k := types.NamespacedName{Namespace: name.Namespace, Name: name.Name}
-				p.groups.DropPodGroup(k)
-				p.gone(k)
+				w.podGroupGone(ctx, types.NamespacedName{Namespace: name.Namespace, Name: name.Name})
 			}
 		},
 	})
@@ -101,16 +97,19 @@ func (p *podGroups) run(ctx context.Context) {
 	p.informer.RunWithContext(ctx)
 }
 
-func (p *podGroups) put(pg *scheduling.PodGroup) {
-	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-	g := group.PodGroup{UID: pg.UID, MinMember: pg.Spec.MinMember, Created: scheduling.CreationTime(pg).Time}
+// asGroup is what a PodGroup says of its group.
+func asGroup(pg *scheduling.PodGroup) group.PodGroup {
+	g := group.PodGroup{
+		UID:       pg.UID,
+		MinMember: pg.Spec.MinMember,
+		Created:   scheduling.CreationTime(pg).Time,
+		Ended:     pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed,
+		Policy:    pg.Annotations[group.MatchPolicyAnnotation],
+	}
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = time.Duration(*s) * time.Second
 	}
-	g.Ended = pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed
-	p.groups.PutPodGroup(k, g)
-	p.waker.one(k)
-	p.seen(k)
+	return g
 }
 
 // get returns the PodGroup as last seen, or nil.

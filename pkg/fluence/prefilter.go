@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -60,6 +61,7 @@ func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan,
 	klog.FromContext(ctx).V(2).Info("Group not placed", "group", plan.Key, "pod", klog.KObj(pod), "reason", r.Reason, "message", r.Message)
 	pl.groups.Refuse(plan, r, pl.now())
 	pl.tellRefused(pod, r.Reason, r.Message)
+	pl.tellPlaced(ctx)
 	// The refusal may run out by itself, or by what happened during the match.
 	pl.waker.due()
 	if r.Reason == reasonNeverFits {
@@ -71,8 +73,16 @@ func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan,
 // tellRefused reports on a group. On a lone pod the scheduler itself says what it
 // was refused for.
 func (pl *Fluence) tellRefused(pod *corev1.Pod, reason, message string) {
-	if id := group.Of(pod); id.Gang {
-		pl.reporter.report(id.Key, notScheduled(reason, message), pod)
+	m, ok := pl.groups.GroupOf(pod.UID)
+	switch {
+	case !ok || !m.Named:
+	case m.Started && m.Lacking == 0:
+		// The group is placed; what is late is told with that.
+	case m.Started:
+		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Minimum-m.Lacking, m.Minimum, message)
+		pl.reporter.report(m.Key, notScheduled(reason, message), pod)
+	default:
+		pl.reporter.report(m.Key, notScheduled(reason, message), pod)
 	}
 }
 

@@ -79,7 +79,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 	if c, err := state.Read(chosenKey); err == nil {
 		node := string(c.(chosen))
 		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
-		klog.FromContext(ctx).V(2).Info("Matched node refused", "group", key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
+		klog.FromContext(ctx).V(2).Info("Matched node refused", "group", pl.key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
 		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
 		pl.tellRefused(pod, group.ReasonFiltered, why)
 	} else if _, err := state.Read(askedKey); err != nil {
@@ -110,4 +110,8 @@ func (pl *Fluence) tellPlaced(ctx context.Context) {
 	}
 }
 
-func key(pod *corev1.Pod) types.NamespacedName { return group.Of(pod).Key }
+// key is that of the pod's group; empty if the pod was not seen.
+func (pl *Fluence) key(pod *corev1.Pod) types.NamespacedName {
+	m, _ := pl.groups.GroupOf(pod.UID)
+	return m.Key
+}

@@ -66,6 +66,7 @@ type rig struct {
 
 	client   *fake.Clientset
 	api      *podGroupAPI
+	makers   *ownerAPI
 	recorder *recorder
 	fake     *matchtest.Fake
 	matcher  *matcher
@@ -111,7 +112,7 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 		if behind != nil {
 			engine = matchtest.Spy(behind)
 		}
-		r := &rig{T: t, fake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, api: newPodGroupAPI()}
+		r := &rig{T: t, fake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, api: newPodGroupAPI(), makers: newOwnerAPI()}
 		_, ctx := ktesting.NewTestContext(t)
 		ctx, cancel := context.WithCancel(ctx)
 		r.ctx = ctx
@@ -162,7 +163,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	}
 	r.sched, err = scheduler.New(r.ctx, r.client, factory, nil,
 		func(string) events.EventRecorderLogger { return r.recorder },
-		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: r.api}),
+		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.api, owners: r.makers}}),
 		scheduler.WithProfiles(profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 		scheduler.WithNodeInfoSnapshot(r.snapshot))

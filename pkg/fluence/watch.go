@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 const (
@@ -81,6 +82,7 @@ func (pl *Fluence) watch(ctx context.Context) error {
 		go pl.returns.run(ctx)
 		go pl.reporter.run(ctx)
 		go pl.podGroups.run(ctx)
+		pl.owners.run(ctx)
 		go func() {
 			if err := pl.inventory.Run(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Keep the inventory; no group will be placed")
@@ -95,7 +97,9 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 	if pod.Spec.SchedulerName == pl.handle.ProfileName() {
 		pl.carryOut(ctx, pl.groups.PutPod(pod))
 		pl.tellPlaced(ctx)
-		pl.waker.one(key(pod))
+		if m, ok := pl.groups.GroupOf(pod.UID); ok {
+			pl.waker.one(m.Key)
+		}
 	}
 	if filtersSee(old, pod) {
 		pl.settled(ctx, group.PodChanged)
@@ -113,6 +117,27 @@ func filtersSee(old, pod *corev1.Pod) bool {
 		!equality.Semantic.DeepEqual(old.Labels, pod.Labels)
 }
 
+// podGroupSeen takes note of a PodGroup that came or changed.
+func (pl *Fluence) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
+	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+	pl.carryOut(ctx, pl.groups.PutPodGroup(k, asGroup(pg)))
+	pl.tellPlaced(ctx)
+	pl.waker.one(k)
+	pl.reporter.seen(k)
+}
+
+// podGroupGone takes note of a PodGroup that was deleted.
+func (pl *Fluence) podGroupGone(ctx context.Context, k types.NamespacedName) {
+	pl.carryOut(ctx, pl.groups.DropPodGroup(k))
+	pl.waker.one(k)
+	pl.reporter.forget(k)
+}
+
+// ownerSeen takes note of an object that controls pods, or others that do.
+func (pl *Fluence) ownerSeen(ctx context.Context, uid types.UID) {
+	pl.carryOut(ctx, pl.groups.OwnerSeen(uid))
+}
+
 func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
@@ -122,10 +147,12 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		return
 	}
 	if pod.Spec.SchedulerName == pl.handle.ProfileName() {
+		m, _ := pl.groups.GroupOf(pod.UID)
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
-		pl.waker.one(key(pod))
-		if pl.podGroups.get(key(pod)) == nil {
-			pl.reporter.forget(key(pod))
+		pl.tellPlaced(ctx)
+		pl.waker.one(m.Key)
+		if pl.podGroups.get(m.Key) == nil {
+			pl.reporter.forget(m.Key)
 		}
 	}
 	if pod.Spec.NodeName != "" {

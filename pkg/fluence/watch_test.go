@@ -181,6 +181,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 	}
 }
 
+// State 6 of the lessons of earlier systems: DeletedFinalStateUnknown.
 func TestAPodGoneUnseenGivesItsSeatBack(t *testing.T) {
 	for name, final := range map[string]func(*corev1.Pod) any{
 		"deleted":                     func(p *corev1.Pod) any { return p },

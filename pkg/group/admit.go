@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,11 @@ const (
 	ReasonNoPodGroup  = "NoPodGroup"
 	ReasonInvalidSize = "InvalidGroupSize"
 	ReasonNotSeen     = "NotSeenYet"
+	// ReasonOwnerNotSeen: what controls the pod has not been seen, so that its group
+	// is not known.
+	ReasonOwnerNotSeen = "OwnerNotSeen"
+	// ReasonInvalidPolicy: MatchPolicyAnnotation names no policy.
+	ReasonInvalidPolicy = "InvalidMatchPolicy"
 )
 
 // A Verdict says whether a pod may enter the scheduling queue.
@@ -32,7 +38,7 @@ type Verdict struct {
 }
 
 // Admit decides on a pod that wants to enter the queue. It changes nothing but
-// the choice of a representative.
+// the choice of a representative, and the place of those that pass.
 func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -40,7 +46,19 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 	if m == nil {
 		return Verdict{Reason: ReasonNotSeen, Message: "the pod was not seen yet"}
 	}
-	return g.admit(m, now)
+	v := g.admit(m, now)
+	if v.Pass {
+		m.urgent = m.group.lacking() > 0
+	}
+	return v
+}
+
+// lacking is how many members a group that has started has too few.
+func (s *state) lacking() int {
+	if !s.started {
+		return 0
+	}
+	return max(0, s.minimum()-s.count(func(m *member) bool { return m.seat != nil || m.holds() }))
 }
 
 func (g *Groups) admit(m *member, now time.Time) Verdict {
@@ -53,11 +71,13 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 			return Verdict{Lost: m.seat.job}
 		}
 		return Verdict{Pass: true}
+	case s.started && m.refusal.standsAt(now):
+		return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
 	case s.started:
-		if m.refusal.standsAt(now) {
-			return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
+		if _, err := s.policyOr("", m); err != nil {
+			return Verdict{Reason: ReasonInvalidPolicy, Message: err.Error()}
 		}
-		return Verdict{Pass: true}
+		return Verdict{Pass: s.chooseLate(now) == m.pod.UID}
 	}
 	if why, msg := s.incomplete(); why != "" {
 		return Verdict{Reason: why, Message: msg}
@@ -70,18 +90,28 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 
 // incomplete says why a group that has not started may not ask for resources.
 func (s *state) incomplete() (reason, message string) {
-	if !s.gang {
-		return "", ""
-	}
 	for _, m := range s.members {
 		if !m.waits() {
 			continue
 		}
-		if _, err := SizeOf(m.pod.Labels); err != nil {
+		if m.unseen != (Owner{}) {
+			return ReasonOwnerNotSeen, fmt.Sprintf("waits until %s %s is seen, which controls the pod", m.unseen.Kind, m.unseen.Name)
+		}
+		size, err := SizeOf(m.pod.Labels)
+		if err != nil {
 			return ReasonInvalidSize, err.Error()
+		}
+		if !s.named && size.Min > 1 {
+			return ReasonInvalidSize, fmt.Sprintf("label %s: %q: a pod that nothing controls is a group of one; name a larger one by the label %s", SizeLabel, m.pod.Labels[SizeLabel], Label)
+		}
+		if _, err := s.policyOr("", m); err != nil {
+			return ReasonInvalidPolicy, err.Error()
 		}
 	}
 	if s.podGroup == nil {
+		if !s.gang {
+			return "", ""
+		}
 		return ReasonNoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist; pods that are to have one made say their number by the label %s", s.key, SizeLabel)
 	}
 	want := int(s.podGroup.MinMember)
@@ -107,9 +137,38 @@ func (s *state) choose() types.UID {
 	return s.representative
 }
 
+// chooseLate returns the member of a started group that asks for all that are
+// late: it stays the same until it has a seat or is refused one.
+func (s *state) chooseLate(now time.Time) types.UID {
+	if m := s.members[s.representative]; m == nil || !m.late(now) {
+		s.representative = ""
+		if m := s.first(func(m *member) bool { return m.late(now) }); m != nil {
+			s.representative = m.pod.UID
+		}
+	}
+	return s.representative
+}
+
+// policyOr returns the policy that the group names, or a pod of it, and else def.
+// An error names the annotation and the value in words fit for a user.
+func (s *state) policyOr(def string, m *member) (string, error) {
+	var podGroup map[string]string
+	if s.podGroup != nil {
+		podGroup = map[string]string{MatchPolicyAnnotation: s.podGroup.Policy}
+	}
+	policy := Annotation(MatchPolicyAnnotation, podGroup, m.pod)
+	switch {
+	case policy == "":
+		return def, nil
+	case !slices.Contains(match.Policies(), policy):
+		return "", fmt.Errorf("annotation %s: %q: must be one of %q", MatchPolicyAnnotation, policy, match.Policies())
+	}
+	return policy, nil
+}
+
 // Admissible lists the pods that Admit lets pass and that have no seat yet: the
-// representatives of groups that may ask, and the late members of started ones.
-// The caller puts them into the queue.
+// representatives of groups that may ask for all their members, or for those that
+// are late. The caller puts them into the queue.
 func (g *Groups) Admissible(now time.Time) []*corev1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -134,15 +193,11 @@ func (g *Groups) AdmissibleOf(keys []types.NamespacedName, now time.Time) []*cor
 }
 
 func (g *Groups) admissible(pods []*corev1.Pod, s *state, now time.Time) []*corev1.Pod {
+	asks := s.choose
 	if s.started {
-		for _, m := range s.members {
-			if m.waits() && m.seat == nil && !m.refusal.standsAt(now) {
-				pods = append(pods, m.pod)
-			}
-		}
-		return pods
+		asks = func() types.UID { return s.chooseLate(now) }
 	}
-	if m := s.members[s.choose()]; m != nil && m.seat == nil && g.admit(m, now).Pass {
+	if m := s.members[asks()]; m != nil && m.seat == nil && g.admit(m, now).Pass {
 		pods = append(pods, m.pod)
 	}
 	return pods

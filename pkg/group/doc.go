@@ -20,10 +20,13 @@
 //
 // What a match gives a member is its seat. Up to the moment when minMember
 // seats are reserved, all seats of a group are given back together. From then
-// on the group has started: a seat is given back alone, a member that comes
-// later is matched alone, near its siblings, and these never move. When no
-// member is seated or holds a node any more, the next ones are a new
-// incarnation, for which all-or-nothing begins anew.
+// on the group has started: a seat is given back alone, members that come later
+// are matched without their siblings, as many as there is room for near these,
+// and these never move. When no member is seated or holds a node any more, the
+// next ones are a new incarnation, for which all-or-nothing begins anew.
+//
+// One member asks for all: for a group that has not started, and then for those
+// that are late.
 //
 // A refusal is remembered: the group is held back, and answered from memory,
 // until an event happens that can help.

@@ -14,6 +14,11 @@ type Effects struct {
 	// what they are told.
 	Reject []types.UID
 	Reason string
+	// Rebook lists pods on nodes of which it may have changed whether the nodes are
+	// their group's alone.
+	Rebook []types.UID
+	// Found lists groups that pods have come into.
+	Found []types.NamespacedName
 }
 
 // A Release names slots to give back: those with Keys, or without keys all.
@@ -29,6 +34,8 @@ func (e *Effects) release(job match.JobID, keys ...string) {
 func (e *Effects) add(other Effects) {
 	e.Release = append(e.Release, other.Release...)
 	e.Reject = append(e.Reject, other.Reject...)
+	e.Rebook = append(e.Rebook, other.Rebook...)
+	e.Found = append(e.Found, other.Found...)
 	if e.Reason == "" {
 		e.Reason = other.Reason
 	}

@@ -23,17 +23,27 @@ type PodGroup struct {
 	Timeout time.Duration
 	// Ended says that no more pods are to come.
 	Ended bool
+	// Policy is what MatchPolicyAnnotation says.
+	Policy string
 }
 
 // Groups holds all groups. Its methods are safe for concurrent use and return
 // without waiting for anything.
 type Groups struct {
+	owners Owners
+	// policy is that of groups that name none.
+	policy string
+
 	mu      sync.Mutex
 	groups  map[types.NamespacedName]*state
 	members map[types.UID]*member
+	// unseen are the members whose group is known when an owner is seen, by the UID
+	// of that.
+	unseen map[types.UID]map[types.UID]*member
 	// unseated is the part of groups with a member that waits for a seat, or with
-	// no member though some are to come, and seated the part with a seat that the API does not show yet: what is looked
-	// through on every wake and every tick stays small.
+	// no member though some are to come, and seated the part with a seat that the
+	// API does not show yet: what is looked through on every wake and every tick
+	// stays small.
 	unseated map[types.NamespacedName]*state
 	seated   map[types.NamespacedName]*state
 	// placed is what Placed has to tell.
@@ -45,9 +55,13 @@ type Groups struct {
 	events [numEvents]uint64
 }
 
-// New returns an empty Groups.
-func New() *Groups {
+// New returns an empty Groups. Owners is asked with a lock held: it answers from
+// memory. The policy, one of match.Policies, is that of groups that name none.
+func New(owners Owners, policy string) *Groups {
 	return &Groups{
+		owners:   owners,
+		policy:   policy,
+		unseen:   map[types.UID]map[types.UID]*member{},
 		groups:   map[types.NamespacedName]*state{},
 		members:  map[types.UID]*member{},
 		unseated: map[types.NamespacedName]*state{},
@@ -58,23 +72,29 @@ func New() *Groups {
 
 // state is one group.
 type state struct {
-	key      types.NamespacedName
+	key types.NamespacedName
+	// named says that the key is that of a PodGroup, and gang that the group waits
+	// for it.
+	named    bool
 	gang     bool
 	podGroup *PodGroup
 	members  map[types.UID]*member
 	// created is frozen when the queue first asks for it: an order that changes
 	// under the queue corrupts it.
 	created time.Time
-	// representative is the member that is let through to ask for all.
+	// representative is the member that is let through to ask for all, or for all
+	// that are late.
 	representative types.UID
 
 	// need is the number of reserved members at which the attempt may bind.
 	need int
 	// started says that a member of this incarnation was let bind.
 	started bool
-	// told is the number of pods on nodes when Placed last spoke of the group.
-	told    int
-	refusal *refusal
+	// told is the number of pods on nodes when Placed last spoke of the group, and
+	// toldRefused that of late members that it had refused.
+	told        int
+	toldRefused int
+	refusal     *refusal
 	// failures counts the refusals with backoff since the group last started,
 	// refused those in a row since its last match.
 	failures int
@@ -86,8 +106,15 @@ type member struct {
 	pod   *corev1.Pod
 	group *state
 	seat  *seat
-	// refusal is why the member of a started group found no seat of its own.
+	// unseen is what has to be seen before the member's group is known.
+	unseen Owner
+	// urgent says that the member's group was incomplete when the member came into
+	// the queue: an order that changes under the queue corrupts it.
+	urgent bool
+	// refusal is why the late member of a started group found no seat. No is the
+	// last one, which stands until there is a seat, while it may ask again.
 	refusal  *refusal
+	no       *Refusal
 	failures int
 	refused  int
 }
@@ -112,107 +139,22 @@ func (m *member) waits() bool {
 // holds says that the API shows the member on a node, not yet ended.
 func (m *member) holds() bool { return m.pod.Spec.NodeName != "" && !terminal(m.pod) }
 
+// reserved says that a scheduling cycle came as far as Reserve with its seat.
+func (m *member) reserved() bool { return m.seat != nil && m.seat.reserved }
+
+// late says that the member waits for a seat that nobody has refused it.
+func (m *member) late(now time.Time) bool {
+	return m.waits() && m.seat == nil && !m.refusal.standsAt(now)
+}
+
+// refusedSeat says that a late member asked for a seat and has none.
+func (m *member) refusedSeat() bool { return m.waits() && m.seat == nil && m.no != nil }
+
 // onNode says that the member has a node: the API shows it, or the bind was made.
 func (m *member) onNode() bool { return m.holds() || m.seat != nil && m.seat.bound }
 
 func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
-// PutPod takes note of a pod as the API shows it.
-func (g *Groups) PutPod(pod *corev1.Pod) Effects {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	id := Of(pod)
-	m := g.members[pod.UID]
-	var e Effects
-	if m != nil && m.group.key != id.Key {
-		// The group label was changed: the pod leaves one group for another. What it
-		// holds on a node it keeps.
-		if m.holds() {
-			m.seat = nil
-		}
-		e = g.drop(m)
-		m = nil
-	}
-	if m == nil {
-		s := g.group(id.Key)
-		s.gang = s.gang || id.Gang
-		m = &member{pod: pod, group: s}
-		s.members[pod.UID] = m
-		g.members[pod.UID] = m
-	}
-	m.pod = pod
-	switch {
-	case m.seat == nil:
-	case m.holds() && m.seat.slot.Node != pod.Spec.NodeName:
-		// Somebody else bound it. The cluster is right; the seat is free.
-		e.release(m.seat.job, string(pod.UID))
-		m.seat = nil
-	case terminal(pod) && pod.Spec.NodeName != "":
-		// It may have ended before the inventory saw it on its node.
-		e.release(m.seat.job, string(pod.UID))
-		m.seat = nil
-	case terminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
-		e.add(g.unseat(m, "a member of the group was deleted"))
-	}
-	g.settle(m.group)
-	return e
-}
-
-// DropPod forgets a pod that the API no longer has.
-func (g *Groups) DropPod(uid types.UID) Effects {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	m := g.members[uid]
-	if m == nil {
-		return Effects{}
-	}
-	return g.drop(m)
-}
-
-func (g *Groups) drop(m *member) Effects {
-	var e Effects
-	if m.seat != nil && m.holds() {
-		// It may have gone before the inventory saw it on its node.
-		e.release(m.seat.job, string(m.pod.UID))
-		m.seat = nil
-	}
-	e.add(g.unseat(m, "a member of the group was deleted"))
-	delete(m.group.members, m.pod.UID)
-	delete(g.members, m.pod.UID)
-	if m.group.representative == m.pod.UID {
-		m.group.representative = ""
-	}
-	g.settle(m.group)
-	return e
-}
-
-// PutPodGroup takes note of a group's API object.
-func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := g.group(key)
-	if s.podGroup == nil || *s.podGroup != pg {
-		// What was refused may be another request now.
-		s.forgive()
-	}
-	if s.podGroup == nil || s.podGroup.UID != pg.UID {
-		// Nothing was told on this object yet.
-		s.told = 0
-	}
-	s.podGroup, s.gang = &pg, true
-	g.settle(s)
-}
-
-// DropPodGroup forgets a group's API object. Members that hold nodes keep them.
-func (g *Groups) DropPodGroup(key types.NamespacedName) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil {
-		s.podGroup = nil
-		g.settle(s)
-	}
 }
 
 func (g *Groups) group(key types.NamespacedName) *state {
@@ -228,8 +170,11 @@ func (g *Groups) group(key types.NamespacedName) *state {
 // new incarnation when nobody is seated any more, and drops an empty group.
 func (g *Groups) settle(s *state) {
 	var waiting, unconfirmed, present, binding bool
-	onNode := 0
+	onNode, refused := 0, 0
 	for _, m := range s.members {
+		if m.refusedSeat() {
+			refused++
+		}
 		waiting = waiting || m.waits() && m.seat == nil
 		unconfirmed = unconfirmed || m.seat != nil && !m.holds()
 		present = present || m.seat != nil || m.holds()
@@ -240,15 +185,15 @@ func (g *Groups) settle(s *state) {
 	}
 	if s.started && !present {
 		s.started = false
-		s.told = 0
+		s.told, s.toldRefused = 0, 0
 		s.forgive()
 	}
 	if !s.started && !unconfirmed && present {
 		// Seen for the first time after a restart: it began before us.
 		s.started = true
 	}
-	if s.gang && s.podGroup != nil && !binding && onNode > s.told && onNode >= int(s.podGroup.MinMember) {
-		s.told = onNode
+	if news := onNode > s.told || refused != s.toldRefused; s.podGroup != nil && !binding && onNode > 0 && news && onNode >= s.minimum() {
+		s.told, s.toldRefused = max(s.told, onNode), refused
 		g.placed[s.key] = true
 	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
@@ -275,13 +220,26 @@ func (s *state) ordered(keep func(*member) bool) []*member {
 			ms = append(ms, m)
 		}
 	}
-	slices.SortFunc(ms, func(a, b *member) int {
-		return cmp.Or(
-			a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time),
-			cmp.Compare(a.pod.Name, b.pod.Name),
-		)
-	})
+	slices.SortFunc(ms, older)
 	return ms
+}
+
+// first returns the oldest member for which keep holds, or nil.
+func (s *state) first(keep func(*member) bool) *member {
+	var first *member
+	for _, m := range s.members {
+		if keep(m) && (first == nil || older(m, first) < 0) {
+			first = m
+		}
+	}
+	return first
+}
+
+func older(a, b *member) int {
+	return cmp.Or(
+		a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time),
+		cmp.Compare(a.pod.Name, b.pod.Name),
+	)
 }
 
 func (s *state) count(keep func(*member) bool) int {
@@ -292,17 +250,6 @@ func (s *state) count(keep func(*member) bool) int {
 		}
 	}
 	return n
-}
-
-// JobOf returns the job that a pod was matched under, or the one that stands
-// for a pod matched by nobody known.
-func (g *Groups) JobOf(pod *corev1.Pod) match.JobID {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if m := g.members[pod.UID]; m != nil && m.seat != nil && (pod.Spec.NodeName == "" || m.seat.slot.Node == pod.Spec.NodeName) {
-		return m.seat.job
-	}
-	return match.NewJobID("pod", string(pod.UID))
 }
 
 // Tentative lists the seats that the API does not show yet: what an engine must

@@ -25,7 +25,7 @@ type story struct {
 }
 
 func newStory(t *testing.T) *story {
-	return &story{T: t, Groups: New(), now: noon, pods: map[string]*corev1.Pod{}}
+	return &story{T: t, Groups: New(seenOwners{}, match.PolicyLonode), now: noon, pods: map[string]*corev1.Pod{}}
 }
 
 // key is that of the group that a story is about.
@@ -412,7 +412,7 @@ func TestAfterARestartABoundMemberMeansTheGroupHasStarted(t *testing.T) {
 
 // State 5: a Pod and a Job of one name, the same names in two namespaces.
 func TestLonePodsOfOneNameAreGroupsOfTheirOwn(t *testing.T) {
-	g := New()
+	g := New(seenOwners{}, match.PolicyLonode)
 	for _, ns := range []string{"a", "b"} {
 		g.PutPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x", UID: types.UID(ns)}})
 	}
@@ -540,6 +540,7 @@ func TestRankGoesByPriorityThenCreationThenName(t *testing.T) {
 	low, high := int32(1), int32(2)
 	older, younger := noon, noon.Add(time.Microsecond)
 	ranks := []Rank{
+		{Incomplete: true, Priority: low, Created: younger, Key: key, Pod: "b"},
 		{Priority: high, Created: younger, Key: key, Pod: "b"},
 		{Priority: low, Created: older, Key: key, Pod: "b"},
 		{Priority: low, Created: younger, Key: key, Pod: "a"},
@@ -642,30 +643,5 @@ func TestAMemberThatEndsBeforeItsBindGivesAllBack(t *testing.T) {
 			s.wantReleased(s.update("1", change), p.Job, "0", "1")
 			s.wantTentative(0)
 		})
-	}
-}
-
-func TestALateMemberThatWasRefusedIsHeldAlone(t *testing.T) {
-	s := newStory(t)
-	s.start(2)
-	s.add("2")
-	s.add("3")
-	plan, _ := s.Plan("2", s.now)
-	s.Refuse(plan, Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}}, s.now)
-	if v := s.Admit("2", s.now); v.Pass || v.Message != "full" {
-		t.Errorf("verdict on the refused pod = %+v, want it held", v)
-	}
-	var ready []string
-	for _, p := range s.AdmissibleOf([]types.NamespacedName{key}, s.now) {
-		ready = append(ready, p.Name)
-	}
-	if !slices.Equal(ready, []string{"3"}) {
-		t.Errorf("pods to wake = %v, want 3 alone", ready)
-	}
-	s.Happened(Freed)
-	_, next := s.Due(s.now)
-	s.now = next
-	if all := s.Admissible(s.now); len(all) != 2 {
-		t.Errorf("%d pods to wake after room was freed, want both", len(all))
 	}
 }

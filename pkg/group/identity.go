@@ -14,47 +14,126 @@ import (
 // name of a PodGroup in the pod's namespace.
 const Label = "scheduling.x-k8s.io/pod-group"
 
+// An Identity says which group a pod belongs to. It is a pure function of the
+// pod and of what controls it, so that all who compute it agree without talking
+// to each other.
+type Identity struct {
+	// Key is that of the PodGroup if Named. Otherwise it names the pod alone: it
+	// holds a character that no PodGroup's name may hold, and the pod's UID.
+	Key   types.NamespacedName
+	Named bool
+	// Gang says that the pod waits for the PodGroup, whether or not it exists. A
+	// Named pod without it may start alone, and with others once the PodGroup says
+	// so.
+	Gang bool
+	// Owner is the object that the group is named for, at the top of those that
+	// control the pod. It is zero if nothing does, and where a label names another
+	// group it is still what controls the pod.
+	Owner Owner
+	// Unseen is the object that has to be seen before more can be said: Key names
+	// the pod alone meanwhile, and Gang is set.
+	Unseen Owner
+}
+
+// Owners looks up what controls objects that control pods. It is asked for the
+// kinds that Followed lists only.
+type Owners interface {
+	// ControllerOf returns the object that controls o, zero if none does. It
+	// returns false while o has not been seen.
+	ControllerOf(namespace string, o Owner) (Owner, bool)
+}
+
+// Of returns the identity of a pod: the group label says it, else the object at
+// the top of those that control the pod, else the pod is alone. An empty label
+// says nothing.
+func Of(pod *corev1.Pod, owners Owners) Identity {
+	id := ofOwner(pod, owners)
+	if name := pod.Labels[Label]; name != "" && name != id.Key.Name {
+		// Whoever wrote the label knew; the owner need not be seen.
+		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: name}, Named: true, Gang: true, Owner: id.Owner}
+	}
+	return id
+}
+
+func ofOwner(pod *corev1.Pod, owners Owners) Identity {
+	alone := Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: "pod/" + pod.Name + "/" + string(pod.UID)}}
+	top, unseen := topOf(pod, owners)
+	alone.Owner = top
+	if unseen != (Owner{}) {
+		alone.Gang, alone.Unseen = true, unseen
+		return alone
+	}
+	k := kindOf(top)
+	said := Said(pod.Labels, pod.Annotations)
+	labelled := said[SizeLabel] != "" || said[MinLabel] != ""
+	if top == (Owner{}) || k.never || !k.named && !labelled {
+		return alone
+	}
+	return Identity{
+		Key:   types.NamespacedName{Namespace: pod.Namespace, Name: top.PodGroupName()},
+		Named: true,
+		Gang:  k.gang || labelled,
+		Owner: top,
+	}
+}
+
+// topOf follows what controls a pod up to the object that its group is named
+// for. If one on the way was not seen it is returned as unseen.
+func topOf(pod *corev1.Pod, owners Owners) (top, unseen Owner) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return Owner{}, Owner{}
+	}
+	o := OwnerOf(*ref)
+	if !kindOf(o).followed {
+		return o, Owner{}
+	}
+	above, seen := owners.ControllerOf(pod.Namespace, o)
+	switch {
+	case !seen:
+		return Owner{}, o
+	case above == (Owner{}):
+		return o, Owner{}
+	case o.is(statefulSet) && above.is(leaderWorkerSet):
+		// The pod leads a unit, which has its name.
+		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: pod.Name, UID: pod.UID}, Owner{}
+	case o.is(statefulSet) && above.is(podKind):
+		// The StatefulSet of the workers of a unit, which its leader controls.
+		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: above.Name, UID: above.UID}, Owner{}
+	case kindOf(above).holds(o):
+		return above, Owner{}
+	default:
+		// A CronJob, for instance: each of its Jobs is a group.
+		return o, Owner{}
+	}
+}
+
 // maxName is the length of a DNS-1123 label (RFC 1123, section 2.1), which is
 // also that of a label's value.
 const maxName = 63
 
-// An Identity says which group a pod belongs to. It is a pure function of the
-// pod, so that all who compute it agree without talking to each other.
-type Identity struct {
-	// Key is the PodGroup's where Gang is set. Otherwise it names the pod alone:
-	// it holds a character that no PodGroup's name may hold, and the pod's UID.
-	Key types.NamespacedName
-	// Gang says that the pod waits for the PodGroup named Key, whether or not it
-	// exists. Without it the pod is a group of one and needs none.
-	Gang bool
-}
-
-// Of returns the identity of a pod: the group label says it, else the Job that
-// controls the pod, else the pod is alone. An empty label says nothing.
-func Of(pod *corev1.Pod) Identity {
-	if name := pod.Labels[Label]; name != "" {
-		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: name}, Gang: true}
-	}
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.APIVersion == "batch/v1" && owner.Kind == "Job" {
-		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: JobName(owner.Name, owner.UID)}, Gang: true}
-	}
-	return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: "pod/" + pod.Name + "/" + string(pod.UID)}}
-}
-
-// JobName returns the name of the PodGroup that is made for a Job (batch/v1):
-// job-NAME-HASH, where HASH comes from the UID alone, so that a Job and its
-// successor of the same name differ. It is a DNS-1123 label whatever the Job is
+// PodGroupName returns the name of the PodGroup that is made for an owner:
+// KIND-NAME-HASH, where HASH comes from the UID alone, so that an object and its
+// successor of the same name differ. It is a DNS-1123 label whatever the owner is
 // called: a long name is cut, and what such a label may not hold becomes "-".
-func JobName(name string, uid types.UID) string {
-	sum := sha256.Sum256([]byte(uid))
+func (o Owner) PodGroupName() string {
+	sum := sha256.Sum256([]byte(o.UID))
 	hash := hex.EncodeToString(sum[:5])
-	const prefix = "job-"
-	room := maxName - len(prefix) - 1 - len(hash)
-	clean := strings.Map(func(r rune) rune {
+	kind := clean(o.Kind)
+	kind = kind[:min(len(kind), maxName/3)]
+	if kind == "" || kind[0] == '-' {
+		kind = "x" + kind
+	}
+	name := clean(o.Name)
+	room := maxName - len(kind) - len(hash) - 2
+	return kind + "-" + name[:min(room, len(name))] + "-" + hash
+}
+
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
-	}, strings.ToLower(name))
-	return prefix + clean[:min(room, len(clean))] + "-" + hash
+	}, strings.ToLower(s))
 }

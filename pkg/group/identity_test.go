@@ -10,62 +10,147 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ownedPod is a pod "p" in "ns" with these owners.
-func ownedPod(uid types.UID, labels map[string]string, owners ...metav1.OwnerReference) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: uid, Labels: labels, OwnerReferences: owners}}
+// seenOwners maps the owners that were seen to what controls them.
+type seenOwners map[Owner]Owner
+
+func (s seenOwners) ControllerOf(namespace string, o Owner) (Owner, bool) {
+	above, ok := s[o]
+	return above, ok && namespace == "ns"
 }
 
-func owner(apiVersion, kind string, controller bool) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: "train", UID: "job-uid", Controller: &controller}
+// by is an owner of this kind named "train".
+func by(k kindName) Owner {
+	return Owner{Group: k.group, Kind: k.kind, Name: "train", UID: types.UID(k.kind + "-uid")}
+}
+
+// controlledPod is a pod "p" in "ns" that o controls; a zero o is nothing.
+func controlledPod(uid types.UID, labels map[string]string, o Owner) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: uid, Labels: labels}}
+	if o != (Owner{}) {
+		apiVersion := "v1"
+		if o.Group != "" {
+			apiVersion = o.Group + "/v1"
+		}
+		pod.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "ConfigMap", Name: "beside", UID: "beside", Controller: new(false)},
+			{APIVersion: apiVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: new(true)},
+		}
+	}
+	return pod
 }
 
 func TestOf(t *testing.T) {
-	alone := Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}}
-	job := Identity{Key: types.NamespacedName{Namespace: "ns", Name: JobName("train", "job-uid")}, Gang: true}
+	cronJob := kindName{"batch", "CronJob"}
+	workflow := kindName{"argoproj.io", "Workflow"}
+	volcanoJob := kindName{"batch.volcano.sh", "Job"}
+	leader := Owner{Kind: "Pod", Name: "train-0", UID: "leader-uid"}
+	owners := seenOwners{
+		by(job):                                  {},
+		by(replicaSet):                           {},
+		by(statefulSet):                          {},
+		{"batch", "Job", "of-set", "1"}:          by(jobSet),
+		{"batch", "Job", "of-mpi", "2"}:          by(mpiJob),
+		{"batch", "Job", "of-cron", "3"}:         by(cronJob),
+		{"batch", "Job", "of-flow", "4"}:         by(workflow),
+		{"apps", "ReplicaSet", "of-deploy", "5"}: by(deployment),
+		{"apps", "StatefulSet", "leaders", "6"}:  by(leaderWorkerSet),
+		{"apps", "StatefulSet", "workers", "7"}:  leader,
+		{"apps", "ReplicaSet", "of-job", "8"}:    by(jobSet),
+	}
+	unit := func(name string, uid types.UID) Owner {
+		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: name, UID: uid}
+	}
+	sized := map[string]string{SizeLabel: "4"}
+	named := func(o Owner, gang bool) Identity {
+		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: o.PodGroupName()}, Named: true, Gang: gang, Owner: o}
+	}
+	alone := func(o Owner) Identity {
+		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, Owner: o}
+	}
+	labelled := func(name string, o Owner) Identity {
+		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: name}, Named: true, Gang: true, Owner: o}
+	}
 	cases := map[string]struct {
-		pod  *corev1.Pod
-		want Identity
+		labels map[string]string
+		owner  Owner
+		want   Identity
 	}{
-		"a pod without label and owner is alone": {ownedPod("1", nil), alone},
-		"an empty group label says nothing":      {ownedPod("1", map[string]string{Label: ""}), alone},
-		"a size label alone makes no group":      {ownedPod("1", map[string]string{SizeLabel: "4"}), alone},
-		"the group label is the PodGroup's name as it is": {
-			ownedPod("1", map[string]string{Label: "Some_Group.1"}),
-			Identity{Key: types.NamespacedName{Namespace: "ns", Name: "Some_Group.1"}, Gang: true},
-		},
-		"a Job's pod waits for the Job's PodGroup":    {ownedPod("1", nil, owner("batch/v1", "Job", true)), job},
-		"the group label goes before the owner":       {ownedPod("1", map[string]string{Label: "g"}, owner("batch/v1", "Job", true)), Identity{Key: types.NamespacedName{Namespace: "ns", Name: "g"}, Gang: true}},
-		"a Job that does not control the pod":         {ownedPod("1", nil, owner("batch/v1", "Job", false)), alone},
-		"a Job of another API group":                  {ownedPod("1", nil, owner("batch.volcano.sh/v1alpha1", "Job", true)), alone},
-		"a pod of a ReplicaSet is alone":              {ownedPod("1", nil, owner("apps/v1", "ReplicaSet", true)), alone},
-		"the controller is found behind other owners": {ownedPod("1", nil, owner("v1", "ConfigMap", false), owner("batch/v1", "Job", true)), job},
+		"a pod without label and owner is alone":                   {nil, Owner{}, alone(Owner{})},
+		"an empty group label says nothing":                        {map[string]string{Label: ""}, Owner{}, alone(Owner{})},
+		"a size label alone makes no group":                        {sized, Owner{}, alone(Owner{})},
+		"the group label is the PodGroup's name as it is":          {map[string]string{Label: "Some_Group.1"}, Owner{}, labelled("Some_Group.1", Owner{})},
+		"the group label goes before the owner":                    {map[string]string{Label: "g"}, by(job), labelled("g", by(job))},
+		"a Job's pod waits for the Job's PodGroup":                 {nil, by(job), named(by(job), true)},
+		"a label that says the same changes nothing":               {map[string]string{Label: by(deployment).PodGroupName()}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), false)},
+		"each Job of a CronJob is a group":                         {nil, Owner{"batch", "Job", "of-cron", "3"}, named(Owner{"batch", "Job", "of-cron", "3"}, true)},
+		"each Job of a maker that is not known is one":             {nil, Owner{"batch", "Job", "of-flow", "4"}, named(Owner{"batch", "Job", "of-flow", "4"}, true)},
+		"the Jobs of a JobSet are one group":                       {nil, Owner{"batch", "Job", "of-set", "1"}, named(by(jobSet), true)},
+		"the launcher's Job of an MPIJob is of its group":          {nil, Owner{"batch", "Job", "of-mpi", "2"}, named(by(mpiJob), true)},
+		"the workers of an MPIJob are its own":                     {nil, by(mpiJob), named(by(mpiJob), true)},
+		"the leader of a LeaderWorkerSet names its unit":           {nil, Owner{"apps", "StatefulSet", "leaders", "6"}, named(unit("p", "1"), true)},
+		"the workers of a LeaderWorkerSet follow their leader":     {nil, Owner{"apps", "StatefulSet", "workers", "7"}, named(unit("train-0", "leader-uid"), true)},
+		"a StatefulSet is a gang":                                  {nil, by(statefulSet), named(by(statefulSet), true)},
+		"the ReplicaSets of a Deployment are one group, no gang":   {nil, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), false)},
+		"with a size a Deployment is a gang":                       {sized, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), true)},
+		"a ReplicaSet of nobody is a group of its own":             {nil, by(replicaSet), named(by(replicaSet), false)},
+		"a parent that has no such parts is no group":              {nil, Owner{"apps", "ReplicaSet", "of-job", "8"}, named(Owner{"apps", "ReplicaSet", "of-job", "8"}, false)},
+		"a DaemonSet's pods are alone":                             {nil, by(daemonSet), alone(by(daemonSet))},
+		"with a size they are a gang":                              {sized, by(daemonSet), named(by(daemonSet), true)},
+		"a pod of a kind that is not known is alone":               {nil, by(volcanoJob), alone(by(volcanoJob))},
+		"with a size it is in a gang":                              {map[string]string{MinLabel: "2"}, by(volcanoJob), named(by(volcanoJob), true)},
+		"a static pod is alone whatever its labels say":            {sized, by(node), alone(by(node))},
+		"a pod whose Job was not seen waits":                       {nil, Owner{"batch", "Job", "new", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, Gang: true, Unseen: Owner{"batch", "Job", "new", "9"}}},
+		"with a group label it need not be":                        {map[string]string{Label: "g"}, Owner{"batch", "Job", "new", "9"}, labelled("g", Owner{})},
+		"a namesake of an owner that was seen is another":          {nil, Owner{"batch", "Job", "train", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, Gang: true, Unseen: Owner{"batch", "Job", "train", "9"}}},
+		"a size that was filled in makes a Deployment no gang":     {map[string]string{SizeLabel: "3", MinLabel: "1", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), false)},
+		"a size that was changed after that is what its user said": {map[string]string{SizeLabel: "3", MinLabel: "2", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), true)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Of(tc.pod); got != tc.want {
+			pod := controlledPod("1", tc.labels, tc.owner)
+			if filled := tc.labels["filled"]; filled != "" {
+				pod.Annotations = map[string]string{DefaultedAnnotation: filled}
+			}
+			if got := Of(pod, owners); got != tc.want {
 				t.Errorf("Of() = %+v, want %+v", got, tc.want)
 			}
 		})
 	}
 }
 
-// A lone pod that comes again under its name, and one whose name spells another
-// key, are groups of their own.
-func TestLonePodsNeverShareAKey(t *testing.T) {
-	labelled := ownedPod("1", map[string]string{Label: "p"})
-	again := ownedPod("2", nil)
-	first := ownedPod("1", nil)
-	elsewhere := ownedPod("1", nil)
+func TestAnOwnerThatDoesNotControlThePodIsNone(t *testing.T) {
+	pod := controlledPod("1", nil, by(job))
+	pod.OwnerReferences[1].Controller = nil
+	if got := Of(pod, seenOwners{by(job): {}}); got.Named || got.Gang {
+		t.Errorf("Of() = %+v, want a pod alone", got)
+	}
+}
+
+// State 5 of the lessons of earlier systems: names that are the same in another
+// namespace, of another kind or at another time never meet.
+func TestNoTwoGroupsShareAKey(t *testing.T) {
+	namesake := by(job)
+	namesake.UID = "another"
+	owners := seenOwners{by(job): {}, namesake: {}, by(statefulSet): {}}
+	labelled := controlledPod("1", map[string]string{Label: "p"}, Owner{})
+	again := controlledPod("2", nil, Owner{})
+	elsewhere := controlledPod("1", nil, Owner{})
 	elsewhere.Namespace = "other"
+	podOfAJobsName := controlledPod("3", nil, Owner{})
+	podOfAJobsName.Name = "train"
+	pods := []*corev1.Pod{
+		labelled, again, controlledPod("1", nil, Owner{}), elsewhere, podOfAJobsName,
+		controlledPod("4", nil, by(job)), controlledPod("5", nil, namesake), controlledPod("6", nil, by(statefulSet)),
+	}
 	seen := map[types.NamespacedName]bool{}
-	for _, pod := range []*corev1.Pod{labelled, again, first, elsewhere} {
-		key := Of(pod).Key
+	for _, pod := range pods {
+		key := Of(pod, owners).Key
 		if seen[key] {
 			t.Errorf("key %q belongs to two groups", key)
 		}
 		seen[key] = true
 	}
-	if name := Of(first).Key.Name; !strings.Contains(name, "/") {
+	if name := Of(again, owners).Key.Name; !strings.Contains(name, "/") {
 		t.Errorf("key %q of a lone pod could be the name of a PodGroup", name)
 	}
 }
@@ -73,34 +158,49 @@ func TestLonePodsNeverShareAKey(t *testing.T) {
 // dns1123Label is what RFC 1123 lets a label be, in lower case.
 var dns1123Label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-func TestJobName(t *testing.T) {
+// Requests 15 of the lessons of earlier systems: long and odd names make no
+// invalid name nor label.
+func TestPodGroupName(t *testing.T) {
 	long := strings.Repeat("a", 300)
 	cases := map[string]struct {
-		name string
-		want string
+		kind, name string
+		want       string
 	}{
-		"a short name is kept whole":                        {"train", "job-train-"},
-		"a name with dots loses them":                       {"train.v1.example", "job-train-v1-example-"},
-		"a name of the largest length is cut":               {long, "job-" + long[:48] + "-"},
-		"a name cut after a dash stays a label":             {strings.Repeat("a", 47) + "-bbbb", "job-" + strings.Repeat("a", 47) + "--"},
-		"upper case and what is not ASCII are no hindrance": {"Zug-é", "job-zug---"},
-		"an empty name leaves the hash":                     {"", "job--"},
+		"a short name is kept whole":                        {"Job", "train", "job-train-"},
+		"a name with dots loses them":                       {"Job", "train.v1.example", "job-train-v1-example-"},
+		"a name of the largest length is cut":               {"Job", long, "job-" + long[:48] + "-"},
+		"a name cut after a dash stays a label":             {"Job", strings.Repeat("a", 47) + "-bbbb", "job-" + strings.Repeat("a", 47) + "--"},
+		"upper case and what is not ASCII are no hindrance": {"Job", "Zug-é", "job-zug---"},
+		"an empty name leaves the hash":                     {"Job", "", "job--"},
+		"a long kind leaves room for the name":              {strings.Repeat("Kind", 30), long, "kindkindkindkindkindk-" + long[:30] + "-"},
+		"a kind that no label begins with":                  {"Ärger", "n", "x-rger-n-"},
+		"no kind":                                           {"", "n", "x-n-"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := JobName(tc.name, "0d9e6c1e-7b1f-4f3c-8ac1-2f4f0f6a3a55")
+			got := Owner{Kind: tc.kind, Name: tc.name, UID: "0d9e6c1e-7b1f-4f3c-8ac1-2f4f0f6a3a55"}.PodGroupName()
 			if !strings.HasPrefix(got, tc.want) || len(got) != len(tc.want)+10 {
-				t.Errorf("JobName(%q) = %q, want %q and ten characters", tc.name, got, tc.want)
+				t.Errorf("PodGroupName() = %q, want %q and ten characters", got, tc.want)
 			}
 			if len(got) > 63 || !dns1123Label.MatchString(got) {
-				t.Errorf("JobName(%q) = %q is no DNS-1123 label", tc.name, got)
+				t.Errorf("PodGroupName() = %q is no DNS-1123 label", got)
 			}
 		})
 	}
-	if JobName("train", "1") == JobName("train", "2") {
-		t.Error("two Jobs of one name share a PodGroup")
-	}
-	if first := JobName(long+"x", "1"); first != JobName(long+"x", "1") {
-		t.Error("the name of a Job's PodGroup changes from call to call")
-	}
+}
+
+func FuzzPodGroupName(f *testing.F) {
+	f.Add("Job", "train", "uid")
+	f.Add("", "", "")
+	f.Add("-É", strings.Repeat(".", 300), "\x00")
+	f.Fuzz(func(t *testing.T, kind, name, uid string) {
+		o := Owner{Kind: kind, Name: name, UID: types.UID(uid)}
+		got := o.PodGroupName()
+		if len(got) > 63 || !dns1123Label.MatchString(got) {
+			t.Errorf("%+v makes %q, which is no DNS-1123 label", o, got)
+		}
+		if got != o.PodGroupName() {
+			t.Errorf("the name of %+v changes from call to call", o)
+		}
+	})
 }

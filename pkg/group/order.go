@@ -8,17 +8,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Rank is a pod's place in the queue: by priority, then by its group's creation,
-// then by the group, then by the pod.
+// Rank is a pod's place in the queue: what a group lacks that has started comes
+// first, then it goes by priority, by the group's creation, by the group and by
+// the pod.
 type Rank struct {
-	Priority int32
-	Created  time.Time
-	Key      types.NamespacedName
-	Pod      string
+	Incomplete bool
+	Priority   int32
+	Created    time.Time
+	Key        types.NamespacedName
+	Pod        string
 }
 
 // Less says whether a goes before b.
 func (a Rank) Less(b Rank) bool {
+	if a.Incomplete != b.Incomplete {
+		return a.Incomplete
+	}
 	return cmp.Or(
 		cmp.Compare(b.Priority, a.Priority),
 		a.Created.Compare(b.Created),
@@ -28,8 +33,8 @@ func (a Rank) Less(b Rank) bool {
 	) < 0
 }
 
-// Rank returns a pod's place in the queue. It stays what it was at the first
-// call for as long as the group lives.
+// Rank returns a pod's place in the queue. It stays what it was when the pod came
+// into the queue, and the group's creation what it was at the first call.
 func (g *Groups) Rank(pod *corev1.Pod) Rank {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,16 +44,17 @@ func (g *Groups) Rank(pod *corev1.Pod) Rank {
 	}
 	m := g.members[pod.UID]
 	if m == nil {
-		r.Key = Of(pod).Key
+		r.Key = Of(pod, g.owners).Key
 		return r
 	}
 	s := m.group
-	r.Key = s.key
-	if s.created.IsZero() && s.podGroup != nil {
-		s.created = s.podGroup.Created
+	r.Key, r.Incomplete = s.key, m.urgent
+	if s.created.IsZero() {
+		s.created = r.Created
+		if s.podGroup != nil {
+			s.created = s.podGroup.Created
+		}
 	}
-	if !s.created.IsZero() {
-		r.Created = s.created
-	}
+	r.Created = s.created
 	return r
 }

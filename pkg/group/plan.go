@@ -20,14 +20,18 @@ type Plan struct {
 
 	Key types.NamespacedName
 	Job match.JobID
-	// Required must be placed together, the pod among them. Optional may be placed
-	// with them.
+	// Required must be placed together, the pod first among them. Optional may be
+	// placed with them, as many as there is room for.
 	Required []*corev1.Pod
 	Optional []*corev1.Pod
 	// Near names the nodes of siblings that are placed already.
 	Near []string
 	// Timeout is the group's own, 0 if it has none.
 	Timeout time.Duration
+	// Policy is the group's own or else the default. Holder names the group to an
+	// engine, across its matches.
+	Policy string
+	Holder string
 
 	uid    types.UID
 	events [numEvents]uint64
@@ -60,21 +64,26 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		}
 		return Plan{Wait: v}, e
 	}
-	p := Plan{Key: s.key, uid: uid, events: g.events, late: s.started}
+	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, late: s.started}
+	// What is wrong with it was admit's to say.
+	p.Policy, _ = s.policyOr(g.policy, m)
 	for _, sibling := range s.ordered(func(o *member) bool { return o != m && (o.seat != nil || o.holds()) }) {
 		p.Near = append(p.Near, sibling.node())
 	}
+	if s.podGroup != nil {
+		p.Timeout = s.podGroup.Timeout
+	}
 	if s.started {
+		// The siblings hold their nodes: as many follow as there is room for.
 		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
+		for _, o := range s.ordered(func(o *member) bool { return o != m && o.late(now) }) {
+			p.Optional = append(p.Optional, o.pod)
+		}
 		return p, e
 	}
 	p.Job = g.nextJob(s.id(uid))
-	s.need = 1
-	if s.gang {
-		s.need = max(1, int(s.podGroup.MinMember))
-		p.Timeout = s.podGroup.Timeout
-	}
+	s.need = s.minimum()
 	// The representative asks, so it is among those that must be placed.
 	waiting := s.ordered(func(o *member) bool { return o != m && o.waits() })
 	p.Required = append(p.Required, m.pod)
@@ -107,7 +116,7 @@ func (m *member) node() string {
 // id names the group across namespaces and lives: by its PodGroup's UID or, for
 // a lone pod, its own.
 func (s *state) id(pod types.UID) string {
-	if s.gang {
+	if s.podGroup != nil {
 		return string(s.podGroup.UID)
 	}
 	return string(pod)
@@ -134,6 +143,7 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 			continue
 		}
 		m.seat = &seat{job: p.Job, slot: slot, deadline: deadline}
+		m.refusal, m.no, m.refused = nil, nil, 0
 		seated++
 		if m == asker {
 			m.seat.tried = true
@@ -151,21 +161,16 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 		g.settle(s)
 		return "", nil, e, fmt.Errorf("members left group %s during the match", p.Key)
 	}
-	s.forgiveAsker(asker, p.late)
+	if !p.late {
+		s.refusal, s.refused = nil, 0
+	}
 	g.settle(s)
 	return node, siblings, e, nil
 }
 
-func (s *state) forgiveAsker(m *member, late bool) {
-	if late {
-		m.refusal, m.refused = nil, 0
-		return
-	}
-	s.refusal, s.refused = nil, 0
-}
-
-// Refuse records that a plan found no room. An event that happened during the
-// match counts as one after it.
+// Refuse records that a plan found no room: for the group, or for the late member
+// that asked and those of the others that r names. An event that happened during
+// the match counts as one after it.
 func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -173,12 +178,20 @@ func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) {
 	if m == nil {
 		return
 	}
-	mem := g.refuse(m, r, now)
-	for ev := range numEvents {
-		if g.events[ev] != p.events[ev] {
-			mem.after(ev)
+	mems := []*refusal{g.refuse(m, r, now)}
+	for _, uid := range r.Likewise {
+		if o := g.members[uid]; m.group.started && o != nil && o != m && o.group == m.group && o.late(now) {
+			mems = append(mems, g.refuse(o, r, now))
 		}
 	}
+	for ev := range numEvents {
+		if g.events[ev] != p.events[ev] {
+			for _, mem := range mems {
+				mem.after(ev)
+			}
+		}
+	}
+	g.settle(m.group)
 }
 
 func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
@@ -190,7 +203,7 @@ func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 		}
 		return s.refusal
 	}
-	m.refusal = newRefusal(r, m.failures, m.refused, now)
+	m.refusal, m.no = newRefusal(r, m.failures, m.refused, now), &r
 	m.refused++
 	if r.Backoff {
 		m.failures++

@@ -125,9 +125,9 @@ func (c *chance) step() {
 	pod := c.pod()
 	switch n := c.IntN(20); {
 	case n == 0:
-		c.PutPodGroup(c.key(), PodGroup{UID: types.UID(fmt.Sprint(c.IntN(2))), MinMember: int32(1 + c.IntN(3)), Created: noon})
+		c.carryOut(c.PutPodGroup(c.key(), PodGroup{UID: types.UID(fmt.Sprint(c.IntN(2))), MinMember: int32(1 + c.IntN(3)), Created: noon}))
 	case n == 1 && c.IntN(4) == 0:
-		c.DropPodGroup(c.key())
+		c.carryOut(c.DropPodGroup(c.key()))
 	case n < 5:
 		c.next++
 		name := fmt.Sprint(c.next)
@@ -165,7 +165,7 @@ func (c *chance) step() {
 func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
 	for seed := range uint64(300) {
 		c := &chance{
-			Groups: New(), Rand: rand.New(rand.NewPCG(seed, 0)), now: noon,
+			Groups: New(seenOwners{}, match.PolicyLonode), Rand: rand.New(rand.NewPCG(seed, 0)), now: noon,
 			pods: map[string]*corev1.Pod{}, slots: map[given]bool{}, seen: map[string]bool{},
 		}
 		for step := range 200 {

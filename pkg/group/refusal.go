@@ -3,6 +3,8 @@ package group
 import (
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // An Event is a kind of change that may help a group that was refused.
@@ -45,6 +47,8 @@ type Refusal struct {
 	// such while. It is for refusals that no event is sure to follow, and that
 	// asking again may repeat at once.
 	Backoff bool
+	// Likewise names members of a started group that the answer is for as well.
+	Likewise []types.UID
 }
 
 // The shortest and the longest time of a Refusal's Backoff.

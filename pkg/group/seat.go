@@ -71,18 +71,23 @@ func (g *Groups) Permit(uid types.UID) (ok bool, others []types.UID) {
 	if s.started {
 		return true, nil
 	}
-	reserved := s.ordered(func(m *member) bool { return m.seat != nil && m.seat.reserved })
+	reserved := s.ordered((*member).reserved)
 	if len(reserved) < s.need {
 		return false, nil
 	}
-	s.started = true
-	s.failures = 0
+	s.start()
 	for _, o := range reserved {
 		if o != m {
 			others = append(others, o.pod.UID)
 		}
 	}
 	return true, others
+}
+
+// start takes note that minMember are reserved: from now on members may be bound.
+func (s *state) start() {
+	s.started = true
+	s.failures = 0
 }
 
 // Awaited says whether a pod that waits in Permit still has a reason to.
@@ -169,10 +174,15 @@ type Placement struct {
 	Key types.NamespacedName
 	// Nodes counts the pods by node.
 	Nodes map[string]int
+	// Waiting counts the late members that were refused a node, and Reason and
+	// Message say why the first of them was.
+	Waiting         int
+	Reason, Message string
 }
 
-// Placed lists the gangs that came to hold at least their minimum since the last
-// call, with no bind outstanding.
+// Placed lists the groups with a PodGroup of which, since the last call, more
+// than before came to hold nodes, at least their minimum and with no bind
+// outstanding, or late members were refused or no longer wait.
 func (g *Groups) Placed() []Placement {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,6 +196,11 @@ func (g *Groups) Placed() []Placement {
 		for _, m := range s.members {
 			if m.onNode() {
 				p.Nodes[m.node()]++
+			}
+		}
+		for _, m := range s.ordered((*member).refusedSeat) {
+			if p.Waiting++; p.Waiting == 1 {
+				p.Reason, p.Message = m.no.Reason, m.no.Message
 			}
 		}
 		all = append(all, p)

@@ -7,8 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The labels, on a pod or on a Job's pod template, that say how large its group
-// is. Values are whole numbers from 1 to MaxSize, and min is at most size.
+// The labels, on a pod or on the pod template of what makes it, that say how
+// large its group is. Values are whole numbers from 1 to MaxSize, and min is at
+// most size.
 const (
 	// SizeLabel is how many pods the group wants to start with.
 	SizeLabel = "fluence.group-size"
@@ -82,18 +83,4 @@ func (s Size) WithDefault(size int32) Size {
 		s.Min = s.Size
 	}
 	return s
-}
-
-// JobSize returns how many pods of a Job (batch/v1) run at a time, from its
-// spec.parallelism and spec.completions: the default size of its group. Absent
-// parallelism is 1; absent completions set no limit.
-func JobSize(parallelism, completions *int32) int32 {
-	n := int32(1)
-	if parallelism != nil {
-		n = *parallelism
-	}
-	if completions != nil {
-		n = min(n, *completions)
-	}
-	return max(1, n)
 }

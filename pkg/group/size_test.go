@@ -109,26 +109,6 @@ func TestWithDefault(t *testing.T) {
 	}
 }
 
-func TestJobSize(t *testing.T) {
-	cases := map[string]struct {
-		parallelism, completions *int32
-		want                     int32
-	}{
-		"nothing said":                    {nil, nil, 1},
-		"a work queue":                    {new(int32(4)), nil, 4},
-		"fewer completions than workers":  {new(int32(4)), new(int32(3)), 3},
-		"more completions than workers":   {new(int32(4)), new(int32(10)), 4},
-		"a Job that runs nothing for now": {new(int32(0)), new(int32(10)), 1},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := JobSize(tc.parallelism, tc.completions); got != tc.want {
-				t.Errorf("JobSize() = %d, want %d", got, tc.want)
-			}
-		})
-	}
-}
-
 func FuzzSizeOf(f *testing.F) {
 	for _, s := range []string{"", "0", "1", "-1", "+1", "100000", "100001", "4294967297", "0x10", "1_0", " 1", "１"} {
 		f.Add(s, "1")

@@ -1,0 +1,98 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// A remover deletes a whole group in the midst of its placement: at the point of
+// the scheduling cycle that the group's name begins with.
+type remover struct {
+	r    *rig
+	gone map[string]bool
+}
+
+func (*remover) Name() string { return "Remover" }
+
+func (m *remover) at(point string, pod *corev1.Pod) {
+	name, _, _ := strings.Cut(pod.Name, ".")
+	if !strings.HasPrefix(name, point) || m.gone[name] {
+		return
+	}
+	m.gone[name] = true
+	for i := range 3 {
+		// Those that are not made yet are not there to be deleted.
+		_ = m.r.client.CoreV1().Pods(ns).Delete(m.r.ctx, fmt.Sprintf("%s.%d", name, i), metav1.DeleteOptions{})
+	}
+	m.r.api.drop(types.NamespacedName{Namespace: ns, Name: name})
+}
+
+// Filter runs in earnest only where a node was matched.
+func (m *remover) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	if _, err := state.Read(chosenKey); err == nil {
+		m.at("matched", pod)
+	}
+	return nil
+}
+
+func (m *remover) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+	m.at("reserved", pod)
+	if strings.HasSuffix(pod.Name, ".2") {
+		m.at("permitted", pod)
+	}
+	return nil
+}
+
+func (*remover) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
+
+func (*remover) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, nil
+}
+
+// State 6 of the lessons of earlier systems: groups that are deleted while they are
+// being placed leave no allocation, whatever had been done for them by then.
+func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
+	e := realEngine(t)
+	m := &remover{gone: map[string]bool{}}
+	inRig(t, e, func(r *rig) {
+		m.r = r
+		r.node("n1", 64)
+		r.schedule()
+		var names []string
+		for i := range 10 {
+			for _, point := range []string{"matched", "reserved", "permitted"} {
+				names = append(names, fmt.Sprintf("%s%d", point, i))
+			}
+		}
+		for _, name := range names {
+			r.api.put(aPodGroup(name, 3, types.UID(name)))
+			for i := range 3 {
+				r.pod(fmt.Sprintf("%s.%d", name, i), inGroup(name))
+			}
+		}
+		r.pass(10 * time.Second)
+		for _, name := range names {
+			if !m.gone[name] {
+				t.Errorf("group %s did not come to the point at which it is deleted", name)
+			}
+		}
+		r.wantAssigned(nil)
+		if jobs, err := e.Jobs(r.ctx, r.pl.inventory.Epoch()); err != nil || len(jobs) != 0 {
+			t.Errorf("the engine holds %+v, error %v; want nothing", jobs, err)
+		}
+		if got := r.news(); len(got) != 0 {
+			t.Errorf("news of %v are kept", got)
+		}
+		if got := r.pl.groups.Waiting(); len(got) != 0 {
+			t.Errorf("groups are kept: %+v", got)
+		}
+	}, m)
+}

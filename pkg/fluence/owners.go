@@ -1,0 +1,114 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// owners knows what controls the objects that control pods. As with PodGroups the
+// watch is the plugin's own: without the right to read them the pods that they
+// control wait, and all others are scheduled. Of each object it keeps who
+// controls it.
+type owners struct {
+	informers map[schema.GroupKind]cache.SharedIndexInformer
+}
+
+// followed lists the kinds that group.Owner.Followed names, as resources.
+var followed = map[schema.GroupKind]schema.GroupVersionResource{
+	{Group: "batch", Kind: "Job"}:        {Group: "batch", Version: "v1", Resource: "jobs"},
+	{Group: "apps", Kind: "ReplicaSet"}:  {Group: "apps", Version: "v1", Resource: "replicasets"},
+	{Group: "apps", Kind: "StatefulSet"}: {Group: "apps", Version: "v1", Resource: "statefulsets"},
+}
+
+// newOwners calls seen with the UID of each object that comes to be known.
+func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
+	config = metadata.ConfigFor(config)
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("build the client of owners: %w", err)
+	}
+	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}}
+	for kind, resource := range followed {
+		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+		if err := informer.SetTransform(slimOwner); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
+		}
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(obj any) {
+				if m, err := meta.Accessor(obj); err == nil {
+					seen(m.GetUID())
+				}
+			},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
+		}
+		o.informers[kind] = informer
+	}
+	return o, nil
+}
+
+// slimOwner drops all that is not read of an object.
+func slimOwner(obj any) (any, error) {
+	m, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	m.ObjectMeta = metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+		ResourceVersion: m.ResourceVersion, OwnerReferences: m.OwnerReferences,
+	}
+	return m, nil
+}
+
+// run watches until ctx ends.
+func (o *owners) run(ctx context.Context) {
+	for kind, informer := range o.informers {
+		resource := followed[kind].GroupResource()
+		err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			if apierrors.IsForbidden(err) {
+				klog.FromContext(ctx).Error(err, "The scheduler may not read owners of pods, so their pods wait; grant list and watch", "resource", resource)
+				return
+			}
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+		})
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Watch owners of pods", "resource", resource)
+		}
+		go informer.RunWithContext(ctx)
+	}
+}
+
+// ControllerOf implements group.Owners.
+func (o *owners) ControllerOf(namespace string, owner group.Owner) (group.Owner, bool) {
+	informer := o.informers[schema.GroupKind{Group: owner.Group, Kind: owner.Kind}]
+	if informer == nil {
+		return group.Owner{}, false
+	}
+	obj, ok, err := informer.GetStore().GetByKey(namespace + "/" + owner.Name)
+	if err != nil || !ok {
+		return group.Owner{}, false
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil || m.GetUID() != owner.UID {
+		// A namesake that came before or after it.
+		return group.Owner{}, false
+	}
+	if ref := metav1.GetControllerOfNoCopy(m); ref != nil {
+		return group.OwnerOf(*ref), true
+	}
+	return group.Owner{}, true
+}

@@ -1,0 +1,192 @@
+package fluence
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// transport sends requests to the one of two API servers that serves them.
+type transport struct {
+	podGroups *podGroupAPI
+	owners    *ownerAPI
+}
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(r.URL.Path, "/apis/scheduling.x-k8s.io/") {
+		return t.podGroups.RoundTrip(r)
+	}
+	return t.owners.RoundTrip(r)
+}
+
+// An ownerAPI serves the metadata of objects that control pods, by resource.
+type ownerAPI struct {
+	mu      sync.Mutex
+	objects map[string][]metav1.PartialObjectMetadata
+	watches map[string][]*io.PipeWriter
+	// forbidden answers every request so.
+	forbidden bool
+}
+
+func newOwnerAPI() *ownerAPI {
+	return &ownerAPI{objects: map[string][]metav1.PartialObjectMetadata{}, watches: map[string][]*io.PipeWriter{}}
+}
+
+// create adds an object of a resource, which above controls unless it is zero.
+func (a *ownerAPI) create(resource, name string, uid types.UID, above group.Owner) {
+	m := metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: uid, ResourceVersion: "1"},
+	}
+	if above != (group.Owner{}) {
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: above.Group + "/v1", Kind: above.Kind, Name: above.Name, UID: above.UID, Controller: new(true)}}
+	}
+	a.mu.Lock()
+	a.objects[resource] = append(a.objects[resource], m)
+	watches := slices.Clone(a.watches[resource])
+	a.mu.Unlock()
+	for _, w := range watches {
+		_, _ = w.Write(encode(map[string]any{"type": "ADDED", "object": m}))
+	}
+}
+
+// RoundTrip lists and watches.
+func (a *ownerAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	q := r.URL.Query()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.forbidden:
+		return failed(apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)), nil
+	case q.Get("sendInitialEvents") != "":
+		return failed(apierrors.NewInvalid(schema.GroupKind{Kind: resource}, "", nil)), nil
+	case q.Get("watch") != "":
+		reader, writer := io.Pipe()
+		a.watches[resource] = append(a.watches[resource], writer)
+		return response(http.StatusOK, reader), nil
+	default:
+		list := metav1.PartialObjectMetadataList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+			Items:    a.objects[resource],
+		}
+		return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(list)))), nil
+	}
+}
+
+// controlledBy makes an object the controller of a pod.
+func controlledBy(apiVersion, kind, name string, uid types.UID) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}}
+	}
+}
+
+// scheduledCondition is that of PodGroup g.
+func (r *rig) scheduledCondition() metav1.Condition {
+	r.Helper()
+	c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, ConditionScheduled)
+	if c == nil {
+		r.Fatal("the PodGroup has no such condition")
+	}
+	return *c
+}
+
+// The pods of all Jobs of a JobSet start together, though no label says so.
+func TestPodsFindTheirGroupByWhatControlsThem(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n", 4)
+		set := group.Owner{Group: "jobset.x-k8s.io", Kind: "JobSet", Name: "sim", UID: "set-uid"}
+		r.makers.create("jobs", "sim-a", "a-uid", set)
+		r.pass(0)
+		first := r.pod("sim-a-0", controlledBy("batch/v1", "Job", "sim-a", "a-uid"))
+		second := r.pod("sim-b-0", controlledBy("batch/v1", "Job", "sim-b", "b-uid"))
+		r.wantHeld(second, "waits until Job sim-b is seen, which controls the pod")
+		pg := aPodGroup(set.PodGroupName(), 2, "pg")
+		r.api.put(pg)
+		r.pass(0)
+		r.wantHeld(first, "waits for 1 more pod: has 1 of minMember 2")
+		r.schedule()
+		r.makers.create("jobs", "sim-b", "b-uid", set)
+		r.pass(time.Second)
+		if got := r.assigned(); len(got) != 2 {
+			t.Errorf("assigned %v, want both pods", got)
+		}
+		if got := r.matches(); len(got) != 1 || len(got[0].Keys) != 2 {
+			t.Errorf("matches %+v, want one for both pods", got)
+		}
+	})
+}
+
+// A namesake that was deleted and made again is another object.
+func TestANamesakeOfAnOwnerIsNotTakenForIt(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.makers.create("replicasets", "web", "old-uid", group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "d"})
+		r.pass(0)
+		pod := r.pod("web-0", controlledBy("apps/v1", "ReplicaSet", "web", "new-uid"))
+		r.wantHeld(pod, "waits until ReplicaSet web is seen, which controls the pod")
+	})
+}
+
+// Requests 14 of the lessons of earlier systems: what comes late follows as room
+// comes, and costs one question for all that are alike.
+func TestLateMembersFollowInOneMatch(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n", 4)
+		r.gang(2, 8)
+		r.schedule()
+		r.pass(time.Minute)
+		if got := r.assigned(); len(got) != 4 {
+			t.Errorf("assigned %v, want as many as there is room for", got)
+		}
+		before := len(r.matches())
+		if before > 3 {
+			t.Errorf("%d matches for eight pods of one group", before)
+		}
+		c := r.scheduledCondition()
+		if c.Reason != reasonPlaced || !strings.Contains(c.Message, "4 more cannot follow: NoRoom") {
+			t.Errorf("condition %+v, want that the group is placed and four pods cannot follow", c)
+		}
+		r.node("m", 8)
+		r.pass(time.Minute)
+		if got := r.assigned(); len(got) != 8 {
+			t.Errorf("assigned %v, want all", got)
+		}
+		// The scheduler may see the node before the matcher does.
+		if n := len(r.matches()) - before; n > 2 {
+			t.Errorf("%d matches for the four that followed, want one for all", n)
+		}
+		if c := r.scheduledCondition(); strings.Contains(c.Message, "cannot follow") {
+			t.Errorf("condition %+v though all pods have nodes", c)
+		}
+	})
+}
+
+// A group asks by its own policy, and in its own name.
+func TestAGroupIsMatchedByItsOwnPolicy(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pg := aPodGroup(g.Name, 1, "pg")
+		pg.Annotations = map[string]string{group.MatchPolicyAnnotation: match.PolicyLonodex}
+		r.api.put(pg)
+		r.preFilter(r.pod("g-0", inGroup(g.Name)))
+		got := r.matches()
+		if len(got) != 1 || got[0].Policy != match.PolicyLonodex || got[0].Holder != "ns/g" {
+			t.Errorf("matches %+v, want one by %s for ns/g", got, match.PolicyLonodex)
+		}
+	})
+}

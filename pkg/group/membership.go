@@ -1,0 +1,62 @@
+package group
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// HolderOf returns the name under which a pod's group has its nodes for itself
+// alone, empty if it shares them.
+func (g *Groups) HolderOf(pod *corev1.Pod) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[pod.UID]
+	if m == nil {
+		return ""
+	}
+	return g.holder(m)
+}
+
+func (g *Groups) holder(m *member) string {
+	if policy, err := m.group.policyOr(g.policy, m); err != nil || policy != match.PolicyLonodex {
+		return ""
+	}
+	return m.group.key.String()
+}
+
+// GroupOf returns the group that a pod is in, and false if the pod was not seen.
+func (g *Groups) GroupOf(uid types.UID) (Membership, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil {
+		return Membership{}, false
+	}
+	s := m.group
+	return Membership{Key: s.key, Named: s.named, Started: s.started, Lacking: s.lacking(), Minimum: s.minimum()}, true
+}
+
+// A Membership is what there is to say of a pod's group.
+type Membership struct {
+	Key types.NamespacedName
+	// Named says that Key is that of a PodGroup.
+	Named bool
+	// Started says that members hold nodes, Lacking how many are missing to its
+	// Minimum then.
+	Started bool
+	Lacking int
+	Minimum int
+}
+
+// JobOf returns the job that a pod was matched under, or the one that stands
+// for a pod matched by nobody known.
+func (g *Groups) JobOf(pod *corev1.Pod) match.JobID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.members[pod.UID]; m != nil && m.seat != nil && (pod.Spec.NodeName == "" || m.seat.slot.Node == pod.Spec.NodeName) {
+		return m.seat.job
+	}
+	return match.NewJobID("pod", string(pod.UID))
+}

@@ -1,0 +1,115 @@
+package group
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// PutPod takes note of a pod as the API shows it.
+func (g *Groups) PutPod(pod *corev1.Pod) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.putPod(pod)
+}
+
+func (g *Groups) putPod(pod *corev1.Pod) Effects {
+	id := Of(pod, g.owners)
+	m := g.members[pod.UID]
+	var e Effects
+	// An owner that is gone before its pods takes none of them out of its group.
+	known := m != nil && id.Unseen != (Owner{})
+	if m != nil && m.group.key != id.Key && !known {
+		// The group label was changed, or the owner was seen: the pod leaves one group
+		// for another. What it holds on a node it keeps.
+		if m.holds() {
+			m.seat = nil
+		}
+		e = g.drop(m)
+		if m.holds() {
+			e.Rebook = append(e.Rebook, pod.UID)
+		}
+		m = nil
+	}
+	if m == nil {
+		s := g.group(id.Key)
+		s.named = s.named || id.Named
+		s.gang = s.gang || id.Named && id.Gang
+		m = &member{pod: pod, group: s, unseen: id.Unseen}
+		s.members[pod.UID] = m
+		g.members[pod.UID] = m
+		if m.holds() && g.holder(m) != "" {
+			e.Rebook = append(e.Rebook, pod.UID)
+		}
+		if uid := id.Unseen.UID; id.Unseen != (Owner{}) {
+			if g.unseen[uid] == nil {
+				g.unseen[uid] = map[types.UID]*member{}
+			}
+			g.unseen[uid][pod.UID] = m
+		}
+	}
+	m.pod = pod
+	switch {
+	case m.seat == nil:
+	case m.holds() && m.seat.slot.Node != pod.Spec.NodeName:
+		// Somebody else bound it. The cluster is right; the seat is free.
+		e.release(m.seat.job, string(pod.UID))
+		m.seat = nil
+	case terminal(pod) && pod.Spec.NodeName != "":
+		// It may have ended before the inventory saw it on its node.
+		e.release(m.seat.job, string(pod.UID))
+		m.seat = nil
+	case terminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
+		e.add(g.unseat(m, "a member of the group was deleted"))
+	}
+	g.settle(m.group)
+	return e
+}
+
+// OwnerSeen takes note that Owners has come to know an object: the pods that
+// waited for it find their group.
+func (g *Groups) OwnerSeen(uid types.UID) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var e Effects
+	for _, m := range g.unseen[uid] {
+		e.add(g.putPod(m.pod))
+		if now := g.members[m.pod.UID]; now != nil {
+			e.Found = append(e.Found, now.group.key)
+		}
+	}
+	return e
+}
+
+// DropPod forgets a pod that the API no longer has.
+func (g *Groups) DropPod(uid types.UID) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil {
+		return Effects{}
+	}
+	return g.drop(m)
+}
+
+func (g *Groups) drop(m *member) Effects {
+	var e Effects
+	if m.seat != nil && m.holds() {
+		// It may have gone before the inventory saw it on its node.
+		e.release(m.seat.job, string(m.pod.UID))
+		m.seat = nil
+	}
+	e.add(g.unseat(m, "a member of the group was deleted"))
+	delete(m.group.members, m.pod.UID)
+	delete(g.members, m.pod.UID)
+	if waiting := g.unseen[m.unseen.UID]; waiting != nil {
+		delete(waiting, m.pod.UID)
+		if len(waiting) == 0 {
+			delete(g.unseen, m.unseen.UID)
+		}
+	}
+	if m.group.representative == m.pod.UID {
+		m.group.representative = ""
+	}
+	g.settle(m.group)
+	return e
+}

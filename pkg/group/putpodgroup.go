@@ -1,0 +1,72 @@
+package group
+
+import "k8s.io/apimachinery/pkg/types"
+
+// PutPodGroup takes note of a group's API object. A group that has seats and has
+// not started goes by the new minimum at once.
+func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.group(key)
+	if s.podGroup == nil || *s.podGroup != pg {
+		// What was refused may be another request now.
+		s.forgive()
+	}
+	var e Effects
+	if s.podGroup == nil || s.podGroup.Policy != pg.Policy {
+		// Whether their nodes are the group's alone may be another matter now.
+		for _, m := range s.ordered((*member).holds) {
+			e.Rebook = append(e.Rebook, m.pod.UID)
+		}
+	}
+	if s.podGroup == nil || s.podGroup.UID != pg.UID {
+		// Nothing was told on this object yet.
+		s.told = 0
+	}
+	s.podGroup, s.named = &pg, true
+	e.add(g.reseat(s))
+	g.settle(s)
+	return e
+}
+
+// reseat goes by a minimum that may have changed since the group was matched.
+func (g *Groups) reseat(s *state) Effects {
+	seated := s.count(func(m *member) bool { return m.seat != nil })
+	if s.started || seated == 0 {
+		return Effects{}
+	}
+	s.need = s.minimum()
+	if seated < s.need {
+		return g.unseatAll(s, "minMember of the PodGroup was raised")
+	}
+	if s.count((*member).reserved) >= s.need {
+		s.start()
+	}
+	return Effects{}
+}
+
+// minimum is how many members have to be placed together.
+func (s *state) minimum() int {
+	if s.podGroup == nil {
+		return 1
+	}
+	return max(1, int(s.podGroup.MinMember))
+}
+
+// DropPodGroup forgets a group's API object. Members that hold nodes keep them;
+// a gang that has not started may not start without it.
+func (g *Groups) DropPodGroup(key types.NamespacedName) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil {
+		return Effects{}
+	}
+	s.podGroup = nil
+	var e Effects
+	if s.gang && !s.started {
+		e = g.unseatAll(s, "the PodGroup was deleted")
+	}
+	g.settle(s)
+	return e
+}

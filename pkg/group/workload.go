@@ -1,0 +1,187 @@
+package group
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// DefaultSize returns the size of an owner's group where no label says one, from
+// the spec of the object as JSON. What is absent has the default of its API.
+//
+//	Job                    min(parallelism, completions); both
+//	JobSet                 the pods of all its Jobs; min: of those that are made first
+//	MPIJob                 launcher and workers; min: without a launcher that waits for them
+//	LeaderWorkerSet        a leader and its workers; min: 1 if these wait for the leader
+//	StatefulSet            replicas; min: 1 if pods are made one after another
+//	Deployment, ReplicaSet replicas; min: 1
+//	any other              1
+//
+// A size is at least 1. An error names the field and its value in words fit for
+// a user: it is more than MaxSize, or below 0, or the spec is none of that kind.
+func DefaultSize(o Owner, spec []byte) (Size, error) {
+	var s sizer
+	switch {
+	case o.is(job):
+		s = &jobSpec{}
+	case o.is(jobSet):
+		s = &jobSetSpec{}
+	case o.is(mpiJob):
+		s = &mpiJobSpec{}
+	case o.is(leaderWorkerSet):
+		s = &leaderWorkerSetSpec{}
+	case o.is(statefulSet):
+		s = &statefulSetSpec{}
+	case o.is(deployment), o.is(replicaSet):
+		s = &replicaSpec{}
+	default:
+		return Size{Size: 1, Min: 1}, nil
+	}
+	if err := json.Unmarshal(spec, s); err != nil {
+		return Size{}, fmt.Errorf("spec of %s %s: %w", o.Kind, o.Name, err)
+	}
+	size, least, err := s.size()
+	if err != nil {
+		return Size{}, fmt.Errorf("%s %s: %w", o.Kind, o.Name, err)
+	}
+	if size > MaxSize {
+		return Size{}, fmt.Errorf("%s %s: asks for %d pods: a group has at most %d", o.Kind, o.Name, size, MaxSize)
+	}
+	size = max(1, size)
+	return Size{Size: int32(size), Min: int32(min(size, max(1, least)))}, nil
+}
+
+// A sizer is the part of a spec that says how many pods there are to be, and with
+// how many of them a group can start.
+type sizer interface {
+	size() (size, least int64, err error)
+}
+
+// replicas is a count that defaults to 1.
+type replicas struct{ *int32 }
+
+func (r *replicas) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &r.int32) }
+
+func (r replicas) count(field string) (int64, error) {
+	switch {
+	case r.int32 == nil:
+		return 1, nil
+	case *r.int32 < 0:
+		return 0, fmt.Errorf("%s: %d: must not be negative", field, *r.int32)
+	default:
+		return int64(*r.int32), nil
+	}
+}
+
+type jobSpec struct {
+	Parallelism replicas `json:"parallelism"`
+	Completions replicas `json:"completions"`
+}
+
+// size leaves completions that are not set without effect.
+func (s *jobSpec) size() (size, least int64, err error) {
+	n, err := s.Parallelism.count("spec.parallelism")
+	if err != nil || s.Completions.int32 == nil {
+		return n, n, err
+	}
+	c, err := s.Completions.count("spec.completions")
+	return min(n, c), min(n, c), err
+}
+
+type jobSetSpec struct {
+	StartupPolicy struct {
+		Order string `json:"startupPolicyOrder"`
+	} `json:"startupPolicy"`
+	ReplicatedJobs []struct {
+		Replicas  replicas          `json:"replicas"`
+		DependsOn []json.RawMessage `json:"dependsOn"`
+		Template  struct {
+			Spec jobSpec `json:"spec"`
+		} `json:"template"`
+	} `json:"replicatedJobs"`
+}
+
+// size counts among those that are made first the Jobs that depend on no other
+// and, where they are made in order, the first of them.
+func (s *jobSetSpec) size() (size, least int64, err error) {
+	for i, j := range s.ReplicatedJobs {
+		n, err := j.Replicas.count(fmt.Sprintf("spec.replicatedJobs[%d].replicas", i))
+		if err != nil {
+			return 0, 0, err
+		}
+		pods, _, err := j.Template.Spec.size()
+		if err != nil {
+			return 0, 0, fmt.Errorf("spec.replicatedJobs[%d].template: %w", i, err)
+		}
+		size += n * pods
+		if size > MaxSize {
+			// Before it overflows.
+			return size, size, nil
+		}
+		waits := len(j.DependsOn) > 0 || s.StartupPolicy.Order == "InOrder" && least > 0
+		if !waits {
+			least += n * pods
+		}
+	}
+	return size, least, nil
+}
+
+type mpiJobSpec struct {
+	LauncherCreationPolicy string `json:"launcherCreationPolicy"`
+	ReplicaSpecs           map[string]struct {
+		Replicas replicas `json:"replicas"`
+	} `json:"mpiReplicaSpecs"`
+}
+
+func (s *mpiJobSpec) size() (size, least int64, err error) {
+	for role, r := range s.ReplicaSpecs {
+		n, err := r.Replicas.count(fmt.Sprintf("spec.mpiReplicaSpecs[%s].replicas", role))
+		if err != nil {
+			return 0, 0, err
+		}
+		size += n
+		if role != "Launcher" || s.LauncherCreationPolicy != "WaitForWorkersReady" {
+			least += n
+		}
+		if size > MaxSize {
+			return size, size, nil
+		}
+	}
+	return size, least, nil
+}
+
+type leaderWorkerSetSpec struct {
+	StartupPolicy string `json:"startupPolicy"`
+	Template      struct {
+		Size replicas `json:"size"`
+	} `json:"leaderWorkerTemplate"`
+}
+
+func (s *leaderWorkerSetSpec) size() (size, least int64, err error) {
+	size, err = s.Template.Size.count("spec.leaderWorkerTemplate.size")
+	if s.StartupPolicy == "LeaderReady" {
+		return size, 1, err
+	}
+	return size, size, err
+}
+
+type statefulSetSpec struct {
+	Replicas            replicas `json:"replicas"`
+	PodManagementPolicy string   `json:"podManagementPolicy"`
+}
+
+func (s *statefulSetSpec) size() (size, least int64, err error) {
+	size, err = s.Replicas.count("spec.replicas")
+	if s.PodManagementPolicy == "Parallel" {
+		return size, size, err
+	}
+	return size, 1, err
+}
+
+type replicaSpec struct {
+	Replicas replicas `json:"replicas"`
+}
+
+func (s *replicaSpec) size() (size, least int64, err error) {
+	size, err = s.Replicas.count("spec.replicas")
+	return size, 1, err
+}
