@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+	"github.com/flux-k8s/fluence/pkg/webhook"
 )
 
 // options is what the command line says.
@@ -21,16 +22,18 @@ type options struct {
 	metricsAddr    string
 	probeAddr      string
 	podGroup       podgroup.Config
+	withWebhook    bool
+	webhook        webhook.Config
 	logging        *logsapi.LoggingConfiguration
 }
 
 // newCommand returns the program. It runs until the context that signals gives
 // is done, and ends without an error then.
 func newCommand(signals func() context.Context) *cobra.Command {
-	o := options{podGroup: podgroup.DefaultConfig(), logging: logsapi.NewLoggingConfiguration()}
+	o := options{podGroup: podgroup.DefaultConfig(), webhook: webhook.DefaultConfig(), logging: logsapi.NewLoggingConfiguration()}
 	cmd := &cobra.Command{
 		Use:          "fluence-controller",
-		Short:        "Makes the PodGroups of Jobs and labelled pods that ask for the Fluence scheduler",
+		Short:        "Makes the PodGroups of Jobs and labelled pods that ask for the Fluence scheduler, and labels them",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
@@ -47,11 +50,18 @@ func newCommand(signals func() context.Context) *cobra.Command {
 
 func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig file. Empty: the service account of the pod.")
-	fs.StringVar(&o.podGroup.SchedulerName, "scheduler-name", o.podGroup.SchedulerName, "The spec.schedulerName of the pods to make groups of.")
+	fs.StringVar(&o.podGroup.SchedulerName, "scheduler-name", o.podGroup.SchedulerName, "The spec.schedulerName of the pods to make groups of. The match conditions of the webhook name it, too.")
 	fs.DurationVar(&o.podGroup.EmptyDelay, "empty-group-delay", o.podGroup.EmptyDelay, "How long after its last pod a PodGroup made for labelled pods is removed.")
+	fs.DurationVar(&o.podGroup.IncompleteTimeout, "incomplete-timeout", o.podGroup.IncompleteTimeout, "How long a group that has started may lack members before that is told and its incomplete-policy applies, unless its annotation says another.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Let one of several replicas work at a time.")
 	fs.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", "", "Namespace of the lease. Empty: that of the pod; needed outside a cluster.")
 	fs.StringVar(&o.metricsAddr, "metrics-bind-address", "127.0.0.1:8080", `Address of the metrics, in plain HTTP. "0": none.`)
 	fs.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", `Address of /healthz and /readyz. "0": none.`)
+	fs.BoolVar(&o.withWebhook, "webhook", true, "Serve the webhook that labels pods and workloads when they are created; needs manifests/webhook.")
+	fs.StringVar(&o.webhook.Address, "webhook-bind-address", o.webhook.Address, "IP address that the webhook listens on. Empty: all.")
+	fs.IntVar(&o.webhook.Port, "webhook-port", o.webhook.Port, "Port that the webhook listens on.")
+	fs.StringVar(&o.webhook.CertDir, "webhook-cert-dir", o.webhook.CertDir, "Folder with the webhook's tls.crt and tls.key, whose authority is written into the MutatingWebhookConfiguration by others. Empty: the controller makes them and writes it.")
+	fs.StringVar(&o.webhook.Namespace, "webhook-namespace", o.webhook.Namespace, "Namespace of the webhook's Service and Secret. Empty: that of the lease.")
+	fs.StringSliceVar(&o.webhook.DNSNames, "webhook-dns-names", o.webhook.DNSNames, "Names of the webhook in its certificate, beside the Service's.")
 	logsapi.AddFlags(o.logging, fs)
 }

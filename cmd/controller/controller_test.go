@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -32,7 +31,8 @@ const (
 )
 
 // The program is started before the CRD is there, works under one that is older
-// than itself, ends when it is told to, and picks up where it left off.
+// than itself and without the webhook's configuration, ends when it is told to, and
+// picks up where it left off.
 func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -68,7 +68,7 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	if job, err = c.Client().BatchV1().Jobs(job.Namespace).Create(ctx, job, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	key := client.ObjectKey{Namespace: job.Namespace, Name: group.JobName(job.Name, job.UID)}
+	key := client.ObjectKey{Namespace: job.Namespace, Name: group.Owner{Group: "batch", Kind: "Job", Name: job.Name, UID: job.UID}.PodGroupName()}
 
 	kubectl(ctx, t, c, plainCRD(t), "apply", "-f", "-")
 	kubectl(ctx, t, c, nil, "wait", "--for=condition=Established", "crd/"+scheduling.CRDName)
@@ -77,6 +77,9 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 		t.Fatalf("status %+v under a CRD that has no such fields", old.Status)
 	}
 	if err := p.WaitLog(ctx, "The CRD of PodGroup is older than this controller"); err != nil {
+		t.Error(err)
+	}
+	if err := p.WaitLog(ctx, "Serving the webhook"); err != nil {
 		t.Error(err)
 	}
 	stop(ctx, t, p)
@@ -98,14 +101,14 @@ func start(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := cluster.FreePorts(2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	p, err := c.StartProcess(ctx, "fluence-controller", binary, "--kubeconfig", kubeconfig, "-v=2",
-		"--leader-elect-resource-namespace=fluence-system", "--metrics-bind-address=0", "--health-probe-bind-address="+addr)
+		"--leader-elect-resource-namespace=fluence-system", "--metrics-bind-address=0", "--health-probe-bind-address="+addr,
+		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-port=%d", ports[1]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,11 @@ func run(ctx context.Context, o options) error {
 	if err := podgroup.AddToManager(ctx, mgr, o.podGroup); err != nil {
 		return err
 	}
+	if o.withWebhook {
+		if err := addWebhook(mgr, o); err != nil {
+			return err
+		}
+	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run the controller: %w", err)
 	}

@@ -43,8 +43,12 @@ type Config struct {
 	// SidecarMetrics is the address at which the sidecar serves its metrics; empty
 	// for none.
 	SidecarMetrics string
+	// ControllerArgs are further flags of the controller.
+	ControllerArgs []string
 	// WithoutCRD leaves the PodGroup CRD out.
 	WithoutCRD bool
+	// WithoutWebhook leaves the controller's webhook out.
+	WithoutWebhook bool
 	// Verbosity is that of the logs; 0 is 2.
 	Verbosity int
 	// Log receives progress for a human reader. Defaults to nowhere.
@@ -54,13 +58,14 @@ type Config struct {
 // A Stack is Fluence running on a cluster.
 type Stack struct {
 	*cluster.Cluster
-	cfg  Config
-	root string
+	cfg         Config
+	root        string
+	webhookPort int
 }
 
 // Start installs what Fluence needs in the cluster and starts its three
-// processes. It returns when all are running; that they are ready shows in what
-// they do.
+// processes. It returns when all are running and objects are labelled as they are
+// created; that the rest is ready shows in what they do.
 func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
@@ -86,10 +91,15 @@ func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) 
 			return nil, err
 		}
 	}
+	if !s.cfg.WithoutWebhook {
+		if err := s.WaitWebhook(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
-// install applies the CRD and the roles.
+// install applies the CRD, the roles and the webhook's configuration.
 func (s *Stack) install(ctx context.Context) error {
 	fmt.Fprintln(s.cfg.Log, "Installing the PodGroup CRD, service accounts and roles")
 	if _, _, err := s.Kubectl(ctx, "create", "namespace", Namespace); err != nil {
@@ -103,7 +113,10 @@ func (s *Stack) install(ctx context.Context) error {
 	if _, _, err := s.Kubectl(ctx, "apply", "-f", filepath.Join(s.root, "manifests", "rbac")); err != nil {
 		return fmt.Errorf("apply the roles: %w", err)
 	}
-	return nil
+	if s.cfg.WithoutWebhook {
+		return nil
+	}
+	return s.installWebhook(ctx)
 }
 
 // InstallCRD makes PodGroup known to the API server.
@@ -146,13 +159,14 @@ func (s *Stack) StartController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.start(ctx, Controller, filepath.Join(s.cfg.Binaries, Controller),
-		"--kubeconfig="+kubeconfig,
-		"--leader-elect-resource-namespace="+Namespace,
+	args := append([]string{
+		"--kubeconfig=" + kubeconfig,
+		"--leader-elect-resource-namespace=" + Namespace,
 		"--metrics-bind-address=0",
 		"--health-probe-bind-address=0",
 		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
-	)
+	}, s.webhookFlags()...)
+	return s.start(ctx, Controller, filepath.Join(s.cfg.Binaries, Controller), append(args, s.cfg.ControllerArgs...)...)
 }
 
 // StartScheduler starts the scheduler, again if it was killed.

@@ -6,17 +6,23 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// applySpec writes the fields of the spec that are this controller's. Applying
-// again the fields of the creation takes nothing else over.
-func (r *reconciler) applySpec(ctx context.Context, pg *scheduling.PodGroup, minMember int32) error {
-	data, err := applied(pg, "spec", map[string]any{"minMember": minMember})
+// applySpec writes what is this controller's of the metadata and the spec. What an
+// apply leaves out it gives up, so owners that are not the controller's any more
+// go, and a minMember that is a user's stays. Applying again the fields of the
+// creation takes nothing else over.
+func (r *reconciler) applySpec(ctx context.Context, pg *scheduling.PodGroup, s *spec) error {
+	fields := map[string]any{}
+	if s.minMember > 0 {
+		fields["minMember"] = s.minMember
+	}
+	data, err := applied(pg, s.owners, "spec", fields)
 	if err != nil {
 		return err
 	}
@@ -33,22 +39,36 @@ func (r *reconciler) applyStatus(ctx context.Context, pg *scheduling.PodGroup, s
 	if !plain {
 		fields["scheduled"] = s.Scheduled
 		fields["creationTime"] = s.CreationTime
-		fields["conditions"] = []any{meta.FindStatusCondition(s.Conditions, ConditionValid)}
+		fields["conditions"] = ownConditions(s)
 	}
-	data, err := applied(pg, "status", fields)
+	data, err := applied(pg, nil, "status", fields)
 	if err != nil {
 		return err
 	}
 	return r.client.Status().Patch(ctx, pg.DeepCopy(), data, client.FieldOwner(FieldManager), client.ForceOwnership)
 }
 
+func ownConditions(s *scheduling.PodGroupStatus) []metav1.Condition {
+	var own []metav1.Condition
+	for _, c := range s.Conditions {
+		if c.Type == ConditionValid || c.Type == ConditionIncomplete {
+			own = append(own, c)
+		}
+	}
+	return own
+}
+
 // applied is a server-side apply of one part of a PodGroup. It carries the UID:
 // it must not make a PodGroup that is gone, nor change one that came after it.
-func applied(pg *scheduling.PodGroup, part string, fields map[string]any) (client.Patch, error) {
+func applied(pg *scheduling.PodGroup, owners []metav1.OwnerReference, part string, fields map[string]any) (client.Patch, error) {
+	metadata := map[string]any{"namespace": pg.Namespace, "name": pg.Name, "uid": pg.UID}
+	if len(owners) > 0 {
+		metadata["ownerReferences"] = owners
+	}
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": scheduling.GroupVersion.String(),
 		"kind":       "PodGroup",
-		"metadata":   map[string]any{"namespace": pg.Namespace, "name": pg.Name, "uid": pg.UID},
+		"metadata":   metadata,
 		part:         fields,
 	})
 	if err != nil {

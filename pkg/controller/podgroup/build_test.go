@@ -3,10 +3,12 @@ package podgroup
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -68,6 +70,59 @@ func job(parallelism int32, edits ...func(*batchv1.Job)) *batchv1.Job {
 		edit(j)
 	}
 	return j
+}
+
+// of is what is seen of parts that nothing else controls: they are the tops.
+func of(objs ...client.Object) observed {
+	o := observed{key: key, now: now}
+	for _, obj := range objs {
+		p, _ := partOf(obj)
+		p.top = p.GetUID()
+		o.parts, o.tops = append(o.parts, p), append(o.tops, workloadOf(p))
+	}
+	if len(objs) == 1 {
+		o.key.Name = o.parts[0].owner().PodGroupName()
+	}
+	return o
+}
+
+// with fills in what else is seen.
+func (o observed) with(pg *scheduling.PodGroup, pods []*corev1.Pod) observed {
+	o.podGroup, o.pods = pg, pods
+	return o
+}
+
+// referring lets a PodGroup refer to an owner.
+func referring(kind, name string, uid types.UID) func(*scheduling.PodGroup) {
+	return func(pg *scheduling.PodGroup) {
+		pg.OwnerReferences = append(pg.OwnerReferences, metav1.OwnerReference{APIVersion: "batch/v1", Kind: kind, Name: name, UID: uid})
+	}
+}
+
+var byTrain = referring("Job", "train", "job-uid")
+
+// ownedBy lets an object be controlled by another.
+func ownedBy(apiVersion, kind, name string, uid types.UID) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}}
+	}
+}
+
+var ofTrain = ownedBy("batch/v1", "Job", "train", "job-uid")
+
+func annotated(k, v string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations = map[string]string{k: v} }
+}
+
+// statefulSet is StatefulSet "train" of this many pods.
+func statefulSet(replicas int32, policy appsv1.PodManagementPolicyType) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "set-uid"},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &replicas, PodManagementPolicy: policy,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{SchedulerName: "fluence"}},
+		},
+	}
 }
 
 func condition(t batchv1.JobConditionType, s corev1.ConditionStatus, at time.Time) func(*batchv1.Job) {

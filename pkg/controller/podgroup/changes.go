@@ -18,17 +18,22 @@ func podChanged(e event.UpdateEvent) bool {
 		before.Spec.NodeName != after.Spec.NodeName ||
 		before.Status.Phase != after.Status.Phase ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-		!maps.Equal(before.Labels, after.Labels)
+		!maps.Equal(before.Labels, after.Labels) ||
+		!maps.Equal(readAnnotations(before.Annotations), readAnnotations(after.Annotations)) ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
-// jobChanged says whether an update of a Job counts: its spec, its conditions and
-// how many of its pods have succeeded.
-func jobChanged(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*batchv1.Job)
-	after, ok2 := e.ObjectNew.(*batchv1.Job)
-	return !ok || !ok2 ||
-		before.Generation != after.Generation ||
-		before.Status.Succeeded != after.Status.Succeeded ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-		!equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
+// partChanged says whether an update of a part counts: its spec, what controls it
+// and, of a Job, its conditions and how many of its pods have succeeded.
+func partChanged(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld, e.ObjectNew
+	if before.GetGeneration() != after.GetGeneration() ||
+		before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
+		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) {
+		return true
+	}
+	was, ok := before.(*batchv1.Job)
+	is, ok2 := after.(*batchv1.Job)
+	return ok && ok2 &&
+		(was.Status.Succeeded != is.Status.Succeeded || !equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions))
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
@@ -43,6 +44,7 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	log.SetLogger(klog.New(nil))
 	code := m.Run()
 	if err := stopShared(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the cluster:", err)
@@ -84,7 +86,10 @@ func newEnv(t *testing.T, edit func(*podgroup.Config)) *env {
 		if shared.Cluster, shared.err = cluster.Start(ctx, cluster.Config{Nodes: cluster.Nodes{Count: 2}, Log: os.Stderr}); shared.err != nil {
 			return
 		}
-		_, _, shared.err = shared.Kubectl(ctx, "apply", "-f", "../../../manifests/rbac", "-f", "../../../manifests/crds")
+		if _, _, shared.err = shared.Kubectl(ctx, "apply", "-f", "../../../manifests/rbac", "-f", "../../../manifests/crds", "-f", "testdata/crds.yaml"); shared.err != nil {
+			return
+		}
+		_, _, shared.err = shared.Kubectl(ctx, "wait", "--for=condition=Established", "crd", "--all")
 	})
 	if shared.err != nil {
 		t.Fatalf("start the cluster: %v", shared.err)
@@ -165,9 +170,16 @@ func (e *env) delete(obj client.Object) {
 // PodGroup is nil while there is none, which is told only when it is removed.
 func (e *env) until(name, what string, ok func(*scheduling.PodGroup) bool) *scheduling.PodGroup {
 	e.Helper()
+	return e.untilSince("", name, what, ok)
+}
+
+// untilSince is until for what happens after a resource version.
+func (e *env) untilSince(version, name, what string, ok func(*scheduling.PodGroup) bool) *scheduling.PodGroup {
+	e.Helper()
 	ctx, cancel := context.WithTimeout(e.ctx, patience)
 	defer cancel()
-	w, err := e.client.Watch(ctx, &scheduling.PodGroupList{}, client.InNamespace(e.ns), client.MatchingFields{"metadata.name": name})
+	w, err := e.client.Watch(ctx, &scheduling.PodGroupList{}, client.InNamespace(e.ns), client.MatchingFields{"metadata.name": name},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
 	if err != nil {
 		e.Fatalf("watch pod group %s: %v", name, err)
 	}
@@ -192,8 +204,9 @@ func (e *env) until(name, what string, ok func(*scheduling.PodGroup) bool) *sche
 
 func (e *env) untilGone(name string) {
 	e.Helper()
-	if e.client.Get(e.ctx, client.ObjectKey{Namespace: e.ns, Name: name}, &scheduling.PodGroup{}) == nil {
-		e.until(name, "it is gone", func(pg *scheduling.PodGroup) bool { return pg == nil })
+	var pg scheduling.PodGroup
+	if e.client.Get(e.ctx, client.ObjectKey{Namespace: e.ns, Name: name}, &pg) == nil {
+		e.untilSince(pg.ResourceVersion, name, "it is gone", func(pg *scheduling.PodGroup) bool { return pg == nil })
 	}
 }
 
@@ -227,15 +240,15 @@ func (e *env) bind(pods ...*corev1.Pod) {
 	}
 }
 
-// writes counts the writes to PodGroups of the test's namespace by the user.
-func (e *env) writes(user string) (n int, story string) {
+// writes counts the controller's writes to PodGroups of the test's namespace.
+func (e *env) writes() (n int, story string) {
 	e.Helper()
 	var b strings.Builder
 	for ev, err := range shared.AuditEvents() {
 		if err != nil {
 			e.Fatal(err)
 		}
-		if r := ev.ObjectRef; r == nil || r.Resource != scheduling.PodGroups.Resource || r.Namespace != e.ns || ev.User.Username != user {
+		if r := ev.ObjectRef; r == nil || r.Resource != scheduling.PodGroups.Resource || r.Namespace != e.ns || ev.User.Username != serviceAccount {
 			continue
 		}
 		switch ev.Verb {

@@ -3,8 +3,8 @@ package podgroup
 import (
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -13,13 +13,20 @@ import (
 // observed is all that is known of a group at one time.
 type observed struct {
 	key types.NamespacedName
-	// podGroup and job are nil where there is none. A Job stands here if its pods
-	// are of this group by the Job's name, not by a label of their own.
+	// podGroup is nil where there is none.
 	podGroup *scheduling.PodGroup
-	job      *batchv1.Job
-	// pods are those of the group that ask for the scheduler.
-	pods []*corev1.Pod
-	now  time.Time
+	// pods are those of the group that ask for the scheduler, and parts the Jobs,
+	// ReplicaSets and StatefulSets whose pods are or will be of the group.
+	pods  []*corev1.Pod
+	parts []part
+	// tops are the objects that all of these are of and, if this controller made
+	// the PodGroup, those that it refers to.
+	tops []workload
+	// unseen says that what controls a pod was not seen yet.
+	unseen bool
+	now    time.Time
+	// after is when what is known may be out of date, 0 if only an event tells.
+	after time.Duration
 	// plainCRD says that the CRD has only the fields of scheduler-plugins.
 	plainCRD bool
 }
@@ -28,16 +35,19 @@ type observed struct {
 // It is lost with the process: then waiting begins anew, and an event may be
 // told twice.
 type memory struct {
+	// of is the PodGroup that this is about, empty while there is none.
+	of types.UID
 	// seen says that the group has had pods.
 	seen bool
 	// stale is since when numbers in the status have been out of date.
 	stale time.Time
 	// empty is since when the group has had no pods.
 	empty time.Time
-	// complete says that the event of this name was told, invalid which wrong
-	// label was.
+	// complete says that the event of this name was told, invalid what was told to
+	// be wrong.
 	complete bool
 	invalid  string
+	lack     lack
 }
 
 // A decision is what to do for a group. Fields that are unset ask for nothing.
@@ -45,10 +55,12 @@ type decision struct {
 	// create is the PodGroup to make. Nothing else is set beside it but events
 	// about it.
 	create *scheduling.PodGroup
-	// minMember is the spec to write, and then nothing else is.
-	minMember int32
+	// apply is what to write of its metadata and spec, and then nothing else is.
+	apply *spec
 	// status is the status to write, of which fields of others are left out.
 	status *scheduling.PodGroupStatus
+	// evict are pods to evict, after the status is written.
+	evict []*corev1.Pod
 	// remove asks for the PodGroup's removal.
 	remove bool
 	// after is when to decide again though nothing was seen to change.
@@ -56,20 +68,32 @@ type decision struct {
 	events []note
 }
 
+// A spec is what this controller writes of a PodGroup beside its status.
+type spec struct {
+	owners []metav1.OwnerReference
+	// minMember is 0 where it is a user's.
+	minMember int32
+}
+
 // decide says what to do for a group, and what to remember.
 func (c Config) decide(o observed, m memory) (decision, memory) {
-	switch pg := o.podGroup; {
-	case pg == nil:
+	if o.podGroup == nil {
 		return c.decideToMake(o, m)
-	case pg.DeletionTimestamp != nil:
+	}
+	if m.of != o.podGroup.UID {
+		m = memory{of: o.podGroup.UID}
+	}
+	made := c.madeHere(o.podGroup)
+	switch {
+	case o.podGroup.DeletionTimestamp != nil:
 		return decision{}, m
-	case len(o.pods) == 0 && !c.madeHere(pg) && !m.seen:
+	case len(o.pods) == 0 && !made && !m.seen:
 		// Nobody asks for our scheduler: it may be another's.
 		return decision{}, memory{}
 	}
 	m.seen = m.seen || len(o.pods) > 0
-	if c.madeHere(o.podGroup) && len(o.podGroup.OwnerReferences) > 0 && (o.job == nil || o.job.DeletionTimestamp != nil) {
-		// It goes with its Job; what becomes of the pods meanwhile is not its story.
+	if made && len(o.podGroup.OwnerReferences) > 0 && !o.owned() {
+		// It goes with its owners; what becomes of the pods meanwhile is not its story.
 		return decision{}, m
 	}
 	d, m := c.decideOnRemoval(o, m)
@@ -77,20 +101,69 @@ func (c Config) decide(o observed, m memory) (decision, memory) {
 		return d, m
 	}
 	w := c.wantedSize(o)
-	if c.madeHere(o.podGroup) && o.podGroup.Spec.MinMember != w.minMember {
+	if s := c.wantedSpec(o, w); s != nil {
 		// The status tells of the spec: it is written when the new one is seen.
-		return decision{minMember: w.minMember}, m
+		return decision{apply: s, after: o.after}, m
 	}
+	return c.decideOnStatus(o, m, w, d)
+}
+
+// decideOnStatus adds to a decision what is to be told about a group.
+func (c Config) decideOnStatus(o observed, m memory, w wanted, d decision) (decision, memory) {
 	before, next := &o.podGroup.Status, nextStatus(o, w)
-	write, after, stale := c.due(before, &next, w.minMember, m.stale, o.now)
+	v := c.lacking(o, w, m.lack)
+	if !o.plainCRD {
+		v.tell(o, &next)
+	}
+	m.lack = v.lack
+	d.evict = v.evict
+	write, after, stale := c.due(before, &next, m.stale, o.now)
 	m.stale = stale
-	if write {
+	if write || v.news {
 		d.status = &next
 		d.events = append(d.events, endingOf(before.Phase, &next)...)
 	}
-	if after > 0 && (d.after == 0 || after < d.after) {
-		d.after = after
-	}
+	d.events = append(d.events, v.events...)
+	d.after = sooner(sooner(d.after, after), sooner(v.after, sooner(o.after, o.untilItEnds())))
 	d.events = append(d.events, m.tell(o, w)...)
 	return d, m
+}
+
+// owned says that one of the owners is there to stay.
+func (o observed) owned() bool {
+	for _, w := range o.tops {
+		if w.lives() {
+			return true
+		}
+	}
+	return false
+}
+
+// Times between two looks at an owner that is not watched and is about to end: of
+// its pods some, or all, have ended already.
+const (
+	someEnded = 30 * time.Second
+	allEnded  = 5 * time.Second
+)
+
+// untilItEnds returns when to look again whether an owner has ended; 0 is when
+// something else happens.
+func (o observed) untilItEnds() time.Duration {
+	for _, w := range o.tops {
+		if !w.ends || w.over() || w.owner.Followed() || w.standing != known {
+			continue
+		}
+		c := countOf(o.pods)
+		ended := c.succeeded+c.failed > 0
+		for _, p := range o.parts {
+			ended = ended || p.served() > 0
+		}
+		switch {
+		case ended && c.holding > 0:
+			return someEnded
+		case ended:
+			return allEnded
+		}
+	}
+	return 0
 }

@@ -5,52 +5,77 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 func TestMaking(t *testing.T) {
-	ofTrain := group.JobName("train", "job-uid")
-	key := types.NamespacedName{Namespace: "ns", Name: ofTrain}
 	suspended := func(j *batchv1.Job) { j.Spec.Suspend = new(true) }
 	elsewhere := func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = "default-scheduler" }
 	leaving := func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(start)) }
-	unlabelled := func(p *corev1.Pod) {
-		p.Labels = nil
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "job-uid", Controller: new(true)}}
+	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
+	unseen := func(o observed) observed { o.unseen = true; return o }
+	top := func(kind string, s standing, size int32) observed {
+		ref := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: kind, Name: "train", UID: "1"}
+		w := workload{top: topBehind(ref), standing: s, size: group.Size{Size: size, Min: size}}
+		return observed{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, now: now, tops: []workload{w}}
 	}
-	byName := func(p *corev1.Pod) { unlabelled(p); p.Labels = map[string]string{group.Label: ofTrain} }
+	labelledJobs := func(jobs ...*batchv1.Job) observed {
+		var objs []client.Object
+		for _, j := range jobs {
+			j.Spec.Template.Labels = map[string]string{group.Label: "g"}
+			objs = append(objs, j)
+		}
+		o := of(objs...)
+		o.key = key
+		return o
+	}
 	cases := map[string]struct {
-		job           *batchv1.Job
-		pods          []*corev1.Pod
+		o             observed
 		wantMinMember int32 // 0: no PodGroup
+		wantOwners    int
 	}{
-		"a Job before its pods":                        {job: job(4), wantMinMember: 4},
-		"a Job with its pods":                          {job: job(4), pods: pods(2, unlabelled), wantMinMember: 4},
-		"a Job of another scheduler":                   {job: job(4, elsewhere)},
-		"a Job whose pods were sent to us":             {job: job(4, elsewhere), pods: pods(1, unlabelled), wantMinMember: 4},
-		"a Job whose pods have all ended":              {job: job(4, elsewhere), pods: pods(1, unlabelled, in(corev1.PodSucceeded))},
-		"a suspended Job":                              {job: job(4, suspended)},
-		"a Job that is leaving":                        {job: job(4, leaving)},
-		"a Job that is complete":                       {job: job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))},
-		"a Job that has failed":                        {job: job(4, condition(batchv1.JobFailed, corev1.ConditionTrue, now))},
-		"labelled pods":                                {pods: pods(2, labelled(group.SizeLabel, "2")), wantMinMember: 2},
-		"labelled pods that say no size":               {pods: pods(2)},
-		"labelled pods with a wrong size":              {pods: pods(2, labelled(group.SizeLabel, "0")), wantMinMember: 1},
-		"labelled pods that have ended":                {pods: pods(2, in(corev1.PodFailed))},
-		"labelled pods that are leaving":               {pods: pods(2, deleting)},
-		"pods of a Job that was not seen yet":          {pods: pods(2, unlabelled)},
-		"labelled pods of a Job that was not seen yet": {pods: pods(2, byName)},
-		"nothing at all":                               {},
+		"a Job before its pods":                        {of(job(4)), 4, 1},
+		"a Job with its pods":                          {of(job(4)).with(nil, pods(2, ofTrain)), 4, 1},
+		"a Job of another scheduler":                   {of(job(4, elsewhere)), 0, 0},
+		"a Job whose pods were sent to us":             {of(job(4, elsewhere)).with(nil, pods(1, ofTrain)), 4, 1},
+		"a Job whose pods have all ended":              {of(job(4, elsewhere)).with(nil, pods(1, ofTrain, in(corev1.PodSucceeded))), 0, 0},
+		"a suspended Job":                              {of(job(4, suspended)), 0, 0},
+		"a Job that is leaving":                        {of(job(4, leaving)), 0, 0},
+		"a Job that is complete":                       {of(job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))), 0, 0},
+		"a Job that has failed":                        {of(job(4, condition(batchv1.JobFailed, corev1.ConditionTrue, now))), 0, 0},
+		"a StatefulSet of pods in parallel":            {of(statefulSet(3, appsv1.ParallelPodManagement)), 3, 1},
+		"a StatefulSet of one pod after another":       {of(statefulSet(3, appsv1.OrderedReadyPodManagement)), 1, 1},
+		"a StatefulSet without pods":                   {of(statefulSet(0, appsv1.ParallelPodManagement)), 1, 1},
+		"labelled pods":                                {observed{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "2"))), 2, 0},
+		"labelled pods that say no size":               {observed{key: key}.with(nil, pods(2)), 0, 0},
+		"labelled pods with a wrong size":              {observed{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "0"))), 1, 0},
+		"labelled pods that have ended":                {observed{key: key}.with(nil, pods(2, in(corev1.PodFailed))), 0, 0},
+		"labelled pods that are leaving":               {observed{key: key}.with(nil, pods(2, deleting)), 0, 0},
+		"two Jobs of one label ask for the sum":        {labelledJobs(job(4), job(2, second)).with(nil, pods(1, ofTrain)), 6, 2},
+		"two Jobs of one label before their pods":      {labelledJobs(job(4), job(2, second)), 0, 0},
+		"two Jobs of one label that say a size":        {labelledJobs(job(4), job(2, second)).with(nil, pods(1, ofTrain, labelled(group.SizeLabel, "5"))), 5, 2},
+		"of two Jobs one is suspended":                 {labelledJobs(job(4), job(2, second, suspended)).with(nil, pods(1, ofTrain)), 4, 2},
+		"a Job and a bare pod of one label":            {labelledJobs(job(4)).with(nil, join(pods(1, ofTrain), pods(1))), 0, 0},
+		"a label on pods of a Job that is leaving":     {labelledJobs(job(4, leaving)).with(nil, pods(1, ofTrain, labelled(group.SizeLabel, "2"))), 0, 0},
+		"pods of a Job that was not seen yet":          {unseen(observed{key: key}), 0, 0},
+		"labelled pods of a Job that was not seen yet": {unseen(observed{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "2")))), 0, 0},
+		"pods of a DaemonSet that say a size":          {top("DaemonSet", foreign, 0).with(nil, pods(1, labelled(group.SizeLabel, "3"))), 3, 1},
+		"a workload whose kind may not be read":        {top("MPIJob", unread, 0).with(nil, pods(1, labelled(group.SizeLabel, "3"))), 3, 1},
+		"a workload that has gone":                     {top("MPIJob", gone, 0).with(nil, pods(1, labelled(group.SizeLabel, "3"))), 0, 0},
+		"a workload that is read from the API":         {top("MPIJob", known, 5).with(nil, pods(1, ownedBy("example.com/v1", "MPIJob", "train", "1"))), 5, 1},
+		"nothing at all":                               {observed{key: key}, 0, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d, _ := DefaultConfig().decide(observed{key: key, job: tc.job, pods: tc.pods, now: now}, memory{})
+			d, _ := DefaultConfig().decide(tc.o, memory{})
 			if tc.wantMinMember == 0 {
 				if d.create != nil || len(d.events) > 0 {
 					t.Errorf("decide() = %+v, want nothing", d)
@@ -60,16 +85,66 @@ func TestMaking(t *testing.T) {
 			if d.create == nil || d.create.Spec.MinMember != tc.wantMinMember {
 				t.Fatalf("decide() makes %+v, want minMember %d", d.create, tc.wantMinMember)
 			}
-			if got := (types.NamespacedName{Namespace: d.create.Namespace, Name: d.create.Name}); got != key {
-				t.Errorf("makes PodGroup %v, want %v", got, key)
+			if got := client.ObjectKeyFromObject(d.create); got != tc.o.key {
+				t.Errorf("makes PodGroup %v, want %v", got, tc.o.key)
 			}
-			if owned := len(d.create.OwnerReferences) == 1; owned != (tc.job != nil) {
-				t.Errorf("owners %+v of the PodGroup of Job %v", d.create.OwnerReferences, tc.job)
+			if got := d.create.OwnerReferences; len(got) != tc.wantOwners {
+				t.Errorf("owners %+v, want %d", got, tc.wantOwners)
 			}
 			if reasons(d) != "Created" {
 				t.Errorf("tells %q, want that it was created", reasons(d))
 			}
 		})
+	}
+}
+
+// Where the kind of a workload is not installed, or may not be read, the pods are
+// told once what helps.
+func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
+	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
+	w := workload{top: topBehind(ref), standing: unread, why: "JobSet is not served as jobset.x-k8s.io/v1alpha2"}
+	o := observed{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, tops: []workload{w}, pods: pods(1), now: now, after: time.Second}
+	d, m := DefaultConfig().decide(o, memory{})
+	if d.create != nil || reasons(d) != ReasonOwnerUnreadable || d.events[0].about != o.pods[0] || d.after != time.Second {
+		t.Errorf("decide() = %+v, want a warning on the pod and another look in a second", d)
+	}
+	for _, want := range []string{w.why, "JobSet train", group.SizeLabel} {
+		if !strings.Contains(d.events[0].text, want) {
+			t.Errorf("the event says %q, want %q in it", d.events[0].text, want)
+		}
+	}
+	if d, _ = DefaultConfig().decide(o, m); len(d.events) > 0 || d.after != time.Second {
+		t.Errorf("a second time: %+v, want no event and another look", d)
+	}
+}
+
+// Owners that come after the PodGroup was made are added, and never a second time.
+func TestOwnersAreKeptUp(t *testing.T) {
+	second := job(2, func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" })
+	o := of(job(4), second).with(podGroup(6, ours, byTrain), pods(1, ofTrain))
+	o.key = key
+	d, _ := DefaultConfig().decide(o, memory{})
+	if d.apply == nil || len(d.apply.owners) != 2 || d.apply.minMember != 6 || d.status != nil {
+		t.Fatalf("decide() = %+v, want both owners applied, and nothing else", d)
+	}
+	for _, ref := range d.apply.owners {
+		if *ref.Controller || *ref.BlockOwnerDeletion {
+			t.Errorf("owner %+v controls the PodGroup or waits for it", ref)
+		}
+	}
+	o.podGroup.OwnerReferences = d.apply.owners
+	if d, _ = DefaultConfig().decide(o, memory{}); d.apply != nil {
+		t.Errorf("applies %+v again", d.apply)
+	}
+	o.podGroup = podGroup(6)
+	if d, _ = DefaultConfig().decide(o, memory{}); d.apply != nil {
+		t.Errorf("applies %+v to a user's PodGroup", d.apply)
+	}
+	// What is leaving would take the PodGroup along.
+	o.podGroup = podGroup(4, ours, byTrain)
+	o.tops[1].leaving = true
+	if d, _ = DefaultConfig().decide(o, memory{}); d.apply != nil {
+		t.Errorf("applies %+v for an owner that is leaving", d.apply)
 	}
 }
 
@@ -94,9 +169,6 @@ func TestUnusableGroupName(t *testing.T) {
 }
 
 func TestRemoval(t *testing.T) {
-	byJob := func(pg *scheduling.PodGroup) {
-		pg.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "train"}}
-	}
 	copied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields = nil }
 	elsewhere := func(pg *scheduling.PodGroup) { ours(pg); pg.Annotations[SchedulerAnnotation] = "another" }
 	applied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields[0].Manager = "kubectl" }
@@ -114,8 +186,8 @@ func TestRemoval(t *testing.T) {
 		"ours, a minute without pods":                {podGroup: podGroup(2, ours), empty: time.Minute, wantRemove: true},
 		"ours, with a pod again":                     {podGroup: podGroup(2, ours), pods: pods(1), empty: time.Hour},
 		"ours, with a pod that has ended":            {podGroup: podGroup(2, ours), pods: pods(1, in(corev1.PodSucceeded)), empty: time.Hour},
-		"of a Job that has gone":                     {podGroup: podGroup(2, ours, byJob), empty: time.Hour},
-		"of a Job that has made no pods for an hour": {podGroup: podGroup(4, ours, byJob), job: job(4), empty: time.Hour},
+		"of a Job that has gone":                     {podGroup: podGroup(2, ours, byTrain), empty: time.Hour},
+		"of a Job that has made no pods for an hour": {podGroup: podGroup(4, ours, byTrain), job: job(4), empty: time.Hour},
 		"a user's, written by another client":        {podGroup: podGroup(2, applied), empty: time.Hour},
 		"a user's":                                   {podGroup: podGroup(2), empty: time.Hour},
 		"a user's, copied from one of ours":          {podGroup: podGroup(2, copied), empty: time.Hour},
@@ -124,11 +196,15 @@ func TestRemoval(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := memory{seen: tc.seen}
+			m := memory{of: "pg-uid", seen: tc.seen}
 			if tc.empty > 0 {
 				m.empty = now.Add(-tc.empty)
 			}
-			d, _ := DefaultConfig().decide(observed{key: key, podGroup: tc.podGroup, job: tc.job, pods: tc.pods, now: now}, m)
+			o := observed{key: key, now: now}
+			if tc.job != nil {
+				o = of(tc.job)
+			}
+			d, _ := DefaultConfig().decide(o.with(tc.podGroup, tc.pods), m)
 			if d.remove != tc.wantRemove || d.after != tc.wantAfter {
 				t.Errorf("decide(): remove %t, look again after %v, want %t, %v", d.remove, d.after, tc.wantRemove, tc.wantAfter)
 			}
@@ -144,7 +220,7 @@ func TestPodGroupsOfOthers(t *testing.T) {
 		t.Errorf("without pods: %+v, want nothing", d)
 	}
 	d, _ = DefaultConfig().decide(observed{key: key, podGroup: podGroup(3), pods: pods(4, labelled(group.SizeLabel, "4")), now: now}, memory{})
-	if d.minMember != 0 || d.remove {
+	if d.apply != nil || d.remove {
 		t.Errorf("with pods: %+v, want the spec left alone", d)
 	}
 	if d.status == nil || d.status.Phase != scheduling.PodGroupPending || d.status.CreationTime == nil {
@@ -152,20 +228,23 @@ func TestPodGroupsOfOthers(t *testing.T) {
 	}
 	left := podGroup(3)
 	left.Status.Phase = scheduling.PodGroupRunning
-	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: left, now: now}, memory{seen: true}); d.status == nil || d.status.Phase != scheduling.PodGroupPending {
+	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: left, now: now}, memory{of: "pg-uid", seen: true}); d.status == nil || d.status.Phase != scheduling.PodGroupPending {
 		t.Errorf("when its pods are gone: status %+v, want it pending again", d.status)
+	}
+	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: left, now: now}, memory{of: "another", seen: true}); d.status != nil {
+		t.Errorf("made again without pods: status %+v, want none", d.status)
 	}
 }
 
 // When a finished Job is removed its pods go before the PodGroup does: that is
 // not told as a group which falls back.
 func TestPodGroupOfAJobThatHasGoneIsLeftAlone(t *testing.T) {
-	pg := podGroup(4, ours)
-	pg.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "train"}}
+	pg := podGroup(4, ours, byTrain)
 	pg.Status.Phase = scheduling.PodGroupFinished
 	leaving := job(4, func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(now)) })
-	for name, j := range map[string]*batchv1.Job{"gone": nil, "leaving": leaving} {
-		if d, _ := DefaultConfig().decide(observed{key: key, podGroup: pg, job: j, pods: pods(1, bound), now: now}, memory{}); d.status != nil || d.minMember > 0 || len(d.events) > 0 {
+	goneTop := workload{top: topBehind(pg.OwnerReferences[0]), standing: gone}
+	for name, o := range map[string]observed{"gone": {key: key, now: now, tops: []workload{goneTop}}, "leaving": of(leaving)} {
+		if d, _ := DefaultConfig().decide(o.with(pg, pods(1, bound)), memory{}); d.status != nil || d.apply != nil || len(d.events) > 0 {
 			t.Errorf("Job %s: decide() = %+v, want nothing", name, d)
 		}
 	}
@@ -182,7 +261,7 @@ func TestLifeOfAGroup(t *testing.T) {
 		{pods: pods(2, size), wantPhase: scheduling.PodGroupPending},
 		{pods: pods(3, size), wantEvents: "Complete"},
 		{pods: join(pods(1, size, bound), pods(2, size))},
-		{pods: pods(3, size, bound), wantPhase: scheduling.PodGroupScheduling},
+		{pods: pods(3, size, bound)},
 		{pods: join(pods(1, size, in(corev1.PodRunning)), pods(2, size, bound))},
 		{pods: pods(3, size, in(corev1.PodRunning)), wantPhase: scheduling.PodGroupRunning},
 		{pods: join(pods(1, size, in(corev1.PodSucceeded)), pods(2, size, in(corev1.PodRunning)))},
@@ -197,8 +276,8 @@ func TestLifeOfAGroup(t *testing.T) {
 		if d.status != nil {
 			phase, pg.Status = d.status.Phase, *d.status
 		}
-		if phase != step.wantPhase || reasons(d) != step.wantEvents || d.minMember != 0 {
-			t.Errorf("step %d: writes phase %q and minMember %d, tells %q, want %q, 0, %q", i, phase, d.minMember, reasons(d), step.wantPhase, step.wantEvents)
+		if phase != step.wantPhase || reasons(d) != step.wantEvents || d.apply != nil {
+			t.Errorf("step %d: writes phase %q and spec %+v, tells %q, want %q, nothing, %q", i, phase, d.apply, reasons(d), step.wantPhase, step.wantEvents)
 		}
 	}
 	if pg.Status.Succeeded != 3 || pg.Status.Scheduled != 3 {
@@ -228,8 +307,8 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 		if d.status != nil {
 			pg.Status = *d.status
 		}
-		if d.minMember > 0 {
-			pg.Spec.MinMember = d.minMember
+		if d.apply != nil {
+			pg.Spec.MinMember = d.apply.minMember
 		}
 		return d
 	}
@@ -248,5 +327,43 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 	}
 	if look("2"); pg.Spec.MinMember != 2 || pg.Status.Conditions[0].Status != metav1.ConditionTrue {
 		t.Errorf("the label is right: minMember %d, conditions %+v", pg.Spec.MinMember, pg.Status.Conditions)
+	}
+}
+
+// Objects of kinds that are not watched are looked at again when they are about to
+// end.
+func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
+	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
+	cases := map[string]struct {
+		pods []*corev1.Pod
+		done bool
+		want time.Duration
+	}{
+		"all run":                     {pods: pods(2, in(corev1.PodRunning))},
+		"one has succeeded":           {pods: join(pods(1, in(corev1.PodSucceeded)), pods(1, in(corev1.PodRunning))), want: someEnded},
+		"all have ended":              {pods: pods(2, in(corev1.PodSucceeded)), want: allEnded},
+		"all have ended, and it says": {pods: pods(2, in(corev1.PodSucceeded)), done: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := workload{top: topBehind(ref), ends: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
+			pg := podGroup(2, ours, func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
+			o := observed{key: key, tops: []workload{w}, podGroup: pg, pods: tc.pods, now: now}
+			if d, _ := DefaultConfig().decide(o, memory{}); d.after != tc.want {
+				t.Errorf("decide() looks again after %v, want %v", d.after, tc.want)
+			}
+		})
+	}
+}
+
+// The clock of a group without pods begins anew when one comes.
+func TestThePodsOfAnEmptyGroupComeBack(t *testing.T) {
+	o := observed{key: key, podGroup: podGroup(1, ours), now: now}
+	_, m := DefaultConfig().decide(o, memory{})
+	o.now, o.pods = now.Add(59*time.Second), pods(1, labelled(group.SizeLabel, "1"))
+	_, m = DefaultConfig().decide(o, m)
+	o.now, o.pods = now.Add(61*time.Second), nil
+	if d, _ := DefaultConfig().decide(o, m); d.remove {
+		t.Error("removed 2 seconds after its last pod")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -13,73 +12,118 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
+// Reasons of events about a pod whose PodGroup is not made.
+const (
+	ReasonInvalidName     = "InvalidGroupName"
+	ReasonOwnerUnreadable = "OwnerUnreadable"
+)
+
 // decideToMake decides for a group without a PodGroup.
 func (c Config) decideToMake(o observed, m memory) (decision, memory) {
+	live := o.live()
+	if o.unseen || !c.asksForOne(o, live) {
+		return decision{}, memory{}
+	}
+	if wrong := validation.IsDNS1123Subdomain(o.key.Name); len(wrong) > 0 {
+		text := fmt.Sprintf("label %s: %q: cannot be the name of a PodGroup: %s", group.Label, o.key.Name, wrong[0])
+		return refuse(m, live, ReasonInvalidName, text)
+	}
+	w := c.wantedSize(o)
+	if w.unknown {
+		if text := o.unreadOwner(); text != "" {
+			d, m := refuse(m, live, ReasonOwnerUnreadable, text)
+			d.after = o.after
+			return d, m
+		}
+		// Its maker is to come, and knows how many pods it needs: to start the first
+		// of them now would be to start it partly.
+		return decision{}, memory{}
+	}
+	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
+		Namespace: o.key.Namespace, Name: o.key.Name,
+		Labels:          map[string]string{ManagedByLabel: ManagedByValue},
+		Annotations:     map[string]string{SchedulerAnnotation: c.SchedulerName},
+		OwnerReferences: o.references(),
+	}}
+	pg.Spec.MinMember = w.minMember
+	made := "for labelled pods"
+	if o.named() {
+		made = fmt.Sprintf("for %s %s", o.tops[0].owner.Kind, o.tops[0].owner.Name)
+	}
+	text := fmt.Sprintf("Made %s with minMember %d", made, w.minMember)
+	return decision{create: pg, events: []note{{kind: corev1.EventTypeNormal, reason: "Created", text: text}}}, memory{}
+}
+
+// refuse tells once, on a pod if there is one, why a PodGroup is not made.
+func refuse(m memory, live []*corev1.Pod, reason, text string) (decision, memory) {
+	if len(live) == 0 || m.invalid == text {
+		return decision{}, m
+	}
+	return decision{events: []note{{about: live[0], kind: corev1.EventTypeWarning, reason: reason, text: clip(text)}}}, memory{invalid: text}
+}
+
+// asksForOne says whether a group asks for a PodGroup. One that is named for an
+// object does so as soon as that wants pods; another when it has some.
+func (c Config) asksForOne(o observed, live []*corev1.Pod) bool {
+	if o.named() {
+		w := o.tops[0]
+		return w.lives() && !w.over() && !w.suspended && (len(live) > 0 || c.asked(o))
+	}
+	// Not all of it may go with owners that are leaving.
+	return len(live) > 0 && (len(o.tops) == 0 || o.owned() || o.bare())
+}
+
+// asked says that what makes the group's pods asks for the scheduler.
+func (c Config) asked(o observed) bool {
+	for _, p := range current(o.parts) {
+		if p.template.Spec.SchedulerName == c.SchedulerName {
+			return true
+		}
+	}
+	return false
+}
+
+// named says that the group is named for an object rather than by a label.
+func (o observed) named() bool {
+	return len(o.tops) == 1 && o.tops[0].owner.PodGroupName() == o.key.Name
+}
+
+// live returns the pods that are there to stay.
+func (o observed) live() []*corev1.Pod {
 	var live []*corev1.Pod
 	for _, pod := range o.pods {
 		if pod.DeletionTimestamp == nil && !ended(pod) {
 			live = append(live, pod)
 		}
 	}
-	var made string
-	switch job := o.job; {
-	case job != nil:
-		if job.DeletionTimestamp != nil || jobIs(job, batchv1.JobComplete) || jobIs(job, batchv1.JobFailed) ||
-			job.Spec.Suspend != nil && *job.Spec.Suspend {
-			return decision{}, memory{}
-		}
-		if job.Spec.Template.Spec.SchedulerName != c.SchedulerName && len(live) == 0 {
-			return decision{}, memory{}
-		}
-		made = "for Job " + job.Name
-	case len(live) == 0 || ofJob(live[0], o.key.Name):
-		// The Job is gone, or not seen yet.
-		return decision{}, memory{}
-	default:
-		if wrong := validation.IsDNS1123Subdomain(o.key.Name); len(wrong) > 0 {
-			if m.invalid == o.key.Name {
-				return decision{}, m
-			}
-			text := fmt.Sprintf("label %s: %q: cannot be the name of a PodGroup: %s", group.Label, o.key.Name, wrong[0])
-			return decision{events: []note{{about: live[0], kind: corev1.EventTypeWarning, reason: "InvalidGroupName", text: text}}},
-				memory{invalid: o.key.Name}
-		}
-		if size, err := o.labelled(); err == nil && size == (group.Size{}) {
-			// Its maker is to come, and knows how many pods it needs: to start the first
-			// of them now would be to start it partly.
-			return decision{}, memory{}
-		}
-		made = "for labelled pods"
-	}
-	w := c.wantedSize(o)
-	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
-		Namespace: o.key.Namespace, Name: o.key.Name,
-		Labels:      map[string]string{ManagedByLabel: ManagedByValue},
-		Annotations: map[string]string{SchedulerAnnotation: c.SchedulerName},
-	}}
-	if o.job != nil {
-		pg.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: o.job.Name, UID: o.job.UID,
-			Controller: new(false), BlockOwnerDeletion: new(false),
-		}}
-	}
-	pg.Spec.MinMember = w.minMember
-	text := fmt.Sprintf("Made %s with minMember %d", made, w.minMember)
-	return decision{create: pg, events: []note{{kind: corev1.EventTypeNormal, reason: "Created", text: text}}}, memory{}
+	return live
 }
 
-// ofJob says that a pod is of the group that is named for the Job it belongs to,
-// whether or not it is labelled so.
-func ofJob(pod *corev1.Pod, name string) bool {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && owner.Kind == "Job" && group.JobName(owner.Name, owner.UID) == name
+// bare says that a live pod is of nobody that a PodGroup could refer to.
+func (o observed) bare() bool {
+	for _, pod := range o.live() {
+		if ref := metav1.GetControllerOfNoCopy(pod); ref == nil || ref.Kind == "Node" {
+			return true
+		}
+	}
+	return false
 }
 
-// decideOnRemoval decides whether a PodGroup goes: one that was made for
-// labelled pods, when it has been without pods for long enough. Those of Jobs go
-// with their owner.
+// unreadOwner says which owner cannot be read, if one cannot.
+func (o observed) unreadOwner() string {
+	for _, w := range o.tops {
+		if w.standing == unread {
+			return fmt.Sprintf("%s, so the pods of %s %s have to say how many they are by the label %s", w.why, w.owner.Kind, w.owner.Name, group.SizeLabel)
+		}
+	}
+	return ""
+}
+
+// decideOnRemoval decides whether a PodGroup goes: one that was made for bare
+// pods, when it has been without pods for long enough. Others go with their
+// owners.
 func (c Config) decideOnRemoval(o observed, m memory) (decision, memory) {
-	if len(o.pods) > 0 || !c.madeHere(o.podGroup) || len(o.podGroup.OwnerReferences) > 0 {
+	if len(o.pods) > 0 || !c.madeHere(o.podGroup) || len(o.podGroup.OwnerReferences) > 0 || o.owned() {
 		m.empty = time.Time{}
 		return decision{}, m
 	}

@@ -4,93 +4,83 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// groupIndex is the index of pods and Jobs by the name of their PodGroup.
-const groupIndex = "fluence.group"
-
-// schedulerNameField is the field that the API server selects pods by.
-const schedulerNameField = "spec.schedulerName"
-
-// CacheByObject says how a manager's cache must hold what this controller reads:
-// of the pods only those that ask for the scheduler, of pods and Jobs only what
-// matters here.
-func CacheByObject(c Config) map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}: {
-			Field:     fields.OneTermEqualSelector(schedulerNameField, c.SchedulerName),
-			Transform: slimPod,
-		},
-		&batchv1.Job{}: {Transform: slimJob},
-	}
+// cached reads what controls pods from the cache. It implements group.Owners.
+type cached struct {
+	ctx    context.Context
+	reader client.Reader
 }
 
-// slimPod drops what is not read of a pod: a cluster may have a hundred thousand.
-func slimPod(obj any) (any, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
+// ControllerOf implements group.Owners. What cannot be read was not seen.
+func (c cached) ControllerOf(namespace string, o group.Owner) (group.Owner, bool) {
+	obj := c.part(namespace, o)
+	if obj == nil {
+		return group.Owner{}, false
 	}
-	pod.ManagedFields, pod.Annotations = nil, nil
-	pod.Spec = corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName}
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
-	return pod, nil
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		return group.OwnerOf(*ref), true
+	}
+	return group.Owner{}, true
 }
 
-// slimJob drops what is not read of a Job.
-func slimJob(obj any) (any, error) {
-	job, ok := obj.(*batchv1.Job)
-	if !ok {
-		return obj, nil
+// part returns a Job, a ReplicaSet or a StatefulSet, nil if there is none of this
+// UID. It is the cache's own: not to be changed.
+func (c cached) part(namespace string, o group.Owner) client.Object {
+	var obj client.Object
+	switch {
+	case !o.Followed():
+		return nil
+	case o.Kind == "Job":
+		obj = &batchv1.Job{}
+	case o.Kind == "ReplicaSet":
+		obj = &appsv1.ReplicaSet{}
+	default:
+		obj = &appsv1.StatefulSet{}
 	}
-	job.ManagedFields, job.Annotations = nil, nil
-	job.Spec.Template.Spec = corev1.PodSpec{SchedulerName: job.Spec.Template.Spec.SchedulerName}
-	return job, nil
-}
-
-// podGroupOf returns the name of the PodGroup that a pod waits for, if any.
-func podGroupOf(obj client.Object) []string {
-	if id := group.Of(obj.(*corev1.Pod)); id.Gang {
-		return []string{id.Key.Name}
-	}
-	return nil
-}
-
-// podGroupOfJob returns the name of the PodGroup that is made for a Job. Pods
-// with a group label of their own are not the Job's group.
-func podGroupOfJob(obj client.Object) []string {
-	job := obj.(*batchv1.Job)
-	name := group.JobName(job.Name, job.UID)
-	if other := job.Spec.Template.Labels[group.Label]; other != "" && other != name {
+	err := c.reader.Get(c.ctx, types.NamespacedName{Namespace: namespace, Name: o.Name}, obj, client.UnsafeDisableDeepCopy)
+	if err != nil || obj.GetUID() != o.UID {
 		return nil
 	}
-	return []string{name}
+	return obj
 }
 
-// requests turns the name of a PodGroup into a request to see to it.
-func requests(names func(client.Object) []string) func(context.Context, client.Object) []ctrl.Request {
-	return func(_ context.Context, obj client.Object) []ctrl.Request {
-		var rs []ctrl.Request
-		for _, name := range names(obj) {
-			rs = append(rs, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}})
+// partsOf lists the parts that may be of a group.
+func (c cached) partsOf(key types.NamespacedName) ([]part, error) {
+	var parts []part
+	for _, list := range []client.ObjectList{&batchv1.JobList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}} {
+		err := c.reader.List(c.ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{groupIndex: key.Name}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, fmt.Errorf("list %T of group: %w", list, err)
 		}
-		return rs
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			if p, ok := partOf(item.(client.Object)); ok {
+				parts = append(parts, p)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read %T: %w", list, err)
+		}
 	}
+	return parts, nil
 }
 
-// podsOf lists the pods of a group. They are the cache's own: not to be changed.
-func (r *reconciler) podsOf(ctx context.Context, key types.NamespacedName) ([]*corev1.Pod, error) {
+// podsOf lists the pods that are indexed by a name. They are the cache's own: not
+// to be changed.
+func (c cached) podsOf(namespace, name string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	err := r.client.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{groupIndex: key.Name}, client.UnsafeDisableDeepCopy)
+	err := c.reader.List(c.ctx, &list, client.InNamespace(namespace), client.MatchingFields{groupIndex: name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list pods of group: %w", err)
 	}
@@ -101,15 +91,103 @@ func (r *reconciler) podsOf(ctx context.Context, key types.NamespacedName) ([]*c
 	return pods, nil
 }
 
-// jobOf returns the Job that a group is named for, nil if there is none.
-func (r *reconciler) jobOf(ctx context.Context, key types.NamespacedName) (*batchv1.Job, error) {
-	var list batchv1.JobList
-	err := r.client.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{groupIndex: key.Name}, client.UnsafeDisableDeepCopy)
+// A family is what the cache has of a group.
+type family struct {
+	pods  []*corev1.Pod
+	parts []part
+	// tops are the objects that its pods are of, each once.
+	tops []top
+	// unseen says that a pod may be of the group by an owner that was not seen.
+	unseen bool
+}
+
+// A top is an object that a group is named for or could be. Its reference and its
+// owner differ for a unit of a LeaderWorkerSet: there is no object of that kind.
+type top struct {
+	ref   metav1.OwnerReference
+	owner group.Owner
+}
+
+// familyOf descends from a group's name.
+func (c cached) familyOf(key types.NamespacedName) (family, error) {
+	parts, err := c.partsOf(key)
 	if err != nil {
-		return nil, fmt.Errorf("list jobs of group: %w", err)
+		return family{}, err
 	}
-	if len(list.Items) == 0 {
-		return nil, nil
+	var f family
+	names := []string{key.Name}
+	for _, p := range parts {
+		if name := p.owner().PodGroupName(); name != key.Name {
+			names = append(names, name)
+		}
+		if id := group.Of(p.pod(), c); id.Named && id.Key.Name == key.Name {
+			p.top = id.Owner.UID
+			f.parts = append(f.parts, p)
+			f.addTop(c.topOf(p.pod(), id.Owner))
+		}
 	}
-	return &list.Items[0], nil
+	seen := map[types.UID]bool{}
+	for _, name := range names {
+		pods, err := c.podsOf(key.Namespace, name)
+		if err != nil {
+			return family{}, err
+		}
+		for _, pod := range pods {
+			if !seen[pod.UID] {
+				seen[pod.UID] = true
+				f.addPod(pod, key, c)
+			}
+		}
+	}
+	return f, nil
+}
+
+func (f *family) addPod(pod *corev1.Pod, key types.NamespacedName, c cached) {
+	id := group.Of(pod, c)
+	unseen := id.Unseen != group.Owner{}
+	if id.Named && id.Key.Name == key.Name {
+		f.pods = append(f.pods, pod)
+		f.addTop(c.topOf(pod, id.Owner))
+		// Of a labelled pod the owner need not be seen.
+		ref := metav1.GetControllerOfNoCopy(pod)
+		unseen = ref != nil && id.Owner == group.Owner{}
+	} else if id.Named {
+		return
+	}
+	f.unseen = f.unseen || unseen && pod.DeletionTimestamp == nil && !ended(pod)
+}
+
+func (f *family) addTop(t top) {
+	if t.owner == (group.Owner{}) || t.owner.Group == "" && t.owner.Kind == "Node" {
+		return
+	}
+	for _, have := range f.tops {
+		if have.owner.UID == t.owner.UID {
+			return
+		}
+	}
+	f.tops = append(f.tops, t)
+}
+
+// topOf returns the owner of a pod's identity with a reference to it.
+func (c cached) topOf(pod *corev1.Pod, owner group.Owner) top {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		if ref.UID == owner.UID {
+			return top{*ref, owner}
+		}
+		if obj := c.part(pod.Namespace, group.OwnerOf(*ref)); obj != nil {
+			if above := metav1.GetControllerOfNoCopy(obj); above != nil && above.UID == owner.UID {
+				return top{*above, owner}
+			}
+		}
+	}
+	return top{metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID}, owner}
+}
+
+// topBehind returns the top that a PodGroup's reference stands for.
+func topBehind(ref metav1.OwnerReference) top {
+	if ref.APIVersion == "v1" && ref.Kind == "Pod" {
+		return top{ref, unit(ref.Name, ref.UID)}
+	}
+	return top{ref, group.OwnerOf(ref)}
 }

@@ -1,21 +1,24 @@
 package podgroup
 
 import (
+	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// What the cache keeps of pods and Jobs must do for every decision.
+// What the cache keeps of pods and parts must do for every decision.
 func TestSlimObjectsDecideTheSame(t *testing.T) {
-	fullPod := pods(1, in(corev1.PodRunning), labelled(group.SizeLabel, "4"), func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "job-uid", Controller: new(true)}}
-		p.Annotations = map[string]string{"a": "b"}
+	fullPod := pods(1, in(corev1.PodRunning), labelled(group.SizeLabel, "4"), ofTrain, func(p *corev1.Pod) {
+		p.Annotations = map[string]string{"a": "b", group.IncompletePolicyAnnotation: "restart"}
 		p.Spec.Containers = []corev1.Container{{Name: "c"}}
 		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
 	})[0]
@@ -24,45 +27,71 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := slim.(*corev1.Pod)
-	if len(pod.Spec.Containers) > 0 || len(pod.ManagedFields) > 0 || len(pod.Annotations) > 0 {
+	if len(pod.Spec.Containers) > 0 || len(pod.ManagedFields) > 0 || len(pod.Annotations) != 1 {
 		t.Errorf("slimPod() keeps %+v", pod)
 	}
-	if group.Of(pod) != group.Of(fullPod) || countOf([]*corev1.Pod{pod}) != countOf([]*corev1.Pod{fullPod}) {
-		t.Errorf("a slim pod is of group %+v with counts %+v", group.Of(pod), countOf([]*corev1.Pod{pod}))
+	full, little := observed{pods: []*corev1.Pod{fullPod}}, observed{pods: []*corev1.Pod{pod}}
+	if countOf(little.pods) != countOf(full.pods) || DefaultConfig().wantedSize(little) != DefaultConfig().wantedSize(full) || !slices.Equal(namesOf(pod), namesOf(fullPod)) {
+		t.Errorf("a slim pod is %+v", pod)
 	}
-	fullJob := job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now), func(j *batchv1.Job) {
-		j.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
-		j.Spec.Template.Labels = map[string]string{group.MinLabel: "2"}
-	})
-	slim, err = slimJob(fullJob.DeepCopy())
-	if err != nil {
-		t.Fatal(err)
+	if policy, _, err := little.handling(0); policy != group.IncompleteRestart || err != nil {
+		t.Errorf("a slim pod's policy is %q, %v", policy, err)
 	}
-	j := slim.(*batchv1.Job)
-	if len(j.Spec.Template.Spec.Containers) > 0 {
-		t.Errorf("slimJob() keeps %+v", j.Spec.Template.Spec)
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{group.MinLabel: "2"}, Annotations: map[string]string{"a": "b"}},
+		Spec:       corev1.PodSpec{SchedulerName: "fluence", Containers: []corev1.Container{{Name: "c"}}},
 	}
-	if c := DefaultConfig(); c.wantedSize(observed{job: j}) != c.wantedSize(observed{job: fullJob}) || !jobIs(j, batchv1.JobComplete) || j.Spec.Template.Spec.SchedulerName != "fluence" {
-		t.Errorf("a slim Job is %+v", j)
+	for _, obj := range []client.Object{
+		job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now), func(j *batchv1.Job) { j.Spec.Template, j.Status.Succeeded = template, 1 }),
+		&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(4)), PodManagementPolicy: appsv1.ParallelPodManagement, Template: template}},
+		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "1"}, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(4)), Template: template}},
+	} {
+		slim, err := slimPart(obj.DeepCopyObject())
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, little := of(obj), of(slim.(client.Object))
+		if p := little.parts[0]; len(p.template.Spec.Containers) > 0 || len(p.template.Annotations) > 0 {
+			t.Errorf("slimPart() keeps %+v", p.template)
+		}
+		c := DefaultConfig()
+		if c.wantedSize(little) != c.wantedSize(full) || little.tops[0] != full.tops[0] || c.asked(little) != c.asked(full) || little.parts[0].served() != full.parts[0].served() {
+			t.Errorf("a slim %T decides otherwise: %+v, want %+v", obj, little, full)
+		}
 	}
 }
 
-func TestPodGroupOfJob(t *testing.T) {
-	own := group.JobName("train", "job-uid")
-	cases := map[string]struct {
-		label string
-		want  bool
-	}{
-		"no group label on the template":      {want: true},
-		"the label names the Job's own group": {label: own, want: true},
-		"the label names another group":       {label: "g"},
+func TestNamesOf(t *testing.T) {
+	name := func(g, kind, n string, uid types.UID) string {
+		return group.Owner{Group: g, Kind: kind, Name: n, UID: uid}.PodGroupName()
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			j := job(4, func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{group.Label: tc.label} })
-			got := podGroupOfJob(j)
-			if (len(got) == 1) != tc.want || tc.want && got[0] != own {
-				t.Errorf("podGroupOfJob() = %v, want one: %t", got, tc.want)
+	under := func(obj client.Object, apiVersion, kind, n string, uid types.UID) client.Object {
+		obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: n, UID: uid, Controller: new(true)}})
+		return obj
+	}
+	bare := func() *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p1"}}
+	}
+	set := func() *appsv1.StatefulSet {
+		return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "s1"}}
+	}
+	train := name("batch", "Job", "train", "job-uid")
+	cases := map[string]struct {
+		obj  client.Object
+		want []string
+	}{
+		"a bare pod":                     {bare(), nil},
+		"a labelled pod of a Job":        {pods(1, ofTrain)[0], []string{"g", train}},
+		"a Job":                          {job(4), []string{train}},
+		"a Job of labelled pods":         {job(4, func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{group.Label: "g"} }), []string{"g", train}},
+		"a Job of a JobSet":              {under(job(4), "jobset.x-k8s.io/v1alpha2", "JobSet", "js", "1"), []string{train, name("jobset.x-k8s.io", "JobSet", "js", "1")}},
+		"a pod that may lead a unit":     {under(bare(), "apps/v1", "StatefulSet", "s", "s1"), []string{unit("p", "p1").PodGroupName(), name("apps", "StatefulSet", "s", "s1")}},
+		"the StatefulSet of the workers": {under(set(), "v1", "Pod", "p", "p1"), []string{name("apps", "StatefulSet", "s", "s1"), unit("p", "p1").PodGroupName()}},
+	}
+	for what, tc := range cases {
+		t.Run(what, func(t *testing.T) {
+			if got := namesOf(tc.obj); !slices.Equal(got, tc.want) {
+				t.Errorf("namesOf() = %q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -73,11 +102,13 @@ func TestChangesThatCount(t *testing.T) {
 		before, after *corev1.Pod
 		want          bool
 	}{
-		"a condition or an annotation": {pods(1)[0], pods(1, func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} })[0], false},
-		"a node":                       {pods(1)[0], pods(1, bound)[0], true},
-		"a phase":                      {pods(1, bound)[0], pods(1, in(corev1.PodRunning))[0], true},
-		"a label":                      {pods(1)[0], pods(1, labelled(group.SizeLabel, "2"))[0], true},
-		"a deletion":                   {pods(1)[0], pods(1, deleting)[0], true},
+		"an annotation of others": {pods(1)[0], pods(1, annotated("a", "b"))[0], false},
+		"an annotation of ours":   {pods(1)[0], pods(1, annotated(group.IncompletePolicyAnnotation, "restart"))[0], true},
+		"a node":                  {pods(1)[0], pods(1, bound)[0], true},
+		"a phase":                 {pods(1, bound)[0], pods(1, in(corev1.PodRunning))[0], true},
+		"a label":                 {pods(1)[0], pods(1, labelled(group.SizeLabel, "2"))[0], true},
+		"a deletion":              {pods(1)[0], pods(1, deleting)[0], true},
+		"an owner":                {pods(1)[0], pods(1, ofTrain)[0], true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -86,16 +117,18 @@ func TestChangesThatCount(t *testing.T) {
 			}
 		})
 	}
-	grown := job(4, func(j *batchv1.Job) { j.Generation++ })
-	done := job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))
-	busy := job(4, func(j *batchv1.Job) { j.Status.Active = 3 })
 	for name, tc := range map[string]struct {
 		after *batchv1.Job
 		want  bool
-	}{"a new spec": {grown, true}, "a condition": {done, true}, "a count of pods": {busy, false}} {
+	}{
+		"a new spec":           {job(4, func(j *batchv1.Job) { j.Generation++ }), true},
+		"a condition":          {job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now)), true},
+		"a pod that succeeded": {job(4, func(j *batchv1.Job) { j.Status.Succeeded = 1 }), true},
+		"a count of pods":      {job(4, func(j *batchv1.Job) { j.Status.Active = 3 }), false},
+	} {
 		t.Run(name+" of a Job", func(t *testing.T) {
-			if got := jobChanged(event.UpdateEvent{ObjectOld: job(4), ObjectNew: tc.after}); got != tc.want {
-				t.Errorf("jobChanged() = %t, want %t", got, tc.want)
+			if got := partChanged(event.UpdateEvent{ObjectOld: job(4), ObjectNew: tc.after}); got != tc.want {
+				t.Errorf("partChanged() = %t, want %t", got, tc.want)
 			}
 		})
 	}

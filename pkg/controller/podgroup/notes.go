@@ -18,14 +18,14 @@ type note struct {
 // tell returns the events about a group's pods that were not told yet.
 func (m *memory) tell(o observed, w wanted) []note {
 	var notes []note
+	reason, text := o.wrong(w)
+	if text != "" && m.invalid != text {
+		notes = append(notes, note{kind: corev1.EventTypeWarning, reason: reason, text: text})
+	}
+	m.invalid = text
 	if !w.valid {
-		if m.invalid != w.message {
-			notes = append(notes, note{kind: corev1.EventTypeWarning, reason: ReasonInvalidSize, text: w.message})
-		}
-		m.invalid = w.message
 		return notes
 	}
-	m.invalid = ""
 	c := countOf(o.pods)
 	have := c.members - c.failed
 	was := m.complete

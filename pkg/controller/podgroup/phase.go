@@ -1,7 +1,6 @@
 package podgroup
 
 import (
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -13,7 +12,9 @@ type counts struct {
 	members int32
 	// scheduled have a node, finished ones included; holding are those of them
 	// that have not ended.
-	scheduled, holding         int32
+	scheduled, holding int32
+	// serving are those of the holding that are there to stay.
+	serving                    int32
 	running, succeeded, failed int32
 }
 
@@ -25,6 +26,9 @@ func countOf(pods []*corev1.Pod) counts {
 			c.scheduled++
 			if !ended(pod) {
 				c.holding++
+				if pod.DeletionTimestamp == nil {
+					c.serving++
+				}
 			}
 		}
 		switch pod.Status.Phase {
@@ -44,23 +48,61 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// phaseOf says how far a group has come. A Job knows best whether it has
-// finished or failed: its pods are retried, and it may have more completions than
-// pods at a time. A group without a Job is judged by its pods, and keeps its last
-// word when they are gone.
-func phaseOf(before scheduling.PodGroupPhase, c counts, minMember int32, job *batchv1.Job) scheduling.PodGroupPhase {
+// An outcome is what the owners of a group say of its end.
+type outcome int
+
+const (
+	// byPods: nobody says anything, its pods tell.
+	byPods outcome = iota
+	// goesOn: what ends is replaced, or more is to come.
+	goesOn
+	finished
+	failed
+)
+
+// outcome asks the owners of a group. A Job knows best whether it has finished or
+// failed: its pods are retried, and it may have more completions than pods at a
+// time. Of kinds that are not known the pods tell.
+func (o observed) outcome() outcome {
+	over, anyFailed := 0, false
+	alive := 0
+	for _, w := range o.tops {
+		if w.standing == gone {
+			continue
+		}
+		alive++
+		if w.over() {
+			over++
+			anyFailed = anyFailed || w.failed
+		} else if w.standing != foreign || w.owner.Kind == "DaemonSet" {
+			return goesOn
+		}
+	}
 	switch {
-	case jobIs(job, batchv1.JobComplete):
+	case alive == 0 || over < alive || o.bare():
+		return byPods
+	case anyFailed:
+		return failed
+	default:
+		return finished
+	}
+}
+
+// phaseOf says how far a group has come. A group that is judged by its pods keeps
+// its last word when they are gone.
+func phaseOf(before scheduling.PodGroupPhase, c counts, minMember int32, by outcome) scheduling.PodGroupPhase {
+	switch {
+	case by == finished:
 		return scheduling.PodGroupFinished
-	case jobIs(job, batchv1.JobFailed):
+	case by == failed:
 		return scheduling.PodGroupFailed
-	case c.members == 0 && job == nil && final(before):
+	case c.members == 0 && by == byPods && final(before):
 		return before
-	case job == nil && c.succeeded >= minMember && c.succeeded+c.failed == c.members:
+	case by == byPods && c.succeeded >= minMember && c.succeeded+c.failed == c.members:
 		return scheduling.PodGroupFinished
 	case c.running+c.succeeded >= minMember:
 		return scheduling.PodGroupRunning
-	case job == nil && c.failed > 0 && c.members-c.failed < minMember:
+	case by == byPods && c.failed > 0 && c.members-c.failed < minMember:
 		return scheduling.PodGroupFailed
 	case c.holding == 0:
 		return scheduling.PodGroupPending
@@ -74,17 +116,4 @@ func phaseOf(before scheduling.PodGroupPhase, c counts, minMember int32, job *ba
 // final says that a phase is the last of a group whose pods are gone.
 func final(p scheduling.PodGroupPhase) bool {
 	return p == scheduling.PodGroupFinished || p == scheduling.PodGroupFailed
-}
-
-// jobIs says whether a condition of the Job is true; no Job has none.
-func jobIs(job *batchv1.Job, t batchv1.JobConditionType) bool {
-	if job == nil {
-		return false
-	}
-	for _, c := range job.Status.Conditions {
-		if c.Type == t {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -5,17 +5,16 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 func TestPhaseOf(t *testing.T) {
-	complete := job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))
-	failed := job(4, condition(batchv1.JobFailed, corev1.ConditionTrue, now))
 	cases := map[string]struct {
 		before scheduling.PodGroupPhase
 		pods   []*corev1.Pod
-		job    *batchv1.Job
+		by     outcome
 		want   scheduling.PodGroupPhase
 	}{
 		"no pods yet":                               {want: scheduling.PodGroupPending},
@@ -34,15 +33,49 @@ func TestPhaseOf(t *testing.T) {
 		"a running group loses all":                 {before: scheduling.PodGroupRunning, want: scheduling.PodGroupPending},
 		"a finished group's pods are removed":       {before: scheduling.PodGroupFinished, want: scheduling.PodGroupFinished},
 		"a failed group starts again":               {before: scheduling.PodGroupFailed, pods: pods(4), want: scheduling.PodGroupPending},
-		"a Job that is complete":                    {job: complete, pods: pods(1, in(corev1.PodSucceeded)), want: scheduling.PodGroupFinished},
-		"a Job that has failed":                     {job: failed, pods: pods(4, in(corev1.PodRunning)), want: scheduling.PodGroupFailed},
-		"a Job with more completions to come":       {job: job(4), pods: pods(4, in(corev1.PodSucceeded)), want: scheduling.PodGroupRunning},
-		"a Job that retries a failed pod":           {job: job(4), pods: join(pods(1, in(corev1.PodFailed)), pods(3, in(corev1.PodRunning))), want: scheduling.PodGroupScheduling},
+		"a Job that is complete":                    {by: finished, pods: pods(1, in(corev1.PodSucceeded)), want: scheduling.PodGroupFinished},
+		"a Job that has failed":                     {by: failed, pods: pods(4, in(corev1.PodRunning)), want: scheduling.PodGroupFailed},
+		"a Job with more completions to come":       {by: goesOn, pods: pods(4, in(corev1.PodSucceeded)), want: scheduling.PodGroupRunning},
+		"a Job that retries a failed pod":           {by: goesOn, pods: join(pods(1, in(corev1.PodFailed)), pods(3, in(corev1.PodRunning))), want: scheduling.PodGroupScheduling},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := phaseOf(tc.before, countOf(tc.pods), 4, tc.job); got != tc.want {
+			if got := phaseOf(tc.before, countOf(tc.pods), 4, tc.by); got != tc.want {
 				t.Errorf("phaseOf(%q, %+v) = %q, want %q", tc.before, countOf(tc.pods), got, tc.want)
+			}
+		})
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	complete := condition(batchv1.JobComplete, corev1.ConditionTrue, now)
+	failing := condition(batchv1.JobFailed, corev1.ConditionTrue, now)
+	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
+	other := func(kind string, s standing) observed {
+		return observed{tops: []workload{{top: topBehind(metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, UID: "1"}), standing: s}}}
+	}
+	cases := map[string]struct {
+		o    observed
+		want outcome
+	}{
+		"nobody's pods":                      {observed{}, byPods},
+		"a Job":                              {of(job(4)), goesOn},
+		"a Job that is complete":             {of(job(4, complete)), finished},
+		"a Job that has failed":              {of(job(4, failing)), failed},
+		"two Jobs, one complete":             {of(job(4, complete), job(4, second)), goesOn},
+		"two Jobs, both complete":            {of(job(4, complete), job(4, second, complete)), finished},
+		"two Jobs, one complete, one failed": {of(job(4, complete), job(4, second, failing)), failed},
+		"a Job that is complete, a bare pod": {of(job(4, complete)).with(nil, pods(1)), byPods},
+		"a StatefulSet":                      {of(statefulSet(4, "")), goesOn},
+		"a DaemonSet":                        {other("DaemonSet", foreign), goesOn},
+		"a kind that is not known":           {other("Crew", foreign), byPods},
+		"a Deployment that cannot be read":   {other("Deployment", unread), goesOn},
+		"a Deployment that has gone":         {other("Deployment", gone), byPods},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.o.outcome(); got != tc.want {
+				t.Errorf("outcome() = %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -1,13 +1,20 @@
-// Package podgroup makes the PodGroups of Jobs and of labelled pods that ask for
-// the Fluence scheduler, and keeps the status of every PodGroup with such pods.
+// Package podgroup makes the PodGroups of workloads and of labelled pods that ask
+// for the Fluence scheduler, and keeps the status of every PodGroup with such pods.
+//
+// A PodGroup refers to the objects at the top of those that control its members,
+// and goes with the last of them. One that was made for bare pods goes a while
+// after these. A group that has lost members is told so and, if it asks for that,
+// evicted, so that it starts again as a whole.
 //
 // What to write is decided by pure functions from what is seen: the PodGroup,
-// the Job, the pods and the time. From a group's creation until it runs that is
-// at most four writes: the object, its first status, and the phases Scheduling
-// and Running; only a group that comes to a halt half way gets more.
+// what controls its pods, the pods and the time. From a group's creation until it
+// runs that is three writes: the object, its first status and the phase Running;
+// only a group that comes to a halt half way, or whose owners come one after the
+// other, gets more.
 //
 // A PodGroup that somebody else made keeps its metadata and spec as they are and
-// is never removed.
+// is never removed. Of one that this controller made, minMember stays what a user
+// has set it to: see sizedBy.
 package podgroup
 
 import (
@@ -39,11 +46,15 @@ type Config struct {
 	// "fluence".
 	SchedulerName string
 	// EmptyDelay is how long after the last pod of a group its PodGroup is
-	// removed, if this controller made it for pods without a Job. Defaults to 60s.
+	// removed, if this controller made it for pods of nobody's. Defaults to 60s.
 	EmptyDelay time.Duration
-	// CountDelay is how long a status in which only the numbers of pods are out
-	// of date may stay so. Defaults to 10s.
+	// CountDelay is how long a status may stay as it is that is out of date in
+	// numbers of pods only, or in that pods are being bound. Defaults to 10s.
 	CountDelay time.Duration
+	// IncompleteTimeout is how long a group that has pods on nodes may have fewer
+	// than its minimum there before that is told, and its policy applies. A PodGroup
+	// and its pods may say another. At least a second. Defaults to 5m.
+	IncompleteTimeout time.Duration
 	// CRDPoll is the time between two looks for a CRD that is not installed.
 	// Defaults to 2s.
 	CRDPoll time.Duration
@@ -56,12 +67,13 @@ type Config struct {
 // DefaultConfig returns the configuration of an operator who chooses nothing.
 func DefaultConfig() Config {
 	return Config{
-		SchedulerName: "fluence",
-		EmptyDelay:    time.Minute,
-		CountDelay:    10 * time.Second,
-		CRDPoll:       2 * time.Second,
-		Timeout:       30 * time.Second,
-		Workers:       4,
+		SchedulerName:     "fluence",
+		EmptyDelay:        time.Minute,
+		CountDelay:        10 * time.Second,
+		IncompleteTimeout: 5 * time.Minute,
+		CRDPoll:           2 * time.Second,
+		Timeout:           30 * time.Second,
+		Workers:           4,
 	}
 }
 
@@ -75,6 +87,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("emptyDelay: %v: must be positive", c.EmptyDelay)
 	case c.CountDelay <= 0:
 		return fmt.Errorf("countDelay: %v: must be positive", c.CountDelay)
+	case c.IncompleteTimeout < time.Second:
+		return fmt.Errorf("incompleteTimeout: %v: must be at least 1s", c.IncompleteTimeout)
 	case c.CRDPoll <= 0:
 		return fmt.Errorf("crdPoll: %v: must be positive", c.CRDPoll)
 	case c.Timeout <= 0:

@@ -29,6 +29,7 @@ type reconciler struct {
 	client client.Client
 	// live reads from the API server itself.
 	live   client.Reader
+	finder *finder
 	events events.EventRecorder
 	clock  clock.PassiveClock
 
@@ -66,29 +67,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.remember(o.key, m)
 	r.tell(o.podGroup, d.events)
+	if len(d.evict) > 0 {
+		d.after = r.evict(ctx, o, d.evict, m)
+	}
 	return ctrl.Result{RequeueAfter: d.after}, nil
-}
-
-// observe reads what is known of a group from the caches.
-func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{key: key, now: r.clock.Now()}
-	r.mu.Lock()
-	o.plainCRD = o.now.Before(r.plainUntil)
-	r.mu.Unlock()
-
-	var pg scheduling.PodGroup
-	switch err := r.client.Get(ctx, key, &pg); {
-	case err == nil:
-		o.podGroup = &pg
-	case !apierrors.IsNotFound(err):
-		return o, fmt.Errorf("get pod group: %w", err)
-	}
-	var err error
-	if o.pods, err = r.podsOf(ctx, key); err != nil {
-		return o, err
-	}
-	o.job, err = r.jobOf(ctx, key)
-	return o, err
 }
 
 // write makes the writes of a decision about a PodGroup that exists.
@@ -96,11 +78,11 @@ func (r *reconciler) write(ctx context.Context, o observed, d decision) error {
 	if d.remove {
 		return r.remove(ctx, o)
 	}
-	if d.minMember > 0 {
-		if err := r.applySpec(ctx, o.podGroup, d.minMember); err != nil {
-			return gone(fmt.Errorf("apply spec of pod group: %w", err))
+	if d.apply != nil {
+		if err := r.applySpec(ctx, o.podGroup, d.apply); err != nil {
+			return ignoreGone(fmt.Errorf("apply spec of pod group: %w", err))
 		}
-		klog.FromContext(ctx).V(2).Info("Resized pod group", "minMember", d.minMember)
+		klog.FromContext(ctx).V(2).Info("Applied spec of pod group", "minMember", d.apply.minMember, "owners", len(d.apply.owners))
 		return nil
 	}
 	if d.status == nil {
@@ -115,15 +97,15 @@ func (r *reconciler) write(ctx context.Context, o observed, d decision) error {
 		err = r.applyStatus(ctx, o.podGroup, d.status, true)
 	}
 	if err != nil {
-		return gone(fmt.Errorf("apply status of pod group: %w", err))
+		return ignoreGone(fmt.Errorf("apply status of pod group: %w", err))
 	}
 	klog.FromContext(ctx).V(2).Info("Updated status of pod group", "phase", d.status.Phase, "scheduled", d.status.Scheduled, "running", d.status.Running)
 	return nil
 }
 
-// gone drops the error of a write to a PodGroup that is no longer there: its
+// ignoreGone drops the error of a write to a PodGroup that is no longer there: its
 // removal will be seen.
-func gone(err error) error {
+func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

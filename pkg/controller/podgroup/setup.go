@@ -3,9 +3,12 @@ package podgroup
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/klog/v2"
@@ -23,8 +26,8 @@ import (
 
 // AddToManager adds the controller to a manager, which runs it while it leads.
 // Without the CRD of PodGroup it waits until there is one. The manager's cache
-// must hold pods and Jobs as CacheByObject says, and its client must read its
-// own writes (client.CacheOptions.EnableReadYourWritesConsistency).
+// must hold objects as CacheByObject says, and its client must read its own
+// writes (client.CacheOptions.EnableReadYourWritesConsistency).
 func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -33,8 +36,8 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 	if err != nil {
 		return fmt.Errorf("make a discovery client: %w", err)
 	}
-	for obj, names := range map[client.Object]client.IndexerFunc{&corev1.Pod{}: podGroupOf, &batchv1.Job{}: podGroupOfJob} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, obj, groupIndex, names); err != nil {
+	for _, obj := range []client.Object{&corev1.Pod{}, &batchv1.Job{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, obj, groupIndex, namesOf); err != nil {
 			return fmt.Errorf("index %T by group: %w", obj, err)
 		}
 	}
@@ -42,6 +45,7 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		config:   config,
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
+		finder:   newFinder(mgr.GetAPIReader(), clock.RealClock{}),
 		events:   mgr.GetEventRecorder(FieldManager),
 		clock:    clock.RealClock{},
 		memories: map[types.NamespacedName]memory{},
@@ -57,11 +61,15 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 
 // watch makes the manager call Reconcile.
 func (r *reconciler) watch(mgr manager.Manager) error {
+	onParts := builder.WithPredicates(predicate.Funcs{UpdateFunc: partChanged})
+	parts := handler.EnqueueRequestsFromMapFunc(r.requestsOfPart)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").
 		For(&scheduling.PodGroup{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(requests(podGroupOf)), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
-		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(requests(podGroupOfJob)), builder.WithPredicates(predicate.Funcs{UpdateFunc: jobChanged})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
+		Watches(&batchv1.Job{}, parts, onParts).
+		Watches(&appsv1.ReplicaSet{}, parts, onParts).
+		Watches(&appsv1.StatefulSet{}, parts, onParts).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.config.Workers,
 			ReconciliationTimeout:   r.config.Timeout,
@@ -71,4 +79,43 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 		return fmt.Errorf("set up the controller: %w", err)
 	}
 	return nil
+}
+
+// requestsOfPod asks to see to the groups that an event of a pod concerns.
+func (r *reconciler) requestsOfPod(ctx context.Context, obj client.Object) []ctrl.Request {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	return requests(pod.Namespace, namesOfPod(pod, cached{ctx, r.client}))
+}
+
+// requestsOfPart asks to see to the groups that an event of a part concerns: those
+// that its pods are or will be in, also the pods that came before it.
+func (r *reconciler) requestsOfPart(ctx context.Context, obj client.Object) []ctrl.Request {
+	p, ok := partOf(obj)
+	if !ok {
+		return nil
+	}
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		r.finder.forget(ref.UID)
+	}
+	c := cached{ctx, r.client}
+	names := namesOf(obj)
+	pods, err := c.podsOf(obj.GetNamespace(), p.owner().PodGroupName())
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Pods are not seen to until something else happens", "owner", klog.KObj(obj))
+	}
+	for _, pod := range pods {
+		names = append(names, namesOfPod(pod, c)...)
+	}
+	return requests(obj.GetNamespace(), names)
+}
+
+func requests(namespace string, names []string) []ctrl.Request {
+	var all []ctrl.Request
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		all = append(all, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+	}
+	return all
 }

@@ -1,75 +1,208 @@
 package podgroup
 
 import (
+	"errors"
 	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// wanted is what the labels of a group ask for.
+// wanted is how many pods a group asks for.
 type wanted struct {
-	minMember int32
+	minMember, size int32
+	// unknown says that nobody tells: a PodGroup is not made for such a size.
+	unknown bool
 	// message tells the size in words, or what is wrong with it.
 	message string
 	valid   bool
 }
 
-// wantedSize reads the labels of a group: those of the Job's pod template, else
-// those of the pods. Where they are wrong, or nobody is left to say, the
-// PodGroup's minMember stays what it is. That of a user's PodGroup always does.
+// wantedSize finds out how many pods a group asks for. The first of these counts:
+//
+//	labels that a user wrote, on pod templates or else on pods
+//	what the owners ask for: of several that a label puts into one group the sum.
+//	  Those that come later raise it; whoever wants to wait for them says a size
+//	labels that were filled in by default
+//
+// Where labels are wrong, or nobody is left to say, the PodGroup's minMember stays
+// what it is. That of a user's PodGroup always does, and so does one that a user
+// has set.
 func (c Config) wantedSize(o observed) wanted {
-	size, err := o.labelled()
-	if o.podGroup != nil && (err != nil || size == group.Size{} || !c.madeHere(o.podGroup)) {
-		least := max(1, o.podGroup.Spec.MinMember)
-		size = group.Size{Size: max(least, size.Size), Min: least}
+	size, err := o.said()
+	owned, all, ownedErr := o.asked()
+	switch {
+	case err != nil:
+	case size != group.Size{}:
+		size = size.WithDefault(owned.Size)
+	case ownedErr != nil:
+		err = ownedErr
+	case all:
+		size = owned
+	default:
+		size, err = sizeOf(o.labels(false))
+	}
+	w := wanted{unknown: err == nil && size == group.Size{}, valid: err == nil}
+	user := ""
+	if o.podGroup != nil {
+		kept := max(1, o.podGroup.Spec.MinMember)
+		if c.madeHere(o.podGroup) {
+			user = sizedBy(o.podGroup)
+		}
+		if w.unknown || err != nil || user != "" || !c.madeHere(o.podGroup) || o.over() {
+			size = group.Size{Size: max(kept, size.Size), Min: kept}
+		}
 	}
 	size = size.WithDefault(1)
-	w := wanted{minMember: size.Min, valid: err == nil}
-	if o.podGroup != nil && c.madeHere(o.podGroup) {
-		w.minMember = o.left(size.Min)
+	w.minMember, w.size = size.Min, size.Size
+	if o.podGroup != nil && c.madeHere(o.podGroup) && user == "" {
+		w.minMember = o.left(size)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		w.message = err.Error()
-	} else {
+	case user != "":
+		w.message = fmt.Sprintf("minMember %d, as %s has set it, size %d", size.Min, user, size.Size)
+	default:
 		w.message = fmt.Sprintf("minMember %d, size %d", size.Min, size.Size)
 	}
 	return w
 }
 
-// left returns how many pods a Job's group can still start with: a Job that is
-// nearly done makes no more pods than it has completions left. It counts only
-// while a pod waits for a node, and does not rise again: a Job that is just
-// running out is not written to for each pod that ends.
-func (o observed) left(least int32) int32 {
-	if o.job == nil || o.job.Spec.Completions == nil || o.job.Status.Succeeded == 0 {
-		return least
+// said returns the size that users wrote into labels, zero if none did.
+func (o observed) said() (group.Size, error) { return sizeOf(o.labels(true)) }
+
+// labels returns what the pod templates and then the pods are labelled with, in
+// the order in which they count: each list counts if those before it say nothing.
+// Only what users said is in it if said is set.
+func (o observed) labels(said bool) [][]map[string]string {
+	read := func(labels, annotations map[string]string) map[string]string {
+		if said {
+			return group.Said(labels, annotations)
+		}
+		return labels
 	}
-	left := max(1, min(least, *o.job.Spec.Completions-o.job.Status.Succeeded))
+	var templates, pods []map[string]string
+	for _, p := range current(o.parts) {
+		templates = append(templates, read(p.template.Labels, p.template.Annotations))
+	}
 	for _, pod := range o.pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !ended(pod) {
+		if pod.DeletionTimestamp == nil {
+			pods = append(pods, read(pod.Labels, pod.Annotations))
+		}
+	}
+	if o.named() {
+		return [][]map[string]string{templates, pods}
+	}
+	return [][]map[string]string{append(templates, pods...)}
+}
+
+// sizeOf returns what the first list says that says something. Where its members
+// disagree the largest values count, so that a group never starts with fewer pods
+// than one of them asks for.
+func sizeOf(lists [][]map[string]string) (group.Size, error) {
+	for _, list := range lists {
+		var all group.Size
+		for _, labels := range list {
+			s, err := group.SizeOf(labels)
+			if err != nil {
+				return group.Size{}, err
+			}
+			all = group.Size{Size: max(all.Size, s.Size), Min: max(all.Min, s.Min)}
+		}
+		if all != (group.Size{}) {
+			return all, nil
+		}
+	}
+	return group.Size{}, nil
+}
+
+// asked returns how many pods the owners ask for, and whether all of the group's
+// pods are of owners that say so.
+func (o observed) asked() (total group.Size, all bool, err error) {
+	if o.unseen || o.bare() {
+		return group.Size{}, false, nil
+	}
+	for _, w := range o.active() {
+		switch {
+		case w.standing != known:
+			return group.Size{}, false, nil
+		case w.invalid != "":
+			return group.Size{}, false, errors.New(w.invalid)
+		}
+		total.Size = min(group.MaxSize, total.Size+w.size.Size)
+		total.Min = min(group.MaxSize, total.Min+w.size.Min)
+	}
+	return total, total.Size > 0, nil
+}
+
+// active returns the owners that make pods: while others do, those that are
+// suspended do not count, and what has ended never does.
+func (o observed) active() []workload {
+	var active, suspended []workload
+	for _, w := range o.tops {
+		switch {
+		case !w.lives(), w.over():
+		case w.suspended:
+			suspended = append(suspended, w)
+		default:
+			active = append(active, w)
+		}
+	}
+	if len(active) == 0 {
+		return suspended
+	}
+	return active
+}
+
+// over says that all owners that are left have ended.
+func (o observed) over() bool {
+	over := false
+	for _, w := range o.tops {
+		if w.lives() {
+			if !w.over() {
+				return false
+			}
+			over = true
+		}
+	}
+	return over
+}
+
+// left returns how many pods a group can still start with: Jobs that are nearly
+// done make no more pods than they have completions left. It counts only while a
+// pod waits for a node, and does not rise again: what is just running out is not
+// written to for each pod that ends.
+func (o observed) left(size group.Size) int32 {
+	left := o.bound(size)
+	if left == size.Min {
+		return size.Min
+	}
+	for _, pod := range o.live() {
+		if pod.Spec.NodeName == "" {
 			return left
 		}
 	}
-	return max(left, min(least, o.podGroup.Spec.MinMember))
+	return max(left, min(size.Min, o.podGroup.Spec.MinMember))
 }
 
-// labelled returns the size that the Job or the pods ask for; the zero Size
-// where none of the pods says one.
-func (o observed) labelled() (group.Size, error) {
-	if o.job != nil {
-		size, err := group.SizeOf(o.job.Spec.Template.Labels)
-		if err != nil {
-			return group.Size{}, err
-		}
-		return size.WithDefault(group.JobSize(o.job.Spec.Parallelism, o.job.Spec.Completions)), nil
+// bound lowers a minimum to the number of pods that are still to come or there.
+func (o observed) bound(size group.Size) int32 {
+	var served int32
+	counts := map[string]bool{}
+	for _, w := range o.active() {
+		counts[string(w.owner.UID)] = true
 	}
-	var staying []*corev1.Pod
-	for _, pod := range o.pods {
-		if pod.DeletionTimestamp == nil {
-			staying = append(staying, pod)
+	for _, p := range o.parts {
+		if counts[string(p.top)] {
+			served += p.served()
 		}
 	}
-	return group.SizeOfPods(staying)
+	if served == 0 {
+		return size.Min
+	}
+	owned, _, err := o.asked()
+	if err != nil {
+		return size.Min
+	}
+	return max(1, min(size.Min, max(size.Size, owned.Size)-served))
 }

@@ -3,40 +3,81 @@ package podgroup
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
+
+// sized is a PodGroup whose minMember this field manager has set too.
+func sized(manager string) func(*scheduling.PodGroup) {
+	return func(pg *scheduling.PodGroup) {
+		pg.ManagedFields = append(pg.ManagedFields, metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate,
+			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:minMember":{}}}`),
+		})
+	}
+}
 
 func TestWantedSize(t *testing.T) {
 	template := func(key, value string) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{key: value} }
 	}
+	filledIn := func(labels map[string]string, value string) func(*batchv1.Job) {
+		return func(j *batchv1.Job) {
+			j.Spec.Template.Labels = labels
+			j.Spec.Template.Annotations = map[string]string{group.DefaultedAnnotation: value}
+		}
+	}
+	eight := map[string]string{group.SizeLabel: "8", group.MinLabel: "8"}
+	said := func(size, least string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Labels[group.SizeLabel], p.Labels[group.MinLabel] = size, least }
+	}
+	huge := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
 	const wrong = `label fluence.group-size: "x": must be a whole number from 1 to 100000`
+	complete := condition(batchv1.JobComplete, corev1.ConditionTrue, now)
 	cases := map[string]struct {
-		o    observed
-		want wanted
+		o         observed
+		want      int32
+		wantWords string
+		wantWrong bool
 	}{
-		"a Job's parallelism":                    {observed{job: job(4)}, wanted{4, "minMember 4, size 4", true}},
-		"the template's label goes before":       {observed{job: job(4, template(group.SizeLabel, "3"))}, wanted{3, "minMember 3, size 3", true}},
-		"the template's minimum":                 {observed{job: job(4, template(group.MinLabel, "2"))}, wanted{2, "minMember 2, size 4", true}},
-		"a wrong label on the template":          {observed{job: job(4, template(group.SizeLabel, "x"))}, wanted{1, wrong, false}},
-		"pods that say nothing":                  {observed{pods: pods(4)}, wanted{1, "minMember 1, size 1", true}},
-		"pods that say a size":                   {observed{pods: join(pods(1, labelled(group.SizeLabel, "4")), pods(3))}, wanted{4, "minMember 4, size 4", true}},
-		"a wrong label on a pod":                 {observed{pods: pods(4, labelled(group.SizeLabel, "x"))}, wanted{1, wrong, false}},
-		"a wrong label on a pod that is leaving": {observed{pods: join(pods(1, labelled(group.SizeLabel, "x"), deleting), pods(1, labelled(group.SizeLabel, "2")))}, wanted{2, "minMember 2, size 2", true}},
-		"labels were corrected":                  {observed{podGroup: podGroup(1, ours), pods: pods(2, labelled(group.SizeLabel, "2"))}, wanted{2, "minMember 2, size 2", true}},
-		"labels became wrong":                    {observed{podGroup: podGroup(4, ours), pods: pods(2, labelled(group.SizeLabel, "x"))}, wanted{4, wrong, false}},
-		"the pods that said it are gone":         {observed{podGroup: podGroup(4, ours), pods: pods(2)}, wanted{4, "minMember 4, size 4", true}},
-		"a user's PodGroup says it":              {observed{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "8"))}, wanted{3, "minMember 3, size 8", true}},
-		"a user's PodGroup says nothing":         {observed{podGroup: podGroup(0), pods: pods(2)}, wanted{1, "minMember 1, size 1", true}},
-		"wrong labels in a user's PodGroup":      {observed{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "x"))}, wanted{3, wrong, false}},
+		"a Job's parallelism":                         {of(job(4)), 4, "minMember 4, size 4", false},
+		"the template's label goes before":            {of(job(4, template(group.SizeLabel, "3"))), 3, "minMember 3, size 3", false},
+		"the template's minimum":                      {of(job(4, template(group.MinLabel, "2"))), 2, "minMember 2, size 4", false},
+		"a wrong label on the template":               {of(job(4, template(group.SizeLabel, "x"))), 1, wrong, true},
+		"labels that were filled in do not count":     {of(job(4, filledIn(eight, "8/8"))), 4, "minMember 4, size 4", false},
+		"one that was changed afterwards does":        {of(job(4, filledIn(eight, "4/8"))), 8, "minMember 8, size 8", false},
+		"a Job grows":                                 {of(job(6)).with(podGroup(4, ours, byTrain), nil), 6, "minMember 6, size 6", false},
+		"a Job shrinks":                               {of(job(2)).with(podGroup(4, ours, byTrain), nil), 2, "minMember 2, size 2", false},
+		"a Job that is over keeps what it had":        {of(job(6, complete)).with(podGroup(4, ours, byTrain), nil), 4, "minMember 4, size 4", false},
+		"also if its template says more":              {of(job(4, complete, template(group.SizeLabel, "8"))).with(podGroup(4, ours, byTrain), nil), 4, "minMember 4, size 8", false},
+		"a StatefulSet is scaled to nothing":          {of(statefulSet(0, appsv1.ParallelPodManagement)).with(podGroup(4, ours), nil), 1, "minMember 1, size 1", false},
+		"a StatefulSet of one pod after the other":    {of(statefulSet(3, "")), 1, "minMember 1, size 3", false},
+		"pods that say nothing":                       {observed{pods: pods(4)}, 1, "minMember 1, size 1", false},
+		"pods that say a size":                        {observed{pods: join(pods(1, labelled(group.SizeLabel, "4")), pods(3))}, 4, "minMember 4, size 4", false},
+		"pods of nobody known, filled in":             {observed{pods: pods(1, said("4", "2"), annotated(group.DefaultedAnnotation, "4/2"))}, 2, "minMember 2, size 4", false},
+		"a wrong label on a pod":                      {observed{pods: pods(4, labelled(group.SizeLabel, "x"))}, 1, wrong, true},
+		"a wrong label on a pod that is leaving":      {observed{pods: join(pods(1, labelled(group.SizeLabel, "x"), deleting), pods(1, labelled(group.SizeLabel, "2")))}, 2, "minMember 2, size 2", false},
+		"labels were corrected":                       {observed{podGroup: podGroup(1, ours), pods: pods(2, labelled(group.SizeLabel, "2"))}, 2, "minMember 2, size 2", false},
+		"labels became wrong":                         {observed{podGroup: podGroup(4, ours), pods: pods(2, labelled(group.SizeLabel, "x"))}, 4, wrong, true},
+		"the pods that said it are gone":              {observed{podGroup: podGroup(4, ours), pods: pods(2)}, 4, "minMember 4, size 4", false},
+		"a user's PodGroup says it":                   {observed{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "8"))}, 3, "minMember 3, size 8", false},
+		"a user's PodGroup says nothing":              {observed{podGroup: podGroup(0), pods: pods(2)}, 1, "minMember 1, size 1", false},
+		"wrong labels in a user's PodGroup":           {observed{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "x"))}, 3, wrong, true},
+		"a user has set minMember of ours":            {of(job(4)).with(podGroup(2, ours, sized("kubectl-edit")), nil), 2, "minMember 2, as kubectl-edit has set it, size 4", false},
+		"only the scheduler wrote to ours beside us":  {of(job(4)).with(podGroup(2, ours, func(pg *scheduling.PodGroup) { sized("s")(pg); pg.ManagedFields[1].Subresource = "status" }), nil), 4, "minMember 4, size 4", false},
+		"more pods than a group may have":             {observed{tops: []workload{{top: topBehind(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 1, "JobSet train: asks for 200000 pods", true},
+		"more pods than a group may have, but labels": {observed{pods: pods(1, labelled(group.SizeLabel, "3")), tops: []workload{{top: topBehind(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 3, "minMember 3, size 3", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := DefaultConfig().wantedSize(tc.o); got != tc.want {
-				t.Errorf("wantedSize() = %+v, want %+v", got, tc.want)
+			got := DefaultConfig().wantedSize(tc.o)
+			if got.minMember != tc.want || got.message != tc.wantWords || got.valid == tc.wantWrong {
+				t.Errorf("wantedSize() = %+v, want %d, %q, wrong %t", got, tc.want, tc.wantWords, tc.wantWrong)
 			}
 		})
 	}
@@ -48,24 +89,71 @@ func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
 	nearly := func(completions, succeeded int32) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.Spec.Completions, j.Status.Succeeded = &completions, succeeded }
 	}
+	queue := func(succeeded int32) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { j.Status.Succeeded = succeeded }
+	}
+	inJobSet := func(jobs ...*batchv1.Job) observed {
+		o := observed{key: key, now: now, tops: []workload{{ends: true, size: group.Size{Size: 8, Min: 8}}}}
+		for _, j := range jobs {
+			p, _ := partOf(j)
+			o.parts = append(o.parts, p)
+		}
+		return o
+	}
 	cases := map[string]struct {
-		job     *batchv1.Job
+		o       observed
 		pods    []*corev1.Pod
 		current int32
 		want    int32
 	}{
-		"nothing is done":                                   {job(4, nearly(6, 0)), pods(4), 4, 4},
-		"a whole round is left":                             {job(4, nearly(8, 4)), pods(4), 4, 4},
-		"half a round is left":                              {job(4, nearly(6, 4)), pods(2), 4, 2},
-		"one pod failed and comes again":                    {job(4, nearly(4, 3)), pods(1), 4, 1},
-		"nobody waits, so nothing is written":               {job(4, nearly(4, 3)), nil, 4, 4},
-		"what was lowered stays lowered while nobody waits": {job(4, nearly(6, 4)), nil, 2, 2},
+		"nothing is done":                                   {of(job(4, nearly(6, 0))), pods(4), 4, 4},
+		"a whole round is left":                             {of(job(4, nearly(8, 4))), pods(4), 4, 4},
+		"half a round is left":                              {of(job(4, nearly(6, 4))), pods(2), 4, 2},
+		"one pod failed and comes again":                    {of(job(4, nearly(4, 3))), pods(1), 4, 1},
+		"nobody waits, so nothing is written":               {of(job(4, nearly(4, 3))), nil, 4, 4},
+		"what was lowered stays lowered while nobody waits": {of(job(4, nearly(6, 4))), nil, 2, 2},
+		"a work queue makes no more once a pod succeeded":   {of(job(4, queue(1))), pods(1), 4, 3},
+		"a JobSet of which one Job is nearly done":          {inJobSet(job(4, nearly(4, 3)), job(4)), pods(1), 8, 5},
+		"a JobSet of which one Job is complete":             {inJobSet(job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now)), job(4)), pods(1), 8, 4},
+		"a JobSet that has not made its second Job":         {inJobSet(job(4, nearly(4, 3))), pods(1), 8, 5},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := observed{job: tc.job, pods: tc.pods, podGroup: podGroup(tc.current, ours)}
-			if got := DefaultConfig().wantedSize(o).minMember; got != tc.want {
+			for _, p := range tc.pods {
+				ofTrain(p)
+			}
+			if got := DefaultConfig().wantedSize(tc.o.with(podGroup(tc.current, ours), tc.pods)).minMember; got != tc.want {
 				t.Errorf("minMember = %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// A Deployment's earlier ReplicaSets stay, without pods: what their templates said
+// no longer counts.
+func TestOnlyCurrentTemplatesSayASize(t *testing.T) {
+	set := func(name string, replicas int32, size string, age int) part {
+		p, _ := partOf(&appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(start.AddDate(0, 0, -age))},
+			Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{group.SizeLabel: size}},
+			}},
+		})
+		return p
+	}
+	cases := map[string]struct {
+		parts []part
+		want  int32
+	}{
+		"the old one has no pods":      {[]part{set("old", 0, "8", 2), set("new", 3, "3", 1)}, 3},
+		"a rolling update":             {[]part{set("old", 1, "8", 2), set("new", 3, "3", 1)}, 8},
+		"scaled to nothing":            {[]part{set("new", 0, "3", 1), set("old", 0, "8", 2)}, 3},
+		"a label of the past is wrong": {[]part{set("old", 0, "x", 2), set("new", 3, "3", 1)}, 3},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, err := (observed{parts: tc.parts}).said(); err != nil || got.Size != tc.want {
+				t.Errorf("said() = %+v, %v, want %d", got, err, tc.want)
 			}
 		})
 	}

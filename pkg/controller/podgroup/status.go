@@ -1,10 +1,9 @@
 package podgroup
 
 import (
+	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,21 +11,24 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// ConditionValid is the type of the condition that says whether the labels of
-// the group's pods can be read. Nothing of a group starts while it is false.
+// ConditionValid is the type of the condition that says whether the labels and
+// annotations of a group can be read. Nothing of a group starts while a label is
+// wrong; in place of a wrong annotation its default applies.
 const ConditionValid = "Valid"
 
-// Reasons of ConditionValid. ReasonInvalidSize is also that of an event.
+// Reasons of ConditionValid. Those that are told when it is false are also those
+// of events.
 const (
-	ReasonValidSize   = "ValidGroupSize"
-	ReasonInvalidSize = "InvalidGroupSize"
+	ReasonValidSize         = "ValidGroupSize"
+	ReasonInvalidSize       = "InvalidGroupSize"
+	ReasonInvalidAnnotation = "InvalidAnnotation"
 )
 
 // nextStatus is the status as it should be. Fields of others stay as they are.
 func nextStatus(o observed, w wanted) scheduling.PodGroupStatus {
 	s := *o.podGroup.Status.DeepCopy()
 	c := countOf(o.pods)
-	s.Phase = phaseOf(s.Phase, c, w.minMember, o.job)
+	s.Phase = phaseOf(s.Phase, c, w.minMember, o.outcome())
 	if c.members > 0 || !final(s.Phase) {
 		s.Running, s.Succeeded, s.Failed = c.running, c.succeeded, c.failed
 	}
@@ -46,18 +48,44 @@ func nextStatus(o observed, w wanted) scheduling.PodGroupStatus {
 		Type: ConditionValid, Status: metav1.ConditionTrue, Reason: ReasonValidSize, Message: w.message,
 		ObservedGeneration: o.podGroup.Generation, LastTransitionTime: metav1.NewTime(o.now),
 	}
-	if !w.valid {
-		valid.Status, valid.Reason = metav1.ConditionFalse, ReasonInvalidSize
+	if reason, text := o.wrong(w); reason != "" {
+		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, reason, text
 	}
 	meta.SetStatusCondition(&s.Conditions, valid)
 	return s
 }
 
+// wrong says what is wrong with a group's labels and annotations, empty if all is
+// well.
+func (o observed) wrong(w wanted) (reason, text string) {
+	if !w.valid {
+		return ReasonInvalidSize, clip(w.message)
+	}
+	if _, _, err := o.handling(0); err != nil {
+		return ReasonInvalidAnnotation, clip(err.Error())
+	}
+	return "", ""
+}
+
+// maxText is how many bytes of words of others are passed on: an event may have
+// 1024, and an annotation is as long as somebody likes.
+const maxText = 900
+
+// clip cuts a text that is too long.
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "..."
+}
+
 // occupant names the workload that a group belongs to, as scheduler-plugins
-// does: the namespace and the name of the owner of its pods.
+// does: the namespace and the name of an owner of its pods.
 func occupant(o observed) string {
-	if o.job != nil {
-		return o.job.Namespace + "/" + o.job.Name
+	for _, w := range o.tops {
+		if w.standing != gone {
+			return o.key.Namespace + "/" + w.owner.Name
+		}
 	}
 	for _, pod := range o.pods {
 		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
@@ -72,9 +100,8 @@ func occupant(o observed) string {
 // is wrong, changes the order of no two groups that are a second apart.
 func creationTime(o observed) metav1.MicroTime {
 	since := o.podGroup.CreationTimestamp.Time
-	// A Job that is resumed shows it in its conditions a little later.
-	if o.job != nil && !jobIs(o.job, batchv1.JobSuspended) {
-		since = waitsSince(o.job)
+	if len(o.tops) == 1 && !o.tops[0].since.IsZero() {
+		since = o.tops[0].since
 	}
 	t := o.now.Truncate(time.Microsecond)
 	if last := since.Add(time.Second - time.Microsecond); t.After(last) {
@@ -86,25 +113,14 @@ func creationTime(o observed) metav1.MicroTime {
 	return metav1.NewMicroTime(t)
 }
 
-// waitsSince is when a Job was made or, if that is later, resumed.
-func waitsSince(job *batchv1.Job) time.Time {
-	since := job.CreationTimestamp.Time
-	for _, c := range job.Status.Conditions {
-		if c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionFalse && c.LastTransitionTime.After(since) {
-			since = c.LastTransitionTime.Time
-		}
-	}
-	return since
-}
-
 // due says whether a status must be written now and, if not, after which time it
 // must be looked at again; 0 is when something changes. stale is since when it
 // has waited.
-func (c Config) due(before, next *scheduling.PodGroupStatus, minMember int32, stale, now time.Time) (write bool, after time.Duration, since time.Time) {
-	if urgent(before, next, minMember) {
+func (c Config) due(before, next *scheduling.PodGroupStatus, stale, now time.Time) (write bool, after time.Duration, since time.Time) {
+	if urgent(before, next) {
 		return true, 0, time.Time{}
 	}
-	if before.Phase == next.Phase && sameCounts(before, next) {
+	if before.Phase == next.Phase && sameDetails(before, next) {
 		return false, 0, time.Time{}
 	}
 	if stale.IsZero() {
@@ -116,24 +132,30 @@ func (c Config) due(before, next *scheduling.PodGroupStatus, minMember int32, st
 	return true, 0, time.Time{}
 }
 
-// urgent says that a status differs in more than numbers of pods. While pods are
-// bound one by one the group has not come further: that is told once minMember
-// have a node, or when it has lasted.
-func urgent(before, next *scheduling.PodGroupStatus, minMember int32) bool {
-	bindingStarts := before.Phase == scheduling.PodGroupPending && next.Phase == scheduling.PodGroupScheduling &&
-		next.Scheduled < minMember
-	return before.Phase != next.Phase && !bindingStarts ||
+// urgent says that a status differs in more than details. That pods are bound
+// and begin to run is told once the group runs, or when it has lasted.
+func urgent(before, next *scheduling.PodGroupStatus) bool {
+	starts := before.Phase != "" && next.Phase == scheduling.PodGroupScheduling
+	return before.Phase != next.Phase && !starts ||
 		before.OccupiedBy != next.OccupiedBy ||
 		(before.CreationTime == nil) != (next.CreationTime == nil) ||
 		!equality.Semantic.DeepEqual(meta.FindStatusCondition(before.Conditions, ConditionValid), meta.FindStatusCondition(next.Conditions, ConditionValid))
 }
 
-// sameCounts compares the numbers that are worth a write of their own. Those of
-// running pods are told when minMember of them run, and from then on.
-func sameCounts(before, next *scheduling.PodGroupStatus) bool {
-	if before.Scheduled != next.Scheduled {
+// sameDetails compares the numbers that are worth a write of their own, and what
+// is told of members that are missing. The number of running pods is told when
+// minMember of them run, and from then on.
+func sameDetails(before, next *scheduling.PodGroupStatus) bool {
+	if before.Scheduled != next.Scheduled || messageOf(before) != messageOf(next) {
 		return false
 	}
 	return next.Phase == scheduling.PodGroupScheduling ||
 		before.Running == next.Running && before.Succeeded == next.Succeeded && before.Failed == next.Failed
+}
+
+func messageOf(s *scheduling.PodGroupStatus) string {
+	if c := meta.FindStatusCondition(s.Conditions, ConditionIncomplete); c != nil {
+		return c.Message
+	}
+	return ""
 }

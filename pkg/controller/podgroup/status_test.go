@@ -29,7 +29,11 @@ func TestCreationTime(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := creationTime(observed{podGroup: podGroup(1), job: tc.job, now: tc.now}); !got.Equal(&metav1.MicroTime{Time: tc.want}) {
+			o := observed{podGroup: podGroup(1), now: tc.now}
+			if tc.job != nil {
+				o.tops = of(tc.job).tops
+			}
+			if got := creationTime(o); !got.Equal(&metav1.MicroTime{Time: tc.want}) {
 				t.Errorf("creationTime() = %v, want %v", got, tc.want)
 			}
 		})
@@ -91,7 +95,9 @@ func TestDue(t *testing.T) {
 		"nothing changed":                           {before: status("Running", 4, 4), next: status("Running", 4, 4)},
 		"the first pod is bound":                    {before: status("Pending", 0, 0), next: status("Scheduling", 1, 0), wantAfter: delay},
 		"half of the pods have been bound for long": {before: status("Pending", 0, 0), next: status("Scheduling", 2, 0), stale: delay, wantWrite: true},
-		"minMember are bound":                       {before: status("Pending", 0, 0), next: status("Scheduling", 4, 0), wantWrite: true},
+		"all are bound":                             {before: status("Pending", 0, 0), next: status("Scheduling", 4, 0), wantAfter: delay},
+		"all have been bound for long":              {before: status("Pending", 0, 0), next: status("Scheduling", 4, 0), stale: delay, wantWrite: true},
+		"a running group begins to lack a pod":      {before: status("Running", 4, 4), next: status("Scheduling", 4, 3), wantAfter: delay},
 		"the first pod runs":                        {before: status("Scheduling", 4, 0), next: status("Scheduling", 4, 1), stale: delay},
 		"more pods are bound":                       {before: status("Scheduling", 4, 0), next: status("Scheduling", 5, 0), stale: delay - time.Second, wantAfter: time.Second},
 		"minMember run":                             {before: status("Scheduling", 4, 0), next: status("Running", 4, 4), wantWrite: true},
@@ -108,7 +114,7 @@ func TestDue(t *testing.T) {
 			if tc.stale > 0 {
 				stale = now.Add(-tc.stale)
 			}
-			write, after, since := config.due(&tc.before, &tc.next, 4, stale, now)
+			write, after, since := config.due(&tc.before, &tc.next, stale, now)
 			if write != tc.wantWrite || after != tc.wantAfter {
 				t.Errorf("due() = %t, %v, want %t, %v", write, after, tc.wantWrite, tc.wantAfter)
 			}

@@ -8,11 +8,12 @@ import (
 // A PodGroup is a set of pods that start together or not at all.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=podgroups,singular=podgroup,shortName={pg,pgs}
+// +kubebuilder:resource:path=podgroups,singular=podgroup,shortName={fpg,pg,pgs}
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Size",JSONPath=".spec.minMember",type=integer,description="How many pods the group starts with at the least."
-// +kubebuilder:printcolumn:name="Scheduled",JSONPath=".status.scheduled",type=integer,description="How many pods have a node."
+// +kubebuilder:printcolumn:name="Bound",JSONPath=".status.scheduled",type=integer,description="How many pods have a node."
 // +kubebuilder:printcolumn:name="Phase",JSONPath=".status.phase",type=string,description="How far the group has come."
+// +kubebuilder:printcolumn:name="Reason",JSONPath=".status.conditions[?(@.type==\"Scheduled\")].reason",type=string,description="What the scheduler says of the group."
 // +kubebuilder:printcolumn:name="Running",JSONPath=".status.running",type=integer,priority=1,description="How many pods run."
 // +kubebuilder:printcolumn:name="Succeeded",JSONPath=".status.succeeded",type=integer,priority=1,description="How many pods have succeeded."
 // +kubebuilder:printcolumn:name="Failed",JSONPath=".status.failed",type=integer,priority=1,description="How many pods have failed."

@@ -1,0 +1,92 @@
+package podgroup
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// schedulerNameField is the field that the API server selects pods by.
+const schedulerNameField = "spec.schedulerName"
+
+// annotationPrefix begins the annotations that are read.
+const annotationPrefix = "fluence.flux-framework.org/"
+
+// CacheByObject says how a manager's cache must hold what this controller reads:
+// of the pods only those that ask for the scheduler, and of all objects only what
+// matters here. What controls the objects below is read when it is needed.
+func CacheByObject(c Config) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&corev1.Pod{}: {
+			Field:     fields.OneTermEqualSelector(schedulerNameField, c.SchedulerName),
+			Transform: slimPod,
+		},
+		&batchv1.Job{}:        {Transform: slimPart},
+		&appsv1.ReplicaSet{}:  {Transform: slimPart},
+		&appsv1.StatefulSet{}: {Transform: slimPart},
+	}
+}
+
+// slimPod drops what is not read of a pod: a cluster may have a hundred thousand.
+func slimPod(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	slimMeta(&pod.ObjectMeta)
+	pod.Spec = corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+	return pod, nil
+}
+
+// slimPart drops what is not read of a Job, a ReplicaSet or a StatefulSet.
+func slimPart(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *batchv1.Job:
+		slimMeta(&o.ObjectMeta)
+		slimTemplate(&o.Spec.Template)
+		o.Spec.Selector, o.Spec.PodFailurePolicy, o.Spec.SuccessPolicy = nil, nil, nil
+		o.Status = batchv1.JobStatus{Conditions: o.Status.Conditions, Succeeded: o.Status.Succeeded}
+	case *appsv1.ReplicaSet:
+		slimMeta(&o.ObjectMeta)
+		slimTemplate(&o.Spec.Template)
+		o.Spec = appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: o.Spec.Template}
+		o.Status = appsv1.ReplicaSetStatus{}
+	case *appsv1.StatefulSet:
+		slimMeta(&o.ObjectMeta)
+		slimTemplate(&o.Spec.Template)
+		o.Spec = appsv1.StatefulSetSpec{Replicas: o.Spec.Replicas, PodManagementPolicy: o.Spec.PodManagementPolicy, Template: o.Spec.Template}
+		o.Status = appsv1.StatefulSetStatus{}
+	}
+	return obj, nil
+}
+
+func slimMeta(m *metav1.ObjectMeta) {
+	m.ManagedFields = nil
+	m.Annotations = readAnnotations(m.Annotations)
+}
+
+func slimTemplate(t *corev1.PodTemplateSpec) {
+	t.Annotations = readAnnotations(t.Annotations)
+	t.Spec = corev1.PodSpec{SchedulerName: t.Spec.SchedulerName}
+}
+
+// readAnnotations returns the annotations that are read, nil if there are none.
+func readAnnotations(all map[string]string) map[string]string {
+	var read map[string]string
+	for key, value := range all {
+		if strings.HasPrefix(key, annotationPrefix) {
+			if read == nil {
+				read = map[string]string{}
+			}
+			read[key] = value
+		}
+	}
+	return read
+}

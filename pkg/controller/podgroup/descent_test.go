@@ -1,0 +1,283 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// controlled lets an object be controlled by another.
+func controlled[T client.Object](obj T, apiVersion, kind, name string, uid types.UID) T {
+	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}})
+	return obj
+}
+
+func named[T client.Object](obj T, name string) T {
+	obj.SetNamespace("ns")
+	obj.SetName(name)
+	obj.SetUID(types.UID(name + "-uid"))
+	return obj
+}
+
+// The caches of pods and owners are filled independently: whichever object comes
+// last makes the group whole, and its event concerns the group. On a real API
+// server the order cannot be chosen.
+func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
+	pod := func(name string) *corev1.Pod { return named(&corev1.Pod{}, name) }
+	inJob := controlled(pod("a"), "batch/v1", "Job", "job", "job-uid")
+	labelledInJob := controlled(pod("b"), "batch/v1", "Job", "job", "job-uid")
+	labelledInJob.Labels = map[string]string{group.Label: "crew"}
+	ofJobSet := controlled(named(&batchv1.Job{}, "job"), "jobset.x-k8s.io/v1alpha2", "JobSet", "js", "js-uid")
+	leader := controlled(pod("lws-0"), "apps/v1", "StatefulSet", "lws", "lws-uid")
+	cases := map[string]struct {
+		objs             []client.Object
+		group            string
+		wantPods         []string
+		wantTop, wantRef string
+	}{
+		"a Job's pod": {
+			[]client.Object{inJob, named(&batchv1.Job{}, "job")}, group.Owner{Kind: "Job", Name: "job", UID: "job-uid"}.PodGroupName(),
+			[]string{"a"}, "Job job", "Job job",
+		},
+		"a JobSet's pod": {
+			[]client.Object{inJob, ofJobSet}, group.Owner{Kind: "JobSet", Name: "js", UID: "js-uid"}.PodGroupName(),
+			[]string{"a"}, "JobSet js", "JobSet js",
+		},
+		"a labelled pod of a JobSet": {
+			[]client.Object{labelledInJob, ofJobSet}, "crew", []string{"b"}, "JobSet js", "JobSet js",
+		},
+		"a Deployment's pods of two ReplicaSets": {
+			[]client.Object{
+				controlled(pod("a"), "apps/v1", "ReplicaSet", "old", "old-uid"), controlled(pod("b"), "apps/v1", "ReplicaSet", "new", "new-uid"),
+				controlled(named(&appsv1.ReplicaSet{}, "old"), "apps/v1", "Deployment", "web", "web-uid"),
+				controlled(named(&appsv1.ReplicaSet{}, "new"), "apps/v1", "Deployment", "web", "web-uid"),
+			}, group.Owner{Kind: "Deployment", Name: "web", UID: "web-uid"}.PodGroupName(),
+			[]string{"a", "b"}, "Deployment web", "Deployment web",
+		},
+		"a unit of a LeaderWorkerSet": {
+			[]client.Object{
+				leader, controlled(named(&appsv1.StatefulSet{}, "lws"), "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "big", "big-uid"),
+				controlled(named(&appsv1.StatefulSet{}, "workers"), "v1", "Pod", "lws-0", "lws-0-uid"),
+				controlled(pod("lws-0-1"), "apps/v1", "StatefulSet", "workers", "workers-uid"),
+			}, unit("lws-0", "lws-0-uid").PodGroupName(),
+			[]string{"lws-0", "lws-0-1"}, "LeaderWorkerSet lws-0", "Pod lws-0",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for first := range tc.objs {
+				order := append(slices.Clone(tc.objs[first:]), tc.objs[:first]...)
+				r, ctx := fakeReconciler(t), t.Context()
+				var last []string
+				for _, obj := range order {
+					seen := obj.DeepCopyObject().(client.Object)
+					if err := r.client.Create(ctx, seen); err != nil {
+						t.Fatal(err)
+					}
+					requests := r.requestsOfPart(ctx, seen)
+					requests = append(requests, r.requestsOfPod(ctx, seen)...)
+					last = nil
+					for _, req := range requests {
+						last = append(last, req.Name)
+					}
+				}
+				if !slices.Contains(last, tc.group) {
+					t.Errorf("from %d: the last event concerns %q, want %q", first, last, tc.group)
+				}
+				f, err := cached{ctx, r.client}.familyOf(types.NamespacedName{Namespace: "ns", Name: tc.group})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var pods []string
+				for _, p := range f.pods {
+					pods = append(pods, p.Name)
+				}
+				slices.Sort(pods)
+				if !slices.Equal(pods, tc.wantPods) || f.unseen || len(f.tops) != 1 {
+					t.Fatalf("from %d: pods %q, unseen %t, tops %+v; want %q of one", first, pods, f.unseen, f.tops, tc.wantPods)
+				}
+				if got := f.tops[0].owner.Kind + " " + f.tops[0].owner.Name; got != tc.wantTop {
+					t.Errorf("top %q, want %q", got, tc.wantTop)
+				}
+				if got := f.tops[0].ref.Kind + " " + f.tops[0].ref.Name; got != tc.wantRef {
+					t.Errorf("reference to %q, want %q", got, tc.wantRef)
+				}
+			}
+		})
+	}
+}
+
+// While its owner was not seen a pod makes nothing, whatever it is labelled with.
+func TestPodsOfUnseenOwnersWait(t *testing.T) {
+	for name, label := range map[string]string{"by its owner": "", "by a label": "crew"} {
+		t.Run(name, func(t *testing.T) {
+			r := fakeReconciler(t)
+			pod := controlled(named(&corev1.Pod{}, "a"), "batch/v1", "Job", "job", "job-uid")
+			key := types.NamespacedName{Namespace: "ns", Name: group.Owner{Kind: "Job", Name: "job", UID: "job-uid"}.PodGroupName()}
+			if label != "" {
+				pod.Labels = map[string]string{group.Label: label}
+				key.Name = label
+			}
+			if err := r.client.Create(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			f, err := cached{t.Context(), r.client}.familyOf(key)
+			if err != nil || !f.unseen {
+				t.Errorf("familyOf() = %+v, %v, want it unseen", f, err)
+			}
+		})
+	}
+}
+
+func fakeReconciler(t *testing.T) *reconciler {
+	t.Helper()
+	b := fake.NewClientBuilder()
+	for _, obj := range []client.Object{&corev1.Pod{}, &batchv1.Job{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}} {
+		b = b.WithIndex(obj, groupIndex, namesOf)
+	}
+	c := b.Build()
+	return &reconciler{client: c, finder: newFinder(c, clocktesting.NewFakePassiveClock(now))}
+}
+
+// scripted answers every read with an object or an error.
+type scripted struct {
+	client.Reader
+	obj   *unstructured.Unstructured
+	err   error
+	reads int
+}
+
+func (s *scripted) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	s.reads++
+	if s.err != nil {
+		return s.err
+	}
+	s.obj.DeepCopyInto(obj.(*unstructured.Unstructured))
+	return nil
+}
+
+func TestFinding(t *testing.T) {
+	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
+	set := func(edit func(map[string]any)) *unstructured.Unstructured {
+		obj := map[string]any{
+			"metadata": map[string]any{"name": "train", "uid": "1"},
+			"spec":     map[string]any{"replicatedJobs": []any{map[string]any{"replicas": int64(3)}}},
+		}
+		edit(obj)
+		return &unstructured.Unstructured{Object: obj}
+	}
+	told := func(kind, status string) func(map[string]any) {
+		return func(obj map[string]any) {
+			obj["status"] = map[string]any{"conditions": []any{map[string]any{"type": kind, "status": status}, "no condition"}}
+		}
+	}
+	resource := schema.GroupResource{Group: "jobset.x-k8s.io", Resource: "jobsets"}
+	cases := map[string]struct {
+		obj  *unstructured.Unstructured
+		err  error
+		want string
+	}{
+		"it is there":                {set(func(map[string]any) {}), nil, "known 3"},
+		"it is suspended":            {set(func(o map[string]any) { o["spec"].(map[string]any)["suspend"] = true }), nil, "known 3 suspended"},
+		"it has completed":           {set(told("Completed", "True")), nil, "known 3 done"},
+		"it has not completed":       {set(told("Completed", "False")), nil, "known 3"},
+		"it has failed":              {set(told("Failed", "True")), nil, "known 3 failed"},
+		"it makes no sense":          {set(func(o map[string]any) { o["spec"] = "x" }), nil, "known 0 invalid"},
+		"a namesake has come":        {set(func(o map[string]any) { o["metadata"].(map[string]any)["uid"] = "2" }), nil, "gone 0"},
+		"it has gone":                {nil, apierrors.NewNotFound(resource, "train"), "gone 0"},
+		"its kind is not installed":  {nil, &meta.NoKindMatchError{GroupKind: jobSet}, "unread 0: JobSet is not served as jobset.x-k8s.io/v1alpha2"},
+		"it may not be read":         {nil, apierrors.NewForbidden(resource, "train", nil), "unread 0: the controller may not get JobSet"},
+		"the API server is overrun":  {nil, apierrors.NewTooManyRequests("later", 1), "error"},
+		"it is leaving and comes on": {set(func(o map[string]any) { o["metadata"].(map[string]any)["deletionTimestamp"] = "2026-03-01T10:00:00Z" }), nil, "known 3 leaving"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFinder(&scripted{obj: tc.obj, err: tc.err}, clocktesting.NewFakePassiveClock(now))
+			w, _, err := f.find(klog.NewContext(t.Context(), klog.New(nil)), "ns", ref)
+			got := "error"
+			if err == nil {
+				got = fmt.Sprintf("%s %d", []string{"known", "foreign", "gone", "unread"}[w.standing], w.size.Size)
+				for word, is := range map[string]bool{" suspended": w.suspended, " done": w.done, " failed": w.failed, " leaving": w.leaving, " invalid": w.invalid != ""} {
+					if is {
+						got += word
+					}
+				}
+				if w.why != "" {
+					got += ": " + w.why
+				}
+			}
+			if got != tc.want {
+				t.Errorf("find() = %q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// A workload is read once in a while, or when one of its parts changes.
+func TestFindingsAreRemembered(t *testing.T) {
+	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
+	for name, tc := range map[string]struct {
+		err  error
+		keep time.Duration
+	}{
+		"one that has gone":       {apierrors.NewNotFound(schema.GroupResource{}, "train"), freshFor},
+		"one that cannot be read": {&meta.NoKindMatchError{GroupKind: jobSet}, unreadFor},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, clock := &scripted{err: tc.err}, clocktesting.NewFakePassiveClock(now)
+			var log strings.Builder
+			ctx := klog.NewContext(t.Context(), klog.New(lines{&log}))
+			f := newFinder(api, clock)
+			find := func(wantReads int, wantAfter time.Duration) {
+				t.Helper()
+				_, after, err := f.find(ctx, "ns", ref)
+				if err != nil || api.reads != wantReads || after != wantAfter {
+					t.Errorf("find(): %d reads, again after %v, %v; want %d, %v", api.reads, after, err, wantReads, wantAfter)
+				}
+			}
+			first := time.Duration(0)
+			if tc.keep == unreadFor {
+				first = unreadFor
+			}
+			find(1, first)
+			clock.SetTime(now.Add(time.Second))
+			find(1, tc.keep-time.Second)
+			clock.SetTime(now.Add(tc.keep))
+			find(2, first)
+			f.forget(ref.UID)
+			find(3, first)
+			if got, want := strings.Count(log.String(), "\n"), map[bool]int{true: 1}[tc.keep == unreadFor]; got != want {
+				t.Errorf("%d lines were logged, want %d:\n%s", got, want, log.String())
+			}
+		})
+	}
+}
+
+// lines is a log of one line for each message.
+type lines struct{ *strings.Builder }
+
+func (lines) Init(klog.RuntimeInfo)                 {}
+func (lines) Enabled(int) bool                      { return true }
+func (l lines) Info(_ int, msg string, _ ...any)    { fmt.Fprintln(l, msg) }
+func (l lines) Error(_ error, msg string, _ ...any) { fmt.Fprintln(l, msg) }
+func (l lines) WithValues(...any) klog.LogSink      { return l }
+func (l lines) WithName(string) klog.LogSink        { return l }

@@ -1,0 +1,44 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+// evict evicts pods by the eviction API, which asks their disruption budgets, and
+// remembers what was refused. It returns when to look at the group again, at once
+// if there is something to tell.
+//
+// A Job counts an evicted pod as failed unless its podFailurePolicy ignores the
+// pod condition DisruptionTarget. Bare pods are made again by nobody.
+func (r *reconciler) evict(ctx context.Context, o observed, pods []*corev1.Pod, m memory) time.Duration {
+	refused := ""
+	for _, pod := range pods {
+		uid := pod.UID
+		err := r.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+		})
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			// It has gone by itself.
+		case err != nil:
+			refused = clip(fmt.Sprintf("pod %s: %v", pod.Name, err))
+		default:
+			klog.FromContext(ctx).V(2).Info("Evicted pod of incomplete group", "pod", klog.KObj(pod))
+		}
+	}
+	if refused == m.lack.refused {
+		return m.lack.delay
+	}
+	m.lack.refused = refused
+	r.remember(o.key, m)
+	return time.Millisecond
+}

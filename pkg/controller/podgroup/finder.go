@@ -1,0 +1,145 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// findTimeout bounds one read of a workload.
+	findTimeout = 5 * time.Second
+	// freshFor is how long what was read of a workload is taken to hold, unless one
+	// of its parts changes, and unreadFor how long it is taken to stay unreadable.
+	freshFor  = 5 * time.Second
+	unreadFor = 30 * time.Second
+	// manyFindings is how many are kept before those that are out of date go.
+	manyFindings = 1000
+)
+
+// A finder reads workloads of kinds that need not be installed from the API
+// server, and remembers them for a moment: their kinds are not watched.
+type finder struct {
+	live  client.Reader
+	clock clock.PassiveClock
+
+	mu       sync.Mutex
+	findings map[types.UID]finding
+	// complained is when it was last logged that a kind cannot be read.
+	complained map[schema.GroupKind]time.Time
+}
+
+type finding struct {
+	workload
+	until time.Time
+}
+
+func newFinder(live client.Reader, c clock.PassiveClock) *finder {
+	return &finder{live: live, clock: c, findings: map[types.UID]finding{}, complained: map[schema.GroupKind]time.Time{}}
+}
+
+// forget makes the next find read the workload again.
+func (f *finder) forget(uid types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.findings, uid)
+}
+
+// find returns a workload and, if it was read a while ago, after which time a
+// look is due that reads it again.
+func (f *finder) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (workload, time.Duration, error) {
+	now := f.clock.Now()
+	f.mu.Lock()
+	have, ok := f.findings[ref.UID]
+	f.mu.Unlock()
+	if ok && now.Before(have.until) {
+		return have.workload, have.until.Sub(now), nil
+	}
+	w, err := f.read(ctx, namespace, ref)
+	if err != nil {
+		return workload{}, 0, err
+	}
+	keep, after := freshFor, time.Duration(0)
+	if w.standing == unread {
+		keep, after = unreadFor, unreadFor
+		f.complain(ctx, w, now)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.findings) >= manyFindings {
+		for uid, old := range f.findings {
+			if !now.Before(old.until) {
+				delete(f.findings, uid)
+			}
+		}
+	}
+	f.findings[ref.UID] = finding{w, now.Add(keep)}
+	return w, after, nil
+}
+
+func (f *finder) read(ctx context.Context, namespace string, ref metav1.OwnerReference) (workload, error) {
+	var obj unstructured.Unstructured
+	obj.SetAPIVersion(ref.APIVersion)
+	obj.SetKind(ref.Kind)
+	w := workload{top: topBehind(ref), standing: gone}
+	switch err := f.get(ctx, namespace, ref.Name, &obj); {
+	case meta.IsNoMatchError(err):
+		w.standing, w.why = unread, fmt.Sprintf("%s is not served as %s", ref.Kind, ref.APIVersion)
+		return w, nil
+	case apierrors.IsForbidden(err):
+		w.standing, w.why = unread, "the controller may not get "+ref.Kind
+		return w, nil
+	case apierrors.IsNotFound(err):
+		return w, nil
+	case err != nil:
+		return w, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
+	case obj.GetUID() != ref.UID:
+		// A namesake that came after it.
+		return w, nil
+	}
+	return workloadOfLoose(ref, &obj)
+}
+
+// pod reads a pod that does not ask for the scheduler, nil if there is none of
+// this UID.
+func (f *finder) pod(ctx context.Context, namespace string, ref metav1.OwnerReference) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	switch err := f.get(ctx, namespace, ref.Name, &pod); {
+	case err == nil && pod.UID == ref.UID:
+		return &pod, nil
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("get pod %s: %w", ref.Name, err)
+	default:
+		return nil, nil
+	}
+}
+
+func (f *finder) get(ctx context.Context, namespace, name string, obj client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	return f.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, obj)
+}
+
+// complain logs that a kind cannot be read, once in a while.
+func (f *finder) complain(ctx context.Context, w workload, now time.Time) {
+	kind := schema.GroupKind{Group: w.owner.Group, Kind: w.owner.Kind}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now.Sub(f.complained[kind]) < plainRetry {
+		return
+	}
+	f.complained[kind] = now
+	klog.FromContext(ctx).Info("Cannot read an owner of pods, so the size of its group must be said by labels; install the kind or grant get", "kind", kind, "name", w.ref.Name, "why", w.why)
+}

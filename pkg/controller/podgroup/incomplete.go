@@ -1,0 +1,182 @@
+package podgroup
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// ConditionIncomplete is the type of the condition that says whether a group has
+// pods on nodes, but has had fewer than it needs for longer than its timeout. A
+// group that never came to that has none.
+const ConditionIncomplete = "Incomplete"
+
+// Reasons of ConditionIncomplete, and of events.
+const (
+	// ReasonMembersMissing is that of a true condition, and of an event.
+	ReasonMembersMissing = "MembersMissing"
+	// ReasonComplete: the group has as many pods on nodes as it needs.
+	ReasonComplete = "Complete"
+	// ReasonNotStarted: none of its pods is on a node any more, so that the next
+	// ones start together.
+	ReasonNotStarted = "NotStarted"
+	// ReasonRestarting is that of the event that its pods are evicted.
+	ReasonRestarting = "Restarting"
+)
+
+// Times between two attempts to evict pods that may not be evicted yet.
+const (
+	firstEvictDelay = 10 * time.Second
+	lastEvictDelay  = 5 * time.Minute
+)
+
+// A lack is what is remembered of members that are missing.
+type lack struct {
+	// since is when the group began to lack members, or last gained one: one whose
+	// pods are being bound is on its way.
+	since time.Time
+	// most is how many it has had on nodes since then.
+	most int32
+	// shown says that the group was told to be incomplete.
+	shown bool
+	// restarting says that the eviction was told, evictAt when it is tried again
+	// and delay how long after the last time.
+	restarting bool
+	evictAt    time.Time
+	delay      time.Duration
+	// refused is why the last eviction was not made, and told what of it was.
+	refused, told string
+}
+
+// A verdict is what is to be done about members that are missing.
+type verdict struct {
+	lack
+	// condition is nil if it is to stay away.
+	condition *metav1.Condition
+	// news says that it must be written at once.
+	news   bool
+	evict  []*corev1.Pod
+	events []note
+	after  time.Duration
+}
+
+// tell sets the condition.
+func (v verdict) tell(o observed, s *scheduling.PodGroupStatus) {
+	if v.condition != nil {
+		v.condition.Type, v.condition.ObservedGeneration = ConditionIncomplete, o.podGroup.Generation
+		v.condition.LastTransitionTime = metav1.NewTime(o.now)
+		meta.SetStatusCondition(&s.Conditions, *v.condition)
+	}
+}
+
+// handling returns what is to become of a group that lacks members, and after
+// which time. For a wrong annotation it returns the default and an error, which
+// names it in words fit for a user.
+func (o observed) handling(timeout time.Duration) (policy string, after time.Duration, err error) {
+	var annotations map[string]string
+	if o.podGroup != nil {
+		annotations = o.podGroup.Annotations
+	}
+	policy, err = group.ParseIncompletePolicy(group.Annotation(group.IncompletePolicyAnnotation, annotations, o.pods...))
+	if err != nil {
+		policy = group.IncompleteWait
+	}
+	after, wrong := group.ParseIncompleteTimeout(group.Annotation(group.IncompleteTimeoutAnnotation, annotations, o.pods...), timeout)
+	if wrong != nil {
+		after = timeout
+		if err == nil {
+			err = wrong
+		}
+	}
+	return policy, after, err
+}
+
+// needs returns how many pods of a group have to be on nodes, and how many are.
+// Jobs need fewer while they run out; in a group without Jobs the pods that have
+// succeeded count. What has ended needs none.
+func (o observed) needs(w wanted) (need, have int32) {
+	if o.over() {
+		return 0, 0
+	}
+	c := countOf(o.pods)
+	need, have = o.bound(group.Size{Size: w.size, Min: w.minMember}), c.serving
+	for _, p := range o.parts {
+		if p.job != nil {
+			return need, have
+		}
+	}
+	return need, have + c.succeeded
+}
+
+// lacking decides about members that are missing.
+func (c Config) lacking(o observed, w wanted, l lack) verdict {
+	told := meta.FindStatusCondition(o.podGroup.Status.Conditions, ConditionIncomplete)
+	isTold := l.shown || told != nil && told.Status == metav1.ConditionTrue
+	serving := countOf(o.pods).serving
+	need, have := o.needs(w)
+	if serving == 0 || have >= need {
+		return whole(isTold, serving, need, have)
+	}
+	policy, timeout, _ := o.handling(c.IncompleteTimeout)
+	if l.since.IsZero() || have > l.most {
+		l.since, l.most = o.now, have
+	}
+	if wait := l.since.Add(timeout).Sub(o.now); wait > 0 && !isTold {
+		return verdict{lack: l, after: wait}
+	}
+	v := verdict{lack: l, news: !isTold}
+	v.shown = true
+	text := fmt.Sprintf("%d of %d pods are on nodes; policy %s", have, need, policy)
+	if !isTold {
+		v.events = append(v.events, note{kind: corev1.EventTypeWarning, reason: ReasonMembersMissing, text: text})
+	}
+	if policy == group.IncompleteRestart {
+		v.restart(o, serving)
+		if v.refused != "" {
+			text += "; not evicted yet: " + v.refused
+		}
+		v.news = v.news || v.refused != v.told
+		v.told = v.refused
+	}
+	v.condition = &metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonMembersMissing, Message: text}
+	return v
+}
+
+// whole is the verdict on a group that lacks nothing.
+func whole(isTold bool, serving, need, have int32) verdict {
+	if !isTold {
+		return verdict{}
+	}
+	condition := &metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonComplete, Message: fmt.Sprintf("%d pods are on nodes, %d are needed", have, need)}
+	if serving == 0 && have < need {
+		condition.Reason, condition.Message = ReasonNotStarted, "no pod of the group is on a node"
+	}
+	return verdict{condition: condition, news: true}
+}
+
+// restart evicts the pods that hold nodes, again and again until all are gone.
+// What has succeeded holds none.
+func (v *verdict) restart(o observed, serving int32) {
+	if wait := v.evictAt.Sub(o.now); wait > 0 {
+		v.after = wait
+		return
+	}
+	for _, pod := range o.pods {
+		if pod.Spec.NodeName != "" && !ended(pod) && pod.DeletionTimestamp == nil {
+			v.evict = append(v.evict, pod)
+		}
+	}
+	v.delay = min(lastEvictDelay, max(firstEvictDelay, 2*v.delay))
+	v.evictAt = o.now.Add(v.delay)
+	v.after = v.delay
+	if !v.restarting {
+		v.restarting = true
+		v.events = append(v.events, note{kind: corev1.EventTypeNormal, reason: ReasonRestarting, text: fmt.Sprintf("Evicting %d pods, so that the group starts again as a whole", serving)})
+	}
+}

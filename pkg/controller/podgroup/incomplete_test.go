@@ -1,0 +1,185 @@
+package podgroup
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// incomplete lets a PodGroup of 4 have been told to lack members.
+func incomplete(pg *scheduling.PodGroup) {
+	meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionTrue, Reason: ReasonMembersMissing, Message: "3 of 4 pods are on nodes; policy wait"})
+}
+
+func TestLacking(t *testing.T) {
+	running := in(corev1.PodRunning)
+	three := join(pods(3, running), pods(1))
+	succeeded := func(n int32) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { j.Spec.Completions, j.Status.Succeeded = new(int32(4)), n }
+	}
+	cases := map[string]struct {
+		o       observed
+		past    time.Duration // how long it has lacked members
+		want    string        // status and reason of the condition; empty: none
+		wantNew bool
+		after   time.Duration
+	}{
+		"nothing is on a node":                      {o: observed{pods: pods(4)}},
+		"all are on nodes":                          {o: observed{pods: pods(4, bound)}, past: time.Hour},
+		"one is missing since now":                  {o: observed{pods: three}, after: 5 * time.Minute},
+		"one has been missing for 4 minutes":        {o: observed{pods: three}, past: 4 * time.Minute, after: time.Minute},
+		"one has been missing for 5 minutes":        {o: observed{pods: three}, past: 5 * time.Minute, want: "True MembersMissing", wantNew: true},
+		"its annotation says a minute":              {o: observed{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "1m")), pods(1))}, past: time.Minute, want: "True MembersMissing", wantNew: true},
+		"its annotation is wrong":                   {o: observed{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "x")), pods(1))}, past: time.Minute, after: 4 * time.Minute},
+		"after a restart it is told already":        {o: observed{podGroup: podGroup(4, ours, incomplete), pods: three}, want: "True MembersMissing"},
+		"it is whole again":                         {o: observed{podGroup: podGroup(4, ours, incomplete), pods: pods(4, bound)}, want: "False Complete", wantNew: true},
+		"none is left":                              {o: observed{podGroup: podGroup(4, ours, incomplete), pods: pods(4)}, want: "False NotStarted", wantNew: true},
+		"those on nodes are leaving":                {o: observed{pods: join(pods(3, running, deleting), pods(1))}, past: time.Hour},
+		"of bare pods what succeeded is served":     {o: observed{pods: join(pods(1, in(corev1.PodSucceeded)), pods(3, running))}, past: time.Hour},
+		"of bare pods what failed is not":           {o: observed{pods: join(pods(1, in(corev1.PodFailed)), pods(3, running))}, past: time.Hour, want: "True MembersMissing", wantNew: true},
+		"a Job that is winding down":                {o: of(job(4, succeeded(3))).with(nil, join(pods(3, ofTrain, in(corev1.PodSucceeded)), pods(1, ofTrain, running))), past: time.Hour},
+		"a Job of which one lost its node":          {o: of(job(4, succeeded(1))).with(nil, join(pods(1, ofTrain, in(corev1.PodSucceeded)), pods(2, ofTrain, running), pods(1, ofTrain))), past: time.Hour, want: "True MembersMissing", wantNew: true},
+		"a Job that is complete":                    {o: of(job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))).with(nil, pods(1, ofTrain, running)), past: time.Hour},
+		"more are wanted than the minimum on nodes": {o: observed{pods: join(pods(4, bound), pods(8))}, past: time.Hour},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.o.now = now
+			if tc.o.podGroup == nil {
+				tc.o.podGroup = podGroup(4, ours)
+			}
+			l := lack{}
+			if tc.past > 0 {
+				l = lack{since: now.Add(-tc.past), most: countOf(tc.o.pods).holding}
+			}
+			v := DefaultConfig().lacking(tc.o, wanted{minMember: 4, size: 4, valid: true}, l)
+			got := ""
+			if v.condition != nil {
+				got = string(v.condition.Status) + " " + v.condition.Reason
+			}
+			if got != tc.want || v.news != tc.wantNew || v.after != tc.after || len(v.evict) > 0 {
+				t.Errorf("lacking() = %q, news %t, again after %v, evicts %d; want %q, %t, %v, 0", got, v.news, v.after, len(v.evict), tc.want, tc.wantNew, tc.after)
+			}
+			if told := len(v.events) > 0; told != (tc.wantNew && strings.HasPrefix(tc.want, "True")) {
+				t.Errorf("tells %+v", v.events)
+			}
+		})
+	}
+}
+
+// A group whose pods are bound one after the other, however slowly, is on its way.
+func TestBindingInProgressIsNotIncomplete(t *testing.T) {
+	c, l := DefaultConfig(), lack{}
+	at := now
+	for n := 1; n < 8; n++ {
+		o := observed{podGroup: podGroup(8, ours), pods: join(pods(n, bound), pods(8-n)), now: at}
+		v := c.lacking(o, wanted{minMember: 8, size: 8}, l)
+		if v.condition != nil {
+			t.Fatalf("with %d of 8 after %v: %+v", n, at.Sub(now), v.condition)
+		}
+		l, at = v.lack, at.Add(4*time.Minute)
+	}
+	// One that comes and goes does not count again and again.
+	for _, n := range []int{6, 7, 6} {
+		v := c.lacking(observed{podGroup: podGroup(8, ours), pods: pods(n, bound), now: at}, wanted{minMember: 8, size: 8}, l)
+		if l, at = v.lack, at.Add(4*time.Minute); v.condition != nil {
+			return
+		}
+	}
+	t.Error("a group that lacks a pod for 12 minutes is not told so")
+}
+
+// A group of which one pod has succeeded, two run, one is on its way and one waits
+// for a node is restarted: as long as it takes, and never what has succeeded.
+func TestRestart(t *testing.T) {
+	policy := annotated(group.IncompletePolicyAnnotation, "restart")
+	members := join(pods(1, policy, in(corev1.PodSucceeded)), pods(2, policy, in(corev1.PodRunning)), pods(1, policy, bound), pods(1, policy))
+	pg, m := podGroup(5, ours), memory{of: "pg-uid", lack: lack{since: now.Add(-time.Hour), most: 9}}
+	look := func(at time.Time) decision {
+		var d decision
+		d, m = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: at}, m)
+		if d.status != nil {
+			pg.Status = *d.status
+		}
+		return d
+	}
+	said := func() string { return meta.FindStatusCondition(pg.Status.Conditions, ConditionIncomplete).Message }
+	d := look(now)
+	if len(d.evict) != 3 || d.after != firstEvictDelay || !strings.Contains(reasons(d), "MembersMissing Restarting") {
+		t.Fatalf("decide() evicts %d, tells %q, looks again after %v, want 3, both events, %v", len(d.evict), reasons(d), d.after, firstEvictDelay)
+	}
+	for _, pod := range d.evict {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Spec.NodeName == "" {
+			t.Errorf("evicts %+v", pod)
+		}
+	}
+	if want := "4 of 5 pods are on nodes; policy restart"; said() != want {
+		t.Errorf("the condition says %q, want %q", said(), want)
+	}
+	m.lack.refused = "pod p: budget"
+	if d = look(now.Add(time.Second)); len(d.evict) > 0 || d.status == nil || !strings.Contains(said(), "not evicted yet: pod p: budget") || len(d.events) > 0 {
+		t.Errorf("after a refusal: %+v, the condition says %q", d, said())
+	}
+	if d = look(now.Add(2 * time.Second)); d.status != nil {
+		t.Errorf("the refusal is written again: %+v", d.status)
+	}
+	if d = look(now.Add(firstEvictDelay)); len(d.evict) != 3 || d.after != 2*firstEvictDelay || len(d.events) > 0 {
+		t.Errorf("the second time: %+v, want 3 evicted, no event and twice the time", d)
+	}
+	// Who asks for it later is told, too.
+	told := lack{since: now.Add(-time.Hour), most: 9, shown: true}
+	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: now}, memory{of: "pg-uid", complete: true, lack: told}); reasons(d) != ReasonRestarting {
+		t.Errorf("a group that was told to be incomplete: tells %q, want %q", reasons(d), ReasonRestarting)
+	}
+	members = join(pods(1, in(corev1.PodSucceeded)), pods(3, bound, deleting))
+	if d = look(now.Add(firstEvictDelay)); len(d.evict) > 0 || m.lack != (lack{}) || meta.IsStatusConditionTrue(pg.Status.Conditions, ConditionIncomplete) {
+		t.Errorf("when they leave: %+v, conditions %+v, remembered %+v", d, pg.Status.Conditions, m.lack)
+	}
+}
+
+func TestWrongAnnotations(t *testing.T) {
+	cases := map[string]struct {
+		podGroup, pod map[string]string
+		wantWrong     string
+		wantPolicy    string
+		wantTimeout   time.Duration
+	}{
+		"none":                             {nil, nil, "", "wait", 5 * time.Minute},
+		"the PodGroup's goes before":       {map[string]string{group.IncompletePolicyAnnotation: "restart"}, map[string]string{group.IncompletePolicyAnnotation: "x"}, "", "restart", 5 * time.Minute},
+		"a policy that does not exist":     {nil, map[string]string{group.IncompletePolicyAnnotation: "evict"}, `annotation fluence.flux-framework.org/incomplete-policy: "evict": must be one of ["wait" "restart"]`, "wait", 5 * time.Minute},
+		"no duration, but a right policy":  {map[string]string{group.IncompleteTimeoutAnnotation: "soon", group.IncompletePolicyAnnotation: "restart"}, nil, `annotation fluence.flux-framework.org/incomplete-timeout: "soon": must be a duration of at least 1s, such as 90s`, "restart", 5 * time.Minute},
+		"a duration of the pods' template": {nil, map[string]string{group.IncompleteTimeoutAnnotation: "90s"}, "", "wait", 90 * time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pg := podGroup(1)
+			pg.Annotations = tc.podGroup
+			o := observed{key: key, podGroup: pg, pods: pods(1, func(p *corev1.Pod) { p.Annotations = tc.pod }), now: now}
+			if policy, timeout, _ := o.handling(5 * time.Minute); policy != tc.wantPolicy || timeout != tc.wantTimeout {
+				t.Errorf("handling() = %q, %v, want %q, %v", policy, timeout, tc.wantPolicy, tc.wantTimeout)
+			}
+			d, m := DefaultConfig().decide(o, memory{})
+			valid := meta.FindStatusCondition(d.status.Conditions, ConditionValid)
+			if tc.wantWrong == "" {
+				if valid.Status != metav1.ConditionTrue {
+					t.Errorf("condition %+v, want it valid", valid)
+				}
+				return
+			}
+			if valid.Status != metav1.ConditionFalse || valid.Reason != ReasonInvalidAnnotation || valid.Message != tc.wantWrong || !strings.Contains(reasons(d), ReasonInvalidAnnotation) {
+				t.Errorf("condition %+v and events %q, want %q", valid, reasons(d), tc.wantWrong)
+			}
+			if d, _ = DefaultConfig().decide(o, m); strings.Contains(reasons(d), ReasonInvalidAnnotation) {
+				t.Errorf("tells %q a second time", reasons(d))
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package podgroup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// observe reads what is known of a group.
+func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	o := observed{key: key, now: r.clock.Now()}
+	r.mu.Lock()
+	o.plainCRD = o.now.Before(r.plainUntil)
+	r.mu.Unlock()
+
+	var pg scheduling.PodGroup
+	switch err := r.client.Get(ctx, key, &pg); {
+	case err == nil:
+		o.podGroup = &pg
+	case !apierrors.IsNotFound(err):
+		return o, fmt.Errorf("get pod group: %w", err)
+	}
+	f, err := cached{ctx, r.client}.familyOf(key)
+	if err != nil {
+		return o, err
+	}
+	o.pods, o.parts, o.unseen = f.pods, f.parts, f.unseen
+	if o.podGroup != nil && r.config.madeHere(o.podGroup) {
+		// An owner whose pods are all gone is still its owner.
+		for _, ref := range o.podGroup.OwnerReferences {
+			f.addTop(topBehind(ref))
+		}
+	}
+	slices.SortFunc(f.tops, func(a, b top) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
+	for _, t := range f.tops {
+		w, after, err := r.workload(ctx, key.Namespace, t)
+		if err != nil {
+			return o, err
+		}
+		o.tops, o.after = append(o.tops, w), sooner(o.after, after)
+	}
+	return o, nil
+}
+
+// workload finds out about a top: from the cache where that has its kind.
+func (r *reconciler) workload(ctx context.Context, namespace string, t top) (workload, time.Duration, error) {
+	c := cached{ctx, r.client}
+	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}
+	switch {
+	case t.owner.Followed():
+		if p, ok := partOf(c.part(namespace, t.owner)); ok {
+			return workloadOf(p), 0, nil
+		}
+		return workload{top: t, standing: gone}, 0, nil
+	case kind == leaderWorkerSet && t.ref.Kind == "Pod":
+		return r.unitWorkload(ctx, namespace, t)
+	case kind == deployment, kind == jobSet, kind == mpiJob, kind == leaderWorkerSet:
+		return r.finder.find(ctx, namespace, t.ref)
+	default:
+		return workload{top: t, standing: foreign}, 0, nil
+	}
+}
+
+// unitWorkload finds out about a unit of a LeaderWorkerSet: the leader pod is of
+// a StatefulSet, and that of the LeaderWorkerSet. A pod of anything else that
+// controls pods says nothing of sizes.
+func (r *reconciler) unitWorkload(ctx context.Context, namespace string, t top) (workload, time.Duration, error) {
+	leader, err := r.pod(ctx, namespace, t.ref)
+	if err != nil {
+		return workload{}, 0, err
+	}
+	w := workload{top: t, standing: foreign}
+	if leader == nil {
+		w.standing = gone
+		return w, 0, nil
+	}
+	w.leaving = leader.DeletionTimestamp != nil
+	ref := metav1.GetControllerOfNoCopy(leader)
+	if ref == nil {
+		return w, 0, nil
+	}
+	set := cached{ctx, r.client}.part(namespace, group.OwnerOf(*ref))
+	if set == nil {
+		return w, 0, nil
+	}
+	if ref = metav1.GetControllerOfNoCopy(set); ref == nil || group.OwnerOf(*ref).Kind != leaderWorkerSet.Kind {
+		return w, 0, nil
+	}
+	of, after, err := r.finder.find(ctx, namespace, *ref)
+	if err != nil {
+		return workload{}, 0, err
+	}
+	w.standing, w.why, w.size, w.invalid = of.standing, of.why, of.size, of.invalid
+	if of.standing == gone {
+		w.standing, w.leaving = foreign, true
+	}
+	return w, after, nil
+}
+
+// pod returns a pod, nil if there is none of this UID.
+func (r *reconciler) pod(ctx context.Context, namespace string, ref metav1.OwnerReference) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &pod, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != ref.UID:
+		return r.finder.pod(ctx, namespace, ref)
+	case err != nil:
+		return nil, fmt.Errorf("get pod %s: %w", ref.Name, err)
+	}
+	return &pod, nil
+}
+
+// sooner returns the shorter of two times to wait, of which 0 is for ever.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,117 @@
+package podgroup
+
+import (
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// A part is a Job, a ReplicaSet or a StatefulSet: it controls pods, and may be
+// controlled by what the pods' group is named for.
+type part struct {
+	client.Object
+	ref      metav1.OwnerReference
+	template *corev1.PodTemplateSpec
+	// job is nil if it is none.
+	job *batchv1.Job
+	// replicas is nil where it was left to its default.
+	replicas *int32
+	// sizing is the part of its spec that says how many pods there are to be.
+	sizing any
+	// top is the object that its pods' group is named for.
+	top types.UID
+}
+
+// partOf returns false for an object of another kind, and for none.
+func partOf(obj client.Object) (part, bool) {
+	if obj == nil {
+		return part{}, false
+	}
+	ref := metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Name: obj.GetName(), UID: obj.GetUID()}
+	switch o := obj.(type) {
+	case *batchv1.Job:
+		ref.APIVersion, ref.Kind = batchv1.SchemeGroupVersion.String(), "Job"
+		sizing := map[string]*int32{"parallelism": o.Spec.Parallelism, "completions": o.Spec.Completions}
+		return part{Object: o, ref: ref, template: &o.Spec.Template, job: o, replicas: o.Spec.Parallelism, sizing: sizing}, true
+	case *appsv1.ReplicaSet:
+		ref.Kind = "ReplicaSet"
+		return part{Object: o, ref: ref, template: &o.Spec.Template, replicas: o.Spec.Replicas, sizing: map[string]*int32{"replicas": o.Spec.Replicas}}, true
+	case *appsv1.StatefulSet:
+		ref.Kind = "StatefulSet"
+		sizing := map[string]any{"replicas": o.Spec.Replicas, "podManagementPolicy": o.Spec.PodManagementPolicy}
+		return part{Object: o, ref: ref, template: &o.Spec.Template, replicas: o.Spec.Replicas, sizing: sizing}, true
+	default:
+		return part{}, false
+	}
+}
+
+func (p part) owner() group.Owner { return group.OwnerOf(p.ref) }
+
+// pod returns a pod as the part makes it, as far as its group goes.
+func (p part) pod() *corev1.Pod {
+	ref := p.ref
+	ref.Controller = new(true)
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.GetNamespace(), Labels: p.template.Labels, Annotations: p.template.Annotations,
+		OwnerReferences: []metav1.OwnerReference{ref},
+	}}
+}
+
+// size returns how many pods the part wants. An error is in words fit for a user.
+func (p part) size() (group.Size, error) {
+	spec, err := json.Marshal(p.sizing)
+	if err != nil {
+		return group.Size{}, fmt.Errorf("encode the spec of %s %s: %w", p.ref.Kind, p.ref.Name, err)
+	}
+	return group.DefaultSize(p.owner(), spec)
+}
+
+// idle says that it wants no pods, as the ReplicaSets of a Deployment's earlier
+// revisions do.
+func (p part) idle() bool { return p.replicas != nil && *p.replicas == 0 }
+
+// current returns the parts that make pods now, or else the newest.
+func current(parts []part) []part {
+	var busy []part
+	newest := -1
+	for i, p := range parts {
+		if !p.idle() {
+			busy = append(busy, p)
+		}
+		if newest < 0 || p.GetCreationTimestamp().After(parts[newest].GetCreationTimestamp().Time) {
+			newest = i
+		}
+	}
+	if len(busy) == 0 && newest >= 0 {
+		return parts[newest : newest+1]
+	}
+	return busy
+}
+
+// served is how many of its pods a Job will not make again: it makes no more than
+// it has completions left and, without a number of these, none any more once a
+// pod has succeeded.
+func (p part) served() int32 {
+	if p.job == nil {
+		return 0
+	}
+	size, err := p.size()
+	switch succeeded := p.job.Status.Succeeded; {
+	case err != nil:
+		return 0
+	case jobIs(p.job, batchv1.JobComplete), jobIs(p.job, batchv1.JobFailed):
+		return size.Size
+	case p.job.Spec.Completions != nil:
+		return size.Size - min(size.Size, max(0, *p.job.Spec.Completions-succeeded))
+	default:
+		return min(size.Size, succeeded)
+	}
+}

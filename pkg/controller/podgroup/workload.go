@@ -1,0 +1,178 @@
+package podgroup
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// The kinds whose objects are read one by one, when they are needed: they need
+// not be installed.
+var (
+	deployment      = schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}
+	jobSet          = schema.GroupKind{Group: "jobset.x-k8s.io", Kind: "JobSet"}
+	mpiJob          = schema.GroupKind{Group: "kubeflow.org", Kind: "MPIJob"}
+	leaderWorkerSet = schema.GroupKind{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}
+)
+
+// A workload is an object at the top of those that control members of a group.
+type workload struct {
+	top
+	standing standing
+	// why says in words fit for a user why it is unread.
+	why string
+	// leaving says that it is being deleted, suspended that it makes no pods for
+	// now, done and failed that it makes no more.
+	leaving, suspended, done, failed bool
+	// ends says that its work has an end, which it tells itself.
+	ends bool
+	// since is when it began to ask for its pods, zero if it does not matter.
+	since time.Time
+	// size is how many pods it asks for, and invalid what is wrong with that.
+	size    group.Size
+	invalid string
+}
+
+// A standing is what is known of a workload.
+type standing int
+
+const (
+	// known: it was read.
+	known standing = iota
+	// foreign: its kind says nothing of sizes, and was not read.
+	foreign
+	// gone: it does not exist any more.
+	gone
+	// unread: it may not or cannot be read.
+	unread
+)
+
+// over says that it makes no more pods.
+func (w workload) over() bool { return w.done || w.failed }
+
+// lives says that a PodGroup may refer to it.
+func (w workload) lives() bool { return w.standing != gone && !w.leaving }
+
+// workloadOf reads a part that nothing else controls.
+func workloadOf(p part) workload {
+	w := workload{top: top{p.ref, p.owner()}, leaving: p.GetDeletionTimestamp() != nil}
+	size, err := p.size()
+	w.size = size
+	if err != nil {
+		w.invalid = err.Error()
+	}
+	if p.job != nil {
+		w.ends = true
+		w.done, w.failed = jobIs(p.job, batchv1.JobComplete), jobIs(p.job, batchv1.JobFailed)
+		w.suspended = p.job.Spec.Suspend != nil && *p.job.Spec.Suspend
+		// A Job that is resumed shows it in its conditions a little later.
+		if !jobIs(p.job, batchv1.JobSuspended) {
+			w.since = waitsSince(p.job.CreationTimestamp.Time, conditionsOf(p.job))
+		}
+	}
+	return w
+}
+
+// conditionsOf returns a Job's conditions as those of other kinds are read.
+func conditionsOf(job *batchv1.Job) []metav1.Condition {
+	var all []metav1.Condition
+	for _, c := range job.Status.Conditions {
+		all = append(all, metav1.Condition{Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), LastTransitionTime: c.LastTransitionTime})
+	}
+	return all
+}
+
+// suspendedCondition is the type of the condition that Jobs, JobSets and MPIJobs
+// have once they have been suspended.
+const suspendedCondition = string(batchv1.JobSuspended)
+
+// waitsSince is when a workload was made or, if that is later, resumed.
+func waitsSince(made time.Time, conditions []metav1.Condition) time.Time {
+	for _, c := range conditions {
+		if c.Type == suspendedCondition && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(made) {
+			made = c.LastTransitionTime.Time
+		}
+	}
+	return made
+}
+
+// workloadOfLoose reads an object of the kinds above, as far as it can be read.
+func workloadOfLoose(ref metav1.OwnerReference, obj *unstructured.Unstructured) (workload, error) {
+	w := workload{top: top{ref, group.OwnerOf(ref)}, leaving: obj.GetDeletionTimestamp() != nil}
+	spec, err := json.Marshal(obj.Object["spec"])
+	if err != nil {
+		return w, fmt.Errorf("encode the spec of %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	if w.size, err = group.DefaultSize(w.owner, spec); err != nil {
+		w.invalid = err.Error()
+	}
+	kind := schema.GroupKind{Group: w.owner.Group, Kind: w.owner.Kind}
+	if kind != jobSet && kind != mpiJob {
+		return w, nil
+	}
+	w.ends = true
+	var pause struct {
+		Suspend   bool `json:"suspend"`
+		RunPolicy struct {
+			Suspend bool `json:"suspend"`
+		} `json:"runPolicy"`
+	}
+	if json.Unmarshal(spec, &pause) == nil {
+		w.suspended = pause.Suspend || pause.RunPolicy.Suspend
+	}
+	conditions := conditionsOfLoose(obj)
+	paused := false
+	for _, c := range conditions {
+		if c.Status != metav1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case "Completed", "Succeeded": // of a JobSet, of an MPIJob
+			w.done = true
+		case "Failed":
+			w.failed = true
+		case suspendedCondition:
+			paused = true
+		}
+	}
+	if !paused {
+		w.since = waitsSince(obj.GetCreationTimestamp().Time, conditions)
+	}
+	return w, nil
+}
+
+// conditionsOfLoose returns the conditions that can be read.
+func conditionsOfLoose(obj *unstructured.Unstructured) []metav1.Condition {
+	items, _, err := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	if err != nil {
+		return nil
+	}
+	var all []metav1.Condition
+	for _, item := range items {
+		data, err := json.Marshal(item)
+		var c metav1.Condition
+		if err == nil && json.Unmarshal(data, &c) == nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// jobIs says whether a condition of the Job is true.
+func jobIs(job *batchv1.Job, t batchv1.JobConditionType) bool {
+	for _, c := range job.Status.Conditions {
+		if c.Type == t {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

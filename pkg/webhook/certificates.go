@@ -1,0 +1,191 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The keys of the Secret beside those of the certificate itself.
+const (
+	caCertKey = "ca.crt"
+	caKeyKey  = "ca.key"
+)
+
+const (
+	caLife = 10 * 365 * 24 * time.Hour
+	// serverLife is how long a certificate is valid, and renewBefore how long
+	// before its end it is replaced.
+	serverLife  = 365 * 24 * time.Hour
+	renewBefore = 90 * 24 * time.Hour
+	// backdate allows for clocks that differ.
+	backdate = time.Hour
+)
+
+// certificates keeps the certificate of the webhook in a Secret that all replicas
+// share, and the authority that signed it in the webhook's configuration. It
+// works with the rights to these two objects alone, and looks at them again and
+// again: whatever becomes of them, it makes them right.
+//
+// What cert-controller's rotator makes and checks it by is used here; its
+// reconciler is not, which ends the program if a right or the Secret is missing.
+type certificates struct {
+	config Config
+	client client.Client
+	clock  clock.WithTicker
+
+	current atomic.Pointer[tls.Certificate]
+	have    chan struct{} // closed when there is a current one
+	once    sync.Once
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica
+// serves.
+func (c *certificates) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable. It never fails: without a certificate the
+// API server goes on without the webhook.
+func (c *certificates) Start(ctx context.Context) error {
+	tick := c.clock.NewTicker(c.config.CertificatePoll)
+	defer tick.Stop()
+	logger := klog.FromContext(ctx)
+	for told := ""; ; {
+		err := c.round(ctx)
+		switch {
+		case err == nil:
+			told = ""
+		case ctx.Err() == nil && err.Error() != told:
+			told = err.Error()
+			logger.Error(err, "The webhook's certificate or configuration is not as it should be", "again", c.config.CertificatePoll)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C():
+		}
+	}
+}
+
+// serving is the certificate for a TLS handshake.
+func (c *certificates) serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if cert := c.current.Load(); cert != nil {
+		return cert, nil
+	}
+	return nil, errors.New("there is no certificate yet")
+}
+
+// round looks at Secret and configuration once. It serves the certificate also
+// if its authority cannot be written into the configuration.
+func (c *certificates) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.config.CertificateTimeout)
+	defer cancel()
+	data, err := c.secret(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.load(data); err != nil {
+		return err
+	}
+	c.once.Do(func() { close(c.have) })
+	return c.trust(ctx, data[caCertKey])
+}
+
+// load serves the certificate of a Secret from now on.
+func (c *certificates) load(data map[string][]byte) error {
+	cert, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return fmt.Errorf("read the certificate: %w", err)
+	}
+	c.current.Store(&cert)
+	return nil
+}
+
+// secret returns the content of the Secret, which it makes or renews if needed.
+// If another replica does so at the same time, that one's counts.
+func (c *certificates) secret(ctx context.Context) (map[string][]byte, error) {
+	for {
+		secret := &corev1.Secret{}
+		err := c.client.Get(ctx, client.ObjectKey{Namespace: c.config.Namespace, Name: SecretName}, secret)
+		missing := apierrors.IsNotFound(err)
+		if err != nil && !missing {
+			return nil, fmt.Errorf("get the secret: %w", err)
+		}
+		if c.good(secret.Data) {
+			return secret.Data, nil
+		}
+		if err := c.renew(secret); err != nil {
+			return nil, fmt.Errorf("make the certificate: %w", err)
+		}
+		if missing {
+			secret.ObjectMeta = metav1.ObjectMeta{Namespace: c.config.Namespace, Name: SecretName}
+			err = c.client.Create(ctx, secret, client.FieldOwner(fieldManager))
+		} else {
+			err = c.client.Update(ctx, secret, client.FieldOwner(fieldManager))
+		}
+		switch {
+		case err == nil:
+			klog.FromContext(ctx).Info("Made a certificate for the webhook", "secret", klog.KObj(secret), "names", c.names())
+			return secret.Data, nil
+		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("write the secret: %w", err)
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("write the secret: %w", err)
+		}
+	}
+}
+
+// names are those that the certificate is for, the Service's first.
+func (c *certificates) names() []string {
+	return append([]string{fmt.Sprintf("%s.%s.svc", ServiceName, c.config.Namespace)}, c.config.DNSNames...)
+}
+
+var serverAuth = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+
+// good says whether the certificate of a Secret can still be used for a while.
+func (c *certificates) good(data map[string][]byte) bool {
+	at := c.clock.Now().Add(renewBefore)
+	for _, name := range c.names() {
+		ok, err := rotator.ValidCert(data[caCertKey], data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], name, &serverAuth, at)
+		if err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// renew puts a new certificate, and the authority that signed it, into a Secret.
+// The authority is new, too: it is trusted for this one certificate, so that
+// nothing is lost by it, and an old one need not be sound.
+func (c *certificates) renew(secret *corev1.Secret) error {
+	names := c.names()
+	maker := &rotator.CertRotator{
+		CAName: ServiceName + "-ca", CAOrganization: "fluence",
+		DNSName: names[0], ExtraDNSNames: names[1:],
+		ExtKeyUsages: &serverAuth,
+	}
+	now := c.clock.Now()
+	ca, err := maker.CreateCACert(now.Add(-backdate), now.Add(caLife))
+	if err != nil {
+		return err
+	}
+	cert, key, err := maker.CreateCertPEM(ca, now.Add(-backdate), now.Add(serverLife))
+	if err != nil {
+		return err
+	}
+	secret.Data = map[string][]byte{caCertKey: ca.CertPEM, caKeyKey: ca.KeyPEM, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
+	return nil
+}

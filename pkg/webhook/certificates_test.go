@@ -1,0 +1,169 @@
+package webhook
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func newCertificates(names []string, secrets ...client.Object) (*certificates, *clocktesting.FakeClock) {
+	now := clocktesting.NewFakeClock(time.Now())
+	c := DefaultConfig()
+	c.Namespace, c.DNSNames = "ns", names
+	api := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(secrets...).Build()
+	return &certificates{config: c, client: api, clock: now, have: make(chan struct{})}, now
+}
+
+func TestCertificateIsRenewedInTime(t *testing.T) {
+	cases := map[string]struct {
+		after  time.Duration
+		names  []string // afterwards
+		spoil  func(*corev1.Secret)
+		anew   bool
+		expiry time.Duration // of the certificate, from then
+	}{
+		"a new one is kept":                            {expiry: serverLife},
+		"one that is valid long enough is kept":        {after: serverLife - renewBefore - time.Hour, expiry: renewBefore + time.Hour},
+		"one that ends soon is replaced":               {after: serverLife - renewBefore + time.Hour, anew: true, expiry: serverLife},
+		"one that has ended is replaced":               {after: 2 * serverLife, anew: true, expiry: serverLife},
+		"one without a name is replaced":               {names: []string{"localhost", "other"}, anew: true, expiry: serverLife},
+		"one whose authority is another's is replaced": {spoil: func(s *corev1.Secret) { s.Data[caCertKey] = authority(t) }, anew: true, expiry: serverLife},
+		"one whose key is lost is replaced":            {spoil: func(s *corev1.Secret) { delete(s.Data, corev1.TLSPrivateKeyKey) }, anew: true, expiry: serverLife},
+		"an empty secret is filled":                    {spoil: func(s *corev1.Secret) { s.Data = nil }, anew: true, expiry: serverLife},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c, now := newCertificates([]string{"localhost"})
+			first, err := c.secret(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.spoil != nil {
+				var s corev1.Secret
+				if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: SecretName}, &s); err != nil {
+					t.Fatal(err)
+				}
+				tc.spoil(&s)
+				if err := c.client.Update(t.Context(), &s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.names != nil {
+				c.config.DNSNames = tc.names
+			}
+			now.Step(tc.after)
+			data, err := c.secret(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if anew := string(first[corev1.TLSCertKey]) != string(data[corev1.TLSCertKey]); anew != tc.anew {
+				t.Errorf("it is another: %t, want %t", anew, tc.anew)
+			}
+			verify(t, data, now.Now(), append([]string{"fluence-webhook.ns.svc"}, c.config.DNSNames...), tc.expiry)
+		})
+	}
+}
+
+// authority is one that has signed another certificate.
+func authority(t *testing.T) []byte {
+	t.Helper()
+	c, _ := newCertificates(nil)
+	data, err := c.secret(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data[caCertKey]
+}
+
+// verify checks a certificate as the API server does.
+func verify(t *testing.T, data map[string][]byte, now time.Time, names []string, expiry time.Duration) {
+	t.Helper()
+	c := &certificates{}
+	if err := c.load(data); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(data[caCertKey])
+	leaf := c.current.Load().Leaf
+	for _, name := range names {
+		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: now, KeyUsages: serverAuth}); err != nil {
+			t.Errorf("for %s: %v", name, err)
+		}
+	}
+	if d := leaf.NotAfter.Sub(now) - expiry; d.Abs() > time.Minute {
+		t.Errorf("it ends in %v, want %v", leaf.NotAfter.Sub(now), expiry)
+	}
+}
+
+// Replicas that start together agree on the certificate that was written first.
+func TestCertificateOfAnotherReplicaCounts(t *testing.T) {
+	for name, missing := range map[string]bool{"the secret is missing": true, "the secret is empty": false} {
+		t.Run(name, func(t *testing.T) {
+			var secrets []client.Object
+			if !missing {
+				secrets = append(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: SecretName}})
+			}
+			one, _ := newCertificates(nil, secrets...)
+			two, _ := newCertificates(nil)
+			var first map[string][]byte
+			race := func(ctx context.Context) {
+				if first == nil {
+					first = map[string][]byte{}
+					var err error
+					if first, err = one.secret(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			two.client = interceptor.NewClient(one.client.(client.WithWatch), interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+					race(ctx)
+					return c.Create(ctx, obj, opts...)
+				},
+				Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+					race(ctx)
+					return c.Update(ctx, obj, opts...)
+				},
+			})
+			data, err := two.secret(t.Context())
+			if err != nil || string(data[corev1.TLSCertKey]) != string(first[corev1.TLSCertKey]) {
+				t.Errorf("the second replica has another certificate than the first (%v)", err)
+			}
+		})
+	}
+}
+
+// What was served goes on being served while the API server does not answer.
+func TestCertificateOutlivesTheAPIServer(t *testing.T) {
+	c, _ := newCertificates(nil)
+	if _, err := c.serving(nil); err == nil {
+		t.Error("there is a certificate before any was made")
+	}
+	if err := c.round(t.Context()); err == nil {
+		t.Error("no error without a configuration")
+	}
+	if _, err := c.serving(nil); err != nil {
+		t.Errorf("without a configuration: %v", err)
+	}
+	c.client = interceptor.NewClient(c.client.(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("no answer")
+		},
+	})
+	if err := c.round(t.Context()); err == nil {
+		t.Error("no error without the API server")
+	}
+	if _, err := c.serving(nil); err != nil {
+		t.Errorf("without the API server: %v", err)
+	}
+}

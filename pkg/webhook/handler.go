@@ -1,0 +1,48 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// A handler answers what the API server asks. It allows everything.
+type handler struct {
+	scheduler string
+	find      func(ctx context.Context, namespace string, o group.Owner) (Known, bool)
+	// timeout bounds the time that is spent on looking up owners.
+	timeout time.Duration
+}
+
+// Handle implements admission.Handler.
+func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admission.Response) {
+	defer func() {
+		// The API server takes an error for a refusal, whatever the failure policy.
+		if r := recover(); r != nil {
+			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "A bug: the object is created without labels", "stack", string(debug.Stack()))
+			resp = admission.Allowed("")
+		}
+	}()
+	if req.Operation != admissionv1.Create || req.SubResource != "" {
+		return admission.Allowed("")
+	}
+	c, err := readCreation(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Namespace, req.Object.Raw)
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("An object is left as it is", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "reason", err)
+		return admission.Allowed("")
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	l := labeller{creation: c, find: func(namespace string, o group.Owner) (Known, bool) { return h.find(ctx, namespace, o) }}
+	ops := patch(c.fields, l.edits(h.scheduler))
+	klog.FromContext(ctx).V(4).Info("An object is created", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "changes", len(ops))
+	return admission.Patched("", ops...)
+}

@@ -1,0 +1,72 @@
+package webhook
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// An edit is what to add to a map of strings at a path of an object.
+type edit struct {
+	path   []string
+	values map[string]string
+}
+
+// take adds those of the labels that have one of the keys and that the API server
+// accepts: what it would refuse is left for it to refuse where the user put it.
+func (e edit) take(labels map[string]string, keys []string) {
+	for _, key := range keys {
+		if value, ok := labels[key]; ok && len(validation.IsValidLabelValue(value)) == 0 {
+			e.values[key] = value
+		}
+	}
+}
+
+// patch returns the edits of an object, which it changes, as a JSON patch (RFC
+// 6902). Everything else in the object stays as it is, also what this program
+// does not know.
+func patch(fields map[string]any, edits []edit) []jsonpatch.JsonPatchOperation {
+	var ops []jsonpatch.JsonPatchOperation
+	for _, e := range edits {
+		at, pointer := fields, ""
+		for _, field := range e.path {
+			if len(e.values) == 0 {
+				break
+			}
+			pointer += "/" + escape(field)
+			next, ok := at[field].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				at[field] = next
+				ops = append(ops, jsonpatch.NewOperation("add", pointer, map[string]any{}))
+			}
+			at = next
+		}
+		for _, key := range slices.Sorted(maps.Keys(e.values)) {
+			if at[key] == e.values[key] {
+				continue
+			}
+			at[key] = e.values[key]
+			ops = append(ops, jsonpatch.NewOperation("add", pointer+"/"+escape(key), e.values[key]))
+		}
+	}
+	return ops
+}
+
+// escape writes a key as part of a JSON pointer (RFC 6901, section 3).
+func escape(key string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}
+
+// with returns the labels and those added, which count where both have one.
+func with(labels, added map[string]string) map[string]string {
+	all := maps.Clone(labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, added)
+	return all
+}

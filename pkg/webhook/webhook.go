@@ -1,0 +1,187 @@
+// Package webhook labels pods and workloads that ask for the Fluence scheduler
+// with their group and its size, as they are created.
+//
+// It is a hint, for those who look at objects and for programs that select them by
+// label, and never a condition: scheduler and controller compute the same from the
+// objects themselves. So it fails open, writes labels and one annotation only,
+// never over what a user wrote, and has no side effects: a dry run is safe.
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// The names that manifests/webhook and manifests/rbac use.
+const (
+	// ConfigurationName is that of the MutatingWebhookConfiguration.
+	ConfigurationName = "fluence-webhook"
+	// ServiceName is that of the Service before the replicas.
+	ServiceName = "fluence-webhook"
+	// SecretName is that of the Secret that holds the certificate.
+	SecretName = "fluence-webhook-cert"
+	// Path is where the webhook is served.
+	Path = "/label"
+)
+
+const fieldManager = "fluence-controller"
+
+// Config is what an operator may choose. Start from DefaultConfig.
+type Config struct {
+	// SchedulerName is what pods ask for in spec.schedulerName. The match conditions
+	// of the MutatingWebhookConfiguration name it, too. Defaults to "fluence".
+	SchedulerName string
+	// Address is the IP address to listen on; empty for all. Defaults to all.
+	Address string
+	// Port is the TCP port to listen on. Defaults to 9443.
+	Port int
+	// CertDir is a folder with tls.crt and tls.key, which are read again when they
+	// change; the authority is then somebody else's to write into the configuration.
+	// Empty, the default, is that the program sees to both itself.
+	CertDir string
+	// Namespace is that of the Service and of the Secret. Needed without CertDir.
+	Namespace string
+	// DNSNames are further names of the server, beside the Service's, for a
+	// configuration that names a URL. Defaults to none.
+	DNSNames []string
+	// CertificatePoll is the time between two looks at Secret and configuration.
+	// Defaults to 10s.
+	CertificatePoll time.Duration
+	// CertificateTimeout bounds one such look. Defaults to 5s.
+	CertificateTimeout time.Duration
+	// LookupTimeout bounds the time that is spent for one object on looking up what
+	// controls it; what is not known by then is left out. Defaults to 1s.
+	LookupTimeout time.Duration
+}
+
+// DefaultConfig returns the configuration of an operator who chooses nothing.
+func DefaultConfig() Config {
+	return Config{
+		SchedulerName:      "fluence",
+		Port:               webhook.DefaultPort,
+		CertificatePoll:    10 * time.Second,
+		CertificateTimeout: 5 * time.Second,
+		LookupTimeout:      time.Second,
+	}
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.SchedulerName == "":
+		return errors.New("schedulerName: must not be empty")
+	case c.SchedulerName == corev1.DefaultSchedulerName:
+		return errors.New("schedulerName: must not be that of the default scheduler, or every pod would be labelled")
+	case c.Address != "" && net.ParseIP(c.Address) == nil:
+		return fmt.Errorf("address: %q: must be an IP address", c.Address)
+	case c.Port < 1 || c.Port > 65535:
+		return fmt.Errorf("port: %d: must be from 1 to 65535", c.Port)
+	case c.CertDir == "" && c.Namespace == "":
+		return errors.New("namespace: must not be empty unless certDir is given")
+	case c.CertificatePoll <= 0:
+		return fmt.Errorf("certificatePoll: %v: must be positive", c.CertificatePoll)
+	case c.CertificateTimeout <= 0:
+		return fmt.Errorf("certificateTimeout: %v: must be positive", c.CertificateTimeout)
+	case c.LookupTimeout <= 0:
+		return fmt.Errorf("lookupTimeout: %v: must be positive", c.LookupTimeout)
+	}
+	for _, name := range c.DNSNames {
+		if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
+			return fmt.Errorf("dnsNames: %q: %s", name, wrong[0])
+		}
+	}
+	return nil
+}
+
+// AddToManager adds the webhook to a manager, which serves it whether or not it
+// leads. The manager's cache must hold Jobs, ReplicaSets and StatefulSets, and of
+// their specs at least what says how many pods they make. Without the rights to
+// its Secret, or without a configuration, the webhook says so in the log and tries
+// again; nothing else of the manager suffers. That it cannot listen ends the
+// manager.
+func AddToManager(mgr manager.Manager, config Config) error {
+	if err := config.validate(); err != nil {
+		return err
+	}
+	found := &objects{
+		cache:   mgr.GetClient(),
+		live:    mgr.GetAPIReader(),
+		kinds:   mgr.GetRESTMapper(),
+		clock:   clock.RealClock{},
+		timeout: config.LookupTimeout,
+	}
+	s := &server{config: config, handler: &handler{scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout}}
+	if config.CertDir == "" {
+		// Not the manager's client, which would watch all Secrets.
+		direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+		if err != nil {
+			return fmt.Errorf("make a client for certificates: %w", err)
+		}
+		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, have: make(chan struct{})}
+		if err := mgr.Add(withLogger{s.certificates, mgr}); err != nil {
+			return fmt.Errorf("add the certificates: %w", err)
+		}
+	}
+	if err := mgr.Add(withLogger{s, mgr}); err != nil {
+		return fmt.Errorf("add the webhook: %w", err)
+	}
+	return nil
+}
+
+// A server serves the webhook once there is a certificate.
+type server struct {
+	config       Config
+	handler      admission.Handler
+	certificates *certificates // nil if they are in a folder
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (s *server) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (s *server) Start(ctx context.Context) error {
+	options := webhook.Options{Host: s.config.Address, Port: s.config.Port, CertDir: s.config.CertDir}
+	if s.certificates != nil {
+		select {
+		case <-s.certificates.have:
+		case <-ctx.Done():
+			return nil
+		}
+		options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = s.certificates.serving }}
+	}
+	srv := webhook.NewServer(options)
+	srv.Register(Path, &admission.Webhook{Handler: s.handler})
+	klog.FromContext(ctx).Info("Serving the webhook", "address", s.config.Address, "port", s.config.Port, "path", Path)
+	if err := srv.Start(ctx); err != nil {
+		return fmt.Errorf("serve the webhook: %w", err)
+	}
+	return nil
+}
+
+// withLogger runs a part of the webhook with the manager's logger in its context.
+type withLogger struct {
+	runnable
+	mgr manager.Manager
+}
+
+type runnable interface {
+	manager.Runnable
+	manager.LeaderElectionRunnable
+}
+
+// Start implements manager.Runnable.
+func (w withLogger) Start(ctx context.Context) error {
+	return w.runnable.Start(klog.NewContext(ctx, w.mgr.GetLogger()))
+}
