@@ -206,6 +206,9 @@ func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
 	if len(e.Rebook) > 0 {
 		pl.inventory.Recheck(e.Rebook...)
 	}
+	for _, r := range e.Refused {
+		pl.tellRefused(r.Pod, r.Reason, r.Message)
+	}
 	pl.waker.one(e.Found...)
 }
 

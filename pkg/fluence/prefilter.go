@@ -76,14 +76,15 @@ func (pl *Fluence) tellRefused(pod *corev1.Pod, reason, message string) {
 	m, ok := pl.groups.GroupOf(pod.UID)
 	switch {
 	case !ok || !m.Named:
+		return
 	case m.Started && m.Lacking == 0:
 		// The group is placed; what is late is told with that.
+		return
 	case m.Started:
 		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Minimum-m.Lacking, m.Minimum, message)
-		pl.reporter.report(m.Key, notScheduled(reason, message), pod)
-	default:
-		pl.reporter.report(m.Key, notScheduled(reason, message), pod)
 	}
+	pl.groups.Lapsed(m.Key)
+	pl.reporter.report(m.Key, notScheduled(reason, message), pod)
 }
 
 // PreFilterExtensions returns nil: pods that come and go elsewhere do not move a

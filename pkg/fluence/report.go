@@ -48,6 +48,8 @@ type item struct {
 	told   news
 	toldAt time.Time
 	since  metav1.Time
+	// again counts the writes since then that only had other numbers.
+	again int
 	// onPod says that it was told on the pod.
 	onPod bool
 }
@@ -55,8 +57,12 @@ type item struct {
 // standbyCheck is how often a standby looks whether it has come to lead.
 const standbyCheck = time.Second
 
-// numbersEvery is how often a condition is written anew for other numbers alone.
-const numbersEvery = 5 * time.Second
+// Times between two writes of a condition for other numbers alone: the first, and
+// the longest that it grows to while the reason stays. Many groups may wait.
+const (
+	numbersAfter = 5 * time.Second
+	numbersEvery = 20 * time.Second
+)
 
 func newReporter(p *podGroups, recorder events.EventRecorder, leading func() bool) *reporter {
 	return &reporter{
@@ -180,9 +186,14 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 		r.tell(own, it, since)
 		return nil
 	}
-	if left := numbersEvery - time.Since(it.toldAt); before.reason == it.reason && left > 0 {
-		r.queue.AddAfter(k, left)
-		return nil
+	again := 0
+	if before.reason == it.reason && !it.toldAt.IsZero() {
+		wait := min(numbersEvery, numbersAfter<<min(it.again, 10))
+		if left := wait - time.Since(it.toldAt); left > 0 {
+			r.queue.AddAfter(k, left)
+			return nil
+		}
+		again = it.again + 1
 	}
 	if before.status != it.status {
 		since = metav1.Now()
@@ -201,6 +212,7 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	if before.status != it.status || before.reason != it.reason {
 		r.event(reference(pg), it.news)
 	}
+	it.again = again
 	r.tell(own, it, since)
 	return nil
 }
@@ -218,7 +230,7 @@ func (r *reporter) leads() bool {
 func (r *reporter) tell(own *item, told item, since metav1.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own.told, own.toldAt, own.since, own.onPod = told.news, time.Now(), since, told.onPod
+	own.told, own.toldAt, own.since, own.onPod, own.again = told.news, time.Now(), since, told.onPod, told.again
 }
 
 // drop forgets an item, unless a successor has taken its place.

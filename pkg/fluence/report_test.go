@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -88,7 +89,7 @@ func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 			r.report("NoRoom", "1 of 3")
 		}
 		r.wantWrites([]string{"NoRoom 1 of 2"}, []string{"NoRoom"})
-		r.pass(numbersEvery)
+		r.pass(numbersAfter)
 		r.wantWrites([]string{"NoRoom 1 of 2", "NoRoom 1 of 3"}, []string{"NoRoom"})
 		since := r.api.written()[1].condition.LastTransitionTime
 		r.pass(time.Minute)
@@ -281,4 +282,25 @@ func TestScheduledNamesNodesAndNumbers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A group that waits long among many is not written to every few seconds.
+func TestNumbersAreToldLessAndLessOften(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.quiet("uid")
+		r.pass(0)
+		begin := time.Now()
+		var at []time.Duration
+		for n := range 60 {
+			r.report("NoRoom", fmt.Sprintf("%d of 100", n))
+			r.pass(time.Second)
+			for len(at) < len(r.api.written()) {
+				at = append(at, time.Since(begin).Truncate(time.Second))
+			}
+		}
+		want := []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, 35 * time.Second, 55 * time.Second}
+		if !slices.Equal(at, want) {
+			t.Errorf("numbers were written after %v, want %v", at, want)
+		}
+	})
 }

@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // Reserve confirms the pod's seat.
@@ -81,7 +79,6 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
 		klog.FromContext(ctx).V(2).Info("Matched node refused", "group", pl.key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
 		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
-		pl.tellRefused(pod, group.ReasonFiltered, why)
 	} else if _, err := state.Read(askedKey); err != nil {
 		// Another plugin refused the pod on all nodes, before this one was asked.
 		pl.tellRefused(pod, reasonFilters, fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message()))

@@ -94,6 +94,11 @@ func (pl *Fluence) watch(ctx context.Context) error {
 }
 
 func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
+	if old != nil && old.UID != pod.UID {
+		// It went and another came under its name while nobody watched.
+		pl.podGone(ctx, old)
+		old = nil
+	}
 	if pod.Spec.SchedulerName == pl.handle.ProfileName() {
 		pl.carryOut(ctx, pl.groups.PutPod(pod))
 		pl.tellPlaced(ctx)

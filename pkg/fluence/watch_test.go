@@ -268,3 +268,23 @@ func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
 		}
 	})
 }
+
+// State 6 of the lessons of earlier systems: where a watch was interrupted, a pod
+// may turn into its successor of the same name in one update.
+func TestAPodReplacedUnseenGivesItsSeatBack(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.give("n1", "n1")
+		pods := r.gang(2, 2)
+		r.nodeOf(pods[0])
+		successor := pods[1].DeepCopy()
+		successor.UID = "successor"
+		r.pl.podSeen(r.ctx, pods[1], successor)
+		r.pass(0)
+		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
+			t.Errorf("releases = %+v, want both seats of the group", got)
+		}
+		if m, ok := r.pl.groups.GroupOf(pods[1].UID); ok {
+			t.Errorf("the pod that is gone is still in group %v", m.Key)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package group
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -17,8 +18,16 @@ type Effects struct {
 	// Rebook lists pods on nodes of which it may have changed whether the nodes are
 	// their group's alone.
 	Rebook []types.UID
+	// Refused lists what pods, or with them their groups, are told.
+	Refused []Refused
 	// Found lists groups that pods have come into.
 	Found []types.NamespacedName
+}
+
+// Refused is a "no" that no plan was answered with.
+type Refused struct {
+	Pod             *corev1.Pod
+	Reason, Message string
 }
 
 // A Release names slots to give back: those with Keys, or without keys all.
@@ -35,6 +44,7 @@ func (e *Effects) add(other Effects) {
 	e.Release = append(e.Release, other.Release...)
 	e.Reject = append(e.Reject, other.Reject...)
 	e.Rebook = append(e.Rebook, other.Rebook...)
+	e.Refused = append(e.Refused, other.Refused...)
 	e.Found = append(e.Found, other.Found...)
 	if e.Reason == "" {
 		e.Reason = other.Reason

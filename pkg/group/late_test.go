@@ -316,3 +316,70 @@ func TestTheCreationOfAGroupWithoutAPodGroupIsFrozenToo(t *testing.T) {
 		t.Errorf("rank = %+v, was %+v", after, before)
 	}
 }
+
+// What nobody asked for is told as well: no cycle of the scheduler says it.
+func TestWhatIsTakenBackIsTold(t *testing.T) {
+	take := map[string]func(s *story, p Plan) Effects{
+		"the deadline passed":     func(s *story, _ Plan) Effects { return s.Expire(s.now.Add(time.Hour)) },
+		"a member was unreserved": func(s *story, _ Plan) Effects { return s.Unreserve("0", s.now, "no") },
+		"a cycle was lost":        func(s *story, p Plan) Effects { return s.Abandon("0", p.Job, s.now) },
+		"a filter refused a node": func(s *story, _ Plan) Effects { return s.Fail("0", s.now, "no") },
+	}
+	for name, take := range take {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(2, 2)
+			e := take(s, s.match("0"))
+			if len(e.Refused) != 1 || e.Refused[0].Reason == "" || e.Refused[0].Message == "" {
+				t.Errorf("told %+v, want one reason for the group", e.Refused)
+			}
+			s.wantTentative(0)
+		})
+	}
+}
+
+func TestAGroupThatWasSaidNotToBePlacedIsToldOfWhenItIs(t *testing.T) {
+	s := newStory(t)
+	s.start(2)
+	s.Placed()
+	s.DropPod("1")
+	delete(s.pods, "1")
+	s.add("1b")
+	s.Lapsed(key)
+	s.update("1b", bound("n-1"))
+	if placed := s.Placed(); len(placed) != 1 {
+		t.Errorf("placed = %+v, want that the group is whole again", placed)
+	}
+}
+
+// Otherwise who has been refused more often comes later, whatever its rank.
+func TestWhoMayAskAgainComesTogether(t *testing.T) {
+	other := types.NamespacedName{Namespace: "ns", Name: "younger"}
+	s := newStory(t)
+	s.start(2)
+	s.DropPod("1")
+	delete(s.pods, "1")
+	s.add("1b")
+	s.PutPodGroup(other, PodGroup{UID: "younger", MinMember: 1, Created: noon})
+	s.add("y", func(p *corev1.Pod) { p.Labels = map[string]string{Label: other.Name} })
+	no := Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}}
+	for range 5 {
+		s.now = s.now.Add(7 * time.Millisecond)
+		plan, _ := s.Plan("1b", s.now)
+		s.Refuse(plan, no, s.now)
+		s.Happened(Freed)
+		_, next := s.Due(s.now)
+		s.now = next
+		s.Due(s.now)
+	}
+	s.now = s.now.Truncate(minPause).Add(time.Millisecond)
+	late, _ := s.Plan("1b", s.now)
+	young, _ := s.Plan("y", s.now)
+	s.Refuse(young, no, s.now)
+	s.Refuse(late, no, s.now.Add(9*time.Millisecond))
+	s.Happened(Freed)
+	_, next := s.Due(s.now)
+	if keys, _ := s.Due(next); len(keys) != 2 {
+		t.Errorf("due first are %v, want both groups", keys)
+	}
+}

@@ -203,6 +203,10 @@ func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 		}
 		return s.refusal
 	}
+	if m.group.lacking() > 0 {
+		// It goes before all others, so it is not to come later than they.
+		m.refused = 0
+	}
 	m.refusal, m.no = newRefusal(r, m.failures, m.refused, now), &r
 	m.refused++
 	if r.Backoff {

@@ -58,7 +58,8 @@ const (
 )
 
 // The shortest and the longest pause between two refusals in a row, however many
-// events happen meanwhile.
+// events happen meanwhile. A pause ends at a multiple of the shortest, so that
+// those who may ask again come into the queue together and its order counts.
 const (
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
@@ -85,7 +86,8 @@ func (r *refusal) after(ev Event) {
 }
 
 func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
-	mem := &refusal{Refusal: r, earliest: now.Add(min(maxPause, minPause<<min(refused, 10)))}
+	pause := min(maxPause, minPause<<min(refused, 10))
+	mem := &refusal{Refusal: r, earliest: now.Add(pause + minPause - 1).Truncate(minPause)}
 	if r.Backoff {
 		mem.earliest = now.Add(minBackoff)
 		mem.retryAt = now.Add(min(maxBackoff, minBackoff<<min(failures, 10)))

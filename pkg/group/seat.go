@@ -115,10 +115,16 @@ func (g *Groups) Unreserve(uid types.UID, now time.Time, why string) Effects {
 		m.seat.reserved, m.seat.tried = false, false
 		return Effects{}
 	}
-	g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Cluster(), Backoff: true}, now)
-	e := g.unseatAll(m.group, why)
+	e := g.turnDown(m, ReasonNotReserved, why, now)
+	e.add(g.unseatAll(m.group, why))
 	g.settle(m.group)
 	return e
+}
+
+// turnDown refuses a member, or with it its group, what it was given.
+func (g *Groups) turnDown(m *member, reason, why string, now time.Time) Effects {
+	g.refuse(m, Refusal{Reason: reason, Message: why, Until: Cluster(), Backoff: true}, now)
+	return Effects{Refused: []Refused{{Pod: m.pod, Reason: reason, Message: why}}}
 }
 
 // The reasons that scheduling cycles of a group end with.
@@ -137,8 +143,8 @@ func (g *Groups) Fail(uid types.UID, now time.Time, why string) Effects {
 	if m == nil || m.seat == nil || m.seat.reserved {
 		return Effects{}
 	}
-	g.refuse(m, Refusal{Reason: ReasonFiltered, Message: why, Until: Cluster(), Backoff: true}, now)
-	e := g.unseat(m, why)
+	e := g.turnDown(m, ReasonFiltered, why, now)
+	e.add(g.unseat(m, why))
 	g.settle(m.group)
 	return e
 }
@@ -153,8 +159,8 @@ func (g *Groups) Abandon(uid types.UID, lost match.JobID, now time.Time) Effects
 		return Effects{}
 	}
 	const why = "a scheduling cycle ended with an error after the match"
-	g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Cluster(), Backoff: true}, now)
-	e := g.unseat(m, why)
+	e := g.turnDown(m, ReasonNotReserved, why, now)
+	e.add(g.unseat(m, why))
 	g.settle(m.group)
 	return e
 }
@@ -209,6 +215,16 @@ func (g *Groups) Placed() []Placement {
 	return all
 }
 
+// Lapsed takes note that a group was said not to be placed: Placed speaks of it
+// again when it is.
+func (g *Groups) Lapsed(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.groups[key]; s != nil {
+		s.told = 0
+	}
+}
+
 // Expire gives back the seats whose deadline passed before they were bound.
 func (g *Groups) Expire(now time.Time) Effects {
 	g.mu.Lock()
@@ -224,7 +240,7 @@ func (g *Groups) Expire(now time.Time) Effects {
 				continue
 			}
 			const why = "not all members could be reserved in time"
-			g.refuse(m, Refusal{Reason: ReasonNotReserved, Message: why, Until: Cluster(), Backoff: true}, now)
+			e.add(g.turnDown(m, ReasonNotReserved, why, now))
 			e.add(g.unseat(m, why))
 		}
 		if len(expired) > 0 {

@@ -216,9 +216,10 @@ func (s *Stack) schedulerConfig(kubeconfig string) (string, error) {
 		return "", fmt.Errorf("read the scheduler's configuration: %w", err)
 	}
 	config["clientConnection"] = map[string]any{"kubeconfig": kubeconfig, "qps": 1000, "burst": 2000}
-	// A killed scheduler's lease runs out in seconds, not in a quarter of a minute.
+	// A killed scheduler's lease runs out in seconds, not in a quarter of a minute;
+	// but a busy machine must not lose it.
 	election := config["leaderElection"].(map[string]any)
-	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "4s", "3s", "500ms"
+	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "8s", "6s", "500ms"
 	args := PluginArgs(config)
 	args["endpoint"] = s.Endpoint()
 	maps.Copy(args, s.cfg.Args)

@@ -57,6 +57,15 @@ func (f *finder) forget(uid types.UID) {
 	delete(f.findings, uid)
 }
 
+// doubt makes the next find read the workload again, unless it could not be read.
+func (f *finder) doubt(uid types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if have, ok := f.findings[uid]; ok && have.standing != unread {
+		delete(f.findings, uid)
+	}
+}
+
 // find returns a workload and, if it was read a while ago, after which time a
 // look is due that reads it again.
 func (f *finder) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (workload, time.Duration, error) {

@@ -45,6 +45,10 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	}
 	slices.SortFunc(f.tops, func(a, b top) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
 	for _, t := range f.tops {
+		if o.podGroup == nil {
+			// One that is made for an owner that has just gone would go with it again.
+			r.finder.doubt(t.owner.UID)
+		}
 		w, after, err := r.workload(ctx, key.Namespace, t)
 		if err != nil {
 			return o, err
