@@ -16,9 +16,8 @@ import (
 // its parallelism ends with fewer pods than it began with.
 func TestJobWithMoreCompletionsThanParallelismRunsToItsEnd(t *testing.T) {
 	s := tell(t)
-	s.nodes("n", 4, "8")
-	long := job("waves", 4, "8", `annotations: {kwok.fluence.flux-framework.org/run-for: 1s}`)
-	s.applyText(strings.Replace(long, "completions: 4", "completions: 6", 1))
+	s.nodes("n", 2, "8")
+	s.apply("more-completions-than-parallelism.yaml")
 	s.eventually("6 pods succeeded", func(ctx context.Context) (bool, string) {
 		j, err := s.Client().BatchV1().Jobs(s.ns).Get(ctx, "waves", metav1.GetOptions{})
 		if err != nil {

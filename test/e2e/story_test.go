@@ -50,9 +50,8 @@ func (s *story) end() {
 	if s.Failed() {
 		s.dump(ctx)
 	}
-	if _, _, err := s.Kubectl(ctx, "delete", "jobs,pods", "--all", "-n", s.ns, "--force", "--grace-period=0", "--timeout=60s"); err != nil {
-		s.Errorf("clear the namespace: %v", err)
-	}
+	s.survivors()
+	s.clear(ctx)
 	nodes, err := s.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		s.Errorf("list nodes: %v", err)
@@ -68,6 +67,39 @@ func (s *story) end() {
 	s.eventually("the matcher holds nothing", func(ctx context.Context) (bool, string) {
 		jobs, err := metric(ctx, "fluence_sidecar_jobs")
 		return err == nil && jobs == "0", fmt.Sprintf("jobs %s, error %v", jobs, err)
+	})
+}
+
+// survivors fails if one of Fluence's processes has ended by itself, and starts it
+// again for the stories that follow. A scheduler whose lease ran out is one.
+func (s *story) survivors() {
+	s.Helper()
+	for _, name := range []string{stack.Scheduler, stack.Controller, stack.Sidecar} {
+		select {
+		case <-s.Process(name).Done():
+			s.Errorf("%s has ended:\n%s", name, s.Process(name).Tail(10))
+			s.start(name)
+		default:
+		}
+	}
+}
+
+// makers are the kinds of objects that make pods, those that make others first.
+const makers = "cronjobs,jobs,deployments,replicasets,statefulsets,daemonsets"
+
+// clear deletes what makes pods in the story's namespace, and then the pods: a
+// maker that was still at work may make another, so it looks again.
+func (s *story) clear(ctx context.Context) {
+	s.Helper()
+	if _, _, err := s.Kubectl(ctx, "delete", makers, "--all", "-n", s.ns, "--timeout=60s"); err != nil {
+		s.Errorf("clear the namespace: %v", err)
+	}
+	s.eventually("no pods left", func(context.Context) (bool, string) {
+		if len(s.pods("")) == 0 {
+			return true, ""
+		}
+		_, _, err := s.Kubectl(ctx, "delete", "pods", "--all", "-n", s.ns, "--force", "--grace-period=0", "--timeout=60s")
+		return false, fmt.Sprintf("deleted some, error %v", err)
 	})
 }
 
@@ -198,6 +230,10 @@ func (s *story) noneOnNodes(prefix string) {
 func (s *story) group(ctx context.Context, prefix string) *scheduling.PodGroup {
 	s.Helper()
 	groups, err := s.PodGroups(ctx, s.ns)
+	if ctx.Err() != nil {
+		// Whoever waits says for what.
+		return nil
+	}
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -1,11 +1,13 @@
-// Command faulty-scheduler is fluence-scheduler with a second plugin, Faulty,
-// whose Filter fails for the pods that ask for it: an error of the kind after
-// which the framework tells no plugin that a scheduling cycle is over.
+// Command faulty-scheduler is fluence-scheduler with two more plugins. Faulty's
+// Filter fails for the pods that ask for it: an error of the kind after which the
+// framework tells no plugin that a scheduling cycle is over. Holding keeps a pod
+// out of the queue.
 package main
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/component-base/cli"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/sidecar/client"
@@ -22,6 +25,7 @@ func main() {
 	os.Exit(cli.Run(app.NewSchedulerCommand(
 		app.WithPlugin(fluence.Name, fluence.Factory(dial, func() bool { return true })),
 		app.WithPlugin("Faulty", func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return faulty{}, nil }),
+		app.WithPlugin("Holding", newHolding),
 	)))
 }
 
@@ -43,4 +47,36 @@ func (faulty) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _
 		return fwk.AsStatus(errors.New("faulty on purpose"))
 	}
 	return nil
+}
+
+// holding keeps the pod of this name out of the queue until it has the label
+// released.
+type holding struct {
+	Pod string `json:"pod"`
+}
+
+var _ fwk.EnqueueExtensions = &holding{}
+
+func newHolding(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+	h := &holding{}
+	if err := fwkruntime.DecodeInto(args, h); err != nil {
+		return nil, fmt.Errorf("plugin Holding: %w", err)
+	}
+	return h, nil
+}
+
+// Name returns the plugin's name.
+func (*holding) Name() string { return "Holding" }
+
+// PreEnqueue refuses the pod.
+func (h *holding) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if pod.Name == h.Pod && pod.Labels["released"] == "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held on purpose")
+	}
+	return nil
+}
+
+// EventsToRegister lets the pod be asked for again when its labels change.
+func (*holding) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}}}, nil
 }

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+)
+
+// member is a pod that a label puts into a group, with more labels. It needs so
+// many CPUs.
+func member(name, group, cpu string, labels ...string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: %s
+  labels: {%s}
+spec:
+  schedulerName: fluence
+  containers:
+  - {name: main, image: busybox, resources: {requests: {cpu: "%s"}}}
+---
+`, name, strings.Join(append(labels, "scheduling.x-k8s.io/pod-group: "+group), ", "), cpu)
+}
+
+// sized is the label that says how many a group is.
+func sized(n int) string { return fmt.Sprintf(`fluence.group-size: "%d"`, n) }
+
+// mine is a PodGroup that a user makes, of this name.
+func mine(minMember int) string {
+	return fmt.Sprintf(`apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: mine}
+spec: {minMember: %d}
+---
+`, minMember)
+}
+
+// deployment has n replicas of so many CPUs each, and more lines for its spec.
+func deployment(name string, n int, cpu string, spec ...string) string {
+	return replicated("Deployment", name, n, cpu, spec...)
+}
+
+// statefulSet has n replicas of so many CPUs each, made all at once.
+func statefulSet(name string, n int, cpu string) string {
+	return replicated("StatefulSet", name, n, cpu, "podManagementPolicy: Parallel", "serviceName: none")
+}
+
+func replicated(kind, name string, n int, cpu string, spec ...string) string {
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: %s
+metadata: {name: %s}
+spec:
+  replicas: %d
+  %s
+  selector: {matchLabels: {e2e: replicated}}
+  template:
+    metadata: {labels: {e2e: replicated}}
+    spec:
+      schedulerName: fluence
+      containers:
+      - {name: main, image: busybox, resources: {requests: {cpu: "%s"}}}
+---
+`, kind, name, n, strings.Join(spec, "\n  "), cpu)
+}

@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// State 1 of the lessons of earlier systems: scheduler and sidecar are killed
+// together with one group running and another half placed. Nothing is given out
+// twice, what the groups hold is cancelled by nobody else's end, and nothing leaks.
+// (Jobs were numbered from 1 again, and known in one process's memory.)
+func TestSchedulerAndSidecarKilledTogether(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 10, "8")
+	s.applyText(job("first", 2, "8"))
+	s.running("first-", 2)
+	s.applyText(job("large", 64, "1"))
+	s.soon("a pod of the large Job on a node", 5*time.Millisecond, func(context.Context) (bool, string) { return len(s.onNodes("large-")) > 0, "none" })
+	s.kill(stack.Scheduler)
+	s.kill(stack.Sidecar)
+	t.Logf("%d of 64 pods were bound when both were killed", len(s.onNodes("large-")))
+	s.start(stack.Sidecar)
+	s.start(stack.Scheduler)
+	s.running("large-", 64)
+	s.placed("job-large-")
+
+	// All 80 CPUs are in use.
+	s.applyText(job("more", 1, "1"))
+	s.refused("job-more-", "NoRoom", "needs 1 pod", "room for 0")
+	s.kubectl("delete", "job", "more", "-n", s.ns)
+
+	// The end of what was placed across the restart frees its own and no more.
+	s.kubectl("delete", "job", "large", "-n", s.ns)
+	s.applyText(job("next", 9, "8"))
+	s.refused("job-next-", "NoRoom", "needs 9 pods", "room for 8")
+	s.noneOnNodes("next-")
+	s.kubectl("delete", "job", "first", "-n", s.ns)
+	s.running("next-", 9)
+	s.noneRejected()
+}
+
+// State 1 of the lessons of earlier systems, at any moment: groups come and go
+// while scheduler and sidecar are killed in turn, each time at another moment.
+func TestKillsAtAnyMomentLoseAndLeakNothing(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 8, "8")
+	for round := range 6 {
+		victim := []string{stack.Scheduler, stack.Sidecar}[round%2]
+		name := fmt.Sprintf("round-%d", round)
+		s.applyText(job(name, 32, "1"))
+		// From the first pod that is made to the last that has a node.
+		bound := []int{0, 1, 8, 16, 24, 32}[round]
+		s.soon(fmt.Sprintf("%d pods of %s on nodes", bound, name), 5*time.Millisecond, func(context.Context) (bool, string) {
+			return len(s.pods(name)) > 0 && len(s.onNodes(name)) >= bound, ""
+		})
+		s.kill(victim)
+		s.start(victim)
+		if round > 0 {
+			s.kubectl("delete", "job", fmt.Sprintf("round-%d", round-1), "-n", s.ns)
+		}
+		s.running(name+"-", 32)
+	}
+	// What the last one holds is charged, and what the others held is free.
+	s.applyText(job("rest", 32, "1"))
+	s.running("rest-", 32)
+	s.applyText(job("more", 1, "1"))
+	s.refused("job-more-", "NoRoom", "needs 1 pod", "room for 0")
+	s.noneRejected()
+}

@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// holdingBack runs the scheduler with a plugin that keeps the pod of this name out
+// of the queue, until it has the label released.
+func (s *story) holdingBack(pod string) {
+	s.Helper()
+	binary, err := stack.BuildProgram(s.Context(), s.TempDir(), "./test/e2e/faulty-scheduler")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.restart(stack.Scheduler, func(c *stack.Config) {
+		c.SchedulerBinary = binary
+		c.Profile = func(config map[string]any) {
+			profile := config["profiles"].([]any)[0].(map[string]any)
+			profile["plugins"].(map[string]any)["preEnqueue"] = map[string]any{"enabled": []any{map[string]any{"name": "Holding"}}}
+			profile["pluginConfig"] = append(profile["pluginConfig"].([]any), map[string]any{"name": "Holding", "args": map[string]any{"pod": pod}})
+		}
+	})
+	s.Cleanup(func() {
+		s.restart(stack.Scheduler, func(c *stack.Config) { c.SchedulerBinary, c.Profile = "", nil })
+	})
+}
+
+// Nodes that a group was given are not kept from others for ever because one of
+// its members is held up.
+func TestSeatsThatAreNotTakenUpInTimeAreGivenBack(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 2, "8")
+	s.holdingBack("punctual-1")
+	s.apply("schedule-timeout.yaml")
+	s.eventually("a match", func(context.Context) (bool, string) {
+		return len(s.matches("punctual")) == 1, s.columns("")
+	})
+	s.applyText(job("next", 2, "8"))
+	s.refused("job-next-", "NoRoom", "needs 2 pods", "room for 0")
+	s.running("next-", 2)
+	s.noneOnNodes("punctual-")
+	s.event("NotReserved", "could be reserved in time")
+	s.kubectl("label", "pod", "punctual-1", "-n", s.ns, "released=yes")
+	s.kubectl("delete", "job", "next", "-n", s.ns)
+	s.running("punctual-", 2)
+	s.placed("punctual")
+}
