@@ -209,6 +209,11 @@ func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
 	for _, r := range e.Refused {
 		pl.tellRefused(r.Pod, r.Reason, r.Message)
 	}
+	for _, k := range e.Left {
+		if pl.podGroups.get(k) == nil {
+			pl.reporter.forget(k)
+		}
+	}
 	pl.waker.one(e.Found...)
 }
 

@@ -47,9 +47,11 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(obj any) {
-				if m, err := meta.Accessor(obj); err == nil {
-					seen(m.GetUID())
+			AddFunc: func(obj any) { seen(uidOf(obj)) },
+			UpdateFunc: func(old, obj any) {
+				// It went and another came under its name while nobody watched.
+				if uid := uidOf(obj); uid != uidOf(old) {
+					seen(uid)
 				}
 			},
 		})
@@ -59,6 +61,13 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 		o.informers[kind] = informer
 	}
 	return o, nil
+}
+
+func uidOf(obj any) types.UID {
+	if m, err := meta.Accessor(obj); err == nil {
+		return m.GetUID()
+	}
+	return ""
 }
 
 // slimOwner drops all that is not read of an object.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -187,6 +188,78 @@ func TestAGroupIsMatchedByItsOwnPolicy(t *testing.T) {
 		got := r.matches()
 		if len(got) != 1 || got[0].Policy != match.PolicyLonodex || got[0].Holder != "ns/g" {
 			t.Errorf("matches %+v, want one by %s for ns/g", got, match.PolicyLonodex)
+		}
+	})
+}
+
+// As after a watch that was interrupted: the informer tells of an update.
+func TestAnOwnerThatWasMadeAgainUnseenIsSeen(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n", 8)
+		r.schedule()
+		r.makers.create("jobs", "train", "old", group.Owner{})
+		r.pass(time.Second)
+		o := group.Owner{Group: "batch", Kind: "Job", Name: "train", UID: "new"}
+		r.api.put(aPodGroup(o.PodGroupName(), 1, "pg"))
+		r.pod("train-0", controlledBy("batch/v1", "Job", "train", "new"))
+		r.pass(10 * time.Second)
+		r.makers.create("jobs", "train", "new", group.Owner{})
+		r.pass(time.Second)
+		if got := r.assigned(); len(got) != 1 {
+			t.Errorf("assigned %v, want the pod of the new Job", got)
+		}
+	})
+}
+
+// A late member without its claim is no reason for the next one to wait.
+func TestALateMemberThatAnotherPluginKeepsOutHoldsUpNobody(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n", 8)
+		r.schedule()
+		r.gang(2, 2)
+		r.pass(time.Second)
+		r.pod("g-a", inGroup(g.Name), func(p *corev1.Pod) {
+			claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "missing"}
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
+		})
+		r.pass(time.Second)
+		r.pod("g-b", inGroup(g.Name))
+		r.pass(30 * time.Second)
+		if got := r.assigned(); got["g-b"] != "n" {
+			t.Errorf("assigned %v, want g-b on the empty node", got)
+		}
+		if c := r.scheduledCondition(); !strings.Contains(c.Message, `1 more cannot follow: NodesRuledOut`) {
+			t.Errorf("condition %+v, want why one cannot follow", c)
+		}
+	})
+}
+
+// What is refused to late members of one shape lets those of another ask.
+func TestLateMembersOfAnotherShapeAreAskedForToo(t *testing.T) {
+	gpu := func(p *corev1.Pod) {
+		amount := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: amount, Limits: amount}
+	}
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n", 4, func(n *corev1.Node) {
+			n.Status.Capacity["example.com/gpu"] = resource.MustParse("1")
+			n.Status.Allocatable["example.com/gpu"] = resource.MustParse("1")
+		})
+		r.schedule()
+		r.pod("takes-the-gpu", gpu)
+		r.pod("fills-1")
+		r.pod("fills-2")
+		r.pass(time.Second)
+		r.gang(2, 2)
+		r.pass(time.Second)
+		r.pod("g-a", inGroup(g.Name), gpu)
+		r.pass(time.Second)
+		r.pod("g-b", inGroup(g.Name))
+		r.pass(time.Minute)
+		r.remove("fills-1")
+		r.pass(10 * time.Second)
+		if got := r.assigned(); got["g-b"] != "n" {
+			t.Errorf("assigned %v, want g-b where room was freed", got)
 		}
 	})
 }

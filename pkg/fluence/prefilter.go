@@ -62,8 +62,9 @@ func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan,
 	pl.groups.Refuse(plan, r, pl.now())
 	pl.tellRefused(pod, r.Reason, r.Message)
 	pl.tellPlaced(ctx)
-	// The refusal may run out by itself, or by what happened during the match.
-	pl.waker.due()
+	// The refusal may run out by itself, or by what happened during the match; and
+	// of a started group those of another shape may ask.
+	pl.waker.one(plan.Key)
 	if r.Reason == reasonNeverFits {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Message)
 	}

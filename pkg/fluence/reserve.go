@@ -81,7 +81,11 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
 	} else if _, err := state.Read(askedKey); err != nil {
 		// Another plugin refused the pod on all nodes, before this one was asked.
-		pl.tellRefused(pod, reasonFilters, fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message()))
+		// Those that can be placed without it go on.
+		why := fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message())
+		pl.carryOut(ctx, pl.groups.TurnDown(pod.UID, pl.now(), reasonFilters, why))
+		pl.tellPlaced(ctx)
+		pl.waker.one(pl.key(pod))
 	}
 	// A nomination, of a former scheduler perhaps, would keep room on a node that
 	// the pod may not come to.

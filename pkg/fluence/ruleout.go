@@ -205,12 +205,12 @@ func constraintsOf(pod *corev1.Pod) string {
 
 // ownLabels are labels in which the pods of one group differ by design: those of
 // a Job or a StatefulSet, those of the Jobs of a JobSet, the workers of an MPIJob
-// and of a LeaderWorkerSet, and their group's sizes, which may change. A pod that
-// selects by them shows it in its affinity.
+// and of a LeaderWorkerSet, and their group and its sizes, which not all of them need
+// have. A pod that selects by them shows it in its affinity.
 var ownLabels = [...]string{
 	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid", "job-name", "controller-uid",
 	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
 	"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-group-index", "jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/replicatedjob-name",
 	"jobset.sigs.k8s.io/replicatedjob-replicas", "training.kubeflow.org/replica-index", "training.kubeflow.org/job-role", "leaderworkerset.sigs.k8s.io/worker-index",
-	group.SizeLabel, group.MinLabel,
+	group.Label, group.SizeLabel, group.MinLabel,
 }

@@ -133,7 +133,7 @@ func TestRoomThatIsFreedDuringAMatchIsNotMissed(t *testing.T) {
 			return nil, &match.Refusal{Err: match.ErrBusy}
 		})
 		r.gang(2, 2)
-		r.pass(100 * time.Millisecond)
+		r.pass(200 * time.Millisecond)
 		r.wantAssigned(map[string]string{"g-0": "n1", "g-1": "n1"})
 	})
 }

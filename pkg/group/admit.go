@@ -58,7 +58,15 @@ func (s *state) lacking() int {
 	if !s.started {
 		return 0
 	}
-	return max(0, s.minimum()-s.count(func(m *member) bool { return m.seat != nil || m.holds() }))
+	return max(0, s.owed()-s.count((*member).present))
+}
+
+// owed is how many members a group that has started is to have.
+func (s *state) owed() int {
+	if s.met > 0 {
+		return min(s.met, s.minimum())
+	}
+	return s.minimum()
 }
 
 func (g *Groups) admit(m *member, now time.Time) Verdict {
@@ -90,21 +98,30 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 
 // incomplete says why a group that has not started may not ask for resources.
 func (s *state) incomplete() (reason, message string) {
+	if !s.checked {
+		s.lacksReason, s.lacksMessage = s.check()
+		s.checked = true
+	}
+	return s.lacksReason, s.lacksMessage
+}
+
+func (s *state) check() (reason, message string) {
 	for _, m := range s.members {
 		if !m.waits() {
 			continue
 		}
-		if m.unseen != (Owner{}) {
+		if m.unseen != (Owner{}) && !s.named {
 			return ReasonOwnerNotSeen, fmt.Sprintf("waits until %s %s is seen, which controls the pod", m.unseen.Kind, m.unseen.Name)
 		}
-		size, err := SizeOf(m.pod.Labels)
-		if err != nil {
-			return ReasonInvalidSize, err.Error()
+		if m.fault != nil {
+			return m.fault.Reason, m.fault.Message
 		}
-		if !s.named && size.Min > 1 {
-			return ReasonInvalidSize, fmt.Sprintf("label %s: %q: a pod that nothing controls is a group of one; name a larger one by the label %s", SizeLabel, m.pod.Labels[SizeLabel], Label)
+		if m.badPolicy != nil && (s.podGroup == nil || s.podGroup.Policy == "") {
+			return ReasonInvalidPolicy, m.badPolicy.Error()
 		}
-		if _, err := s.policyOr("", m); err != nil {
+	}
+	if s.podGroup != nil {
+		if err := validPolicy(s.podGroup.Policy); err != nil {
 			return ReasonInvalidPolicy, err.Error()
 		}
 	}
@@ -157,13 +174,17 @@ func (s *state) policyOr(def string, m *member) (string, error) {
 		podGroup = map[string]string{MatchPolicyAnnotation: s.podGroup.Policy}
 	}
 	policy := Annotation(MatchPolicyAnnotation, podGroup, m.pod)
-	switch {
-	case policy == "":
+	if policy == "" {
 		return def, nil
-	case !slices.Contains(match.Policies(), policy):
-		return "", fmt.Errorf("annotation %s: %q: must be one of %q", MatchPolicyAnnotation, policy, match.Policies())
 	}
-	return policy, nil
+	return policy, validPolicy(policy)
+}
+
+func validPolicy(policy string) error {
+	if policy != "" && !slices.Contains(match.Policies(), policy) {
+		return fmt.Errorf("annotation %s: %q: must be one of %q", MatchPolicyAnnotation, policy, match.Policies())
+	}
+	return nil
 }
 
 // Admissible lists the pods that Admit lets pass and that have no seat yet: the

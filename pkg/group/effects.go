@@ -20,8 +20,10 @@ type Effects struct {
 	Rebook []types.UID
 	// Refused lists what pods, or with them their groups, are told.
 	Refused []Refused
-	// Found lists groups that pods have come into.
+	// Found lists groups that pods have come into, and Left those that pods have
+	// left for another.
 	Found []types.NamespacedName
+	Left  []types.NamespacedName
 }
 
 // Refused is a "no" that no plan was answered with.
@@ -46,6 +48,7 @@ func (e *Effects) add(other Effects) {
 	e.Rebook = append(e.Rebook, other.Rebook...)
 	e.Refused = append(e.Refused, other.Refused...)
 	e.Found = append(e.Found, other.Found...)
+	e.Left = append(e.Left, other.Left...)
 	if e.Reason == "" {
 		e.Reason = other.Reason
 	}

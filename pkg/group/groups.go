@@ -90,8 +90,15 @@ type state struct {
 	need int
 	// started says that a member of this incarnation was let bind.
 	started bool
-	// told is the number of pods on nodes when Placed last spoke of the group, and
-	// toldRefused that of late members that it had refused.
+	// checked says that lacksReason and lacksMessage are what incomplete says: it is
+	// asked under the lock of the scheduler's queue, for each pod.
+	checked                   bool
+	lacksReason, lacksMessage string
+	// met is the largest minimum that this incarnation has come up to. To ask for
+	// more than that is to grow, not to lack members.
+	met int
+	// told is the number of pods on nodes of which Placed spoke last, as far as they
+	// are still there, and toldRefused that of late members that were refused.
 	told        int
 	toldRefused int
 	refusal     *refusal
@@ -108,6 +115,12 @@ type member struct {
 	seat  *seat
 	// unseen is what has to be seen before the member's group is known.
 	unseen Owner
+	// gang says that the member waits for the PodGroup.
+	gang bool
+	// fault is what of its labels keeps it from starting, and badPolicy what is wrong
+	// with its annotation, which matters unless the PodGroup has one.
+	fault     *Refusal
+	badPolicy error
 	// urgent says that the member's group was incomplete when the member came into
 	// the queue: an order that changes under the queue corrupts it.
 	urgent bool
@@ -139,6 +152,15 @@ func (m *member) waits() bool {
 // holds says that the API shows the member on a node, not yet ended.
 func (m *member) holds() bool { return m.pod.Spec.NodeName != "" && !terminal(m.pod) }
 
+// stays says that the member holds a node and is not on its way out: it counts for
+// its group. One that is to end holds its room, and keeps no incarnation alive.
+func (m *member) stays() bool { return m.holds() && m.pod.DeletionTimestamp == nil }
+
+// present says that the member counts for its group, or will.
+func (m *member) present() bool {
+	return m.stays() || m.seat != nil && m.pod.DeletionTimestamp == nil
+}
+
 // reserved says that a scheduling cycle came as far as Reserve with its seat.
 func (m *member) reserved() bool { return m.seat != nil && m.seat.reserved }
 
@@ -150,8 +172,11 @@ func (m *member) late(now time.Time) bool {
 // refusedSeat says that a late member asked for a seat and has none.
 func (m *member) refusedSeat() bool { return m.waits() && m.seat == nil && m.no != nil }
 
-// onNode says that the member has a node: the API shows it, or the bind was made.
-func (m *member) onNode() bool { return m.holds() || m.seat != nil && m.seat.bound }
+// onNode says that the member counts and has a node: the API shows it, or the
+// bind was made.
+func (m *member) onNode() bool {
+	return m.stays() || m.seat != nil && m.seat.bound && m.pod.DeletionTimestamp == nil
+}
 
 func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -169,29 +194,38 @@ func (g *Groups) group(key types.NamespacedName) *state {
 // settle brings what is derived from a group's members up to date: it begins a
 // new incarnation when nobody is seated any more, and drops an empty group.
 func (g *Groups) settle(s *state) {
-	var waiting, unconfirmed, present, binding bool
-	onNode, refused := 0, 0
+	var waiting, unconfirmed, binding bool
+	s.checked = false
+	onNode, refused, present := 0, 0, 0
+	s.gang = false
 	for _, m := range s.members {
+		s.gang = s.gang || m.gang
 		if m.refusedSeat() {
 			refused++
 		}
 		waiting = waiting || m.waits() && m.seat == nil
 		unconfirmed = unconfirmed || m.seat != nil && !m.holds()
-		present = present || m.seat != nil || m.holds()
-		binding = binding || m.seat != nil && !m.onNode()
+		if m.present() {
+			present++
+		}
+		binding = binding || m.seat != nil && !m.onNode() && !m.holds()
 		if m.onNode() {
 			onNode++
 		}
 	}
-	if s.started && !present {
+	if s.started && present == 0 {
 		s.started = false
-		s.told, s.toldRefused = 0, 0
+		s.told, s.toldRefused, s.met = 0, 0, 0
 		s.forgive()
 	}
-	if !s.started && !unconfirmed && present {
+	if s.started && present >= s.minimum() {
+		s.met = max(s.met, s.minimum())
+	}
+	if !s.started && !unconfirmed && present > 0 {
 		// Seen for the first time after a restart: it began before us.
 		s.started = true
 	}
+	s.told = min(s.told, onNode)
 	if news := onNode > s.told || refused != s.toldRefused; s.podGroup != nil && !binding && onNode > 0 && news && onNode >= s.minimum() {
 		s.told, s.toldRefused = max(s.told, onNode), refused
 		g.placed[s.key] = true

@@ -30,8 +30,8 @@ type Identity struct {
 	// control the pod. It is zero if nothing does, and where a label names another
 	// group it is still what controls the pod.
 	Owner Owner
-	// Unseen is the object that has to be seen before more can be said: Key names
-	// the pod alone meanwhile, and Gang is set.
+	// Unseen is the object that has to be seen before more can be said. Meanwhile
+	// Gang is set, and Key names the pod alone unless a label names the group.
 	Unseen Owner
 }
 
@@ -50,7 +50,7 @@ func Of(pod *corev1.Pod, owners Owners) Identity {
 	id := ofOwner(pod, owners)
 	if name := pod.Labels[Label]; name != "" && name != id.Key.Name {
 		// Whoever wrote the label knew; the owner need not be seen.
-		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: name}, Named: true, Gang: true, Owner: id.Owner}
+		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: name}, Named: true, Gang: true, Owner: id.Owner, Unseen: id.Unseen}
 	}
 	return id
 }

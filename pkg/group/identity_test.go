@@ -70,6 +70,8 @@ func TestOf(t *testing.T) {
 	labelled := func(name string, o Owner) Identity {
 		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: name}, Named: true, Gang: true, Owner: o}
 	}
+	labelledUnseen := labelled("g", Owner{})
+	labelledUnseen.Unseen = Owner{"batch", "Job", "new", "9"}
 	cases := map[string]struct {
 		labels map[string]string
 		owner  Owner
@@ -100,7 +102,7 @@ func TestOf(t *testing.T) {
 		"with a size it is in a gang":                              {map[string]string{MinLabel: "2"}, by(volcanoJob), named(by(volcanoJob), true)},
 		"a static pod is alone whatever its labels say":            {sized, by(node), alone(by(node))},
 		"a pod whose Job was not seen waits":                       {nil, Owner{"batch", "Job", "new", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, Gang: true, Unseen: Owner{"batch", "Job", "new", "9"}}},
-		"with a group label it need not be":                        {map[string]string{Label: "g"}, Owner{"batch", "Job", "new", "9"}, labelled("g", Owner{})},
+		"with a group label it need not be":                        {map[string]string{Label: "g"}, Owner{"batch", "Job", "new", "9"}, labelledUnseen},
 		"a namesake of an owner that was seen is another":          {nil, Owner{"batch", "Job", "train", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, Gang: true, Unseen: Owner{"batch", "Job", "train", "9"}}},
 		"a size that was filled in makes a Deployment no gang":     {map[string]string{SizeLabel: "3", MinLabel: "1", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), false)},
 		"a size that was changed after that is what its user said": {map[string]string{SizeLabel: "3", MinLabel: "2", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), true)},

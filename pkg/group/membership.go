@@ -35,7 +35,7 @@ func (g *Groups) GroupOf(uid types.UID) (Membership, bool) {
 		return Membership{}, false
 	}
 	s := m.group
-	return Membership{Key: s.key, Named: s.named, Started: s.started, Lacking: s.lacking(), Minimum: s.minimum()}, true
+	return Membership{Key: s.key, Named: s.named, Started: s.started, Lacking: s.lacking(), Minimum: s.owed()}, true
 }
 
 // A Membership is what there is to say of a pod's group.
@@ -43,8 +43,8 @@ type Membership struct {
 	Key types.NamespacedName
 	// Named says that Key is that of a PodGroup.
 	Named bool
-	// Started says that members hold nodes, Lacking how many are missing to its
-	// Minimum then.
+	// Started says that members hold nodes, Lacking how many are missing then to the
+	// Minimum that the group is to have.
 	Started bool
 	Lacking int
 	Minimum int

@@ -67,7 +67,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, late: s.started}
 	// What is wrong with it was admit's to say.
 	p.Policy, _ = s.policyOr(g.policy, m)
-	for _, sibling := range s.ordered(func(o *member) bool { return o != m && (o.seat != nil || o.holds()) }) {
+	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.present() }) {
 		p.Near = append(p.Near, sibling.node())
 	}
 	if s.podGroup != nil {

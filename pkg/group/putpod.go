@@ -1,6 +1,8 @@
 package group
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -17,7 +19,7 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	m := g.members[pod.UID]
 	var e Effects
 	// An owner that is gone before its pods takes none of them out of its group.
-	known := m != nil && id.Unseen != (Owner{})
+	known := m != nil && id.Unseen != (Owner{}) && !id.Named
 	if m != nil && m.group.key != id.Key && !known {
 		// The group label was changed, or the owner was seen: the pod leaves one group
 		// for another. What it holds on a node it keeps.
@@ -28,12 +30,12 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		if m.holds() {
 			e.Rebook = append(e.Rebook, pod.UID)
 		}
+		e.Left = append(e.Left, m.group.key)
 		m = nil
 	}
 	if m == nil {
 		s := g.group(id.Key)
 		s.named = s.named || id.Named
-		s.gang = s.gang || id.Named && id.Gang
 		m = &member{pod: pod, group: s, unseen: id.Unseen}
 		s.members[pod.UID] = m
 		g.members[pod.UID] = m
@@ -47,7 +49,14 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 			g.unseen[uid][pod.UID] = m
 		}
 	}
+	if m.holds() && m.pod.Annotations[MatchPolicyAnnotation] != pod.Annotations[MatchPolicyAnnotation] {
+		e.Rebook = append(e.Rebook, pod.UID)
+	}
 	m.pod = pod
+	if !known {
+		m.gang = id.Named && id.Gang
+	}
+	m.fault, m.badPolicy = m.examine(), validPolicy(pod.Annotations[MatchPolicyAnnotation])
 	switch {
 	case m.seat == nil:
 	case m.holds() && m.seat.slot.Node != pod.Spec.NodeName:
@@ -65,6 +74,19 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	return e
 }
 
+// examine returns what of the pod's labels and annotations is wrong.
+func (m *member) examine() *Refusal {
+	said := Said(m.pod.Labels, m.pod.Annotations)
+	size, err := SizeOf(said)
+	switch {
+	case err != nil:
+		return &Refusal{Reason: ReasonInvalidSize, Message: err.Error()}
+	case !m.group.named && m.unseen == (Owner{}) && size.Min > 1:
+		return &Refusal{Reason: ReasonInvalidSize, Message: fmt.Sprintf("label %s: %q: a pod that nothing controls is a group of one; name a larger one by the label %s", SizeLabel, said[SizeLabel], Label)}
+	}
+	return nil
+}
+
 // OwnerSeen takes note that Owners has come to know an object: the pods that
 // waited for it find their group.
 func (g *Groups) OwnerSeen(uid types.UID) Effects {
@@ -72,12 +94,23 @@ func (g *Groups) OwnerSeen(uid types.UID) Effects {
 	defer g.mu.Unlock()
 	var e Effects
 	for _, m := range g.unseen[uid] {
+		g.see(m)
 		e.add(g.putPod(m.pod))
 		if now := g.members[m.pod.UID]; now != nil {
 			e.Found = append(e.Found, now.group.key)
 		}
 	}
 	return e
+}
+
+// see takes a member out of those that wait for their owner.
+func (g *Groups) see(m *member) {
+	if waiting := g.unseen[m.unseen.UID]; waiting != nil {
+		delete(waiting, m.pod.UID)
+		if len(waiting) == 0 {
+			delete(g.unseen, m.unseen.UID)
+		}
+	}
 }
 
 // DropPod forgets a pod that the API no longer has.
@@ -101,12 +134,7 @@ func (g *Groups) drop(m *member) Effects {
 	e.add(g.unseat(m, "a member of the group was deleted"))
 	delete(m.group.members, m.pod.UID)
 	delete(g.members, m.pod.UID)
-	if waiting := g.unseen[m.unseen.UID]; waiting != nil {
-		delete(waiting, m.pod.UID)
-		if len(waiting) == 0 {
-			delete(g.unseen, m.unseen.UID)
-		}
-	}
+	g.see(m)
 	if m.group.representative == m.pod.UID {
 		m.group.representative = ""
 	}

@@ -15,9 +15,7 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
 	var e Effects
 	if s.podGroup == nil || s.podGroup.Policy != pg.Policy {
 		// Whether their nodes are the group's alone may be another matter now.
-		for _, m := range s.ordered((*member).holds) {
-			e.Rebook = append(e.Rebook, m.pod.UID)
-		}
+		e.Rebook = s.onNodes()
 	}
 	if s.podGroup == nil || s.podGroup.UID != pg.UID {
 		// Nothing was told on this object yet.
@@ -27,6 +25,15 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
 	e.add(g.reseat(s))
 	g.settle(s)
 	return e
+}
+
+// onNodes lists the members that hold nodes.
+func (s *state) onNodes() []types.UID {
+	var uids []types.UID
+	for _, m := range s.ordered((*member).holds) {
+		uids = append(uids, m.pod.UID)
+	}
+	return uids
 }
 
 // reseat goes by a minimum that may have changed since the group was matched.
@@ -62,10 +69,13 @@ func (g *Groups) DropPodGroup(key types.NamespacedName) Effects {
 	if s == nil {
 		return Effects{}
 	}
-	s.podGroup = nil
 	var e Effects
+	if s.podGroup != nil && s.podGroup.Policy != "" {
+		e.Rebook = s.onNodes()
+	}
+	s.podGroup = nil
 	if s.gang && !s.started {
-		e = g.unseatAll(s, "the PodGroup was deleted")
+		e.add(g.unseatAll(s, "the PodGroup was deleted"))
 	}
 	g.settle(s)
 	return e

@@ -61,7 +61,7 @@ const (
 // events happen meanwhile. A pause ends at a multiple of the shortest, so that
 // those who may ask again come into the queue together and its order counts.
 const (
-	minPause = 50 * time.Millisecond
+	minPause = 100 * time.Millisecond
 	maxPause = time.Second
 )
 

@@ -161,6 +161,24 @@ func (g *Groups) Abandon(uid types.UID, lost match.JobID, now time.Time) Effects
 	const why = "a scheduling cycle ended with an error after the match"
 	e := g.turnDown(m, ReasonNotReserved, why, now)
 	e.add(g.unseat(m, why))
+	// What else that match gave, to late members, may be lost with it.
+	for _, o := range m.group.ordered(func(o *member) bool { return o.seat != nil && o.seat.job == lost && !o.seat.tried }) {
+		e.add(g.unseat(o, why))
+	}
+	g.settle(m.group)
+	return e
+}
+
+// TurnDown takes note that a pod cannot be asked for, which somebody else has
+// found out. The refusal is remembered.
+func (g *Groups) TurnDown(uid types.UID, now time.Time, reason, why string) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat != nil {
+		return Effects{}
+	}
+	e := g.turnDown(m, reason, why, now)
 	g.settle(m.group)
 	return e
 }
