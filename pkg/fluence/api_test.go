@@ -72,6 +72,11 @@ func (a *podGroupAPI) drop(k types.NamespacedName) {
 func (a *podGroupAPI) tell(kind string, pg *scheduling.PodGroup) {
 	a.mu.Lock()
 	a.version++
+	// Others may read the object that it was.
+	pg = pg.DeepCopy()
+	if k := (types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}); kind != "DELETED" && a.objects[k] != nil {
+		a.objects[k] = pg
+	}
 	pg.ResourceVersion = strconv.Itoa(a.version)
 	pg.TypeMeta = metav1.TypeMeta{APIVersion: scheduling.GroupVersion.String(), Kind: "PodGroup"}
 	line := encode(map[string]any{"type": kind, "object": pg})

@@ -1,0 +1,5 @@
+//go:build race
+
+package fluence
+
+const raceDetector = true
