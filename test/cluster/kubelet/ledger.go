@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,18 +11,22 @@ import (
 
 // ledger adds up what the pods of each node ask for. It does no I/O; callers
 // feed it nodes and pods in the order of their events, and act on its verdicts.
+//
+// Those events may be late: a pod can arrive before the removal of another whose
+// room it was given. So a pod that does not fit is in doubt first, see settle.
 type ledger struct {
 	nodes    map[string]*account
 	pods     map[types.UID]charge
 	rejected map[types.UID]bool // until they are removed; a rejection is final
+	gone     map[types.UID]bool // settled as gone or finished, removal yet to come
 }
 
 // account is one node's books.
 type account struct {
-	known    bool // the node exists; otherwise pods wait for it
+	known    bool // the node exists
 	capacity amounts
 	used     amounts
-	waiting  []*corev1.Pod
+	waiting  []*corev1.Pod // by arrival: for the node, or for what settle says
 }
 
 // amounts are in milli-units for CPU, and in units for all other resources.
@@ -44,71 +47,54 @@ type verdict struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{nodes: map[string]*account{}, pods: map[types.UID]charge{}, rejected: map[types.UID]bool{}}
+	return &ledger{nodes: map[string]*account{}, pods: map[types.UID]charge{}, rejected: map[types.UID]bool{}, gone: map[types.UID]bool{}}
 }
 
 // putNode sets what a node has to give. It returns verdicts on the pods that
-// were bound before their node was known, in order of arrival. Pods admitted
-// before stay, as on a real node.
+// waited and fit now, in order of arrival. Pods admitted before stay, as on a
+// real node.
 func (l *ledger) putNode(node *corev1.Node) []verdict {
 	a := l.account(node.Name)
 	a.known, a.capacity = true, amountsOf(node.Status.Allocatable)
-	waiting := a.waiting
-	a.waiting = nil
-	var out []verdict
-	for _, pod := range waiting {
-		if v, ok := l.putPod(pod); ok {
-			out = append(out, v)
-		}
-	}
-	return out
+	return l.advance(a, nil)
 }
 
 // removeNode forgets that a node exists. Its pods hold their share until they
 // are removed themselves.
 func (l *ledger) removeNode(name string) { l.account(name).known = false }
 
-// putPod takes note of a pod that has a node. It returns a verdict, and true,
-// if this is the first time that one can be given.
-func (l *ledger) putPod(pod *corev1.Pod) (verdict, bool) {
-	if finished(pod) {
+// putPod takes note of a pod that has a node. It returns the verdicts that can
+// be given now: none if the pod had one before, or must wait for its node or
+// behind a pod in doubt, or is in doubt itself.
+func (l *ledger) putPod(pod *corev1.Pod) []verdict {
+	if finished(pod) || l.gone[pod.UID] {
 		l.giveBack(pod)
-		return verdict{}, false
+		return nil
 	}
-	asked := amountsOf(resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}))
-	asked[corev1.ResourcePods] = 1
 	if _, held := l.pods[pod.UID]; held || alreadyAdmitted(pod) {
-		l.charge(pod, asked)
-		return verdict{}, false
+		l.charge(pod, askedBy(pod))
+		return nil
 	}
-	if l.rejected[pod.UID] || admission(pod) != nil || pod.DeletionTimestamp != nil {
-		return verdict{}, false
+	if pod.DeletionTimestamp != nil {
+		l.giveBack(pod)
+		return nil
+	}
+	if l.rejected[pod.UID] || admission(pod) != nil {
+		return nil
 	}
 	a := l.account(pod.Spec.NodeName)
-	if !a.known {
-		a.wait(pod)
-		return verdict{}, false
-	}
-	if name, short := a.short(asked); short {
-		l.rejected[pod.UID] = true
-		return verdict{
-			pod:    pod,
-			reason: "OutOf" + string(name),
-			message: fmt.Sprintf("Pod was rejected: Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
-				name, asked[name], a.used[name], a.capacity[name]),
-		}, true
-	}
-	l.charge(pod, asked)
-	return verdict{pod: pod, admitted: true}, true
+	a.wait(pod)
+	return l.advance(a, nil)
 }
 
 // removePod forgets a pod that is gone.
 func (l *ledger) removePod(pod *corev1.Pod) {
 	l.giveBack(pod)
 	delete(l.rejected, pod.UID)
+	delete(l.gone, pod.UID)
 }
 
-// giveBack ends a pod's hold on its node.
+// giveBack ends a pod's hold on its node, or its wait for one.
 func (l *ledger) giveBack(pod *corev1.Pod) {
 	a := l.account(pod.Spec.NodeName)
 	a.waiting = slices.DeleteFunc(a.waiting, sameAs(pod))
@@ -134,16 +120,6 @@ func (l *ledger) account(node string) *account {
 		l.nodes[node] = a
 	}
 	return a
-}
-
-// wait keeps a pod, or its newer version in the same place, until the node is
-// known.
-func (a *account) wait(pod *corev1.Pod) {
-	if i := slices.IndexFunc(a.waiting, sameAs(pod)); i >= 0 {
-		a.waiting[i] = pod
-		return
-	}
-	a.waiting = append(a.waiting, pod)
 }
 
 // short returns the first resource that a pod asks for and the node has too
@@ -180,6 +156,13 @@ func (a amounts) add(b amounts, sign int64) {
 			delete(a, name)
 		}
 	}
+}
+
+// askedBy is what a pod takes of its node, itself included.
+func askedBy(pod *corev1.Pod) amounts {
+	asked := amountsOf(resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}))
+	asked[corev1.ResourcePods] = 1
+	return asked
 }
 
 func amountsOf(list corev1.ResourceList) amounts {

@@ -1,6 +1,8 @@
 package kubelet
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,8 +43,8 @@ func with(p *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
 
 func failed(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 
-// step is one event, and the verdicts that follow: pod name -> "" for
-// admitted, or the reason.
+// step is one event, and the verdicts that follow, with the node settled at once
+// if it is in doubt: pod name -> "" for admitted, or the reason.
 type step struct {
 	put, remove *corev1.Pod
 	node        *corev1.Node
@@ -124,23 +126,28 @@ func TestLedger(t *testing.T) {
 	}
 	for name, steps := range cases {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger()
+			l, present := newLedger(), map[types.UID]*corev1.Pod{}
 			for i, s := range steps {
-				got := map[string]string{}
+				var verdicts []verdict
 				switch {
 				case s.node != nil:
-					for _, v := range l.putNode(s.node) {
-						got[v.pod.Name] = v.reason
-					}
+					verdicts = l.putNode(s.node)
 				case s.put != nil:
-					if v, ok := l.putPod(s.put); ok {
-						got[v.pod.Name] = v.reason
-						if v.admitted != (v.reason == "") {
-							t.Errorf("step %d: admitted %t for reason %q", i, v.admitted, v.reason)
-						}
-					}
+					present[s.put.UID] = s.put
+					verdicts = l.putPod(s.put)
 				default:
+					delete(present, s.remove.UID)
 					l.removePod(s.remove)
+				}
+				if l.inDoubt("n") {
+					verdicts = append(verdicts, l.settle("n", l.roster("n"), slices.Collect(maps.Values(present)))...)
+				}
+				got := map[string]string{}
+				for _, v := range verdicts {
+					got[v.pod.Name] = v.reason
+					if v.admitted != (v.reason == "") {
+						t.Errorf("step %d: admitted %t for reason %q", i, v.admitted, v.reason)
+					}
 				}
 				if s.want == nil {
 					s.want = map[string]string{}
@@ -156,8 +163,10 @@ func TestLedger(t *testing.T) {
 func TestARejectionSaysWhatAKubeletSays(t *testing.T) {
 	l := newLedger()
 	l.putNode(node("cpu", "4", "pods", "10"))
-	l.putPod(pod("a", "cpu", "3"))
-	v, _ := l.putPod(pod("b", "cpu", "2"))
+	a, b := pod("a", "cpu", "3"), pod("b", "cpu", "2")
+	l.putPod(a)
+	l.putPod(b)
+	v := l.settle("n", l.roster("n"), []*corev1.Pod{a, b})[0]
 	if want := "Pod was rejected: Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000"; v.message != want {
 		t.Errorf("message %q, want %q", v.message, want)
 	}

@@ -1,7 +1,8 @@
 // Package kubelet does for simulated nodes what KWOK's stages cannot, because
 // each of them sees one pod only: it adds up what a node's pods ask for, in the
 // order in which they were bound, and admits or rejects each, as the kubelet of
-// a real node would.
+// a real node would. Before it rejects one, it makes sure with the API server
+// that the pods in its way are still there.
 //
 // It says so in the pod's status, by a condition of type Admitted, and leaves
 // the rest to stages that react to it: an admitted pod becomes Ready, and one

@@ -20,7 +20,8 @@ import (
 // kubelet stands for the kubelets of all nodes.
 type kubelet struct {
 	client kubernetes.Interface
-	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName] // pods to write
+	doubts workqueue.TypedRateLimitingInterface[string]               // nodes to settle
 
 	mu       sync.Mutex
 	ledger   *ledger
@@ -31,16 +32,21 @@ type kubelet struct {
 	lastEnds map[types.UID]*corev1.PodCondition
 }
 
-// Run admits and rejects pods until ctx is done.
-func Run(ctx context.Context, client kubernetes.Interface) error {
-	k := &kubelet{
+func newKubelet(client kubernetes.Interface) *kubelet {
+	return &kubelet{
 		client:   client,
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
+		doubts:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 		ledger:   newLedger(),
 		at:       map[types.UID]time.Time{},
 		unsaid:   map[types.NamespacedName][]mark{},
 		lastEnds: map[types.UID]*corev1.PodCondition{},
 	}
+}
+
+// Run admits and rejects pods until ctx is done.
+func Run(ctx context.Context, client kubernetes.Interface) error {
+	k := newKubelet(client)
 	bound := func(o *metav1.ListOptions) { o.FieldSelector = "spec.nodeName!=" }
 	nodes := informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes().Informer()
 	pods := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(bound)).Core().V1().Pods().Informer()
@@ -59,7 +65,7 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 	}
 	podsSeen, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.putPod(ctx, o.(*corev1.Pod)) },
-		UpdateFunc: func(_, o any) { k.putPod(ctx, o.(*corev1.Pod)) },
+		UpdateFunc: func(was, o any) { k.replacePod(ctx, was.(*corev1.Pod), o.(*corev1.Pod)) },
 		DeleteFunc: func(o any) { k.removePod(deleted[*corev1.Pod](o)) },
 	})
 	if err != nil {
@@ -74,9 +80,13 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 		for range writers {
 			running.Go(func() { k.write(ctx) })
 		}
+		for range checkers {
+			running.Go(func() { k.check(ctx) })
+		}
 	}
 	<-ctx.Done()
 	k.queue.ShutDown()
+	k.doubts.ShutDown()
 	running.Wait()
 	return nil
 }
@@ -113,9 +123,7 @@ func boundAt(pod *corev1.Pod) time.Time {
 func (k *kubelet) putNode(ctx context.Context, node *corev1.Node) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, v := range k.ledger.putNode(node) {
-		k.say(ctx, v)
-	}
+	k.tell(ctx, node.Name, k.ledger.putNode(node))
 }
 
 func (k *kubelet) removeNode(node *corev1.Node) {
@@ -134,6 +142,15 @@ func (k *kubelet) putPod(ctx context.Context, pod *corev1.Pod) {
 	k.decide(ctx, pod)
 }
 
+// replacePod takes an update. If the removal of a pod and the creation of
+// another of its name were both missed, they are told as one update.
+func (k *kubelet) replacePod(ctx context.Context, was, pod *corev1.Pod) {
+	if was.UID != pod.UID {
+		k.removePod(was)
+	}
+	k.putPod(ctx, pod)
+}
+
 func (k *kubelet) removePod(pod *corev1.Pod) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,10 +162,7 @@ func (k *kubelet) removePod(pod *corev1.Pod) {
 // decide gives the pod to the ledger and queues what is to be written; the
 // caller holds the lock.
 func (k *kubelet) decide(ctx context.Context, pod *corev1.Pod) {
-	if v, ok := k.ledger.putPod(pod); ok {
-		k.say(ctx, v)
-		return
-	}
+	k.tell(ctx, pod.Spec.NodeName, k.ledger.putPod(pod))
 	if finished(pod) {
 		k.forget(pod)
 		return

@@ -16,8 +16,10 @@ import (
 const (
 	// writers is how many statuses are written at a time.
 	writers = 16
-	// writeTimeout bounds one write.
-	writeTimeout = 30 * time.Second
+	// checkers is how many nodes are checked at a time.
+	checkers = 4
+	// requestTimeout bounds one request.
+	requestTimeout = 30 * time.Second
 )
 
 // mark is a condition to be written into the status of the pod uid.
@@ -109,7 +111,7 @@ func (k *kubelet) patch(ctx context.Context, key types.NamespacedName, marks []m
 	if err != nil {
 		return fmt.Errorf("encode a patch: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	_, err = k.client.CoreV1().Pods(key.Namespace).Patch(ctx, key.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // conflict: another uid
