@@ -160,6 +160,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		return nil, err
 	}
 	pl.reporter = newReporter(pl.podGroups, h.EventRecorder(), leading)
+	// Also where it never comes to run: the queue has a goroutine of its own.
+	context.AfterFunc(ctx, pl.reporter.queue.ShutDown)
 	if err := pl.watch(ctx); err != nil {
 		return nil, err
 	}

@@ -112,12 +112,8 @@ func (r *reporter) seen(k types.NamespacedName) {
 	}
 }
 
-// run writes until ctx ends.
+// run writes until the queue is shut down.
 func (r *reporter) run(ctx context.Context) {
-	go func() {
-		<-ctx.Done()
-		r.queue.ShutDown()
-	}()
 	for {
 		k, shutdown := r.queue.Get()
 		if shutdown {

@@ -250,7 +250,32 @@ func (g *Groups) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 			keys = append(keys, s.key)
 		}
 	}
+	if len(keys) > 0 {
+		keys = append(keys, g.lackingOnes(keys)...)
+	}
 	return keys, next
+}
+
+// lackingOnes lists more groups that may ask, before those that may: what they
+// lack goes before all others, so where an event helps both they do not wait for
+// the end of their pause.
+func (g *Groups) lackingOnes(but []types.NamespacedName) []types.NamespacedName {
+	var keys []types.NamespacedName
+	for _, s := range g.unseated {
+		if !s.started || s.lacking() == 0 {
+			continue
+		}
+		released := false
+		for _, m := range s.members {
+			if m.refusal != nil && m.refusal.released {
+				m.refusal, released = nil, true
+			}
+		}
+		if released && !slices.Contains(but, s.key) {
+			keys = append(keys, s.key)
+		}
+	}
+	return keys
 }
 
 // Waiting is a group, or a lone pod, that could not ask for anything yet.

@@ -376,7 +376,7 @@ func TestWhoMayAskAgainComesTogether(t *testing.T) {
 	late, _ := s.Plan("1b", s.now)
 	young, _ := s.Plan("y", s.now)
 	s.Refuse(young, no, s.now)
-	s.Refuse(late, no, s.now.Add(9*time.Millisecond))
+	s.Refuse(late, no, s.now.Add(minPause))
 	s.Happened(Freed)
 	_, next := s.Due(s.now)
 	if keys, _ := s.Due(next); len(keys) != 2 {

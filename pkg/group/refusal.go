@@ -72,6 +72,8 @@ type refusal struct {
 	retryAt time.Time
 	// earliest is when events begin to help.
 	earliest time.Time
+	// released says that such an event has happened.
+	released bool
 }
 
 func (r *refusal) standsAt(now time.Time) bool {
@@ -80,7 +82,11 @@ func (r *refusal) standsAt(now time.Time) bool {
 
 // after lets an event end the refusal, at the earliest time it can.
 func (r *refusal) after(ev Event) {
-	if r != nil && slices.Contains(r.Until, ev) && (r.retryAt.IsZero() || r.retryAt.After(r.earliest)) {
+	if r == nil || !slices.Contains(r.Until, ev) {
+		return
+	}
+	r.released = true
+	if r.retryAt.IsZero() || r.retryAt.After(r.earliest) {
 		r.retryAt = r.earliest
 	}
 }
