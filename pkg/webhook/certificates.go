@@ -19,11 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The keys of the Secret beside those of the certificate itself.
-const (
-	caCertKey = "ca.crt"
-	caKeyKey  = "ca.key"
-)
+// caCertKey is the key of the authority in the Secret, beside those of the
+// certificate itself.
+const caCertKey = "ca.crt"
 
 const (
 	caLife = 10 * 365 * 24 * time.Hour
@@ -116,36 +114,41 @@ func (c *certificates) load(data map[string][]byte) error {
 // secret returns the content of the Secret, which it makes or renews if needed.
 // If another replica does so at the same time, that one's counts.
 func (c *certificates) secret(ctx context.Context) (map[string][]byte, error) {
-	for {
-		secret := &corev1.Secret{}
-		err := c.client.Get(ctx, client.ObjectKey{Namespace: c.config.Namespace, Name: SecretName}, secret)
-		missing := apierrors.IsNotFound(err)
-		if err != nil && !missing {
-			return nil, fmt.Errorf("get the secret: %w", err)
-		}
-		if c.good(secret.Data) {
-			return secret.Data, nil
-		}
-		if err := c.renew(secret); err != nil {
-			return nil, fmt.Errorf("make the certificate: %w", err)
-		}
-		if missing {
-			secret.ObjectMeta = metav1.ObjectMeta{Namespace: c.config.Namespace, Name: SecretName}
-			err = c.client.Create(ctx, secret, client.FieldOwner(fieldManager))
-		} else {
-			err = c.client.Update(ctx, secret, client.FieldOwner(fieldManager))
-		}
-		switch {
-		case err == nil:
-			klog.FromContext(ctx).Info("Made a certificate for the webhook", "secret", klog.KObj(secret), "names", c.names())
-			return secret.Data, nil
-		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("write the secret: %w", err)
-		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("write the secret: %w", err)
-		}
+	data, overtaken, err := c.readOrMake(ctx)
+	if overtaken {
+		data, _, err = c.readOrMake(ctx)
 	}
+	return data, err
+}
+
+// readOrMake is one attempt to return the content of the Secret. Overtaken says
+// that the error is due to another's write, so that a second one may do.
+func (c *certificates) readOrMake(ctx context.Context) (data map[string][]byte, overtaken bool, err error) {
+	secret := &corev1.Secret{}
+	err = c.client.Get(ctx, client.ObjectKey{Namespace: c.config.Namespace, Name: SecretName}, secret)
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return nil, false, fmt.Errorf("get the secret: %w", err)
+	}
+	if c.good(secret.Data) {
+		return secret.Data, false, nil
+	}
+	if err := c.renew(secret); err != nil {
+		return nil, false, fmt.Errorf("make the certificate: %w", err)
+	}
+	if missing {
+		secret.ObjectMeta = metav1.ObjectMeta{Namespace: c.config.Namespace, Name: SecretName}
+		err = c.client.Create(ctx, secret, client.FieldOwner(fieldManager))
+		overtaken = apierrors.IsAlreadyExists(err)
+	} else {
+		err = c.client.Update(ctx, secret, client.FieldOwner(fieldManager))
+		overtaken = apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+	}
+	if err != nil {
+		return nil, overtaken, fmt.Errorf("write the secret: %w", err)
+	}
+	klog.FromContext(ctx).Info("Made a certificate for the webhook", "secret", klog.KObj(secret), "names", c.names())
+	return secret.Data, false, nil
 }
 
 // names are those that the certificate is for, the Service's first.
@@ -169,7 +172,8 @@ func (c *certificates) good(data map[string][]byte) bool {
 
 // renew puts a new certificate, and the authority that signed it, into a Secret.
 // The authority is new, too: it is trusted for this one certificate, so that
-// nothing is lost by it, and an old one need not be sound.
+// nothing is lost by it, and an old one need not be sound. Its key is kept nowhere,
+// so that nobody can sign a second one.
 func (c *certificates) renew(secret *corev1.Secret) error {
 	names := c.names()
 	maker := &rotator.CertRotator{
@@ -186,6 +190,6 @@ func (c *certificates) renew(secret *corev1.Secret) error {
 	if err != nil {
 		return err
 	}
-	secret.Data = map[string][]byte{caCertKey: ca.CertPEM, caKeyKey: ca.KeyPEM, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
+	secret.Data = map[string][]byte{caCertKey: ca.CertPEM, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
 	return nil
 }

@@ -1,14 +1,19 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -165,5 +170,57 @@ func TestCertificateOutlivesTheAPIServer(t *testing.T) {
 	}
 	if _, err := c.serving(nil); err != nil {
 		t.Errorf("without the API server: %v", err)
+	}
+}
+
+// The next look is soon enough: a certificate is dear to make.
+func TestARoundTriesTwiceAtMost(t *testing.T) {
+	resource := schema.GroupResource{Resource: "secrets"}
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
+	cases := map[string]struct {
+		create, update error
+		empty          bool // the Secret exists, and is empty
+		want           int
+	}{
+		"the namespace is missing":              {create: missing, want: 1},
+		"another replica is first, again":       {create: apierrors.NewAlreadyExists(resource, SecretName), want: 2},
+		"another one writes, again":             {update: apierrors.NewConflict(resource, SecretName, nil), empty: true, want: 2},
+		"it is deleted as it is written, again": {update: apierrors.NewNotFound(resource, SecretName), empty: true, want: 2},
+		"it may not be written":                 {update: apierrors.NewForbidden(resource, SecretName, nil), empty: true, want: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var secrets []client.Object
+			if tc.empty {
+				secrets = append(secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: SecretName}})
+			}
+			c, _ := newCertificates(nil, secrets...)
+			n := 0
+			c.client = interceptor.NewClient(c.client.(client.WithWatch), interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					n++
+					return tc.create
+				},
+				Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
+					n++
+					return tc.update
+				},
+			})
+			if err := c.round(t.Context()); n != tc.want || !errors.Is(err, cmp.Or(tc.create, tc.update)) {
+				t.Errorf("round() = %v after %d attempts to write, want %d", err, n, tc.want)
+			}
+		})
+	}
+}
+
+// Nobody needs the key of the authority again.
+func TestTheSecretHoldsWhatIsServed(t *testing.T) {
+	c, _ := newCertificates(nil)
+	data, err := c.secret(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := slices.Sorted(maps.Keys(data)), []string{"ca.crt", "tls.crt", "tls.key"}; !slices.Equal(got, want) {
+		t.Errorf("the secret has %q, want %q", got, want)
 	}
 }

@@ -57,8 +57,8 @@ type Config struct {
 	// DNSNames are further names of the server, beside the Service's, for a
 	// configuration that names a URL. Defaults to none.
 	DNSNames []string
-	// CertificatePoll is the time between two looks at Secret and configuration.
-	// Defaults to 10s.
+	// CertificatePoll is the time between two looks at Secret and configuration, and
+	// between two attempts to serve. Defaults to 10s.
 	CertificatePoll time.Duration
 	// CertificateTimeout bounds one such look. Defaults to 5s.
 	CertificateTimeout time.Duration
@@ -108,9 +108,9 @@ func (c Config) validate() error {
 // AddToManager adds the webhook to a manager, which serves it whether or not it
 // leads. The manager's cache must hold Jobs, ReplicaSets and StatefulSets, and of
 // their specs at least what says how many pods they make. Without the rights to
-// its Secret, or without a configuration, the webhook says so in the log and tries
-// again; nothing else of the manager suffers. That it cannot listen ends the
-// manager.
+// its Secret, without a configuration, a readable CertDir or a port to listen on,
+// the webhook says so in the log and tries again; nothing else of the manager
+// suffers.
 func AddToManager(mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		clock:   clock.RealClock{},
 		timeout: config.LookupTimeout,
 	}
-	s := &server{config: config, handler: &handler{scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout}}
+	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout}}
 	if config.CertDir == "" {
 		// Not the manager's client, which would watch all Secrets.
 		direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
@@ -145,12 +145,14 @@ type server struct {
 	config       Config
 	handler      admission.Handler
 	certificates *certificates // nil if they are in a folder
+	clock        clock.Clock
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (s *server) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable.
+// Start implements manager.Runnable. It never fails: while it cannot serve, the API
+// server goes on without the webhook.
 func (s *server) Start(ctx context.Context) error {
 	options := webhook.Options{Host: s.config.Address, Port: s.config.Port, CertDir: s.config.CertDir}
 	if s.certificates != nil {
@@ -161,9 +163,29 @@ func (s *server) Start(ctx context.Context) error {
 		}
 		options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = s.certificates.serving }}
 	}
+	logger := klog.FromContext(ctx)
+	logger.Info("Serving the webhook", "address", s.config.Address, "port", s.config.Port, "path", Path)
+	for told := ""; ; {
+		err := s.serve(ctx, options)
+		if err != nil && ctx.Err() == nil && err.Error() != told {
+			told = err.Error()
+			logger.Error(err, "Cannot serve the webhook", "again", s.config.CertificatePoll)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.clock.After(s.config.CertificatePoll):
+		}
+	}
+}
+
+// serve serves until ctx ends, or returns why it cannot.
+func (s *server) serve(ctx context.Context, options webhook.Options) error {
+	// What an attempt leaves running, such as the watch of a folder, ends with it.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	srv := webhook.NewServer(options)
 	srv.Register(Path, &admission.Webhook{Handler: s.handler})
-	klog.FromContext(ctx).Info("Serving the webhook", "address", s.config.Address, "port", s.config.Port, "path", Path)
 	if err := srv.Start(ctx); err != nil {
 		return fmt.Errorf("serve the webhook: %w", err)
 	}

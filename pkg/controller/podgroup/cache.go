@@ -52,7 +52,7 @@ func slimPart(obj any) (any, error) {
 		slimMeta(&o.ObjectMeta)
 		slimTemplate(&o.Spec.Template)
 		o.Spec.Selector, o.Spec.PodFailurePolicy, o.Spec.SuccessPolicy = nil, nil, nil
-		o.Status = batchv1.JobStatus{Conditions: o.Status.Conditions, Succeeded: o.Status.Succeeded}
+		o.Status = batchv1.JobStatus{Conditions: o.Status.Conditions, Succeeded: o.Status.Succeeded, FailedIndexes: o.Status.FailedIndexes}
 	case *appsv1.ReplicaSet:
 		slimMeta(&o.ObjectMeta)
 		slimTemplate(&o.Spec.Template)

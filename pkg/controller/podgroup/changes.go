@@ -6,15 +6,17 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 // podChanged says whether an update of a pod counts: most say nothing about its
-// group.
+// group. Another UID does: the watch was interrupted, and a namesake came.
 func podChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
 	return !ok || !ok2 ||
+		before.UID != after.UID ||
 		before.Spec.NodeName != after.Spec.NodeName ||
 		before.Status.Phase != after.Status.Phase ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
@@ -23,11 +25,13 @@ func podChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
-// partChanged says whether an update of a part counts: its spec, what controls it
-// and, of a Job, its conditions and how many of its pods have succeeded.
+// partChanged says whether an update of a part counts: another object of its name,
+// its spec, what controls it and, of a Job, its conditions, how many of its pods
+// have succeeded and which indexes have failed.
 func partChanged(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew
-	if before.GetGeneration() != after.GetGeneration() ||
+	if before.GetUID() != after.GetUID() ||
+		before.GetGeneration() != after.GetGeneration() ||
 		before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
 		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) {
 		return true
@@ -35,5 +39,7 @@ func partChanged(e event.UpdateEvent) bool {
 	was, ok := before.(*batchv1.Job)
 	is, ok2 := after.(*batchv1.Job)
 	return ok && ok2 &&
-		(was.Status.Succeeded != is.Status.Succeeded || !equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions))
+		(was.Status.Succeeded != is.Status.Succeeded ||
+			!ptr.Equal(was.Status.FailedIndexes, is.Status.FailedIndexes) ||
+			!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions))
 }

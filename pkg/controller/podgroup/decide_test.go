@@ -21,6 +21,7 @@ func TestMaking(t *testing.T) {
 	elsewhere := func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = "default-scheduler" }
 	leaving := func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(start)) }
 	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
+	ofSet := ownedBy("apps/v1", "StatefulSet", "train", "set-uid")
 	unseen := func(o observed) observed { o.unseen = true; return o }
 	top := func(kind string, s standing, size int32) observed {
 		ref := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: kind, Name: "train", UID: "1"}
@@ -53,7 +54,12 @@ func TestMaking(t *testing.T) {
 		"a Job that has failed":                        {of(job(4, condition(batchv1.JobFailed, corev1.ConditionTrue, now))), 0, 0},
 		"a StatefulSet of pods in parallel":            {of(statefulSet(3, appsv1.ParallelPodManagement)), 3, 1},
 		"a StatefulSet of one pod after another":       {of(statefulSet(3, appsv1.OrderedReadyPodManagement)), 1, 1},
-		"a StatefulSet without pods":                   {of(statefulSet(0, appsv1.ParallelPodManagement)), 1, 1},
+		"a StatefulSet of no pods":                     {of(statefulSet(0, appsv1.ParallelPodManagement)), 0, 0},
+		"a StatefulSet of no pods with its last one":   {of(statefulSet(0, appsv1.ParallelPodManagement)).with(nil, pods(1, ofSet)), 0, 0},
+		"a Job of no pods":                             {of(job(0)), 0, 0},
+		"of two Jobs one is of no pods":                {labelledJobs(job(4), job(0, second)).with(nil, pods(1, ofTrain)), 4, 2},
+		"a labelled Job of no pods with its last one":  {labelledJobs(job(0)).with(nil, pods(1, ofTrain)), 0, 0},
+		"a Job of no pods and a bare pod of one label": {labelledJobs(job(0)).with(nil, pods(1, labelled(group.SizeLabel, "2"))), 2, 1},
 		"labelled pods":                                {observed{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "2"))), 2, 0},
 		"labelled pods that say no size":               {observed{key: key}.with(nil, pods(2)), 0, 0},
 		"labelled pods with a wrong size":              {observed{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "0"))), 1, 0},

@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,14 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // controlled lets an object be controlled by another.
@@ -148,14 +152,63 @@ func TestPodsOfUnseenOwnersWait(t *testing.T) {
 	}
 }
 
-func fakeReconciler(t *testing.T) *reconciler {
+// An owner of a kind that is not known is not looked up: it is there as long as it
+// has a pod that stays, and then not referred to again.
+func TestAnOwnerOfAnUnknownKindGoesWithItsPods(t *testing.T) {
+	another := ownedBy("example.com/v1", "Crew", "b", "b-uid")
+	its := ownedBy("example.com/v1", "Crew", "a", "a-uid")
+	cases := map[string]struct {
+		pods []*corev1.Pod
+		want string // names of the owners that are referred to
+	}{
+		"it has a pod":                     {pods(1, its), "a"},
+		"it has a pod that has ended":      {pods(1, its, in(corev1.PodSucceeded)), "a"},
+		"its pods leave":                   {pods(2, its, deleting), ""},
+		"one of its pods leaves":           {join(pods(1, its, deleting), pods(1, its)), "a"},
+		"it has no pods":                   {nil, ""},
+		"only pods of another are left":    {pods(1, another), "b"},
+		"its pods leave, another's do not": {join(pods(1, its, deleting), pods(1, another)), "b"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pg := podGroup(1, ours, referring("Crew", "a", "a-uid"))
+			pg.OwnerReferences[0].APIVersion = "example.com/v1"
+			pg.ManagedFields[0].APIVersion, pg.ManagedFields[0].FieldsType = scheduling.GroupVersion.String(), "FieldsV1"
+			pg.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(`{"f:spec":{}}`)
+			objs := []client.Object{pg}
+			for i, pod := range tc.pods {
+				pod.Name, pod.UID, pod.Finalizers = fmt.Sprint("p", i), types.UID(fmt.Sprint(i)), []string{"example.com/held"}
+				objs = append(objs, pod)
+			}
+			o, err := fakeReconciler(t, objs...).observe(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, ref := range o.references() {
+				got = append(got, ref.Name)
+			}
+			if strings.Join(got, " ") != tc.want {
+				t.Errorf("refers to %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// fakeReconciler sees these objects.
+func fakeReconciler(t *testing.T, objs ...client.Object) *reconciler {
 	t.Helper()
-	b := fake.NewClientBuilder()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scheduling.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objs...).WithReturnManagedFields()
 	for _, obj := range []client.Object{&corev1.Pod{}, &batchv1.Job{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}} {
 		b = b.WithIndex(obj, groupIndex, namesOf)
 	}
 	c := b.Build()
-	return &reconciler{client: c, finder: newFinder(c, clocktesting.NewFakePassiveClock(now))}
+	clock := clocktesting.NewFakePassiveClock(now)
+	return &reconciler{config: DefaultConfig(), client: c, finder: newFinder(c, clock), clock: clock}
 }
 
 // scripted answers every read with an object or an error.

@@ -86,6 +86,20 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
+// Whatever a Job's status says of its indexes, they are not fewer than none, and
+// one more that failed counts.
+func FuzzCountIndexes(f *testing.F) {
+	f.Add("")
+	f.Add("1,3-5,7")
+	f.Add("5-3,,x,99999999999")
+	f.Fuzz(func(t *testing.T, text string) {
+		n := countIndexes(text)
+		if more := countIndexes(text + ",9"); n < 0 || more != n+1 {
+			t.Errorf("countIndexes(%q) = %d, and with another %d", text, n, more)
+		}
+	})
+}
+
 // mustBeValid fails if the API server would refuse what is told.
 func mustBeValid(t *testing.T, d decision) {
 	t.Helper()

@@ -43,6 +43,9 @@ type lack struct {
 	since time.Time
 	// most is how many it has had on nodes since then.
 	most int32
+	// met is the need that the group has met since it last had no pod on a node,
+	// as far as it still has that need; 0 is none. What it never had is not lost.
+	met int32
 	// shown says that the group was told to be incomplete.
 	shown bool
 	// restarting says that the eviction was told, evictAt when it is tried again
@@ -99,9 +102,9 @@ func (o observed) handling(timeout time.Duration) (policy string, after time.Dur
 
 // needs returns how many pods of a group have to be on nodes, and how many are.
 // Jobs need fewer while they run out; in a group without Jobs the pods that have
-// succeeded count. What has ended needs none.
+// succeeded count. What has ended, or wants no pods now, needs none.
 func (o observed) needs(w wanted) (need, have int32) {
-	if o.over() {
+	if o.over() || o.idle() {
 		return 0, 0
 	}
 	c := countOf(o.pods)
@@ -114,14 +117,31 @@ func (o observed) needs(w wanted) (need, have int32) {
 	return need, have + c.succeeded
 }
 
+// held returns how many pods of its need a group must not be without: all, or once
+// it was whole as many as it was whole with. Who asks for more of a group that runs
+// has lost nothing while these wait.
+func (l *lack) held(need, have int32) int32 {
+	if have >= need {
+		l.met = need
+	}
+	if l.met > 0 {
+		l.met = min(l.met, need)
+		return l.met
+	}
+	return need
+}
+
 // lacking decides about members that are missing.
 func (c Config) lacking(o observed, w wanted, l lack) verdict {
 	told := meta.FindStatusCondition(o.podGroup.Status.Conditions, ConditionIncomplete)
 	isTold := l.shown || told != nil && told.Status == metav1.ConditionTrue
 	serving := countOf(o.pods).serving
 	need, have := o.needs(w)
-	if serving == 0 || have >= need {
-		return whole(isTold, serving, need, have)
+	if serving == 0 {
+		return whole(isTold, lack{}, serving, need, have)
+	}
+	if need = l.held(need, have); have >= need {
+		return whole(isTold, lack{met: l.met}, serving, need, have)
 	}
 	policy, timeout, _ := o.handling(c.IncompleteTimeout)
 	if l.since.IsZero() || have > l.most {
@@ -149,15 +169,15 @@ func (c Config) lacking(o observed, w wanted, l lack) verdict {
 }
 
 // whole is the verdict on a group that lacks nothing.
-func whole(isTold bool, serving, need, have int32) verdict {
+func whole(isTold bool, l lack, serving, need, have int32) verdict {
 	if !isTold {
-		return verdict{}
+		return verdict{lack: l}
 	}
 	condition := &metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonComplete, Message: fmt.Sprintf("%d pods are on nodes, %d are needed", have, need)}
 	if serving == 0 && have < need {
 		condition.Reason, condition.Message = ReasonNotStarted, "no pod of the group is on a node"
 	}
-	return verdict{condition: condition, news: true}
+	return verdict{lack: l, condition: condition, news: true}
 }
 
 // restart evicts the pods that hold nodes, again and again until all are gone.

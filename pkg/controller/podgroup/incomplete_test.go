@@ -1,10 +1,12 @@
 package podgroup
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,6 +49,8 @@ func TestLacking(t *testing.T) {
 		"of bare pods what failed is not":           {o: observed{pods: join(pods(1, in(corev1.PodFailed)), pods(3, running))}, past: time.Hour, want: "True MembersMissing", wantNew: true},
 		"a Job that is winding down":                {o: of(job(4, succeeded(3))).with(nil, join(pods(3, ofTrain, in(corev1.PodSucceeded)), pods(1, ofTrain, running))), past: time.Hour},
 		"a Job of which one lost its node":          {o: of(job(4, succeeded(1))).with(nil, join(pods(1, ofTrain, in(corev1.PodSucceeded)), pods(2, ofTrain, running), pods(1, ofTrain))), past: time.Hour, want: "True MembersMissing", wantNew: true},
+		"a Job that lost an index for good":         {o: of(job(4, succeeded(0), func(j *batchv1.Job) { j.Status.FailedIndexes = new("2") })).with(nil, pods(3, ofTrain, running)), past: time.Hour},
+		"a StatefulSet that is scaled to nothing":   {o: of(statefulSet(0, appsv1.ParallelPodManagement)).with(nil, pods(3, ownedBy("apps/v1", "StatefulSet", "train", "set-uid"), running)), past: time.Hour},
 		"a Job that is complete":                    {o: of(job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))).with(nil, pods(1, ofTrain, running)), past: time.Hour},
 		"more are wanted than the minimum on nodes": {o: observed{pods: join(pods(4, bound), pods(8))}, past: time.Hour},
 	}
@@ -95,6 +99,49 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 		}
 	}
 	t.Error("a group that lacks a pod for 12 minutes is not told so")
+}
+
+// Who asks for more of a group that runs does not make it lose members: it is held
+// to what it was whole with, until none of its pods is on a node.
+func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
+	type step struct {
+		need     int32
+		onNodes  int
+		wantLost bool // an hour later
+	}
+	cases := map[string][]step{
+		"it never was whole":                      {{5, 3, true}},
+		"it is scaled up":                         {{3, 3, false}, {5, 3, false}},
+		"it is scaled up and loses one":           {{3, 3, false}, {5, 2, true}},
+		"it was whole after it was scaled up":     {{3, 3, false}, {5, 5, false}, {5, 4, true}},
+		"it has got some of what it was scaled":   {{3, 3, false}, {5, 4, false}, {5, 3, false}},
+		"it is scaled down":                       {{5, 5, false}, {3, 3, false}},
+		"it is scaled down and loses one":         {{5, 5, false}, {3, 2, true}},
+		"it is scaled down and up again":          {{5, 5, false}, {3, 3, false}, {5, 3, false}},
+		"it is scaled down and up while it lacks": {{5, 5, false}, {3, 2, true}, {5, 2, true}},
+		"it is scaled down and up and gains one":  {{5, 5, false}, {3, 2, true}, {5, 3, false}},
+		"it began anew":                           {{3, 3, false}, {5, 0, false}, {5, 3, true}},
+	}
+	for name, steps := range cases {
+		t.Run(name, func(t *testing.T) {
+			m, at := memory{of: "pg-uid", seen: true}, now
+			pg := podGroup(1, ours)
+			for i, step := range steps {
+				var d decision
+				for range 2 {
+					pg.Spec.MinMember = step.need
+					size := labelled(group.SizeLabel, strconv.Itoa(int(step.need)))
+					policy := annotated(group.IncompletePolicyAnnotation, "restart")
+					members := join(pods(step.onNodes, size, policy, in(corev1.PodRunning)), pods(int(step.need)-step.onNodes, size, policy))
+					d, m = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: at}, m)
+					at = at.Add(time.Hour)
+				}
+				if lost := len(d.evict) > 0; lost != step.wantLost {
+					t.Errorf("step %d: evicts %d, want any %t", i, len(d.evict), step.wantLost)
+				}
+			}
+		})
+	}
 }
 
 // A group of which one pod has succeeded, two run, one is on its way and one waits

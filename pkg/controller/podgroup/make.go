@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -65,6 +66,9 @@ func refuse(m memory, live []*corev1.Pod, reason, text string) (decision, memory
 // asksForOne says whether a group asks for a PodGroup. One that is named for an
 // object does so as soon as that wants pods; another when it has some.
 func (c Config) asksForOne(o observed, live []*corev1.Pod) bool {
+	if o.idle() {
+		return false
+	}
 	if o.named() {
 		w := o.tops[0]
 		return w.lives() && !w.over() && !w.suspended && (len(live) > 0 || c.asked(o))
@@ -81,6 +85,27 @@ func (c Config) asked(o observed) bool {
 		}
 	}
 	return false
+}
+
+// idle says that what makes the group's pods wants none now, as a StatefulSet that
+// is scaled to nothing. Pods that are left of it are about to go.
+func (o observed) idle() bool {
+	makers := map[types.UID]bool{}
+	for _, p := range o.parts {
+		switch {
+		case p.over():
+		case p.idle():
+			makers[p.GetUID()] = true
+		default:
+			return false
+		}
+	}
+	for _, pod := range o.live() {
+		if ref := metav1.GetControllerOfNoCopy(pod); ref == nil || !makers[ref.UID] {
+			return false
+		}
+	}
+	return len(makers) > 0
 }
 
 // named says that the group is named for an object rather than by a label.

@@ -43,6 +43,9 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 	}
 	for _, obj := range []client.Object{
 		job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now), func(j *batchv1.Job) { j.Spec.Template, j.Status.Succeeded = template, 1 }),
+		job(4, func(j *batchv1.Job) {
+			j.Spec.Completions, j.Status.Succeeded, j.Status.FailedIndexes = new(int32(4)), 1, new("0,2")
+		}),
 		&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(4)), PodManagementPolicy: appsv1.ParallelPodManagement, Template: template}},
 		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "1"}, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(4)), Template: template}},
 	} {
@@ -107,6 +110,7 @@ func TestChangesThatCount(t *testing.T) {
 		"a node":                  {pods(1)[0], pods(1, bound)[0], true},
 		"a phase":                 {pods(1, bound)[0], pods(1, in(corev1.PodRunning))[0], true},
 		"a label":                 {pods(1)[0], pods(1, labelled(group.SizeLabel, "2"))[0], true},
+		"a namesake":              {pods(1)[0], pods(1, func(p *corev1.Pod) { p.UID = "2" })[0], true},
 		"a deletion":              {pods(1)[0], pods(1, deleting)[0], true},
 		"an owner":                {pods(1)[0], pods(1, ofTrain)[0], true},
 	}
@@ -123,6 +127,8 @@ func TestChangesThatCount(t *testing.T) {
 	}{
 		"a new spec":           {job(4, func(j *batchv1.Job) { j.Generation++ }), true},
 		"a condition":          {job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now)), true},
+		"a namesake":           {job(4, func(j *batchv1.Job) { j.UID = "2" }), true},
+		"an index that failed": {job(4, func(j *batchv1.Job) { j.Status.FailedIndexes = new("0") }), true},
 		"a pod that succeeded": {job(4, func(j *batchv1.Job) { j.Status.Succeeded = 1 }), true},
 		"a count of pods":      {job(4, func(j *batchv1.Job) { j.Status.Active = 3 }), false},
 	} {

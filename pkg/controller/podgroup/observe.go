@@ -49,7 +49,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 			// One that is made for an owner that has just gone would go with it again.
 			r.finder.doubt(t.owner.UID)
 		}
-		w, after, err := r.workload(ctx, key.Namespace, t)
+		w, after, err := r.workload(ctx, o, t)
 		if err != nil {
 			return o, err
 		}
@@ -58,9 +58,11 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// workload finds out about a top: from the cache where that has its kind.
-func (r *reconciler) workload(ctx context.Context, namespace string, t top) (workload, time.Duration, error) {
-	c := cached{ctx, r.client}
+// workload finds out about a top: from the cache where that has its kind. One of a
+// kind that is not known is there as long as it has a pod that stays: to refer to
+// it any longer would be to undo what the garbage collector does.
+func (r *reconciler) workload(ctx context.Context, o observed, t top) (workload, time.Duration, error) {
+	c, namespace := cached{ctx, r.client}, o.key.Namespace
 	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}
 	switch {
 	case t.owner.Followed():
@@ -73,8 +75,16 @@ func (r *reconciler) workload(ctx context.Context, namespace string, t top) (wor
 	case kind == deployment, kind == jobSet, kind == mpiJob, kind == leaderWorkerSet:
 		return r.finder.find(ctx, namespace, t.ref)
 	default:
-		return workload{top: t, standing: foreign}, 0, nil
+		return workload{top: t, standing: foreign, leaving: !o.keeps(t.owner.UID)}, 0, nil
 	}
+}
+
+// keeps says that an object controls a pod of the group that stays.
+func (o observed) keeps(uid types.UID) bool {
+	return slices.ContainsFunc(o.pods, func(pod *corev1.Pod) bool {
+		ref := metav1.GetControllerOfNoCopy(pod)
+		return pod.DeletionTimestamp == nil && ref != nil && ref.UID == uid
+	})
 }
 
 // unitWorkload finds out about a unit of a LeaderWorkerSet: the leader pod is of

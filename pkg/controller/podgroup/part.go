@@ -3,12 +3,15 @@ package podgroup
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -78,6 +81,11 @@ func (p part) size() (group.Size, error) {
 // revisions do.
 func (p part) idle() bool { return p.replicas != nil && *p.replicas == 0 }
 
+// over says that it is a Job that has ended.
+func (p part) over() bool {
+	return p.job != nil && (jobIs(p.job, batchv1.JobComplete) || jobIs(p.job, batchv1.JobFailed))
+}
+
 // current returns the parts that make pods now, or else the newest.
 func current(parts []part) []part {
 	var busy []part
@@ -97,8 +105,8 @@ func current(parts []part) []part {
 }
 
 // served is how many of its pods a Job will not make again: it makes no more than
-// it has completions left and, without a number of these, none any more once a
-// pod has succeeded.
+// it has completions left, of which indexes that have failed for good are none,
+// and, without a number of completions, none any more once a pod has succeeded.
 func (p part) served() int32 {
 	if p.job == nil {
 		return 0
@@ -107,11 +115,30 @@ func (p part) served() int32 {
 	switch succeeded := p.job.Status.Succeeded; {
 	case err != nil:
 		return 0
-	case jobIs(p.job, batchv1.JobComplete), jobIs(p.job, batchv1.JobFailed):
+	case p.over():
 		return size.Size
 	case p.job.Spec.Completions != nil:
-		return size.Size - min(size.Size, max(0, *p.job.Spec.Completions-succeeded))
+		left := int64(*p.job.Spec.Completions) - int64(succeeded) - countIndexes(ptr.Deref(p.job.Status.FailedIndexes, ""))
+		return size.Size - int32(min(int64(size.Size), max(0, left)))
 	default:
 		return min(size.Size, succeeded)
 	}
+}
+
+// countIndexes returns how many indexes a text such as "1,3-5,7" names. What is
+// no index, or no range of them, names none.
+func countIndexes(text string) int64 {
+	var n int64
+	for item := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(item, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.ParseUint(from, 10, 31)
+		last, err2 := strconv.ParseUint(to, 10, 31)
+		if err == nil && err2 == nil && first <= last {
+			n += int64(last-first) + 1
+		}
+	}
+	return n
 }

@@ -24,8 +24,8 @@ type wanted struct {
 //	  Those that come later raise it; whoever wants to wait for them says a size
 //	labels that were filled in by default
 //
-// Where labels are wrong, or nobody is left to say, the PodGroup's minMember stays
-// what it is. That of a user's PodGroup always does, and so does one that a user
+// Where labels are wrong, nobody is left to say or no pods are wanted now, the
+// PodGroup's minMember stays what it is: the next pods must not start partly. That of a user's PodGroup always does, and so does one that a user
 // has set.
 func (c Config) wantedSize(o observed) wanted {
 	size, err := o.said()
@@ -48,13 +48,13 @@ func (c Config) wantedSize(o observed) wanted {
 		if c.madeHere(o.podGroup) {
 			user = sizedBy(o.podGroup)
 		}
-		if w.unknown || err != nil || user != "" || !c.madeHere(o.podGroup) || o.over() {
+		if w.unknown || err != nil || user != "" || !c.madeHere(o.podGroup) || o.over() || o.idle() {
 			size = group.Size{Size: max(kept, size.Size), Min: kept}
 		}
 	}
 	size = size.WithDefault(1)
 	w.minMember, w.size = size.Min, size.Size
-	if o.podGroup != nil && c.madeHere(o.podGroup) && user == "" {
+	if o.podGroup != nil && c.madeHere(o.podGroup) && user == "" && !o.idle() {
 		w.minMember = o.left(size)
 	}
 	switch {

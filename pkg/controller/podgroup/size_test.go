@@ -32,6 +32,7 @@ func TestWantedSize(t *testing.T) {
 			j.Spec.Template.Annotations = map[string]string{group.DefaultedAnnotation: value}
 		}
 	}
+	served := func(j *batchv1.Job) { j.Spec.Completions, j.Status.Succeeded = new(int32(4)), 4 }
 	eight := map[string]string{group.SizeLabel: "8", group.MinLabel: "8"}
 	said := func(size, least string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Labels[group.SizeLabel], p.Labels[group.MinLabel] = size, least }
@@ -55,7 +56,11 @@ func TestWantedSize(t *testing.T) {
 		"a Job shrinks":                               {of(job(2)).with(podGroup(4, ours, byTrain), nil), 2, "minMember 2, size 2", false},
 		"a Job that is over keeps what it had":        {of(job(6, complete)).with(podGroup(4, ours, byTrain), nil), 4, "minMember 4, size 4", false},
 		"also if its template says more":              {of(job(4, complete, template(group.SizeLabel, "8"))).with(podGroup(4, ours, byTrain), nil), 4, "minMember 4, size 8", false},
-		"a StatefulSet is scaled to nothing":          {of(statefulSet(0, appsv1.ParallelPodManagement)).with(podGroup(4, ours), nil), 1, "minMember 1, size 1", false},
+		"a StatefulSet is scaled to nothing":          {of(statefulSet(0, appsv1.ParallelPodManagement)).with(podGroup(4, ours), nil), 4, "minMember 4, size 4", false},
+		"so is a Job":                                 {of(job(0, template(group.MinLabel, "2"))).with(podGroup(4, ours), nil), 4, "minMember 4, size 4", false},
+		"so is a StatefulSet beside a complete Job":   {of(statefulSet(0, appsv1.ParallelPodManagement), job(2, complete)).with(podGroup(4, ours), nil), 4, "minMember 4, size 4", false},
+		"also if pods of it have succeeded":           {of(job(0, served)).with(podGroup(4, ours), pods(1, ofTrain)), 4, "minMember 4, size 4", false},
+		"a StatefulSet comes back smaller":            {of(statefulSet(2, appsv1.ParallelPodManagement)).with(podGroup(4, ours), nil), 2, "minMember 2, size 2", false},
 		"a StatefulSet of one pod after the other":    {of(statefulSet(3, "")), 1, "minMember 1, size 3", false},
 		"pods that say nothing":                       {observed{pods: pods(4)}, 1, "minMember 1, size 1", false},
 		"pods that say a size":                        {observed{pods: join(pods(1, labelled(group.SizeLabel, "4")), pods(3))}, 4, "minMember 4, size 4", false},
@@ -89,6 +94,9 @@ func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
 	nearly := func(completions, succeeded int32) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.Spec.Completions, j.Status.Succeeded = &completions, succeeded }
 	}
+	failing := func(indexes string) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { j.Status.FailedIndexes = &indexes }
+	}
 	queue := func(succeeded int32) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.Status.Succeeded = succeeded }
 	}
@@ -110,6 +118,9 @@ func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
 		"a whole round is left":                             {of(job(4, nearly(8, 4))), pods(4), 4, 4},
 		"half a round is left":                              {of(job(4, nearly(6, 4))), pods(2), 4, 2},
 		"one pod failed and comes again":                    {of(job(4, nearly(4, 3))), pods(1), 4, 1},
+		"an index has failed for good":                      {of(job(4, nearly(4, 2), failing("0"))), pods(1), 4, 1},
+		"more indexes have failed than there were":          {of(job(4, nearly(4, 2), failing("0-9"))), pods(1), 4, 1},
+		"the indexes that have failed cannot be read":       {of(job(4, nearly(4, 2), failing("x"))), pods(2), 4, 2},
 		"nobody waits, so nothing is written":               {of(job(4, nearly(4, 3))), nil, 4, 4},
 		"what was lowered stays lowered while nobody waits": {of(job(4, nearly(6, 4))), nil, 2, 2},
 		"a work queue makes no more once a pod succeeded":   {of(job(4, queue(1))), pods(1), 4, 3},
@@ -156,5 +167,15 @@ func TestOnlyCurrentTemplatesSayASize(t *testing.T) {
 				t.Errorf("said() = %+v, %v, want %d", got, err, tc.want)
 			}
 		})
+	}
+}
+
+func TestCountIndexes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"": 0, "0": 1, "1,3-5,7": 5, "0,2147483647": 2, "5-3": 0, "x,2": 1, "1-,-1,--": 0, "1-2-3": 0, "-": 0, "99999999999": 0, "1, 2": 1,
+	} {
+		if got := countIndexes(text); got != want {
+			t.Errorf("countIndexes(%q) = %d, want %d", text, got, want)
+		}
 	}
 }

@@ -30,7 +30,7 @@ type workload struct {
 	standing standing
 	// why says in words fit for a user why it is unread.
 	why string
-	// leaving says that it is being deleted, suspended that it makes no pods for
+	// leaving says that it is being deleted or seems to be gone, suspended that it makes no pods for
 	// now, done and failed that it makes no more.
 	leaving, suspended, done, failed bool
 	// ends says that its work has an end, which it tells itself.
@@ -64,7 +64,7 @@ func (w workload) lives() bool { return w.standing != gone && !w.leaving }
 
 // workloadOf reads a part that nothing else controls.
 func workloadOf(p part) workload {
-	w := workload{top: top{p.ref, p.owner()}, leaving: p.GetDeletionTimestamp() != nil}
+	w := workload{top: top{p.ref, p.owner()}, leaving: p.GetDeletionTimestamp() != nil, suspended: p.idle()}
 	size, err := p.size()
 	w.size = size
 	if err != nil {
@@ -73,7 +73,7 @@ func workloadOf(p part) workload {
 	if p.job != nil {
 		w.ends = true
 		w.done, w.failed = jobIs(p.job, batchv1.JobComplete), jobIs(p.job, batchv1.JobFailed)
-		w.suspended = p.job.Spec.Suspend != nil && *p.job.Spec.Suspend
+		w.suspended = w.suspended || p.job.Spec.Suspend != nil && *p.job.Spec.Suspend
 		// A Job that is resumed shows it in its conditions a little later.
 		if !jobIs(p.job, batchv1.JobSuspended) {
 			w.since = waitsSince(p.job.CreationTimestamp.Time, conditionsOf(p.job))

@@ -195,9 +195,14 @@ func TestStatefulSets(t *testing.T) {
 	e.bindAll()
 	e.untilBound(one)
 	e.untilBound(all)
-	for _, n := range []int32{5, 2, 0} {
+	for _, n := range []int32{5, 2} {
 		e.patch(parallel, `{"spec":{"replicas":%d}}`, n)
-		e.untilSized(all, max(1, n), max(1, n))
+		e.untilSized(all, n, n)
+	}
+	e.patch(parallel, `{"spec":{"replicas":0}}`)
+	pg := e.until(all, "its pods are gone", func(pg *scheduling.PodGroup) bool { return pg != nil && pg.Status.Scheduled == 0 })
+	if pg.Spec.MinMember != 2 {
+		t.Errorf("scaled to nothing its minMember is %d, want 2 as before", pg.Spec.MinMember)
 	}
 	e.patch(parallel, `{"spec":{"replicas":3}}`)
 	if pg := e.untilSized(all, 3, 3); pg.UID != made.UID {
