@@ -71,7 +71,9 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	key := client.ObjectKey{Namespace: job.Namespace, Name: group.Owner{Group: "batch", Kind: "Job", Name: job.Name, UID: job.UID}.PodGroupName()}
 
 	kubectl(ctx, t, c, plainCRD(t), "apply", "-f", "-")
-	kubectl(ctx, t, c, nil, "wait", "--for=condition=Established", "crd/"+scheduling.CRDName)
+	if err := c.WaitCRDs(ctx, scheduling.CRDName); err != nil {
+		t.Fatal(err)
+	}
 	old := until(ctx, t, c, key, func(pg *scheduling.PodGroup) bool { return pg.Status.Phase == scheduling.PodGroupPending })
 	if old.Status.CreationTime != nil || len(old.Status.Conditions) > 0 {
 		t.Fatalf("status %+v under a CRD that has no such fields", old.Status)

@@ -220,7 +220,7 @@ func testJobSet(e *env) func(*testing.T) {
 		e := e.in(t)
 		ns := e.namespace()
 		e.create("", jobSets)
-		if _, _, err := e.Kubectl(e.ctx, "wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io"); err != nil {
+		if err := e.WaitCRDs(e.ctx, "jobsets.jobset.x-k8s.io"); err != nil {
 			t.Fatal(err)
 		}
 		const set = `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: set}, spec: {replicatedJobs: [{replicas: 2, template: {spec: {parallelism: 3}}}]}}`

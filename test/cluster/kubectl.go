@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Kubectl runs kubectl with every right. On failure err quotes its standard
@@ -32,4 +35,23 @@ func (c *Cluster) KubectlInput(ctx context.Context, in io.Reader, args ...string
 		err = fmt.Errorf("kubectl %q: %w: %s", args, err, bytes.TrimSpace(msg.Bytes()))
 	}
 	return out.String(), msg.String(), err
+}
+
+// WaitCRDs waits until the API server serves these CRDs, at most half a minute; by
+// no name all that there are. A CRD that was just made has no conditions yet, at
+// which kubectl wait gives up.
+func (c *Cluster) WaitCRDs(ctx context.Context, names ...string) error {
+	args := append([]string{"wait", "--for=condition=Established", "--timeout=30s", "crd"}, names...)
+	if len(names) == 0 {
+		args = append(args, "--all")
+	}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		_, _, last = c.Kubectl(ctx, args...)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for CRDs: %w", cmp.Or(last, err))
+	}
+	return nil
 }

@@ -124,10 +124,7 @@ func (s *Stack) InstallCRD(ctx context.Context) error {
 	if _, _, err := s.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(s.root, "manifests", "crds")); err != nil {
 		return fmt.Errorf("apply the CRD: %w", err)
 	}
-	if _, _, err := s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/podgroups.scheduling.x-k8s.io"); err != nil {
-		return fmt.Errorf("wait for the CRD: %w", err)
-	}
-	return nil
+	return s.WaitCRDs(ctx, "podgroups.scheduling.x-k8s.io")
 }
 
 // Socket is the path of the sidecar's socket.

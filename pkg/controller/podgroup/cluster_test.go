@@ -89,7 +89,7 @@ func newEnv(t *testing.T, edit func(*podgroup.Config)) *env {
 		if _, _, shared.err = shared.Kubectl(ctx, "apply", "-f", "../../../manifests/rbac", "-f", "../../../manifests/crds", "-f", "testdata/crds.yaml"); shared.err != nil {
 			return
 		}
-		_, _, shared.err = shared.Kubectl(ctx, "wait", "--for=condition=Established", "crd", "--all")
+		shared.err = shared.WaitCRDs(ctx)
 	})
 	if shared.err != nil {
 		t.Fatalf("start the cluster: %v", shared.err)
