@@ -84,7 +84,6 @@ func (pl *Fluence) tellRefused(pod *corev1.Pod, reason, message string) {
 	case m.Started:
 		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Minimum-m.Lacking, m.Minimum, message)
 	}
-	pl.groups.Lapsed(m.Key)
 	pl.reporter.report(m.Key, notScheduled(reason, message), pod)
 }
 

@@ -338,14 +338,13 @@ func TestWhatIsTakenBackIsTold(t *testing.T) {
 	}
 }
 
-func TestAGroupThatWasSaidNotToBePlacedIsToldOfWhenItIs(t *testing.T) {
+func TestAGroupThatIsWholeAgainIsToldOf(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.Placed()
 	s.DropPod("1")
 	delete(s.pods, "1")
 	s.add("1b")
-	s.Lapsed(key)
 	s.update("1b", bound("n-1"))
 	if placed := s.Placed(); len(placed) != 1 {
 		t.Errorf("placed = %+v, want that the group is whole again", placed)

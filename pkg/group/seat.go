@@ -233,16 +233,6 @@ func (g *Groups) Placed() []Placement {
 	return all
 }
 
-// Lapsed takes note that a group was said not to be placed: Placed speaks of it
-// again when it is.
-func (g *Groups) Lapsed(key types.NamespacedName) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil {
-		s.told = 0
-	}
-}
-
 // Expire gives back the seats whose deadline passed before they were bound.
 func (g *Groups) Expire(now time.Time) Effects {
 	g.mu.Lock()
