@@ -226,7 +226,7 @@ func (g *Groups) settle(s *state) {
 		s.started = true
 	}
 	s.told = min(s.told, onNode)
-	if news := onNode > s.told || refused != s.toldRefused; s.podGroup != nil && !binding && onNode > 0 && news && onNode >= s.minimum() {
+	if news := onNode > s.told || refused != s.toldRefused; s.podGroup != nil && !binding && onNode > 0 && news && onNode >= s.owed() {
 		s.told, s.toldRefused = max(s.told, onNode), refused
 		g.placed[s.key] = true
 	}

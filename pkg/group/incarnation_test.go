@@ -98,6 +98,11 @@ func TestAGroupThatGrowsLacksNothing(t *testing.T) {
 	if m, _ := s.GroupOf("2"); m.Lacking != 0 || s.Rank(s.pods["2"]).Incomplete {
 		t.Errorf("a group of 2 that is to have 4 lacks %d and goes before others", m.Lacking)
 	}
+	plan, _ := s.Plan("2", s.now)
+	s.Refuse(plan, Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}, Likewise: []types.UID{"2", "3"}}, s.now)
+	if placed := s.Placed(); len(placed) != 1 || placed[0].Waiting != 2 || placed[0].Message != "full" {
+		t.Errorf("placed = %+v, want that two cannot follow, and why", placed)
+	}
 	s.DropPod("1")
 	if m, _ := s.GroupOf("2"); m.Lacking != 1 || m.Minimum != 2 {
 		t.Errorf("after a loss it lacks %d of %d, want 1 of the 2 that it had", m.Lacking, m.Minimum)

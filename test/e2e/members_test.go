@@ -76,7 +76,7 @@ func TestPodsOfAJobThatGrowsFollow(t *testing.T) {
 	s.kubectl("patch", "job", "growing", "-n", s.ns, "-p", `{"spec":{"parallelism":4}}`)
 	// The third has room, and does not wait for the fourth.
 	s.running("growing-", 3)
-	s.refused("job-growing-", "NoRoom", "3 of 4 pods")
+	s.condition("job-growing-", "Scheduled", metav1.ConditionTrue, "Placed", "3 pods", "1 more cannot follow: NoRoom")
 	s.nodes("late", 1, "8")
 	s.running("growing-", 4)
 	s.placed("job-growing-")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/stack"
@@ -33,7 +34,7 @@ func TestMinMemberIsEditedWhileTheGroupWaits(t *testing.T) {
 	s.running("m-", 2)
 	started := slices.DeleteFunc(s.pods("m-"), onNoNode)
 	s.edit("mine", `"minMember":4`)
-	s.refused("mine", "NoRoom", "2 of 4 pods")
+	s.condition("mine", "Scheduled", metav1.ConditionTrue, "Placed", "2 more cannot follow: NoRoom")
 	s.untouched(started)
 	if g := s.group(t.Context(), "mine"); g.Spec.MinMember != 4 {
 		t.Errorf("minMember = %d, want what the user wrote last", g.Spec.MinMember)

@@ -127,11 +127,12 @@ func TestADeploymentIsOneGroupOverItsReplicaSets(t *testing.T) {
 	if sets[0].UID != old[0].UID && sets[1].UID != old[0].UID {
 		t.Errorf("the update made %+v", sets)
 	}
-	e.until(name, "pods of both ReplicaSets are counted", func(pg *scheduling.PodGroup) bool { return pg.Status.Scheduled == 4 })
 	e.untilBound(name)
 	e.onlyGroups(name)
 	e.patch(d, `{"spec":{"replicas":5}}`)
 	e.untilSized(name, 1, 5)
+	// By now they are of the second ReplicaSet.
+	e.until(name, "all five pods are counted", func(pg *scheduling.PodGroup) bool { return pg.Status.Scheduled == 5 })
 	e.delete(d)
 	e.untilGone(name)
 }
