@@ -58,9 +58,10 @@ type Config struct {
 // A Stack is Fluence running on a cluster.
 type Stack struct {
 	*cluster.Cluster
-	cfg         Config
-	root        string
-	webhookPort int
+	cfg           Config
+	root          string
+	webhookPort   int
+	schedulerPort int
 }
 
 // Start installs what Fluence needs in the cluster and starts its three
@@ -77,7 +78,11 @@ func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{Cluster: c, cfg: cfg, root: root}
+	ports, err := cluster.FreePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{Cluster: c, cfg: cfg, root: root, schedulerPort: ports[0]}
 	if s.cfg.Binaries == "" {
 		if s.cfg.Binaries, err = Build(ctx, cfg.Log); err != nil {
 			return nil, err
@@ -176,6 +181,10 @@ func (s *Stack) StartScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cert, key, err := s.ServingCertificate(Scheduler)
+	if err != nil {
+		return err
+	}
 	binary := s.cfg.SchedulerBinary
 	if binary == "" {
 		binary = filepath.Join(s.cfg.Binaries, Scheduler)
@@ -184,7 +193,11 @@ func (s *Stack) StartScheduler(ctx context.Context) error {
 		"--config="+config,
 		"--authentication-kubeconfig="+kubeconfig,
 		"--authorization-kubeconfig="+kubeconfig,
-		"--secure-port=0", // one port less to clash; the tests ask it nothing
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", s.schedulerPort),
+		"--tls-cert-file="+cert,
+		"--tls-private-key-file="+key,
+		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez",
 		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
 	)
 }

@@ -1,0 +1,69 @@
+package stack
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// scrapeTimeout bounds one reading of a process's metrics.
+const scrapeTimeout = 5 * time.Second
+
+// SchedulerMetric returns the sum of the scheduler's samples of this name, whatever
+// their labels are; 0 where there is none.
+func (s *Stack) SchedulerMetric(ctx context.Context, name string) (float64, error) {
+	client := s.HTTPClient()
+	defer client.CloseIdleConnections()
+	return sample(ctx, client, fmt.Sprintf("https://127.0.0.1:%d/metrics", s.schedulerPort), name)
+}
+
+// SidecarMetric is the same for the sidecar. It needs Config.SidecarMetrics.
+func (s *Stack) SidecarMetric(ctx context.Context, name string) (float64, error) {
+	return sample(ctx, http.DefaultClient, "http://"+s.cfg.SidecarMetrics+"/metrics", name)
+}
+
+func sample(ctx context.Context, client *http.Client, url, name string) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, fmt.Errorf("read metric %s: %w", name, err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("read metric %s: %w", name, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("read metric %s: %s answers %s", name, url, resp.Status)
+	}
+	return sum(resp.Body, name)
+}
+
+// sum adds up the samples of one name in the text form of Prometheus.
+func sum(text io.Reader, name string) (float64, error) {
+	var total float64
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		rest, ok := strings.CutPrefix(lines.Text(), name)
+		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		value := rest[strings.LastIndexByte(rest, ' ')+1:]
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read metric %s: %w", name, err)
+		}
+		total += v
+	}
+	if err := lines.Err(); err != nil {
+		return 0, fmt.Errorf("read metrics: %w", err)
+	}
+	return total, nil
+}
