@@ -68,6 +68,25 @@ type Stack struct {
 // processes. It returns when all are running and objects are labelled as they are
 // created; that the rest is ready shows in what they do.
 func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
+	s, err := Install(ctx, c, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, start := range []func(context.Context) error{s.StartSidecar, s.StartController, s.StartScheduler} {
+		if err := start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !s.cfg.WithoutWebhook {
+		if err := s.WaitWebhook(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Install installs what Fluence needs in the cluster and starts nothing.
+func Install(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
 	}
@@ -88,20 +107,7 @@ func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) 
 			return nil, err
 		}
 	}
-	if err := s.install(ctx); err != nil {
-		return nil, err
-	}
-	for _, start := range []func(context.Context) error{s.StartSidecar, s.StartController, s.StartScheduler} {
-		if err := start(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if !s.cfg.WithoutWebhook {
-		if err := s.WaitWebhook(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return s, s.install(ctx)
 }
 
 // install applies the CRD, the roles and the webhook's configuration.
