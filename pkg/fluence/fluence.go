@@ -66,9 +66,10 @@ type Fluence struct {
 	owners    *owners
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
-	synced func() bool
-	later  later
-	now    func() time.Time
+	synced  func() bool
+	listing listing
+	later   later
+	now     func() time.Time
 }
 
 var (
@@ -190,6 +191,9 @@ func (pl *Fluence) notReady() string {
 	}
 	if !pl.synced() || pl.inventory.Epoch() == 0 {
 		return whyLoading
+	}
+	if !pl.listing.complete() {
+		return whyListing
 	}
 	return ""
 }

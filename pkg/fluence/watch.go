@@ -72,6 +72,8 @@ func (pl *Fluence) watch(ctx context.Context) error {
 		}
 		return true
 	}
+	pl.listing.done = pl.waker.all
+	started, podGroupsListed := pl.listing.expect(), pl.listing.expect()
 	go func() {
 		if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 			return
@@ -81,8 +83,9 @@ func (pl *Fluence) watch(ctx context.Context) error {
 		go pl.breaker.run(ctx)
 		go pl.returns.run(ctx)
 		go pl.reporter.run(ctx)
-		go pl.podGroups.run(ctx)
-		pl.owners.run(ctx)
+		go pl.podGroups.run(ctx, podGroupsListed)
+		pl.owners.run(ctx, &pl.listing)
+		started()
 		go func() {
 			if err := pl.inventory.Run(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Keep the inventory; no group will be placed")
