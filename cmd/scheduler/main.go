@@ -40,7 +40,8 @@ func newCommand() *cobra.Command {
 	if err != nil {
 		panic(err) // the gate is one of this very version of Kubernetes
 	}
-	command := app.NewSchedulerCommand(app.WithPlugin(fluence.Name, fluence.Factory(dial, leading)))
+	place, sort := fluence.Factories(dial, leading)
+	command := app.NewSchedulerCommand(app.WithPlugin(fluence.Name, place), app.WithPlugin(fluence.SortName, sort))
 	command.Use = "fluence-scheduler"
 	return command
 }

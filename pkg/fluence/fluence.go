@@ -6,6 +6,11 @@
 // the matcher, and the siblings that wait in PreEnqueue are let through with a
 // node each. Callbacks of the framework are hints; what must not be lost also
 // has a deadline.
+//
+// One profile of a scheduler may enable Fluence. Others beside it are as
+// kube-scheduler's own, but for the order of the queue that they share: where there
+// are some, all of them enable the plugin FluenceSort under queueSort, which has no
+// arguments.
 package fluence
 
 import (
@@ -51,7 +56,9 @@ type framework interface {
 
 // Fluence is the plugin.
 type Fluence struct {
-	args    *Args
+	args *Args
+	// profile is the name of the scheduler that the pods to be placed ask for.
+	profile string
 	handle  fwk.Handle
 	filters framework
 	groups  *group.Groups
@@ -86,18 +93,20 @@ var (
 	_ fwk.SignPlugin               = &Fluence{}
 )
 
-// Factory returns the plugin's factory. One profile of a scheduler may enable
-// the plugin: two would keep two inventories of one graph.
-//
-// Leading says whether this scheduler is the one that decides, or stands by.
+// Factory returns the plugin's factory, for a scheduler without FluenceSort; see
+// Factories.
 func Factory(dial Dialer, leading func() bool) frameworkruntime.PluginFactory {
+	return factory(dial, leading, &order{})
+}
+
+func factory(dial Dialer, leading func() bool, shared *order) frameworkruntime.PluginFactory {
 	var mu sync.Mutex
 	var owner string
 	return func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if owner != "" {
-			return nil, fmt.Errorf("profile %q: plugin %s is enabled in profile %q already; run a scheduler for each", h.ProfileName(), Name, owner)
+			return nil, fmt.Errorf("profile %q: plugin %s is enabled in profile %q already; to sort the queue alone, enable %s", h.ProfileName(), Name, owner, SortName)
 		}
 		args, err := decodeArgs(obj)
 		if err != nil {
@@ -116,6 +125,7 @@ func Factory(dial Dialer, leading func() bool) frameworkruntime.PluginFactory {
 			return nil, err
 		}
 		owner = h.ProfileName()
+		shared.placing.Store(pl)
 		return pl, nil
 	}
 }
@@ -128,6 +138,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	}
 	pl := &Fluence{
 		args:    args,
+		profile: h.ProfileName(),
 		handle:  h,
 		filters: filters,
 		matcher: matcher,

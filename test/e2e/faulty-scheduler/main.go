@@ -22,8 +22,10 @@ import (
 )
 
 func main() {
+	place, sort := fluence.Factories(dial, func() bool { return true })
 	os.Exit(cli.Run(app.NewSchedulerCommand(
-		app.WithPlugin(fluence.Name, fluence.Factory(dial, func() bool { return true })),
+		app.WithPlugin(fluence.Name, place),
+		app.WithPlugin(fluence.SortName, sort),
 		app.WithPlugin("Faulty", func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return faulty{}, nil }),
 		app.WithPlugin("Holding", newHolding),
 	)))
