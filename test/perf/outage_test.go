@@ -74,12 +74,17 @@ func BenchmarkOutage(b *testing.B) {
 // withSecondProfile adds a profile that has nothing of Fluence but the order of the
 // queue, which all profiles share.
 func withSecondProfile(config map[string]any) {
-	config["profiles"] = append(config["profiles"].([]any), map[string]any{
-		"schedulerName": "other",
-		"plugins": map[string]any{"queueSort": map[string]any{
-			"enabled":  []any{map[string]any{"name": "Fluence"}},
+	sort := func() map[string]any {
+		return map[string]any{
+			"enabled":  []any{map[string]any{"name": "FluenceSort"}},
 			"disabled": []any{map[string]any{"name": "*"}},
-		}},
+		}
+	}
+	profiles := config["profiles"].([]any)
+	profiles[0].(map[string]any)["plugins"].(map[string]any)["queueSort"] = sort()
+	config["profiles"] = append(profiles, map[string]any{
+		"schedulerName": "other",
+		"plugins":       map[string]any{"queueSort": sort()},
 	})
 }
 

@@ -17,14 +17,27 @@ const scrapeTimeout = 5 * time.Second
 // SchedulerMetric returns the sum of the scheduler's samples of this name, whatever
 // their labels are; 0 where there is none.
 func (s *Stack) SchedulerMetric(ctx context.Context, name string) (float64, error) {
-	client := s.HTTPClient()
-	defer client.CloseIdleConnections()
-	return sample(ctx, client, fmt.Sprintf("https://127.0.0.1:%d/metrics", s.schedulerPort), name)
+	return s.Metric(ctx, Scheduler, name)
 }
 
 // SidecarMetric is the same for the sidecar. It needs Config.SidecarMetrics.
 func (s *Stack) SidecarMetric(ctx context.Context, name string) (float64, error) {
-	return sample(ctx, http.DefaultClient, "http://"+s.cfg.SidecarMetrics+"/metrics", name)
+	return s.Metric(ctx, Sidecar, name)
+}
+
+// Metric is the same for any scheduler or sidecar of the stack, by the name of its
+// process.
+func (s *Stack) Metric(ctx context.Context, process, name string) (float64, error) {
+	i, err := s.instanceOf(process)
+	if err != nil {
+		return 0, err
+	}
+	if process == i.sidecar {
+		return sample(ctx, http.DefaultClient, "http://"+i.metrics+"/metrics", name)
+	}
+	client := s.HTTPClient()
+	defer client.CloseIdleConnections()
+	return sample(ctx, client, fmt.Sprintf("https://127.0.0.1:%d/metrics", i.schedulerPort), name)
 }
 
 func sample(ctx context.Context, client *http.Client, url, name string) (float64, error) {

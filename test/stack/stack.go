@@ -22,6 +22,9 @@ const (
 	Controller = "fluence-controller"
 	Sidecar    = "fluence-sidecar"
 	Scheduler  = "fluence-scheduler"
+	// The standby is a second scheduler with a sidecar of its own.
+	StandbyScheduler = "fluence-scheduler-2"
+	StandbySidecar   = "fluence-sidecar-2"
 )
 
 // Namespace is where the service accounts and leases are.
@@ -41,8 +44,11 @@ type Config struct {
 	// SchedulerBinary is run instead of fluence-scheduler.
 	SchedulerBinary string
 	// SidecarMetrics is the address at which the sidecar serves its metrics; empty
-	// for none.
+	// for none. The standby's has a port of its own.
 	SidecarMetrics string
+	// Standby runs a second scheduler with a sidecar of its own, which waits for
+	// the same lease.
+	Standby bool
 	// ControllerArgs are further flags of the controller.
 	ControllerArgs []string
 	// WithoutCRD leaves the PodGroup CRD out.
@@ -58,10 +64,10 @@ type Config struct {
 // A Stack is Fluence running on a cluster.
 type Stack struct {
 	*cluster.Cluster
-	cfg           Config
-	root          string
-	webhookPort   int
-	schedulerPort int
+	cfg         Config
+	root        string
+	webhookPort int
+	instances   []instance
 }
 
 // Start installs what Fluence needs in the cluster and starts its three
@@ -72,8 +78,12 @@ func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, start := range []func(context.Context) error{s.StartSidecar, s.StartController, s.StartScheduler} {
-		if err := start(ctx); err != nil {
+	processes := []string{Sidecar, Controller, Scheduler}
+	if cfg.Standby {
+		processes = append(processes, StandbySidecar, StandbyScheduler)
+	}
+	for _, process := range processes {
+		if err := s.StartNamed(ctx, process); err != nil {
 			return nil, err
 		}
 	}
@@ -97,11 +107,10 @@ func Install(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error
 	if err != nil {
 		return nil, err
 	}
-	ports, err := cluster.FreePorts(1)
-	if err != nil {
+	s := &Stack{Cluster: c, cfg: cfg, root: root}
+	if err := s.chooseInstances(); err != nil {
 		return nil, err
 	}
-	s := &Stack{Cluster: c, cfg: cfg, root: root, schedulerPort: ports[0]}
 	if s.cfg.Binaries == "" {
 		if s.cfg.Binaries, err = Build(ctx, cfg.Log); err != nil {
 			return nil, err
@@ -139,10 +148,10 @@ func (s *Stack) InstallCRD(ctx context.Context) error {
 }
 
 // Socket is the path of the sidecar's socket.
-func (s *Stack) Socket() string { return filepath.Join(s.Dir(), "fluxion.sock") }
+func (s *Stack) Socket() string { return s.socketOf(s.instances[0]) }
 
 // Endpoint is the sidecar's address.
-func (s *Stack) Endpoint() string { return "unix://" + s.Socket() }
+func (s *Stack) Endpoint() string { return s.endpointOf(s.instances[0]) }
 
 // Example is the path of a file of manifests/examples.
 func (s *Stack) Example(name string) string {
@@ -150,13 +159,7 @@ func (s *Stack) Example(name string) string {
 }
 
 // StartSidecar starts the sidecar, again if it was killed.
-func (s *Stack) StartSidecar(ctx context.Context) error {
-	args := []string{"--listen=" + s.Endpoint()}
-	if s.cfg.SidecarMetrics != "" {
-		args = append(args, "--metrics-listen="+s.cfg.SidecarMetrics)
-	}
-	return s.start(ctx, Sidecar, filepath.Join(s.cfg.Binaries, Sidecar), args...)
-}
+func (s *Stack) StartSidecar(ctx context.Context) error { return s.startSidecar(ctx, s.instances[0]) }
 
 // Reconfigure changes the configuration that the next start of a process has.
 func (s *Stack) Reconfigure(change func(*Config)) { change(&s.cfg) }
@@ -179,33 +182,7 @@ func (s *Stack) StartController(ctx context.Context) error {
 
 // StartScheduler starts the scheduler, again if it was killed.
 func (s *Stack) StartScheduler(ctx context.Context) error {
-	kubeconfig, err := s.kubeconfig(Scheduler)
-	if err != nil {
-		return err
-	}
-	config, err := s.schedulerConfig(kubeconfig)
-	if err != nil {
-		return err
-	}
-	cert, key, err := s.ServingCertificate(Scheduler)
-	if err != nil {
-		return err
-	}
-	binary := s.cfg.SchedulerBinary
-	if binary == "" {
-		binary = filepath.Join(s.cfg.Binaries, Scheduler)
-	}
-	return s.start(ctx, Scheduler, binary,
-		"--config="+config,
-		"--authentication-kubeconfig="+kubeconfig,
-		"--authorization-kubeconfig="+kubeconfig,
-		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", s.schedulerPort),
-		"--tls-cert-file="+cert,
-		"--tls-private-key-file="+key,
-		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez",
-		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
-	)
+	return s.startScheduler(ctx, s.instances[0])
 }
 
 func (s *Stack) start(ctx context.Context, name, binary string, args ...string) error {
@@ -221,8 +198,8 @@ func (s *Stack) kubeconfig(account string) (string, error) {
 	return s.KubeconfigFor("system:serviceaccount:"+Namespace+":"+account, "system:serviceaccounts", "system:serviceaccounts:"+Namespace)
 }
 
-// schedulerConfig writes manifests/scheduler-config.yaml as this stack needs it.
-func (s *Stack) schedulerConfig(kubeconfig string) (string, error) {
+// schedulerConfig writes manifests/scheduler-config.yaml as an instance needs it.
+func (s *Stack) schedulerConfig(i instance, kubeconfig string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(s.root, "manifests", "scheduler-config.yaml"))
 	if err != nil {
 		return "", fmt.Errorf("read the scheduler's configuration: %w", err)
@@ -237,7 +214,7 @@ func (s *Stack) schedulerConfig(kubeconfig string) (string, error) {
 	election := config["leaderElection"].(map[string]any)
 	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "8s", "6s", "500ms"
 	args := PluginArgs(config)
-	args["endpoint"] = s.Endpoint()
+	args["endpoint"] = s.endpointOf(i)
 	maps.Copy(args, s.cfg.Args)
 	if s.cfg.Profile != nil {
 		s.cfg.Profile(config)
@@ -246,7 +223,7 @@ func (s *Stack) schedulerConfig(kubeconfig string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write the scheduler's configuration: %w", err)
 	}
-	path := filepath.Join(s.Dir(), "fluence-scheduler.yaml")
+	path := filepath.Join(s.Dir(), i.scheduler+".yaml")
 	if err := os.WriteFile(path, out, 0o600); err != nil {
 		return "", fmt.Errorf("write the scheduler's configuration: %w", err)
 	}

@@ -1,0 +1,164 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+)
+
+// An instance is a scheduler with the sidecar beside it. Both of a stack ask for
+// the same lease.
+type instance struct {
+	scheduler, sidecar string
+	schedulerPort      int
+	socket             string
+	// metrics is the sidecar's address for them; empty for none.
+	metrics string
+}
+
+// chooseInstances settles where the first and the standby are to be reached.
+func (s *Stack) chooseInstances() error {
+	ports, err := cluster.FreePorts(3)
+	if err != nil {
+		return err
+	}
+	s.instances = []instance{
+		{scheduler: Scheduler, sidecar: Sidecar, schedulerPort: ports[0], socket: "fluxion.sock", metrics: s.cfg.SidecarMetrics},
+		{scheduler: StandbyScheduler, sidecar: StandbySidecar, schedulerPort: ports[1], socket: "fluxion-2.sock"},
+	}
+	if s.cfg.SidecarMetrics != "" {
+		s.instances[1].metrics = fmt.Sprintf("127.0.0.1:%d", ports[2])
+	}
+	return nil
+}
+
+// instanceOf returns the instance that a process belongs to.
+func (s *Stack) instanceOf(process string) (instance, error) {
+	n := slices.IndexFunc(s.instances, func(i instance) bool { return i.scheduler == process || i.sidecar == process })
+	if n < 0 {
+		return instance{}, fmt.Errorf("process %q: no scheduler or sidecar has this name", process)
+	}
+	return s.instances[n], nil
+}
+
+// StartNamed starts one of Fluence's processes by its name, again if it was killed.
+// The standby's may be started at any time, also without Config.Standby.
+func (s *Stack) StartNamed(ctx context.Context, process string) error {
+	if process == Controller {
+		return s.StartController(ctx)
+	}
+	i, err := s.instanceOf(process)
+	if err != nil {
+		return err
+	}
+	if process == i.sidecar {
+		return s.startSidecar(ctx, i)
+	}
+	return s.startScheduler(ctx, i)
+}
+
+func (s *Stack) socketOf(i instance) string   { return filepath.Join(s.Dir(), i.socket) }
+func (s *Stack) endpointOf(i instance) string { return "unix://" + s.socketOf(i) }
+
+func (s *Stack) startSidecar(ctx context.Context, i instance) error {
+	args := []string{"--listen=" + s.endpointOf(i)}
+	if i.metrics != "" {
+		args = append(args, "--metrics-listen="+i.metrics)
+	}
+	return s.start(ctx, i.sidecar, filepath.Join(s.cfg.Binaries, Sidecar), args...)
+}
+
+func (s *Stack) startScheduler(ctx context.Context, i instance) error {
+	kubeconfig, err := s.kubeconfig(Scheduler)
+	if err != nil {
+		return err
+	}
+	config, err := s.schedulerConfig(i, kubeconfig)
+	if err != nil {
+		return err
+	}
+	cert, key, err := s.ServingCertificate(i.scheduler)
+	if err != nil {
+		return err
+	}
+	binary := s.cfg.SchedulerBinary
+	if binary == "" {
+		binary = filepath.Join(s.cfg.Binaries, Scheduler)
+	}
+	return s.start(ctx, i.scheduler, binary,
+		"--config="+config,
+		"--authentication-kubeconfig="+kubeconfig,
+		"--authorization-kubeconfig="+kubeconfig,
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", i.schedulerPort),
+		"--tls-cert-file="+cert,
+		"--tls-private-key-file="+key,
+		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez",
+		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
+	)
+}
+
+// A Lease is what the lease of the schedulers says.
+type Lease struct {
+	// Holder names the one that leads, and is another after each start; empty for
+	// nobody.
+	Holder string
+	// Expires is when another may take it over, by the holder's clock.
+	Expires time.Time
+}
+
+// SchedulerLease reads the lease that the schedulers ask for. It is empty while
+// there is none.
+func (s *Stack) SchedulerLease(ctx context.Context) (Lease, error) {
+	lease, err := s.Client().CoordinationV1().Leases(Namespace).Get(ctx, Scheduler, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Lease{}, nil
+	}
+	if err != nil {
+		return Lease{}, fmt.Errorf("read the schedulers' lease: %w", err)
+	}
+	var l Lease
+	if lease.Spec.HolderIdentity != nil {
+		l.Holder = *lease.Spec.HolderIdentity
+	}
+	if at, d := lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds; at != nil && d != nil {
+		l.Expires = at.Add(time.Duration(*d) * time.Second)
+	}
+	return l, nil
+}
+
+// leaderTimeout bounds the wait for a scheduler's word on whether it leads: one
+// that is stopped gives none.
+const leaderTimeout = time.Second
+
+// Leader returns the process that leads: the lease runs, and this scheduler alone
+// says that it is its own. It is empty while nobody leads, or nobody answers.
+func (s *Stack) Leader(ctx context.Context) (string, error) {
+	lease, err := s.SchedulerLease(ctx)
+	if err != nil || lease.Holder == "" || !lease.Expires.After(time.Now()) {
+		return "", err
+	}
+	var leaders []string
+	for _, i := range s.instances {
+		p := s.Process(i.scheduler)
+		if p == nil || p.State() != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
+		if leads, err := s.Metric(ctx, i.scheduler, "leader_election_master_status"); err == nil && leads == 1 {
+			leaders = append(leaders, i.scheduler)
+		}
+		cancel()
+	}
+	if len(leaders) != 1 {
+		return "", nil
+	}
+	return leaders[0], nil
+}
