@@ -79,7 +79,7 @@ func (e *Engine) hold(from *match.Job, bare map[[2]string]*resource.Vertex) {
 			continue
 		}
 		s := &slot{
-			key: f.Key, node: f.Node, start: f.R.Start, end: f.R.Expiration,
+			job: from.ID, key: f.Key, node: f.Node, start: f.R.Start, end: f.R.Expiration,
 			holder: f.Holder, shared: f.Shared,
 		}
 		s.shares = readShares(f.R, bare)

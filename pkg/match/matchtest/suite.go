@@ -74,6 +74,7 @@ func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engin
 		"updates":     updateRules,
 		"nodes":       nodeRules,
 		"amounts":     amountRules,
+		"lists":       listRules,
 		"concurrency": concurrencyRules,
 	}
 	for _, chapter := range sortedKeys(chapters) {
