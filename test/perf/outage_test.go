@@ -126,7 +126,8 @@ func rate(b *testing.B, s *stack.Stack) float64 {
 		b.Fatalf("%d of %d pods were bound: %v", len(on), others, err)
 	}
 	took := time.Since(start)
-	if _, _, err := s.Kubectl(ctx, "delete", "pods", "--field-selector=spec.schedulerName=other", "--force", "--grace-period=0"); err != nil {
+	which := metav1.ListOptions{FieldSelector: "spec.schedulerName=other"}
+	if err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), which); err != nil {
 		b.Fatal(err)
 	}
 	return others / took.Seconds()
