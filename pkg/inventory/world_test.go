@@ -25,9 +25,14 @@ import (
 type informer struct {
 	handler cache.ResourceEventHandler
 	synced  chan struct{}
+	store   cache.Store
 }
 
-func newInformer() *informer { return &informer{synced: make(chan struct{})} }
+func newInformer() *informer {
+	return &informer{synced: make(chan struct{}), store: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+}
+
+func (i *informer) GetStore() cache.Store { return i.store }
 
 func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.handler = h
@@ -47,12 +52,31 @@ func (r registration) Name() string                        { return "test" }
 func (r registration) Done() <-chan struct{}               { return r.synced }
 func (i *informer) add(objs ...any) {
 	for _, obj := range objs {
+		done(i.store.Add(obj))
 		i.handler.OnAdd(obj, false)
 	}
 }
-func (i *informer) update(obj any)  { i.handler.OnUpdate(nil, obj) }
-func (i *informer) remove(obj any)  { i.handler.OnDelete(obj) }
-func (i *informer) lose(key string) { i.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: key}) }
+func (i *informer) update(obj any) {
+	done(i.store.Update(obj))
+	i.handler.OnUpdate(nil, obj)
+}
+func (i *informer) remove(obj any) {
+	done(i.store.Delete(obj))
+	i.handler.OnDelete(obj)
+}
+func (i *informer) lose(key string) {
+	if obj, ok, _ := i.store.GetByKey(key); ok {
+		done(i.store.Delete(obj))
+	}
+	i.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: key})
+}
+
+// done is for what cannot fail: every object of a test has a name.
+func done(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
 
 // A world is an inventory that runs between a cluster and an engine, both in
 // the test's hands. Everything in it stands still when step returns.
@@ -132,13 +156,13 @@ func (w *world) begin() {
 }
 
 // step waits until the inventory has done all it can, then passes it in calls,
-// without probes, as lines of text.
+// without probes and audits, as lines of text.
 func (w *world) step() string {
 	synctest.Wait()
 	var lines []string
 	for _, c := range w.fake.Calls() {
-		if c.Method == matchtest.Update && len(c.Jobs) == 0 {
-			continue // a probe
+		if c.Method == matchtest.Nodes || c.Method == matchtest.Update && len(c.Jobs) == 0 {
+			continue // an audit or a probe
 		}
 		lines = append(lines, render(c))
 	}
