@@ -61,7 +61,7 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 func (a *audit) confirm(ctx context.Context, s *suspect) error {
 	d := s.drift()
 	klog.FromContext(ctx).Info("The engine differs from the cluster",
-		"kind", d.Kind, "node", d.Node, "key", d.Key, "pod", d.Pod, "cluster", d.Cluster, "engine", d.Engine)
+		"kind", d.Kind, "node", d.Node, "key", d.Key, "pod", klog.KRef(d.Pod.Namespace, d.Pod.Name), "cluster", d.Cluster, "engine", d.Engine)
 	a.inventory.cfg.OnDrift(d)
 	if s.heals == maxHeals {
 		a.inventory.hopeless[s.subject] = &hopeless{sides: s.sides, met: true}

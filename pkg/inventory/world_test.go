@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -86,6 +88,9 @@ type world struct {
 	nodes, pods *informer
 	fake        *matchtest.Fake
 	changes     []Change
+	drifts      []Drift
+	audited     []string // "3" for a page of three nodes, "3." for the last of a round
+	log         func() string
 
 	mu      sync.Mutex                // where the worker may read jobs and holders meanwhile
 	jobs    map[types.UID]match.JobID // what JobOf says
@@ -106,6 +111,10 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 			HolderOf: func(pod *corev1.Pod) string { return locked(w, w.holders, pod.UID) },
 			Levels:   []translate.Level{{Type: "rack", Key: "rack"}},
 			OnChange: func(c Change) { w.changes = append(w.changes, c) },
+			OnDrift:  func(d Drift) { w.drifts = append(w.drifts, d) },
+			OnAudit: func(nodes int, round bool) {
+				w.audited = append(w.audited, strconv.Itoa(nodes)+map[bool]string{true: "."}[round])
+			},
 		}
 		if configure != nil {
 			configure(&cfg)
@@ -115,8 +124,9 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 			t.Fatal(err)
 		}
 		w.Inventory = inventory
-		_, ctx := ktesting.NewTestContext(t)
-		ctx, cancel := context.WithCancel(ctx)
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		w.log = func() string { return logger.GetSink().(ktesting.Underlier).GetBuffer().String() }
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		ended := make(chan error)
 		go func() { ended <- w.Run(ctx) }()
 		defer func() { // also where the test gives up
@@ -292,4 +302,23 @@ func pod(name string, uid types.UID, node, cores string, edits ...func(*corev1.P
 
 func phase(phase corev1.PodPhase) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Phase = phase }
+}
+
+// A source lists what a test has it list.
+type source struct {
+	mu    sync.Mutex
+	seats []hold
+}
+
+// Jobs implements Source.
+func (s *source) Jobs() []match.Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return jobsOf(s.seats)
+}
+
+func (s *source) set(seats ...hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seats = seats
 }
