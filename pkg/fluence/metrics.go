@@ -53,8 +53,7 @@ func newCounters() (*counters, error) {
 // registered registers a metric, or returns the one that is registered already.
 func registered[M metrics.Registerable](m M) (M, error) {
 	err := legacyregistry.Register(m)
-	var before prometheus.AlreadyRegisteredError
-	if errors.As(err, &before) {
+	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if m, ok := before.ExistingCollector.(M); ok {
 			return m, nil
 		}

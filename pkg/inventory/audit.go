@@ -33,15 +33,20 @@ type audit struct {
 	sender
 	from     string // where the next page begins
 	suspects map[subject]*suspect
-	// rests says until when nothing is looked at, after a failure.
-	rests time.Time
+	looked   time.Time // when the last look was over
+	// failed says that the last look could not be had, and rests until when no other
+	// is tried.
+	failed bool
+	rests  time.Time
 }
 
 // A suspect is a difference that may pass.
 type suspect struct {
 	finding
-	since time.Time
-	heals int
+	// lasted is for how long it was the same, between looks that were not further
+	// apart than they should be.
+	lasted time.Duration
+	heals  int
 }
 
 func newAudit(s sender) *audit {
@@ -60,14 +65,27 @@ func (a *audit) look(ctx context.Context) error {
 	case errors.Is(err, match.ErrStale), ctx.Err() != nil:
 		return err
 	case err != nil:
-		klog.FromContext(ctx).Error(err, "The engine cannot be compared with the cluster")
-		a.rests = time.Now().Add(a.inventory.cfg.Settle)
-		return a.probe(ctx)
+		return a.rest(ctx, err)
 	}
+	a.failed = false
 	if err := a.judge(ctx, v, start); err != nil {
 		return err
 	}
 	a.inventory.cfg.OnAudit(nodes, v.last)
+	return nil
+}
+
+// rest puts the next look off, where the engine is there and cannot be listed. It
+// says so once.
+func (a *audit) rest(ctx context.Context, why error) error {
+	if err := a.probe(ctx); err != nil {
+		return err
+	}
+	if !a.failed {
+		klog.FromContext(ctx).Error(why, "The engine cannot be compared with the cluster")
+	}
+	a.failed = true
+	a.rests = time.Now().Add(a.inventory.cfg.Settle)
 	return nil
 }
 

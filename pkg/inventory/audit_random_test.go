@@ -44,10 +44,10 @@ func TestNothingIsFoundInHealthHoweverSlow(t *testing.T) {
 				}
 				w.begin()
 				s.live(seed)
-				if len(w.drifts) > 0 {
-					t.Errorf("found %+v", w.drifts)
+				if len(w.found()) > 0 {
+					t.Errorf("found %+v", w.found())
 				}
-				if rounds := len(w.audited); rounds < 500 {
+				if rounds := len(w.pages()); rounds < 500 {
 					t.Errorf("%d rounds, want one every 200 ms", rounds)
 				}
 				time.Sleep(w.cfg.Settle)

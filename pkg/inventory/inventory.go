@@ -42,7 +42,8 @@ type Config struct {
 	// Nodes and Pods tell of all *corev1.Node and *corev1.Pod. Required.
 	Nodes, Pods Informer
 	// JobOf names the job that a pod was matched for, or 0. It is called for pods
-	// with a node whenever they change, and must not block. A pod of no job counts
+	// with a node whenever they change and whenever they are compared, and must not
+	// block. What it answers otherwise than before is booked so after a Recheck. A pod of no job counts
 	// as one of its own, match.NewJobID("pod", UID). nil knows no pod.
 	JobOf func(*corev1.Pod) match.JobID
 	// HolderOf names the one whose a pod's node is as a whole, empty for nobody. It
@@ -82,8 +83,8 @@ type Config struct {
 // A Source lists what is held beside what pods with a node hold, for instance
 // what was matched for pods that are not bound yet.
 type Source interface {
-	// Jobs is called each time the graph is filled, without locks held. Between
-	// two fillings the source's owner itself matches and releases. While there is
+	// Jobs is called each time the graph is filled and each time a page of it is
+	// compared, without locks held. Between two fillings the source's owner itself matches and releases. While there is
 	// no epoch it cannot: what it then gives up it releases as soon as there is
 	// one, for it may have been listed before. Where a pod holds a slot of the
 	// same job and key, the pod prevails.

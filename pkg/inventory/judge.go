@@ -20,7 +20,9 @@ type hopeless struct {
 // tells and heals what has lasted. An error means that the graph is to be filled
 // anew.
 func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
-	now := time.Now()
+	// A process that stood still has not waited: what was on its way then is so still.
+	passed := min(start.Sub(a.looked), a.inventory.cfg.AuditEvery)
+	a.looked = time.Now()
 	room := maxSuspects - len(a.suspects)
 	still := make(map[subject]*suspect, len(a.suspects))
 	var lasting []*suspect
@@ -33,14 +35,15 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 			continue
 		case s == nil:
 			room--
-			s = &suspect{finding: d, since: now}
+			s = &suspect{finding: d}
 		case s.sides != d.sides:
-			s.finding, s.since = d, now
+			s.finding, s.lasted = d, 0
 		default:
 			s.finding = d // with the objects as they are now
+			s.lasted += passed
 		}
 		still[d.subject] = s
-		if start.Sub(s.since) >= a.inventory.cfg.Settle && !a.inventory.waits(d) {
+		if s.lasted >= a.inventory.cfg.Settle && !a.inventory.waits(d) {
 			lasting = append(lasting, s)
 		}
 	}
@@ -68,7 +71,7 @@ func (a *audit) confirm(ctx context.Context, s *suspect) error {
 		return fmt.Errorf("%s on node %s was put right %d times and is there again", d.Kind, d.Node, maxHeals)
 	}
 	s.heals++
-	s.since = time.Now()
+	s.lasted = 0
 	return a.heal(ctx, &s.finding)
 }
 

@@ -66,11 +66,11 @@ func TestTheEngineEqualsTheClusterWhateverHappens(t *testing.T) {
 					}
 					c.check()
 				}
-				if len(w.drifts) > 0 {
-					t.Errorf("the audit found what is none of the engine's doing: %+v", w.drifts)
+				if len(w.found()) > 0 {
+					t.Errorf("the audit found what is none of the engine's doing: %+v", w.found())
 				}
-				if len(w.audited) < 20 {
-					t.Errorf("%d pages were compared", len(w.audited))
+				if len(w.pages()) < 20 {
+					t.Errorf("%d pages were compared", len(w.pages()))
 				}
 			})
 		})

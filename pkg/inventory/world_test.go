@@ -88,13 +88,13 @@ type world struct {
 	nodes, pods *informer
 	fake        *matchtest.Fake
 	changes     []Change
-	drifts      []Drift
-	audited     []string // "3" for a page of three nodes, "3." for the last of a round
 	log         func() string
 
 	mu      sync.Mutex                // where the worker may read jobs and holders meanwhile
 	jobs    map[types.UID]match.JobID // what JobOf says
 	holders map[types.UID]string      // what HolderOf says
+	drifts  []Drift
+	audited []string // "3" for a page of three nodes, "3." for the last of a round
 }
 
 // run runs test in a bubble of its own time on a world whose objects are told
@@ -111,8 +111,14 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 			HolderOf: func(pod *corev1.Pod) string { return locked(w, w.holders, pod.UID) },
 			Levels:   []translate.Level{{Type: "rack", Key: "rack"}},
 			OnChange: func(c Change) { w.changes = append(w.changes, c) },
-			OnDrift:  func(d Drift) { w.drifts = append(w.drifts, d) },
+			OnDrift: func(d Drift) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.drifts = append(w.drifts, d)
+			},
 			OnAudit: func(nodes int, round bool) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
 				w.audited = append(w.audited, strconv.Itoa(nodes)+map[bool]string{true: "."}[round])
 			},
 		}
@@ -142,6 +148,22 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 		synctest.Wait() // for the handlers
 		test(w)
 	})
+}
+
+// found lists what the audit has found when all stands still.
+func (w *world) found() []Drift {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.drifts)
+}
+
+// pages lists what it has compared.
+func (w *world) pages() []string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.audited)
 }
 
 // locked reads what a world says of a pod.
