@@ -71,6 +71,7 @@ type Fluence struct {
 	reporter  *reporter
 	podGroups *podGroups
 	owners    *owners
+	counters  *counters
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
 	synced  func() bool
@@ -152,6 +153,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
 	pl.waker = newWaker(pl.wake)
 	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(group.MatcherBack) })
+	if pl.counters, err = newCounters(); err != nil {
+		return nil, err
+	}
 	core := h.SharedInformerFactory().Core().V1()
 	pl.inventory, err = inventory.New(inventory.Config{
 		Engine:   matcher,
@@ -162,6 +166,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		Sources:  []inventory.Source{tentative{pl.groups}},
 		Levels:   levels,
 		OnChange: pl.onChange,
+		OnDrift:  pl.counters.onDrift,
+		OnAudit:  pl.counters.onAudit,
 		Timeout:  args.MatchTimeout.Duration,
 	})
 	if err != nil {
@@ -240,6 +246,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	case inventory.Lost:
 		pl.breaker.trip(whyUnavailable)
 	case inventory.Loaded:
+		pl.counters.loads.Inc()
 		pl.happened(group.MatcherBack)
 	case inventory.NodeAdded, inventory.NodeChanged, inventory.NodeRemoved:
 		pl.happened(group.NodeChanged)

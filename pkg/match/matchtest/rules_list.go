@@ -156,14 +156,14 @@ func (s *subject) lists(t *testing.T, from string, limit int, want ...string) {
 	t.Helper()
 	var got []string
 	for _, n := range s.page(t, from, limit) {
-		line := n.Name
+		words := []string{n.Name}
 		if n.Graph == nil {
-			line += " (no node)"
+			words = append(words, "(no node)")
 		}
 		for _, j := range n.Jobs {
-			line += fmt.Sprintf(" %d: %s", j.ID, standing(j.Slots))
+			words = append(words, fmt.Sprintf("%d: %s", j.ID, standing(j.Slots)))
 		}
-		got = append(got, line)
+		got = append(got, strings.Join(words, " "))
 	}
 	same(t, fmt.Sprintf("the page of %d from %q", limit, from), got, want)
 }
