@@ -159,7 +159,10 @@ type MatchRequest struct {
 	Near     []string             `protobuf:"bytes,9,rep,name=near,proto3" json:"near,omitempty"`
 	Ignore   []uint64             `protobuf:"fixed64,10,rep,packed,name=ignore,proto3" json:"ignore,omitempty"`
 	// On whose behalf the request is made; required where nodes are wanted whole.
-	Holder        string `protobuf:"bytes,11,opt,name=holder,proto3" json:"holder,omitempty"`
+	Holder string `protobuf:"bytes,11,opt,name=holder,proto3" json:"holder,omitempty"`
+	// What others are about to take and no job holds: it counts as held for this
+	// request alone.
+	Expected      []*Slot `protobuf:"bytes,12,rep,name=expected,proto3" json:"expected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +272,13 @@ func (x *MatchRequest) GetHolder() string {
 		return x.Holder
 	}
 	return ""
+}
+
+func (x *MatchRequest) GetExpected() []*Slot {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
 }
 
 // A MatchResponse is a part of an allocation: texts of r and slots are joined in
@@ -1534,7 +1544,7 @@ var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsidecar/fluxionpb/fluxion.proto\x12\n" +
-	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\x02\n" +
+	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x02\n" +
 	"\fMatchRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1e\n" +
 	"\x02op\x18\x02 \x01(\x0e2\x0e.fluence.v1.OpR\x02op\x12\x0e\n" +
@@ -1547,7 +1557,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x04near\x18\t \x03(\tR\x04near\x12\x16\n" +
 	"\x06ignore\x18\n" +
 	" \x03(\x06R\x06ignore\x12\x16\n" +
-	"\x06holder\x18\v \x01(\tR\x06holder\"}\n" +
+	"\x06holder\x18\v \x01(\tR\x06holder\x12,\n" +
+	"\bexpected\x18\f \x03(\v2\x10.fluence.v1.SlotR\bexpected\"}\n" +
 	"\rMatchResponse\x126\n" +
 	"\n" +
 	"allocation\x18\x01 \x01(\v2\x16.fluence.v1.AllocationR\n" +
@@ -1696,39 +1707,40 @@ var file_sidecar_fluxionpb_fluxion_proto_depIdxs = []int32{
 	0,  // 0: fluence.v1.MatchRequest.op:type_name -> fluence.v1.Op
 	26, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
 	27, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
-	4,  // 3: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
-	5,  // 4: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
-	26, // 5: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
-	26, // 6: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
-	5,  // 7: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
-	6,  // 8: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
-	1,  // 9: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
-	6,  // 10: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
-	24, // 11: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
-	25, // 12: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
-	2,  // 13: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
-	7,  // 14: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
-	9,  // 15: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
-	11, // 16: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
-	13, // 17: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
-	15, // 18: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
-	17, // 19: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
-	19, // 20: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
-	21, // 21: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
-	3,  // 22: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
-	8,  // 23: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
-	10, // 24: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
-	12, // 25: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
-	14, // 26: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
-	16, // 27: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
-	18, // 28: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
-	20, // 29: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
-	22, // 30: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
-	22, // [22:31] is the sub-list for method output_type
-	13, // [13:22] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	5,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
+	4,  // 4: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
+	5,  // 5: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
+	26, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
+	26, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
+	5,  // 8: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
+	6,  // 9: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
+	1,  // 10: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
+	6,  // 11: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
+	24, // 12: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
+	25, // 13: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
+	2,  // 14: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
+	7,  // 15: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
+	9,  // 16: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
+	11, // 17: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
+	13, // 18: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
+	15, // 19: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
+	17, // 20: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
+	19, // 21: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
+	21, // 22: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
+	3,  // 23: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
+	8,  // 24: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
+	10, // 25: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
+	12, // 26: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
+	14, // 27: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
+	16, // 28: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
+	18, // 29: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
+	20, // 30: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
+	22, // 31: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
+	23, // [23:32] is the sub-list for method output_type
+	14, // [14:23] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_sidecar_fluxionpb_fluxion_proto_init() }
