@@ -71,6 +71,7 @@ type Fluence struct {
 	reporter  *reporter
 	podGroups *podGroups
 	owners    *owners
+	nominated nominations
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
 	synced func() bool
