@@ -125,28 +125,54 @@ func TestAMatchCountsWhatIsNominatedAtItsPriorityOrAbove(t *testing.T) {
 // What is charged is what the pod asks for, and the end of its nomination is an
 // event that helps.
 func TestAGroupWaitsForANominatedPodWithNumbers(t *testing.T) {
-	inRig(t, realEngine(t), func(r *rig) {
-		r.node("n1", 4)
-		r.pod("preemptor", nominatedFor("n1", 5), cpu("3"))
-		r.gang(2, 2)
-		r.schedule()
-		r.pass(time.Minute)
-		if got := r.assigned(); len(got) > 0 {
-			r.Fatalf("on nodes: %v, want none", got)
-		}
-		const want = "needs 2 pods with cpu 1; room for 1"
-		if c := r.scheduledCondition(); c.Reason != reasonNoRoom || !strings.Contains(c.Message, want) {
-			t.Errorf("condition %+v, want %s with %q", c, reasonNoRoom, want)
-		}
-		asked := len(r.matches())
-		r.pass(time.Minute)
-		if n := len(r.matches()) - asked; n > 0 {
-			t.Errorf("%d more matches while nothing happened", n)
-		}
-		r.remove("preemptor")
-		r.pass(2 * time.Second)
-		if got := r.assigned(); len(got) != 2 {
-			t.Errorf("on nodes: %v, want both", got)
-		}
-	})
+	cases := map[string]func(*rig){
+		"until it is deleted":                func(r *rig) { r.remove("preemptor") },
+		"until its nomination is taken back": func(r *rig) { r.update("preemptor", func(p *corev1.Pod) { p.Status.NominatedNodeName = "" }) },
+		"until it has gone somewhere else":   func(r *rig) { r.update("preemptor", onNode("n2")) },
+	}
+	for name, end := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 4)
+				r.pod("preemptor", nominatedFor("n1", 5), cpu("3"))
+				r.gang(2, 2)
+				r.schedule()
+				r.pass(time.Minute)
+				if got := r.assigned(); len(got) > 0 {
+					r.Fatalf("on nodes: %v, want none", got)
+				}
+				const want = "needs 2 pods with cpu 1; room for 1"
+				if c := r.scheduledCondition(); c.Reason != reasonNoRoom || !strings.Contains(c.Message, want) {
+					t.Errorf("condition %+v, want %s with %q", c, reasonNoRoom, want)
+				}
+				asked := len(r.matches())
+				r.pass(time.Minute)
+				if n := len(r.matches()) - asked; n > 0 {
+					t.Errorf("%d more matches while nothing happened", n)
+				}
+				end(r)
+				r.pass(2 * time.Second)
+				for _, name := range []string{"g-0", "g-1"} {
+					if got := r.assigned()[name]; got != "n1" {
+						t.Errorf("pod %s is on %q, want n1", name, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// update changes a pod.
+func (r *rig) update(name string, edit ...func(*corev1.Pod)) {
+	r.Helper()
+	pods := r.client.CoreV1().Pods(ns)
+	pod, err := pods.Get(r.ctx, name, metav1.GetOptions{})
+	r.must(err)
+	pod = pod.DeepCopy()
+	for _, e := range edit {
+		e(pod)
+	}
+	_, err = pods.Update(r.ctx, pod, metav1.UpdateOptions{})
+	r.must(err)
+	r.pass(0)
 }
