@@ -82,6 +82,7 @@ func (pl *Fluence) watch(ctx context.Context) error {
 		go pl.returns.run(ctx)
 		go pl.reporter.run(ctx)
 		go pl.podGroups.run(ctx)
+		go pl.races.run(ctx)
 		pl.owners.run(ctx)
 		go func() {
 			if err := pl.inventory.Run(ctx); err != nil {
