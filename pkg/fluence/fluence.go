@@ -72,6 +72,8 @@ type Fluence struct {
 	podGroups *podGroups
 	owners    *owners
 	counters  *counters
+	nominated nominations
+	races     *races
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
 	synced  func() bool
@@ -178,6 +180,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		return nil, err
 	}
 	pl.reporter = newReporter(pl.podGroups, h.EventRecorder(), leading)
+	if pl.races, err = newRaces(ctx, h, pl.owners, pl.podGroups, leading); err != nil {
+		return nil, err
+	}
 	// Also where it never comes to run: the queue has a goroutine of its own.
 	context.AfterFunc(ctx, pl.reporter.queue.ShutDown)
 	if err := pl.watch(ctx); err != nil {

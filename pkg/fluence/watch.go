@@ -84,6 +84,7 @@ func (pl *Fluence) watch(ctx context.Context) error {
 		go pl.returns.run(ctx)
 		go pl.reporter.run(ctx)
 		go pl.podGroups.run(ctx, podGroupsListed)
+		go pl.races.run(ctx)
 		pl.owners.run(ctx, &pl.listing)
 		started()
 		go func() {
@@ -102,12 +103,14 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 		pl.podGone(ctx, old)
 		old = nil
 	}
-	if pod.Spec.SchedulerName == pl.handle.ProfileName() {
+	if pod.Spec.SchedulerName == pl.profile {
 		pl.carryOut(ctx, pl.groups.PutPod(pod))
 		pl.tellPlaced(ctx)
 		if m, ok := pl.groups.GroupOf(pod.UID); ok {
 			pl.waker.one(m.Key)
 		}
+	} else if pl.nominated.put(pod, pl.now()) {
+		pl.settled(ctx, group.Freed)
 	}
 	if filtersSee(old, pod) {
 		pl.settled(ctx, group.PodChanged)
@@ -154,7 +157,11 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	if !ok {
 		return
 	}
-	if pod.Spec.SchedulerName == pl.handle.ProfileName() {
+	if pod.Spec.SchedulerName != pl.profile {
+		if pl.nominated.drop(pod.UID) {
+			pl.happened(group.Freed)
+		}
+	} else {
 		m, _ := pl.groups.GroupOf(pod.UID)
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
 		pl.tellPlaced(ctx)

@@ -82,6 +82,12 @@ type Request struct {
 	// Near names nodes: of those that fit, the closest in the graph are taken
 	// first, before the policy has its say.
 	Near []string
+	// Expected lists what others are about to take and no job holds yet. It counts
+	// as held for this request alone, whether or not there is room for it, and is
+	// kept nowhere: it neither books anything nor makes a repeated request another
+	// one. Keys and labels say nothing here, and nodes that the graph lacks are
+	// passed over. Satisfiability does not look at it.
+	Expected []Slot
 	// Ignore names jobs whose resources count as free. It goes only with
 	// Satisfiability and WithoutAllocating.
 	Ignore []JobID

@@ -90,6 +90,7 @@ func TestConformance(t *testing.T) {
 		MaxPerLevel:    true,
 		Near:           true,
 		Ignore:         true,
+		Expected:       true,
 		Reasons:        true,
 		Policies:       match.Policies(),
 	}, func(t *testing.T) match.Engine {

@@ -159,7 +159,10 @@ type MatchRequest struct {
 	Near     []string             `protobuf:"bytes,9,rep,name=near,proto3" json:"near,omitempty"`
 	Ignore   []uint64             `protobuf:"fixed64,10,rep,packed,name=ignore,proto3" json:"ignore,omitempty"`
 	// On whose behalf the request is made; required where nodes are wanted whole.
-	Holder        string `protobuf:"bytes,11,opt,name=holder,proto3" json:"holder,omitempty"`
+	Holder string `protobuf:"bytes,11,opt,name=holder,proto3" json:"holder,omitempty"`
+	// What others are about to take and no job holds: it counts as held for this
+	// request alone.
+	Expected      []*Slot `protobuf:"bytes,12,rep,name=expected,proto3" json:"expected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +272,13 @@ func (x *MatchRequest) GetHolder() string {
 		return x.Holder
 	}
 	return ""
+}
+
+func (x *MatchRequest) GetExpected() []*Slot {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
 }
 
 // A MatchResponse is a part of an allocation: texts of r and slots are joined in
@@ -1714,7 +1724,7 @@ var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsidecar/fluxionpb/fluxion.proto\x12\n" +
-	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\x02\n" +
+	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x02\n" +
 	"\fMatchRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1e\n" +
 	"\x02op\x18\x02 \x01(\x0e2\x0e.fluence.v1.OpR\x02op\x12\x0e\n" +
@@ -1727,7 +1737,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x04near\x18\t \x03(\tR\x04near\x12\x16\n" +
 	"\x06ignore\x18\n" +
 	" \x03(\x06R\x06ignore\x12\x16\n" +
-	"\x06holder\x18\v \x01(\tR\x06holder\"}\n" +
+	"\x06holder\x18\v \x01(\tR\x06holder\x12,\n" +
+	"\bexpected\x18\f \x03(\v2\x10.fluence.v1.SlotR\bexpected\"}\n" +
 	"\rMatchResponse\x126\n" +
 	"\n" +
 	"allocation\x18\x01 \x01(\v2\x16.fluence.v1.AllocationR\n" +
@@ -1891,43 +1902,44 @@ var file_sidecar_fluxionpb_fluxion_proto_depIdxs = []int32{
 	0,  // 0: fluence.v1.MatchRequest.op:type_name -> fluence.v1.Op
 	29, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
 	30, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
-	4,  // 3: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
-	5,  // 4: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
-	29, // 5: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
-	29, // 6: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
-	5,  // 7: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
-	6,  // 8: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
-	1,  // 9: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
-	6,  // 10: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
-	21, // 11: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
-	6,  // 12: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
-	27, // 13: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
-	28, // 14: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
-	2,  // 15: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
-	7,  // 16: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
-	9,  // 17: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
-	11, // 18: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
-	13, // 19: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
-	15, // 20: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
-	17, // 21: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
-	19, // 22: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
-	22, // 23: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
-	24, // 24: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
-	3,  // 25: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
-	8,  // 26: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
-	10, // 27: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
-	12, // 28: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
-	14, // 29: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
-	16, // 30: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
-	18, // 31: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
-	20, // 32: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
-	23, // 33: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
-	25, // 34: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
-	25, // [25:35] is the sub-list for method output_type
-	15, // [15:25] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	5,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
+	4,  // 4: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
+	5,  // 5: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
+	29, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
+	29, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
+	5,  // 8: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
+	6,  // 9: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
+	1,  // 10: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
+	6,  // 11: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
+	21, // 12: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
+	6,  // 13: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
+	27, // 14: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
+	28, // 15: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
+	2,  // 16: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
+	7,  // 17: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
+	9,  // 18: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
+	11, // 19: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
+	13, // 20: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
+	15, // 21: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
+	17, // 22: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
+	19, // 23: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
+	22, // 24: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
+	24, // 25: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
+	3,  // 26: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
+	8,  // 27: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
+	10, // 28: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
+	12, // 29: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
+	14, // 30: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
+	16, // 31: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
+	18, // 32: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
+	20, // 33: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
+	23, // 34: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
+	25, // 35: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
+	26, // [26:36] is the sub-list for method output_type
+	16, // [16:26] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_sidecar_fluxionpb_fluxion_proto_init() }
