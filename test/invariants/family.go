@@ -11,7 +11,9 @@ import (
 // there is one. A pod alone, and the pods of an owner without a PodGroup, are
 // families too.
 type family struct {
-	key   types.NamespacedName
+	key types.NamespacedName
+	// about is what a violation names: the group, or the first pod without one.
+	about types.NamespacedName
 	pods  map[types.UID]*pod
 	group *groupFact // nil if there is none
 	// open: the time alone may make a violation.
@@ -25,7 +27,7 @@ type family struct {
 func (j *judge) family(key types.NamespacedName) *family {
 	fam := j.families[key]
 	if fam == nil {
-		fam = &family{key: key, pods: map[types.UID]*pod{}}
+		fam = &family{key: key, about: key, pods: map[types.UID]*pod{}}
 		j.families[key] = fam
 	}
 	return fam
@@ -40,6 +42,9 @@ func (j *judge) enrol(p *pod, now time.Time) {
 	if before := p.family; before != nil {
 		delete(before.pods, p.uid)
 		j.weigh(before, now)
+	}
+	if p.group == "" && fam.group == nil && len(fam.pods) == 0 {
+		fam.about = p.key
 	}
 	p.family = fam
 	fam.pods[p.uid] = p

@@ -73,7 +73,7 @@ func (j *judge) judgeNode(b bind, received time.Time) {
 		j.report(RuleNodeClosed, b.pod.key, received, "it was bound to node %s, which %s for more than %v", b.pod.node, closed, grace)
 		return
 	}
-	var room amounts
+	room := amounts{}
 	for _, s := range states {
 		if !s.gone {
 			room = most(room, s.allocatable)

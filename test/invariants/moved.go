@@ -30,6 +30,9 @@ func (j *judge) judgeRemoval(a auditFact) {
 		return
 	}
 	may, _ := p.family.restarts()
+	if g := p.family.group; g == nil || g.policy == "" {
+		may = may || p.policy == policyRestart // it may have gone by now
+	}
 	told := p.family.wasIncomplete(a.received)
 	if may && told {
 		return

@@ -138,7 +138,7 @@ func (j *judge) weighStart(fam *family, need, have int, now time.Time) {
 		return
 	}
 	fam.startTold = true
-	j.report(RulePartialGang, fam.key, now, "it must start together or not at all: %.1fs after its first bind %d of %d pods are on nodes, and nothing disturbed it",
+	j.report(RulePartialGang, fam.about, now, "it must start together or not at all: %.1fs after its first bind %d of %d pods are on nodes, and nothing disturbed it",
 		now.Sub(fam.started).Seconds(), have, need)
 }
 
@@ -150,7 +150,7 @@ func (j *judge) weighLack(fam *family, need, have int, now time.Time) {
 	limit := j.timeout(fam) + j.cfg.Slack
 	if lacks := j.excuses.elapsed(later(fam.since, j.turned), now); lacks > limit {
 		fam.lackTold = true
-		j.report(RulePartialGang, fam.key, now, "%d of %d pods have been on nodes for %.1fs: after %v the condition %s must be True, and it is not",
+		j.report(RulePartialGang, fam.about, now, "%d of %d pods have been on nodes for %.1fs: after %v the condition %s must be True, and it is not",
 			have, need, lacks.Seconds(), limit, conditionIncomplete)
 	}
 }
@@ -175,7 +175,7 @@ func (j *judge) weighEviction(fam *family, now time.Time) {
 	fam.open = fam.open || len(left) > 0
 	if waited := j.excuses.elapsed(later(fam.incomplete, j.turned), now); len(left) > 0 && waited > j.cfg.Slack {
 		fam.toEvict = nil
-		j.report(RulePartialGang, fam.key, now, "its policy is restart: %.1fs after the condition %s became True nobody has tried to evict %s",
+		j.report(RulePartialGang, fam.about, now, "its policy is restart: %.1fs after the condition %s became True nobody has tried to evict %s",
 			waited.Seconds(), conditionIncomplete, strings.Join(left, ", "))
 	}
 }

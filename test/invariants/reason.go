@@ -86,7 +86,7 @@ func (j *judge) weighTold(fam *family, fault string, now time.Time, what string)
 	}
 	if waited := j.excuses.elapsed(fam.untold, now); waited > j.cfg.Slack && !fam.reported {
 		fam.reported = true
-		j.report(RuleNoReason, fam.key, now, "%s: for %.1fs (limit %v) the condition %s has not been False with one reason: %s",
+		j.report(RuleNoReason, fam.about, now, "%s: for %.1fs (limit %v) the condition %s has not been False with one reason: %s",
 			what, waited.Seconds(), j.cfg.Slack, conditionScheduled, fault)
 	}
 }

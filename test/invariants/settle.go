@@ -40,7 +40,7 @@ func (c *Checker) Settle(ctx context.Context) error {
 		n = len(left)
 		for _, fam := range left {
 			have := fam.count()
-			j.report(RuleNotAtRest, fam.key, time.Now(), "it must be placed, or refused with a reason: %d pods wait and %d are on nodes; PodGroup %s",
+			j.report(RuleNotAtRest, fam.about, time.Now(), "it must be placed, or refused with a reason: %d pods wait and %d are on nodes; PodGroup %s",
 				have.pending, have.serving, fam.group)
 		}
 	})
