@@ -11,7 +11,7 @@ import (
 
 // tellings are the events that were told, by subject and teller.
 type tellings struct {
-	waiting  []eventFact
+	told     []eventFact
 	subjects map[subject]*telling
 	// counts is how often each event was told, as far as was seen.
 	counts map[types.UID]counted
@@ -64,21 +64,21 @@ func (j *judge) seeEvent(e eventFact, s seen) {
 		e.note = ""
 	}
 	e.at = s.at
-	j.tellings.waiting = append(j.tellings.waiting, e)
+	j.told = append(j.told, e)
 }
 
 // judgeTellings compares the events that have come by now.
 func (j *judge) judgeTellings(now time.Time) {
 	due := 0
-	for due < len(j.tellings.waiting) && now.Sub(j.tellings.waiting[due].at) >= judgeAfter {
+	for due < len(j.told) && now.Sub(j.told[due].at) >= judgeAfter {
 		due++
 	}
 	// A process writes each event in a goroutine of its own.
-	slices.SortStableFunc(j.tellings.waiting[:due], func(a, b eventFact) int { return a.told.Compare(b.told) })
-	for _, e := range j.tellings.waiting[:due] {
+	slices.SortStableFunc(j.told[:due], func(a, b eventFact) int { return a.told.Compare(b.told) })
+	for _, e := range j.told[:due] {
 		j.judgeTelling(e)
 	}
-	j.tellings.waiting = slices.Delete(j.tellings.waiting, 0, due)
+	j.told = slices.Delete(j.told, 0, due)
 }
 
 // judgeTelling judges one: a process that was interrupted may tell it again, since
