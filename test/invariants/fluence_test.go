@@ -104,7 +104,10 @@ func TestFluenceBreaksNothing(t *testing.T) {
 	violations, err := p.End(t.Context())
 	p.must(err)
 	for _, v := range violations {
-		t.Error(v)
+		// kube-scheduler's code tells FailedScheduling at every attempt.
+		if v.Rule != invariants.RuleRepeatedAttempt {
+			t.Error(v)
+		}
 	}
 	if t.Failed() {
 		t.Log(c.Process(stack.Scheduler).Tail(40))

@@ -28,6 +28,8 @@ type telling struct {
 	reason string
 	notes  map[string]bool
 	at     time.Time
+	// reported: that something of it was told again.
+	reported bool
 }
 
 type counted struct {
@@ -94,8 +96,13 @@ func (j *judge) judgeTelling(e eventFact) {
 	}
 	again := t.notes[e.note] || e.note == "" && len(t.notes) > 0
 	t.notes[e.note], t.at = true, e.at
-	if again {
-		j.report(RuleRepeated, e.about, e.at, "%s told the event %s of this %s again, with no other reason between: %q (told %d times)",
+	if again && !t.reported {
+		t.reported = true
+		rule := RuleRepeated
+		if e.kind == "Pod" && e.reason == attemptFailed {
+			rule = RuleRepeatedAttempt
+		}
+		j.report(rule, e.about, e.at, "%s told the event %s of this %s again, with no other reason between: %q (told %d times)",
 			e.controller, e.reason, strings.ToLower(e.kind), cmp.Or(e.note, "the note may differ"), e.count)
 	}
 }

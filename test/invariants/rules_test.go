@@ -175,8 +175,16 @@ func TestRepeated(t *testing.T) {
 	again := []broke{{RuleRepeated, "ns/a"}}
 	pod := func(s *script) *script { return s.node("n", 1).pod("a", "") }
 	run(t, map[string]tale{
-		"once":                      {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Hour) }},
-		"twice":                     {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "x") }, want: again},
+		"once":  {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Hour) }},
+		"twice": {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "x") }, want: again},
+		"three times is one fact": {
+			tell: func(s *script) { pod(s).event("a", "R", "x").event("a", "R", "x").event("a", "R", "x") },
+			want: again,
+		},
+		"a failed attempt, twice": {
+			tell: func(s *script) { pod(s).event("a", "FailedScheduling", "x").event("a", "FailedScheduling", "x") },
+			want: []broke{{RuleRepeatedAttempt, "ns/a"}},
+		},
 		"with another note":         {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "y") }},
 		"with another note between": {tell: func(s *script) { pod(s).event("a", "R", "x").event("a", "R", "y").event("a", "R", "x") }, want: again},
 		"with another reason between": {tell: func(s *script) {
