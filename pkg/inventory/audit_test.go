@@ -360,12 +360,62 @@ func TestAProcessThatStoodStillHasNotWaited(t *testing.T) {
 	})
 }
 
+func TestADifferenceThatTurnsIntoAnotherHasNotLasted(t *testing.T) {
+	audited(t, func(w *world, _ *source) {
+		for _, cores := range []string{"5", "6", "7"} {
+			w.holding(jobOf("u1"), "u1", "n1", cores)
+			time.Sleep(w.cfg.Settle - w.cfg.AuditEvery)
+		}
+		if found := w.found(); len(found) > 0 {
+			t.Errorf("found %+v", found)
+		}
+		w.within(3*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 1 })
+	})
+}
+
+// TestWhatStandsInLineIsNoDrift has far more pods end at once than are sent in the
+// time to settle.
+func TestWhatStandsInLineIsNoDrift(t *testing.T) {
+	freed := func() {}
+	run(t, embedded, func(c *Config) {
+		c.OnChange = func(change Change) {
+			if change.Kind == Freed {
+				freed()
+			}
+		}
+	}, func(w *world) {
+		const batches = 20
+		pods := make([]*corev1.Pod, batches*batch)
+		for n := range pods {
+			name := fmt.Sprintf("p%04d", n)
+			pods[n] = pod(name, types.UID(name), "n1", "1")
+			w.pods.add(pods[n])
+		}
+		w.begin()
+		freed = func() { time.Sleep(w.cfg.AuditEvery) }
+		// Those that the audit meets first stand in line last.
+		for _, p := range slices.Backward(pods) {
+			w.pods.remove(p)
+		}
+		time.Sleep(2 * batches * w.cfg.AuditEvery)
+		if found := w.found(); len(found) > 0 {
+			t.Errorf("%d found, the first is %+v", len(found), found[0])
+		}
+		if n := len(w.pages()); n < batches {
+			t.Errorf("%d pages were compared, want one a second also while there is much to send", n)
+		}
+		if left := w.portrait(); len(left) > 0 {
+			t.Errorf("the engine has still %q", left)
+		}
+	})
+}
+
 func TestWhatTheEngineRefusesIsNoDrift(t *testing.T) {
 	run(t, embedded, nil, func(w *world) {
-		w.fake.FailNext(matchtest.PutNode, match.ErrInvalid, match.ErrInvalid, nil) // both, n1, n2
+		w.fake.FailNext(matchtest.PutNode, match.ErrInvalid, match.ErrInvalid, nil) // both, one, the other
 		w.fake.FailNext(matchtest.Update, match.ErrInvalid, match.ErrInvalid, nil)
 		w.nodes.add(node("n1", "8"), node("n2", "8"))
-		w.pods.add(pod("a", "u1", "n1", "2"), pod("b", "u2", "n1", "3"))
+		w.pods.add(pod("a", "u1", "n3", "2"), pod("b", "u2", "n3", "3"))
 		w.begin()
 		time.Sleep(time.Minute)
 		if len(w.found()) > 0 {
@@ -379,12 +429,16 @@ func TestWhatTheEngineRefusesIsNoDrift(t *testing.T) {
 
 		// Taken since, it is watched as all else is.
 		w.nodes.update(node("n1", "9"))
-		w.pods.update(pod("a", "u1", "n1", "1"))
-		w.pods.update(pod("b", "u2", "n1", "1"))
+		w.nodes.update(node("n2", "9"))
+		w.pods.update(pod("a", "u1", "n3", "1"))
+		w.pods.update(pod("b", "u2", "n3", "1"))
 		synctest.Wait()
 		w.releasing(jobOf("u1"))
 		w.releasing(jobOf("u2"))
-		w.within(w.cfg.Settle+2*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 2 })
+		for _, name := range []string{"n1", "n2"} {
+			w.behind(w.fake.RemoveNode(t.Context(), w.Epoch(), name))
+		}
+		w.within(w.cfg.Settle+2*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 4 })
 	})
 }
 

@@ -53,22 +53,22 @@ func (i *Inventory) healSlot(key types.UID, s *slotView) {
 	signal(i.wake)
 }
 
-// waits reports whether what a difference is about stands in line to be sent.
-func (i *Inventory) waits(d finding) bool {
+// inLine lists what is to be sent, or is to be read once more before.
+func (i *Inventory) inLine() map[subject]bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if d.subject.node {
-		return i.nodes.waits(d.name)
+	line := make(map[subject]bool, len(i.nodes.queue)+len(i.holds.queue)+len(i.doubted))
+	for _, name := range i.nodes.queue {
+		line[nodeSubject(name)] = true
 	}
-	if _, ok := i.doubted[types.UID(d.name)]; ok {
-		return true
+	for _, name := range i.holds.queue {
+		e := i.holds.entries[name]
+		for _, h := range slices.Concat(e.sent, e.want) {
+			line[slotSubject(h.slot.Key)] = true
+		}
 	}
-	names := []types.NamespacedName{{Name: d.name}}
-	if pod := d.slot.pod; pod != nil {
-		names = append(names, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	for uid := range i.doubted {
+		line[slotSubject(string(uid))] = true
 	}
-	if pod := i.pods[types.UID(d.name)]; pod != nil {
-		names = append(names, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
-	}
-	return slices.ContainsFunc(names, i.holds.waits)
+	return line
 }

@@ -43,7 +43,7 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 			s.lasted += passed
 		}
 		still[d.subject] = s
-		if s.lasted >= a.inventory.cfg.Settle && !a.inventory.waits(d) {
+		if s.lasted >= a.inventory.cfg.Settle {
 			lasting = append(lasting, s)
 		}
 	}
@@ -51,7 +51,14 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 	if v.last {
 		a.inventory.endRound()
 	}
+	if len(lasting) == 0 {
+		return nil
+	}
+	line := a.inventory.inLine()
 	for _, s := range lasting {
+		if line[s.subject] {
+			continue
+		}
 		if err := a.confirm(ctx, s); err != nil {
 			return err
 		}

@@ -100,12 +100,6 @@ func (l *ledger[K, V]) correct(key K, has V) {
 	e.sent = has
 }
 
-// waits reports whether a key is listed.
-func (l *ledger[K, V]) waits(key K) bool {
-	e := l.entries[key]
-	return e != nil && e.queued
-}
-
 // take removes up to n keys from the list. From then on they count as sent.
 func (l *ledger[K, V]) take(n int) []step[K, V] {
 	n = min(n, len(l.queue))
