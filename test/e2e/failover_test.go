@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -84,14 +83,6 @@ func (s *story) graphs(ctx context.Context) (graphs [2]string) {
 	return graphs
 }
 
-// sendSignal sends a signal to a process.
-func (s *story) sendSignal(process string, sig syscall.Signal) {
-	s.Helper()
-	if err := s.Process(process).Signal(sig); err != nil {
-		s.Fatal(err)
-	}
-}
-
 // State 1 of the lessons of earlier systems, with a second scheduler: the leader is
 // lost with a group half bound. Its successor has the graph already, and what the
 // group lacks goes first: before a group of a higher priority that is older and
@@ -100,11 +91,11 @@ func TestTheStandbyCompletesAHalfBoundGroupFirst(t *testing.T) {
 	cases := map[string]struct {
 		group string
 		// held are the members that the leader does not come to bind.
-		held   []int
-		signal syscall.Signal
+		held []int
+		lose func(*story, string)
 	}{
-		"the leader is killed with the asking member unbound":          {group: "one", held: []int{0}, signal: syscall.SIGKILL},
-		"the leader is stopped for a while with that and more unbound": {group: "two", held: []int{0, 1, 2, 3}, signal: syscall.SIGSTOP},
+		"the leader is killed with the asking member unbound":          {group: "one", held: []int{0}, lose: (*story).kill},
+		"the leader is stopped for a while with that and more unbound": {group: "two", held: []int{0, 1, 2, 3}, lose: (*story).pause},
 	}
 	s := tell(t)
 	s.gated(true)
@@ -114,12 +105,12 @@ func TestTheStandbyCompletesAHalfBoundGroupFirst(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := &story{T: t, Stack: s.Stack, ns: s.ns}
-			s.loseTheLeader(tc.group, tc.held, tc.signal)
+			s.loseTheLeader(tc.group, tc.held, tc.lose)
 		})
 	}
 }
 
-func (s *story) loseTheLeader(half string, held []int, sig syscall.Signal) {
+func (s *story) loseTheLeader(half string, held []int, lose func(*story, string)) {
 	s.Helper()
 	const size = 8
 	opponent := "against-" + half
@@ -153,7 +144,7 @@ func (s *story) loseTheLeader(half string, held []int, sig syscall.Signal) {
 	})
 	loads := s.loads(stack.StandbyScheduler)
 
-	s.sendSignal(stack.Scheduler, sig)
+	lose(s, stack.Scheduler)
 	lost := s.Process(stack.Scheduler)
 	lease, err := s.SchedulerLease(s.Context())
 	if err != nil {
@@ -171,9 +162,7 @@ func (s *story) loseTheLeader(half string, held []int, sig syscall.Signal) {
 	if n := s.loads(stack.StandbyScheduler); n != loads {
 		s.Errorf("the standby filled its graph %d times for the takeover", n-loads)
 	}
-	if sig == syscall.SIGSTOP {
-		s.sendSignal(stack.Scheduler, syscall.SIGCONT)
-	}
+	s.resume(stack.Scheduler)
 	if err := lost.Wait(s.Context()); err != nil {
 		s.Fatal(err)
 	}

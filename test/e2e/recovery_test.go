@@ -165,3 +165,20 @@ func (s *story) allBooked() {
 		return err == nil && int(slots) == pods, fmt.Sprintf("%v slots for %d pods, error %v", slots, pods, err)
 	})
 }
+
+// pause stops a process, which lives on; resume lets it go on.
+func (s *story) pause(process string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
+	defer cancel()
+	if err := s.Process(process).Pause(ctx); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *story) resume(process string) {
+	s.Helper()
+	if err := s.Process(process).Resume(); err != nil {
+		s.Fatal(err)
+	}
+}
