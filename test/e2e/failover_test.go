@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -84,45 +83,38 @@ func (s *story) graphs(ctx context.Context) (graphs [2]string) {
 	return graphs
 }
 
-// sendSignal sends a signal to a process.
-func (s *story) sendSignal(process string, sig syscall.Signal) {
-	s.Helper()
-	if err := s.Process(process).Signal(sig); err != nil {
-		s.Fatal(err)
-	}
-}
-
 // State 1 of the lessons of earlier systems, with a second scheduler: the leader is
 // lost with a group half bound. Its successor has the graph already, and what the
 // group lacks goes first: before a group of a higher priority that is older and
 // would fill the same room.
 func TestTheStandbyCompletesAHalfBoundGroupFirst(t *testing.T) {
 	cases := map[string]struct {
+		group string
 		// held are the members that the leader does not come to bind.
-		held   []int
-		signal syscall.Signal
+		held []int
+		lose func(*story, string)
 	}{
-		"the leader is killed with the asking member bound":           {held: []int{4, 5, 6, 7}, signal: syscall.SIGKILL},
-		"the leader is stopped for a while with that one unbound":     {held: []int{0, 1, 2, 3}, signal: syscall.SIGSTOP},
-		"the leader is killed with nobody but the asking one unbound": {held: []int{0}, signal: syscall.SIGKILL},
+		"the leader is killed with the asking member unbound":          {group: "one", held: []int{0}, lose: (*story).kill},
+		"the leader is stopped for a while with that and more unbound": {group: "two", held: []int{0, 1, 2, 3}, lose: (*story).pause},
 	}
 	s := tell(t)
 	s.gated(true)
-	s.leads(stack.Scheduler)
 	s.nodes("n", 2, "5")
 	s.applyText(lonePod("early-0", "fluence") + "---\n" + lonePod("early-1", "fluence"))
 	s.running("early-", 2)
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := &story{T: t, Stack: s.Stack, ns: s.ns}
-			s.loseTheLeader(tc.held, tc.signal)
+			s.loseTheLeader(tc.group, tc.held, tc.lose)
 		})
 	}
 }
 
-func (s *story) loseTheLeader(held []int, sig syscall.Signal) {
+func (s *story) loseTheLeader(half string, held []int, lose func(*story, string)) {
 	s.Helper()
 	const size = 8
+	opponent := "against-" + half
+	s.leads(stack.Scheduler)
 	s.standby()
 	s.eventually("both graphs are the same", func(ctx context.Context) (bool, string) {
 		g := s.graphs(ctx)
@@ -130,21 +122,21 @@ func (s *story) loseTheLeader(held []int, sig syscall.Signal) {
 	})
 
 	// The rival has a member too few while the half is placed, and then no room.
-	rival := strings.SplitAfter(strings.ReplaceAll(crew("rival", len(held)), "spec:\n", "spec:\n  priorityClassName: system-cluster-critical\n"), "---\n")
+	rival := strings.SplitAfter(strings.ReplaceAll(crew(opponent, len(held)), "spec:\n", "spec:\n  priorityClassName: system-cluster-critical\n"), "---\n")
 	last := len(held) - 1
 	if last > 0 {
 		s.applyText(strings.Join(rival[:last], ""))
-		s.refused("rival", "Gathering", "waits for 1 more pod")
+		s.refused(opponent, "Gathering", "waits for 1 more pod")
 	}
 	s.gate("PreBind held")
-	s.applyText(crew("half", size, held...))
-	s.stopped(stack.Scheduler, "PreBind", "half-", len(held))
+	s.applyText(crew(half, size, held...))
+	s.stopped(stack.Scheduler, "PreBind", half+"-", len(held))
 	s.eventually("the others on nodes", func(context.Context) (bool, string) {
-		n := len(s.onNodes("half-"))
+		n := len(s.onNodes(half + "-"))
 		return n == size-len(held), fmt.Sprintf("%d are", n)
 	})
 	s.applyText(rival[last])
-	s.refused("rival", "NoRoom", fmt.Sprintf("needs %d pod", len(held)), "room for 0")
+	s.refused(opponent, "NoRoom", fmt.Sprintf("needs %d pod", len(held)), "room for 0")
 	bound := slices.DeleteFunc(s.pods(""), onNoNode)
 	s.eventually("the standby has booked them", func(ctx context.Context) (bool, string) {
 		g := s.graphs(ctx)[1]
@@ -152,7 +144,7 @@ func (s *story) loseTheLeader(held []int, sig syscall.Signal) {
 	})
 	loads := s.loads(stack.StandbyScheduler)
 
-	s.sendSignal(stack.Scheduler, sig)
+	lose(s, stack.Scheduler)
 	lost := s.Process(stack.Scheduler)
 	lease, err := s.SchedulerLease(s.Context())
 	if err != nil {
@@ -163,16 +155,14 @@ func (s *story) loseTheLeader(held []int, sig syscall.Signal) {
 		return len(s.onNodes("")) > len(bound), "none"
 	})
 	s.Logf("the next bind came %s after the lease had run out", time.Since(lease.Expires).Round(time.Millisecond))
-	s.running("half-", size)
+	s.running(half+"-", size)
 	s.leads(stack.StandbyScheduler)
-	s.noneOnNodes("rival-")
-	s.refused("rival", "NoRoom", "room for 0")
+	s.noneOnNodes(opponent + "-")
+	s.refused(opponent, "NoRoom", "room for 0")
 	if n := s.loads(stack.StandbyScheduler); n != loads {
 		s.Errorf("the standby filled its graph %d times for the takeover", n-loads)
 	}
-	if sig == syscall.SIGSTOP {
-		s.sendSignal(stack.Scheduler, syscall.SIGCONT)
-	}
+	s.resume(stack.Scheduler)
 	if err := lost.Wait(s.Context()); err != nil {
 		s.Fatal(err)
 	}
@@ -183,9 +173,9 @@ func (s *story) loseTheLeader(held []int, sig syscall.Signal) {
 	s.Logf("%d binds were refused", refused)
 
 	// The one that leads now has all that is needed to go on.
-	s.kubectl(append([]string{"delete", "pods", "-n", s.ns, "--force", "--grace-period=0"}, names("half", size)...)...)
-	s.running("rival-", len(held))
-	s.kubectl(append([]string{"delete", "pods", "-n", s.ns, "--force", "--grace-period=0"}, names("rival", len(held))...)...)
+	s.kubectl(append([]string{"delete", "pods", "-n", s.ns, "--force", "--grace-period=0"}, names(half, size)...)...)
+	s.running(opponent+"-", len(held))
+	s.kubectl(append([]string{"delete", "pods", "-n", s.ns, "--force", "--grace-period=0"}, names(opponent, len(held))...)...)
 	s.noneRejected()
 }
 

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -135,5 +138,47 @@ func (s *story) boundOnce() {
 		if n > 1 {
 			s.Errorf("pod %s was bound %d times", pod, n)
 		}
+	}
+}
+
+// stayed fails if one of these pods has gone, or is on another node.
+func (s *story) stayed(bound []corev1.Pod) {
+	s.Helper()
+	now := map[types.UID]string{}
+	for _, p := range s.pods("") {
+		now[p.UID] = p.Spec.NodeName
+	}
+	for _, p := range bound {
+		if now[p.UID] != p.Spec.NodeName {
+			s.Errorf("pod %s was bound to %s, and is now on %q", p.Name, p.Spec.NodeName, now[p.UID])
+		}
+	}
+}
+
+// allBooked waits until the sidecar has a slot for every pod on a node, and no
+// more.
+func (s *story) allBooked() {
+	s.Helper()
+	s.eventually("a slot for every pod on a node", func(ctx context.Context) (bool, string) {
+		slots, err := s.SidecarMetric(ctx, "fluence_sidecar_slots")
+		pods := len(s.onNodes(""))
+		return err == nil && int(slots) == pods, fmt.Sprintf("%v slots for %d pods, error %v", slots, pods, err)
+	})
+}
+
+// pause stops a process, which lives on; resume lets it go on.
+func (s *story) pause(process string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
+	defer cancel()
+	if err := s.Process(process).Pause(ctx); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *story) resume(process string) {
+	s.Helper()
+	if err := s.Process(process).Resume(); err != nil {
+		s.Fatal(err)
 	}
 }
