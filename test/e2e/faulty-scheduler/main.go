@@ -1,7 +1,7 @@
-// Command faulty-scheduler is fluence-scheduler with two more plugins. Faulty's
+// Command faulty-scheduler is fluence-scheduler with three more plugins. Faulty's
 // Filter fails for the pods that ask for it: an error of the kind after which the
 // framework tells no plugin that a scheduling cycle is over. Holding keeps a pod
-// out of the queue.
+// out of the queue, and Pausing keeps pods from being bound.
 package main
 
 import (
@@ -28,6 +28,7 @@ func main() {
 		app.WithPlugin(fluence.SortName, sort),
 		app.WithPlugin("Faulty", func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return faulty{}, nil }),
 		app.WithPlugin("Holding", newHolding),
+		app.WithPlugin("Pausing", newPausing),
 	)))
 }
 
