@@ -31,7 +31,7 @@ const (
 	// DefaultAuditEvery is the time between two pages of an audit.
 	DefaultAuditEvery = time.Second
 	// DefaultAuditRound is the time for the whole graph.
-	DefaultAuditRound = 30 * time.Second
+	DefaultAuditRound = time.Minute
 )
 
 // Config is what an inventory is made of.

@@ -18,13 +18,8 @@ import (
 // put back when the story is over.
 func (s *story) restarted(change, back func(*stack.Config)) {
 	s.Helper()
-	restart := func(change func(*stack.Config)) {
-		s.kill(stack.Scheduler)
-		s.Reconfigure(change)
-		s.start(stack.Scheduler)
-	}
-	restart(change)
-	s.Cleanup(func() { restart(back) })
+	s.restart(stack.Scheduler, change)
+	s.Cleanup(func() { s.restart(stack.Scheduler, back) })
 }
 
 // twoProfiles gives a scheduler the profiles of the configuration that is shipped
