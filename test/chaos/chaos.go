@@ -32,6 +32,12 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	temporary := cfg.Keep && cfg.Dir == ""
+	if temporary { // one of the cluster's own would go with it
+		if cfg.Dir, err = os.MkdirTemp("", "fluence-chaos-"); err != nil {
+			return Result{}, fmt.Errorf("make a folder: %w", err)
+		}
+	}
 	c, err := cluster.Start(ctx, cluster.Config{
 		Dir:   cfg.Dir,
 		Nodes: firstNodes(cfg.Nodes),
@@ -44,12 +50,14 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		return Result{}, err
 	}
 	result, err := runOn(ctx, cfg, plan, c)
-	if cfg.Keep && (err != nil || !result.Passed()) {
-		keep, saved := cfg.Log, c.Dir()+"-kept"
-		err = errors.Join(err, os.CopyFS(saved, os.DirFS(c.Dir())))
-		fmt.Fprintf(keep, "The cluster's folder is kept in %s\n", saved)
+	wrong := err != nil || !result.Passed()
+	err = errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	if temporary && !wrong {
+		err = errors.Join(err, os.RemoveAll(cfg.Dir))
+	} else if cfg.Dir != "" {
+		fmt.Fprintf(cfg.Log, "Logs and the audit log are in %s\n", cfg.Dir)
 	}
-	return result, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	return result, err
 }
 
 // runOn is Run on a cluster without Fluence.

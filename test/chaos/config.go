@@ -37,13 +37,13 @@ type Config struct {
 	Rate float64
 	// Standby runs a second scheduler, with a sidecar of its own.
 	Standby bool
-	// Lease is how long a scheduler that says nothing still leads. Defaults to 4s.
+	// Lease is how long a scheduler that says nothing still leads. Defaults to 3s.
 	Lease time.Duration
 	// Settle bounds the wait for rest at the end. Defaults to 2m.
 	Settle time.Duration
 	// Dir is the folder of the cluster's state. Defaults to a temporary one.
 	Dir string
-	// Keep leaves the folder in place if there was a violation.
+	// Keep leaves the folder of a run in place in which something was wrong.
 	Keep bool
 	// Log receives progress for a human reader. Defaults to nowhere.
 	Log io.Writer
@@ -73,7 +73,7 @@ func (c Config) complete() (Config, error) {
 		value *time.Duration
 		usual time.Duration
 	}{
-		{"lease", &c.Lease, 4 * time.Second},
+		{"lease", &c.Lease, 3 * time.Second},
 		{"settle", &c.Settle, 2 * time.Minute},
 	} {
 		if *f.value < 0 {

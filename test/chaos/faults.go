@@ -25,8 +25,8 @@ type freeze struct {
 func drawFreeze(d *dice) Action {
 	f := freeze{
 		Process: oneOf(d, stack.Sidecar, stack.Sidecar, stack.Scheduler, stack.Scheduler, stack.Controller),
-		For:     time.Duration(d.between(500, 8000)) * time.Millisecond,
-		Rest:    time.Duration(d.IntN(2000)) * time.Millisecond,
+		For:     time.Duration(min(d.between(500, 8000), d.between(500, 8000))) * time.Millisecond,
+		Rest:    time.Duration(d.IntN(1000)) * time.Millisecond,
 	}
 	if d.chance(30) {
 		f.Process, f.Turn = stack.Sidecar, time.Duration(d.between(50, 400))*time.Millisecond
@@ -98,7 +98,7 @@ func drawOutage(d *dice) Action {
 	o := outage{
 		Cut:  Restarted,
 		For:  time.Duration(d.between(1000, 5000)) * time.Millisecond,
-		Rest: time.Duration(d.between(2000, 5000)) * time.Millisecond,
+		Rest: time.Duration(d.between(1000, 4000)) * time.Millisecond,
 	}
 	switch n := d.IntN(100); {
 	case n < 45:

@@ -51,7 +51,7 @@ func drawKill(d *dice) Action {
 		),
 		Step:  oneOf(d, Created, Matched, FirstBind, HalfBound, LastBind),
 		Delay: time.Duration(oneOf(d, 0, 0, 0, d.IntN(500), d.IntN(3000))) * time.Millisecond,
-		Rest:  time.Duration(d.IntN(2000)) * time.Millisecond,
+		Rest:  time.Duration(d.IntN(1000)) * time.Millisecond,
 	}
 	k.Group = drawWorkload(d, oneOf(d, Job, Job, Pods, StatefulSet))
 	// One that will be placed soon, most probably.

@@ -53,7 +53,7 @@ func command() *cobra.Command {
 	flags.IntVar(&cfg.MaxPods, "max-pods", 400, "how many of their pods live at a time")
 	flags.Float64Var(&cfg.Rate, "rate", 25, "how many events happen a second at the most")
 	flags.BoolVar(&cfg.Standby, "standby", false, "run a second scheduler, so that killing the leader is a failover")
-	flags.DurationVar(&cfg.Lease, "lease", 0, "how long a scheduler that says nothing still leads (default 4s)")
+	flags.DurationVar(&cfg.Lease, "lease", 0, "how long a scheduler that says nothing still leads (default 3s)")
 	flags.DurationVar(&cfg.Settle, "settle", 0, "bound of the wait for rest at the end (default 2m)")
 	flags.StringVar(&cfg.Dir, "dir", "", "folder of the cluster's state; a temporary one by default")
 	flags.BoolVar(&cfg.Keep, "keep", false, "keep the cluster's folder if something was wrong")
