@@ -1,0 +1,93 @@
+package invariants
+
+import (
+	"slices"
+	"time"
+)
+
+// excuses are the times that count towards no limit.
+type excuses struct {
+	spans []span
+	count int
+	// before is how long those lasted that are forgotten.
+	before time.Duration
+}
+
+// A span is one excuse; while it lasts its end is zero.
+type span struct {
+	id       int
+	what     string
+	from, to time.Time
+}
+
+func (e *excuses) begin(what string, now time.Time) int {
+	e.count++
+	e.spans = append(e.spans, span{id: e.count, what: what, from: now})
+	return e.count
+}
+
+func (e *excuses) finish(id int, now time.Time) {
+	for i := range e.spans {
+		if e.spans[i].id == id {
+			e.spans[i].to = now
+		}
+	}
+}
+
+func (s span) until(now time.Time) time.Time {
+	if s.to.IsZero() || s.to.After(now) {
+		return now
+	}
+	return s.to
+}
+
+// elapsed is the time from one moment to another without what was excused of it.
+func (e *excuses) elapsed(from, to time.Time) time.Duration {
+	d, counted := to.Sub(from), from
+	for _, s := range e.spans { // in the order of their beginnings
+		begin, end := later(s.from, counted), s.until(to)
+		if end.After(begin) {
+			d -= end.Sub(begin)
+			counted = end
+		}
+	}
+	return d
+}
+
+// touches reports whether something was excused between two moments.
+func (e *excuses) touches(from, to time.Time) bool {
+	return slices.ContainsFunc(e.spans, func(s span) bool {
+		return !s.from.After(to) && (s.to.IsZero() || !s.to.Before(from))
+	})
+}
+
+// total is how long they lasted together.
+func (e *excuses) total(now time.Time) time.Duration {
+	if len(e.spans) == 0 {
+		return e.before
+	}
+	from := e.spans[0].from
+	return e.before + now.Sub(from) - e.elapsed(from, now)
+}
+
+// forget drops those that ended before a moment, from the first on, so that those
+// that overlap with one that is kept are kept too.
+func (e *excuses) forget(before time.Time) {
+	n := 0
+	for n < len(e.spans) && !e.spans[n].to.IsZero() && e.spans[n].to.Before(before) {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	gone := excuses{spans: e.spans[:n]}
+	e.before += gone.total(later(before, e.spans[n-1].to))
+	e.spans = slices.Clone(e.spans[n:])
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,206 @@
+package invariants
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A family is a group as the checker sees it: the members, and the PodGroup if
+// there is one. A pod alone, and the pods of an owner without a PodGroup, are
+// families too.
+type family struct {
+	key types.NamespacedName
+	// about is what a violation names: the group, or the first pod without one.
+	about types.NamespacedName
+	pods  map[types.UID]*pod
+	group *groupFact // nil if there is none
+	// open: the time alone may make a violation.
+	open bool
+
+	partial
+	waiting
+}
+
+// family returns the one of a name, new if need be.
+func (j *judge) family(key types.NamespacedName) *family {
+	fam := j.families[key]
+	if fam == nil {
+		fam = &family{key: key, about: key, pods: map[types.UID]*pod{}}
+		j.families[key] = fam
+	}
+	return fam
+}
+
+// enrol finds the family of a pod, and moves it there.
+func (j *judge) enrol(p *pod, now time.Time) {
+	fam := j.family(j.groupOf(p))
+	if fam == p.family {
+		return
+	}
+	if before := p.family; before != nil {
+		delete(before.pods, p.uid)
+		j.weigh(before, now)
+	}
+	if p.group == "" && fam.group == nil && len(fam.pods) == 0 {
+		fam.about = p.key
+	}
+	p.family = fam
+	fam.pods[p.uid] = p
+	j.weigh(fam, now)
+}
+
+// groupOf returns the name of a pod's group: the label, else that of the PodGroup
+// which refers to what controls the pod. Without any it is a name of its own, that
+// of all pods that the same object controls.
+func (j *judge) groupOf(p *pod) types.NamespacedName {
+	if p.group != "" {
+		return types.NamespacedName{Namespace: p.key.Namespace, Name: p.group}
+	}
+	const maxDepth = 8
+	uid := p.uid
+	next := p.controller
+	for range maxDepth {
+		if key, ok := j.made[uid]; ok && key.Namespace == p.key.Namespace {
+			return key
+		}
+		if next == "" {
+			break
+		}
+		uid, next = next, ""
+		if o := j.owners[uid]; o != nil {
+			next = o.controller
+		} else if leader := j.pods[uid]; leader != nil {
+			next = leader.controller
+		}
+	}
+	if p.controller != "" {
+		return types.NamespacedName{Namespace: p.key.Namespace, Name: "pods of " + string(p.controller)}
+	}
+	return types.NamespacedName{Namespace: p.key.Namespace, Name: p.key.Name + " " + string(p.uid)}
+}
+
+// strays are the pods whose PodGroup may have come meanwhile.
+func (j *judge) strays() (found []*pod) {
+	for _, fam := range j.families {
+		if fam.group != nil {
+			continue
+		}
+		for _, p := range fam.pods {
+			if p.podFact.group == "" && j.groupOf(p) != fam.key {
+				found = append(found, p)
+			}
+		}
+	}
+	return found
+}
+
+// A count is how many members of a family are where.
+type count struct{ serving, pending, succeeded int }
+
+func (fam *family) count() (c count) {
+	for _, p := range fam.pods {
+		switch {
+		case p.serving():
+			c.serving++
+		case p.pending():
+			c.pending++
+		case p.phase == corev1.PodSucceeded:
+			c.succeeded++
+		}
+	}
+	return c
+}
+
+// need returns how many members have to be on nodes for the group to be whole,
+// and how many are. A Job needs no more than it has completions left, and members
+// of other groups that have succeeded have had their node.
+func (j *judge) need(fam *family, c count) (need, have int) {
+	job := j.jobOf(fam)
+	switch {
+	case job == nil:
+		return fam.group.minMember, c.serving + c.succeeded
+	case job.over || job.idle:
+		return 0, c.serving
+	case job.completions > 0:
+		return min(fam.group.minMember, max(job.completions-job.served, 1)), c.serving
+	case job.served+c.succeeded > 0:
+		return 1, c.serving // a work queue: nothing follows a pod that has succeeded
+	default:
+		return fam.group.minMember, c.serving
+	}
+}
+
+// jobOf returns the one Job that controls all members, nil if there is none.
+func (j *judge) jobOf(fam *family) *jobFact {
+	var of types.UID
+	for _, p := range fam.pods {
+		if p.controller == "" || of != "" && p.controller != of {
+			return nil
+		}
+		of = p.controller
+	}
+	if o := j.owners[of]; o != nil {
+		return o.job
+	}
+	return nil
+}
+
+// weigh judges a family by what is known now.
+func (j *judge) weigh(fam *family, now time.Time) {
+	if !j.begun {
+		return
+	}
+	c := fam.count()
+	fam.open = false
+	if fam.group == nil {
+		fam.partial.rest()
+		j.weighUngrouped(fam, c, now)
+		return
+	}
+	need, have := j.need(fam, c)
+	need = j.weighPartial(fam, c, need, have, now)
+	j.weighReason(fam, c, need, have, now)
+}
+
+// timeout is the family's incomplete timeout: the PodGroup's, else the longest that
+// a member names.
+func (j *judge) timeout(fam *family) time.Duration {
+	if text := fam.group.timeout; text != "" {
+		return parseTimeout(text, j.cfg.IncompleteTimeout)
+	}
+	longest := time.Duration(0)
+	for _, p := range fam.pods {
+		if p.timeout != "" {
+			longest = max(longest, parseTimeout(p.timeout, j.cfg.IncompleteTimeout))
+		}
+	}
+	if longest == 0 {
+		return j.cfg.IncompleteTimeout
+	}
+	return longest
+}
+
+// parseTimeout reads an annotation; the default is for what cannot be read.
+func parseTimeout(text string, def time.Duration) time.Duration {
+	if d, err := time.ParseDuration(text); err == nil && d >= time.Second {
+		return d
+	}
+	return def
+}
+
+// restarts says whether a family's policy may be restart, and whether it must be:
+// its pods may differ.
+func (fam *family) restarts() (may, must bool) {
+	if fam.group != nil && fam.group.policy != "" {
+		is := fam.group.policy == policyRestart
+		return is, is
+	}
+	must = len(fam.pods) > 0
+	for _, p := range fam.pods {
+		is := p.policy == policyRestart
+		may, must = may || is, must && is
+	}
+	return may, must
+}

@@ -1,0 +1,242 @@
+package invariants
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// judgeAfter is how long after a change its consequences are judged: the facts
+	// of other watches and of the audit log have come by then.
+	judgeAfter = 3 * time.Second
+	// grace is how late news may reach Fluence.
+	grace = time.Second
+	// remember is how long what is gone is remembered: much longer than judgeAfter.
+	remember = 2 * time.Minute
+	// rememberExcuses is longer than any limit that a group may have.
+	rememberExcuses = time.Hour
+)
+
+// A judge is the rules: it is fed with what was seen, in the order of its delivery
+// for each kind, and told the time. It does no I/O and reads no clock.
+type judge struct {
+	cfg        Config
+	stats      Stats
+	violations []Violation
+	excuses    excuses
+	cleaned    time.Time
+
+	pods     map[types.UID]*pod
+	latest   map[types.NamespacedName]*pod
+	owners   map[types.UID]*ownerFact
+	made     map[types.UID]types.NamespacedName // by owner, the PodGroup that refers to it
+	groups   map[types.NamespacedName]*groupFact
+	families map[types.NamespacedName]*family
+	// turned is when the controller was last another process than before.
+	holder string
+	turned time.Time
+	// begun: all that existed at the beginning has been seen.
+	begun bool
+
+	ledger
+	removals []auditFact
+	tellings
+}
+
+// A pod is a pod, until a while after it has gone.
+type pod struct {
+	podFact
+	family *family
+	// gone is when it was deleted; zero while it exists.
+	gone time.Time
+	// evicted: Fluence has at least tried.
+	evicted bool
+}
+
+func newJudge(cfg Config) *judge {
+	cfg.setDefaults()
+	return &judge{
+		cfg:      cfg,
+		pods:     map[types.UID]*pod{},
+		latest:   map[types.NamespacedName]*pod{},
+		owners:   map[types.UID]*ownerFact{},
+		made:     map[types.UID]types.NamespacedName{},
+		groups:   map[types.NamespacedName]*groupFact{},
+		families: map[types.NamespacedName]*family{},
+		ledger:   newLedger(),
+		tellings: newTellings(),
+	}
+}
+
+// report notes a violation.
+func (j *judge) report(rule string, object fmt.Stringer, at time.Time, format string, args ...any) {
+	j.violations = append(j.violations, Violation{Rule: rule, Object: object.String(), At: at, Message: fmt.Sprintf(format, args...)})
+}
+
+// seePod takes note of a pod, or of its end.
+func (j *judge) seePod(f podFact, s seen) {
+	j.stats.Facts++
+	p := j.pods[f.uid]
+	if p == nil {
+		j.stats.Pods++
+		p = &pod{podFact: f}
+		j.pods[f.uid] = p
+		if p.created.IsZero() {
+			p.created = s.at
+		}
+		j.latest[f.key] = p
+		j.holds(p, s, false, f.node != "")
+	} else {
+		before := p.podFact
+		if f.node != before.node && before.node != "" {
+			j.report(RulePodMoved, f.key, s.at, "its node must never change: it was %s and is %q", before.node, f.node)
+		}
+		p.podFact = f
+		j.holds(p, s, before.node != "", false)
+	}
+	if s.gone && p.gone.IsZero() {
+		p.gone = s.at
+	}
+	if f.scheduler != j.cfg.Scheduler {
+		return
+	}
+	if p.family == nil && p.gone.IsZero() {
+		j.enrol(p, s.at)
+	}
+	if fam := p.family; fam != nil {
+		if s.gone {
+			delete(fam.pods, p.uid)
+		}
+		j.weigh(fam, s.at)
+	}
+}
+
+// lostPod is told of a pod that a new list does not have any more.
+func (j *judge) lostPod(uid types.UID, s seen) {
+	if p := j.pods[uid]; p != nil {
+		s.gone = true
+		j.seePod(p.podFact, s)
+	}
+}
+
+// seeOwner takes note of an object that controls others.
+func (j *judge) seeOwner(f ownerFact, s seen) {
+	j.stats.Facts++
+	if s.gone {
+		delete(j.owners, f.uid)
+		return
+	}
+	j.owners[f.uid] = &f
+}
+
+// seeGroup takes note of a PodGroup.
+func (j *judge) seeGroup(f groupFact, s seen) {
+	j.stats.Facts++
+	before := j.groups[f.key]
+	if before != nil && s.gone && before.uid != f.uid {
+		return // of its predecessor
+	}
+	if before == nil || before.uid != f.uid {
+		j.stats.Groups++
+	}
+	if before != nil {
+		for _, uid := range before.owners {
+			delete(j.made, uid)
+		}
+	}
+	fam := j.family(f.key)
+	if s.gone {
+		delete(j.groups, f.key)
+		fam.group = nil
+	} else {
+		j.groups[f.key] = &f
+		fam.group = &f
+		for _, uid := range f.owners {
+			j.made[uid] = f.key
+		}
+	}
+	fam.regrouped(before, s.at)
+	j.weigh(fam, s.at)
+}
+
+// seeLease takes note of who leads as the controller. Another process has
+// forgotten since when a group has been incomplete.
+func (j *judge) seeLease(holder string, s seen) {
+	if holder != j.holder {
+		j.holder, j.turned = holder, s.at
+	}
+}
+
+// seeAudit takes note of a request.
+func (j *judge) seeAudit(a auditFact) {
+	if a.subresource == "binding" {
+		if a.done() {
+			j.asked[a.pod] = append(j.asked[a.pod], a)
+		}
+		return
+	}
+	if !slices.Contains(j.cfg.Accounts, a.user) {
+		return
+	}
+	if p := j.latest[a.pod]; p != nil {
+		p.evicted = true
+	}
+	if a.done() {
+		j.removals = append(j.removals, a)
+	}
+}
+
+// begin says that all that existed at the beginning has been seen. Who runs in part
+// by then may have been whole.
+func (j *judge) begin(now time.Time) {
+	j.begun = true
+	for _, fam := range j.families {
+		if fam.group != nil && fam.count().serving > 0 {
+			fam.started, fam.size, fam.ever, fam.whole = now, fam.group.minMember, map[types.UID]bool{}, true
+		}
+		j.weigh(fam, now)
+	}
+}
+
+// advance judges what is due.
+func (j *judge) advance(now time.Time) {
+	for _, p := range j.strays() {
+		j.enrol(p, now)
+	}
+	for _, fam := range j.families {
+		if fam.open {
+			j.weigh(fam, now)
+		}
+	}
+	j.judgeBinds(now)
+	j.judgeRemovals(now)
+	j.judgeTellings(now)
+	if now.Sub(j.cleaned) > remember/4 {
+		j.cleaned = now
+		j.clean(now)
+	}
+}
+
+// clean forgets what has been gone for long.
+func (j *judge) clean(now time.Time) {
+	old := now.Add(-remember)
+	for uid, p := range j.pods {
+		if !p.gone.IsZero() && p.gone.Before(old) {
+			delete(j.pods, uid)
+			if j.latest[p.key] == p {
+				delete(j.latest, p.key)
+			}
+		}
+	}
+	for key, fam := range j.families {
+		if fam.group == nil && len(fam.pods) == 0 {
+			delete(j.families, key)
+		}
+	}
+	j.ledger.clean(old)
+	j.tellings.clean(old)
+	j.excuses.forget(now.Add(-rememberExcuses))
+}

@@ -1,0 +1,210 @@
+package invariants
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A ledger is the history of the nodes: what they had to give, and who held what
+// of it, by resource version and by time of delivery.
+type ledger struct {
+	nodes map[string]*book
+	// asked are the requests that bound pods, by pod; binds the pods that were bound
+	// and are not judged yet.
+	asked map[types.NamespacedName][]auditFact
+	binds []bind
+	gaps  []gap
+}
+
+// A gap is a range of versions in which changes were missed.
+type gap struct {
+	after, to uint64
+	at        time.Time
+}
+
+// A book is the history of one node.
+type book struct {
+	states  []state
+	tenants map[types.UID]*tenant
+}
+
+// A state is a node from one version to the next.
+type state struct {
+	version uint64
+	at      time.Time
+	gone    bool
+	nodeFact
+}
+
+// A tenant is a pod on a node. It holds from one version until before another, 0
+// while it does.
+type tenant struct {
+	key      types.NamespacedName
+	from, to uint64
+	ended    time.Time
+	charges  []charge
+	// ours: Fluence bound it, and so knows of it before anybody hears of it.
+	ours bool
+}
+
+// A charge is what a pod holds from one version to the next.
+type charge struct {
+	version uint64
+	at      time.Time
+	amounts
+}
+
+// A bind is a pod that was seen to get its node.
+type bind struct {
+	pod podFact
+	// made: its creator gave it the node.
+	made bool
+	seen
+}
+
+func newLedger() ledger {
+	return ledger{nodes: map[string]*book{}, asked: map[types.NamespacedName][]auditFact{}}
+}
+
+func (l *ledger) book(node string) *book {
+	b := l.nodes[node]
+	if b == nil {
+		b = &book{tenants: map[types.UID]*tenant{}}
+		l.nodes[node] = b
+	}
+	return b
+}
+
+// seeNode takes note of a node.
+func (j *judge) seeNode(f nodeFact, s seen) {
+	j.stats.Facts++
+	b := j.book(f.name)
+	st := state{version: s.version, at: s.at, gone: s.gone, nodeFact: f}
+	if !j.begun {
+		st.version, st.at = 0, time.Time{}
+	}
+	if len(b.states) == 0 {
+		j.stats.Nodes++
+	} else if last := b.states[len(b.states)-1]; last.gone == s.gone && last.same(f) {
+		return
+	}
+	b.states = append(b.states, st)
+}
+
+// lostNode is told of a node that a new list does not have any more.
+func (j *judge) lostNode(name string, s seen) {
+	s.gone = true
+	if b := j.nodes[name]; b != nil && len(b.states) > 0 {
+		j.seeNode(b.states[len(b.states)-1].nodeFact, s)
+	}
+}
+
+func (n nodeFact) same(o nodeFact) bool {
+	return n.closed == o.closed && maps.Equal(n.allocatable, o.allocatable) && reflect.DeepEqual(n.taints, o.taints)
+}
+
+// seeGap takes note that a watch of pods or of nodes had to begin anew.
+func (j *judge) seeGap(after, to uint64, at time.Time) {
+	j.stats.Relists++
+	j.gaps = append(j.gaps, gap{after, to, at})
+}
+
+// holds takes note of what a pod holds. had says that it had a node before, made
+// that it was made with one.
+func (j *judge) holds(p *pod, s seen, had, made bool) {
+	if p.node == "" {
+		return
+	}
+	b := j.book(p.node)
+	t := b.tenants[p.uid]
+	over := s.gone || p.ended()
+	if t == nil {
+		if over {
+			return
+		}
+		t = &tenant{key: p.key, from: s.version}
+		c := charge{version: s.version, at: s.at, amounts: p.asks}
+		if !j.begun {
+			t.from, c.version, c.at = 0, 0, time.Time{}
+		}
+		t.charges = append(t.charges, c)
+		b.tenants[p.uid] = t
+	} else if last := t.charges[len(t.charges)-1]; !maps.Equal(last.amounts, p.asks) {
+		t.charges = append(t.charges, charge{version: s.version, at: s.at, amounts: p.asks})
+	}
+	if over && t.to == 0 {
+		t.to, t.ended = s.version, s.at
+	}
+	if !had && j.begun {
+		t.ours = p.scheduler == j.cfg.Scheduler
+		j.binds = append(j.binds, bind{pod: p.podFact, made: made, seen: s})
+	}
+}
+
+// clean forgets what was over before a moment.
+func (l *ledger) clean(old time.Time) {
+	for name, b := range l.nodes {
+		for uid, t := range b.tenants {
+			if t.to != 0 && t.ended.Before(old) {
+				delete(b.tenants, uid)
+			}
+			for len(t.charges) > 1 && t.charges[1].at.Before(old) {
+				t.charges = t.charges[1:]
+			}
+		}
+		for len(b.states) > 1 && b.states[1].at.Before(old) {
+			b.states = slices.Clone(b.states[1:])
+		}
+		if len(b.tenants) == 0 && (len(b.states) == 0 || b.states[len(b.states)-1].gone && b.states[len(b.states)-1].at.Before(old)) {
+			delete(l.nodes, name)
+		}
+	}
+	for key, asked := range l.asked {
+		asked = slices.DeleteFunc(asked, func(a auditFact) bool { return a.received.Before(old) })
+		if len(asked) == 0 {
+			delete(l.asked, key)
+		} else {
+			l.asked[key] = asked
+		}
+	}
+	l.gaps = slices.DeleteFunc(l.gaps, func(g gap) bool { return g.at.Before(old) })
+}
+
+// charged is what a tenant holds at a version, 0 if nothing. What was delivered
+// after the horizon counts only where it makes that less, unless it is ours.
+func (t *tenant) charged(version uint64, horizon time.Time) amounts {
+	if t.from >= version || t.to != 0 && t.to < version || !t.ours && t.charges[0].at.After(horizon) {
+		return nil
+	}
+	var holds amounts
+	for _, c := range t.charges {
+		switch {
+		case c.version >= version:
+		case holds == nil || !c.at.After(horizon):
+			holds = c.amounts
+		default:
+			holds = least(holds, c.amounts)
+		}
+	}
+	return holds
+}
+
+// states returns those that a node had at a version: the last that was delivered
+// before the horizon, and those that came after it. None is that there was no node.
+func (b *book) statesAt(version uint64, horizon time.Time) []state {
+	var found []state
+	for _, s := range b.states {
+		switch {
+		case s.version >= version:
+		case !s.at.After(horizon):
+			found = []state{s}
+		default:
+			found = append(found, s)
+		}
+	}
+	return found
+}

@@ -1,0 +1,42 @@
+package invariants
+
+// What users of Fluence are told to rely on: docs/groups.md and manifests/rbac.
+const (
+	groupLabel        = "scheduling.x-k8s.io/pod-group"
+	sizeLabel         = "fluence.group-size"
+	timeoutAnnotation = "fluence.flux-framework.org/incomplete-timeout"
+	policyAnnotation  = "fluence.flux-framework.org/incomplete-policy"
+	policyRestart     = "restart"
+	policyWait        = "wait"
+	madeByLabel       = "app.kubernetes.io/managed-by"
+
+	conditionScheduled  = "Scheduled"
+	conditionIncomplete = "Incomplete"
+
+	schedulerName    = "fluence"
+	schedulerAccount = "system:serviceaccount:fluence-system:fluence-scheduler"
+	controllerName   = "fluence-controller"
+	controllerUser   = "system:serviceaccount:fluence-system:" + controllerName
+	leaseNamespace   = "fluence-system"
+)
+
+// The rules, as a Violation names them.
+const (
+	// RulePartialGang: a group had fewer pods on nodes than it needs, and that was
+	// neither passing nor told and acted upon.
+	RulePartialGang = "PartialGang"
+	// RuleFullNode: a pod was bound to a node that had no room for it.
+	RuleFullNode = "FullNode"
+	// RuleNodeClosed: a pod was bound to a node that was gone, cordoned or tainted.
+	RuleNodeClosed = "NodeClosed"
+	// RulePodMoved: a pod changed its node, or Fluence removed one.
+	RulePodMoved = "PodMoved"
+	// RuleNoReason: what waits was not told why.
+	RuleNoReason = "NoReason"
+	// RuleRepeated: the same was told again.
+	RuleRepeated = "Repeated"
+	// RuleHeld: something was still held, or left over, when all had gone.
+	RuleHeld = "Held"
+	// RuleNotAtRest: a group was neither placed nor refused when it had to be.
+	RuleNotAtRest = "NotAtRest"
+)

@@ -1,0 +1,181 @@
+package invariants
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// lossGrace is how long before the first bind a loss still explains that not all
+// members were bound: they were on their way.
+const lossGrace = 5 * time.Second
+
+// partial is what is remembered of a family that has pods on nodes.
+type partial struct {
+	// started is when the first member got a node, after none had one; zero while
+	// none has. ever are those that have had one since, and size the minMember at
+	// that time.
+	started time.Time
+	ever    map[types.UID]bool
+	size    int
+	// whole: it has had all that it needs. met is how many that was, as far as it
+	// still needs them: who asks for more of a group that runs takes nothing from it.
+	whole bool
+	met   int
+	// lost is when a member was last lost.
+	lost time.Time
+	// lacking is since when it has had too few, since when it last gained one in
+	// that time, and had the most that it has had.
+	lacking, since time.Time
+	most           int
+	// startTold and lackTold: the violation was reported.
+	startTold, lackTold bool
+
+	// incomplete is since when the condition has been true, until when it ended.
+	incomplete, until time.Time
+	// toEvict are the members that the policy has to evict.
+	toEvict map[types.UID]bool
+	// there are the members that were to stay, for comparison.
+	there map[types.UID]bool
+}
+
+// rest begins anew: nothing is on a node.
+func (f *partial) rest() {
+	*f = partial{lost: f.lost, incomplete: f.incomplete, until: f.until, there: f.there}
+}
+
+// regrouped takes note that the PodGroup has come, changed or gone.
+func (fam *family) regrouped(before *groupFact, now time.Time) {
+	is, was := fam.group != nil && fam.group.incomplete(), fam.incomplete.After(fam.until)
+	switch {
+	case is && !was:
+		fam.incomplete = now
+		fam.toEvict = map[types.UID]bool{}
+		for uid, p := range fam.pods {
+			if p.serving() {
+				fam.toEvict[uid] = true
+			}
+		}
+	case !is && was:
+		fam.until, fam.toEvict = later(now, fam.incomplete.Add(1)), nil
+	}
+	if before == nil || fam.group == nil || before.uid != fam.group.uid {
+		// Another PodGroup begins to count anew.
+		fam.since, fam.untold = time.Time{}, time.Time{}
+	}
+}
+
+// weighPartial judges a family that should be on nodes as a whole, and returns how
+// many of its members have to be there, less what is asked of it since it ran.
+func (j *judge) weighPartial(fam *family, c count, need, have int, now time.Time) int {
+	if c.serving > 0 && fam.started.IsZero() {
+		fam.started, fam.size, fam.ever = now, fam.group.minMember, map[types.UID]bool{}
+	}
+	fam.compare(now)
+	if c.serving == 0 {
+		fam.rest()
+		return need
+	}
+	if have >= need {
+		fam.met = need
+	}
+	if !fam.whole && (have >= need || len(fam.ever) >= fam.group.minMember) {
+		fam.whole = true
+		j.stats.Started++
+	}
+	if fam.met > 0 {
+		fam.met = min(fam.met, need)
+		need = fam.met
+	}
+	if have >= need {
+		fam.lacking, fam.since, fam.lackTold = time.Time{}, time.Time{}, false
+		j.weighEviction(fam, now)
+		return need
+	}
+	fam.open = true
+	if fam.lacking.IsZero() {
+		fam.lacking, fam.since, fam.most = now, time.Time{}, 0
+		j.stats.Partial++
+	}
+	if fam.since.IsZero() || have > fam.most {
+		fam.since, fam.most = now, have
+	}
+	j.stats.LongestPartial = max(j.stats.LongestPartial, now.Sub(fam.lacking))
+	j.weighStart(fam, need, have, now)
+	j.weighLack(fam, need, have, now)
+	j.weighEviction(fam, now)
+	return need
+}
+
+// compare takes note of members that were lost, and of those that have a node.
+func (fam *family) compare(now time.Time) {
+	there := map[types.UID]bool{}
+	for uid, p := range fam.pods {
+		if !p.deleting && p.phase != corev1.PodFailed {
+			there[uid] = true
+		}
+		if fam.ever != nil && (p.serving() || p.phase == corev1.PodSucceeded) {
+			fam.ever[uid] = true
+		}
+	}
+	for uid := range fam.there {
+		if !there[uid] {
+			fam.lost = now
+		}
+	}
+	fam.there = there
+}
+
+// weighStart judges a group that starts for the first time, undisturbed: all
+// together.
+func (j *judge) weighStart(fam *family, need, have int, now time.Time) {
+	disturbed := fam.whole || fam.startTold ||
+		fam.lost.After(fam.started.Add(-lossGrace)) || fam.group.minMember > fam.size ||
+		j.excuses.touches(fam.started.Add(-lossGrace), now)
+	if disturbed || now.Sub(fam.started) <= j.cfg.Slack {
+		return
+	}
+	fam.startTold = true
+	j.report(RulePartialGang, fam.about, now, "it must start together or not at all: %.1fs after its first bind %d of %d pods are on nodes, and nothing disturbed it",
+		now.Sub(fam.started).Seconds(), have, need)
+}
+
+// weighLack judges a group that lacks members.
+func (j *judge) weighLack(fam *family, need, have int, now time.Time) {
+	if fam.lackTold || fam.group.incomplete() {
+		return
+	}
+	limit := j.timeout(fam) + j.cfg.Slack
+	if lacks := j.excuses.elapsed(later(fam.since, j.turned), now); lacks > limit {
+		fam.lackTold = true
+		j.report(RulePartialGang, fam.about, now, "%d of %d pods have been on nodes for %.1fs: after %v the condition %s must be True, and it is not",
+			have, need, lacks.Seconds(), limit, conditionIncomplete)
+	}
+}
+
+// weighEviction judges whether the policy restart was carried out: on all that were
+// on nodes when the condition became true.
+func (j *judge) weighEviction(fam *family, now time.Time) {
+	if len(fam.toEvict) == 0 {
+		return
+	}
+	if _, must := fam.restarts(); !must {
+		return
+	}
+	var left []string
+	for uid := range fam.toEvict {
+		if p := fam.pods[uid]; p == nil || !p.serving() || p.evicted {
+			delete(fam.toEvict, uid)
+		} else {
+			left = append(left, p.key.Name)
+		}
+	}
+	fam.open = fam.open || len(left) > 0
+	if waited := j.excuses.elapsed(later(fam.incomplete, j.turned), now); len(left) > 0 && waited > j.cfg.Slack {
+		fam.toEvict = nil
+		j.report(RulePartialGang, fam.about, now, "its policy is restart: %.1fs after the condition %s became True nobody has tried to evict %s",
+			waited.Seconds(), conditionIncomplete, strings.Join(left, ", "))
+	}
+}

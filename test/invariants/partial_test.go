@@ -1,0 +1,189 @@
+package invariants
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// two makes a group of two pods that wait, on nodes with room.
+func two(s *script) *script {
+	return s.node("n", 8).group("g", 2, refusal()).pod("a", "g").pod("b", "g")
+}
+
+// running is two that run.
+func running(s *script) *script {
+	return two(s).bind("a", "n").bind("b", "n").group("g", 2, placed())
+}
+
+// loses is running, after a has gone and its replacement waits.
+func loses(s *script, edit ...func(*groupFact)) *script {
+	return running(s).after(time.Second).remove("a").pod("a2", "g").group("g", 2, append(edit, refusal())...)
+}
+
+var partialGang = []broke{{RulePartialGang, "ns/g"}}
+
+// State 2, 3 and 9, and flow 17 of the lessons of earlier systems: no partial gangs,
+// and what happens to one member is not the others' business.
+func TestPartialGang(t *testing.T) {
+	run(t, map[string]tale{
+		"half of a gang is bound and nothing follows": {
+			tell: func(s *script) { two(s).bind("a", "n").after(20 * time.Second) },
+			want: partialGang,
+		},
+		"the other half follows within the slack": {
+			tell: func(s *script) { two(s).bind("a", "n").after(10*time.Second).bind("b", "n").after(2 * time.Minute) },
+		},
+		"the other half follows after the slack": {
+			tell: func(s *script) { two(s).bind("a", "n").after(16*time.Second).bind("b", "n").after(2 * time.Minute) },
+			want: partialGang,
+		},
+		"half is bound, an excuse later the rest": {
+			tell: func(s *script) {
+				end := two(s).bind("a", "n").after(time.Second).excuse()
+				s.after(30 * time.Second)
+				end()
+				s.after(10*time.Second).bind("b", "n").after(2 * time.Minute)
+			},
+		},
+		"half is bound and an excuse changes nothing for ever": {
+			tell: func(s *script) {
+				end := two(s).bind("a", "n").after(time.Second).excuse()
+				s.after(30 * time.Second)
+				end()
+				s.after(testTimeout + testSlack)
+			},
+			want: partialGang,
+		},
+		"a member is deleted while the others are bound": {
+			tell: func(s *script) { two(s).remove("b").bind("a", "n").pod("b2", "g").after(testTimeout) },
+		},
+		"a member succeeds before its sibling is bound": {
+			tell: func(s *script) {
+				two(s).bind("a", "n").edit("a", phase(corev1.PodSucceeded)).bind("b", "n").after(time.Hour)
+			},
+		},
+		"minMember is raised between the binds": {
+			tell: func(s *script) {
+				two(s).pod("c", "g").bind("a", "n").group("g", 3).bind("b", "n").after(testTimeout)
+			},
+		},
+		"minMember is raised after all run": {
+			tell: func(s *script) { running(s).group("g", 4).pod("c", "g").pod("d", "g").after(time.Hour) },
+		},
+		"minMember is lowered to what runs": {
+			tell: func(s *script) { loses(s).group("g", 1, placed()).after(time.Hour) },
+		},
+		"members beyond the minimum wait": {
+			tell: func(s *script) { running(s).pod("c", "g").pod("d", "g").after(time.Hour) },
+		},
+		"a member is lost and replaced in time": {
+			tell: func(s *script) { loses(s).after(testTimeout).bind("a2", "n").group("g", 2, placed()).after(time.Hour) },
+		},
+		"a member is lost and nobody says so": {
+			tell: func(s *script) { loses(s).after(testTimeout + testSlack + time.Second) },
+			want: partialGang,
+		},
+		"a member fails on its node and nobody says so": {
+			tell: func(s *script) {
+				running(s).edit("a", phase(corev1.PodFailed)).pod("a2", "g").group("g", 2, refusal()).after(testTimeout + testSlack + time.Second)
+			},
+			want: partialGang,
+		},
+		"a member terminates for ever and nobody says so": {
+			tell: func(s *script) { running(s).edit("a", deleting).after(testTimeout + testSlack + time.Second) },
+			want: partialGang,
+		},
+		"a member is lost and the group is told to be incomplete": {
+			tell: func(s *script) {
+				loses(s).after(testTimeout+testSlack/2).group("g", 2, lacking("True")).after(time.Hour)
+			},
+		},
+		"its annotation gives it longer": {
+			tell: func(s *script) {
+				loses(s, func(g *groupFact) { g.timeout = "10m" }).after(9*time.Minute).bind("a2", "n").group("g", 2, placed()).after(time.Hour)
+			},
+		},
+		"its annotation gives it less": {
+			tell: func(s *script) {
+				loses(s, func(g *groupFact) { g.timeout = "2s" }).after(2*time.Second + testSlack + time.Second)
+			},
+			want: partialGang,
+		},
+		"its annotation cannot be read": {
+			tell: func(s *script) { loses(s, func(g *groupFact) { g.timeout = "soon" }).after(testTimeout) },
+		},
+		"an excuse lasts while it is incomplete": {
+			tell: func(s *script) {
+				end := loses(s).excuse()
+				s.after(time.Hour)
+				end()
+				s.after(testTimeout).group("g", 2, lacking("True")).after(time.Hour)
+			},
+		},
+		"another controller begins to count anew": {
+			tell: func(s *script) {
+				s.seeLease("one", s.seen())
+				loses(s).after(testTimeout).seeLease("two", s.seen())
+				s.after(testTimeout).group("g", 2, lacking("True")).after(time.Hour)
+			},
+		},
+		"all are lost, and the next start in part": {
+			tell: func(s *script) {
+				running(s).remove("a").remove("b").group("g", 2, refusal()).after(time.Minute).pod("c", "g").pod("d", "g").
+					after(10*time.Second).bind("c", "n").after(20 * time.Second)
+			},
+			want: partialGang,
+		},
+		"policy restart evicts what is left": {
+			tell: func(s *script) {
+				loses(s, restart).after(testTimeout).group("g", 2, lacking("True")).after(time.Second).
+					evict("b").edit("b", deleting).remove("b").group("g", 2, lacking("False")).after(time.Hour)
+			},
+		},
+		"policy restart evicts nobody": {
+			tell: func(s *script) {
+				loses(s, restart).after(testTimeout).group("g", 2, lacking("True")).after(time.Hour)
+			},
+			want: partialGang,
+		},
+		"a disruption budget refuses the eviction": {
+			tell: func(s *script) {
+				loses(s, restart).after(testTimeout).group("g", 2, lacking("True"))
+				s.seeAudit(auditFact{user: controllerUser, verb: "create", subresource: "eviction", pod: name("b"), code: 429, received: s.now})
+				s.after(time.Hour)
+			},
+		},
+		"a Job runs out": {
+			tell: func(s *script) {
+				s.node("n", 8).group("g", 2, refusal()).job("j", jobFact{completions: 3}).
+					pod("a", "g", controlled("j")).pod("b", "g", controlled("j")).bind("a", "n").bind("b", "n").group("g", 2, placed()).
+					edit("a", phase(corev1.PodSucceeded)).job("j", jobFact{completions: 3, served: 1}).pod("c", "g", controlled("j")).bind("c", "n").
+					edit("b", phase(corev1.PodSucceeded)).job("j", jobFact{completions: 3, served: 2}).after(time.Hour)
+			},
+		},
+		"a Job that has much to do lacks a pod": {
+			tell: func(s *script) {
+				s.node("n", 8).group("g", 2, refusal()).job("j", jobFact{completions: 9}).
+					pod("a", "g", controlled("j")).pod("b", "g", controlled("j")).bind("a", "n").bind("b", "n").group("g", 2, placed()).
+					edit("a", phase(corev1.PodSucceeded)).job("j", jobFact{completions: 9, served: 1}).after(testTimeout + testSlack + time.Second)
+			},
+			want: partialGang,
+		},
+		"bare members succeed one after another": {
+			tell: func(s *script) { running(s).edit("a", phase(corev1.PodSucceeded)).after(time.Hour) },
+		},
+		"it ran in part before anybody looked": {
+			tell: func(s *script) {
+				s.begun = false
+				two(s).edit("a", on("n"))
+				s.begin(s.now)
+				s.after(testTimeout)
+			},
+		},
+		"its PodGroup is deleted": {
+			tell: func(s *script) { running(s).removeGroup("g").remove("a").after(time.Hour) },
+		},
+	})
+}

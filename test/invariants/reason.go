@@ -1,0 +1,92 @@
+package invariants
+
+import (
+	"fmt"
+	"time"
+)
+
+// waiting is what is remembered of a family that waits for nodes.
+type waiting struct {
+	// waits: it lacks pods that could be placed.
+	waits bool
+	// untold is since when it has waited without being told why.
+	untold time.Time
+	// reported: the violation was.
+	reported bool
+	// podTold: a pod of it was told why, where there is no PodGroup.
+	podTold bool
+}
+
+// weighReason judges whether a group that waits is told why.
+func (j *judge) weighReason(fam *family, c count, need, have int, now time.Time) {
+	if c.pending == 0 || have >= need {
+		fam.content()
+		return
+	}
+	fault := fam.group.untold(c.serving)
+	j.weighTold(fam, fault, now, fmt.Sprintf("%d pods wait and %d of %d are on nodes", c.pending, have, need))
+}
+
+// untold says what is wrong with the condition of a group that waits; empty is
+// nothing.
+func (g *groupFact) untold(serving int) string {
+	found := g.condition(conditionScheduled)
+	switch {
+	case len(found) == 0:
+		return "there is none"
+	case len(found) > 1:
+		return fmt.Sprintf("there are %d", len(found))
+	case found[0].status == "True" && serving == 0:
+		return fmt.Sprintf("it is True (%s: %s) and nothing is on a node", found[0].reason, found[0].message)
+	case found[0].status != "False":
+		return fmt.Sprintf("it is %s (%s: %s)", found[0].status, found[0].reason, found[0].message)
+	case found[0].reason == "" || found[0].message == "":
+		return fmt.Sprintf("its reason is %q and its message %q", found[0].reason, found[0].message)
+	}
+	return ""
+}
+
+// weighUngrouped judges pods that have no PodGroup: a condition or an event of one
+// of them must tell why they wait.
+func (j *judge) weighUngrouped(fam *family, c count, now time.Time) {
+	if c.pending == 0 {
+		fam.podTold = false
+		fam.content()
+		return
+	}
+	for _, p := range fam.pods {
+		fam.podTold = fam.podTold || p.told
+	}
+	fault := ""
+	if !fam.podTold {
+		fault = "they have no PodGroup, and no pod has the condition PodScheduled=False or an event"
+	}
+	j.weighTold(fam, fault, now, fmt.Sprintf("%d pods wait", c.pending))
+}
+
+func (f *waiting) content() { f.waits, f.untold, f.reported = false, time.Time{}, false }
+
+// weighTold judges a family that waits. The fault is what is wrong with what it was
+// told, empty if nothing is.
+func (j *judge) weighTold(fam *family, fault string, now time.Time, what string) {
+	if !fam.waits {
+		fam.waits = true
+		j.stats.Waited++
+	}
+	if fault == "" {
+		if !fam.untold.IsZero() {
+			j.stats.Told++
+		}
+		fam.untold, fam.reported = time.Time{}, false
+		return
+	}
+	fam.open = true
+	if fam.untold.IsZero() {
+		fam.untold = now
+	}
+	if waited := j.excuses.elapsed(fam.untold, now); waited > j.cfg.Slack && !fam.reported {
+		fam.reported = true
+		j.report(RuleNoReason, fam.about, now, "%s: for %.1fs (limit %v) the condition %s has not been False with one reason: %s",
+			what, waited.Seconds(), j.cfg.Slack, conditionScheduled, fault)
+	}
+}

@@ -1,0 +1,117 @@
+package invariants
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// tellings are the events that were told, by subject and teller.
+type tellings struct {
+	waiting  []eventFact
+	subjects map[subject]*telling
+	// counts is how often each event was told, as far as was seen.
+	counts map[types.UID]counted
+}
+
+// A subject is what one teller tells of one object.
+type subject struct {
+	controller string
+	uid        types.UID
+}
+
+// A telling is the last reason that was told, and all that was told under it.
+type telling struct {
+	reason string
+	notes  map[string]bool
+	at     time.Time
+}
+
+type counted struct {
+	n  int
+	at time.Time
+}
+
+func newTellings() tellings {
+	return tellings{subjects: map[subject]*telling{}, counts: map[types.UID]counted{}}
+}
+
+// seeEvent takes note of an event. Those of others are none of our business.
+func (j *judge) seeEvent(e eventFact, s seen) {
+	j.stats.Facts++
+	if s.gone || e.controller != j.cfg.Scheduler && e.controller != controllerName {
+		return
+	}
+	before := j.counts[e.uid].n
+	j.counts[e.uid] = counted{e.count, s.at}
+	if !j.begun || e.count <= before {
+		return
+	}
+	if e.kind == "Pod" {
+		if p := j.pods[e.aboutUID]; p != nil && p.family != nil && p.family.group == nil {
+			p.family.podTold = true
+			j.weigh(p.family, s.at)
+		}
+	}
+	if s.listed && before > 0 {
+		return // in which order it was told is not known
+	}
+	if before > 0 {
+		// Told again: the API keeps the first note only.
+		e.note = ""
+	}
+	e.at = s.at
+	j.tellings.waiting = append(j.tellings.waiting, e)
+}
+
+// judgeTellings compares the events that have come by now.
+func (j *judge) judgeTellings(now time.Time) {
+	due := 0
+	for due < len(j.tellings.waiting) && now.Sub(j.tellings.waiting[due].at) >= judgeAfter {
+		due++
+	}
+	// A process writes each event in a goroutine of its own.
+	slices.SortStableFunc(j.tellings.waiting[:due], func(a, b eventFact) int { return a.told.Compare(b.told) })
+	for _, e := range j.tellings.waiting[:due] {
+		j.judgeTelling(e)
+	}
+	j.tellings.waiting = slices.Delete(j.tellings.waiting, 0, due)
+}
+
+// judgeTelling judges one: a process that was interrupted may tell it again, since
+// it remembers nothing; but a PodGroup's condition it can read.
+func (j *judge) judgeTelling(e eventFact) {
+	j.stats.Events++
+	k := subject{e.controller, e.aboutUID}
+	t := j.subjects[k]
+	reads := e.kind == "PodGroup" && e.controller == j.cfg.Scheduler
+	if t == nil || t.reason != e.reason || !reads && j.excuses.touches(t.at.Add(-grace), e.at) {
+		t = &telling{reason: e.reason, notes: map[string]bool{}}
+		j.subjects[k] = t
+	}
+	again := t.notes[e.note] || e.note == "" && len(t.notes) > 0
+	t.notes[e.note], t.at = true, e.at
+	if again {
+		j.report(RuleRepeated, e.about, e.at, "%s told the event %s of this %s again, with no other reason between: %q (told %d times)",
+			e.controller, e.reason, strings.ToLower(e.kind), cmp.Or(e.note, "the note may differ"), e.count)
+	}
+}
+
+// clean forgets what was told long ago: events live for an hour, and what is told
+// again after that is news.
+func (t *tellings) clean(old time.Time) {
+	const memory = 20 * time.Minute
+	for k, s := range t.subjects {
+		if s.at.Before(old.Add(-memory)) {
+			delete(t.subjects, k)
+		}
+	}
+	for uid, c := range t.counts {
+		if c.at.Before(old.Add(-memory)) {
+			delete(t.counts, uid)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package invariants
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// State 3 of the lessons of earlier systems: what runs stays where it is.
+func TestPodMoved(t *testing.T) {
+	moved := func(pod string) []broke { return []broke{{RulePodMoved, "ns/" + pod}} }
+	run(t, map[string]tale{
+		"its node changes":             {tell: func(s *script) { running(s).node("m", 8).edit("a", on("m")) }, want: moved("a")},
+		"its user deletes it":          {tell: func(s *script) { running(s).remove("a").pod("a2", "g").bind("a2", "n") }},
+		"the controller evicts it":     {tell: func(s *script) { running(s).evict("a") }, want: moved("a")},
+		"an eviction that was refused": {tell: func(s *script) { refuse(running(s), "a") }},
+		"the scheduler deletes it": {
+			tell: func(s *script) {
+				running(s).seeAudit(auditFact{user: schedulerAccount, verb: "delete", pod: name("a"), code: 200, received: s.now})
+			},
+			want: moved("a"),
+		},
+		"another deletes it": {
+			tell: func(s *script) {
+				running(s).seeAudit(auditFact{user: "system:node:n", verb: "delete", pod: name("a"), code: 200, received: s.now})
+			},
+		},
+		"the scheduler deletes all pods of a namespace": {
+			tell: func(s *script) {
+				running(s).seeAudit(auditFact{user: schedulerAccount, verb: "deletecollection", pod: types.NamespacedName{Namespace: "ns"}, code: 200, received: s.now})
+			},
+			want: moved(""),
+		},
+		"evicted by policy restart, before the condition is true": {
+			tell: func(s *script) { loses(s, restart).evict("b").remove("b") },
+			want: moved("b"),
+		},
+		"evicted by policy restart, after the condition has become false": {
+			tell: func(s *script) {
+				loses(s, restart).after(testTimeout).group("g", 2, lacking("True")).after(time.Second).bind("a2", "n").
+					group("g", 2, lacking("False"), placed()).after(time.Minute).evict("b").remove("b")
+			},
+			want: moved("b"),
+		},
+		"evicted by policy restart": {
+			tell: func(s *script) {
+				loses(s, restart).after(testTimeout).evict("b").group("g", 2, lacking("True")).remove("b").group("g", 2, lacking("False"))
+			},
+		},
+		"evicted by policy restart of its pods": {
+			tell: func(s *script) {
+				loses(s).edit("b", func(p *podFact) { p.policy = policyRestart }).after(testTimeout).group("g", 2, lacking("True")).evict("b").remove("b")
+			},
+		},
+		"evicted with policy wait": {
+			tell: func(s *script) { loses(s).after(testTimeout).group("g", 2, lacking("True")).evict("b") },
+			want: moved("b"),
+		},
+	})
+}
+
+func refuse(s *script, pod string) {
+	s.seeAudit(auditFact{user: controllerUser, verb: "create", subresource: "eviction", pod: name(pod), code: 429, received: s.now})
+}
+
+// Flow 16 of the lessons of earlier systems: what waits is told why.
+func TestNoReason(t *testing.T) {
+	silent := []broke{{RuleNoReason, "ns/g"}}
+	run(t, map[string]tale{
+		"refused with a reason": {tell: func(s *script) { two(s).after(time.Hour) }},
+		"told in time": {tell: func(s *script) {
+			s.group("g", 2).pod("a", "g").after(14*time.Second).group("g", 2, refusal()).after(time.Hour)
+		}},
+		"no condition":                 {tell: func(s *script) { s.group("g", 2).pod("a", "g").pod("b", "g").after(16 * time.Second) }, want: silent},
+		"fewer pods than the minimum":  {tell: func(s *script) { s.group("g", 2).pod("a", "g").after(time.Hour) }, want: silent},
+		"an empty reason":              {tell: func(s *script) { two(s).group("g", 2, says("Scheduled", "False", "", "x")).after(time.Hour) }, want: silent},
+		"an empty message":             {tell: func(s *script) { two(s).group("g", 2, says("Scheduled", "False", "NoRoom", "")).after(time.Hour) }, want: silent},
+		"placed, but nowhere":          {tell: func(s *script) { two(s).group("g", 2, placed()).after(time.Hour) }, want: silent},
+		"placed, while a member waits": {tell: func(s *script) { loses(s, lacking("True")).group("g", 2, placed()).after(time.Hour) }, want: silent},
+		"two conditions of the type": {
+			tell: func(s *script) {
+				two(s).group("g", 2, func(g *groupFact) {
+					g.conditions = append(g.conditions, conditionFact{"Scheduled", "False", "NeverFits", "x"})
+				}).after(time.Hour)
+			},
+			want: silent,
+		},
+		"told and taken back": {
+			tell: func(s *script) {
+				two(s).after(time.Minute).group("g", 2, func(g *groupFact) { g.conditions = nil }).after(time.Hour)
+			},
+			want: silent,
+		},
+		"twice, once after it was told": {
+			tell: func(s *script) {
+				nothing := func(g *groupFact) { g.conditions = nil }
+				two(s).group("g", 2, nothing).after(time.Minute).group("g", 2, refusal()).after(time.Minute).group("g", 2, nothing).after(time.Minute)
+			},
+			want: append(silent, silent...),
+		},
+		"gated pods do not wait":       {tell: func(s *script) { s.group("g", 2).pod("a", "g", func(p *podFact) { p.gated = true }).after(time.Hour) }},
+		"pods that go do not wait":     {tell: func(s *script) { s.group("g", 2).pod("a", "g", deleting).after(time.Hour) }},
+		"others' pods are not its own": {tell: func(s *script) { s.group("g", 2).pod("a", "g", foreign).after(time.Hour) }},
+		"a suspended Job does not wait": {tell: func(s *script) {
+			s.group("g", 2).job("j", jobFact{idle: true}).pod("a", "g", controlled("j")).after(time.Hour)
+		}},
+		"an excuse": {tell: func(s *script) { s.excuse(); s.group("g", 2).pod("a", "g").after(time.Hour) }},
+		"an excuse that ends": {
+			tell: func(s *script) {
+				end := s.excuse()
+				s.group("g", 2).pod("a", "g").after(time.Hour)
+				end()
+				s.after(16 * time.Second)
+			},
+			want: silent,
+		},
+		"a lone pod is told by its condition": {tell: func(s *script) { s.pod("a", "").after(time.Hour) }},
+		"a lone pod is told by an event": {
+			tell: func(s *script) { s.pod("a", "", untold).event("a", "OwnerNotSeen", "x").after(time.Hour) },
+		},
+		"a lone pod is told nothing": {tell: func(s *script) { s.pod("a", "", untold).after(time.Hour) }, want: []broke{{RuleNoReason, "ns/a"}}},
+		"a missing PodGroup is told on one of the pods": {
+			tell: func(s *script) { s.pod("a", "g").pod("b", "g").event("b", "NoPodGroup", "x").after(time.Hour) },
+		},
+		"a missing PodGroup is told nobody": {tell: func(s *script) { s.pod("a", "g").after(time.Hour) }, want: silent},
+		"its PodGroup comes and says nothing": {
+			tell: func(s *script) {
+				s.pod("a", "g").event("a", "NoPodGroup", "x").after(time.Hour).group("g", 1).after(time.Hour)
+			},
+			want: silent,
+		},
+		"by its owners: not told": {
+			tell: func(s *script) {
+				s.job("j", jobFact{}).pod("a", "", controlled("j"))
+				s.group("g", 1, func(g *groupFact) { g.owners = []types.UID{"j"} }).after(time.Hour)
+			},
+			want: silent,
+		},
+		"by the owners of its owners: not told": {
+			tell: func(s *script) {
+				s.group("g", 1, func(g *groupFact) { g.owners = []types.UID{"top"} }).pod("a", "", controlled("rs"))
+				s.seeOwner(ownerFact{uid: "rs", controller: "top"}, s.seen())
+				s.after(time.Hour)
+			},
+			want: silent,
+		},
+	})
+}
+
+// event tells one about a pod, in the scheduler's name.
+func (s *script) event(pod, reason, note string, edit ...func(*eventFact)) *script {
+	s.serial++
+	e := eventFact{
+		uid: types.UID(fmt.Sprint("event-", s.serial)), controller: schedulerName, kind: "Pod", about: name(pod), aboutUID: s.facts[pod].uid,
+		reason: reason, note: note, told: s.now, count: 1,
+	}
+	for _, f := range edit {
+		f(&e)
+	}
+	s.seeEvent(e, s.seen())
+	return s
+}
+
+func count2(uid string) func(*eventFact) {
+	return func(e *eventFact) { e.uid, e.count = types.UID(uid), 2 }
+}
+func event(uid string) func(*eventFact) { return func(e *eventFact) { e.uid = types.UID(uid) } }
+func aboutGroup(e *eventFact)           { e.kind, e.about, e.aboutUID = "PodGroup", name("g"), "g" }
+
+// Flow 16 of the lessons of earlier systems: nothing is told twice.
+func TestRepeated(t *testing.T) {
+	again := []broke{{RuleRepeated, "ns/a"}}
+	pod := func(s *script) *script { return s.node("n", 1).pod("a", "") }
+	run(t, map[string]tale{
+		"once":                      {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Hour) }},
+		"twice":                     {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "x") }, want: again},
+		"with another note":         {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "y") }},
+		"with another note between": {tell: func(s *script) { pod(s).event("a", "R", "x").event("a", "R", "y").event("a", "R", "x") }, want: again},
+		"with another reason between": {tell: func(s *script) {
+			pod(s).event("a", "R", "x").after(time.Second).event("a", "Q", "y").after(time.Second).event("a", "R", "x")
+		}},
+		"in a series": {tell: func(s *script) {
+			pod(s).event("a", "R", "x", event("e")).after(time.Minute).event("a", "R", "x", count2("e"))
+		}, want: again},
+		"a series that is seen late": {tell: func(s *script) { pod(s).event("a", "R", "x", count2("e")) }},
+		"in a series, another reason between": {
+			tell: func(s *script) {
+				pod(s).event("a", "R", "x", event("e")).after(time.Second).event("a", "Q", "y").after(time.Second).event("a", "R", "x", count2("e"))
+			},
+		},
+		"about another": {tell: func(s *script) {
+			pod(s).pod("b", "").event("a", "R", "x").event("b", "R", "x")
+		}},
+		"by another": {
+			tell: func(s *script) {
+				kubelet := func(e *eventFact) { e.controller = "kubelet" }
+				pod(s).event("a", "R", "x", kubelet).event("a", "R", "x", kubelet)
+			},
+		},
+		"by scheduler and controller": {
+			tell: func(s *script) {
+				pod(s).event("a", "R", "x").event("a", "R", "x", func(e *eventFact) { e.controller = controllerName })
+			},
+		},
+		"by a process that was killed between": {
+			tell: func(s *script) {
+				end := pod(s).event("a", "R", "x").after(10 * time.Second).excuse()
+				s.after(time.Second)
+				end()
+				s.event("a", "R", "x")
+			},
+		},
+		"on a PodGroup, whose condition a new process can read": {
+			tell: func(s *script) {
+				end := pod(s).event("a", "R", "x", aboutGroup).after(10 * time.Second).excuse()
+				s.after(time.Second)
+				end()
+				s.event("a", "R", "x", aboutGroup)
+			},
+			want: []broke{{RuleRepeated, "ns/g"}},
+		},
+		"written in the wrong order": {
+			tell: func(s *script) {
+				late := func(e *eventFact) { e.told = e.told.Add(-time.Second) }
+				pod(s).event("a", "R", "x").event("a", "R", "x", late).event("a", "Q", "y", func(e *eventFact) { e.told = e.told.Add(-time.Second / 2) })
+			},
+		},
+	})
+}
+
+// What is gone is forgotten, however long it goes on.
+func TestMemory(t *testing.T) {
+	s := newScript(t).node("n", 1000)
+	for i := range 200 {
+		g := fmt.Sprint("g", i)
+		s.group(g, 1, refusal()).pod("p", g).bind("p", "n").event("p", "Scheduled", "x").group(g, 1, placed()).
+			after(time.Second).edit("p", phase(corev1.PodSucceeded)).remove("p").removeGroup(g).after(5 * time.Second)
+	}
+	s.after(time.Hour)
+	s.want()
+	if s.stats.Binds != 200 || s.stats.Started != 200 || s.stats.Events != 200 {
+		t.Errorf("judged %v, want 200 binds, groups and events", s.stats)
+	}
+	left := len(s.pods) + len(s.latest) + len(s.groups) + len(s.families) + len(s.made) + len(s.asked) + len(s.binds) +
+		len(s.ledger.nodes["n"].tenants) + len(s.subjects) + len(s.counts)
+	if left > 0 {
+		t.Errorf("%d things are remembered: %d pods, %d groups, %d families, %d events", left, len(s.pods), len(s.groups), len(s.families), len(s.counts))
+	}
+}
+
+// BenchmarkJudge is one pod's life: seven changes.
+func BenchmarkJudge(b *testing.B) {
+	s := newScript(&testing.T{}).node("n", 1_000_000)
+	for i := range 1000 {
+		s.group(fmt.Sprint("w", i), 2, refusal()).pod(fmt.Sprint("w", i), fmt.Sprint("w", i))
+	}
+	for i := 0; b.Loop(); i++ {
+		g := fmt.Sprint("g", i)
+		s.group(g, 1, refusal()).pod(g, g).bind(g, "n").group(g, 1, placed()).edit(g, phase(corev1.PodSucceeded)).remove(g).removeGroup(g)
+		s.after(14 * time.Millisecond)
+	}
+}

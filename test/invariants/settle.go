@@ -1,0 +1,90 @@
+package invariants
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// settleEvery is how often Settle looks, and settled how many times in a row
+	// all must be at rest: a group that is placed may be refused a moment before.
+	settleEvery = 250 * time.Millisecond
+	settled     = 8
+)
+
+// Settle waits until every group is at rest: all its pods placed, or refused with a
+// reason. Those that are not when ctx ends are violations, and Settle returns an
+// error.
+func (c *Checker) Settle(ctx context.Context) error {
+	quiet := 0
+	err := wait.PollUntilContextCancel(ctx, settleEvery, true, func(context.Context) (bool, error) {
+		rest := true
+		c.tell(func(j *judge) { rest = len(j.restless()) == 0 })
+		quiet++
+		if !rest {
+			quiet = 0
+		}
+		return quiet >= settled, nil
+	})
+	if err == nil {
+		return nil
+	}
+	n := 0
+	c.tell(func(j *judge) {
+		left := j.restless()
+		n = len(left)
+		for _, fam := range left {
+			have := fam.count()
+			j.report(RuleNotAtRest, fam.about, time.Now(), "it must be placed, or refused with a reason: %d pods wait and %d are on nodes; PodGroup %s",
+				have.pending, have.serving, fam.group)
+		}
+	})
+	return fmt.Errorf("wait until all groups are at rest (%d are not): %w", n, err)
+}
+
+// restless are the families that are neither placed nor refused, by name.
+func (j *judge) restless() (found []*family) {
+	for _, fam := range j.families {
+		if !j.atRest(fam) {
+			found = append(found, fam)
+		}
+	}
+	slices.SortFunc(found, func(a, b *family) int { return cmp.Compare(a.key.String(), b.key.String()) })
+	return found
+}
+
+func (j *judge) atRest(fam *family) bool {
+	c := fam.count()
+	if fam.group == nil {
+		return c.pending == 0 || fam.podTold
+	}
+	if c.serving == 0 && c.pending == 0 {
+		return true
+	}
+	refused := fam.group.untold(c.serving) == ""
+	if need, have := j.need(fam, c); have < need && c.serving > 0 {
+		return refused || fam.group.incomplete()
+	}
+	placed := false
+	for _, s := range fam.group.condition(conditionScheduled) {
+		placed = s.status == "True"
+	}
+	return c.pending == 0 || refused || placed && c.serving > 0
+}
+
+// String tells a PodGroup's minimum and its conditions.
+func (g *groupFact) String() string {
+	if g == nil {
+		return "does not exist"
+	}
+	text := fmt.Sprintf("asks for %d", g.minMember)
+	for _, c := range g.conditions {
+		text += fmt.Sprintf("; %s=%s (%s: %s)", c.kind, c.status, c.reason, c.message)
+	}
+	return text
+}

@@ -1,0 +1,221 @@
+package invariants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+)
+
+const (
+	// retryEvery is how long after a failure the API server is asked again.
+	retryEvery = 200 * time.Millisecond
+	// listTimeout bounds one list.
+	listTimeout = time.Minute
+)
+
+var podGroups = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+
+// A source is one kind of objects, and what becomes of them.
+type source struct {
+	what  string
+	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// see takes an object to the rules.
+	see func(j *judge, o runtime.Object, s seen)
+	// lose tells the rules of an object that a new list does not have any more.
+	lose func(j *judge, key types.NamespacedName, uid types.UID, s seen)
+	// gap is nil where missed changes do no harm.
+	gap func(j *judge, after, to uint64, at time.Time)
+
+	known   map[types.UID]types.NamespacedName
+	version string
+}
+
+// lister is the part of a typed client that is asked for.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, o metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+}
+
+func sourceOf[L runtime.Object](what string, l lister[L], see func(*judge, runtime.Object, seen)) *source {
+	return &source{
+		what:  what,
+		list:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return l.List(ctx, o) },
+		watch: l.Watch,
+		see:   see,
+		lose:  func(*judge, types.NamespacedName, types.UID, seen) {},
+	}
+}
+
+// sources are all kinds that the rules look at.
+func (c *Checker) sources() ([]*source, error) {
+	plain, err := metadata.NewForConfig(c.cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	pods := sourceOf("pods", c.client.CoreV1().Pods(""), func(j *judge, o runtime.Object, s seen) { j.seePod(podFactOf(o.(*corev1.Pod)), s) })
+	nodes := sourceOf("nodes", c.client.CoreV1().Nodes(), func(j *judge, o runtime.Object, s seen) { j.seeNode(nodeFactOf(o.(*corev1.Node)), s) })
+	pods.gap, nodes.gap = (*judge).seeGap, (*judge).seeGap
+	pods.lose = func(j *judge, _ types.NamespacedName, uid types.UID, s seen) { j.lostPod(uid, s) }
+	nodes.lose = func(j *judge, key types.NamespacedName, _ types.UID, s seen) { j.lostNode(key.Name, s) }
+	groups := sourceOf[*unstructured.UnstructuredList]("podgroups", c.dynamic.Resource(podGroups), func(j *judge, o runtime.Object, s seen) {
+		j.seeGroup(groupFactOf(o.(*unstructured.Unstructured)), s)
+	})
+	groups.lose = func(j *judge, key types.NamespacedName, uid types.UID, s seen) {
+		s.gone = true
+		j.seeGroup(groupFact{key: key, uid: uid}, s)
+	}
+	owner := func(j *judge, o runtime.Object, s seen) { j.seeOwner(ownerFactOf(o.(metav1.Object)), s) }
+	apps := func(resource string) *source {
+		return sourceOf(resource, plain.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}), owner)
+	}
+	return []*source{
+		nodes,
+		sourceOf[*batchv1.JobList]("jobs", c.client.BatchV1().Jobs(""), owner),
+		apps("replicasets"),
+		apps("statefulsets"),
+		groups,
+		pods,
+		sourceOf("events", c.client.EventsV1().Events(""), func(j *judge, o runtime.Object, s seen) {
+			j.seeEvent(eventFactOf(o.(*eventsv1.Event)), s)
+		}),
+		sourceOf("leases", c.client.CoordinationV1().Leases(leaseNamespace), func(j *judge, o runtime.Object, s seen) {
+			if l := o.(*coordinationv1.Lease); l.Name == controllerName && l.Spec.HolderIdentity != nil {
+				j.seeLease(*l.Spec.HolderIdentity, s)
+			}
+		}),
+	}, nil
+}
+
+// watchAll sees what exists and then follows it until ctx is done.
+func (c *Checker) watchAll(ctx context.Context) error {
+	sources, err := c.sources()
+	if err != nil {
+		return err
+	}
+	for _, s := range sources {
+		if err := c.relist(ctx, s); err != nil {
+			return fmt.Errorf("list %s: %w", s.what, err)
+		}
+	}
+	c.tell(func(j *judge) { j.begin(time.Now()) })
+	for _, s := range sources {
+		c.done.Go(func() { c.follow(ctx, s) })
+	}
+	return nil
+}
+
+// relist sees all objects of a kind, and which of the known are gone.
+func (c *Checker) relist(ctx context.Context, s *source) error {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := s.list(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // a kind that the API server does not know yet has no objects
+	}
+	if err != nil {
+		return fmt.Errorf("list: %w", err)
+	}
+	about, err := meta.ListAccessor(list)
+	if err != nil {
+		return fmt.Errorf("read a list: %w", err)
+	}
+	how := deliveredNow(about.GetResourceVersion())
+	how.listed = true
+	found := map[types.UID]types.NamespacedName{}
+	c.tell(func(j *judge) {
+		if s.known != nil && s.gap != nil {
+			s.gap(j, versionOf(s.version), how.version, how.at)
+		}
+		var objects []metav1.Object
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			m, err := meta.Accessor(o)
+			if err != nil {
+				return fmt.Errorf("read an object: %w", err)
+			}
+			found[m.GetUID()] = nameOf(m)
+			objects = append(objects, m)
+			return nil
+		})
+		for uid, key := range s.known {
+			if _, there := found[uid]; !there {
+				s.lose(j, key, uid, how)
+			}
+		}
+		for _, o := range objects {
+			s.see(j, o.(runtime.Object), seen{version: versionOf(o.GetResourceVersion()), at: how.at, listed: true})
+		}
+	})
+	s.known, s.version = found, about.GetResourceVersion()
+	return err
+}
+
+// follow watches a kind until ctx is done. A watch that ends goes on where it was;
+// only if the API server cannot do that everything is listed again.
+func (c *Checker) follow(ctx context.Context, s *source) {
+	for ctx.Err() == nil {
+		err := errNoVersion
+		if s.version != "" {
+			err = c.watchFrom(ctx, s)
+		}
+		if errors.Is(err, errNoVersion) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			err = c.relist(ctx, s)
+			if err == nil && s.version != "" {
+				continue
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+// errNoVersion: there is no version from which a watch could go on.
+var errNoVersion = errors.New("no version to watch from")
+
+// watchFrom follows a kind until the watch ends.
+func (c *Checker) watchFrom(ctx context.Context, s *source) error {
+	w, err := s.watch(ctx, metav1.ListOptions{ResourceVersion: s.version, AllowWatchBookmarks: true})
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if e.Type == watch.Error {
+			return apierrors.FromObject(e.Object)
+		}
+		m, ok := e.Object.(metav1.Object)
+		if !ok {
+			return fmt.Errorf("watch %s: %T is no object", s.what, e.Object)
+		}
+		s.version = m.GetResourceVersion()
+		if e.Type == watch.Bookmark {
+			continue
+		}
+		how := deliveredNow(s.version)
+		how.gone = e.Type == watch.Deleted
+		c.tell(func(j *judge) { s.see(j, e.Object, how) })
+		if how.gone {
+			delete(s.known, m.GetUID())
+		} else {
+			s.known[m.GetUID()] = nameOf(m)
+		}
+	}
+	return nil
+}
