@@ -91,7 +91,7 @@ func prepare(ctx context.Context, cfg Config, c *cluster.Cluster) (*run, error) 
 		Profile:        func(config map[string]any) { lead(config, cfg.Lease) },
 		SidecarMetrics: address,
 		Standby:        cfg.Standby,
-		ControllerArgs: []string{"--leader-elect=false", "--incomplete-timeout=20s", "--empty-group-delay=10s"},
+		ControllerArgs: []string{"--leader-elect=false", "--incomplete-timeout=" + incompleteTimeout.String(), "--empty-group-delay=" + linger.String()},
 		Log:            cfg.Log,
 	})
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *run) watch(ctx context.Context) (err error) {
 	if err := r.keeper.well(ctx); err != nil {
 		return err
 	}
-	if r.checker, err = newChecker(ctx, r); err != nil {
+	if err := r.check(ctx); err != nil {
 		return err
 	}
 	go func() {

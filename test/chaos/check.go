@@ -3,25 +3,49 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"time"
+
+	"github.com/flux-k8s/fluence/test/invariants"
 )
 
-// a checker watches Fluence.
-type checker interface {
-	Excuse(what string) (end func())
-	Settle(ctx context.Context) error
-	End(ctx context.Context) error
+// incompleteTimeout and linger are what the controller is told: how long a group may
+// lack members, and how long after its pods a group of bare pods goes.
+const (
+	incompleteTimeout = 20 * time.Second
+	linger            = 10 * time.Second
+)
+
+// check has the cluster watched from now on.
+func (r *run) check(ctx context.Context) (err error) {
+	r.checker, err = invariants.Watch(ctx, invariants.Config{
+		REST:              r.stack.RESTConfig(),
+		Audit:             r.stack.AuditLog(),
+		IncompleteTimeout: incompleteTimeout,
+		Linger:            linger,
+		Log:               alarm{out: r.cfg.Log, history: &r.history},
+	})
+	if err != nil {
+		return fmt.Errorf("watch what must hold: %w", err)
+	}
+	return nil
 }
 
-type blind struct{}
+// an alarm tells a violation at once, with what happened before it.
+type alarm struct {
+	out     io.Writer
+	history *history
+}
 
-func (blind) Excuse(string) func()         { return func() {} }
-func (blind) Settle(context.Context) error { return nil }
-func (blind) End(context.Context) error    { return nil }
+func (a alarm) Write(text []byte) (int, error) {
+	if _, err := fmt.Fprintf(a.out, "VIOLATION %safter\n%v\n", text, a.history); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
 
-func newChecker(context.Context, *run) (checker, error) { return blind{}, nil }
-
-// look reads counters and tells of new violations.
+// look reads the counters of all schedulers.
 func (r *run) look(ctx context.Context) {
 	for name := range r.keeper.logs {
 		r.tally.read(ctx, name)
@@ -35,11 +59,12 @@ func (r *run) result(plan Plan) Result {
 		drift += log.count(lineDrift)
 	}
 	return Result{
-		Seed:   r.cfg.Seed,
-		Events: len(plan),
-		Kills:  int(r.stats.kills.Load()),
-		Drift:  max(drift, r.tally.sum(driftMetric)),
-		Leaks:  r.leaks,
+		Seed:       r.cfg.Seed,
+		Events:     len(plan),
+		Kills:      int(r.stats.kills.Load()),
+		Violations: len(r.checker.Violations()),
+		Drift:      max(drift, r.tally.sum(driftMetric)),
+		Leaks:      r.leaks,
 	}
 }
 

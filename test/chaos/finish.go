@@ -26,7 +26,10 @@ func (r *run) finish(ctx context.Context) error {
 	fmt.Fprintln(r.cfg.Log, "No more events; waiting for rest")
 	settling, cancel := context.WithTimeout(ctx, r.cfg.Settle)
 	defer cancel()
-	if err := r.checker.Settle(settling); err != nil {
+	if err := r.checker.Settle(settling); err != nil { // the groups are among the violations
+		fmt.Fprintln(r.cfg.Log, err)
+	}
+	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("wait for rest: %w", err)
 	}
 	r.look(ctx)
@@ -39,7 +42,7 @@ func (r *run) finish(ctx context.Context) error {
 	r.leaks = r.countLeaks(ctx)
 	ending, cancel := context.WithTimeout(ctx, r.cfg.Settle)
 	defer cancel()
-	if err := r.checker.End(ending); err != nil {
+	if _, err := r.checker.End(ending); err != nil {
 		return fmt.Errorf("ask for all room at once: %w", err)
 	}
 	r.look(ctx)
@@ -66,7 +69,7 @@ func (r *run) clear(ctx context.Context) error {
 		return r.view.count(func(*corev1.Pod) bool { return true }) == 0, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until no pod is left: %w", err)
+		return fmt.Errorf("wait until no pod is left (%v are): %w", r.view.names(10), err)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/flux-k8s/fluence/test/cluster"
@@ -56,7 +58,14 @@ func newKeeper(ctx context.Context, s *stack.Stack, standby bool) *keeper {
 		go k.keep(ctx, name, func(ctx context.Context) error { return s.StartNamed(ctx, name) })
 	}
 	for _, name := range []string{cluster.Etcd, cluster.KubeAPIServer, cluster.KubeControllerManager, cluster.Kwok, cluster.FakeKubelet} {
-		go k.keep(ctx, name, func(ctx context.Context) error { return s.Restart(ctx, name) })
+		go k.keep(ctx, name, func(ctx context.Context) error {
+			if name == cluster.Kwok {
+				if err := k.freeNodes(ctx); err != nil {
+					return err
+				}
+			}
+			return s.Restart(ctx, name)
+		})
 	}
 	return k
 }
@@ -111,6 +120,19 @@ func schedulerOf(process string) string {
 	default:
 		return ""
 	}
+}
+
+// freeNodes removes the leases of the nodes. A KWOK that was killed leaves them
+// behind, and the next one, which has another name, would leave the nodes alone
+// until they run out.
+func (k *keeper) freeNodes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := k.stack.Client().CoordinationV1().Leases(corev1.NamespaceNodeLease).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("remove the leases of the nodes: %w", err)
+	}
+	return nil
 }
 
 // leave ends the keeping.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/flux-k8s/fluence/test/invariants"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -32,7 +33,7 @@ type run struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	view    *view
-	checker checker
+	checker *invariants.Checker
 	keeper  *keeper
 	tally   *tally
 

@@ -104,7 +104,13 @@ func (r *run) tell(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%d foreign pods bound, in bursts of %.0f a second\n", s.foreign.Load(), rate)
 	fmt.Fprintf(out, "%d kills, of which %d before their group came so far; %d processes stopped; %d API faults\n", s.kills.Load(), s.missed.Load(), s.freezes.Load(), s.outages.Load())
-	for name, n := range r.keeper.endedByThemselves() {
-		fmt.Fprintf(out, "%s ended by itself %d times\n", name, n)
+	ended := r.keeper.endedByThemselves()
+	for _, name := range slices.Sorted(maps.Keys(ended)) {
+		fmt.Fprintf(out, "%s ended by itself %d times\n", name, ended[name])
+	}
+	fmt.Fprintf(out, "%d races told by the scheduler; %d rounds of its audit\n", r.tally.sum(racesMetric), r.tally.sum(roundsMetric))
+	fmt.Fprintf(out, "The checker: %v\n", r.checker.Stats())
+	for _, v := range r.checker.Violations() {
+		fmt.Fprintf(out, "VIOLATION %v\n", v)
 	}
 }
