@@ -33,7 +33,7 @@ func podFactOf(p *corev1.Pod) podFact {
 		uid:         p.UID,
 		created:     p.CreationTimestamp.Time,
 		scheduler:   p.Spec.SchedulerName,
-		group:       p.Labels[groupLabel],
+		label:       p.Labels[groupLabel],
 		controller:  controllerOf(p),
 		node:        p.Spec.NodeName,
 		phase:       p.Status.Phase,

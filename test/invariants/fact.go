@@ -66,7 +66,7 @@ type podFact struct {
 	uid        types.UID
 	created    time.Time
 	scheduler  string
-	group      string // the label
+	label      string // of the group
 	controller types.UID
 	node       string
 	phase      corev1.PodPhase

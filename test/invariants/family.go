@@ -43,7 +43,7 @@ func (j *judge) enrol(p *pod, now time.Time) {
 		delete(before.pods, p.uid)
 		j.weigh(before, now)
 	}
-	if p.group == "" && fam.group == nil && len(fam.pods) == 0 {
+	if p.label == "" && fam.group == nil && len(fam.pods) == 0 {
 		fam.about = p.key
 	}
 	p.family = fam
@@ -55,8 +55,8 @@ func (j *judge) enrol(p *pod, now time.Time) {
 // which refers to what controls the pod. Without any it is a name of its own, that
 // of all pods that the same object controls.
 func (j *judge) groupOf(p *pod) types.NamespacedName {
-	if p.group != "" {
-		return types.NamespacedName{Namespace: p.key.Namespace, Name: p.group}
+	if p.label != "" {
+		return types.NamespacedName{Namespace: p.key.Namespace, Name: p.label}
 	}
 	const maxDepth = 8
 	uid := p.uid
@@ -88,7 +88,7 @@ func (j *judge) strays() (found []*pod) {
 			continue
 		}
 		for _, p := range fam.pods {
-			if p.podFact.group == "" && j.groupOf(p) != fam.key {
+			if p.label == "" && j.groupOf(p) != fam.key {
 				found = append(found, p)
 			}
 		}
@@ -155,7 +155,7 @@ func (j *judge) weigh(fam *family, now time.Time) {
 	c := fam.count()
 	fam.open = false
 	if fam.group == nil {
-		fam.partial.rest()
+		fam.rest()
 		j.weighUngrouped(fam, c, now)
 		return
 	}

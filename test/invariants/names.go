@@ -18,6 +18,9 @@ const (
 	controllerName   = "fluence-controller"
 	controllerUser   = "system:serviceaccount:fluence-system:" + controllerName
 	leaseNamespace   = "fluence-system"
+
+	// attemptFailed is the reason of the event that kube-scheduler's own code tells.
+	attemptFailed = "FailedScheduling"
 )
 
 // The rules, as a Violation names them.
@@ -35,6 +38,9 @@ const (
 	RuleNoReason = "NoReason"
 	// RuleRepeated: the same was told again.
 	RuleRepeated = "Repeated"
+	// RuleRepeatedAttempt: kube-scheduler's own event that an attempt to place a pod
+	// has failed was told again with the same note.
+	RuleRepeatedAttempt = "RepeatedAttempt"
 	// RuleHeld: something was still held, or left over, when all had gone.
 	RuleHeld = "Held"
 	// RuleNotAtRest: a group was neither placed nor refused when it had to be.

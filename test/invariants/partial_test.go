@@ -157,17 +157,17 @@ func TestPartialGang(t *testing.T) {
 		},
 		"a Job runs out": {
 			tell: func(s *script) {
-				s.node("n", 8).group("g", 2, refusal()).job("j", jobFact{completions: 3}).
+				s.node("n", 8).group("g", 2, refusal()).job(jobFact{completions: 3}).
 					pod("a", "g", controlled("j")).pod("b", "g", controlled("j")).bind("a", "n").bind("b", "n").group("g", 2, placed()).
-					edit("a", phase(corev1.PodSucceeded)).job("j", jobFact{completions: 3, served: 1}).pod("c", "g", controlled("j")).bind("c", "n").
-					edit("b", phase(corev1.PodSucceeded)).job("j", jobFact{completions: 3, served: 2}).after(time.Hour)
+					edit("a", phase(corev1.PodSucceeded)).job(jobFact{completions: 3, served: 1}).pod("c", "g", controlled("j")).bind("c", "n").
+					edit("b", phase(corev1.PodSucceeded)).job(jobFact{completions: 3, served: 2}).after(time.Hour)
 			},
 		},
 		"a Job that has much to do lacks a pod": {
 			tell: func(s *script) {
-				s.node("n", 8).group("g", 2, refusal()).job("j", jobFact{completions: 9}).
+				s.node("n", 8).group("g", 2, refusal()).job(jobFact{completions: 9}).
 					pod("a", "g", controlled("j")).pod("b", "g", controlled("j")).bind("a", "n").bind("b", "n").group("g", 2, placed()).
-					edit("a", phase(corev1.PodSucceeded)).job("j", jobFact{completions: 9, served: 1}).after(testTimeout + testSlack + time.Second)
+					edit("a", phase(corev1.PodSucceeded)).job(jobFact{completions: 9, served: 1}).after(testTimeout + testSlack + time.Second)
 			},
 			want: partialGang,
 		},

@@ -11,7 +11,7 @@ import (
 
 // tellings are the events that were told, by subject and teller.
 type tellings struct {
-	waiting  []eventFact
+	told     []eventFact
 	subjects map[subject]*telling
 	// counts is how often each event was told, as far as was seen.
 	counts map[types.UID]counted
@@ -28,6 +28,8 @@ type telling struct {
 	reason string
 	notes  map[string]bool
 	at     time.Time
+	// reported: that something of it was told again.
+	reported bool
 }
 
 type counted struct {
@@ -64,21 +66,21 @@ func (j *judge) seeEvent(e eventFact, s seen) {
 		e.note = ""
 	}
 	e.at = s.at
-	j.tellings.waiting = append(j.tellings.waiting, e)
+	j.told = append(j.told, e)
 }
 
 // judgeTellings compares the events that have come by now.
 func (j *judge) judgeTellings(now time.Time) {
 	due := 0
-	for due < len(j.tellings.waiting) && now.Sub(j.tellings.waiting[due].at) >= judgeAfter {
+	for due < len(j.told) && now.Sub(j.told[due].at) >= judgeAfter {
 		due++
 	}
 	// A process writes each event in a goroutine of its own.
-	slices.SortStableFunc(j.tellings.waiting[:due], func(a, b eventFact) int { return a.told.Compare(b.told) })
-	for _, e := range j.tellings.waiting[:due] {
+	slices.SortStableFunc(j.told[:due], func(a, b eventFact) int { return a.told.Compare(b.told) })
+	for _, e := range j.told[:due] {
 		j.judgeTelling(e)
 	}
-	j.tellings.waiting = slices.Delete(j.tellings.waiting, 0, due)
+	j.told = slices.Delete(j.told, 0, due)
 }
 
 // judgeTelling judges one: a process that was interrupted may tell it again, since
@@ -94,8 +96,13 @@ func (j *judge) judgeTelling(e eventFact) {
 	}
 	again := t.notes[e.note] || e.note == "" && len(t.notes) > 0
 	t.notes[e.note], t.at = true, e.at
-	if again {
-		j.report(RuleRepeated, e.about, e.at, "%s told the event %s of this %s again, with no other reason between: %q (told %d times)",
+	if again && !t.reported {
+		t.reported = true
+		rule := RuleRepeated
+		if e.kind == "Pod" && e.reason == attemptFailed {
+			rule = RuleRepeatedAttempt
+		}
+		j.report(rule, e.about, e.at, "%s told the event %s of this %s again, with no other reason between: %q (told %d times)",
 			e.controller, e.reason, strings.ToLower(e.kind), cmp.Or(e.note, "the note may differ"), e.count)
 	}
 }

@@ -105,7 +105,7 @@ func TestNoReason(t *testing.T) {
 		"pods that go do not wait":     {tell: func(s *script) { s.group("g", 2).pod("a", "g", deleting).after(time.Hour) }},
 		"others' pods are not its own": {tell: func(s *script) { s.group("g", 2).pod("a", "g", foreign).after(time.Hour) }},
 		"a suspended Job does not wait": {tell: func(s *script) {
-			s.group("g", 2).job("j", jobFact{idle: true}).pod("a", "g", controlled("j")).after(time.Hour)
+			s.group("g", 2).job(jobFact{idle: true}).pod("a", "g", controlled("j")).after(time.Hour)
 		}},
 		"an excuse": {tell: func(s *script) { s.excuse(); s.group("g", 2).pod("a", "g").after(time.Hour) }},
 		"an excuse that ends": {
@@ -134,7 +134,7 @@ func TestNoReason(t *testing.T) {
 		},
 		"by its owners: not told": {
 			tell: func(s *script) {
-				s.job("j", jobFact{}).pod("a", "", controlled("j"))
+				s.job(jobFact{}).pod("a", "", controlled("j"))
 				s.group("g", 1, func(g *groupFact) { g.owners = []types.UID{"j"} }).after(time.Hour)
 			},
 			want: silent,
@@ -175,8 +175,16 @@ func TestRepeated(t *testing.T) {
 	again := []broke{{RuleRepeated, "ns/a"}}
 	pod := func(s *script) *script { return s.node("n", 1).pod("a", "") }
 	run(t, map[string]tale{
-		"once":                      {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Hour) }},
-		"twice":                     {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "x") }, want: again},
+		"once":  {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Hour) }},
+		"twice": {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "x") }, want: again},
+		"three times is one fact": {
+			tell: func(s *script) { pod(s).event("a", "R", "x").event("a", "R", "x").event("a", "R", "x") },
+			want: again,
+		},
+		"a failed attempt, twice": {
+			tell: func(s *script) { pod(s).event("a", "FailedScheduling", "x").event("a", "FailedScheduling", "x") },
+			want: []broke{{RuleRepeatedAttempt, "ns/a"}},
+		},
 		"with another note":         {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "y") }},
 		"with another note between": {tell: func(s *script) { pod(s).event("a", "R", "x").event("a", "R", "y").event("a", "R", "x") }, want: again},
 		"with another reason between": {tell: func(s *script) {

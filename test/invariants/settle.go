@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -82,9 +83,10 @@ func (g *groupFact) String() string {
 	if g == nil {
 		return "does not exist"
 	}
-	text := fmt.Sprintf("asks for %d", g.minMember)
+	var text strings.Builder
+	fmt.Fprintf(&text, "asks for %d", g.minMember)
 	for _, c := range g.conditions {
-		text += fmt.Sprintf("; %s=%s (%s: %s)", c.kind, c.status, c.reason, c.message)
+		fmt.Fprintf(&text, "; %s=%s (%s: %s)", c.kind, c.status, c.reason, c.message)
 	}
-	return text
+	return text.String()
 }

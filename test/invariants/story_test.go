@@ -119,7 +119,7 @@ func (s *script) pod(n, group string, edit ...func(*podFact)) *script {
 	s.serial++
 	f := podFact{
 		key: name(n), uid: types.UID(fmt.Sprint("pod-", s.serial)), created: s.now.Truncate(time.Second),
-		scheduler: schedulerName, group: group, phase: corev1.PodPending, told: group == "",
+		scheduler: schedulerName, label: group, phase: corev1.PodPending, told: group == "",
 		asks: amounts{corev1.ResourceCPU: 1000, corev1.ResourcePods: 1},
 	}
 	for _, e := range edit {
@@ -179,9 +179,9 @@ func (s *script) excuse() func() {
 	return func() { s.excuses.finish(id, s.now) }
 }
 
-// job says how far a Job is.
-func (s *script) job(uid string, j jobFact) *script {
-	s.seeOwner(ownerFact{uid: types.UID(uid), job: &j}, s.seen())
+// job says how far the Job j is.
+func (s *script) job(j jobFact) *script {
+	s.seeOwner(ownerFact{uid: "j", job: &j}, s.seen())
 	return s
 }
 
