@@ -39,7 +39,7 @@ func (s *stats) burst(pods int, took time.Duration) {
 }
 
 // historyLength is how many events are remembered.
-const historyLength = 20
+const historyLength = 40
 
 // history is the last events.
 type history struct {
@@ -110,7 +110,9 @@ func (r *run) tell(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%d races told by the scheduler; %d rounds of its audit\n", r.tally.sum(racesMetric), r.tally.sum(roundsMetric))
 	fmt.Fprintf(out, "The checker: %v\n", r.checker.Stats())
-	for _, v := range r.checker.Violations() {
+	found := r.violations()
+	fmt.Fprintf(out, "%d pods were told the same by several attempts\n", len(r.checker.Violations())-len(found))
+	for _, v := range found {
 		fmt.Fprintf(out, "VIOLATION %v\n", v)
 	}
 }
