@@ -157,6 +157,8 @@ type eventFact struct {
 	note       string
 	// told is when the teller says that it was told last, at when it was delivered.
 	told, at time.Time
+	// chapter is the group's, see family.
+	chapter int
 	// count is how often it was told: 1, and more where it has a series.
 	count int
 }

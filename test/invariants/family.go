@@ -16,6 +16,9 @@ type family struct {
 	about types.NamespacedName
 	pods  map[types.UID]*pod
 	group *groupFact // nil if there is none
+	// chapter grows whenever what the controller tells of the group is news again:
+	// its pods have all gone, or it has become whole after it was called incomplete.
+	chapter int
 	// open: the time alone may make a violation.
 	open bool
 
@@ -154,6 +157,9 @@ func (j *judge) weigh(fam *family, now time.Time) {
 	}
 	c := fam.count()
 	fam.open = false
+	if len(fam.pods) == 0 {
+		fam.chapter++
+	}
 	if fam.group == nil {
 		fam.rest()
 		j.weighUngrouped(fam, c, now)

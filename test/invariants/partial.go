@@ -59,6 +59,7 @@ func (fam *family) regrouped(before *groupFact, now time.Time) {
 			}
 		}
 	case !is && was:
+		fam.chapter++
 		fam.until, fam.toEvict = later(now, fam.incomplete.Add(1)), nil
 	}
 	if before == nil || fam.group == nil || before.uid != fam.group.uid {

@@ -25,9 +25,10 @@ type subject struct {
 
 // A telling is the last reason that was told, and all that was told under it.
 type telling struct {
-	reason string
-	notes  map[string]bool
-	at     time.Time
+	reason  string
+	chapter int
+	notes   map[string]bool
+	at      time.Time
 	// reported: that something of it was told again.
 	reported bool
 }
@@ -51,6 +52,9 @@ func (j *judge) seeEvent(e eventFact, s seen) {
 	j.counts[e.uid] = counted{e.count, s.at}
 	if !j.begun || e.count <= before {
 		return
+	}
+	if fam := j.families[e.about]; fam != nil && e.kind == "PodGroup" && e.controller == controllerName {
+		e.chapter = fam.chapter
 	}
 	if e.kind == "Pod" {
 		if p := j.pods[e.aboutUID]; p != nil && p.family != nil && p.family.group == nil {
@@ -90,8 +94,8 @@ func (j *judge) judgeTelling(e eventFact) {
 	k := subject{e.controller, e.aboutUID}
 	t := j.subjects[k]
 	reads := e.kind == "PodGroup" && e.controller == j.cfg.Scheduler
-	if t == nil || t.reason != e.reason || !reads && j.excuses.touches(t.at.Add(-grace), e.at) {
-		t = &telling{reason: e.reason, notes: map[string]bool{}}
+	if t == nil || t.reason != e.reason || t.chapter != e.chapter || !reads && j.excuses.touches(t.at.Add(-grace), e.at) {
+		t = &telling{reason: e.reason, chapter: e.chapter, notes: map[string]bool{}}
 		j.subjects[k] = t
 	}
 	again := t.notes[e.note] || e.note == "" && len(t.notes) > 0

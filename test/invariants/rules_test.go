@@ -170,6 +170,8 @@ func count2(uid string) func(*eventFact) {
 func event(uid string) func(*eventFact) { return func(e *eventFact) { e.uid = types.UID(uid) } }
 func aboutGroup(e *eventFact)           { e.kind, e.about, e.aboutUID = "PodGroup", name("g"), "g" }
 
+func byController(e *eventFact) { e.controller = controllerName }
+
 // Flow 16 of the lessons of earlier systems: nothing is told twice.
 func TestRepeated(t *testing.T) {
 	again := []broke{{RuleRepeated, "ns/a"}}
@@ -227,6 +229,25 @@ func TestRepeated(t *testing.T) {
 				s.after(time.Second)
 				end()
 				s.event("a", "R", "x", aboutGroup)
+			},
+			want: []broke{{RuleRepeated, "ns/g"}},
+		},
+		"by the controller, of a group that has come again": {
+			tell: func(s *script) {
+				s.group("g", 1).pod("a", "g").event("a", "Complete", "x", aboutGroup, byController).after(time.Second).remove("a").
+					after(time.Second).pod("a", "g").event("a", "Complete", "x", aboutGroup, byController)
+			},
+		},
+		"by the controller, of a group that was whole between": {
+			tell: func(s *script) {
+				running(s).group("g", 2, lacking("True")).event("a", "MembersMissing", "x", aboutGroup, byController).after(time.Second).
+					group("g", 2, lacking("False")).after(time.Second).
+					group("g", 2, lacking("True")).event("a", "MembersMissing", "x", aboutGroup, byController)
+			},
+		},
+		"by the controller, of a group that is the same": {
+			tell: func(s *script) {
+				running(s).event("a", "Complete", "x", aboutGroup, byController).event("a", "Complete", "x", aboutGroup, byController)
 			},
 			want: []broke{{RuleRepeated, "ns/g"}},
 		},
