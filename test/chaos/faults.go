@@ -41,7 +41,11 @@ func (f freeze) String() string {
 func (f freeze) do(ctx context.Context, r *run) error {
 	return r.begin(ctx, func(ctx context.Context) error {
 		name := r.present(ctx, []string{f.Process})[0]
-		end := r.checker.Excuse("stopped " + name)
+		excuse := r.checker.ExcuseTime
+		if name == stack.Scheduler || name == stack.StandbyScheduler {
+			excuse = r.checker.Excuse
+		}
+		end := excuse("stopped " + name)
 		defer end()
 		r.stats.freezes.Add(1)
 		until := time.Now().Add(f.For)

@@ -82,7 +82,7 @@ func (k kill) do(ctx context.Context, r *run) error {
 			r.stats.missed.Add(1)
 		}
 		processes := r.present(ctx, k.Processes)
-		end := r.checker.Excuse("killed " + strings.Join(processes, "+"))
+		end := r.checker.ExcuseTime("killed " + strings.Join(processes, "+"))
 		defer end()
 		r.stats.kills.Add(1)
 		if err := r.keeper.kill(ctx, k.Delay, processes...); err != nil {
