@@ -18,6 +18,8 @@ type span struct {
 	id       int
 	what     string
 	from, to time.Time
+	// hears says that the scheduler heard all that while, or was dead.
+	hears bool
 }
 
 func (e *excuses) begin(what string, now time.Time) int {
@@ -32,6 +34,25 @@ func (e *excuses) finish(id int, now time.Time) {
 			e.spans[i].to = now
 		}
 	}
+}
+
+// heard says of an excuse that the scheduler hears all the while, or is dead.
+func (e *excuses) heard(id int) {
+	for i := range e.spans {
+		if e.spans[i].id == id {
+			e.spans[i].hears = true
+		}
+	}
+}
+
+// deaf reports whether something kept the scheduler from hearing between two
+// moments.
+func (e *excuses) deaf(from, to time.Time) bool {
+	return slices.ContainsFunc(e.spans, func(s span) bool { return !s.hears && s.touches(from, to) })
+}
+
+func (s span) touches(from, to time.Time) bool {
+	return !s.from.After(to) && (s.to.IsZero() || !s.to.Before(from))
 }
 
 func (s span) until(now time.Time) time.Time {
@@ -56,9 +77,7 @@ func (e *excuses) elapsed(from, to time.Time) time.Duration {
 
 // touches reports whether something was excused between two moments.
 func (e *excuses) touches(from, to time.Time) bool {
-	return slices.ContainsFunc(e.spans, func(s span) bool {
-		return !s.from.After(to) && (s.to.IsZero() || !s.to.Before(from))
-	})
+	return slices.ContainsFunc(e.spans, func(s span) bool { return s.touches(from, to) })
 }
 
 // total is how long they lasted together.

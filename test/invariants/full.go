@@ -39,7 +39,7 @@ func (j *judge) judgeBind(b bind) {
 	case !ours:
 		j.stats.BindsForeign++
 		return
-	case b.listed || j.missed(b.version) || j.excuses.touches(request.received.Add(-grace), b.at):
+	case b.listed || j.missed(b.version) || j.excuses.deaf(request.received.Add(-grace), b.at):
 		j.stats.BindsExcused++
 		return
 	}

@@ -102,6 +102,13 @@ func TestFullNode(t *testing.T) {
 		"asked for in an excuse": {
 			tell: func(s *script) { s.excuse(); others(s, time.Minute).bind("a", "n") },
 		},
+		"asked for in an excuse in which the scheduler hears": {
+			tell: func(s *script) { s.excuse(); s.heard(1); others(s, time.Minute).bind("a", "n") },
+			want: full,
+		},
+		"asked for in one in which it hears and another in which it does not": {
+			tell: func(s *script) { s.excuse(); s.heard(1); s.excuse(); others(s, time.Minute).bind("a", "n") },
+		},
 		"asked for half a second after an excuse": {
 			tell: func(s *script) {
 				end := s.excuse()

@@ -227,6 +227,18 @@ func (c *Checker) Excuse(what string) (end func()) {
 	return sync.OnceFunc(func() { c.tell(func(j *judge) { j.excuses.finish(id, time.Now()) }) })
 }
 
+// ExcuseTime is Excuse for a fault in which the scheduler hears of the cluster all
+// the while, or is dead: a process that was killed, or a sidecar that is stopped.
+// Its binds are judged.
+func (c *Checker) ExcuseTime(what string) (end func()) {
+	var id int
+	c.tell(func(j *judge) {
+		id = j.excuses.begin(what, time.Now())
+		j.excuses.heard(id)
+	})
+	return sync.OnceFunc(func() { c.tell(func(j *judge) { j.excuses.finish(id, time.Now()) }) })
+}
+
 // Violations returns those found so far, each fact once.
 func (c *Checker) Violations() []Violation {
 	c.mu.Lock()

@@ -68,7 +68,11 @@ func (j *judge) atRest(fam *family) bool {
 		return true
 	}
 	refused := fam.group.untold(c.serving) == ""
-	if need, have := j.need(fam, c); have < need && c.serving > 0 {
+	need, have := j.need(fam, c)
+	if fam.met > 0 { // what is asked of it since it ran, it has not lost
+		need = min(need, fam.met)
+	}
+	if have < need && c.serving > 0 {
 		return refused || fam.group.incomplete()
 	}
 	placed := false

@@ -179,6 +179,9 @@ func (s *script) excuse() func() {
 	return func() { s.excuses.finish(id, s.now) }
 }
 
+// heard says of the n-th excuse that the scheduler hears.
+func (s *script) heard(n int) { s.excuses.heard(n) }
+
 // job says how far the Job j is.
 func (s *script) job(j jobFact) *script {
 	s.seeOwner(ownerFact{uid: "j", job: &j}, s.seen())

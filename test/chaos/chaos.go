@@ -1,0 +1,167 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// readEvery is how often violations and counters are looked at.
+const readEvery = 2 * time.Second
+
+// Run carries out the plan of a configuration on a cluster of its own. An error
+// means that the run could not be carried out; what Fluence did wrong is in the
+// result.
+func Run(ctx context.Context, cfg Config) (Result, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return Result{}, err
+	}
+	plan, err := NewPlan(cfg)
+	if err != nil {
+		return Result{}, err
+	}
+	temporary := cfg.Keep && cfg.Dir == ""
+	if temporary { // one of the cluster's own would go with it
+		if cfg.Dir, err = os.MkdirTemp("", "fluence-chaos-"); err != nil {
+			return Result{}, fmt.Errorf("make a folder: %w", err)
+		}
+	}
+	c, err := cluster.Start(ctx, cluster.Config{
+		Dir:   cfg.Dir,
+		Nodes: firstNodes(cfg.Nodes),
+		ExtraArgs: map[string][]string{
+			cluster.KubeAPIServer: {"--event-ttl=10m"},
+		},
+		Log: cfg.Log,
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	result, err := runOn(ctx, cfg, plan, c)
+	wrong := err != nil || !result.Passed()
+	err = errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	if temporary && !wrong {
+		err = errors.Join(err, os.RemoveAll(cfg.Dir))
+	} else if cfg.Dir != "" {
+		fmt.Fprintf(cfg.Log, "Logs and the audit log are in %s\n", cfg.Dir)
+	}
+	return result, err
+}
+
+// runOn is Run on a cluster without Fluence.
+func runOn(ctx context.Context, cfg Config, plan Plan, c *cluster.Cluster) (Result, error) {
+	r, err := prepare(ctx, cfg, c)
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := r.watch(ctx); err != nil {
+		return Result{}, err
+	}
+	err = r.carryOut(ctx, plan)
+	if err == nil {
+		err = r.finish(ctx)
+	}
+	r.keeper.leave()
+	r.tell(cfg.Log)
+	return r.result(plan), err
+}
+
+// prepare starts Fluence and makes what the events need.
+func prepare(ctx context.Context, cfg Config, c *cluster.Cluster) (*run, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s, err := stack.Start(ctx, c, stack.Config{
+		Args:           map[string]any{"topologyLevels": []string{corev1.LabelTopologyZone}},
+		Profile:        func(config map[string]any) { lead(config, cfg.Lease) },
+		SidecarMetrics: address,
+		Standby:        cfg.Standby,
+		ControllerArgs: []string{"--leader-elect=false", "--incomplete-timeout=" + incompleteTimeout.String(), "--empty-group-delay=" + linger.String()},
+		Log:            cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	config := s.RESTConfig()
+	r := &run{cfg: cfg, stack: s, lane: make(chan struct{}, 1), tally: newTally(s)}
+	if r.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if r.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return r, r.furnish(ctx)
+}
+
+// lead lets a scheduler's lease run out soon.
+func lead(config map[string]any, lease time.Duration) {
+	election := config["leaderElection"].(map[string]any)
+	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = lease.String(), (lease * 3 / 4).String(), (lease / 10).String()
+}
+
+// furnish makes namespaces and priority classes.
+func (r *run) furnish(ctx context.Context) error {
+	names := []string{foreignNamespace}
+	for n := range namespaces {
+		names = append(names, namespaceName(n))
+	}
+	for _, name := range names {
+		if _, err := r.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create a namespace: %w", err)
+		}
+		// Without its service account pods are refused.
+		if err := r.waitServiceAccount(ctx, name); err != nil {
+			return err
+		}
+	}
+	for _, p := range []int32{-10, 10, 100} {
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: priorityClass(p)}, Value: p, PreemptionPolicy: new(corev1.PreemptNever)}
+		if _, err := r.client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create a priority class: %w", err)
+		}
+	}
+	return nil
+}
+
+// watch begins to watch the cluster, the processes and Fluence.
+func (r *run) watch(ctx context.Context) (err error) {
+	if r.view, err = watchCluster(ctx, r.client); err != nil {
+		return err
+	}
+	r.keeper = newKeeper(ctx, r.stack, r.cfg.Standby)
+	r.keeper.before = r.tally.read
+	if err := r.keeper.well(ctx); err != nil {
+		return err
+	}
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	go func() {
+		tick := time.NewTicker(readEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				r.look(ctx)
+			}
+		}
+	}()
+	return nil
+}

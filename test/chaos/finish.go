@@ -1,0 +1,141 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// leakPatience is how long what is held may take to be given back when nothing is
+// left, and PodGroups to go.
+const leakPatience = 60 * time.Second
+
+// finish ends all faults, lets all come to rest, takes everything away and counts
+// what is still held.
+func (r *run) finish(ctx context.Context) error {
+	if err := r.keeper.well(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(r.cfg.Log, "No more events; waiting for rest")
+	settling, cancel := context.WithTimeout(ctx, r.cfg.Settle)
+	defer cancel()
+	if err := r.checker.Settle(settling); err != nil { // the groups are among the violations
+		fmt.Fprintln(r.cfg.Log, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("wait for rest: %w", err)
+	}
+	r.look(ctx)
+	if err := r.clear(ctx); err != nil {
+		return err
+	}
+	if err := r.restoreNodes(ctx); err != nil {
+		return err
+	}
+	r.leaks = r.countLeaks(ctx)
+	ending, cancel := context.WithTimeout(ctx, r.cfg.Settle)
+	defer cancel()
+	if _, err := r.checker.End(ending); err != nil {
+		return fmt.Errorf("ask for all room at once: %w", err)
+	}
+	r.look(ctx)
+	return nil
+}
+
+// clear deletes all groups and all foreign pods, and waits until no pod is left.
+func (r *run) clear(ctx context.Context) error {
+	if err := (drain{}).do(ctx, r); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Settle)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		// What makes pods may have been at work still.
+		for _, ns := range append(groupNamespaces(), foreignNamespace) {
+			err := r.try(ctx, func(ctx context.Context) error {
+				return r.client.CoreV1().Pods(ns).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
+			})
+			if err != nil {
+				return false, err
+			}
+		}
+		return r.view.count(func(*corev1.Pod) bool { return true }) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until no pod is left (%v are): %w", r.view.names(10), err)
+	}
+	return nil
+}
+
+func groupNamespaces() []string {
+	var names []string
+	for n := range namespaces {
+		names = append(names, namespaceName(n))
+	}
+	return names
+}
+
+// countLeaks is how many jobs the sidecars still hold, and how many PodGroups
+// there are, when there are no pods any more.
+func (r *run) countLeaks(ctx context.Context) int {
+	leaks := 0
+	ctx, cancel := context.WithTimeout(ctx, leakPatience)
+	defer cancel()
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
+		// Asked with what is left of the patience or not, the last answer counts.
+		leaks = r.heldJobs(context.WithoutCancel(ctx)) + r.podGroupsLeft(context.WithoutCancel(ctx))
+		return leaks == 0, nil
+	})
+	if leaks > 0 {
+		fmt.Fprintf(r.cfg.Log, "Without any pod %d jobs are held, and %d PodGroups are left\n", r.heldJobs(context.WithoutCancel(ctx)), r.podGroupsLeft(context.WithoutCancel(ctx)))
+	}
+	return leaks
+}
+
+func (r *run) heldJobs(ctx context.Context) int {
+	sidecars := []string{stack.Sidecar}
+	if r.cfg.Standby {
+		sidecars = append(sidecars, stack.StandbySidecar)
+	}
+	total := 0
+	for _, name := range sidecars {
+		jobs, err := r.stack.Metric(ctx, name, "fluence_sidecar_jobs")
+		if err != nil {
+			fmt.Fprintf(r.cfg.Log, "Asking %s what it holds: %v\n", name, err)
+			total++ // what cannot be known is not nothing
+		}
+		total += int(jobs)
+	}
+	return total
+}
+
+func (r *run) podGroupsLeft(ctx context.Context) int {
+	list, err := r.dynamic.Resource(podGroups).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		fmt.Fprintf(r.cfg.Log, "Listing PodGroups: %v\n", err)
+		return 1
+	}
+	return len(list.Items)
+}
+
+// waitServiceAccount waits until a namespace has its service account.
+func (r *run) waitServiceAccount(ctx context.Context, ns string) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, giveUp, true, func(ctx context.Context) (bool, error) {
+		_, err := r.client.CoreV1().ServiceAccounts(ns).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the service account of namespace %s: %w", ns, err)
+	}
+	return nil
+}

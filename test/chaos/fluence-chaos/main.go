@@ -1,0 +1,101 @@
+// Command fluence-chaos runs Fluence on a control plane of its own while everything
+// happens to it that can, in an order that a seed decides, and says whether it did
+// what it promises.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flux-k8s/fluence/test/chaos"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var cfg chaos.Config
+	cmd := &cobra.Command{
+		Use:          "fluence-chaos",
+		Short:        "Let everything happen to Fluence that a seed can think of",
+		SilenceUsage: true,
+	}
+	flags := cmd.PersistentFlags()
+	flags.Uint64Var(&cfg.Seed, "seed", 0, "what decides the events; 0 draws a fresh one")
+	flags.IntVar(&cfg.Events, "events", 500, "how many events happen")
+	flags.IntVar(&cfg.Nodes, "nodes", 24, "how many nodes there are at first")
+	flags.StringToIntVar(&cfg.Weights, "weights", nil, "weights of kinds of events over the defaults, such as kill=0,burst=10")
+	run := &cobra.Command{
+		Use:   "run",
+		Short: "Carry a plan out; the last line sums it up",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg.Log = cmd.OutOrStdout()
+			return carryOut(cmd.Context(), cfg)
+		},
+	}
+	flags = run.Flags()
+	flags.IntVar(&cfg.MaxGroups, "max-groups", 60, "how many groups live at a time")
+	flags.IntVar(&cfg.MaxPods, "max-pods", 400, "how many of their pods live at a time")
+	flags.Float64Var(&cfg.Rate, "rate", 25, "how many events happen a second at the most")
+	flags.BoolVar(&cfg.Standby, "standby", false, "run a second scheduler, so that killing the leader is a failover")
+	flags.DurationVar(&cfg.Lease, "lease", 0, "how long a scheduler that says nothing still leads (default 3s)")
+	flags.DurationVar(&cfg.Settle, "settle", 0, "bound of the wait for rest at the end (default 2m)")
+	flags.StringVar(&cfg.Dir, "dir", "", "folder of the cluster's state; a temporary one by default")
+	flags.BoolVar(&cfg.Keep, "keep", false, "keep the cluster's folder if something was wrong")
+	plan := &cobra.Command{
+		Use:   "plan",
+		Short: "Print a plan, one event a line",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			plan, err := chaos.NewPlan(cfg)
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(cmd.OutOrStdout(), plan)
+			return nil
+		},
+	}
+	cmd.AddCommand(run, plan)
+	return cmd
+}
+
+// errFound says that the run was carried out, and that not all was well.
+var errFound = errors.New("there are violations, drift or leaks")
+
+func carryOut(ctx context.Context, cfg chaos.Config) error {
+	if cfg.Seed == 0 {
+		cfg.Seed = fresh()
+	}
+	fmt.Fprintf(cfg.Log, "seed %d, %d events; again by: make chaos SEED=%d EVENTS=%d\n", cfg.Seed, cfg.Events, cfg.Seed, cfg.Events)
+	result, err := chaos.Run(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(cfg.Log, result)
+	if !result.Passed() {
+		return errFound
+	}
+	return nil
+}
+
+// fresh is a seed that nobody has thought of, short enough to be typed.
+func fresh() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])%1_000_000_000 + 1
+}

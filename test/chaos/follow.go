@@ -1,0 +1,110 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What Fluence's scheduler logs at verbosity 2.
+const (
+	lineMatched = "Group matched"
+	lineFilled  = "Filled the engine"
+	lineDrift   = "The engine differs from the cluster"
+)
+
+// followEvery is how often a log is read on.
+const followEvery = 5 * time.Millisecond
+
+// a follower reads a log while it is written. A log survives its process.
+type follower struct {
+	mu      sync.Mutex
+	counts  map[string]int
+	waiting map[*waiter]bool
+}
+
+type waiter struct {
+	message, contains string
+	seen              chan struct{}
+}
+
+// follow reads the log at path, which need not exist yet, until ctx is done.
+func follow(ctx context.Context, path string) *follower {
+	f := &follower{counts: map[string]int{}, waiting: map[*waiter]bool{}}
+	go f.read(ctx, path)
+	return f
+}
+
+func (f *follower) read(ctx context.Context, path string) {
+	var file *os.File
+	var rest []byte
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		if file == nil {
+			file, _ = os.Open(path) // it will come
+		}
+		if file != nil {
+			more, _ := io.ReadAll(file)
+			rest = append(rest, more...)
+			for {
+				line, after, whole := bytes.Cut(rest, []byte("\n"))
+				if !whole {
+					break
+				}
+				f.line(string(line))
+				rest = after
+			}
+		}
+		select {
+		case <-ctx.Done():
+			if file != nil {
+				file.Close()
+			}
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (f *follower) line(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range []string{lineMatched, lineFilled, lineDrift} {
+		if !strings.Contains(text, `"`+m+`"`) {
+			continue
+		}
+		f.counts[m]++
+		for w := range f.waiting {
+			if w.message == m && strings.Contains(text, w.contains) {
+				close(w.seen)
+				delete(f.waiting, w)
+			}
+		}
+	}
+}
+
+// count is how often a message was logged.
+func (f *follower) count(message string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts[message]
+}
+
+// next returns a channel that is closed when a line with this message and this
+// text is read, and a function that gives up the wait.
+func (f *follower) next(message, contains string) (<-chan struct{}, func()) {
+	w := &waiter{message: message, contains: contains, seen: make(chan struct{})}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting[w] = true
+	return w.seen, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.waiting, w)
+	}
+}

@@ -1,0 +1,252 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+)
+
+// foreignNamespace holds the pods that Fluence has no say in.
+const foreignNamespace = "foreign"
+
+// burstRate is how many foreign pods a burst makes a second; maxBursts is how many
+// bursts go on at a time.
+const (
+	burstRate  = 100
+	maxBursts  = 2
+	maxForeign = 250
+)
+
+// a foreignPod is one that another scheduler has bound, or nominated.
+type foreignPod struct {
+	name      string
+	nominated bool
+}
+
+// burst is another scheduler at work: it knows the cluster by a watch of its own,
+// and is as optimistic as ours.
+type burst struct {
+	Seed  uint64
+	Count int
+	// Wild is how many of a hundred pods go to any node, whatever room it has.
+	Wild int
+	// MilliCPU is what most pods ask for.
+	MilliCPU int
+	// Stay is after how long the pods end by themselves.
+	Stay time.Duration
+}
+
+func drawBurst(d *dice) Action {
+	return burst{
+		Seed:     d.Uint64(),
+		Count:    d.between(20, 200),
+		Wild:     oneOf(d, 0, 0, 5, 30),
+		MilliCPU: oneOf(d, 100, 250, 500, 1000),
+		Stay:     time.Duration(d.between(5, 40)) * time.Second / 2,
+	}
+}
+
+func (b burst) String() string {
+	return fmt.Sprintf("%d pods of %dm, %d%% anywhere, for %v, seed %d", b.Count, b.MilliCPU, b.Wild, b.Stay, b.Seed)
+}
+
+func (b burst) do(ctx context.Context, r *run) error {
+	r.mu.Lock()
+	busy := r.bursts >= maxBursts || len(r.foreign) > maxForeign
+	if !busy {
+		r.bursts++
+	}
+	r.mu.Unlock()
+	if busy {
+		return deleteForeign{Victim: uint32(b.Seed), Count: 20}.do(ctx, r)
+	}
+	r.background.Go(func() {
+		if err := b.bind(ctx, r); err != nil && !r.moot(err) {
+			r.fail(fmt.Errorf("foreign pods: %w", err))
+		}
+		r.mu.Lock()
+		r.bursts--
+		r.mu.Unlock()
+	})
+	return nil
+}
+
+// bind makes the pods of a burst, as fast as burstRate.
+func (b burst) bind(ctx context.Context, r *run) error {
+	dice := rand.New(rand.NewPCG(b.Seed, 3))
+	limit := rate.NewLimiter(burstRate, 1)
+	begin, made := time.Now(), 0
+	var all errgroup.Group
+	all.SetLimit(writers)
+	for i := range b.Count {
+		if err := limit.Wait(ctx); err != nil {
+			return fmt.Errorf("wait for the next pod: %w", err)
+		}
+		ask := int64(b.MilliCPU)
+		node := b.choose(dice, r, ask)
+		if node == "" {
+			continue
+		}
+		pod := foreign(fmt.Sprintf("f-%x-%d", b.Seed>>32, i), ask)
+		pod.Spec.NodeName = node
+		pod.Annotations = map[string]string{kubelet.RunFor: b.Stay.String()}
+		r.remember(foreignPod{name: pod.Name})
+		made++
+		all.Go(func() error {
+			r.stats.foreign.Add(1)
+			return r.createPods(ctx, foreignNamespace, []*corev1.Pod{pod})
+		})
+	}
+	err := all.Wait()
+	r.stats.burst(made, time.Since(begin))
+	return err
+}
+
+// choose is a node that seems to have room, or now and then any node.
+func (b burst) choose(dice *rand.Rand, r *run, ask int64) string {
+	wild := dice.IntN(100) < b.Wild
+	pick := dice.Uint32()
+	var all []string
+	if wild {
+		all = r.view.nodeNames()
+	} else {
+		for name, free := range r.view.room() {
+			if free >= ask {
+				all = append(all, name)
+			}
+		}
+		slices.Sort(all)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return all[int(pick)%len(all)]
+}
+
+// foreign is a pod of another scheduler.
+func foreign(name string, milliCPU int64) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: foreignNamespace, Labels: map[string]string{foreignLabel: "true"}},
+		Spec: corev1.PodSpec{
+			SchedulerName:                 "elsewhere",
+			TerminationGracePeriodSeconds: new(int64(1)),
+			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers:                    []corev1.Container{{Name: "main", Image: "none", Resources: Shape{MilliCPU: int(milliCPU), MiB: 16}.resources()}},
+		},
+	}
+}
+
+func (r *run) remember(p foreignPod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.foreign = append(r.foreign, p)
+}
+
+// forget takes up to count foreign pods out of those remembered, from a number on.
+func (r *run) forget(from uint32, count int, nominated bool) []foreignPod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var taken, left []foreignPod
+	if len(r.foreign) == 0 {
+		return nil
+	}
+	start := int(from) % len(r.foreign)
+	for i := range r.foreign {
+		p := r.foreign[(start+i)%len(r.foreign)]
+		if len(taken) < count && p.nominated == nominated {
+			taken = append(taken, p)
+		} else {
+			left = append(left, p)
+		}
+	}
+	r.foreign = left
+	return taken
+}
+
+type deleteForeign struct {
+	Victim uint32
+	Count  int
+}
+
+func (d deleteForeign) String() string { return fmt.Sprintf("%d from %d on", d.Count, d.Victim) }
+
+func (d deleteForeign) do(ctx context.Context, r *run) error {
+	var all errgroup.Group
+	all.SetLimit(writers)
+	for _, p := range r.forget(d.Victim, d.Count, false) {
+		all.Go(func() error { return r.deletePod(ctx, p.name) })
+	}
+	return all.Wait()
+}
+
+func (r *run) deletePod(ctx context.Context, name string) error {
+	err := r.try(ctx, func(ctx context.Context) error {
+		return r.client.CoreV1().Pods(foreignNamespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+	})
+	if r.moot(err) {
+		return nil
+	}
+	return err
+}
+
+// nominate is a pod of another scheduler that is about to take room, such as a
+// preemptor whose victims have yet to end.
+type nominate struct {
+	Victim   uint32
+	MilliCPU int
+	Priority int32
+}
+
+func drawNominate(d *dice) Action {
+	return nominate{Victim: d.Uint32(), MilliCPU: oneOf(d, 500, 2000, 6000), Priority: oneOf[int32](d, -10, 0, 10, 100)}
+}
+
+func (n nominate) String() string {
+	return fmt.Sprintf("%dm of priority %d to node %d", n.MilliCPU, n.Priority, n.Victim)
+}
+
+func (n nominate) do(ctx context.Context, r *run) error {
+	node := r.nodeVictim(n.Victim, nil)
+	if node == nil {
+		return nil
+	}
+	r.mu.Lock()
+	r.serial++
+	pod := foreign(fmt.Sprintf("nominated-%d", r.serial), int64(n.MilliCPU))
+	r.mu.Unlock()
+	pod.Spec.PriorityClassName = priorityClass(n.Priority)
+	r.remember(foreignPod{name: pod.Name, nominated: true})
+	if err := r.createPods(ctx, foreignNamespace, []*corev1.Pod{pod}); err != nil {
+		return err
+	}
+	return r.patchPod(ctx, foreignNamespace, pod.Name, fmt.Appendf(nil, `{"status":{"nominatedNodeName":%q}}`, node.Name), "status")
+}
+
+type withdraw struct {
+	Victim uint32
+	// Delete the pod, and not only its nomination.
+	Delete bool
+}
+
+func (w withdraw) String() string { return fmt.Sprintf("nomination %d delete=%t", w.Victim, w.Delete) }
+
+func (w withdraw) do(ctx context.Context, r *run) error {
+	for _, p := range r.forget(w.Victim, 1, true) {
+		if w.Delete {
+			return r.deletePod(ctx, p.name)
+		}
+		r.remember(foreignPod{name: p.name})
+		return r.patchPod(ctx, foreignNamespace, p.name, []byte(`{"status":{"nominatedNodeName":null}}`), "status")
+	}
+	r.stats.moot.Add(1)
+	return nil
+}

@@ -1,0 +1,234 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+const (
+	// restartDelay is when a process that ended by itself is started again.
+	restartDelay = 500 * time.Millisecond
+	// recovery bounds the time until all run again and one leads.
+	recovery = 90 * time.Second
+	askEvery = 50 * time.Millisecond
+)
+
+// a keeper starts processes again that have ended, as a kubelet does, and knows
+// whether all is well.
+type keeper struct {
+	stack  *stack.Stack
+	logs   map[string]*follower // of the schedulers
+	before func(ctx context.Context, name string)
+
+	mu      sync.Mutex
+	delays  map[string]time.Duration // of those that are being killed
+	ended   map[string]int           // how often a process ended by itself
+	filled  map[string]int           // how often a scheduler had filled its engine when one of the two ended last
+	err     error
+	leaving bool
+}
+
+func newKeeper(ctx context.Context, s *stack.Stack, standby bool) *keeper {
+	k := &keeper{
+		stack:  s,
+		logs:   map[string]*follower{},
+		delays: map[string]time.Duration{},
+		ended:  map[string]int{},
+		filled: map[string]int{},
+	}
+	names := []string{stack.Scheduler, stack.Sidecar, stack.Controller}
+	if standby {
+		names = append(names, stack.StandbyScheduler, stack.StandbySidecar)
+	}
+	for _, name := range names {
+		if name == stack.Scheduler || name == stack.StandbyScheduler {
+			k.logs[name] = follow(ctx, s.Process(name).Log())
+		}
+		go k.keep(ctx, name, func(ctx context.Context) error { return s.StartNamed(ctx, name) })
+	}
+	for _, name := range []string{cluster.Etcd, cluster.KubeAPIServer, cluster.KubeControllerManager, cluster.Kwok, cluster.FakeKubelet} {
+		go k.keep(ctx, name, func(ctx context.Context) error {
+			if name == cluster.Kwok {
+				if err := k.freeNodes(ctx); err != nil {
+					return err
+				}
+			}
+			return s.Restart(ctx, name)
+		})
+	}
+	return k
+}
+
+// keep starts a process again whenever it has ended.
+func (k *keeper) keep(ctx context.Context, name string, start func(context.Context) error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.stack.Process(name).Done():
+		}
+		if k.over() {
+			return
+		}
+		k.mu.Lock()
+		delay, killed := k.delays[name]
+		if !killed {
+			delay = restartDelay
+			k.ended[name]++
+		}
+		delete(k.delays, name)
+		if scheduler := schedulerOf(name); k.logs[scheduler] != nil {
+			k.filled[scheduler] = k.logs[scheduler].count(lineFilled)
+		}
+		k.mu.Unlock()
+		pause(ctx, delay)
+		if ctx.Err() != nil || k.over() {
+			return
+		}
+		// A component that finds no etcd ends again.
+		err := wait.PollUntilContextTimeout(ctx, restartDelay, recovery, true, func(ctx context.Context) (bool, error) {
+			err := start(ctx)
+			return err == nil, nil
+		})
+		if err != nil && ctx.Err() == nil && !k.over() {
+			k.mu.Lock()
+			k.err = fmt.Errorf("start %s again: %w", name, err)
+			k.mu.Unlock()
+			return
+		}
+	}
+}
+
+// schedulerOf is the scheduler whose engine a process holds or fills.
+func schedulerOf(process string) string {
+	switch process {
+	case stack.Scheduler, stack.Sidecar:
+		return stack.Scheduler
+	case stack.StandbyScheduler, stack.StandbySidecar:
+		return stack.StandbyScheduler
+	default:
+		return ""
+	}
+}
+
+// freeNodes removes the leases of the nodes. A KWOK that was killed leaves them
+// behind, and the next one, which has another name, would leave the nodes alone
+// until they run out.
+func (k *keeper) freeNodes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := k.stack.Client().CoordinationV1().Leases(corev1.NamespaceNodeLease).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("remove the leases of the nodes: %w", err)
+	}
+	return nil
+}
+
+// leave ends the keeping.
+func (k *keeper) leave() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.leaving = true
+}
+
+func (k *keeper) over() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.leaving
+}
+
+// kill ends processes by SIGKILL, all at once; each is started again after the
+// delay.
+func (k *keeper) kill(ctx context.Context, delay time.Duration, names ...string) error {
+	for _, name := range names {
+		if k.before != nil {
+			k.before(ctx, name)
+		}
+	}
+	for _, name := range names {
+		p := k.stack.Process(name)
+		if p.State() != nil {
+			continue // it has ended by itself
+		}
+		k.mu.Lock()
+		k.delays[name] = delay
+		k.mu.Unlock()
+		if err := p.Kill(ctx); err != nil {
+			return fmt.Errorf("kill %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// endedByThemselves counts by process.
+func (k *keeper) endedByThemselves() map[string]int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.ended)
+}
+
+// well waits until all processes run, the API server answers, one scheduler leads
+// and its engine has been filled since a process of the two ended.
+func (k *keeper) well(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, recovery)
+	defer cancel()
+	var why string
+	err := wait.PollUntilContextCancel(ctx, askEvery, true, func(ctx context.Context) (bool, error) {
+		k.mu.Lock()
+		err := k.err
+		k.mu.Unlock()
+		if err != nil {
+			return false, err
+		}
+		why = k.unwell(ctx)
+		return why == "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until all is well again: %s: %w", why, err)
+	}
+	return nil
+}
+
+// unwell says what is not well, or nothing.
+func (k *keeper) unwell(ctx context.Context) string {
+	for _, name := range []string{cluster.Etcd, cluster.KubeAPIServer, cluster.KubeControllerManager, cluster.Kwok, cluster.FakeKubelet} {
+		if k.down(name) {
+			return name + " does not run"
+		}
+	}
+	names := []string{stack.Sidecar, stack.Controller}
+	for _, name := range append(names, slices.Sorted(maps.Keys(k.logs))...) {
+		if k.down(name) {
+			return name + " does not run"
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	leader, err := k.stack.Leader(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	if leader == "" {
+		return "nobody leads"
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// It has said nothing since it or its sidecar ended.
+	if before, ended := k.filled[leader]; ended && k.logs[leader].count(lineFilled) <= before {
+		return "the engine of " + leader + " is not filled"
+	}
+	return ""
+}
+
+func (k *keeper) down(name string) bool { return k.stack.Process(name).State() != nil }

@@ -1,0 +1,185 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// A Step is how far a group has come when something is killed.
+type Step string
+
+// The steps.
+const (
+	Created   Step = "created"    // its pods exist
+	Matched   Step = "matched"    // it has been matched
+	FirstBind Step = "first-bind" // one pod has a node
+	HalfBound Step = "half-bound"
+	LastBind  Step = "last-bind" // all have
+)
+
+// stepTimeout is how long a group may take to come to its step; the kill happens
+// all the same.
+const stepTimeout = 5 * time.Second
+
+// kill makes a fresh group and kills processes when it has come so far.
+type kill struct {
+	Processes []string
+	Step      Step
+	Group     Workload
+	// Delay is after how long they are started again.
+	Delay time.Duration
+	// Rest is for how long nothing else is disturbed after that.
+	Rest time.Duration
+}
+
+func drawKill(d *dice) Action {
+	k := kill{
+		Processes: oneOf(d,
+			[]string{stack.Scheduler}, []string{stack.Scheduler}, []string{stack.Scheduler},
+			[]string{stack.Sidecar}, []string{stack.Sidecar}, []string{stack.Sidecar},
+			[]string{stack.Controller}, []string{stack.Controller},
+			[]string{stack.Scheduler, stack.Sidecar},
+			[]string{stack.Scheduler, stack.Controller},
+			[]string{stack.Sidecar, stack.Controller},
+			[]string{stack.Scheduler, stack.Sidecar, stack.Controller},
+		),
+		Step:  oneOf(d, Created, Matched, FirstBind, HalfBound, LastBind),
+		Delay: time.Duration(oneOf(d, 0, 0, 0, d.IntN(500), d.IntN(3000))) * time.Millisecond,
+		Rest:  time.Duration(d.IntN(1000)) * time.Millisecond,
+	}
+	k.Group = drawWorkload(d, oneOf(d, Job, Job, Pods, StatefulSet))
+	// One that will be placed soon, most probably.
+	k.Group.Workers, k.Group.Worker = d.between(4, 16), Shape{MilliCPU: oneOf(d, 100, 250, 500), MiB: 64}
+	k.Group.Leader, k.Group.Zone, k.Group.Policy, k.Group.Priority = nil, -1, "", 100
+	k.Group.OwnPodGroup = false
+	if k.Group.Min > k.Group.Workers {
+		k.Group.Min = k.Group.Workers
+	}
+	return k
+}
+
+func (k kill) String() string {
+	return fmt.Sprintf("%s at %s of %v, again after %v, rest %v", strings.Join(k.Processes, "+"), k.Step, k.Group, k.Delay, k.Rest)
+}
+
+func (k kill) do(ctx context.Context, r *run) error {
+	return r.begin(ctx, func(ctx context.Context) error {
+		g := r.reserve(k.Group)
+		matched, giveUp := r.keeper.logs[stack.Scheduler].next(lineMatched, g.keyPrefix())
+		defer giveUp()
+		watching, cancel := context.WithTimeout(ctx, stepTimeout)
+		defer cancel()
+		if err := r.createObjects(ctx, g); err != nil && !r.moot(err) {
+			return fmt.Errorf("the group of a kill: %w", err)
+		}
+		if err := r.comeTo(watching, g, k.Step, matched); err != nil {
+			r.stats.missed.Add(1)
+		}
+		processes := r.present(ctx, k.Processes)
+		end := r.checker.ExcuseTime("killed " + strings.Join(processes, "+"))
+		defer end()
+		r.stats.kills.Add(1)
+		if err := r.keeper.kill(ctx, k.Delay, processes...); err != nil {
+			return err
+		}
+		return r.rest(ctx, end, k.Rest)
+	})
+}
+
+// rest waits until all is well, ends the excuse, and lets things go on undisturbed
+// for a while.
+func (r *run) rest(ctx context.Context, end func(), d time.Duration) error {
+	if err := r.keeper.well(ctx); err != nil {
+		return err
+	}
+	end()
+	pause(ctx, d)
+	return nil
+}
+
+// keyPrefix is how the key of a group begins in a log: PodGroups are called
+// KIND-NAME-HASH, those of labels as the label says.
+func (g *group) keyPrefix() string {
+	if g.Maker == Pods {
+		return g.ns + "/" + g.object + `"`
+	}
+	return g.ns + "/" + string(g.Maker) + "-" + g.object + "-"
+}
+
+var errMissed = errors.New("the group did not come so far")
+
+// comeTo waits until a group has come to a step.
+func (r *run) comeTo(ctx context.Context, g *group, s Step, matched <-chan struct{}) error {
+	want := map[Step]int{FirstBind: 1, HalfBound: (g.Size() + 1) / 2, LastBind: g.Size()}
+	switch s {
+	case Created:
+		return r.view.until(ctx, func() bool { return len(r.view.podsOf(g.ns, g.object)) >= g.Size() })
+	case Matched:
+		select {
+		case <-matched:
+			return nil
+		case <-ctx.Done():
+			return errMissed
+		}
+	default:
+		return r.view.until(ctx, func() bool {
+			bound := 0
+			for _, p := range r.view.podsOf(g.ns, g.object) {
+				if p.Spec.NodeName != "" {
+					bound++
+				}
+			}
+			return bound >= want[s]
+		})
+	}
+}
+
+// present puts the processes of the leader in the place of those of the scheduler
+// and the sidecar that are named.
+func (r *run) present(ctx context.Context, names []string) []string {
+	leader, err := r.stack.Leader(ctx)
+	if err != nil || leader != stack.StandbyScheduler {
+		return names
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		switch name {
+		case stack.Scheduler:
+			name = stack.StandbyScheduler
+		case stack.Sidecar:
+			name = stack.StandbySidecar
+		}
+		out[i] = name
+	}
+	return out
+}
+
+// killKubelet kills what plays the kubelets, which comes back at once.
+type killKubelet struct {
+	// Kwok, and not the fake kubelet beside it.
+	Kwok bool
+}
+
+func (k killKubelet) String() string { return k.name() }
+
+func (k killKubelet) name() string {
+	if k.Kwok {
+		return cluster.Kwok
+	}
+	return cluster.FakeKubelet
+}
+
+func (k killKubelet) do(ctx context.Context, r *run) error {
+	return r.begin(ctx, func(ctx context.Context) error {
+		if err := r.keeper.kill(ctx, 0, k.name()); err != nil {
+			return err
+		}
+		return r.keeper.well(ctx)
+	})
+}

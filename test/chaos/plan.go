@@ -1,0 +1,98 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// An Event is one thing that happens.
+type Event struct {
+	// N counts from 1.
+	N int
+	// Kind is the name by which Config.Weights knows it.
+	Kind string
+	// Do holds the parameters.
+	Do Action
+}
+
+// String is the event in one line.
+func (e Event) String() string { return fmt.Sprintf("%d %s %v", e.N, e.Kind, e.Do) }
+
+// An Action is what an event does, with all its parameters.
+type Action interface {
+	fmt.Stringer
+	// do carries the action out on what lives by then.
+	do(ctx context.Context, r *run) error
+}
+
+// A Plan is what happens, in order.
+type Plan []Event
+
+// String is the plan, one event a line.
+func (p Plan) String() string {
+	var b strings.Builder
+	for _, e := range p {
+		fmt.Fprintln(&b, e)
+	}
+	return b.String()
+}
+
+// a kind of event: how often it happens, in thousandths by default, and how its
+// parameters are drawn.
+type kind struct {
+	name   string
+	weight int
+	draw   func(d *dice) Action
+}
+
+// dice are what a plan is drawn by.
+type dice struct {
+	*rand.Rand
+	cfg Config
+}
+
+// NewPlan draws a plan. The first events of a longer plan of the same seed are
+// those of a shorter one.
+func NewPlan(cfg Config) (Plan, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	order := rand.New(rand.NewPCG(cfg.Seed, 1))
+	d := &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 2)), cfg: cfg}
+	plan := make(Plan, 0, cfg.Events)
+	var deck []int
+	for n := 1; n <= cfg.Events; n++ {
+		if len(deck) == 0 {
+			deck = shuffled(order, cfg.Weights)
+		}
+		k := kinds[deck[0]]
+		deck = deck[1:]
+		plan = append(plan, Event{N: n, Kind: k.name, Do: k.draw(d)})
+	}
+	return plan, nil
+}
+
+// shuffled is a deck of cards with each kind as often as it weighs. Dealing from
+// decks, a rare kind happens about as often in every run.
+func shuffled(r *rand.Rand, weights map[string]int) []int {
+	var deck []int
+	for i, k := range kinds {
+		for range weights[k.name] {
+			deck = append(deck, i)
+		}
+	}
+	r.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+	return deck
+}
+
+// chance is true in so many of a hundred cases.
+func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
+
+// between is a whole number from least to most.
+func (d *dice) between(least, most int) int { return least + d.IntN(most-least+1) }
+
+// oneOf draws one of several.
+func oneOf[T any](d *dice, all ...T) T { return all[d.IntN(len(all))] }

@@ -1,0 +1,118 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// stats count what happened.
+type stats struct {
+	groups, foreign, kills, missed, freezes, outages, moot, full atomic.Int64
+
+	mu        sync.Mutex
+	kinds     map[string]int
+	burstPods int
+	burstTime time.Duration
+	took      time.Duration
+}
+
+func (s *stats) event(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kinds == nil {
+		s.kinds = map[string]int{}
+	}
+	s.kinds[e.Kind]++
+}
+
+func (s *stats) burst(pods int, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.burstPods += pods
+	s.burstTime += took
+}
+
+// historyLength is how many events are remembered.
+const historyLength = 40
+
+// history is the last events.
+type history struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (h *history) add(e Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, time.Now().Format("15:04:05.000 ")+e.String())
+	if len(h.lines) > historyLength {
+		h.lines = h.lines[1:]
+	}
+}
+
+func (h *history) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Join(h.lines, "\n")
+}
+
+// A Result is what became of a run.
+type Result struct {
+	Seed       uint64
+	Events     int
+	Kills      int
+	Violations int
+	Drift      int
+	Leaks      int
+}
+
+// String is the last line of a run's output.
+func (r Result) String() string {
+	return fmt.Sprintf("chaos: seed=%d events=%d kills=%d violations=%d drift=%d leaks=%d",
+		r.Seed, r.Events, r.Kills, r.Violations, r.Drift, r.Leaks)
+}
+
+// Passed reports whether all was as it should be.
+func (r Result) Passed() bool { return r.Violations == 0 && r.Drift == 0 && r.Leaks == 0 }
+
+// tell writes the figures of a run.
+func (r *run) tell(out io.Writer) {
+	s := &r.stats
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seconds := s.took.Seconds()
+	events := 0
+	var kinds []string
+	for _, k := range slices.Sorted(maps.Keys(s.kinds)) {
+		events += s.kinds[k]
+		kinds = append(kinds, fmt.Sprintf("%s %d", k, s.kinds[k]))
+	}
+	fmt.Fprintf(out, "%d events in %.0fs, %.1f a second: %s\n", events, seconds, float64(events)/max(seconds, 1), strings.Join(kinds, ", "))
+	fmt.Fprintf(out, "%d events came to nothing, %d creations found too many groups or pods and became deletions\n", s.moot.Load(), s.full.Load())
+	r.view.mu.Lock()
+	fmt.Fprintf(out, "%d groups created, %d of them ran; %d pods of theirs bound\n", s.groups.Load(), len(r.view.ran), r.view.bound)
+	r.view.mu.Unlock()
+	rate := 0.0
+	if s.burstTime > 0 {
+		rate = float64(s.burstPods) / s.burstTime.Seconds()
+	}
+	fmt.Fprintf(out, "%d foreign pods bound, in bursts of %.0f a second\n", s.foreign.Load(), rate)
+	fmt.Fprintf(out, "%d kills, of which %d before their group came so far; %d processes stopped; %d API faults\n", s.kills.Load(), s.missed.Load(), s.freezes.Load(), s.outages.Load())
+	ended := r.keeper.endedByThemselves()
+	for _, name := range slices.Sorted(maps.Keys(ended)) {
+		fmt.Fprintf(out, "%s ended by itself %d times\n", name, ended[name])
+	}
+	fmt.Fprintf(out, "%d races told by the scheduler; %d rounds of its audit\n", r.tally.sum(racesMetric), r.tally.sum(roundsMetric))
+	fmt.Fprintf(out, "The checker: %v\n", r.checker.Stats())
+	found := r.violations()
+	fmt.Fprintf(out, "%d pods were told the same by several attempts\n", len(r.checker.Violations())-len(found))
+	for _, v := range found {
+		fmt.Fprintf(out, "VIOLATION %v\n", v)
+	}
+}

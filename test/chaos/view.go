@@ -1,0 +1,250 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/resource"
+)
+
+// foreignLabel marks pods that another scheduler would have bound.
+const foreignLabel = "foreign"
+
+// view is what the generator knows of the cluster by its own watch, as any
+// scheduler does: late by the time that an event takes.
+type view struct {
+	mu      sync.Mutex
+	pods    map[types.UID]*corev1.Pod
+	members map[string]map[types.UID]*corev1.Pod // by namespace/workload
+	nodes   map[string]*corev1.Node
+	used    map[string]corev1.ResourceList
+	bound   int             // pods of Fluence's that got a node
+	ran     map[string]bool // groups that had a pod on a node, by their serial numbers
+	changed chan struct{}   // closed at the next change
+}
+
+// watchCluster begins to watch, and returns when all that exists has been seen.
+func watchCluster(ctx context.Context, client kubernetes.Interface) (*view, error) {
+	v := &view{
+		pods:    map[types.UID]*corev1.Pod{},
+		members: map[string]map[types.UID]*corev1.Pod{},
+		nodes:   map[string]*corev1.Node{},
+		used:    map[string]corev1.ResourceList{},
+		ran:     map[string]bool{},
+		changed: make(chan struct{}),
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
+	pods, nodes := factory.Core().V1().Pods().Informer(), factory.Core().V1().Nodes().Informer()
+	podsSeen, err := pods.AddEventHandler(handler(v.putPod, v.removePod))
+	if err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	nodesSeen, err := nodes.AddEventHandler(handler(v.putNode, v.removeNode))
+	if err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), podsSeen.HasSynced, nodesSeen.HasSynced) {
+		return nil, errors.New("watch the cluster: ended before all was seen")
+	}
+	return v, nil
+}
+
+func handler[T any](put, remove func(T)) cache.ResourceEventHandlerFuncs {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { put(o.(T)) },
+		UpdateFunc: func(_, o any) { put(o.(T)) },
+		DeleteFunc: func(o any) {
+			if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = unknown.Obj
+			}
+			remove(o.(T))
+		},
+	}
+}
+
+// trim saves memory.
+func trim(o any) (any, error) {
+	if m, ok := o.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+	}
+	return o, nil
+}
+
+func workloadOf(p *corev1.Pod) string { return p.Namespace + "/" + p.Labels[workloadLabel] }
+
+func (v *view) putPod(p *corev1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	was := v.pods[p.UID]
+	v.charge(was, -1)
+	v.pods[p.UID] = p
+	v.charge(p, 1)
+	if p.Labels[workloadLabel] != "" {
+		key := workloadOf(p)
+		if v.members[key] == nil {
+			v.members[key] = map[types.UID]*corev1.Pod{}
+		}
+		v.members[key][p.UID] = p
+		if p.Spec.NodeName != "" && (was == nil || was.Spec.NodeName == "") {
+			v.bound++
+			v.ran[p.Labels[serialLabel]] = true
+		}
+	}
+	v.tell()
+}
+
+func (v *view) removePod(p *corev1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.charge(v.pods[p.UID], -1)
+	delete(v.pods, p.UID)
+	if key := workloadOf(p); v.members[key] != nil {
+		if delete(v.members[key], p.UID); len(v.members[key]) == 0 {
+			delete(v.members, key)
+		}
+	}
+	v.tell()
+}
+
+func (v *view) putNode(n *corev1.Node) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.nodes[n.Name] = n
+	v.tell()
+}
+
+func (v *view) removeNode(n *corev1.Node) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.nodes, n.Name)
+	v.tell()
+}
+
+// tell wakes who waits; the caller holds the lock.
+func (v *view) tell() {
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+// charge books what a pod holds on its node; the caller holds the lock.
+func (v *view) charge(p *corev1.Pod, sign int64) {
+	if p == nil || p.Spec.NodeName == "" || finished(p) {
+		return
+	}
+	used := v.used[p.Spec.NodeName]
+	if used == nil {
+		used = corev1.ResourceList{}
+		v.used[p.Spec.NodeName] = used
+	}
+	for name, q := range resource.PodRequests(p, resource.PodResourcesOptions{}) {
+		sum := used[name]
+		if sign > 0 {
+			sum.Add(q)
+		} else {
+			sum.Sub(q)
+		}
+		used[name] = sum
+	}
+}
+
+func finished(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// nodeNames are all nodes, in order.
+func (v *view) nodeNames() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Sorted(maps.Keys(v.nodes))
+}
+
+// node returns a node as last seen, or nil.
+func (v *view) node(name string) *corev1.Node {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.nodes[name]
+}
+
+// room is the CPU, in thousandths, that seems free on each node that takes pods.
+func (v *view) room() map[string]int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	free := map[string]int64{}
+	for name, n := range v.nodes {
+		if n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
+			continue
+		}
+		used := v.used[name]
+		free[name] = n.Status.Allocatable.Cpu().MilliValue() - used.Cpu().MilliValue()
+	}
+	return free
+}
+
+// podsOf are the pods of a workload that are not being deleted, by name.
+func (v *view) podsOf(namespace, workload string) []*corev1.Pod {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, p := range v.members[namespace+"/"+workload] {
+		if p.DeletionTimestamp == nil {
+			pods = append(pods, p)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods
+}
+
+// count is how many pods satisfy what is asked.
+func (v *view) count(ask func(*corev1.Pod) bool) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := 0
+	for _, p := range v.pods {
+		if ask(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// names are those of the first pods, at most so many, and what keeps them.
+func (v *view) names(most int) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var names []string
+	for _, p := range v.pods {
+		if len(names) < most {
+			names = append(names, fmt.Sprintf("%s/%s on %q, deleted %v, finalizers %v", p.Namespace, p.Name, p.Spec.NodeName, p.DeletionTimestamp, p.Finalizers))
+		}
+	}
+	return names
+}
+
+// until waits for a change after which done is true.
+func (v *view) until(ctx context.Context, done func() bool) error {
+	for {
+		v.mu.Lock()
+		changed := v.changed
+		v.mu.Unlock()
+		if done() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}

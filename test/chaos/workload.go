@@ -1,0 +1,201 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Maker is the kind of object that makes a group's pods.
+type Maker string
+
+// The makers.
+const (
+	Job         Maker = "job"
+	Pods        Maker = "pods" // bare pods that a label makes a group
+	StatefulSet Maker = "statefulset"
+	Deployment  Maker = "deployment"
+	LonePod     Maker = "lone"
+)
+
+// namespaces is how many namespaces there are, and names how many names of each
+// maker in one: few, so that names are used again.
+const (
+	namespaces = 3
+	names      = 60
+)
+
+// A Shape is what a pod asks for.
+type Shape struct {
+	MilliCPU int
+	MiB      int
+	GPUs     int
+}
+
+// String leaves out what is not asked for.
+func (s Shape) String() string {
+	text := fmt.Sprintf("%dm,%dMi", s.MilliCPU, s.MiB)
+	if s.GPUs > 0 {
+		text += fmt.Sprintf(",%dgpu", s.GPUs)
+	}
+	return text
+}
+
+// A Workload is a group to be.
+type Workload struct {
+	Maker     Maker
+	Namespace int
+	Name      int
+	// Workers is how many members are alike.
+	Workers int
+	Worker  Shape
+	// Leader is one more member, of bare pods only; nil for none.
+	Leader *Shape
+	// Min is said by a label; 0 to say nothing. So is the size of Deployments, and of
+	// bare pods without a PodGroup of their own.
+	Min int
+	// OwnPodGroup makes the PodGroup by hand, for bare pods.
+	OwnPodGroup bool
+	// Policy is the match policy, and Incomplete that for lost members; empty to say
+	// nothing.
+	Policy, Incomplete string
+	// Patience is the incomplete timeout; 0 to say nothing.
+	Patience time.Duration
+	Priority int32
+	// RunFor is after how long its pods succeed, or fail if Fails; 0 for never.
+	RunFor time.Duration
+	Fails  bool
+	// Zone narrows the nodes; -1 for all.
+	Zone int
+
+	serial int // given when it is created
+}
+
+// Size is how many pods there will be.
+func (w Workload) Size() int {
+	if w.Leader != nil {
+		return w.Workers + 1
+	}
+	return w.Workers
+}
+
+// String names all that is not as usual.
+func (w Workload) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%s %dx%v", namespaceName(w.Namespace), w.name(w.Name), w.Workers, w.Worker)
+	if w.Leader != nil {
+		fmt.Fprintf(&b, " leader=%v", *w.Leader)
+	}
+	for _, f := range []struct {
+		say   bool
+		name  string
+		value any
+	}{
+		{w.Min > 0, "min", w.Min},
+		{w.OwnPodGroup, "own-podgroup", true},
+		{w.Policy != "", "policy", w.Policy},
+		{w.Incomplete != "", "incomplete", w.Incomplete},
+		{w.Patience > 0, "patience", w.Patience},
+		{w.Priority != 0, "priority", w.Priority},
+		{w.RunFor > 0, "run-for", w.RunFor},
+		{w.Fails, "fails", true},
+		{w.Zone >= 0, "zone", w.Zone},
+	} {
+		if f.say {
+			fmt.Fprintf(&b, " %s=%v", f.name, f.value)
+		}
+	}
+	return b.String()
+}
+
+func namespaceName(n int) string { return fmt.Sprintf("chaos-%d", n%namespaces) }
+
+// name is that of the object, and of the group of bare pods.
+func (w Workload) name(n int) string { return fmt.Sprintf("%s-%02d", w.Maker, n%names) }
+
+// drawCreate draws a group of one maker.
+func drawCreate(m Maker) func(*dice) Action {
+	return func(d *dice) Action { return create{drawWorkload(d, m)} }
+}
+
+func drawWorkload(d *dice, m Maker) Workload {
+	w := Workload{
+		Maker:     m,
+		Namespace: d.IntN(namespaces),
+		Name:      d.IntN(names),
+		Workers:   drawSize(d),
+		Worker:    drawRequest(d),
+		Zone:      -1,
+	}
+	if w.Workers >= 12 { // half of the cluster, if it asks for much
+		w.Worker = Shape{MilliCPU: oneOf(d, 500, 1000, 4000, 6000), MiB: 256}
+	}
+	if m == LonePod {
+		w.Workers = 1
+	}
+	if m == Pods && d.chance(40) {
+		w.Leader = &Shape{MilliCPU: oneOf(d, 2000, 3000, 4000), MiB: 1024}
+		w.OwnPodGroup = d.chance(30)
+	}
+	if m != LonePod && w.Size() > 1 && d.chance(25) {
+		w.Min = d.between(1, w.Size())
+	}
+	if m == Deployment && w.Min == 0 {
+		w.Min = w.Workers
+	}
+	drawManners(d, &w)
+	if d.chance(65) && (m == Job || m == Pods || m == LonePod) {
+		w.RunFor = time.Duration(d.between(1, 150)) * 100 * time.Millisecond
+		w.Fails = d.chance(5)
+	}
+	return w
+}
+
+// drawManners draws how the group wants to be treated.
+func drawManners(d *dice, w *Workload) {
+	if d.chance(20) {
+		w.Policy = oneOf(d, "first", "low", "lonode", "high", "hinode", "lonodex", "never-heard-of")
+	}
+	if d.chance(20) {
+		w.Incomplete = oneOf(d, "wait", "restart", "restart")
+		w.Patience = time.Duration(d.between(1, 10)) * time.Second
+	}
+	if d.chance(20) {
+		w.Priority = oneOf[int32](d, -10, 10, 100)
+	}
+	if d.chance(5) {
+		w.Zone = d.IntN(zones)
+	}
+}
+
+// drawSize draws from 1 to 16, and now and then as many as there are nodes in half
+// of the cluster.
+func drawSize(d *dice) int {
+	switch n := d.IntN(100); {
+	case n < 25:
+		return 1
+	case n < 75:
+		return d.between(2, 4)
+	case n < 93:
+		return d.between(5, 8)
+	case n < 98:
+		return d.between(9, 16)
+	default:
+		return max(2, d.cfg.Nodes/2)
+	}
+}
+
+// drawRequest draws what a pod asks for; one in fifty never fits.
+func drawRequest(d *dice) Shape {
+	s := Shape{
+		MilliCPU: oneOf(d, 100, 250, 500, 500, 1000, 1000, 1500, 2000, 3000, 4000, 7000),
+		MiB:      oneOf(d, 64, 128, 512, 1024, 4096),
+	}
+	switch n := d.IntN(100); {
+	case n < 2:
+		s.MilliCPU = 64000
+	case n < 8:
+		s.GPUs = oneOf(d, 1, 1, 2, 4)
+	}
+	return s
+}
