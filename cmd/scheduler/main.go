@@ -41,9 +41,7 @@ func newCommand() *cobra.Command {
 		panic(err) // the gate is one of this very version of Kubernetes
 	}
 	place, sort := fluence.Factories(dial, leading)
-	command := app.NewSchedulerCommand(app.WithPlugin(fluence.Name, place), app.WithPlugin(fluence.SortName, sort))
-	command.Use = "fluence-scheduler"
-	return command
+	return command(app.WithPlugin(fluence.Name, place), app.WithPlugin(fluence.SortName, sort))
 }
 
 // dial connects to the sidecar for as long as the scheduler runs.

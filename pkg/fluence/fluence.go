@@ -74,6 +74,7 @@ type Fluence struct {
 	counters  *counters
 	nominated nominations
 	races     *races
+	told      told
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
 	synced  func() bool

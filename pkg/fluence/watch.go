@@ -104,6 +104,9 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 		old = nil
 	}
 	if pod.Spec.SchedulerName == pl.profile {
+		if pod.Spec.NodeName != "" {
+			pl.told.forget(pod.UID)
+		}
 		pl.carryOut(ctx, pl.groups.PutPod(pod))
 		pl.tellPlaced(ctx)
 		if m, ok := pl.groups.GroupOf(pod.UID); ok {
@@ -162,6 +165,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 			pl.happened(group.Freed)
 		}
 	} else {
+		pl.told.forget(pod.UID)
 		m, _ := pl.groups.GroupOf(pod.UID)
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
 		pl.tellPlaced(ctx)
