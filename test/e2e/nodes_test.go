@@ -95,7 +95,7 @@ func TestAllocatableThatShrinksBelowWhatIsHeld(t *testing.T) {
 	s.applyText(job("next", 1, "1"))
 	s.refused("job-next-", "NoRoom", "needs 1 pod with cpu 1", "room for 0")
 	s.applyText(job("large", 1, "6"))
-	s.refused("job-large-", "NeverFits", "needs 1 pod with cpu 6")
+	s.refused("job-large-", "NeverFits", "cpu 6 wanted, largest node has 4")
 	s.lose(before[2].Name) // its replacement is a member that is missing, and waits too
 	s.eventually("the replacement", func(context.Context) (bool, string) {
 		pods := s.pods("runs-")
@@ -117,7 +117,7 @@ func TestADevicePluginThatArrivesLate(t *testing.T) {
 	s.nodes("n", 2, "8")
 	gpus := strings.Replace(job("gpus", 2, "1"), `{cpu: "1"}`, `{cpu: "1", nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 2}`, 1)
 	s.applyText(gpus)
-	s.refused("job-gpus-", "NeverFits", "needs 2 pods", "nvidia.com/gpu")
+	s.refused("job-gpus-", "NeverFits", "nvidia.com/gpu 2 wanted, largest node has 0")
 	s.allocatable("n-1", "nvidia.com/gpu", "2")
 	s.refused("job-gpus-", "NeverFits", "needs 2 pods", "room for 1")
 	s.noneOnNodes("gpus-")
