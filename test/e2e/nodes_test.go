@@ -68,15 +68,15 @@ func TestResizedPodsAreChargedWhatTheyHave(t *testing.T) {
 
 			// 7 are in use. What waits for room is kept for it, and none comes.
 			before := s.pods("")
-			s.resize("elastic", "6")
+			s.resize("elastic", "8")
 			s.resized("elastic", "3", corev1.PodReasonDeferred)
-			s.applyText(job("one", 1, "1"))
-			s.refused("job-one-", "NoRoom", "needs 1 pod with cpu 1", "room for 0")
+			s.applyText(job("half", 1, "500m"))
+			s.refused("job-half-", "NoRoom", "needs 1 pod with cpu 500m", "room for 0")
 			s.untouched(before)
-			// What the node can never give is charged to nobody.
-			s.resize("elastic", "20")
+			// What the node can never give is kept for nobody.
+			s.allocatable("n-0", "cpu", "7500m")
 			s.resized("elastic", "3", corev1.PodReasonInfeasible)
-			s.running("one-", 1)
+			s.running("half-", 1)
 			s.untouched(before)
 			s.noneRejected()
 		})
