@@ -89,8 +89,7 @@ func raceCounter() (*metrics.Counter, error) {
 		Help: "Pods that were bound and then rejected by their kubelet for lack of room, which somebody else had taken meanwhile.",
 	})
 	err := legacyregistry.Register(c)
-	var before prometheus.AlreadyRegisteredError
-	if errors.As(err, &before) {
+	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if c, ok := before.ExistingCollector.(*metrics.Counter); ok {
 			return c, nil
 		}

@@ -22,19 +22,19 @@ func (s *story) allocatable(node, resource, amount string) {
 		fmt.Sprintf(`{"status":{"capacity":{%[1]q:%[2]q},"allocatable":{%[1]q:%[2]q}}}`, resource, amount))
 }
 
-// resize asks for so many CPUs for a running pod's container.
-func (s *story) resize(pod, cpu string) {
+// resize asks for so many CPUs for the pod elastic while it runs.
+func (s *story) resize(cpu string) {
 	s.Helper()
-	s.kubectl("patch", "pod", pod, "-n", s.ns, "--subresource=resize", "-p",
+	s.kubectl("patch", "pod", "elastic", "-n", s.ns, "--subresource=resize", "-p",
 		fmt.Sprintf(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":%q}}}]}}`, cpu))
 }
 
-// resized waits until the kubelet says that a pod's container has so many CPUs, and
-// why it has no more: Deferred, Infeasible or nothing.
-func (s *story) resized(pod, cpu, pending string) {
+// resized waits until the kubelet says that the pod elastic has so many CPUs, and why
+// it has no more: Deferred, Infeasible or nothing.
+func (s *story) resized(cpu, pending string) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("%s to have cpu %s, %q", pod, cpu, pending), func(context.Context) (bool, string) {
-		p := s.pods(pod)[0]
+	s.eventually(fmt.Sprintf("elastic to have cpu %s, %q", cpu, pending), func(context.Context) (bool, string) {
+		p := s.pods("elastic")[0]
 		why := ""
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodResizePending {
@@ -58,25 +58,25 @@ func TestResizedPodsAreChargedWhatTheyHave(t *testing.T) {
 			s.nodes("n", 1, "8")
 			s.applyText(ofSize(lonePod("elastic", scheduler), "2"))
 			s.running("elastic", 1)
-			s.resize("elastic", "5")
-			s.resized("elastic", "5", "")
+			s.resize("5")
+			s.resized("5", "")
 			s.applyText(job("two", 2, "2"))
 			s.refused("job-two-", "NoRoom", "needs 2 pods with cpu 2", "room for 1")
-			s.resize("elastic", "3")
-			s.resized("elastic", "3", "")
+			s.resize("3")
+			s.resized("3", "")
 			s.running("two-", 2)
 
 			// 7 are in use. What waits for room is kept for it, and none comes.
 			before := s.pods("")
-			s.resize("elastic", "6")
-			s.resized("elastic", "3", corev1.PodReasonDeferred)
-			s.applyText(job("one", 1, "1"))
-			s.refused("job-one-", "NoRoom", "needs 1 pod with cpu 1", "room for 0")
+			s.resize("8")
+			s.resized("3", corev1.PodReasonDeferred)
+			s.applyText(job("half", 1, "500m"))
+			s.refused("job-half-", "NoRoom", "needs 1 pod with cpu 500m", "room for 0")
 			s.untouched(before)
-			// What the node can never give is charged to nobody.
-			s.resize("elastic", "20")
-			s.resized("elastic", "3", corev1.PodReasonInfeasible)
-			s.running("one-", 1)
+			// What the node can never give is kept for nobody.
+			s.allocatable("n-0", "cpu", "7500m")
+			s.resized("3", corev1.PodReasonInfeasible)
+			s.running("half-", 1)
 			s.untouched(before)
 			s.noneRejected()
 		})
@@ -95,7 +95,7 @@ func TestAllocatableThatShrinksBelowWhatIsHeld(t *testing.T) {
 	s.applyText(job("next", 1, "1"))
 	s.refused("job-next-", "NoRoom", "needs 1 pod with cpu 1", "room for 0")
 	s.applyText(job("large", 1, "6"))
-	s.refused("job-large-", "NeverFits", "needs 1 pod with cpu 6")
+	s.refused("job-large-", "NeverFits", "cpu 6 wanted, largest node has 4")
 	s.lose(before[2].Name) // its replacement is a member that is missing, and waits too
 	s.eventually("the replacement", func(context.Context) (bool, string) {
 		pods := s.pods("runs-")
@@ -117,7 +117,7 @@ func TestADevicePluginThatArrivesLate(t *testing.T) {
 	s.nodes("n", 2, "8")
 	gpus := strings.Replace(job("gpus", 2, "1"), `{cpu: "1"}`, `{cpu: "1", nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 2}`, 1)
 	s.applyText(gpus)
-	s.refused("job-gpus-", "NeverFits", "needs 2 pods", "nvidia.com/gpu")
+	s.refused("job-gpus-", "NeverFits", "nvidia.com/gpu 2 wanted, largest node has 0")
 	s.allocatable("n-1", "nvidia.com/gpu", "2")
 	s.refused("job-gpus-", "NeverFits", "needs 2 pods", "room for 1")
 	s.noneOnNodes("gpus-")

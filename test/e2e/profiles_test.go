@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,9 +43,7 @@ func twoProfiles(t *testing.T) func(config map[string]any) {
 		args := stack.PluginArgs(config)
 		config["profiles"] = shipped["profiles"]
 		clear(stack.PluginArgs(config))
-		for k, v := range args {
-			stack.PluginArgs(config)[k] = v
-		}
+		maps.Copy(stack.PluginArgs(config), args)
 		slices.Reverse(config["profiles"].([]any))
 	}
 }

@@ -24,22 +24,19 @@ type resize struct {
 }
 
 // resizeOf decides on a running pod whose containers ask for other resources than
-// they had: granted is what they had at their admission, for a pod whose status
-// says nothing yet. It returns nil where the status is right.
-func (l *ledger) resizeOf(pod *corev1.Pod, granted []corev1.ResourceRequirements) *resize {
-	have, reported := reportedBy(pod)
-	if !reported {
-		have = granted
-	}
-	asked := askedFor(pod)
-	if have == nil || equality.Semantic.DeepEqual(have, asked) && pendingBy(pod) == "" {
+// they have. It returns nil where the status is right already, or says nothing.
+func (l *ledger) resizeOf(pod *corev1.Pod) *resize {
+	have, ok := reportedBy(pod)
+	if !ok {
 		return nil
 	}
-	r := &resize{containers: asked, pending: l.shortOf(pod)}
-	if r.pending != "" {
-		r.containers = have
+	r := &resize{containers: askedFor(pod)}
+	if !equality.Semantic.DeepEqual(have, r.containers) {
+		if r.pending = l.shortOf(pod); r.pending != "" {
+			r.containers = have
+		}
 	}
-	if reported && r.pending == pendingBy(pod) && equality.Semantic.DeepEqual(have, r.containers) {
+	if r.pending == pendingBy(pod) && equality.Semantic.DeepEqual(have, r.containers) {
 		return nil
 	}
 	return r
@@ -99,10 +96,7 @@ func (k *kubelet) settleResize(pod *corev1.Pod) {
 	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 		return
 	}
-	if _, ok := k.granted[pod.UID]; !ok {
-		k.granted[pod.UID] = askedFor(pod)
-	}
-	r := k.ledger.resizeOf(pod, k.granted[pod.UID])
+	r := k.ledger.resizeOf(pod)
 	if r != nil {
 		k.enqueueMark(pod, mark{uid: pod.UID, pod: pod, resize: r})
 	}

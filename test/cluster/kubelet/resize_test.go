@@ -26,33 +26,32 @@ func requests(pairs ...string) []corev1.ResourceRequirements {
 func TestResize(t *testing.T) {
 	two := pod("p", "cpu", "2")
 	cases := map[string]struct {
-		pod     *corev1.Pod
-		granted []corev1.ResourceRequirements
-		want    *resize
+		pod  *corev1.Pod
+		want *resize
 	}{
-		"nothing is said of a pod that was never resized": {pod: two, granted: requests("cpu", "2")},
-		"more that fits is given":                         {pod: pod("p", "cpu", "5"), granted: requests("cpu", "2"), want: &resize{containers: requests("cpu", "5")}},
-		"less is given":                                   {pod: pod("p", "cpu", "1"), granted: requests("cpu", "2"), want: &resize{containers: requests("cpu", "1")}},
+		"nothing is said of a pod whose status says nothing": {pod: pod("p", "cpu", "5")},
+		"more that fits is given":                            {pod: having(pod("p", "cpu", "5"), "", "cpu", "2"), want: &resize{containers: requests("cpu", "5")}},
+		"less is given":                                      {pod: having(pod("p", "cpu", "1"), "", "cpu", "2"), want: &resize{containers: requests("cpu", "1")}},
 		"more than others leave is deferred": {
-			pod: pod("p", "cpu", "6"), granted: requests("cpu", "2"),
+			pod:  having(pod("p", "cpu", "6"), "", "cpu", "2"),
 			want: &resize{containers: requests("cpu", "2"), pending: corev1.PodReasonDeferred},
 		},
 		"more than the node has is infeasible": {
-			pod: pod("p", "cpu", "9"), granted: requests("cpu", "2"),
+			pod:  having(pod("p", "cpu", "9"), "", "cpu", "2"),
 			want: &resize{containers: requests("cpu", "2"), pending: corev1.PodReasonInfeasible},
 		},
 		"what the status says counts, not the start": {
-			pod: having(pod("p", "cpu", "2"), "", "cpu", "4"), granted: requests("cpu", "2"),
+			pod:  having(pod("p", "cpu", "2"), "", "cpu", "4"),
 			want: &resize{containers: requests("cpu", "2")},
 		},
-		"a status that is right stays":      {pod: having(pod("p", "cpu", "4"), "", "cpu", "4"), granted: requests("cpu", "2")},
-		"what is deferred already stays so": {pod: having(pod("p", "cpu", "6"), corev1.PodReasonDeferred, "cpu", "2"), granted: requests("cpu", "2")},
+		"a status that is right stays":      {pod: having(pod("p", "cpu", "4"), "", "cpu", "4")},
+		"what is deferred already stays so": {pod: having(pod("p", "cpu", "6"), corev1.PodReasonDeferred, "cpu", "2")},
 		"what was deferred and fits is given": {
-			pod: having(pod("p", "cpu", "5"), corev1.PodReasonDeferred, "cpu", "2"), granted: requests("cpu", "2"),
+			pod:  having(pod("p", "cpu", "5"), corev1.PodReasonDeferred, "cpu", "2"),
 			want: &resize{containers: requests("cpu", "5")},
 		},
 		"what was infeasible and is taken back pends no more": {
-			pod: having(pod("p", "cpu", "2"), corev1.PodReasonInfeasible, "cpu", "2"), granted: requests("cpu", "2"),
+			pod:  having(pod("p", "cpu", "2"), corev1.PodReasonInfeasible, "cpu", "2"),
 			want: &resize{containers: requests("cpu", "2")},
 		},
 	}
@@ -63,7 +62,7 @@ func TestResize(t *testing.T) {
 			l.putPod(pod("other", "cpu", "3"))
 			l.putPod(two)
 			l.putPod(tc.pod)
-			got := l.resizeOf(tc.pod, tc.granted)
+			got := l.resizeOf(tc.pod)
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(resize{})); diff != "" {
 				t.Errorf("resize (-want +got):\n%s", diff)
 			}

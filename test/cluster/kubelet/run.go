@@ -30,8 +30,7 @@ type kubelet struct {
 	at       map[types.UID]time.Time // when a pod was admitted
 	unsaid   map[types.NamespacedName][]mark
 	lastEnds map[types.UID]*corev1.PodCondition
-	granted  map[types.UID][]corev1.ResourceRequirements // what pods had when they began to run
-	deferred map[types.UID]*corev1.Pod                   // pods whose resize waits for room
+	deferred map[types.UID]*corev1.Pod // pods whose resize waits for room
 }
 
 func newKubelet(client kubernetes.Interface) *kubelet {
@@ -43,7 +42,6 @@ func newKubelet(client kubernetes.Interface) *kubelet {
 		at:       map[types.UID]time.Time{},
 		unsaid:   map[types.NamespacedName][]mark{},
 		lastEnds: map[types.UID]*corev1.PodCondition{},
-		granted:  map[types.UID][]corev1.ResourceRequirements{},
 		deferred: map[types.UID]*corev1.Pod{},
 	}
 }
@@ -189,7 +187,6 @@ func (k *kubelet) decide(ctx context.Context, pod *corev1.Pod) {
 func (k *kubelet) forget(pod *corev1.Pod) {
 	delete(k.at, pod.UID)
 	delete(k.lastEnds, pod.UID)
-	delete(k.granted, pod.UID)
 	delete(k.deferred, pod.UID)
 }
 
