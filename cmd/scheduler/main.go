@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/grpclog"
@@ -18,6 +19,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // metric of the version
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
@@ -40,7 +42,9 @@ func newCommand() *cobra.Command {
 	if err != nil {
 		panic(err) // the gate is one of this very version of Kubernetes
 	}
-	command := app.NewSchedulerCommand(app.WithPlugin(fluence.Name, fluence.Factory(dial, leading)))
+	var command *cobra.Command
+	elected := sync.OnceValue(func() bool { return electsLeader(command) })
+	command = app.NewSchedulerCommand(app.WithPlugin(fluence.Name, fluence.Factory(dial, func() bool { return leading(elected()) })))
 	command.Use = "fluence-scheduler"
 	return command
 }
@@ -59,10 +63,32 @@ func dial(ctx context.Context, args *fluence.Args) (fluence.Matcher, error) {
 	return c, nil
 }
 
-// leading says whether this process holds the lease, as its own metric has it:
-// kube-scheduler tells nobody else. Without leader election there is none, and
-// the one scheduler leads.
-func leading() bool {
+// electsLeader says whether the scheduler of a command that has been parsed asks for
+// a lease before it decides anything: by its flag, else by its configuration file,
+// as kube-scheduler itself reads them.
+func electsLeader(command *cobra.Command) bool {
+	if flag := command.Flag("leader-elect"); flag.Changed {
+		return flag.Value.String() == "true"
+	}
+	file := command.Flag("config").Value.String()
+	if file == "" {
+		return true
+	}
+	config, err := options.LoadConfigFromFile(klog.Background(), file)
+	if err != nil { // it was read a moment ago
+		klog.Background().Error(err, "Read whether schedulers elect a leader", "file", file)
+		return true
+	}
+	return config.LeaderElection.LeaderElect
+}
+
+// leading says whether this process decides. If schedulers elect a leader, that is
+// the one that holds the lease, as its own metric has it: kube-scheduler tells
+// nobody else. One that has just started has no such metric yet.
+func leading(elected bool) bool {
+	if !elected {
+		return true
+	}
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		klog.Background().Error(err, "Read whether this scheduler leads")
@@ -77,6 +103,7 @@ func leading() bool {
 				return false
 			}
 		}
+		return len(f.GetMetric()) > 0
 	}
-	return true
+	return false
 }
