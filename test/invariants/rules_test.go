@@ -16,6 +16,8 @@ func TestPodMoved(t *testing.T) {
 		"its node changes":             {tell: func(s *script) { running(s).node("m", 8).edit("a", on("m")) }, want: moved("a")},
 		"its user deletes it":          {tell: func(s *script) { running(s).remove("a").pod("a2", "g").bind("a2", "n") }},
 		"the controller evicts it":     {tell: func(s *script) { running(s).evict("a") }, want: moved("a")},
+		"it does so in an excuse":      {tell: func(s *script) { running(s).excuse(); s.evict("a") }},
+		"in one in which it hears":     {tell: func(s *script) { running(s).excuse(); s.heard(1); s.evict("a") }, want: moved("a")},
 		"an eviction that was refused": {tell: func(s *script) { refuse(running(s), "a") }},
 		"the scheduler deletes it": {
 			tell: func(s *script) {
