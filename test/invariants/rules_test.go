@@ -225,9 +225,24 @@ func TestRepeated(t *testing.T) {
 				s.event("a", "R", "x")
 			},
 		},
+		"on a PodGroup, by two processes of which one does not hear": {
+			tell: func(s *script) {
+				end := pod(s).event("a", "R", "x", aboutGroup).after(10 * time.Second).excuse()
+				s.after(time.Second)
+				end()
+				s.event("a", "R", "x", aboutGroup)
+			},
+		},
+		"by the controller, of a group that a member of was made again": {
+			tell: func(s *script) {
+				s.group("g", 2).pod("a", "g").pod("b", "g").event("a", "Complete", "x", aboutGroup, byController).after(time.Second).remove("a").
+					after(time.Second).pod("a", "g").event("a", "Complete", "x", aboutGroup, byController)
+			},
+		},
 		"on a PodGroup, whose condition a new process can read": {
 			tell: func(s *script) {
 				end := pod(s).event("a", "R", "x", aboutGroup).after(10 * time.Second).excuse()
+				s.heard(1)
 				s.after(time.Second)
 				end()
 				s.event("a", "R", "x", aboutGroup)
