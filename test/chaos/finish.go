@@ -78,7 +78,9 @@ func (r *run) clearNamespace(ctx context.Context, ns string) error {
 	pods := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 	var none metav1.ListOptions
 	for _, remove := range []func(context.Context) error{
-		func(ctx context.Context) error { return r.client.BatchV1().Jobs(ns).DeleteCollection(ctx, makers, none) },
+		func(ctx context.Context) error {
+			return r.client.BatchV1().Jobs(ns).DeleteCollection(ctx, makers, none)
+		},
 		func(ctx context.Context) error {
 			return r.client.AppsV1().StatefulSets(ns).DeleteCollection(ctx, makers, none)
 		},

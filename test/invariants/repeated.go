@@ -95,7 +95,7 @@ func (j *judge) judgeTelling(e eventFact) {
 	k := subject{e.controller, e.aboutUID}
 	t := j.subjects[k]
 	reads := e.kind == "PodGroup" && e.controller == j.cfg.Scheduler
-	if t == nil || t.reason != e.reason || t.chapter != e.chapter || 
+	if t == nil || t.reason != e.reason || t.chapter != e.chapter ||
 		!reads && j.excuses.touches(t.at.Add(-grace), e.at) || j.excuses.deaf(t.at.Add(-grace), e.at) {
 		t = &telling{reason: e.reason, chapter: e.chapter, notes: map[string]bool{}}
 		j.subjects[k] = t
