@@ -25,8 +25,9 @@ const name = "fluence-scheduler"
 
 // command returns kube-scheduler's own command with the plugins. kube-scheduler
 // hands out its scheduler only in parts: what app.NewSchedulerCommand would do is
-// done here step by step, to change how pods are told that they wait.
-func command(plugins ...app.Option) *cobra.Command {
+// done here step by step, to know whether a leader is elected and to change how pods
+// are told that they wait.
+func command(l *lease, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
 		Use:   name,
@@ -37,7 +38,7 @@ that a matcher chose for the whole group.`,
 		Args: cobra.NoArgs,
 		// Feature gates are set before anything is run.
 		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, plugins) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, l, plugins) },
 	}
 	sets := opts.Flags
 	verflag.AddFlags(sets.FlagSet("global"))
@@ -50,7 +51,7 @@ that a matcher chose for the whole group.`,
 	return cmd
 }
 
-func run(cmd *cobra.Command, opts *options.Options, plugins []app.Option) error {
+func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Option) error {
 	verflag.PrintAndExitIfRequested()
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
@@ -75,6 +76,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugins []app.Option) error 
 	if err != nil {
 		return err
 	}
+	l.unwanted.Store(config.LeaderElection == nil)
 	fluence.Hush(sched)
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()

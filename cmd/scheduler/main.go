@@ -13,10 +13,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
-	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API client
 	_ "k8s.io/component-base/metrics/prometheus/version"  // metric of the version
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/pkg/features"
 
@@ -40,8 +38,9 @@ func newCommand() *cobra.Command {
 	if err != nil {
 		panic(err) // the gate is one of this very version of Kubernetes
 	}
-	place, sort := fluence.Factories(dial, leading)
-	return command(app.WithPlugin(fluence.Name, place), app.WithPlugin(fluence.SortName, sort))
+	l := &lease{}
+	place, sort := fluence.Factories(dial, l.held)
+	return command(l, app.WithPlugin(fluence.Name, place), app.WithPlugin(fluence.SortName, sort))
 }
 
 // dial connects to the sidecar for as long as the scheduler runs.
@@ -56,26 +55,4 @@ func dial(ctx context.Context, args *fluence.Args) (fluence.Matcher, error) {
 	}
 	context.AfterFunc(ctx, func() { _ = c.Close() })
 	return c, nil
-}
-
-// leading says whether this process holds the lease, as its own metric has it:
-// kube-scheduler tells nobody else. Without leader election there is none, and
-// the one scheduler leads.
-func leading() bool {
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		klog.Background().Error(err, "Read whether this scheduler leads")
-		return false
-	}
-	for _, f := range families {
-		if f.GetName() != "leader_election_master_status" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			if m.GetGauge().GetValue() == 0 {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -79,8 +79,9 @@ func TestDialWaitsForNobodyAndEndsWithTheScheduler(t *testing.T) {
 }
 
 func TestLeadingIsWhatTheLeaseSays(t *testing.T) {
-	if !leading() {
-		t.Error("without leader election the one scheduler does not lead")
+	l := &lease{}
+	if l.held() {
+		t.Error("one that has yet to ask for the lease leads")
 	}
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: "kube-system", Name: "lock"},
@@ -92,14 +93,14 @@ func TestLeadingIsWhatTheLeaseSays(t *testing.T) {
 		Name: "test", Lock: lock, ReleaseOnCancel: true,
 		LeaseDuration: time.Minute, RenewDeadline: 30 * time.Second, RetryPeriod: time.Second,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { leads <- leading() },
+			OnStartedLeading: func(context.Context) { leads <- l.held() },
 			OnStoppedLeading: func() {},
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if leading() {
+	if l.held() {
 		t.Error("it leads before it holds the lease")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,4 +114,8 @@ func TestLeadingIsWhatTheLeaseSays(t *testing.T) {
 	}
 	cancel()
 	<-ended
+	l.unwanted.Store(true)
+	if !l.held() {
+		t.Error("without leader election the one scheduler does not lead")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,6 +67,12 @@ func runOn(ctx context.Context, cfg Config, plan Plan, c *cluster.Cluster) (Resu
 	if err != nil {
 		return Result{}, err
 	}
+	events, err := os.Create(filepath.Join(c.Dir(), "events.log"))
+	if err != nil {
+		return Result{}, fmt.Errorf("write down the events: %w", err)
+	}
+	defer events.Close()
+	r.history.file = events
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := r.watch(ctx); err != nil {

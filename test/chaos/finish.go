@@ -56,13 +56,10 @@ func (r *run) clear(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Settle)
 	defer cancel()
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
 		// What makes pods may have been at work still.
 		for _, ns := range append(groupNamespaces(), foreignNamespace) {
-			err := r.try(ctx, func(ctx context.Context) error {
-				return r.client.CoreV1().Pods(ns).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
-			})
-			if err != nil {
+			if err := r.clearNamespace(ctx, ns); err != nil {
 				return false, err
 			}
 		}
@@ -70,6 +67,31 @@ func (r *run) clear(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("wait until no pod is left (%v are): %w", r.view.names(10), err)
+	}
+	return nil
+}
+
+// clearNamespace deletes all that makes pods, also what was created by a request
+// whose answer got lost, and all pods.
+func (r *run) clearNamespace(ctx context.Context, ns string) error {
+	makers := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	pods := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	var none metav1.ListOptions
+	for _, remove := range []func(context.Context) error{
+		func(ctx context.Context) error {
+			return r.client.BatchV1().Jobs(ns).DeleteCollection(ctx, makers, none)
+		},
+		func(ctx context.Context) error {
+			return r.client.AppsV1().StatefulSets(ns).DeleteCollection(ctx, makers, none)
+		},
+		func(ctx context.Context) error {
+			return r.client.AppsV1().Deployments(ns).DeleteCollection(ctx, makers, none)
+		},
+		func(ctx context.Context) error { return r.client.CoreV1().Pods(ns).DeleteCollection(ctx, pods, none) },
+	} {
+		if err := r.try(ctx, remove); err != nil {
+			return fmt.Errorf("clear namespace %s: %w", ns, err)
+		}
 	}
 	return nil
 }

@@ -149,13 +149,21 @@ func (r *run) begin(ctx context.Context, what func(context.Context) error) error
 		return ctx.Err()
 	}
 	r.background.Go(func() {
-		defer func() { <-r.lane }()
+		defer func() {
+			r.history.add(note("undisturbed again"))
+			<-r.lane
+		}()
 		if err := what(ctx); err != nil {
 			r.fail(err)
 		}
 	})
 	return nil
 }
+
+// a note is a line of the history that is no event.
+type note string
+
+func (n note) String() string { return "-- " + string(n) }
 
 // pause waits for a while, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) {

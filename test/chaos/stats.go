@@ -45,12 +45,15 @@ const historyLength = 40
 type history struct {
 	mu    sync.Mutex
 	lines []string
+	file  io.Writer // gets all of them
 }
 
-func (h *history) add(e Event) {
+func (h *history) add(text fmt.Stringer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lines = append(h.lines, time.Now().Format("15:04:05.000 ")+e.String())
+	line := time.Now().UTC().Format("15:04:05.000 ") + text.String()
+	h.lines = append(h.lines, line)
+	fmt.Fprintln(h.file, line)
 	if len(h.lines) > historyLength {
 		h.lines = h.lines[1:]
 	}

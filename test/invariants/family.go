@@ -17,7 +17,7 @@ type family struct {
 	pods  map[types.UID]*pod
 	group *groupFact // nil if there is none
 	// chapter grows whenever what the controller tells of the group is news again:
-	// its pods have all gone, or it has become whole after it was called incomplete.
+	// one of its pods was lost, or it has become whole after it was called incomplete.
 	chapter int
 	// open: the time alone may make a violation.
 	open bool

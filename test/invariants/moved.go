@@ -37,6 +37,9 @@ func (j *judge) judgeRemoval(a auditFact) {
 	if may && told {
 		return
 	}
+	if j.excuses.deaf(a.received.Add(-judgeAfter), a.received.Add(judgeAfter)) {
+		return // what was told of the group may not have been seen in time
+	}
 	j.report(RulePodMoved, a.pod, a.received, "%s asked for its %s, which only policy %s of a group with condition %s=True allows: of group %s policy %s was %t and the condition %t",
 		a.user, what, policyRestart, conditionIncomplete, p.family.key, policyRestart, may, told)
 }

@@ -124,6 +124,7 @@ func (fam *family) compare(now time.Time) {
 	for uid := range fam.there {
 		if !there[uid] {
 			fam.lost = now
+			fam.chapter++
 		}
 	}
 	fam.there = there

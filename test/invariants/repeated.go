@@ -88,13 +88,15 @@ func (j *judge) judgeTellings(now time.Time) {
 }
 
 // judgeTelling judges one: a process that was interrupted may tell it again, since
-// it remembers nothing; but a PodGroup's condition it can read.
+// it remembers nothing; but a PodGroup's condition it can read, unless it does not
+// hear of it.
 func (j *judge) judgeTelling(e eventFact) {
 	j.stats.Events++
 	k := subject{e.controller, e.aboutUID}
 	t := j.subjects[k]
 	reads := e.kind == "PodGroup" && e.controller == j.cfg.Scheduler
-	if t == nil || t.reason != e.reason || t.chapter != e.chapter || !reads && j.excuses.touches(t.at.Add(-grace), e.at) {
+	if t == nil || t.reason != e.reason || t.chapter != e.chapter ||
+		!reads && j.excuses.touches(t.at.Add(-grace), e.at) || j.excuses.deaf(t.at.Add(-grace), e.at) {
 		t = &telling{reason: e.reason, chapter: e.chapter, notes: map[string]bool{}}
 		j.subjects[k] = t
 	}

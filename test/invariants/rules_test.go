@@ -16,6 +16,8 @@ func TestPodMoved(t *testing.T) {
 		"its node changes":             {tell: func(s *script) { running(s).node("m", 8).edit("a", on("m")) }, want: moved("a")},
 		"its user deletes it":          {tell: func(s *script) { running(s).remove("a").pod("a2", "g").bind("a2", "n") }},
 		"the controller evicts it":     {tell: func(s *script) { running(s).evict("a") }, want: moved("a")},
+		"it does so in an excuse":      {tell: func(s *script) { running(s).excuse(); s.evict("a") }},
+		"in one in which it hears":     {tell: func(s *script) { running(s).excuse(); s.heard(1); s.evict("a") }, want: moved("a")},
 		"an eviction that was refused": {tell: func(s *script) { refuse(running(s), "a") }},
 		"the scheduler deletes it": {
 			tell: func(s *script) {
@@ -223,9 +225,24 @@ func TestRepeated(t *testing.T) {
 				s.event("a", "R", "x")
 			},
 		},
+		"on a PodGroup, by two processes of which one does not hear": {
+			tell: func(s *script) {
+				end := pod(s).event("a", "R", "x", aboutGroup).after(10 * time.Second).excuse()
+				s.after(time.Second)
+				end()
+				s.event("a", "R", "x", aboutGroup)
+			},
+		},
+		"by the controller, of a group that a member of was made again": {
+			tell: func(s *script) {
+				s.group("g", 2).pod("a", "g").pod("b", "g").event("a", "Complete", "x", aboutGroup, byController).after(time.Second).remove("a").
+					after(time.Second).pod("a", "g").event("a", "Complete", "x", aboutGroup, byController)
+			},
+		},
 		"on a PodGroup, whose condition a new process can read": {
 			tell: func(s *script) {
 				end := pod(s).event("a", "R", "x", aboutGroup).after(10 * time.Second).excuse()
+				s.heard(1)
 				s.after(time.Second)
 				end()
 				s.event("a", "R", "x", aboutGroup)

@@ -166,12 +166,22 @@ func (c *Checker) relist(ctx context.Context, s *source) error {
 }
 
 // follow watches a kind until ctx is done. A watch that ends goes on where it was;
-// only if the API server cannot do that everything is listed again.
+// only if the API server cannot do that everything is listed again. What it cannot
+// see meanwhile is excused.
 func (c *Checker) follow(ctx context.Context, s *source) {
+	sees := c.Excuse("no watch of " + s.what) // nil while it watches
+	defer func() {
+		if sees != nil {
+			sees()
+		}
+	}()
 	for ctx.Err() == nil {
 		err := errNoVersion
 		if s.version != "" {
-			err = c.watchFrom(ctx, s)
+			err = c.watchFrom(ctx, s, func() { sees(); sees = nil })
+			if sees == nil {
+				sees = c.Excuse("no watch of " + s.what)
+			}
 		}
 		if errors.Is(err, errNoVersion) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			err = c.relist(ctx, s)
@@ -189,13 +199,14 @@ func (c *Checker) follow(ctx context.Context, s *source) {
 // errNoVersion: there is no version from which a watch could go on.
 var errNoVersion = errors.New("no version to watch from")
 
-// watchFrom follows a kind until the watch ends.
-func (c *Checker) watchFrom(ctx context.Context, s *source) error {
+// watchFrom follows a kind until the watch ends. It says when the watch has begun.
+func (c *Checker) watchFrom(ctx context.Context, s *source, begun func()) error {
 	w, err := s.watch(ctx, metav1.ListOptions{ResourceVersion: s.version, AllowWatchBookmarks: true})
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer w.Stop()
+	begun()
 	for e := range w.ResultChan() {
 		if e.Type == watch.Error {
 			return apierrors.FromObject(e.Object)
