@@ -173,9 +173,9 @@ func (s *story) loseTheLeader(half string, held []int, lose func(*story, string)
 	s.Logf("%d binds were refused", refused)
 
 	// The one that leads now has all that is needed to go on.
-	s.kubectl(append([]string{"delete", "pods", "-n", s.ns, "--force", "--grace-period=0"}, names(half, size)...)...)
+	s.dropCrew(half, size)
 	s.running(opponent+"-", len(held))
-	s.kubectl(append([]string{"delete", "pods", "-n", s.ns, "--force", "--grace-period=0"}, names(opponent, len(held))...)...)
+	s.dropCrew(opponent, len(held))
 	s.noneRejected()
 }
 

@@ -115,5 +115,5 @@ func (s *story) killedAt(m moment, group string, killed []string) {
 	s.stayed(bound)
 	s.noneRejected()
 	s.allBooked()
-	s.kubectl(append([]string{"delete", "pods", "-n", s.ns, "--force", "--grace-period=0"}, names(group, crewSize)...)...)
+	s.dropCrew(group, crewSize)
 }
