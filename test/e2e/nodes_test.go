@@ -228,6 +228,12 @@ func TestANodeGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.refused("job-large-", "NeverFits", "needs 2 pods with cpu 8", "room for 1")
+	// The garbage collector would do so within a minute or two.
+	for _, p := range s.pods("") {
+		if p.Spec.NodeName == "n-1" {
+			s.lose(p.Name)
+		}
+	}
 	s.eventually("the lost members replaced by others", func(context.Context) (bool, string) {
 		waiting := 0
 		for _, p := range s.pods("") {
