@@ -13,9 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+	"github.com/flux-k8s/fluence/pkg/lifeline"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -26,8 +28,8 @@ const (
 	clientBurst = 200
 )
 
-// run runs the controller until ctx is done. It fails when it loses its lease:
-// another replica works then.
+// run runs the controller until ctx is done. It fails when it loses its lease, for
+// another replica works then, or the API server.
 func run(ctx context.Context, o options) error {
 	cfg, err := restConfig(o.kubeconfig)
 	if err != nil {
@@ -63,6 +65,9 @@ func run(ctx context.Context, o options) error {
 	if err := podgroup.AddToManager(ctx, mgr, o.podGroup); err != nil {
 		return err
 	}
+	if err := addLifeline(mgr, cfg); err != nil {
+		return err
+	}
 	if o.withWebhook {
 		if err := addWebhook(mgr, o); err != nil {
 			return err
@@ -73,6 +78,27 @@ func run(ctx context.Context, o options) error {
 	}
 	return nil
 }
+
+// addLifeline ends the manager when it has lost the API server.
+func addLifeline(mgr ctrl.Manager, cfg *rest.Config) error {
+	ping, err := lifeline.Version(cfg)
+	if err != nil {
+		return err
+	}
+	err = mgr.Add(always{manager.RunnableFunc(func(ctx context.Context) error {
+		return lifeline.Hold(ctx, ping, lifeline.DefaultPatience)
+	})})
+	if err != nil {
+		return fmt.Errorf("watch over the connection: %w", err)
+	}
+	return nil
+}
+
+// always runs whether or not this replica leads.
+type always struct{ manager.Runnable }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (always) NeedLeaderElection() bool { return false }
 
 // restConfig reads the kubeconfig file or, without one, the service account.
 func restConfig(kubeconfig string) (*rest.Config, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiserver/pkg/server"
@@ -15,9 +16,11 @@ import (
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
+	"github.com/flux-k8s/fluence/pkg/lifeline"
 )
 
 // name is the program's, in its usage and to the API server.
@@ -80,5 +83,26 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 	fluence.Hush(sched)
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
-	return app.Run(ctx, config, sched)
+	return holdOn(ctx, cancel, config, func() error { return app.Run(ctx, config, sched) })
+}
+
+// holdOn runs the scheduler, and ends it when it has lost the API server: a leader
+// would lose its lease then, and one that stands by is not to take it up blind.
+func holdOn(ctx context.Context, cancel context.CancelFunc, config *schedulerconfig.CompletedConfig, run func() error) error {
+	patience := lifeline.DefaultPatience
+	if d := config.ComponentConfig.LeaderElection.RenewDeadline.Duration; d > 0 {
+		patience = d
+	}
+	ping, err := lifeline.Version(config.KubeConfig)
+	if err != nil {
+		return err
+	}
+	lost := make(chan error, 1)
+	go func() {
+		defer cancel()
+		lost <- lifeline.Hold(ctx, ping, patience)
+	}()
+	err = run()
+	cancel()
+	return errors.Join(err, <-lost)
 }

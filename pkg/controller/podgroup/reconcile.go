@@ -35,6 +35,8 @@ type reconciler struct {
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
+	// made is when PodGroups were made last, of those made not long ago.
+	made map[types.NamespacedName]time.Time
 	// plainUntil is until when the CRD is taken to lack our fields.
 	plainUntil time.Time
 }
@@ -47,6 +49,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	d, m := r.config.decide(o, r.recall(o.key))
 	if d.create != nil {
+		if may, err := r.mayMake(ctx, d.create, o.now); !may || err != nil {
+			return ctrl.Result{RequeueAfter: remakeAfter}, err
+		}
 		switch err := r.client.Create(ctx, d.create, client.FieldOwner(FieldManager)); {
 		case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			// Somebody else was first, and will be seen; or nothing is left to do.
@@ -54,6 +59,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
 		}
+		r.hasMade(o.key, o.now)
 		klog.FromContext(ctx).V(2).Info("Created pod group", "minMember", d.create.Spec.MinMember)
 		o.podGroup = d.create
 		r.tell(o.podGroup, d.events)

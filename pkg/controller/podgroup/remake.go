@@ -1,0 +1,78 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+const (
+	// remakeWithin is for how long a PodGroup that was made is not made again
+	// without asking the API server itself for its owners.
+	remakeWithin = 10 * time.Minute
+	// remakeAfter is when it is looked at again if it was not.
+	remakeAfter = 2 * time.Second
+	// manyMade is how many are remembered before those of long ago go.
+	manyMade = 1000
+)
+
+// mayMake says whether a PodGroup may be made. One that was made not long ago and is
+// gone may have gone with its owners, whose end is not in the cache yet: it would be
+// collected and made again and again until it is. That is asked of the API server.
+func (r *reconciler) mayMake(ctx context.Context, pg *scheduling.PodGroup, now time.Time) (bool, error) {
+	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+	r.mu.Lock()
+	at, known := r.made[key]
+	r.mu.Unlock()
+	if !known || now.Sub(at) > remakeWithin || len(pg.OwnerReferences) == 0 {
+		return true, nil
+	}
+	for _, ref := range pg.OwnerReferences {
+		there, err := r.exists(ctx, pg.Namespace, ref)
+		if there || err != nil {
+			return there, err
+		}
+	}
+	return false, nil
+}
+
+// exists says whether an owner does, or cannot be read.
+func (r *reconciler) exists(ctx context.Context, namespace string, ref metav1.OwnerReference) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	obj := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: ref.APIVersion, Kind: ref.Kind}}
+	switch err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, obj); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	return obj.UID == ref.UID, nil
+}
+
+// hasMade takes note that a PodGroup was made.
+func (r *reconciler) hasMade(key types.NamespacedName, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.made) >= manyMade {
+		for k, at := range r.made {
+			if now.Sub(at) > remakeWithin {
+				delete(r.made, k)
+			}
+		}
+	}
+	if r.made == nil {
+		r.made = map[types.NamespacedName]time.Time{}
+	}
+	r.made[key] = now
+}
