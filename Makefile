@@ -75,6 +75,10 @@ soak: ## The same for hours on a large cluster; SOAK says how large.
 bench: ## Run all benchmarks.
 	@go test -run='^$$' -bench=. -benchmem $(OURS)
 
+.PHONY: perf
+perf: tools ## Measure restarts, outages and rest, on a control plane.
+	@go test -run='^$$' -bench=. -benchtime=1x -timeout=60m -v ./test/perf
+
 FUZZTIME := 20s
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME.

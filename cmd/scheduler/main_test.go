@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -80,10 +79,8 @@ func TestDialWaitsForNobodyAndEndsWithTheScheduler(t *testing.T) {
 }
 
 func TestLeadingIsWhatTheLeaseSays(t *testing.T) {
-	if !leading(false) {
-		t.Error("without leader election the one scheduler does not lead")
-	}
-	if leading(true) {
+	l := &lease{}
+	if l.held() {
 		t.Error("one that has yet to ask for the lease leads")
 	}
 	lock := &resourcelock.LeaseLock{
@@ -96,14 +93,14 @@ func TestLeadingIsWhatTheLeaseSays(t *testing.T) {
 		Name: "test", Lock: lock, ReleaseOnCancel: true,
 		LeaseDuration: time.Minute, RenewDeadline: 30 * time.Second, RetryPeriod: time.Second,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { leads <- leading(true) },
+			OnStartedLeading: func(context.Context) { leads <- l.held() },
 			OnStoppedLeading: func() {},
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if leading(true) {
+	if l.held() {
 		t.Error("it leads before it holds the lease")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -117,38 +114,8 @@ func TestLeadingIsWhatTheLeaseSays(t *testing.T) {
 	}
 	cancel()
 	<-ended
-}
-
-func TestALeaderIsElectedAsKubeSchedulerReadsIt(t *testing.T) {
-	file := func(text string) string {
-		path := filepath.Join(t.TempDir(), "config.yaml")
-		text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" + text
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	without := file("leaderElection: {leaderElect: false}\n")
-	cases := map[string]struct {
-		args []string
-		want bool
-	}{
-		"nothing is said":                  {nil, true},
-		"the flag says no":                 {[]string{"--leader-elect=false"}, false},
-		"the configuration says nothing":   {[]string{"--config", file("")}, true},
-		"the configuration says no":        {[]string{"--config", without}, false},
-		"the flag goes before":             {[]string{"--config", without, "--leader-elect"}, true},
-		"the configuration cannot be read": {[]string{"--config", without + "x"}, true},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			command := newCommand()
-			if err := command.ParseFlags(tc.args); err != nil {
-				t.Fatal(err)
-			}
-			if got := electsLeader(command); got != tc.want {
-				t.Errorf("electsLeader(%v) = %v, want %v", tc.args, got, tc.want)
-			}
-		})
+	l.unwanted.Store(true)
+	if !l.held() {
+		t.Error("without leader election the one scheduler does not lead")
 	}
 }

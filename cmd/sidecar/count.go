@@ -38,6 +38,17 @@ func (c *counted) sizes() (jobs, nodes int) {
 	return len(c.jobs), len(c.nodes)
 }
 
+// slots returns how many slots all jobs hold together.
+func (c *counted) slots() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, keys := range c.jobs {
+		n += len(keys)
+	}
+	return n
+}
+
 func (c *counted) hold(id match.JobID, slots []match.Slot) {
 	keys := c.jobs[id]
 	if keys == nil && len(slots) > 0 {

@@ -27,28 +27,29 @@ func TestCountsFollowTheCalls(t *testing.T) {
 		name        string
 		call        func() error
 		jobs, nodes int
+		slots       int
 	}{
-		{"two nodes", func() error { return c.PutNode(ctx, 1, matchtest.Node("n", nil), matchtest.Node("m", nil)) }, 0, 2},
-		{"a node again", func() error { return c.PutNode(ctx, 1, matchtest.Node("n", nil)) }, 0, 2},
-		{"a node goes", func() error { return c.RemoveNode(ctx, 1, "m") }, 0, 1},
-		{"a node that is not there goes", func() error { return c.RemoveNode(ctx, 1, "x") }, 0, 1},
-		{"a job", func() error { return matched(match.Allocate, 1) }, 1, 1},
-		{"the job again", func() error { return matched(match.Allocate, 1) }, 1, 1},
-		{"a question", func() error { return matched(match.WithoutAllocating, 2) }, 1, 1},
-		{"another question", func() error { return matched(match.Satisfiability, 2) }, 1, 1},
-		{"a job of the cluster", func() error { return c.Update(ctx, 1, match.Job{ID: 3, Slots: slots[:1]}) }, 2, 1},
-		{"a job of nothing", func() error { return c.Update(ctx, 1, match.Job{ID: 4}) }, 2, 1},
-		{"one of two slots is released", func() error { return c.Release(ctx, 1, 1, "a") }, 2, 1},
-		{"so is the other", func() error { return c.Release(ctx, 1, 1, "b") }, 1, 1},
-		{"a job is released whole", func() error { return c.Release(ctx, 1, 3) }, 0, 1},
-		{"a job that holds nothing is released", func() error { return c.Release(ctx, 1, 3, "a") }, 0, 1},
+		{"two nodes", func() error { return c.PutNode(ctx, 1, matchtest.Node("n", nil), matchtest.Node("m", nil)) }, 0, 2, 0},
+		{"a node again", func() error { return c.PutNode(ctx, 1, matchtest.Node("n", nil)) }, 0, 2, 0},
+		{"a node goes", func() error { return c.RemoveNode(ctx, 1, "m") }, 0, 1, 0},
+		{"a node that is not there goes", func() error { return c.RemoveNode(ctx, 1, "x") }, 0, 1, 0},
+		{"a job", func() error { return matched(match.Allocate, 1) }, 1, 1, 2},
+		{"the job again", func() error { return matched(match.Allocate, 1) }, 1, 1, 2},
+		{"a question", func() error { return matched(match.WithoutAllocating, 2) }, 1, 1, 2},
+		{"another question", func() error { return matched(match.Satisfiability, 2) }, 1, 1, 2},
+		{"a job of the cluster", func() error { return c.Update(ctx, 1, match.Job{ID: 3, Slots: slots[:1]}) }, 2, 1, 3},
+		{"a job of nothing", func() error { return c.Update(ctx, 1, match.Job{ID: 4}) }, 2, 1, 3},
+		{"one of two slots is released", func() error { return c.Release(ctx, 1, 1, "a") }, 2, 1, 2},
+		{"so is the other", func() error { return c.Release(ctx, 1, 1, "b") }, 1, 1, 1},
+		{"a job is released whole", func() error { return c.Release(ctx, 1, 3) }, 0, 1, 0},
+		{"a job that holds nothing is released", func() error { return c.Release(ctx, 1, 3, "a") }, 0, 1, 0},
 		{"a new epoch", func() error {
 			e, err := c.Reset(ctx)
 			if err == nil && e != 1 {
 				err = fmt.Errorf("the epoch is %d, and the engine's is 1", e)
 			}
 			return err
-		}, 0, 0},
+		}, 0, 0, 0},
 	}
 	for _, s := range steps {
 		if err := s.call(); err != nil {
@@ -56,6 +57,9 @@ func TestCountsFollowTheCalls(t *testing.T) {
 		}
 		if jobs, nodes := c.sizes(); jobs != s.jobs || nodes != s.nodes {
 			t.Errorf("%s: %d jobs and %d nodes, want %d and %d", s.name, jobs, nodes, s.jobs, s.nodes)
+		}
+		if got := c.slots(); got != s.slots {
+			t.Errorf("%s: %d slots, want %d", s.name, got, s.slots)
 		}
 	}
 }

@@ -315,6 +315,7 @@ func TestMetrics(t *testing.T) {
 	got := scrape(ctx, t, "http://"+address+"/metrics")
 	for _, want := range []string{
 		"fluence_sidecar_jobs 1\n",
+		"fluence_sidecar_slots 1\n",
 		"fluence_sidecar_nodes 2\n",
 		`fluence_sidecar_match_duration_seconds_count{outcome="matched"} 1` + "\n",
 		`fluence_sidecar_match_duration_seconds_count{outcome="unavailable"} 1` + "\n",

@@ -64,6 +64,9 @@ func measure(e match.Engine) *measured {
 			Name: "fluence_sidecar_jobs", Help: "Jobs that hold resources.",
 		}, func() float64 { jobs, _ := m.sizes(); return float64(jobs) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fluence_sidecar_slots", Help: "Slots that jobs hold, one for each pod.",
+		}, func() float64 { return float64(m.slots()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fluence_sidecar_nodes", Help: "Nodes in the resource graph.",
 		}, func() float64 { _, nodes := m.sizes(); return float64(nodes) }),
 	)

@@ -22,7 +22,7 @@ func newEngine(t testing.TB) *engine.Engine {
 // offered is all but reservations.
 var offered = matchtest.Capabilities{
 	Divisible: true, Shapes: true, Ranges: true, PartialRelease: true, Update: true,
-	Constraints: true, MaxPerLevel: true, Near: true, Ignore: true, Reasons: true,
+	Constraints: true, MaxPerLevel: true, Near: true, Ignore: true, Expected: true, Reasons: true,
 	Policies: match.Policies(),
 }
 

@@ -46,7 +46,7 @@ func (e *Engine) draw(r *match.Request, b *board) *job {
 			}
 			nth++
 			slots = append(slots, slot{
-				key: key, label: b.ask.shapes[x.shape].label, node: b.node(x.node).name(),
+				job: j.id, key: key, label: b.ask.shapes[x.shape].label, node: b.node(x.node).name(),
 				index: len(slots), start: j.at, end: j.end, holder: holder,
 			})
 			s := &slots[len(slots)-1]

@@ -37,6 +37,8 @@ type Engine struct {
 	ready bool
 	graph graph
 	hosts map[string]*host
+	// names lists the hosts in order; nil until somebody asks for it.
+	names []string
 	jobs  map[match.JobID]*job
 	stood uint64 // counts the slots ever stood, to keep their order
 	space workspace
@@ -74,6 +76,7 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	e.ready = false
 	e.graph = newGraph()
 	e.hosts = make(map[string]*host)
+	e.names = nil
 	e.jobs = make(map[match.JobID]*job)
 	e.stood = 0
 	e.space = workspace{}

@@ -140,12 +140,14 @@ func (l *ledger) step(t *testing.T, in *tape) {
 func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	holder := holders[in.next(3)]
 	whole := holder != "" && in.next(2) == 1
-	free := l.free(t, holder, whole)
+	expected := l.expected(in)
+	free := l.free(t, holder, whole, match.Job{Slots: expected})
 	r := l.request(id, matchtest.Jobspec(
 		matchtest.Slot("a", jobspec.Between(1, int64(1+in.next(4))), pools([2]int64{int64(1 + in.next(4)), int64(1 + in.next(4))})...),
 		matchtest.Slot("b", jobspec.Exactly(int64(1+in.next(2))), pools([2]int64{int64(1 + in.next(4)), 1})...),
 	))
 	r.Op = []match.Op{match.Allocate, match.WithoutAllocating}[in.next(2)]
+	r.Expected = expected
 	r.Holder, r.Policy = holder, match.Policies()[in.next(len(match.Policies())-1)]
 	if whole {
 		r.Policy = match.PolicyLonodex
@@ -178,6 +180,17 @@ func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	}
 }
 
+// expected is what others are about to take, mostly nothing.
+func (l *ledger) expected(in *tape) []match.Slot {
+	slots := make([]match.Slot, max(0, in.next(5)-2))
+	for i := range slots {
+		slots[i] = matchtest.Held("0", fmt.Sprintf("n%d", in.next(5)), pools([2]int64{int64(in.next(9)), int64(in.next(9))})...)
+		slots[i].Holder = holders[in.next(3)]
+		slots[i].Shared = slots[i].Holder == "" && in.next(2) == 1
+	}
+	return slots
+}
+
 func (l *ledger) jobs(t *testing.T) []match.Job {
 	jobs, err := l.e.Jobs(t.Context(), l.epoch)
 	if err != nil {
@@ -186,15 +199,16 @@ func (l *ledger) jobs(t *testing.T) []match.Job {
 	return jobs
 }
 
-// free works out anew what is left of every node for a holder.
-func (l *ledger) free(t *testing.T, holder string, whole bool) map[string][2]int64 {
+// free works out anew what is left of every node for a holder, beside what is
+// expected.
+func (l *ledger) free(t *testing.T, holder string, whole bool, expected ...match.Job) map[string][2]int64 {
 	free := make(map[string][2]int64)
 	for name, n := range l.nodes {
 		if !n.down {
 			free[name] = n.size
 		}
 	}
-	for _, j := range l.jobs(t) {
+	for _, j := range append(l.jobs(t), expected...) {
 		for _, s := range j.Slots {
 			f, ok := free[s.Node]
 			if !ok {

@@ -23,6 +23,7 @@ func (e *Engine) host(name string) *host {
 	if h == nil {
 		h = &host{slots: make(map[*slot]struct{})}
 		e.hosts[name] = h
+		e.enlist(name)
 	}
 	return h
 }
@@ -31,6 +32,7 @@ func (e *Engine) host(name string) *host {
 func (e *Engine) leave(name string) {
 	if h := e.hosts[name]; h != nil && h.node == nil && len(h.slots) == 0 {
 		delete(e.hosts, name)
+		e.strike(name)
 	}
 }
 

@@ -23,6 +23,7 @@ type job struct {
 
 // A slot is what a job holds on one node.
 type slot struct {
+	job        match.JobID
 	key, label string
 	node       string
 	index      int // among the slots given out for the request

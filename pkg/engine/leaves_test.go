@@ -223,3 +223,32 @@ func TestAnUpdateToAnotherLeafIsAChange(t *testing.T) {
 		t.Errorf("the slot has the label %q, want %q", again.Slots[0].Label, given.Slots[0].Label)
 	}
 }
+
+func TestWhatIsExpectedOfSeveralLeavesLeavesNoTrace(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, sockets())
+	d.match(t, 1, matchtest.Slots("a", 1, core(1), memory(4)))
+	r := d.request(2, matchtest.Slots("a", 1, core(1), memory(2)))
+	r.Expected = []match.Slot{matchtest.Held("x", "n1", core(1), memory(6))}
+	second, err := d.e.Match(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the first job left in the first socket is expected to be taken.
+	want := []string{
+		"/cluster0/n1/socket1/core2=1", "/cluster0/n1/socket1/memory1=2",
+		"/cluster0/n1/socket1=1", "/cluster0/n1=1",
+	}
+	if diff := cmp.Diff(want, shares(second.Slots[0].R)); diff != "" {
+		t.Errorf("the slot differs (-want +got):\n%s", diff)
+	}
+	third := d.match(t, 3, matchtest.Slots("a", 1, core(2), memory(14)))
+	want = []string{
+		"/cluster0/n1/socket0/core1=1", "/cluster0/n1/socket1/core3=1",
+		"/cluster0/n1/socket0/memory0=6", "/cluster0/n1/socket1/memory1=8",
+		"/cluster0/n1/socket0=1", "/cluster0/n1/socket1=1", "/cluster0/n1=1",
+	}
+	if diff := cmp.Diff(want, shares(third.Slots[0].R)); diff != "" {
+		t.Errorf("the slot differs (-want +got):\n%s", diff)
+	}
+}

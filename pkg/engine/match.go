@@ -44,6 +44,7 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 	if j := e.holder(&r); j != nil {
 		return e.repeat(&r, j)
 	}
+	defer e.expect(r.Expected)()
 	j, err := e.place(&r, a)
 	if err != nil {
 		return nil, err

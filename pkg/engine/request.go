@@ -19,6 +19,11 @@ func check(r *match.Request) error {
 	default:
 		return invalid("operation %d is not known", r.Op)
 	}
+	for i := range r.Expected {
+		if err := checkSlot(&r.Expected[i]); err != nil {
+			return invalid("expected: slot %q %w", r.Expected[i].Key, err)
+		}
+	}
 	switch {
 	case len(r.Ignore) > 0 && r.Op == match.Allocate:
 		return invalid("jobs to ignore in a request that books")

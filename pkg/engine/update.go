@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -35,24 +37,31 @@ func checkHeld(j *match.Job) error {
 		return invalid("update: job 0 names no job")
 	}
 	for i := range j.Slots {
-		s := &j.Slots[i]
-		switch {
-		case s.Node == "":
-			return invalid("update job %d: slot %q names no node", j.ID, s.Key)
-		case s.R == nil:
-			return invalid("update job %d: slot %q has no R", j.ID, s.Key)
-		case s.Shared && s.Holder != "":
-			return invalid("update job %d: slot %q is shared and has the holder %q", j.ID, s.Key, s.Holder)
+		if err := checkSlot(&j.Slots[i]); err != nil {
+			return invalid("update job %d: slot %q %w", j.ID, j.Slots[i].Key, err)
 		}
-		for k := range s.R.Vertices {
-			switch h := &s.R.Vertices[k]; {
-			case h.Type == "":
-				return invalid("update job %d: slot %q holds a vertex without a type", j.ID, s.Key)
-			case h.Amount < 0:
-				return invalid("update job %d: slot %q holds %d of %s", j.ID, s.Key, h.Amount, h.Type)
-			case h.Exclusively:
-				return invalid("update job %d: slot %q holds %s exclusively, which this engine does not take", j.ID, s.Key, h.Type)
-			}
+	}
+	return nil
+}
+
+// checkSlot fails for a slot that cannot count as held.
+func checkSlot(s *match.Slot) error {
+	switch {
+	case s.Node == "":
+		return errors.New("names no node")
+	case s.R == nil:
+		return errors.New("has no R")
+	case s.Shared && s.Holder != "":
+		return fmt.Errorf("is shared and has the holder %q", s.Holder)
+	}
+	for k := range s.R.Vertices {
+		switch h := &s.R.Vertices[k]; {
+		case h.Type == "":
+			return errors.New("holds a vertex without a type")
+		case h.Amount < 0:
+			return fmt.Errorf("holds %d of %s", h.Amount, h.Type)
+		case h.Exclusively:
+			return fmt.Errorf("holds %s exclusively, which this engine does not take", h.Type)
 		}
 	}
 	return nil
@@ -78,11 +87,8 @@ func (e *Engine) hold(from *match.Job, bare map[[2]string]*resource.Vertex) {
 			e.relet(was, f.Holder, f.Shared)
 			continue
 		}
-		s := &slot{
-			key: f.Key, node: f.Node, start: f.R.Start, end: f.R.Expiration,
-			holder: f.Holder, shared: f.Shared,
-		}
-		s.shares = readShares(f.R, bare)
+		s := readSlot(f, bare)
+		s.job = from.ID
 		if was != nil {
 			s.label, s.index = was.label, was.index
 			moved = moved || s.node != was.node
@@ -95,6 +101,14 @@ func (e *Engine) hold(from *match.Job, bare map[[2]string]*resource.Vertex) {
 	}
 	if moved && j.asked {
 		j.above = e.above(j.given())
+	}
+}
+
+// readSlot copies a slot.
+func readSlot(f *match.Slot, bare map[[2]string]*resource.Vertex) *slot {
+	return &slot{
+		key: f.Key, node: f.Node, start: f.R.Start, end: f.R.Expiration,
+		holder: f.Holder, shared: f.Shared, shares: readShares(f.R, bare),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,8 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 		Policy:  plan.Policy,
 		Holder:  plan.Holder,
 		Near:    plan.Near,
+		// As kube-scheduler does when it filters.
+		Expected: pl.nominated.slots(lowest(slices.Concat(plan.Required, plan.Optional)), now),
 	})
 	if err != nil {
 		r := pl.refusalOf(ctx, plan, err, ruled)

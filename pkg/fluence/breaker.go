@@ -16,10 +16,11 @@ const (
 	pingEvery = 200 * time.Millisecond
 )
 
-// What pods are told while the breaker is open, and until the graph is loaded.
+// What pods are told while the breaker is open, and until all is known.
 const (
 	whyUnavailable = "the matcher does not answer"
 	whyLoading     = "the matcher's graph is being loaded"
+	whyListing     = "PodGroups and the owners of pods are being listed"
 )
 
 // A breaker keeps scheduling cycles away from a matcher that does not answer. It

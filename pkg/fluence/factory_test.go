@@ -55,7 +55,7 @@ func TestFactoryMakesOnePlugin(t *testing.T) {
 			r.Fatal(err)
 		}
 		_, err := factory(r.ctx, nil, r.fwk)
-		if want := `profile "fluence": plugin Fluence is enabled in profile "fluence" already; run a scheduler for each`; err == nil || err.Error() != want {
+		if want := `profile "fluence": plugin Fluence is enabled in profile "fluence" already; to sort the queue alone, enable FluenceSort`; err == nil || err.Error() != want {
 			r.Errorf("error %v, want %s", err, want)
 		}
 	})

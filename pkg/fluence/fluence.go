@@ -6,6 +6,11 @@
 // the matcher, and the siblings that wait in PreEnqueue are let through with a
 // node each. Callbacks of the framework are hints; what must not be lost also
 // has a deadline.
+//
+// One profile of a scheduler may enable Fluence. Others beside it are as
+// kube-scheduler's own, but for the order of the queue that they share: where there
+// are some, all of them enable the plugin FluenceSort under queueSort, which has no
+// arguments.
 package fluence
 
 import (
@@ -51,7 +56,9 @@ type framework interface {
 
 // Fluence is the plugin.
 type Fluence struct {
-	args    *Args
+	args *Args
+	// profile is the name of the scheduler that the pods to be placed ask for.
+	profile string
 	handle  fwk.Handle
 	filters framework
 	groups  *group.Groups
@@ -64,11 +71,16 @@ type Fluence struct {
 	reporter  *reporter
 	podGroups *podGroups
 	owners    *owners
+	counters  *counters
+	nominated nominations
+	races     *races
+	told      told
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
-	synced func() bool
-	later  later
-	now    func() time.Time
+	synced  func() bool
+	listing listing
+	later   later
+	now     func() time.Time
 }
 
 var (
@@ -85,18 +97,20 @@ var (
 	_ fwk.SignPlugin               = &Fluence{}
 )
 
-// Factory returns the plugin's factory. One profile of a scheduler may enable
-// the plugin: two would keep two inventories of one graph.
-//
-// Leading says whether this scheduler is the one that decides, or stands by.
+// Factory returns the plugin's factory, for a scheduler without FluenceSort; see
+// Factories.
 func Factory(dial Dialer, leading func() bool) frameworkruntime.PluginFactory {
+	return factory(dial, leading, &order{})
+}
+
+func factory(dial Dialer, leading func() bool, shared *order) frameworkruntime.PluginFactory {
 	var mu sync.Mutex
 	var owner string
 	return func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if owner != "" {
-			return nil, fmt.Errorf("profile %q: plugin %s is enabled in profile %q already; run a scheduler for each", h.ProfileName(), Name, owner)
+			return nil, fmt.Errorf("profile %q: plugin %s is enabled in profile %q already; to sort the queue alone, enable %s", h.ProfileName(), Name, owner, SortName)
 		}
 		args, err := decodeArgs(obj)
 		if err != nil {
@@ -115,6 +129,7 @@ func Factory(dial Dialer, leading func() bool) frameworkruntime.PluginFactory {
 			return nil, err
 		}
 		owner = h.ProfileName()
+		shared.placing.Store(pl)
 		return pl, nil
 	}
 }
@@ -127,6 +142,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	}
 	pl := &Fluence{
 		args:    args,
+		profile: h.ProfileName(),
 		handle:  h,
 		filters: filters,
 		matcher: matcher,
@@ -140,6 +156,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
 	pl.waker = newWaker(pl.wake)
 	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(group.MatcherBack) })
+	if pl.counters, err = newCounters(); err != nil {
+		return nil, err
+	}
 	core := h.SharedInformerFactory().Core().V1()
 	pl.inventory, err = inventory.New(inventory.Config{
 		Engine:   matcher,
@@ -150,6 +169,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		Sources:  []inventory.Source{tentative{pl.groups}},
 		Levels:   levels,
 		OnChange: pl.onChange,
+		OnDrift:  pl.counters.onDrift,
+		OnAudit:  pl.counters.onAudit,
 		Timeout:  args.MatchTimeout.Duration,
 	})
 	if err != nil {
@@ -160,6 +181,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		return nil, err
 	}
 	pl.reporter = newReporter(pl.podGroups, h.EventRecorder(), leading)
+	if pl.races, err = newRaces(ctx, h, pl.owners, pl.podGroups, leading); err != nil {
+		return nil, err
+	}
 	// Also where it never comes to run: the queue has a goroutine of its own.
 	context.AfterFunc(ctx, pl.reporter.queue.ShutDown)
 	if err := pl.watch(ctx); err != nil {
@@ -190,6 +214,9 @@ func (pl *Fluence) notReady() string {
 	}
 	if !pl.synced() || pl.inventory.Epoch() == 0 {
 		return whyLoading
+	}
+	if !pl.listing.complete() {
+		return whyListing
 	}
 	return ""
 }
@@ -225,6 +252,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	case inventory.Lost:
 		pl.breaker.trip(whyUnavailable)
 	case inventory.Loaded:
+		pl.counters.loads.Inc()
 		pl.happened(group.MatcherBack)
 	case inventory.NodeAdded, inventory.NodeChanged, inventory.NodeRemoved:
 		pl.happened(group.NodeChanged)

@@ -83,13 +83,15 @@ func slimOwner(obj any) (any, error) {
 	return m, nil
 }
 
-// run watches until ctx ends.
-func (o *owners) run(ctx context.Context) {
+// run watches until ctx ends. It expects of l that each kind is listed.
+func (o *owners) run(ctx context.Context, l *listing) {
 	for kind, informer := range o.informers {
-		resource := followed[kind].GroupResource()
+		resource, listed := followed[kind].GroupResource(), l.expect()
+		whenListed(ctx, informer, listed)
 		err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 			if apierrors.IsForbidden(err) {
 				klog.FromContext(ctx).Error(err, "The scheduler may not read owners of pods, so their pods wait; grant list and watch", "resource", resource)
+				listed()
 				return
 			}
 			cache.DefaultWatchErrorHandler(ctx, r, err)

@@ -78,14 +78,18 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 	return p, nil
 }
 
-// run watches until ctx ends.
-func (p *podGroups) run(ctx context.Context) {
+// run watches until ctx ends. Listed is called when all have been told of, or
+// cannot be.
+func (p *podGroups) run(ctx context.Context, listed func()) {
+	whenListed(ctx, p.informer, listed)
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		switch {
 		case apierrors.IsNotFound(err):
 			klog.FromContext(ctx).Error(err, "The API server does not serve PodGroups, so gangs wait; install the CRD", "crd", scheduling.CRDName)
+			listed()
 		case apierrors.IsForbidden(err):
 			klog.FromContext(ctx).Error(err, "The scheduler may not read PodGroups, so gangs wait; grant get, list and watch", "resource", scheduling.PodGroups.GroupResource())
+			listed()
 		case errors.Is(err, io.EOF):
 		default:
 			cache.DefaultWatchErrorHandler(ctx, r, err)

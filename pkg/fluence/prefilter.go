@@ -38,6 +38,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	if why := pl.notReady(); why != "" && !pl.groups.Seated(pod.UID) {
 		return nil, held(why)
 	}
+	pl.askForOvertaken(ctx, pod, nodes)
 	plan, effects := pl.groups.Plan(pod.UID, pl.now())
 	pl.carryOut(ctx, effects)
 	node := plan.Node
@@ -54,6 +55,27 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	}
 	state.Write(chosenKey, chosen(node))
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
+}
+
+// askForOvertaken asks for what goes before a pod and stands behind it in the queue.
+func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) {
+	for pl.notReady() == "" {
+		uid, ok := pl.groups.Overtaken(pod.UID, pl.now())
+		if !ok {
+			return
+		}
+		plan, effects := pl.groups.Plan(uid, pl.now())
+		pl.carryOut(ctx, effects)
+		if len(plan.Required) == 0 {
+			return
+		}
+		if _, refused := pl.ask(ctx, plan, nodes); refused != nil {
+			pl.refuse(ctx, plan.Required[0], plan, *refused)
+			continue
+		}
+		pl.groups.Unclaim(uid)
+		pl.waker.pods(plan.Required)
+	}
 }
 
 // refuse records a refusal and turns it into the pod's status.

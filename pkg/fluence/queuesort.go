@@ -1,7 +1,6 @@
 package fluence
 
 import (
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -18,20 +17,20 @@ type named interface {
 }
 
 // Less orders the scheduling queue: by priority, then by the creation of the
-// group, then by its name, so that a group's pods stand together. It reads
-// memory only.
+// group, then by its name, so that a group's pods stand together. What Fluence
+// does not place stands among them at the time at which it came into the queue. It
+// reads memory only.
 func (pl *Fluence) Less(a, b fwk.QueuedEntityInfo) bool {
 	return pl.rank(a).Less(pl.rank(b))
 }
 
 func (pl *Fluence) rank(e fwk.QueuedEntityInfo) group.Rank {
 	if h, ok := e.(podHolder); ok {
-		return pl.groups.Rank(h.GetPodInfo().GetPod())
+		if pod := h.GetPodInfo().GetPod(); pod.Spec.SchedulerName == pl.profile {
+			return pl.groups.Rank(pod)
+		}
 	}
-	// A group of the scheduler's own kind: it is queued as one.
-	r := group.Rank{Priority: e.GetPriority(), Created: e.GetTimestamp()}
-	if n, ok := e.(named); ok {
-		r.Key = types.NamespacedName{Namespace: n.GetNamespace(), Name: n.GetName()}
-	}
-	return r
+	// A pod of another profile, or a group of the scheduler's own kind: it is queued
+	// as one.
+	return rankOfOther(e)
 }

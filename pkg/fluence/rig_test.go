@@ -131,7 +131,11 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 		if why := r.pl.notReady(); why != "" {
 			t.Fatalf("the plugin is not ready: %s", why)
 		}
+		before := drifts()
 		test(r)
+		if n := drifts() - before; n > 0 {
+			t.Errorf("%v differences between matcher and cluster, want none", n)
+		}
 	})
 }
 

@@ -116,11 +116,20 @@ func (pl *Fluence) wake(ctx context.Context, w wanted) time.Time {
 	} else {
 		ready = pl.groups.AdmissibleOf(slices.AppendSeq(due, maps.Keys(w.groups)), now)
 	}
+	// What a group lacks that has started stands in the queue before the first of
+	// the others can be taken from it.
+	urgent := map[string]*corev1.Pod{}
 	for _, p := range ready {
-		pods[string(p.UID)] = p
+		if m, _ := pl.groups.GroupOf(p.UID); m.Started && m.Lacking > 0 {
+			urgent[string(p.UID)] = p
+		} else {
+			pods[string(p.UID)] = p
+		}
 	}
-	if len(pods) > 0 {
-		pl.handle.Activate(klog.FromContext(ctx), pods)
+	for _, batch := range []map[string]*corev1.Pod{urgent, pods} {
+		if len(batch) > 0 {
+			pl.handle.Activate(klog.FromContext(ctx), batch)
+		}
 	}
 	return again
 }

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 func TestWakerGathersWhatIsWantedWhileItWakes(t *testing.T) {
@@ -89,4 +91,47 @@ func TestWakerWakesAgainWhenToldSo(t *testing.T) {
 			t.Errorf("woken at %v, want %v", at, want)
 		}
 	})
+}
+
+// A group that was left half bound, by a scheduler that was killed say, is waited for
+// until it is seen to be one, and stands in the queue before all others.
+func TestWhatAHalfBoundGroupLacksIsWokenFirst(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		listed := r.pl.listing.expect()
+		r.node("n", 8)
+		r.api.put(aPodGroup(g.Name, 2, "pg"))
+		r.pod("g-0", inGroup(g.Name), func(p *corev1.Pod) { p.Spec.NodeName = "n" })
+		late := r.pod("g-1", inGroup(g.Name))
+		for _, name := range []string{"a", "b", "c"} {
+			r.pod(name)
+		}
+		r.pass(time.Second)
+		r.wantHeld(late, whyListing)
+		handle := &activations{Handle: r.pl.handle}
+		r.pl.handle = handle
+		defer func() { r.pl.handle = handle.Handle }()
+		listed()
+		r.pass(0)
+		want := [][]string{{"g-1"}, {"a", "b", "c"}}
+		if !slices.EqualFunc(handle.batches, want, slices.Equal) {
+			t.Errorf("pods were put into the queue as %v, want %v", handle.batches, want)
+		}
+		r.wantAsking(late)
+	})
+}
+
+// activations notes what is put into the queue.
+type activations struct {
+	fwk.Handle
+	batches [][]string
+}
+
+func (a *activations) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	a.batches = append(a.batches, names)
+	a.Handle.Activate(logger, pods)
 }

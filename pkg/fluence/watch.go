@@ -72,6 +72,8 @@ func (pl *Fluence) watch(ctx context.Context) error {
 		}
 		return true
 	}
+	pl.listing.done = pl.waker.all
+	started, podGroupsListed := pl.listing.expect(), pl.listing.expect()
 	go func() {
 		if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 			return
@@ -81,8 +83,10 @@ func (pl *Fluence) watch(ctx context.Context) error {
 		go pl.breaker.run(ctx)
 		go pl.returns.run(ctx)
 		go pl.reporter.run(ctx)
-		go pl.podGroups.run(ctx)
-		pl.owners.run(ctx)
+		go pl.podGroups.run(ctx, podGroupsListed)
+		go pl.races.run(ctx)
+		pl.owners.run(ctx, &pl.listing)
+		started()
 		go func() {
 			if err := pl.inventory.Run(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Keep the inventory; no group will be placed")
@@ -99,12 +103,17 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 		pl.podGone(ctx, old)
 		old = nil
 	}
-	if pod.Spec.SchedulerName == pl.handle.ProfileName() {
+	if pod.Spec.SchedulerName == pl.profile {
+		if pod.Spec.NodeName != "" {
+			pl.told.forget(pod.UID)
+		}
 		pl.carryOut(ctx, pl.groups.PutPod(pod))
 		pl.tellPlaced(ctx)
 		if m, ok := pl.groups.GroupOf(pod.UID); ok {
 			pl.waker.one(m.Key)
 		}
+	} else if pl.nominated.put(pod, pl.now()) {
+		pl.settled(ctx, group.Freed)
 	}
 	if filtersSee(old, pod) {
 		pl.settled(ctx, group.PodChanged)
@@ -151,7 +160,12 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	if !ok {
 		return
 	}
-	if pod.Spec.SchedulerName == pl.handle.ProfileName() {
+	if pod.Spec.SchedulerName != pl.profile {
+		if pl.nominated.drop(pod.UID) {
+			pl.happened(group.Freed)
+		}
+	} else {
+		pl.told.forget(pod.UID)
 		m, _ := pl.groups.GroupOf(pod.UID)
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
 		pl.tellPlaced(ctx)

@@ -47,10 +47,34 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 		return Verdict{Reason: ReasonNotSeen, Message: "the pod was not seen yet"}
 	}
 	v := g.admit(m, now)
+	m.queued = v.Pass
 	if v.Pass {
 		m.urgent = m.group.lacking() > 0
 	}
 	return v
+}
+
+// Overtaken returns a member that goes before a pod whose scheduling cycle begins,
+// though it stands behind it: it came into the queue before its group lacked
+// anything, as on a standby while another scheduler is at work. It is to be asked
+// for first, by a Plan of its own, and Unclaim is to follow.
+func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[by]
+	if m == nil || m.seat != nil || m.urgent {
+		return "", false
+	}
+	for _, s := range g.unseated {
+		if s == m.group || s.lacking() == 0 {
+			continue
+		}
+		uid := s.chooseLate(now)
+		if o := s.members[uid]; o != nil && o.queued && !o.urgent && g.admit(o, now).Pass {
+			return uid, true
+		}
+	}
+	return "", false
 }
 
 // lacking is how many members a group that has started has too few.
@@ -94,6 +118,16 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 		return Verdict{Reason: s.refusal.Reason, Message: s.refusal.Message}
 	}
 	return Verdict{Pass: s.choose() == m.pod.UID}
+}
+
+// Unclaim leaves a seat that was matched in another pod's scheduling cycle to one of
+// the pod's own.
+func (g *Groups) Unclaim(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.members[uid]; m != nil && m.seat != nil && !m.seat.reserved {
+		m.seat.tried = false
+	}
 }
 
 // incomplete says why a group that has not started may not ask for resources.

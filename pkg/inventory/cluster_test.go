@@ -71,8 +71,12 @@ func TestTheEngineEqualsARealCluster(t *testing.T) {
 	l.Inventory, err = New(Config{
 		Engine: l.fake,
 		Nodes:  factory.Core().V1().Nodes().Informer(),
-		Pods:   factory.Core().V1().Pods().Informer(),
-		Levels: []translate.Level{{Type: "rack", Key: "rack"}},
+		// More strictly than in service: whatever lasts for two seconds.
+		AuditEvery: 100 * time.Millisecond,
+		Settle:     2 * time.Second,
+		OnDrift:    func(d Drift) { t.Errorf("the audit found %+v", d) },
+		Pods:       factory.Core().V1().Pods().Informer(),
+		Levels:     []translate.Level{{Type: "rack", Key: "rack"}},
 	})
 	if err != nil {
 		t.Fatal(err)

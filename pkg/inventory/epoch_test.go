@@ -336,6 +336,9 @@ func TestNewRefusesAConfigurationThatLacksSomething(t *testing.T) {
 		"no nodes":           func(c *Config) { c.Nodes = nil },
 		"no pods":            func(c *Config) { c.Pods = nil },
 		"a negative timeout": func(c *Config) { c.Timeout = -1 },
+		"audits before time": func(c *Config) { c.AuditEvery = -1 },
+		"a negative round":   func(c *Config) { c.AuditRound = -1 },
+		"a negative settle":  func(c *Config) { c.Settle = -1 },
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +24,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// DefaultTimeout bounds a call of the engine unless the configuration says
-// otherwise.
-const DefaultTimeout = 2 * time.Second
+// The times that hold unless the configuration says otherwise.
+const (
+	// DefaultTimeout bounds a call of the engine.
+	DefaultTimeout = 2 * time.Second
+	// DefaultAuditEvery is the time between two pages of an audit.
+	DefaultAuditEvery = time.Second
+	// DefaultAuditRound is the time for the whole graph.
+	DefaultAuditRound = time.Minute
+)
 
 // Config is what an inventory is made of.
 type Config struct {
@@ -35,7 +42,8 @@ type Config struct {
 	// Nodes and Pods tell of all *corev1.Node and *corev1.Pod. Required.
 	Nodes, Pods Informer
 	// JobOf names the job that a pod was matched for, or 0. It is called for pods
-	// with a node whenever they change, and must not block. A pod of no job counts
+	// with a node whenever they change and whenever they are compared, and must not
+	// block. What it answers otherwise than before is booked so after a Recheck. A pod of no job counts
 	// as one of its own, match.NewJobID("pod", UID). nil knows no pod.
 	JobOf func(*corev1.Pod) match.JobID
 	// HolderOf names the one whose a pod's node is as a whole, empty for nobody. It
@@ -50,6 +58,23 @@ type Config struct {
 	// in order, by one goroutine, without locks held. The engine is not brought
 	// up to date while it runs.
 	OnChange func(Change)
+	// OnDrift, if set, is called with each Drift, as OnChange is.
+	OnDrift func(Drift)
+	// OnAudit, if set, is called each time a page of the graph was compared with
+	// the cluster, as OnChange is: with the number of nodes on it, and whether it
+	// was the last of its round.
+	OnAudit func(nodes int, round bool)
+	// AuditEvery is the time from one page to the next. Defaults to
+	// DefaultAuditEvery.
+	AuditEvery time.Duration
+	// AuditRound is about how long it takes to compare the whole graph; a small one
+	// is done sooner, and one of more than 1,024 nodes a page later. Defaults to
+	// DefaultAuditRound.
+	AuditRound time.Duration
+	// Settle is how long a difference must last to be a Drift. It has to be longer
+	// than any call that is under way: a Match and a Release of the caller's, and
+	// an event of the cluster. Defaults to two Timeouts and a second.
+	Settle time.Duration
 	// Timeout bounds one call of the engine. A call that fills an empty graph may
 	// take five times as long. Defaults to DefaultTimeout.
 	Timeout time.Duration
@@ -58,8 +83,8 @@ type Config struct {
 // A Source lists what is held beside what pods with a node hold, for instance
 // what was matched for pods that are not bound yet.
 type Source interface {
-	// Jobs is called each time the graph is filled, without locks held. Between
-	// two fillings the source's owner itself matches and releases. While there is
+	// Jobs is called each time the graph is filled and each time a page of it is
+	// compared, without locks held. Between two fillings the source's owner itself matches and releases. While there is
 	// no epoch it cannot: what it then gives up it releases as soon as there is
 	// one, for it may have been listed before. Where a pod holds a slot of the
 	// same job and key, the pod prevails.
@@ -83,6 +108,14 @@ type Inventory struct {
 	holds      ledger[types.NamespacedName, []hold] // by pod
 	epoch      match.Epoch                          // 0: not loaded
 	generation uint64
+
+	// What follows is the worker's alone.
+
+	// refused lists what the engine found invalid when it was last sent.
+	refused map[subject]struct{}
+	// hopeless lists the differences that were there again after the graph had been
+	// filled anew because of them.
+	hopeless map[subject]*hopeless
 }
 
 // New returns an inventory, which does nothing until it is Run. It fails where
@@ -93,10 +126,9 @@ func New(cfg Config) (*Inventory, error) {
 		return nil, errors.New("inventory: no engine")
 	case cfg.Nodes == nil || cfg.Pods == nil:
 		return nil, errors.New("inventory: nodes or pods have no informer")
-	case cfg.Timeout < 0:
-		return nil, fmt.Errorf("inventory: timeout %v is negative", cfg.Timeout)
-	case cfg.Timeout == 0:
-		cfg.Timeout = DefaultTimeout
+	}
+	if err := cfg.setTimes(); err != nil {
+		return nil, err
 	}
 	if cfg.JobOf == nil {
 		cfg.JobOf = func(*corev1.Pod) match.JobID { return 0 }
@@ -107,13 +139,40 @@ func New(cfg Config) (*Inventory, error) {
 	if cfg.OnChange == nil {
 		cfg.OnChange = func(Change) {}
 	}
+	if cfg.OnDrift == nil {
+		cfg.OnDrift = func(Drift) {}
+	}
+	if cfg.OnAudit == nil {
+		cfg.OnAudit = func(int, bool) {}
+	}
 	return &Inventory{
-		cfg:   cfg,
-		wake:  make(chan struct{}, 1),
-		check: make(chan struct{}, 1),
-		pods:  map[types.UID]*corev1.Pod{},
-		holds: ledger[types.NamespacedName, []hold]{skipped: mayHold},
+		cfg:      cfg,
+		wake:     make(chan struct{}, 1),
+		check:    make(chan struct{}, 1),
+		pods:     map[types.UID]*corev1.Pod{},
+		holds:    ledger[types.NamespacedName, []hold]{skipped: mayHold},
+		refused:  map[subject]struct{}{},
+		hopeless: map[subject]*hopeless{},
 	}, nil
+}
+
+// setTimes sets the times that are left out, and fails for negative ones.
+func (c *Config) setTimes() error {
+	for _, t := range []struct {
+		name string
+		time time.Duration
+	}{
+		{"timeout", c.Timeout}, {"time between audits", c.AuditEvery}, {"time of a round", c.AuditRound}, {"time to settle", c.Settle},
+	} {
+		if t.time < 0 {
+			return fmt.Errorf("inventory: %s %v is negative", t.name, t.time)
+		}
+	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.AuditEvery = cmp.Or(c.AuditEvery, DefaultAuditEvery)
+	c.AuditRound = cmp.Or(c.AuditRound, DefaultAuditRound)
+	c.Settle = cmp.Or(c.Settle, 2*c.Timeout+time.Second)
+	return nil
 }
 
 // Epoch returns the epoch that the graph is loaded in, for the caller's own

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,6 +41,9 @@ func (i *Inventory) keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, match.ErrStale) && e != 0 {
+			logger.Info("The engine has another epoch although it kept answering: it was restarted, or another scheduler resets it", "epoch", e)
+		}
 		// One line for an outage, however long it is.
 		logger.V(verbosity).Info("The engine cannot be kept up to date and will be filled anew", "after", pause, "reason", err)
 		verbosity = 4
@@ -66,6 +70,7 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 	}
 
 	i.recheck()
+	clear(i.refused)
 	i.mu.Lock()
 	nodes, holds := i.nodes.restart(), i.holds.restart()
 	i.mu.Unlock()
@@ -100,7 +105,16 @@ func (i *Inventory) follow(ctx context.Context, e match.Epoch) error {
 	s := sender{inventory: i, epoch: e, timeout: i.cfg.Timeout}
 	probe := time.NewTicker(probeEvery)
 	defer probe.Stop()
+	audit, page := newAudit(s), time.NewTicker(i.cfg.AuditEvery)
+	defer page.Stop()
 	for {
+		select {
+		case <-page.C: // also while there is much to send
+			if err := audit.look(ctx); err != nil {
+				return err
+			}
+		default:
+		}
 		i.recheck()
 		nodes, holds := i.takeNodes(batch), i.takeHolds(batch)
 		if len(nodes)+len(holds) > 0 {
@@ -115,6 +129,11 @@ func (i *Inventory) follow(ctx context.Context, e match.Epoch) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-i.wake:
+			continue
+		case <-page.C:
+			if err := audit.look(ctx); err != nil {
+				return err
+			}
 			continue
 		case <-i.check:
 		case <-probe.C:

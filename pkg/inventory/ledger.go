@@ -79,6 +79,27 @@ func (l *ledger[K, V]) enqueue(key K, e *entry[V]) {
 	}
 }
 
+// correct says what the engine has of a key, whatever it was sent, and lists the
+// key, so that it gets what is called for.
+func (l *ledger[K, V]) correct(key K, has V) {
+	e := l.entries[key]
+	if e == nil {
+		if l.entries == nil {
+			l.entries = map[K]*entry[V]{}
+		}
+		e = &entry[V]{gone: true}
+		l.entries[key] = e
+	}
+	if !e.queued {
+		e.queued = true
+		l.queue = append(l.queue, key)
+	}
+	if l.skipped != nil {
+		has = l.skipped(has, e.sent)
+	}
+	e.sent = has
+}
+
 // take removes up to n keys from the list. From then on they count as sent.
 func (l *ledger[K, V]) take(n int) []step[K, V] {
 	n = min(n, len(l.queue))

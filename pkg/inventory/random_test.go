@@ -46,7 +46,7 @@ type cluster struct {
 func TestTheEngineEqualsTheClusterWhateverHappens(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			run(t, embedded, nil, func(w *world) {
+			run(t, embedded, auditOften, func(w *world) {
 				c := &cluster{
 					world:  w,
 					random: rand.New(rand.NewPCG(seed, 1)),
@@ -66,9 +66,21 @@ func TestTheEngineEqualsTheClusterWhateverHappens(t *testing.T) {
 					}
 					c.check()
 				}
+				if len(w.found()) > 0 {
+					t.Errorf("the audit found what is none of the engine's doing: %+v", w.found())
+				}
+				if len(w.pages()) < 20 {
+					t.Errorf("%d pages were compared", len(w.pages()))
+				}
 			})
 		})
 	}
+}
+
+// auditOften has everything compared ten times a second, and what lasts for half a
+// second be a drift.
+func auditOften(c *Config) {
+	c.AuditEvery, c.AuditRound, c.Settle = 100*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond
 }
 
 // happen is one event.
@@ -211,7 +223,7 @@ func (c *cluster) setAway(away bool) {
 	}
 	for _, m := range []matchtest.Method{
 		matchtest.Match, matchtest.Release, matchtest.Update, matchtest.PutNode,
-		matchtest.RemoveNode, matchtest.Reset, matchtest.Ready,
+		matchtest.RemoveNode, matchtest.Reset, matchtest.Ready, matchtest.Nodes,
 	} {
 		c.fake.Fail(m, err)
 	}

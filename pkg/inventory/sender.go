@@ -39,6 +39,7 @@ func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
 	for _, step := range steps {
 		if !step.gone {
 			put = append(put, step.after)
+			delete(s.inventory.refused, nodeSubject(step.key))
 			continue
 		}
 		if step.before == nil {
@@ -57,6 +58,7 @@ func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
 		})
 	}, func(node *resource.Graph, err error) {
 		klog.FromContext(ctx).Error(err, "The engine refuses a node", "node", nodeOf(node).Name)
+		s.inventory.refused[nodeSubject(nodeOf(node).Name)] = struct{}{}
 	})
 	if err != nil {
 		return fmt.Errorf("put %d nodes: %w", len(put), err)
@@ -66,12 +68,16 @@ func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
 
 // charge books what is held.
 func (s sender) charge(ctx context.Context, holds []hold) error {
+	for _, h := range holds {
+		delete(s.inventory.refused, slotSubject(h.slot.Key))
+	}
 	err := inBatches(holds, func(holds []hold) error {
 		return s.call(ctx, func(ctx context.Context) error {
 			return s.inventory.cfg.Engine.Update(ctx, s.epoch, jobsOf(holds)...)
 		})
 	}, func(h hold, err error) {
 		klog.FromContext(ctx).Error(err, "The engine refuses what is held", "job", h.job, "key", h.slot.Key, "node", h.slot.Node)
+		s.inventory.refused[slotSubject(h.slot.Key)] = struct{}{}
 	})
 	if err != nil {
 		return fmt.Errorf("charge %d slots: %w", len(holds), err)

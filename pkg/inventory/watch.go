@@ -10,8 +10,9 @@ import (
 
 // An Informer tells its handlers of all objects of one kind and of their
 // changes, in order; for instance a cache.SharedIndexInformer. Its owner starts
-// it.
+// it. Its store has what it tells of, and has it first.
 type Informer interface {
+	GetStore() cache.Store
 	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 	RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error
 }

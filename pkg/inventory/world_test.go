@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -25,9 +27,14 @@ import (
 type informer struct {
 	handler cache.ResourceEventHandler
 	synced  chan struct{}
+	store   cache.Store
 }
 
-func newInformer() *informer { return &informer{synced: make(chan struct{})} }
+func newInformer() *informer {
+	return &informer{synced: make(chan struct{}), store: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+}
+
+func (i *informer) GetStore() cache.Store { return i.store }
 
 func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.handler = h
@@ -47,12 +54,31 @@ func (r registration) Name() string                        { return "test" }
 func (r registration) Done() <-chan struct{}               { return r.synced }
 func (i *informer) add(objs ...any) {
 	for _, obj := range objs {
+		done(i.store.Add(obj))
 		i.handler.OnAdd(obj, false)
 	}
 }
-func (i *informer) update(obj any)  { i.handler.OnUpdate(nil, obj) }
-func (i *informer) remove(obj any)  { i.handler.OnDelete(obj) }
-func (i *informer) lose(key string) { i.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: key}) }
+func (i *informer) update(obj any) {
+	done(i.store.Update(obj))
+	i.handler.OnUpdate(nil, obj)
+}
+func (i *informer) remove(obj any) {
+	done(i.store.Delete(obj))
+	i.handler.OnDelete(obj)
+}
+func (i *informer) lose(key string) {
+	if obj, ok, _ := i.store.GetByKey(key); ok {
+		done(i.store.Delete(obj))
+	}
+	i.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: key})
+}
+
+// done is for what cannot fail: every object of a test has a name.
+func done(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
 
 // A world is an inventory that runs between a cluster and an engine, both in
 // the test's hands. Everything in it stands still when step returns.
@@ -62,10 +88,13 @@ type world struct {
 	nodes, pods *informer
 	fake        *matchtest.Fake
 	changes     []Change
+	log         func() string
 
 	mu      sync.Mutex                // where the worker may read jobs and holders meanwhile
 	jobs    map[types.UID]match.JobID // what JobOf says
 	holders map[types.UID]string      // what HolderOf says
+	drifts  []Drift
+	audited []string // "3" for a page of three nodes, "3." for the last of a round
 }
 
 // run runs test in a bubble of its own time on a world whose objects are told
@@ -82,6 +111,16 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 			HolderOf: func(pod *corev1.Pod) string { return locked(w, w.holders, pod.UID) },
 			Levels:   []translate.Level{{Type: "rack", Key: "rack"}},
 			OnChange: func(c Change) { w.changes = append(w.changes, c) },
+			OnDrift: func(d Drift) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.drifts = append(w.drifts, d)
+			},
+			OnAudit: func(nodes int, round bool) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.audited = append(w.audited, strconv.Itoa(nodes)+map[bool]string{true: "."}[round])
+			},
 		}
 		if configure != nil {
 			configure(&cfg)
@@ -91,8 +130,9 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 			t.Fatal(err)
 		}
 		w.Inventory = inventory
-		_, ctx := ktesting.NewTestContext(t)
-		ctx, cancel := context.WithCancel(ctx)
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		w.log = func() string { return logger.GetSink().(ktesting.Underlier).GetBuffer().String() }
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		ended := make(chan error)
 		go func() { ended <- w.Run(ctx) }()
 		defer func() { // also where the test gives up
@@ -108,6 +148,22 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 		synctest.Wait() // for the handlers
 		test(w)
 	})
+}
+
+// found lists what the audit has found when all stands still.
+func (w *world) found() []Drift {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.drifts)
+}
+
+// pages lists what it has compared.
+func (w *world) pages() []string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.audited)
 }
 
 // locked reads what a world says of a pod.
@@ -132,13 +188,13 @@ func (w *world) begin() {
 }
 
 // step waits until the inventory has done all it can, then passes it in calls,
-// without probes, as lines of text.
+// without probes and audits, as lines of text.
 func (w *world) step() string {
 	synctest.Wait()
 	var lines []string
 	for _, c := range w.fake.Calls() {
-		if c.Method == matchtest.Update && len(c.Jobs) == 0 {
-			continue // a probe
+		if c.Method == matchtest.Nodes || c.Method == matchtest.Update && len(c.Jobs) == 0 {
+			continue // an audit or a probe
 		}
 		lines = append(lines, render(c))
 	}
@@ -268,4 +324,23 @@ func pod(name string, uid types.UID, node, cores string, edits ...func(*corev1.P
 
 func phase(phase corev1.PodPhase) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Phase = phase }
+}
+
+// A source lists what a test has it list.
+type source struct {
+	mu    sync.Mutex
+	seats []hold
+}
+
+// Jobs implements Source.
+func (s *source) Jobs() []match.Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return jobsOf(s.seats)
+}
+
+func (s *source) set(seats ...hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seats = seats
 }

@@ -82,6 +82,12 @@ type Request struct {
 	// Near names nodes: of those that fit, the closest in the graph are taken
 	// first, before the policy has its say.
 	Near []string
+	// Expected lists what others are about to take and no job holds yet. It counts
+	// as held for this request alone, whether or not there is room for it, and is
+	// kept nowhere: it neither books anything nor makes a repeated request another
+	// one. Keys and labels say nothing here, and nodes that the graph lacks are
+	// passed over. Satisfiability does not look at it.
+	Expected []Slot
 	// Ignore names jobs whose resources count as free. It goes only with
 	// Satisfiability and WithoutAllocating.
 	Ignore []JobID
@@ -128,6 +134,22 @@ type Job struct {
 	Slots []Slot
 }
 
+// MaxNodes is how many nodes one call of Nodes lists at the most.
+const MaxNodes = 1024
+
+// A Node is what an engine has under one name.
+type Node struct {
+	Name string
+	// Graph is the node with the way down to it and its pools, as PutNode takes it:
+	// the vertices above the node first, from the root down, then the node, then
+	// what stands below. Numbers in it (UniqID, ID) are the engine's own. It is nil
+	// where the graph has no such node, and jobs hold something there all the same.
+	Graph *resource.Graph
+	// Jobs are what jobs hold on the node, ordered by job id and in it by key: of
+	// each job the slots that stand there.
+	Jobs []Job
+}
+
 // An Engine matches requests against its resource graph. All methods are safe
 // for concurrent use. Every call but Reset carries the epoch it was built on
 // and fails with ErrStale, changing nothing, when the graph has another; so does
@@ -169,6 +191,14 @@ type Engine interface {
 
 	// Jobs lists what is held, ordered by job id and in it by key.
 	Jobs(ctx context.Context, e Epoch) ([]Job, error)
+
+	// Nodes lists what is there and what is held there, node by node in the order
+	// of their names: the first limit of them from the name from on, or fewer where
+	// no more follow. Names that jobs hold something at are listed whether or not
+	// the graph has such a node. A limit that is not within 1 and MaxNodes is
+	// ErrInvalid. Matches need not wait for longer than one page takes, however
+	// large the graph is.
+	Nodes(ctx context.Context, e Epoch, from string, limit int) ([]Node, error)
 
 	// Reset empties the graph and begins an epoch, in which no verdict is given
 	// until Ready.

@@ -19,8 +19,16 @@ func Holds(pod *corev1.Pod) bool {
 // vertices. It is shared if the pod runs on every node, and names no holder. Whether
 // the pod holds anything at all is for Holds to say.
 func Held(pod *corev1.Pod) match.Slot {
+	return slotOn(pod, pod.Spec.NodeName)
+}
+
+// Nominated returns what a pod without a node is about to take on the one that it
+// is nominated for, as Held does.
+func Nominated(pod *corev1.Pod) match.Slot { return slotOn(pod, pod.Status.NominatedNodeName) }
+
+func slotOn(pod *corev1.Pod, node string) match.Slot {
 	return match.Slot{
-		Key: string(pod.UID), Node: pod.Spec.NodeName, R: Requests(pod).Set(), Shared: onEveryNode(pod),
+		Key: string(pod.UID), Node: node, R: Requests(pod).Set(), Shared: onEveryNode(pod),
 	}
 }
 

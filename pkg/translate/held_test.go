@@ -80,3 +80,11 @@ func TestHeld(t *testing.T) {
 		t.Errorf("Held (-want +got):\n%s", diff)
 	}
 }
+
+func TestNominatedIsWhatWouldBeHeldOnThatNode(t *testing.T) {
+	nominated := podWith(controlledBy("apps/v1", "DaemonSet"), func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" })
+	want := Held(podWith(controlledBy("apps/v1", "DaemonSet"), bound))
+	if diff := cmp.Diff(want, Nominated(nominated)); diff != "" || !want.Shared {
+		t.Errorf("nominated (-held +nominated):\n%s", diff)
+	}
+}

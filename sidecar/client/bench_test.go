@@ -54,7 +54,25 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkJobs lists what a cluster holds over a socket, as a drift audit does.
+// BenchmarkAuditPage lists a page of a cluster over a socket, as the drift audit
+// does once a second.
+func BenchmarkAuditPage(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "s")
+	serve(b, path, newEngine(b))
+	c := dial(b, path, client.Options{LoadTimeout: 5 * time.Minute})
+	graphs, jobs := cluster(5000, 10)
+	e := load(b, c, graphs, jobs)
+	const limit = 167
+	b.ReportAllocs()
+	for b.Loop() {
+		got, err := c.Nodes(b.Context(), e, "ip-10-0-11", limit)
+		if err != nil || len(got) != limit {
+			b.Fatal(len(got), err)
+		}
+	}
+}
+
+// BenchmarkJobs lists what a cluster holds over a socket.
 func BenchmarkJobs(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "s")
 	serve(b, path, newEngine(b))

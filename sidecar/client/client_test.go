@@ -90,6 +90,7 @@ func TestConformance(t *testing.T) {
 		MaxPerLevel:    true,
 		Near:           true,
 		Ignore:         true,
+		Expected:       true,
 		Reasons:        true,
 		Policies:       match.Policies(),
 	}, func(t *testing.T) match.Engine {
@@ -111,6 +112,7 @@ func calls(c *client.Client) map[matchtest.Method]func(context.Context) error {
 		matchtest.RemoveNode: func(ctx context.Context) error { return c.RemoveNode(ctx, 1, "n") },
 		matchtest.SetStatus:  func(ctx context.Context) error { return c.SetStatus(ctx, 1, "n", 0) },
 		matchtest.Jobs:       func(ctx context.Context) error { _, err := c.Jobs(ctx, 1); return err },
+		matchtest.Nodes:      func(ctx context.Context) error { _, err := c.Nodes(ctx, 1, "", 1); return err },
 		matchtest.Reset:      func(ctx context.Context) error { _, err := c.Reset(ctx); return err },
 		matchtest.Ready:      func(ctx context.Context) error { return c.Ready(ctx, 1) },
 	}

@@ -140,6 +140,29 @@ func (c *Client) Jobs(ctx context.Context, e match.Epoch) ([]match.Job, error) {
 	return jobs.Jobs(), nil
 }
 
+// Nodes implements match.Engine. A page shows one moment of the engine, however
+// many messages it needs.
+func (c *Client) Nodes(ctx context.Context, e match.Epoch, from string, limit int) ([]match.Node, error) {
+	if err := fluxionpb.CheckText("from", from); err != nil {
+		return nil, invalid(err)
+	}
+	if limit < 1 || limit > match.MaxNodes {
+		return nil, invalid(fmt.Errorf("limit %d is not within 1 and %d", limit, match.MaxNodes))
+	}
+	call, cancel := bounded(ctx, c.options.Timeout)
+	defer cancel()
+	stream, err := c.rpc.Nodes(call, &fluxionpb.NodesRequest{Epoch: uint64(e), From: from, Limit: int32(limit)})
+	if err != nil {
+		return nil, fail(ctx, err)
+	}
+	var nodes fluxionpb.ListingReader
+	err = drain(ctx, stream.Recv, func(m *fluxionpb.NodesResponse) error { return nodes.Add(m.GetNodes()) })
+	if err != nil {
+		return nil, err
+	}
+	return nodes.Nodes(), nil
+}
+
 // Reset implements match.Engine.
 func (c *Client) Reset(ctx context.Context) (match.Epoch, error) {
 	call, cancel := bounded(ctx, c.options.Timeout)

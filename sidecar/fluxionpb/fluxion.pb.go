@@ -159,7 +159,10 @@ type MatchRequest struct {
 	Near     []string             `protobuf:"bytes,9,rep,name=near,proto3" json:"near,omitempty"`
 	Ignore   []uint64             `protobuf:"fixed64,10,rep,packed,name=ignore,proto3" json:"ignore,omitempty"`
 	// On whose behalf the request is made; required where nodes are wanted whole.
-	Holder        string `protobuf:"bytes,11,opt,name=holder,proto3" json:"holder,omitempty"`
+	Holder string `protobuf:"bytes,11,opt,name=holder,proto3" json:"holder,omitempty"`
+	// What others are about to take and no job holds: it counts as held for this
+	// request alone.
+	Expected      []*Slot `protobuf:"bytes,12,rep,name=expected,proto3" json:"expected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +272,13 @@ func (x *MatchRequest) GetHolder() string {
 		return x.Holder
 	}
 	return ""
+}
+
+func (x *MatchRequest) GetExpected() []*Slot {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
 }
 
 // A MatchResponse is a part of an allocation: texts of r and slots are joined in
@@ -1102,6 +1112,186 @@ func (x *JobsResponse) GetJobs() []*Job {
 	return nil
 }
 
+type NodesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch uint64                 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The page begins with the first name that does not come before this one.
+	From string `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// From 1 to 1024.
+	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodesRequest) Reset() {
+	*x = NodesRequest{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodesRequest) ProtoMessage() {}
+
+func (x *NodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
+func (*NodesRequest) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *NodesRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *NodesRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *NodesRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type NodesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodesResponse) Reset() {
+	*x = NodesResponse{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodesResponse) ProtoMessage() {}
+
+func (x *NodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
+func (*NodesResponse) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *NodesResponse) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// A Node is what an engine has under one name, or a part of that.
+type Node struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// One node with its path and its pools, as JGF; empty where the graph has no
+	// such node.
+	Graph []byte `protobuf:"bytes,2,opt,name=graph,proto3" json:"graph,omitempty"`
+	// What jobs hold there.
+	Jobs []*Job `protobuf:"bytes,3,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// The jobs belong to the node before this one: its list goes on. Name and graph
+	// are left out.
+	Continued     bool `protobuf:"varint,4,opt,name=continued,proto3" json:"continued,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Node) Reset() {
+	*x = Node{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Node) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Node) ProtoMessage() {}
+
+func (x *Node) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Node.ProtoReflect.Descriptor instead.
+func (*Node) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Node) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Node) GetGraph() []byte {
+	if x != nil {
+		return x.Graph
+	}
+	return nil
+}
+
+func (x *Node) GetJobs() []*Job {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *Node) GetContinued() bool {
+	if x != nil {
+		return x.Continued
+	}
+	return false
+}
+
 type ResetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1110,7 +1300,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1312,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1325,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{17}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{20}
 }
 
 type ResetResponse struct {
@@ -1147,7 +1337,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1349,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1362,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{18}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResetResponse) GetEpoch() uint64 {
@@ -1191,7 +1381,7 @@ type ReadyRequest struct {
 
 func (x *ReadyRequest) Reset() {
 	*x = ReadyRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1393,7 @@ func (x *ReadyRequest) String() string {
 func (*ReadyRequest) ProtoMessage() {}
 
 func (x *ReadyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1406,7 @@ func (x *ReadyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadyRequest.ProtoReflect.Descriptor instead.
 func (*ReadyRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{19}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReadyRequest) GetEpoch() uint64 {
@@ -1234,7 +1424,7 @@ type ReadyResponse struct {
 
 func (x *ReadyResponse) Reset() {
 	*x = ReadyResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1436,7 @@ func (x *ReadyResponse) String() string {
 func (*ReadyResponse) ProtoMessage() {}
 
 func (x *ReadyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1449,7 @@ func (x *ReadyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadyResponse.ProtoReflect.Descriptor instead.
 func (*ReadyResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{20}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{23}
 }
 
 // A Failure in the details of a status says that the error is one of the
@@ -1274,7 +1464,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1476,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1489,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{21}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Failure) GetReason() *Reason {
@@ -1333,7 +1523,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1535,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1548,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{22}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Reason) GetCode() string {
@@ -1466,7 +1656,7 @@ type Shortage struct {
 
 func (x *Shortage) Reset() {
 	*x = Shortage{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1668,7 @@ func (x *Shortage) String() string {
 func (*Shortage) ProtoMessage() {}
 
 func (x *Shortage) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1681,7 @@ func (x *Shortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shortage.ProtoReflect.Descriptor instead.
 func (*Shortage) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{23}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Shortage) GetType() string {
@@ -1534,7 +1724,7 @@ var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsidecar/fluxionpb/fluxion.proto\x12\n" +
-	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\x02\n" +
+	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x02\n" +
 	"\fMatchRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1e\n" +
 	"\x02op\x18\x02 \x01(\x0e2\x0e.fluence.v1.OpR\x02op\x12\x0e\n" +
@@ -1547,7 +1737,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x04near\x18\t \x03(\tR\x04near\x12\x16\n" +
 	"\x06ignore\x18\n" +
 	" \x03(\x06R\x06ignore\x12\x16\n" +
-	"\x06holder\x18\v \x01(\tR\x06holder\"}\n" +
+	"\x06holder\x18\v \x01(\tR\x06holder\x12,\n" +
+	"\bexpected\x18\f \x03(\v2\x10.fluence.v1.SlotR\bexpected\"}\n" +
 	"\rMatchResponse\x126\n" +
 	"\n" +
 	"allocation\x18\x01 \x01(\v2\x16.fluence.v1.AllocationR\n" +
@@ -1596,7 +1787,18 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\vJobsRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\"3\n" +
 	"\fJobsResponse\x12#\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x0f.fluence.v1.JobR\x04jobs\"\x0e\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x0f.fluence.v1.JobR\x04jobs\"N\n" +
+	"\fNodesRequest\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\"7\n" +
+	"\rNodesResponse\x12&\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x10.fluence.v1.NodeR\x05nodes\"s\n" +
+	"\x04Node\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05graph\x18\x02 \x01(\fR\x05graph\x12#\n" +
+	"\x04jobs\x18\x03 \x03(\v2\x0f.fluence.v1.JobR\x04jobs\x12\x1c\n" +
+	"\tcontinued\x18\x04 \x01(\bR\tcontinued\"\x0e\n" +
 	"\fResetRequest\"%\n" +
 	"\rResetResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\"$\n" +
@@ -1635,7 +1837,7 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSTATUS_UP\x10\x01\x12\x0f\n" +
-	"\vSTATUS_DOWN\x10\x022\xe6\x04\n" +
+	"\vSTATUS_DOWN\x10\x022\xa6\x05\n" +
 	"\aFluxion\x12>\n" +
 	"\x05Match\x12\x18.fluence.v1.MatchRequest\x1a\x19.fluence.v1.MatchResponse0\x01\x12B\n" +
 	"\aRelease\x12\x1a.fluence.v1.ReleaseRequest\x1a\x1b.fluence.v1.ReleaseResponse\x12A\n" +
@@ -1644,7 +1846,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"RemoveNode\x12\x1d.fluence.v1.RemoveNodeRequest\x1a\x1e.fluence.v1.RemoveNodeResponse\x12H\n" +
 	"\tSetStatus\x12\x1c.fluence.v1.SetStatusRequest\x1a\x1d.fluence.v1.SetStatusResponse\x12;\n" +
-	"\x04Jobs\x12\x17.fluence.v1.JobsRequest\x1a\x18.fluence.v1.JobsResponse0\x01\x12<\n" +
+	"\x04Jobs\x12\x17.fluence.v1.JobsRequest\x1a\x18.fluence.v1.JobsResponse0\x01\x12>\n" +
+	"\x05Nodes\x12\x18.fluence.v1.NodesRequest\x1a\x19.fluence.v1.NodesResponse0\x01\x12<\n" +
 	"\x05Reset\x12\x18.fluence.v1.ResetRequest\x1a\x19.fluence.v1.ResetResponse\x12<\n" +
 	"\x05Ready\x12\x18.fluence.v1.ReadyRequest\x1a\x19.fluence.v1.ReadyResponseB/Z-github.com/flux-k8s/fluence/sidecar/fluxionpbb\x06proto3"
 
@@ -1661,7 +1864,7 @@ func file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecar_fluxionpb_fluxion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(Op)(0),                       // 0: fluence.v1.Op
 	(Status)(0),                   // 1: fluence.v1.Status
@@ -1682,53 +1885,61 @@ var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(*SetStatusResponse)(nil),     // 16: fluence.v1.SetStatusResponse
 	(*JobsRequest)(nil),           // 17: fluence.v1.JobsRequest
 	(*JobsResponse)(nil),          // 18: fluence.v1.JobsResponse
-	(*ResetRequest)(nil),          // 19: fluence.v1.ResetRequest
-	(*ResetResponse)(nil),         // 20: fluence.v1.ResetResponse
-	(*ReadyRequest)(nil),          // 21: fluence.v1.ReadyRequest
-	(*ReadyResponse)(nil),         // 22: fluence.v1.ReadyResponse
-	(*Failure)(nil),               // 23: fluence.v1.Failure
-	(*Reason)(nil),                // 24: fluence.v1.Reason
-	(*Shortage)(nil),              // 25: fluence.v1.Shortage
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*NodesRequest)(nil),          // 19: fluence.v1.NodesRequest
+	(*NodesResponse)(nil),         // 20: fluence.v1.NodesResponse
+	(*Node)(nil),                  // 21: fluence.v1.Node
+	(*ResetRequest)(nil),          // 22: fluence.v1.ResetRequest
+	(*ResetResponse)(nil),         // 23: fluence.v1.ResetResponse
+	(*ReadyRequest)(nil),          // 24: fluence.v1.ReadyRequest
+	(*ReadyResponse)(nil),         // 25: fluence.v1.ReadyResponse
+	(*Failure)(nil),               // 26: fluence.v1.Failure
+	(*Reason)(nil),                // 27: fluence.v1.Reason
+	(*Shortage)(nil),              // 28: fluence.v1.Shortage
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
 }
 var file_sidecar_fluxionpb_fluxion_proto_depIdxs = []int32{
 	0,  // 0: fluence.v1.MatchRequest.op:type_name -> fluence.v1.Op
-	26, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
-	27, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
-	4,  // 3: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
-	5,  // 4: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
-	26, // 5: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
-	26, // 6: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
-	5,  // 7: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
-	6,  // 8: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
-	1,  // 9: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
-	6,  // 10: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
-	24, // 11: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
-	25, // 12: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
-	2,  // 13: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
-	7,  // 14: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
-	9,  // 15: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
-	11, // 16: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
-	13, // 17: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
-	15, // 18: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
-	17, // 19: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
-	19, // 20: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
-	21, // 21: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
-	3,  // 22: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
-	8,  // 23: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
-	10, // 24: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
-	12, // 25: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
-	14, // 26: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
-	16, // 27: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
-	18, // 28: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
-	20, // 29: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
-	22, // 30: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
-	22, // [22:31] is the sub-list for method output_type
-	13, // [13:22] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	29, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
+	30, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
+	5,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
+	4,  // 4: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
+	5,  // 5: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
+	29, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
+	29, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
+	5,  // 8: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
+	6,  // 9: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
+	1,  // 10: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
+	6,  // 11: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
+	21, // 12: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
+	6,  // 13: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
+	27, // 14: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
+	28, // 15: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
+	2,  // 16: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
+	7,  // 17: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
+	9,  // 18: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
+	11, // 19: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
+	13, // 20: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
+	15, // 21: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
+	17, // 22: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
+	19, // 23: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
+	22, // 24: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
+	24, // 25: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
+	3,  // 26: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
+	8,  // 27: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
+	10, // 28: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
+	12, // 29: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
+	14, // 30: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
+	16, // 31: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
+	18, // 32: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
+	20, // 33: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
+	23, // 34: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
+	25, // 35: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
+	26, // [26:36] is the sub-list for method output_type
+	16, // [16:26] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_sidecar_fluxionpb_fluxion_proto_init() }
@@ -1742,7 +1953,7 @@ func file_sidecar_fluxionpb_fluxion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecar_fluxionpb_fluxion_proto_rawDesc), len(file_sidecar_fluxionpb_fluxion_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   24,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

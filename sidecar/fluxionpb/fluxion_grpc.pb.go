@@ -40,6 +40,7 @@ const (
 	Fluxion_RemoveNode_FullMethodName = "/fluence.v1.Fluxion/RemoveNode"
 	Fluxion_SetStatus_FullMethodName  = "/fluence.v1.Fluxion/SetStatus"
 	Fluxion_Jobs_FullMethodName       = "/fluence.v1.Fluxion/Jobs"
+	Fluxion_Nodes_FullMethodName      = "/fluence.v1.Fluxion/Nodes"
 	Fluxion_Reset_FullMethodName      = "/fluence.v1.Fluxion/Reset"
 	Fluxion_Ready_FullMethodName      = "/fluence.v1.Fluxion/Ready"
 )
@@ -67,6 +68,8 @@ type FluxionClient interface {
 	SetStatus(ctx context.Context, in *SetStatusRequest, opts ...grpc.CallOption) (*SetStatusResponse, error)
 	// Jobs lists what is held.
 	Jobs(ctx context.Context, in *JobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[JobsResponse], error)
+	// Nodes lists what is there and what is held there, page by page.
+	Nodes(ctx context.Context, in *NodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[NodesResponse], error)
 	// Reset empties the graph and begins an epoch.
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
 	// Ready says that the graph is loaded.
@@ -175,6 +178,25 @@ func (c *fluxionClient) Jobs(ctx context.Context, in *JobsRequest, opts ...grpc.
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Fluxion_JobsClient = grpc.ServerStreamingClient[JobsResponse]
 
+func (c *fluxionClient) Nodes(ctx context.Context, in *NodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[NodesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Fluxion_ServiceDesc.Streams[4], Fluxion_Nodes_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[NodesRequest, NodesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Fluxion_NodesClient = grpc.ServerStreamingClient[NodesResponse]
+
 func (c *fluxionClient) Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResetResponse)
@@ -218,6 +240,8 @@ type FluxionServer interface {
 	SetStatus(context.Context, *SetStatusRequest) (*SetStatusResponse, error)
 	// Jobs lists what is held.
 	Jobs(*JobsRequest, grpc.ServerStreamingServer[JobsResponse]) error
+	// Nodes lists what is there and what is held there, page by page.
+	Nodes(*NodesRequest, grpc.ServerStreamingServer[NodesResponse]) error
 	// Reset empties the graph and begins an epoch.
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
 	// Ready says that the graph is loaded.
@@ -252,6 +276,9 @@ func (UnimplementedFluxionServer) SetStatus(context.Context, *SetStatusRequest) 
 }
 func (UnimplementedFluxionServer) Jobs(*JobsRequest, grpc.ServerStreamingServer[JobsResponse]) error {
 	return status.Error(codes.Unimplemented, "method Jobs not implemented")
+}
+func (UnimplementedFluxionServer) Nodes(*NodesRequest, grpc.ServerStreamingServer[NodesResponse]) error {
+	return status.Error(codes.Unimplemented, "method Nodes not implemented")
 }
 func (UnimplementedFluxionServer) Reset(context.Context, *ResetRequest) (*ResetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reset not implemented")
@@ -370,6 +397,17 @@ func _Fluxion_Jobs_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Fluxion_JobsServer = grpc.ServerStreamingServer[JobsResponse]
 
+func _Fluxion_Nodes_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(NodesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FluxionServer).Nodes(m, &grpc.GenericServerStream[NodesRequest, NodesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Fluxion_NodesServer = grpc.ServerStreamingServer[NodesResponse]
+
 func _Fluxion_Reset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResetRequest)
 	if err := dec(in); err != nil {
@@ -453,6 +491,11 @@ var Fluxion_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Jobs",
 			Handler:       _Fluxion_Jobs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Nodes",
+			Handler:       _Fluxion_Nodes_Handler,
 			ServerStreams: true,
 		},
 	},

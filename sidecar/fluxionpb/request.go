@@ -2,6 +2,7 @@ package fluxionpb
 
 import (
 	"errors"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -40,6 +41,13 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 		Policy:   r.Policy,
 		Holder:   r.Holder,
 		Near:     r.Near,
+	}
+	for i := range r.Expected {
+		s, _, err := encodeSlot(&r.Expected[i])
+		if err != nil {
+			return nil, wrong(expectedAt(i), "%w", err)
+		}
+		m.Expected = append(m.Expected, s)
 	}
 	for _, id := range r.Ignore {
 		m.Ignore = append(m.Ignore, uint64(id))
@@ -85,8 +93,17 @@ func DecodeRequest(m *MatchRequest) (match.Request, error) {
 		Holder:   m.GetHolder(),
 		Near:     m.GetNear(),
 	}
+	for i, s := range m.GetExpected() {
+		slot, err := decodeSlot(s)
+		if err != nil {
+			return match.Request{}, wrong(expectedAt(i), "%w", err)
+		}
+		r.Expected = append(r.Expected, slot)
+	}
 	for _, id := range m.GetIgnore() {
 		r.Ignore = append(r.Ignore, match.JobID(id))
 	}
 	return r, nil
 }
+
+func expectedAt(i int) string { return fmt.Sprintf("expected[%d]", i) }

@@ -27,6 +27,7 @@ func TestRequestsTravelWhole(t *testing.T) {
 			Epoch: math.MaxUint64, Op: match.WithoutAllocating, ID: math.MaxUint64, Jobspec: spec(),
 			Keys: []string{"a", "b"}, Now: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC), Duration: time.Hour + 1,
 			Policy: match.PolicyLonode, Holder: "ns/grün", Near: []string{"n1"}, Ignore: []match.JobID{1, 2},
+			Expected: held(7, 3).Slots,
 		},
 		"a reservation":        {Op: match.AllocateOrElseReserve, Jobspec: spec()},
 		"a question":           {Op: match.Satisfiability, Jobspec: spec()},
@@ -62,6 +63,7 @@ func TestARequestThatCannotBeWrittenNamesTheField(t *testing.T) {
 		"a key that is not UTF-8":    {match.Request{Jobspec: spec(), Keys: []string{"\xff"}}, `keys: "\xff"`},
 		"a node that is not UTF-8":   {match.Request{Jobspec: spec(), Near: []string{"\xff"}}, `near: "\xff"`},
 		"a holder that is not UTF-8": {match.Request{Jobspec: spec(), Holder: "\xff"}, `holder: "\xff"`},
+		"an expected slot without R": {match.Request{Jobspec: spec(), Expected: []match.Slot{held(1, 1).Slots[0], {}}}, "expected[1]: r: missing"},
 		"a policy that is not UTF-8": {match.Request{Jobspec: spec(), Policy: "\xff"}, `policy: "\xff"`},
 	}
 	for name, tc := range cases {
@@ -86,6 +88,9 @@ func TestARequestThatCannotBeReadNamesFieldAndValue(t *testing.T) {
 		"a time that is none":    {func(m *fluxionpb.MatchRequest) { m.Now = &timestamppb.Timestamp{Nanos: -1} }, "now: "},
 		"a time after the year 9999": {
 			func(m *fluxionpb.MatchRequest) { m.Now = timestamppb.New(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)) }, "now: ",
+		},
+		"an expected slot without R": {
+			func(m *fluxionpb.MatchRequest) { m.Expected = []*fluxionpb.Slot{{Key: "x"}} }, "expected[0]: r: missing",
 		},
 		"a duration that is none": {
 			func(m *fluxionpb.MatchRequest) { m.Duration = &durationpb.Duration{Seconds: 1, Nanos: -1} }, "duration: ",

@@ -145,6 +145,70 @@ func TestNodesTravelWhole(t *testing.T) {
 	}
 }
 
+func TestListingsTravelWhole(t *testing.T) {
+	node := func(name string, jobs ...match.Job) match.Node {
+		return match.Node{Name: name, Graph: matchtest.Node(name, [][2]string{{"rack", "r1"}}, matchtest.Cores(96)), Jobs: jobs}
+	}
+	var many []match.Node
+	for i := range 4000 {
+		many = append(many, node(fmt.Sprintf("node-%d", i), held(match.JobID(i+1), 3)))
+	}
+	cases := map[string]struct {
+		nodes    []match.Node
+		messages int // at the least
+	}{
+		"no node":                               {messages: 1},
+		"nodes with jobs and without":           {nodes: []match.Node{node("a"), node("b", held(1, 2), held(2, 1)), node("c")}, messages: 1},
+		"something held where no node is":       {nodes: []match.Node{{Name: "a", Jobs: []match.Job{held(1, 2)}}, node("b")}, messages: 1},
+		"more nodes than fit one message":       {nodes: many, messages: 3},
+		"a node with too much for one message":  {nodes: []match.Node{node("a", held(1, 2500), held(2, 2500)), node("b", held(2, 1))}, messages: 3},
+		"nodes without a job after a large one": {nodes: []match.Node{node("a", held(1, 2500)), node("b"), node("c")}, messages: 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var r fluxionpb.ListingReader
+			messages := 0
+			for nodes, err := range fluxionpb.ListingMessages(tc.nodes) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				messages++
+				if err := r.Add(resend(t, &fluxionpb.NodesResponse{Nodes: nodes}).GetNodes()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if messages < tc.messages {
+				t.Errorf("%d messages, want at least %d", messages, tc.messages)
+			}
+			wantSame(t, tc.nodes, r.Nodes())
+		})
+	}
+}
+
+func TestAListingThatIsWrongNamesTheField(t *testing.T) {
+	cases := map[string]struct {
+		nodes []*fluxionpb.Node
+		want  string
+	}{
+		"a part of no node":              {[]*fluxionpb.Node{{Continued: true}}, "nodes[0].continued"},
+		"a graph that is none":           {[]*fluxionpb.Node{{Name: "a"}, {Name: "b", Graph: []byte("{")}}, "nodes[1]: graph"},
+		"a job that goes on from nobody": {[]*fluxionpb.Node{{Name: "a", Jobs: []*fluxionpb.Job{{Id: 7, Continued: true}}}}, "nodes[0]: continued"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var r fluxionpb.ListingReader
+			if err := r.Add(tc.nodes); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want an error that names %s", err, tc.want)
+			}
+		})
+	}
+	for _, err := range fluxionpb.ListingMessages([]match.Node{{Name: "\xff"}}) {
+		if err == nil || !strings.Contains(err.Error(), "nodes[0]: name") {
+			t.Errorf("got %v, want an error that names the node's name", err)
+		}
+	}
+}
+
 func TestAllocationsTravelWhole(t *testing.T) {
 	large := held(9, 2000)
 	whole := &resource.Set{}

@@ -121,6 +121,22 @@ func (s *service) Jobs(m *fluxionpb.JobsRequest, out grpc.ServerStreamingServer[
 	return nil
 }
 
+func (s *service) Nodes(m *fluxionpb.NodesRequest, out grpc.ServerStreamingServer[fluxionpb.NodesResponse]) error {
+	nodes, err := s.engine.Nodes(out.Context(), match.Epoch(m.GetEpoch()), m.GetFrom(), int(m.GetLimit()))
+	if err != nil {
+		return err
+	}
+	for message, err := range fluxionpb.ListingMessages(nodes) {
+		if err != nil {
+			return err
+		}
+		if err := out.Send(&fluxionpb.NodesResponse{Nodes: message}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *service) Reset(ctx context.Context, _ *fluxionpb.ResetRequest) (*fluxionpb.ResetResponse, error) {
 	epoch, err := s.engine.Reset(ctx)
 	return &fluxionpb.ResetResponse{Epoch: uint64(epoch)}, err

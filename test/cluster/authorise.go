@@ -98,3 +98,12 @@ func (c *Cluster) waitServiceAccount(ctx context.Context) error {
 	}
 	return nil
 }
+
+// makeServiceAccount does what the controller manager would have done.
+func (c *Cluster) makeServiceAccount(ctx context.Context) error {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	if _, err := c.client.CoreV1().ServiceAccounts(corev1.NamespaceDefault).Create(ctx, account, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create the default service account: %w", err)
+	}
+	return nil
+}

@@ -27,6 +27,10 @@ type Config struct {
 	RuntimeConfig map[string]bool
 	// Nodes are added before Start returns.
 	Nodes Nodes
+	// APIOnly leaves out everything but etcd and the API server: nodes and pods stay
+	// as they are written, and nobody makes pods, ends them or finds a node dead. It
+	// is for clusters too large to be simulated. Goes without Nodes.
+	APIOnly bool
 	// StockScheduler also runs kube-scheduler in its default configuration, but
 	// without its limit of 50 requests a second.
 	StockScheduler bool
@@ -51,6 +55,9 @@ func (c *Config) validate() error {
 	}
 	if c.Detached && c.Dir == "" {
 		return errors.New("dir: a detached cluster needs one, to be found again")
+	}
+	if c.APIOnly && (c.Nodes.Count > 0 || c.StockScheduler) {
+		return errors.New("apiOnly: nobody makes nodes ready or runs pods; leave nodes and stockScheduler out")
 	}
 	for name := range c.ExtraArgs {
 		if !isComponent(name) {

@@ -27,6 +27,9 @@ func (c *Cluster) startControlPlane(ctx context.Context, cfg Config) error {
 	if err := c.authorise(ctx); err != nil {
 		return err
 	}
+	if cfg.APIOnly {
+		return c.makeServiceAccount(ctx)
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.startControllerManager(gctx, cfg) })
 	g.Go(func() error { return c.startKwok(gctx, cfg) })

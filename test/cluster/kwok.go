@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -67,8 +68,8 @@ func (c *Cluster) kwokConfig() ([]byte, error) {
 			return nil, err
 		}
 		if name == tools.PodReady {
-			if text, err = onlyAdmitted(text); err != nil {
-				return nil, fmt.Errorf("narrow the stage %s: %w", name, err)
+			if text, err = admittedWithResources(text); err != nil {
+				return nil, fmt.Errorf("change the stage %s: %w", name, err)
 			}
 		}
 		documents = append(documents, text)
@@ -87,8 +88,19 @@ func (c *Cluster) kwokConfig() ([]byte, error) {
 	return bytes.Join(documents, []byte("\n---\n")), nil
 }
 
-// onlyAdmitted adds to a stage's selector that the pod has been admitted.
-func onlyAdmitted(stage []byte) ([]byte, error) {
+// withResources has the status of a container say what it has, as those of real
+// kubelets do: without it the API server takes no resize.
+const withResources = `  {{ with .resources }}
+  resources: {{ YAML . 2 }}
+  {{ with .requests }}
+  allocatedResources: {{ YAML . 2 }}
+  {{ end }}
+  {{ end }}
+`
+
+// admittedWithResources adds to a stage's selector that the pod has been admitted,
+// and to the statuses of its containers what they have.
+func admittedWithResources(stage []byte) ([]byte, error) {
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(stage, &u.Object); err != nil {
 		return nil, err
@@ -104,6 +116,15 @@ func onlyAdmitted(stage []byte) ([]byte, error) {
 		"values":   []any{"True"},
 	})
 	if err := unstructured.SetNestedSlice(u.Object, expressions, path...); err != nil {
+		return nil, err
+	}
+	const running = "  restartCount: 0\n  state:\n    running:\n"
+	template, _, err := unstructured.NestedString(u.Object, "spec", "next", "statusTemplate")
+	if err != nil || strings.Count(template, running) != 1 {
+		return nil, fmt.Errorf("the template of the status has not one place for containers that run (error %w):\n%s", err, template)
+	}
+	template = strings.Replace(template, running, withResources+running, 1)
+	if err := unstructured.SetNestedField(u.Object, template, "spec", "next", "statusTemplate"); err != nil {
 		return nil, err
 	}
 	return yaml.Marshal(u.Object)

@@ -139,7 +139,7 @@ func TestKubectlShowsHowFarAGroupIs(t *testing.T) {
 	}
 }
 
-// Requests 20 of the lessons of earlier systems: PodGroups made by users are never
+// Flow 20 of the lessons of earlier systems: PodGroups made by users are never
 // deleted by the controller, those it made go with their owner.
 func TestAPodGroupLivesAsLongAsWhatItIsFor(t *testing.T) {
 	s := tell(t)

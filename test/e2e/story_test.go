@@ -174,7 +174,10 @@ func (s *story) soon(what string, every time.Duration, done func(context.Context
 	s.Helper()
 	var last string
 	err := wait.PollUntilContextTimeout(context.WithoutCancel(s.Context()), every, patience, true, func(ctx context.Context) (ok bool, _ error) {
-		ok, last = done(ctx)
+		ok, text := done(ctx)
+		if ctx.Err() == nil {
+			last = text
+		}
 		return ok, nil
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func (s *story) everyKind() {
 	}
 }
 
-// Requests 19 of the lessons of earlier systems: what is labelled is only a hint,
+// Flow 19 of the lessons of earlier systems: what is labelled is only a hint,
 // and all goes on without it.
 func TestAllIsTheSameWithoutTheWebhook(t *testing.T) {
 	s := tell(t)

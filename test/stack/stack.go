@@ -74,6 +74,29 @@ type Stack struct {
 // processes. It returns when all are running and objects are labelled as they are
 // created; that the rest is ready shows in what they do.
 func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
+	s, err := Install(ctx, c, cfg)
+	if err != nil {
+		return nil, err
+	}
+	processes := []string{Sidecar, Controller, Scheduler}
+	if cfg.Standby {
+		processes = append(processes, StandbySidecar, StandbyScheduler)
+	}
+	for _, process := range processes {
+		if err := s.StartNamed(ctx, process); err != nil {
+			return nil, err
+		}
+	}
+	if !s.cfg.WithoutWebhook {
+		if err := s.WaitWebhook(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Install installs what Fluence needs in the cluster and starts nothing.
+func Install(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
 	}
@@ -93,24 +116,7 @@ func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) 
 			return nil, err
 		}
 	}
-	if err := s.install(ctx); err != nil {
-		return nil, err
-	}
-	processes := []string{Sidecar, Controller, Scheduler}
-	if cfg.Standby {
-		processes = append(processes, StandbySidecar, StandbyScheduler)
-	}
-	for _, process := range processes {
-		if err := s.StartNamed(ctx, process); err != nil {
-			return nil, err
-		}
-	}
-	if !s.cfg.WithoutWebhook {
-		if err := s.WaitWebhook(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return s, s.install(ctx)
 }
 
 // install applies the CRD, the roles and the webhook's configuration.

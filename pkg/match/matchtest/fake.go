@@ -118,6 +118,17 @@ func (f *Fake) Jobs(ctx context.Context, e match.Epoch) ([]match.Job, error) {
 	return f.jobs, nil
 }
 
+// Nodes is passed on; a Fake without an engine behind has no nodes to list.
+func (f *Fake) Nodes(ctx context.Context, e match.Epoch, from string, limit int) ([]match.Node, error) {
+	if err := f.enter(ctx, Call{Method: Nodes, Epoch: e, From: from, Limit: limit}); err != nil {
+		return nil, err
+	}
+	if f.inner != nil {
+		return f.inner.Nodes(ctx, e, from, limit)
+	}
+	return nil, fmt.Errorf("matchtest: no answer is scripted for the nodes from %q on", from)
+}
+
 // Reset is passed on, or begins the next epoch.
 func (f *Fake) Reset(ctx context.Context) (match.Epoch, error) {
 	if err := f.enter(ctx, Call{Method: Reset}); err != nil {

@@ -99,9 +99,11 @@ var epochRules = map[string]rule{
 func (s *subject) callAll(ctx context.Context) map[string]error {
 	_, errMatch := s.try(ctx, 9, Slots("a", 1, Cores(1)))
 	_, errJobs := s.Jobs(ctx, s.epoch)
+	_, errNodes := s.Nodes(ctx, s.epoch, "", 1)
 	errs := map[string]error{
 		"Match":      errMatch,
 		"Jobs":       errJobs,
+		"Nodes":      errNodes,
 		"Release":    s.Release(ctx, s.epoch, 5),
 		"PutNode":    s.PutNode(ctx, s.epoch, Node("n1", nil, Cores(8))),
 		"SetStatus":  s.SetStatus(ctx, s.epoch, "n1", resource.Down),

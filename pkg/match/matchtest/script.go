@@ -21,6 +21,7 @@ const (
 	RemoveNode Method = "RemoveNode"
 	SetStatus  Method = "SetStatus"
 	Jobs       Method = "Jobs"
+	Nodes      Method = "Nodes"
 	Reset      Method = "Reset"
 	Ready      Method = "Ready"
 )
@@ -37,6 +38,8 @@ type Call struct {
 	Nodes   []*resource.Graph
 	Name    string
 	Status  resource.Status
+	From    string
+	Limit   int
 }
 
 // Answer scripts the answer to the next Match that has none yet.

@@ -32,6 +32,8 @@ type Capabilities struct {
 	Near bool
 	// Ignore: jobs can be counted as if they held nothing.
 	Ignore bool
+	// Expected: what no job holds can count as held for one request.
+	Expected bool
 	// Reserve: AllocateOrElseReserve promises a later time. Without it the
 	// operation is match.ErrInvalid.
 	Reserve bool
@@ -73,7 +75,9 @@ func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engin
 		"releases":    releaseRules,
 		"updates":     updateRules,
 		"nodes":       nodeRules,
+		"expected":    expectedRules,
 		"amounts":     amountRules,
+		"lists":       listRules,
 		"concurrency": concurrencyRules,
 	}
 	for _, chapter := range sortedKeys(chapters) {
@@ -111,6 +115,7 @@ func constraints(c Capabilities) bool { return c.Constraints }
 func maxPerLevel(c Capabilities) bool { return c.MaxPerLevel }
 func near(c Capabilities) bool        { return c.Near }
 func ignores(c Capabilities) bool     { return c.Ignore }
+func expects(c Capabilities) bool     { return c.Expected }
 func reasons(c Capabilities) bool     { return c.Reasons }
 func wholeNodes(c Capabilities) bool  { return slices.Contains(c.Policies, match.PolicyLonodex) }
 

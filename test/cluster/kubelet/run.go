@@ -30,6 +30,7 @@ type kubelet struct {
 	at       map[types.UID]time.Time // when a pod was admitted
 	unsaid   map[types.NamespacedName][]mark
 	lastEnds map[types.UID]*corev1.PodCondition
+	deferred map[types.UID]*corev1.Pod // pods whose resize waits for room
 }
 
 func newKubelet(client kubernetes.Interface) *kubelet {
@@ -41,6 +42,7 @@ func newKubelet(client kubernetes.Interface) *kubelet {
 		at:       map[types.UID]time.Time{},
 		unsaid:   map[types.NamespacedName][]mark{},
 		lastEnds: map[types.UID]*corev1.PodCondition{},
+		deferred: map[types.UID]*corev1.Pod{},
 	}
 }
 
@@ -124,6 +126,7 @@ func (k *kubelet) putNode(ctx context.Context, node *corev1.Node) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.tell(ctx, node.Name, k.ledger.putNode(node))
+	k.settleDeferred(node.Name)
 }
 
 func (k *kubelet) removeNode(node *corev1.Node) {
@@ -157,6 +160,7 @@ func (k *kubelet) removePod(pod *corev1.Pod) {
 	k.initial = slices.DeleteFunc(k.initial, sameAs(pod))
 	k.ledger.removePod(pod)
 	k.forget(pod)
+	k.settleDeferred(pod.Spec.NodeName)
 }
 
 // decide gives the pod to the ledger and queues what is to be written; the
@@ -165,8 +169,10 @@ func (k *kubelet) decide(ctx context.Context, pod *corev1.Pod) {
 	k.tell(ctx, pod.Spec.NodeName, k.ledger.putPod(pod))
 	if finished(pod) {
 		k.forget(pod)
+		k.settleDeferred(pod.Spec.NodeName)
 		return
 	}
+	k.settleResize(pod)
 	if c := admission(pod); c != nil && c.Status == corev1.ConditionTrue {
 		if _, ok := k.at[pod.UID]; !ok { // admitted before this process began
 			k.at[pod.UID] = c.LastTransitionTime.Time
@@ -181,6 +187,7 @@ func (k *kubelet) decide(ctx context.Context, pod *corev1.Pod) {
 func (k *kubelet) forget(pod *corev1.Pod) {
 	delete(k.at, pod.UID)
 	delete(k.lastEnds, pod.UID)
+	delete(k.deferred, pod.UID)
 }
 
 // deleted returns the object of a delete event, whose last state may have been

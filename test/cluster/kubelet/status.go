@@ -22,10 +22,14 @@ const (
 	requestTimeout = 30 * time.Second
 )
 
-// mark is a condition to be written into the status of the pod uid.
+// mark is a condition to be written into the status of the pod uid, or what became
+// of a resize of the pod.
 type mark struct {
 	uid       types.UID
 	condition corev1.PodCondition
+
+	pod    *corev1.Pod
+	resize *resize
 }
 
 // say queues a verdict.
@@ -58,8 +62,12 @@ func (k *kubelet) sayEnd(pod *corev1.Pod) {
 }
 
 func (k *kubelet) enqueue(pod *corev1.Pod, c corev1.PodCondition) {
+	k.enqueueMark(pod, mark{uid: pod.UID, condition: c})
+}
+
+func (k *kubelet) enqueueMark(pod *corev1.Pod, m mark) {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	k.unsaid[key] = append(k.unsaid[key], mark{uid: pod.UID, condition: c})
+	k.unsaid[key] = append(k.unsaid[key], m)
 	k.queue.Add(key)
 }
 
@@ -95,9 +103,19 @@ func (k *kubelet) patch(ctx context.Context, key types.NamespacedName, marks []m
 	}
 	uid := marks[len(marks)-1].uid
 	byType := map[corev1.PodConditionType]corev1.PodCondition{}
+	var resized *mark
 	for _, m := range marks {
-		if m.uid == uid {
+		switch {
+		case m.uid != uid:
+		case m.resize != nil:
+			resized = &m
+		default:
 			byType[m.condition.Type] = m.condition
+		}
+	}
+	if resized != nil {
+		if err := k.writeResize(ctx, *resized); err != nil || len(byType) == 0 {
+			return err
 		}
 	}
 	conditions := make([]corev1.PodCondition, 0, len(byType))

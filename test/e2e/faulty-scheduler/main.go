@@ -1,7 +1,8 @@
-// Command faulty-scheduler is fluence-scheduler with two more plugins. Faulty's
+// Command faulty-scheduler is fluence-scheduler with four more plugins. Faulty's
 // Filter fails for the pods that ask for it: an error of the kind after which the
 // framework tells no plugin that a scheduling cycle is over. Holding keeps a pod
-// out of the queue.
+// out of the queue. Gate stops pods before the match or before they are bound, and
+// Pausing those with a label before they are bound.
 package main
 
 import (
@@ -12,9 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
+	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API client
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/pkg/features"
 	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
@@ -22,11 +27,36 @@ import (
 )
 
 func main() {
+	// As fluence-scheduler has it.
+	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false})
+	if err != nil {
+		panic(err)
+	}
+	place, sort := fluence.Factories(dial, leading)
 	os.Exit(cli.Run(app.NewSchedulerCommand(
-		app.WithPlugin(fluence.Name, fluence.Factory(dial, func() bool { return true })),
+		app.WithPlugin(fluence.Name, place),
+		app.WithPlugin(fluence.SortName, sort),
 		app.WithPlugin("Faulty", func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return faulty{}, nil }),
 		app.WithPlugin("Holding", newHolding),
+		app.WithPlugin("Gate", newGate),
+		app.WithPlugin("Pausing", newPausing),
 	)))
+}
+
+// leading says whether this process holds the lease, or needs none.
+func leading() bool {
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		return false
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "leader_election_master_status" && m.GetGauge().GetValue() == 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func dial(_ context.Context, args *fluence.Args) (fluence.Matcher, error) {

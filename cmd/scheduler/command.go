@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/tools/cache"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/flux-k8s/fluence/pkg/fluence"
+)
+
+// name is the program's, in its usage and to the API server.
+const name = "fluence-scheduler"
+
+// command returns kube-scheduler's own command with the plugins. kube-scheduler
+// hands out its scheduler only in parts: what app.NewSchedulerCommand would do is
+// done here step by step, to know whether a leader is elected and to change how pods
+// are told that they wait.
+func command(l *lease, plugins ...app.Option) *cobra.Command {
+	opts := options.NewOptions()
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: "Schedule pods by groups",
+		Long: name + ` is kube-scheduler with the plugin Fluence. In the profile that
+enables it pods start together with the others of their group or not at all, on nodes
+that a matcher chose for the whole group.`,
+		Args: cobra.NoArgs,
+		// Feature gates are set before anything is run.
+		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, l, plugins) },
+	}
+	sets := opts.Flags
+	verflag.AddFlags(sets.FlagSet("global"))
+	globalflag.AddGlobalFlags(sets.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, set := range sets.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, *sets, columns)
+	return cmd
+}
+
+func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Option) error {
+	verflag.PrintAndExitIfRequested()
+	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
+		return err
+	}
+	cliflag.PrintFlags(cmd.Flags())
+	if opts.InformerName == nil {
+		informers, err := cache.NewInformerName(name)
+		if err != nil {
+			return err
+		}
+		opts.InformerName = informers
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := server.SetupSignalHandler()
+	go func() {
+		<-ended
+		cancel()
+	}()
+	config, sched, err := app.Setup(ctx, opts, plugins...)
+	if err != nil {
+		return err
+	}
+	l.unwanted.Store(config.LeaderElection == nil)
+	fluence.Hush(sched)
+	gates.(featuregate.MutableFeatureGate).AddMetrics()
+	opts.ComponentGlobalsRegistry.AddMetrics()
+	return app.Run(ctx, config, sched)
+}

@@ -1,0 +1,105 @@
+package fluence
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Hush has a scheduler that is not running yet tell the pods of Fluence's profile
+// only once why they wait: the scheduler itself tells them at every attempt, though
+// nothing but a number may be another. Pods of other profiles are told as ever, and
+// what a pod's condition says is always the newest. It changes nothing where no
+// profile enables Fluence.
+func Hush(sched *scheduler.Scheduler) {
+	for _, profile := range sched.Profiles {
+		for _, p := range profile.PreEnqueuePlugins() {
+			pl, ok := p.(*Fluence)
+			if !ok {
+				continue
+			}
+			told := sched.FailureHandler
+			sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+				if f.ProfileName() == pl.profile {
+					f = hushed{Framework: f, told: &pl.told, pod: pod.GetPodInfo().GetPod().UID}
+				}
+				told(ctx, f, pod, status, nominating, start)
+			}
+		}
+	}
+}
+
+// hushed is the framework that a failed attempt of one pod is told to.
+type hushed struct {
+	schedulerframework.Framework
+	told *told
+	pod  types.UID
+}
+
+// EventRecorder implements framework.Framework.
+func (h hushed) EventRecorder() events.EventRecorderLogger {
+	return once{EventRecorderLogger: h.Framework.EventRecorder(), told: h.told, pod: h.pod}
+}
+
+// once records an event about a pod unless it is the last one again.
+type once struct {
+	events.EventRecorderLogger
+	told *told
+	pod  types.UID
+}
+
+// WithLogger implements events.EventRecorderLogger.
+func (o once) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+	o.EventRecorderLogger = o.EventRecorderLogger.WithLogger(logger)
+	return o
+}
+
+// Eventf implements events.EventRecorder.
+func (o once) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	if o.told.isNews(o.pod, reason+"\n"+note) {
+		o.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, note, args...)
+	}
+}
+
+// told is what pods were told last, by UID. The zero value is ready for use.
+type told struct {
+	mu   sync.Mutex
+	last map[types.UID]string
+}
+
+// isNews says whether a pod is told something that it was not told last, numbers
+// aside.
+func (t *told) isNews(pod types.UID, text string) bool {
+	text = strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last[pod] == text {
+		return false
+	}
+	if t.last == nil {
+		t.last = map[types.UID]string{}
+	}
+	t.last[pod] = text
+	return true
+}
+
+// forget drops what a pod was told, that is gone or has a node.
+func (t *told) forget(pod types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.last, pod)
+}

@@ -1,0 +1,61 @@
+package fluence
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// bound has another scheduler bind a pod.
+func (r *rig) bound(name, node string) {
+	r.Helper()
+	pods := r.client.CoreV1().Pods(ns)
+	pod, err := pods.Get(r.ctx, name, metav1.GetOptions{})
+	r.must(err)
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = node
+	_, err = pods.Update(r.ctx, pod, metav1.UpdateOptions{})
+	r.must(err)
+	r.pass(0)
+}
+
+// While a scheduler stands by, the pods in its queue keep the place that they had
+// when they came.
+func TestWhatAGroupLacksGoesFirstThoughItCameIntoTheQueueBefore(t *testing.T) {
+	priority := int32(1000)
+	preferred := func(p *corev1.Pod) { p.Spec.Priority = &priority }
+	cases := map[string]struct {
+		// bound are the members that another scheduler has bound.
+		bound []string
+	}{
+		"the member that asks is one of several that wait": {bound: []string{"g-1"}},
+		"the member that asks is the only one that waits":  {bound: []string{"g-1", "g-2"}},
+		"the member that asks is bound":                    {bound: []string{"g-0"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n", 3)
+				r.gang(3, 3)
+				r.pod("rival", preferred)
+				for _, member := range tc.bound {
+					r.bound(member, "n")
+				}
+				r.pass(time.Second)
+				r.schedule()
+				r.pass(time.Second)
+				got := r.assigned()
+				for _, member := range []string{"g-0", "g-1", "g-2"} {
+					if got[member] != "n" {
+						t.Errorf("member %s is on %q, want it on the node before the rival: %v", member, got[member], got)
+					}
+				}
+				if got["rival"] != "" {
+					t.Errorf("the rival is on %q, where there was no room left", got["rival"])
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+const (
+	// leastPage is how many nodes are compared at a time at the least.
+	leastPage = 64
+	// maxSuspects bounds the differences that are watched at a time, and so what a
+	// look costs; further ones are met again in the next round.
+	maxSuspects = 256
+	// maxHeals is how often one difference is healed before the graph is filled
+	// anew.
+	maxHeals = 3
+)
+
+// An audit compares an engine in one epoch with the cluster, page by page and
+// round by round. The cluster is what the informers' stores say, not what the
+// inventory has noted of it: an event that was lost shows too.
+//
+// A difference is suspect first. Each look looks at all suspects again, and only
+// one that was the same at each for as long as anything can be on its way is a
+// Drift, which is told and healed.
+type audit struct {
+	sender
+	from     string // where the next page begins
+	suspects map[subject]*suspect
+	looked   time.Time // when the last look was over
+	// failed says that the last look could not be had, and rests until when no other
+	// is tried.
+	failed bool
+	rests  time.Time
+}
+
+// A suspect is a difference that may pass.
+type suspect struct {
+	finding
+	// lasted is for how long it was the same, between looks that were not further
+	// apart than they should be.
+	lasted time.Duration
+	heals  int
+}
+
+func newAudit(s sender) *audit {
+	return &audit{sender: s, suspects: map[subject]*suspect{}}
+}
+
+// look compares the next page. An error means that the engine is to be filled
+// anew.
+func (a *audit) look(ctx context.Context) error {
+	start := time.Now()
+	if start.Before(a.rests) {
+		return nil
+	}
+	v, nodes, err := a.view(ctx)
+	switch {
+	case errors.Is(err, match.ErrStale), ctx.Err() != nil:
+		return err
+	case err != nil:
+		return a.rest(ctx, err)
+	}
+	a.failed = false
+	if err := a.judge(ctx, v, start); err != nil {
+		return err
+	}
+	a.inventory.cfg.OnAudit(nodes, v.last)
+	return nil
+}
+
+// rest puts the next look off, where the engine is there and cannot be listed. It
+// says so once.
+func (a *audit) rest(ctx context.Context, why error) error {
+	if err := a.probe(ctx); err != nil {
+		return err
+	}
+	if !a.failed {
+		klog.FromContext(ctx).Error(why, "The engine cannot be compared with the cluster")
+	}
+	a.failed = true
+	a.rests = time.Now().Add(a.inventory.cfg.Settle)
+	return nil
+}
+
+// view takes down both sides of the next page, on which there are this many
+// nodes, and of the suspects.
+func (a *audit) view(ctx context.Context) (v *view, listed int, err error) {
+	cfg := &a.inventory.cfg
+	nodes := cfg.Nodes.GetStore().List()
+	limit := int((int64(len(nodes))*int64(cfg.AuditEvery) + int64(cfg.AuditRound) - 1) / int64(cfg.AuditRound))
+	limit = min(max(limit, leastPage), match.MaxNodes)
+	page, err := a.list(ctx, a.from, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	v = &view{
+		from: a.from, last: len(page) < limit, beside: map[string]bool{},
+		nodes: make(map[string]*nodeView, limit), slots: map[string]*slotView{},
+	}
+	a.from = ""
+	if !v.last {
+		v.to = page[limit-1].Name
+		a.from = v.to + "\x00" // the name that comes next after it
+	}
+	v.showEngine(page, cfg.Levels)
+	if err := a.viewSuspects(ctx, v); err != nil {
+		return nil, 0, err
+	}
+	v.showNodes(nodes, cfg.Levels)
+	v.showPods(cfg.Pods.GetStore().List(), a.inventory.read)
+	v.showSources(cfg.Sources, cfg.Levels)
+	return v, len(page), nil
+}
+
+// viewSuspects adds what the engine has of the suspects that are not on the page.
+func (a *audit) viewSuspects(ctx context.Context, v *view) error {
+	for _, s := range a.suspects {
+		for _, name := range s.at {
+			if v.covers(name) {
+				continue
+			}
+			v.beside[name] = true
+			nodes, err := a.list(ctx, name, 1)
+			if err != nil {
+				return err
+			}
+			if len(nodes) == 1 && nodes[0].Name == name {
+				v.showEngine(nodes, a.inventory.cfg.Levels)
+			}
+		}
+	}
+	return nil
+}
+
+// list lists nodes in half the time that a call has: an engine that does not
+// answer is soon to be known as such.
+func (a *audit) list(ctx context.Context, from string, limit int) (nodes []match.Node, err error) {
+	err = a.inventory.call(ctx, a.timeout/2, func(ctx context.Context) error {
+		nodes, err = a.inventory.cfg.Engine.Nodes(ctx, a.epoch, from, limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes from %q on: %w", from, err)
+	}
+	return nodes, nil
+}

@@ -1,0 +1,74 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// heal has the engine brought to where the cluster is: what was noted of the
+// cluster is put right first, then what the engine was sent, and the key listed.
+// What sources call for stands in no list, and is booked here.
+func (a *audit) heal(ctx context.Context, d *finding) error {
+	if d.subject.node {
+		a.inventory.healNode(d.name, d.node)
+		return nil
+	}
+	a.inventory.healSlot(types.UID(d.name), d.slot)
+	return a.charge(ctx, d.slot.called)
+}
+
+func (i *Inventory) healNode(name string, n *nodeView) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if n.cluster == nil {
+		i.nodes.drop(name)
+	} else {
+		i.nodes.want(name, n.cluster, sameNode)
+	}
+	i.nodes.correct(name, n.engine)
+	signal(i.wake)
+}
+
+func (i *Inventory) healSlot(key types.UID, s *slotView) {
+	if s.pod != nil {
+		i.setPod(s.pod)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	name := types.NamespacedName{Name: string(key)} // no pod has it, for it has no namespace
+	switch noted := i.pods[key]; {
+	case s.pod != nil:
+		name = types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name}
+	case noted != nil:
+		name = types.NamespacedName{Namespace: noted.Namespace, Name: noted.Name}
+		i.forget(name)
+		i.holds.drop(name)
+	}
+	// Of what the engine has, this is not the sources'.
+	i.holds.correct(name, slices.DeleteFunc(slices.Clone(s.has), func(h hold) bool {
+		return slices.ContainsFunc(s.called, h.sameSlot)
+	}))
+	signal(i.wake)
+}
+
+// inLine lists what is to be sent, or is to be read once more before.
+func (i *Inventory) inLine() map[subject]bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	line := make(map[subject]bool, len(i.nodes.queue)+len(i.holds.queue)+len(i.doubted))
+	for _, name := range i.nodes.queue {
+		line[nodeSubject(name)] = true
+	}
+	for _, name := range i.holds.queue {
+		e := i.holds.entries[name]
+		for _, h := range slices.Concat(e.sent, e.want) {
+			line[slotSubject(h.slot.Key)] = true
+		}
+	}
+	for uid := range i.doubted {
+		line[slotSubject(string(uid))] = true
+	}
+	return line
+}

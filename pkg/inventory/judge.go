@@ -1,0 +1,119 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// A hopeless difference was there again after the graph had been filled anew
+// because of it. It is left alone for as long as it stays the same.
+type hopeless struct {
+	sides
+	// met says that it was seen in this round.
+	met bool
+}
+
+// judge brings the suspects up to date with a view that was begun at start, and
+// tells and heals what has lasted. An error means that the graph is to be filled
+// anew.
+func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
+	// A process that stood still has not waited: what was on its way then is so still.
+	passed := min(start.Sub(a.looked), a.inventory.cfg.AuditEvery)
+	a.looked = time.Now()
+	room := maxSuspects - len(a.suspects)
+	still := make(map[subject]*suspect, len(a.suspects))
+	var lasting []*suspect
+	for _, d := range v.findings() {
+		s := a.suspects[d.subject]
+		switch {
+		case a.inventory.excuses(d):
+			continue
+		case s == nil && room == 0:
+			continue
+		case s == nil:
+			room--
+			s = &suspect{finding: d}
+		case s.sides != d.sides:
+			s.finding, s.lasted = d, 0
+		default:
+			s.finding = d // with the objects as they are now
+			s.lasted += passed
+		}
+		still[d.subject] = s
+		if s.lasted >= a.inventory.cfg.Settle {
+			lasting = append(lasting, s)
+		}
+	}
+	a.suspects = still
+	if v.last {
+		a.inventory.endRound()
+	}
+	if len(lasting) == 0 {
+		return nil
+	}
+	line := a.inventory.inLine()
+	for _, s := range lasting {
+		if line[s.subject] {
+			continue
+		}
+		if err := a.confirm(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirm tells of a difference that has lasted and heals it, or fails if that has
+// not helped.
+func (a *audit) confirm(ctx context.Context, s *suspect) error {
+	d := s.drift()
+	klog.FromContext(ctx).Info("The engine differs from the cluster",
+		"kind", d.Kind, "node", d.Node, "key", d.Key, "pod", klog.KRef(d.Pod.Namespace, d.Pod.Name), "cluster", d.Cluster, "engine", d.Engine)
+	a.inventory.cfg.OnDrift(d)
+	if s.heals == maxHeals {
+		a.inventory.hopeless[s.subject] = &hopeless{sides: s.sides, met: true}
+		return fmt.Errorf("%s on node %s was put right %d times and is there again", d.Kind, d.Node, maxHeals)
+	}
+	s.heals++
+	s.lasted = 0
+	return a.heal(ctx, &s.finding)
+}
+
+// drift returns the difference as others are told of it.
+func (d *finding) drift() Drift {
+	t := Drift{Kind: d.kind, Node: d.at[0], Cluster: d.cluster, Engine: d.engine}
+	if d.slot != nil {
+		t.Key = d.name
+		if d.slot.pod != nil {
+			t.Pod.Namespace, t.Pod.Name = d.slot.pod.Namespace, d.slot.pod.Name
+		}
+	}
+	return t
+}
+
+// excuses reports whether a difference is known and cannot be helped: what is
+// called for is invalid to the engine, or it came again whatever was done.
+func (i *Inventory) excuses(d finding) bool {
+	if _, ok := i.refused[d.subject]; ok {
+		return true
+	}
+	h := i.hopeless[d.subject]
+	if h == nil || h.sides != d.sides {
+		return false
+	}
+	h.met = true
+	return true
+}
+
+// endRound forgets the hopeless differences that are there no more.
+func (i *Inventory) endRound() {
+	for subject, h := range i.hopeless {
+		if !h.met {
+			delete(i.hopeless, subject)
+		}
+		h.met = false
+	}
+}

@@ -1,0 +1,309 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// allocatable changes what a node has to give, as its kubelet does.
+func (s *story) allocatable(node, resource, amount string) {
+	s.Helper()
+	s.kubectl("patch", "node", node, "--subresource=status", "--type=merge", "-p",
+		fmt.Sprintf(`{"status":{"capacity":{%[1]q:%[2]q},"allocatable":{%[1]q:%[2]q}}}`, resource, amount))
+}
+
+// resize asks for so many CPUs for the pod elastic while it runs.
+func (s *story) resize(cpu string) {
+	s.Helper()
+	s.kubectl("patch", "pod", "elastic", "-n", s.ns, "--subresource=resize", "-p",
+		fmt.Sprintf(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":%q}}}]}}`, cpu))
+}
+
+// resized waits until the kubelet says that the pod elastic has so many CPUs, and why
+// it has no more: Deferred, Infeasible or nothing.
+func (s *story) resized(cpu, pending string) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("elastic to have cpu %s, %q", cpu, pending), func(context.Context) (bool, string) {
+		p := s.pods("elastic")[0]
+		why := ""
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodResizePending {
+				why = c.Reason
+			}
+		}
+		has := "none"
+		if r := p.Status.ContainerStatuses[0].Resources; r != nil {
+			has = r.Requests.Cpu().String()
+		}
+		return has == cpu && why == pending, fmt.Sprintf("cpu %s, %q", has, why)
+	})
+}
+
+// State 7 of the lessons of earlier systems, for resizes in place: what a pod is
+// granted, or waits for, is charged; what it gives back starts who waits.
+func TestResizedPodsAreChargedWhatTheyHave(t *testing.T) {
+	for _, scheduler := range []string{"fluence", "default-scheduler"} {
+		t.Run(scheduler, func(t *testing.T) {
+			s := tell(t)
+			s.nodes("n", 1, "8")
+			s.applyText(ofSize(lonePod("elastic", scheduler), "2"))
+			s.running("elastic", 1)
+			s.resize("5")
+			s.resized("5", "")
+			s.applyText(job("two", 2, "2"))
+			s.refused("job-two-", "NoRoom", "needs 2 pods with cpu 2", "room for 1")
+			s.resize("3")
+			s.resized("3", "")
+			s.running("two-", 2)
+
+			// 7 are in use. What waits for room is kept for it, and none comes.
+			before := s.pods("")
+			s.resize("8")
+			s.resized("3", corev1.PodReasonDeferred)
+			s.applyText(job("half", 1, "500m"))
+			s.refused("job-half-", "NoRoom", "needs 1 pod with cpu 500m", "room for 0")
+			s.untouched(before)
+			// What the node can never give is kept for nobody.
+			s.allocatable("n-0", "cpu", "7500m")
+			s.resized("3", corev1.PodReasonInfeasible)
+			s.running("half-", 1)
+			s.untouched(before)
+			s.noneRejected()
+		})
+	}
+}
+
+// State 7 of the lessons of earlier systems, for allocatable that shrinks below what
+// is held: what runs is left alone, nothing new comes, and growth helps.
+func TestAllocatableThatShrinksBelowWhatIsHeld(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 1, "8")
+	s.applyText(job("runs", 3, "2"))
+	s.running("runs-", 3)
+	before := s.pods("runs-")
+	s.allocatable("n-0", "cpu", "4")
+	s.applyText(job("next", 1, "1"))
+	s.refused("job-next-", "NoRoom", "needs 1 pod with cpu 1", "room for 0")
+	s.applyText(job("large", 1, "6"))
+	s.refused("job-large-", "NeverFits", "cpu 6 wanted, largest node has 4")
+	s.lose(before[2].Name) // its replacement is a member that is missing, and waits too
+	s.eventually("the replacement", func(context.Context) (bool, string) {
+		pods := s.pods("runs-")
+		return len(pods) == 3 && slices.ContainsFunc(pods, onNoNode), fmt.Sprintf("%d pods", len(pods))
+	})
+	s.noneOnNodes("next-")
+	s.untouched(before[:2])
+	s.allocatable("n-0", "cpu", "7")
+	s.running("runs-", 3)
+	s.running("next-", 1)
+	s.refused("job-large-", "NoRoom", "room for 0")
+	s.untouched(before[:2])
+	s.noneRejected()
+}
+
+// State 7 of the lessons of earlier systems, for a device plugin that arrives late.
+func TestADevicePluginThatArrivesLate(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 2, "8")
+	gpus := strings.Replace(job("gpus", 2, "1"), `{cpu: "1"}`, `{cpu: "1", nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 2}`, 1)
+	s.applyText(gpus)
+	s.refused("job-gpus-", "NeverFits", "nvidia.com/gpu 2 wanted, largest node has 0")
+	s.allocatable("n-1", "nvidia.com/gpu", "2")
+	s.refused("job-gpus-", "NeverFits", "needs 2 pods", "room for 1")
+	s.noneOnNodes("gpus-")
+	s.allocatable("n-1", "nvidia.com/gpu", "4")
+	s.running("gpus-", 2)
+	for pod, node := range s.onNodes("gpus-") {
+		if node != "n-1" {
+			t.Errorf("pod %s is on %s, want n-1", pod, node)
+		}
+	}
+}
+
+// A mishap is what befalls a node while groups wait and run.
+type mishap struct {
+	befall, mend func(s *story, node string)
+	// reason and words are what a group is told that needs the node.
+	reason string
+	words  []string
+}
+
+// State 7 of the lessons of earlier systems: a node is cordoned, tainted or not
+// ready. What runs there is left alone, nothing comes there meanwhile, who needs it
+// is told why, and starts when it is over.
+func TestANodeIsOutForAWhile(t *testing.T) {
+	cases := map[string]mishap{
+		"cordoned": {
+			befall: func(s *story, node string) { s.kubectl("cordon", node) },
+			mend:   func(s *story, node string) { s.kubectl("uncordon", node) },
+			reason: "NeverFits", words: []string{"room for 1", "1 ruled out", "unschedulable"},
+		},
+		"tainted": {
+			befall: func(s *story, node string) { s.kubectl("taint", "node", node, "for=others:NoSchedule") },
+			mend:   func(s *story, node string) { s.kubectl("taint", "node", node, "for-") },
+			reason: "NeverFits", words: []string{"room for 1", "1 ruled out", "untolerated taint"},
+		},
+		"not-ready": {
+			befall: func(s *story, node string) {
+				// KWOK would say at once that it is ready.
+				s.signal(cluster.Kwok, syscall.SIGSTOP)
+				s.Cleanup(func() { s.signal(cluster.Kwok, syscall.SIGCONT) })
+				s.kubectl("patch", "node", node, "--subresource=status", "-p", `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Test"}]}}`)
+				s.eventually("the taint of a node that is not ready", func(context.Context) (bool, string) {
+					taints := s.kubectl("get", "node", node, "-o", "jsonpath={.spec.taints}")
+					return strings.Contains(taints, corev1.TaintNodeNotReady), taints
+				})
+			},
+			mend:   func(s *story, _ string) { s.signal(cluster.Kwok, syscall.SIGCONT) },
+			reason: "NeverFits", words: []string{"room for 1"},
+		},
+	}
+	for name, m := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := tell(t)
+			s.nodes("n", 2, "8")
+			s.applyText(job("runs", 2, "6"))
+			s.running("runs-", 2)
+			before := s.pods("runs-")
+			s.applyText(job("waits", 2, "7"))
+			s.refused("job-waits-", "NoRoom", "needs 2 pods with cpu 7", "room for 0")
+			m.befall(s, "n-1")
+			s.refused("job-waits-", m.reason, append([]string{"needs 2 pods with cpu 7"}, m.words...)...)
+			s.untouched(before)
+			// There is room for it on the node that is out, too.
+			s.applyText(job("small", 2, "1"))
+			s.bound("small-", 2)
+			for pod, node := range s.onNodes("small-") {
+				if node != "n-0" {
+					t.Errorf("pod %s is on %s, which is out", pod, node)
+				}
+			}
+			m.mend(s, "n-1")
+			s.refused("job-waits-", "NoRoom", "needs 2 pods with cpu 7", "room for 0")
+			s.untouched(before)
+			s.kubectl("delete", "job", "runs", "small", "-n", s.ns)
+			s.running("waits-", 2)
+			s.noneRejected()
+		})
+	}
+}
+
+// bound waits until n pods whose names begin so have nodes.
+func (s *story) bound(prefix string, n int) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("%d pods %s* on nodes", n, prefix), func(context.Context) (bool, string) {
+		on := s.onNodes(prefix)
+		return len(on) == n, fmt.Sprint(on)
+	})
+}
+
+// State 7 of the lessons of earlier systems, for a node that goes away: who waits is
+// told that it never fits, a group that lost a member there goes on with what it has
+// and gets another when a node comes.
+func TestANodeGoesAway(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 2, "8")
+	s.applyText(job("runs", 2, "5"))
+	s.running("runs-", 2)
+	stays := slices.DeleteFunc(s.pods("runs-"), func(p corev1.Pod) bool { return p.Spec.NodeName != "n-0" })
+	s.applyText(job("waits", 2, "3"))
+	s.running("waits-", 2)
+	s.applyText(job("large", 2, "8"))
+	s.refused("job-large-", "NoRoom", "needs 2 pods with cpu 8", "room for 0")
+	stays = append(stays, slices.DeleteFunc(s.pods("waits-"), func(p corev1.Pod) bool { return p.Spec.NodeName != "n-0" })...)
+	if len(stays) != 2 {
+		t.Fatalf("%d pods on n-0, want one of each group", len(stays))
+	}
+	if err := s.RemoveNodes(t.Context(), "n-1"); err != nil {
+		t.Fatal(err)
+	}
+	s.refused("job-large-", "NeverFits", "needs 2 pods with cpu 8", "room for 1")
+	// The garbage collector would do so within a minute or two.
+	for _, p := range s.pods("") {
+		if p.Spec.NodeName == "n-1" {
+			s.lose(p.Name)
+		}
+	}
+	s.eventually("the lost members replaced by others", func(context.Context) (bool, string) {
+		waiting := 0
+		for _, p := range s.pods("") {
+			if !strings.HasPrefix(p.Name, "large-") && onNoNode(p) {
+				waiting++
+			}
+		}
+		return waiting == 2, fmt.Sprintf("%d wait", waiting)
+	})
+	s.untouched(stays)
+	s.nodes("new", 1, "8")
+	s.running("runs-", 2)
+	s.running("waits-", 2)
+	s.untouched(stays)
+	s.refused("job-large-", "NoRoom", "room for 0")
+}
+
+// daemonSet is one of kube-scheduler's, of so many CPUs on each node.
+func daemonSet(name, cpu string) string {
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: %s}
+spec:
+  selector: {matchLabels: {e2e: %[1]s}}
+  template:
+    metadata: {labels: {e2e: %[1]s}}
+    spec:
+      containers:
+      - {name: main, image: busybox, resources: {requests: {cpu: "%s"}}}
+`, name, cpu)
+}
+
+// State 8 of the lessons of earlier systems: pods of kube-scheduler and of DaemonSets
+// are charged, whether they came before or after the start of the scheduler and of the
+// sidecar, or while these were away.
+func TestPodsOfOthersAreChargedAcrossRestarts(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 2, "8")
+	s.applyText(daemonSet("daemon", "1"))
+	s.applyText(ofSize(lonePod("early", "default-scheduler"), "4"))
+	s.running("", 3)
+	early := s.onNodes("early")["early"]
+	s.applyText(job("waits", 2, "7"))
+	s.refused("job-waits-", "NoRoom", "needs 2 pods with cpu 7", "room for 1")
+	for _, down := range [][]string{{stack.Sidecar}, {stack.Scheduler}, {stack.Scheduler, stack.Sidecar}} {
+		name := fmt.Sprintf("late-%d", len(s.pods("late-")))
+		for _, p := range down {
+			s.kill(p)
+		}
+		s.applyText(ofSize(lonePod(name, "default-scheduler"), "2"))
+		s.running(name, 1)
+		for _, p := range slices.Backward(down) {
+			s.start(p)
+		}
+		// What is free on each node by now, of 7 without the DaemonSet's share.
+		free := map[string]int{"n-0": 7, "n-1": 7}
+		free[early] -= 4
+		for _, node := range s.onNodes("late-") {
+			free[node] -= 2
+		}
+		most := slices.Max(slices.Collect(maps.Values(free)))
+		s.applyText(job("asks-"+name, 1, fmt.Sprint(most+1)))
+		s.refused("job-asks-"+name+"-", "NoRoom", fmt.Sprintf("needs 1 pod with cpu %d", most+1), "room for 0", fmt.Sprintf("most free %d", most))
+		s.kubectl("delete", "job", "asks-"+name, "-n", s.ns)
+		s.applyText(job("fits-"+name, 1, fmt.Sprint(most)))
+		s.running("fits-"+name, 1)
+		s.kubectl("delete", "job", "fits-"+name, "-n", s.ns)
+	}
+	s.noneOnNodes("waits-")
+	s.kubectl("delete", "pod", "early", "late-0", "late-1", "late-2", "-n", s.ns, "--force", "--grace-period=0")
+	s.running("waits-", 2)
+	s.noneRejected()
+}

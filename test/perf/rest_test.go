@@ -1,0 +1,200 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+const (
+	// waitingGroups is how many groups wait, each with membersWaiting pods.
+	waitingGroups, membersWaiting = 500, 4
+	// restWindow is the time over which the processes are watched.
+	restWindow = 30 * time.Second
+	// calm is for how long nothing may have been written before that begins.
+	calm = 5 * time.Second
+	// restPatience bounds the wait for it.
+	restPatience = 5 * time.Minute
+	// ticks is how many of the kernel's clock ticks are a second.
+	ticks = 100
+)
+
+// BenchmarkRest watches Fluence while 500 groups wait for room and nothing happens:
+// the share of one CPU that each process uses (cpu-%), the requests that change
+// something (writes), events included, and the matches asked for, in 30 seconds.
+func BenchmarkRest(b *testing.B) {
+	ctx := b.Context()
+	c, err := cluster.Start(ctx, cluster.Config{Nodes: cluster.Nodes{Count: 4}, Log: os.Stderr})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	s, err := stack.Start(ctx, c, stack.Config{SidecarMetrics: freeAddress(b)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	makeWaiting(b, s)
+	waitRefused(b, s)
+
+	for b.Loop() {
+		waitCalm(b, s)
+		from, before, asked := time.Now(), cpuOf(b, s), matches(b, s)
+		<-time.After(restWindow)
+		took, after := time.Since(from), cpuOf(b, s)
+		for _, name := range processes {
+			b.ReportMetric(100*(after[name]-before[name]).Seconds()/took.Seconds(), name+"-cpu-%")
+		}
+		b.ReportMetric(float64(len(writesSince(b, s, from))), "writes")
+		b.ReportMetric(matches(b, s)-asked, "matches")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+var processes = []string{stack.Scheduler, stack.Sidecar, stack.Controller}
+
+// makeWaiting makes Jobs that need four nodes each, of which there are four: one
+// runs, the others wait.
+func makeWaiting(b *testing.B, s *stack.Stack) {
+	b.Helper()
+	g, gctx := errgroup.WithContext(b.Context())
+	g.SetLimit(writers)
+	for i := range waitingGroups + 1 {
+		g.Go(func() error {
+			job := job(fmt.Sprintf("waits-%03d", i), membersWaiting)
+			job.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}
+			_, err := s.Client().BatchV1().Jobs(corev1.NamespaceDefault).Create(gctx, job, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// job is a Job of Fluence's whose pods ask for one CPU each.
+func job(name string, size int) *batchv1.Job {
+	p := pod("", "fluence")
+	p.Spec.RestartPolicy = corev1.RestartPolicyNever
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: batchv1.JobSpec{
+			Parallelism: new(int32(size)), Completions: new(int32(size)),
+			Template: corev1.PodTemplateSpec{Spec: p.Spec},
+		},
+	}
+}
+
+// waitRefused waits until all but one of the groups have been told why they wait.
+func waitRefused(b *testing.B, s *stack.Stack) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), restPatience)
+	defer cancel()
+	refused := 0
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		groups, err := s.PodGroups(ctx, corev1.NamespaceDefault)
+		refused = 0
+		for _, g := range groups {
+			if c := meta.FindStatusCondition(g.Status.Conditions, "Scheduled"); c != nil && c.Reason == "NoRoom" {
+				refused++
+			}
+		}
+		return refused == waitingGroups, err
+	})
+	if err != nil {
+		b.Fatalf("%d of %d groups say that there is no room: %v", refused, waitingGroups, err)
+	}
+}
+
+// waitCalm waits until Fluence has written nothing for a while.
+func waitCalm(b *testing.B, s *stack.Stack) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), restPatience)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
+		return len(writesSince(b, s, time.Now().Add(-calm))) == 0, nil
+	})
+	if err != nil {
+		b.Fatalf("Fluence goes on writing, such as %q", writesSince(b, s, time.Now().Add(-calm)))
+	}
+}
+
+// writesSince lists what Fluence has written by the audit log since a time, leases
+// left out.
+func writesSince(b *testing.B, s *stack.Stack, from time.Time) (writes []string) {
+	b.Helper()
+	for ev, err := range s.AuditEvents() {
+		if err != nil {
+			b.Fatal(err)
+		}
+		if ev.Received.Before(from) || !strings.HasPrefix(ev.User.Username, "system:serviceaccount:"+stack.Namespace+":") || ev.ObjectRef == nil || ev.ObjectRef.Resource == "leases" {
+			continue
+		}
+		switch ev.Verb {
+		case "get", "list", "watch":
+		default:
+			writes = append(writes, fmt.Sprintf("%s %s %s/%s", ev.Verb, ev.ObjectRef.Resource, ev.ObjectRef.Namespace, ev.ObjectRef.Name))
+		}
+	}
+	return writes
+}
+
+// cpuOf returns the CPU time that each process has used.
+func cpuOf(b *testing.B, s *stack.Stack) map[string]time.Duration {
+	b.Helper()
+	used := map[string]time.Duration{}
+	for _, name := range processes {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Process(name).PID()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		// Behind the name, which may hold anything: utime and stime are the 12th and
+		// 13th field, in clock ticks.
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		for _, f := range fields[11:13] {
+			n, err := strconv.ParseInt(f, 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			used[name] += time.Duration(n) * time.Second / ticks
+		}
+	}
+	return used
+}
+
+// matches is how many matches the sidecar has answered.
+func matches(b *testing.B, s *stack.Stack) float64 {
+	b.Helper()
+	n, err := s.SidecarMetric(b.Context(), "fluence_sidecar_match_duration_seconds_count")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+func freeAddress(b *testing.B) string {
+	b.Helper()
+	ports, err := cluster.FreePorts(1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", ports[0])
+}
