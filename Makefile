@@ -57,6 +57,20 @@ race: ## Run the tests of our own packages under the race detector.
 e2e: tools ## Run the end-to-end stories alone.
 	@go test -count=1 -timeout=30m ./test/e2e
 
+# SEED=0 draws a fresh seed; CHAOS holds further flags, such as --keep.
+SEED := 0
+EVENTS := 500
+CHAOS :=
+.PHONY: chaos
+chaos: tools ## Let EVENTS things happen to Fluence that SEED decides, and check what must hold.
+	@go build -o $(BIN)/fluence-chaos ./test/chaos/fluence-chaos
+	@$(BIN)/fluence-chaos run --seed=$(SEED) --events=$(EVENTS) $(CHAOS)
+
+SOAK := --nodes=5000 --max-groups=4000 --max-pods=50000 --settle=30m
+.PHONY: soak
+soak: ## The same for hours on a large cluster; SOAK says how large.
+	@$(MAKE) --no-print-directory chaos EVENTS=50000 CHAOS='$(SOAK) $(CHAOS)'
+
 .PHONY: bench
 bench: ## Run all benchmarks.
 	@go test -run='^$$' -bench=. -benchmem $(OURS)

@@ -83,6 +83,9 @@ func (c Config) complete() (Config, error) {
 			*f.value = f.usual
 		}
 	}
+	if c.Lease%time.Second != 0 {
+		return c, fmt.Errorf("lease: %v is no whole number of seconds, as a Lease says it", c.Lease)
+	}
 	if c.Rate < 0 {
 		return c, fmt.Errorf("rate: %v is less than 0", c.Rate)
 	}

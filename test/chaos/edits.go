@@ -56,6 +56,7 @@ func (r *run) patchOwner(ctx context.Context, g *group, patch []byte) error {
 			_, err = r.client.AppsV1().StatefulSets(g.ns).Patch(ctx, g.object, types.MergePatchType, patch, metav1.PatchOptions{})
 		case Deployment:
 			_, err = r.client.AppsV1().Deployments(g.ns).Patch(ctx, g.object, types.MergePatchType, patch, metav1.PatchOptions{})
+		default: // nobody owns bare pods
 		}
 		return err
 	})

@@ -17,6 +17,9 @@ import (
 // left, and PodGroups to go.
 const leakPatience = 60 * time.Second
 
+// perNode is added for each node to what bounds the last probe.
+const perNode = 200 * time.Millisecond
+
 // finish ends all faults, lets all come to rest, takes everything away and counts
 // what is still held.
 func (r *run) finish(ctx context.Context) error {
@@ -40,7 +43,7 @@ func (r *run) finish(ctx context.Context) error {
 		return err
 	}
 	r.leaks = r.countLeaks(ctx)
-	ending, cancel := context.WithTimeout(ctx, r.cfg.Settle)
+	ending, cancel := context.WithTimeout(ctx, 2*r.cfg.Settle+time.Duration(r.cfg.Nodes)*perNode)
 	defer cancel()
 	if _, err := r.checker.End(ending); err != nil {
 		return fmt.Errorf("ask for all room at once: %w", err)

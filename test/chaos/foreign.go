@@ -240,13 +240,15 @@ type withdraw struct {
 func (w withdraw) String() string { return fmt.Sprintf("nomination %d delete=%t", w.Victim, w.Delete) }
 
 func (w withdraw) do(ctx context.Context, r *run) error {
-	for _, p := range r.forget(w.Victim, 1, true) {
-		if w.Delete {
-			return r.deletePod(ctx, p.name)
-		}
-		r.remember(foreignPod{name: p.name})
-		return r.patchPod(ctx, foreignNamespace, p.name, []byte(`{"status":{"nominatedNodeName":null}}`), "status")
+	all := r.forget(w.Victim, 1, true)
+	if len(all) == 0 {
+		r.stats.moot.Add(1)
+		return nil
 	}
-	r.stats.moot.Add(1)
-	return nil
+	name := all[0].name
+	if w.Delete {
+		return r.deletePod(ctx, name)
+	}
+	r.remember(foreignPod{name: name})
+	return r.patchPod(ctx, foreignNamespace, name, []byte(`{"status":{"nominatedNodeName":null}}`), "status")
 }

@@ -34,9 +34,8 @@ type view struct {
 	changed chan struct{}   // closed at the next change
 }
 
-// watchCluster begins to watch, and returns when all that exists has been seen.
-func watchCluster(ctx context.Context, client kubernetes.Interface) (*view, error) {
-	v := &view{
+func newView() *view {
+	return &view{
 		pods:    map[types.UID]*corev1.Pod{},
 		members: map[string]map[types.UID]*corev1.Pod{},
 		nodes:   map[string]*corev1.Node{},
@@ -44,6 +43,11 @@ func watchCluster(ctx context.Context, client kubernetes.Interface) (*view, erro
 		ran:     map[string]bool{},
 		changed: make(chan struct{}),
 	}
+}
+
+// watchCluster begins to watch, and returns when all that exists has been seen.
+func watchCluster(ctx context.Context, client kubernetes.Interface) (*view, error) {
+	v := newView()
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
 	pods, nodes := factory.Core().V1().Pods().Informer(), factory.Core().V1().Nodes().Informer()
 	podsSeen, err := pods.AddEventHandler(handler(v.putPod, v.removePod))

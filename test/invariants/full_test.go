@@ -103,11 +103,11 @@ func TestFullNode(t *testing.T) {
 			tell: func(s *script) { s.excuse(); others(s, time.Minute).bind("a", "n") },
 		},
 		"asked for in an excuse in which the scheduler hears": {
-			tell: func(s *script) { s.excuse(); s.heard(1); others(s, time.Minute).bind("a", "n") },
+			tell: func(s *script) { s.excuse(); s.heard(); others(s, time.Minute).bind("a", "n") },
 			want: full,
 		},
 		"asked for in one in which it hears and another in which it does not": {
-			tell: func(s *script) { s.excuse(); s.heard(1); s.excuse(); others(s, time.Minute).bind("a", "n") },
+			tell: func(s *script) { s.excuse(); s.heard(); s.excuse(); others(s, time.Minute).bind("a", "n") },
 		},
 		"asked for half a second after an excuse": {
 			tell: func(s *script) {

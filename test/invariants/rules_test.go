@@ -17,7 +17,7 @@ func TestPodMoved(t *testing.T) {
 		"its user deletes it":          {tell: func(s *script) { running(s).remove("a").pod("a2", "g").bind("a2", "n") }},
 		"the controller evicts it":     {tell: func(s *script) { running(s).evict("a") }, want: moved("a")},
 		"it does so in an excuse":      {tell: func(s *script) { running(s).excuse(); s.evict("a") }},
-		"in one in which it hears":     {tell: func(s *script) { running(s).excuse(); s.heard(1); s.evict("a") }, want: moved("a")},
+		"in one in which it hears":     {tell: func(s *script) { running(s).excuse(); s.heard(); s.evict("a") }, want: moved("a")},
 		"an eviction that was refused": {tell: func(s *script) { refuse(running(s), "a") }},
 		"the scheduler deletes it": {
 			tell: func(s *script) {
@@ -242,7 +242,7 @@ func TestRepeated(t *testing.T) {
 		"on a PodGroup, whose condition a new process can read": {
 			tell: func(s *script) {
 				end := pod(s).event("a", "R", "x", aboutGroup).after(10 * time.Second).excuse()
-				s.heard(1)
+				s.heard()
 				s.after(time.Second)
 				end()
 				s.event("a", "R", "x", aboutGroup)

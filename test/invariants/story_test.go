@@ -179,8 +179,8 @@ func (s *script) excuse() func() {
 	return func() { s.excuses.finish(id, s.now) }
 }
 
-// heard says of the n-th excuse that the scheduler hears.
-func (s *script) heard(n int) { s.excuses.heard(n) }
+// heard says of the first excuse that the scheduler hears.
+func (s *script) heard() { s.excuses.heard(1) }
 
 // job says how far the Job j is.
 func (s *script) job(j jobFact) *script {

@@ -29,6 +29,7 @@ func main() {
 
 func command() *cobra.Command {
 	var cfg chaos.Config
+	standby := bySeed
 	cmd := &cobra.Command{
 		Use:          "fluence-chaos",
 		Short:        "Let everything happen to Fluence that a seed can think of",
@@ -45,14 +46,14 @@ func command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Log = cmd.OutOrStdout()
-			return carryOut(cmd.Context(), cfg)
+			return carryOut(cmd.Context(), cfg, standby)
 		},
 	}
 	flags = run.Flags()
 	flags.IntVar(&cfg.MaxGroups, "max-groups", 60, "how many groups live at a time")
 	flags.IntVar(&cfg.MaxPods, "max-pods", 400, "how many of their pods live at a time")
 	flags.Float64Var(&cfg.Rate, "rate", 25, "how many events happen a second at the most")
-	flags.BoolVar(&cfg.Standby, "standby", false, "run a second scheduler, so that killing the leader is a failover")
+	flags.StringVar(&standby, "standby", standby, "yes: run a second scheduler, so that killing the leader is a failover; no: do not; seed: if the seed is odd")
 	flags.DurationVar(&cfg.Lease, "lease", 0, "how long a scheduler that says nothing still leads (default 3s)")
 	flags.DurationVar(&cfg.Settle, "settle", 0, "bound of the wait for rest at the end (default 2m)")
 	flags.StringVar(&cfg.Dir, "dir", "", "folder of the cluster's state; a temporary one by default")
@@ -77,11 +78,22 @@ func command() *cobra.Command {
 // errFound says that the run was carried out, and that not all was well.
 var errFound = errors.New("there are violations, drift or leaks")
 
-func carryOut(ctx context.Context, cfg chaos.Config) error {
+// bySeed lets the seed decide whether there is a standby.
+const bySeed = "seed"
+
+func carryOut(ctx context.Context, cfg chaos.Config, standby string) error {
 	if cfg.Seed == 0 {
 		cfg.Seed = fresh()
 	}
-	fmt.Fprintf(cfg.Log, "seed %d, %d events; again by: make chaos SEED=%d EVENTS=%d\n", cfg.Seed, cfg.Events, cfg.Seed, cfg.Events)
+	switch standby {
+	case bySeed:
+		cfg.Standby = cfg.Seed%2 == 1
+	case "yes", "no":
+		cfg.Standby = standby == "yes"
+	default:
+		return fmt.Errorf("--standby=%s: must be yes, no or seed", standby)
+	}
+	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t; again by: make chaos SEED=%d EVENTS=%d\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Seed, cfg.Events)
 	result, err := chaos.Run(ctx, cfg)
 	if err != nil {
 		return err

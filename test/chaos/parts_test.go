@@ -1,0 +1,150 @@
+package chaos
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestTheLastLine(t *testing.T) {
+	r := Result{Seed: 18446744073709551615, Events: 500, Kills: 11, Violations: 1, Drift: 2, Leaks: 3}
+	const want = "chaos: seed=18446744073709551615 events=500 kills=11 violations=1 drift=2 leaks=3"
+	if r.String() != want {
+		t.Errorf("the last line is %q, want %q", r, want)
+	}
+	if !regexp.MustCompile(`^chaos: seed=\d+ events=\d+ kills=\d+ violations=\d+ drift=\d+ leaks=\d+$`).MatchString(Result{}.String()) {
+		t.Errorf("the last line of nothing is %q", Result{})
+	}
+	for name, bad := range map[string]Result{"a violation": {Violations: 1}, "drift": {Drift: 1}, "a leak": {Leaks: 1}} {
+		if bad.Passed() {
+			t.Errorf("a run with %s has passed", name)
+		}
+	}
+	if good := (Result{Seed: 1, Events: 2, Kills: 3}); !good.Passed() {
+		t.Errorf("%v has not passed", good)
+	}
+}
+
+func TestALogIsFollowedWhileItIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "scheduler.log")
+	f := follow(t.Context(), path)
+	job, _ := f.next(lineMatched, "ns/job-7-")
+	other, giveUp := f.next(lineMatched, "ns/job-8-")
+	giveUp()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	write := func(text string) {
+		t.Helper()
+		if _, err := file.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`I1 "Filled the engine" nodes=4` + "\n" + `I1 "Group mat`)
+	filled, _ := f.next(lineFilled, "nodes=5")
+	write(`ched" group="ns/job-8-x"` + "\n" + `I1 "Group matched" group="ns/job-7-y" pods=1` + "\n")
+	select {
+	case <-job:
+	case <-t.Context().Done():
+		t.Fatal("the match was not seen")
+	}
+	write(`I1 "Filled the engine" nodes=5` + "\n")
+	select {
+	case <-filled:
+	case <-t.Context().Done():
+		t.Fatal("the second filling was not seen")
+	}
+	select {
+	case <-other:
+		t.Error("a wait that was given up was told")
+	default:
+	}
+	for message, want := range map[string]int{lineMatched: 2, lineFilled: 2, lineDrift: 0} {
+		if got := f.count(message); got != want {
+			t.Errorf("%q was seen %d times, want %d", message, got, want)
+		}
+	}
+}
+
+// seen is a view of nodes a, b and c of 8 CPUs, of which c is cordoned.
+func seen() *view {
+	v := newView()
+	for _, name := range []string{"a", "b", "c"} {
+		v.putNode(&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.NodeSpec{Unschedulable: name == "c"},
+			Status:     corev1.NodeStatus{Allocatable: nodeShape{CPU: 8}.allocatable()},
+		})
+	}
+	return v
+}
+
+func pod(uid, node string, milliCPU int, phase corev1.PodPhase) *corev1.Pod {
+	p := foreign(uid, int64(milliCPU))
+	p.UID, p.Spec.NodeName, p.Status.Phase = types.UID(uid), node, phase
+	return p
+}
+
+func TestRoomIsWhatOtherPodsLeave(t *testing.T) {
+	cases := map[string]struct {
+		tell   func(*view)
+		wantOf string
+		want   int64
+	}{
+		"nothing is there":    {func(*view) {}, "a", 8000},
+		"a pod waits":         {func(v *view) { v.putPod(pod("p", "", 500, corev1.PodPending)) }, "a", 8000},
+		"a pod is on it":      {func(v *view) { v.putPod(pod("p", "a", 500, corev1.PodRunning)) }, "a", 7500},
+		"a pod is on another": {func(v *view) { v.putPod(pod("p", "b", 500, corev1.PodRunning)) }, "a", 8000},
+		"it has got a node": {func(v *view) {
+			v.putPod(pod("p", "", 500, corev1.PodPending))
+			v.putPod(pod("p", "a", 500, corev1.PodPending))
+		}, "a", 7500},
+		"it is told twice":          {func(v *view) { v.putPod(pod("p", "a", 500, "")); v.putPod(pod("p", "a", 500, "")) }, "a", 7500},
+		"it has ended":              {func(v *view) { v.putPod(pod("p", "a", 500, "")); v.putPod(pod("p", "a", 500, corev1.PodFailed)) }, "a", 8000},
+		"it is gone":                {func(v *view) { v.putPod(pod("p", "a", 500, "")); v.removePod(pod("p", "a", 500, "")) }, "a", 8000},
+		"the node takes no pods":    {func(*view) {}, "c", 0},
+		"the node has been removed": {func(v *view) { v.removeNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}) }, "a", 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := seen()
+			tc.tell(v)
+			if got := v.room()[tc.wantOf]; got != tc.want {
+				t.Errorf("room on %s is %dm, want %dm", tc.wantOf, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAVictimIsChosenAmongThePodsThatStay(t *testing.T) {
+	v := seen()
+	member := func(name string, edit ...func(*corev1.Pod)) {
+		p := Workload{Maker: Job, serial: 3}.member("job-1", name, false)
+		p.Namespace, p.UID = "ns", types.UID(name)
+		for _, e := range edit {
+			e(p)
+		}
+		v.putPod(p)
+	}
+	member("b")
+	member("a", func(p *corev1.Pod) { p.Spec.NodeName = "a" })
+	member("c", func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) })
+	v.putPod(pod("other", "", 1, ""))
+	var names []string
+	for _, p := range v.podsOf("ns", "job-1") {
+		names = append(names, p.Name)
+	}
+	if len(names) != 2 || names[0] != "a" || names[1] != "b" {
+		t.Errorf("the pods of the workload are %v, want a and b", names)
+	}
+	if v.bound != 1 || !v.ran["3"] || len(v.ran) != 1 {
+		t.Errorf("%d pods bound of groups %v, want 1 of group 3", v.bound, v.ran)
+	}
+}

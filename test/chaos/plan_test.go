@@ -1,0 +1,137 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// plan draws one that must be possible.
+func plan(t *testing.T, cfg Config) Plan {
+	t.Helper()
+	p, err := NewPlan(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
+	const events = 2000
+	first := plan(t, Config{Seed: 7, Events: events}).String()
+	if again := plan(t, Config{Seed: 7, Events: events}).String(); again != first {
+		t.Error("the same seed gave another plan")
+	}
+	if other := plan(t, Config{Seed: 8, Events: events}).String(); other == first {
+		t.Error("another seed gave the same plan")
+	}
+	if longer := plan(t, Config{Seed: 7, Events: 2 * events}).String(); !strings.HasPrefix(longer, first) {
+		t.Error("a longer plan begins otherwise")
+	}
+}
+
+// In as many events as the weights add up to, each kind happens as often as it
+// weighs.
+func TestAPlanHasEveryKind(t *testing.T) {
+	cfg, err := Config{}.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range cfg.Weights {
+		cfg.Events += w
+	}
+	cfg.Events -= 500 // the default
+	got := map[string]int{}
+	for _, e := range plan(t, cfg) {
+		got[e.Kind]++
+	}
+	if !maps.Equal(got, cfg.Weights) {
+		t.Errorf("kinds of %d events: %v, want %v", cfg.Events, got, cfg.Weights)
+	}
+	for kind, n := range got {
+		if n == 0 {
+			t.Errorf("%s has no weight", kind)
+		}
+	}
+}
+
+func TestAPlanKillsEverySetOfProcessesAtEveryStep(t *testing.T) {
+	killed, cuts, frozen := map[string]bool{}, map[Cut]bool{}, map[string]bool{}
+	for _, e := range plan(t, Config{Seed: 1, Events: 50_000}) {
+		switch do := e.Do.(type) {
+		case kill:
+			killed[strings.Join(do.Processes, "+")+" "+string(do.Step)] = true
+		case outage:
+			cuts[do.Cut] = true
+		case freeze:
+			frozen[fmt.Sprint(do.Process, do.Turn > 0)] = true
+		}
+	}
+	if want := 7 * 5; len(killed) != want {
+		t.Errorf("%d sets of processes and steps, want %d: %v", len(killed), want, slices.Sorted(maps.Keys(killed)))
+	}
+	for _, cut := range []Cut{Stopped, Restarted, Away, EtcdStopped} {
+		if !cuts[cut] {
+			t.Errorf("the API server is never %s", cut)
+		}
+	}
+	if len(frozen) != 4 {
+		t.Errorf("stopped processes %v, want each of three, and one by turns", frozen)
+	}
+}
+
+func TestAPlanIsReadable(t *testing.T) {
+	lines := strings.Split(strings.TrimSuffix(plan(t, Config{Seed: 3, Events: 3000}).String(), "\n"), "\n")
+	if len(lines) != 3000 {
+		t.Fatalf("%d lines for 3000 events", len(lines))
+	}
+	for i, line := range lines {
+		if !strings.HasPrefix(line, fmt.Sprintf("%d ", i+1)) || strings.Contains(line, "%!") || strings.Contains(line, "0xc0") {
+			t.Errorf("line %d: %q", i+1, line)
+		}
+	}
+}
+
+func TestWeightsChooseWhatHappens(t *testing.T) {
+	weights := map[string]int{}
+	for _, k := range kinds {
+		weights[k.name] = 0
+	}
+	weights["kill"], weights["create-job"] = 1, 3
+	got := map[string]int{}
+	for _, e := range plan(t, Config{Events: 400, Weights: weights}) {
+		got[e.Kind]++
+	}
+	if want := map[string]int{"kill": 100, "create-job": 300}; !maps.Equal(got, want) {
+		t.Errorf("kinds %v, want %v", got, want)
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	none := map[string]int{}
+	for _, k := range kinds {
+		none[k.name] = 0
+	}
+	cases := map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"fewer than no events":        {Config{Events: -1}, "events: -1"},
+		"fewer than no nodes":         {Config{Nodes: -2}, "nodes: -2"},
+		"a negative rate":             {Config{Rate: -1}, "rate: -1"},
+		"a negative lease":            {Config{Lease: -1}, "lease: -1ns"},
+		"a kind that there is not":    {Config{Weights: map[string]int{"meteor": 1}}, `"meteor"`},
+		"a negative weight":           {Config{Weights: map[string]int{"kill": -3}}, "kill: -3"},
+		"nothing that could happen":   {Config{Weights: none}, "nothing can happen"},
+		"a lease of part of a second": {Config{Lease: 1_500_000_000}, "lease: 1.5s"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, err := NewPlan(tc.cfg); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("NewPlan() = %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
