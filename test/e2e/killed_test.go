@@ -37,7 +37,7 @@ func moments() []moment {
 		}
 	}
 	at := func(step string, n int) func(*story, string) {
-		return func(s *story, group string) { s.stopped(stack.Scheduler, step, group+"-", n) }
+		return func(s *story, group string) { s.stopped(step, group+"-", n) }
 	}
 	return []moment{
 		{name: "no-podgroup", ahead: stack.Controller, reached: func(s *story, group string) {
@@ -126,7 +126,7 @@ func TestWhatIsNotBoundYetIsStillChargedAfterASidecarsEnd(t *testing.T) {
 	s.nodes("n", 2, "4")
 	s.gate("PreBind held")
 	s.applyText(crew("half", 8, 4, 5, 6, 7))
-	s.stopped(stack.Scheduler, "PreBind", "half-", 4)
+	s.stopped("PreBind", "half-", 4)
 	s.applyText(crew("rival", 4))
 	s.refused("rival", "NoRoom", "needs 4 pods", "room for 0")
 	loads := s.loads(stack.Scheduler)
