@@ -57,7 +57,7 @@ func TestTheAPIServerIsAwayForHalfAMinute(t *testing.T) {
 	s.running("steady-", 4)
 	s.gate("PreBind held")
 	s.applyText(crew("half", 4, 0, 2))
-	s.stopped(stack.Scheduler, "PreBind", "half-", 2)
+	s.stopped("PreBind", "half-", 2)
 	s.eventually("half of it on nodes", func(context.Context) (bool, string) {
 		n := len(s.onNodes("half-"))
 		return n == 2, fmt.Sprintf("%d are", n)

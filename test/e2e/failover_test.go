@@ -118,7 +118,8 @@ func (s *story) loseTheLeader(half string, held []int, lose func(*story, string)
 	s.standby()
 	s.eventually("both graphs are the same", func(ctx context.Context) (bool, string) {
 		g := s.graphs(ctx)
-		return g[0] == g[1] && g[0] == "2 jobs on 2 nodes", fmt.Sprint(g)
+		const want = "2 jobs on 2 nodes"
+		return g == [2]string{want, want}, fmt.Sprint(g)
 	})
 
 	// The rival has a member too few while the half is placed, and then no room.
@@ -130,7 +131,7 @@ func (s *story) loseTheLeader(half string, held []int, lose func(*story, string)
 	}
 	s.gate("PreBind held")
 	s.applyText(crew(half, size, held...))
-	s.stopped(stack.Scheduler, "PreBind", half+"-", len(held))
+	s.stopped("PreBind", half+"-", len(held))
 	s.eventually("the others on nodes", func(context.Context) (bool, string) {
 		n := len(s.onNodes(half + "-"))
 		return n == size-len(held), fmt.Sprintf("%d are", n)

@@ -37,7 +37,7 @@ func moments() []moment {
 		}
 	}
 	at := func(step string, n int) func(*story, string) {
-		return func(s *story, group string) { s.stopped(stack.Scheduler, step, group+"-", n) }
+		return func(s *story, group string) { s.stopped(step, group+"-", n) }
 	}
 	return []moment{
 		{name: "no-podgroup", ahead: stack.Controller, reached: func(s *story, group string) {
@@ -116,4 +116,36 @@ func (s *story) killedAt(m moment, group string, killed []string) {
 	s.noneRejected()
 	s.allBooked()
 	s.dropCrew(group, crewSize)
+}
+
+// State 1 of the lessons of earlier systems: a sidecar that has forgotten all is
+// told of what was matched and is not bound yet, and gives it to nobody else.
+func TestWhatIsNotBoundYetIsStillChargedAfterASidecarsEnd(t *testing.T) {
+	s := tell(t)
+	s.gated(false)
+	s.nodes("n", 2, "4")
+	s.gate("PreBind held")
+	s.applyText(crew("half", 8, 4, 5, 6, 7))
+	s.stopped("PreBind", "half-", 4)
+	s.applyText(crew("rival", 4))
+	s.refused("rival", "NoRoom", "needs 4 pods", "room for 0")
+	loads := s.loads(stack.Scheduler)
+	s.kill(stack.Sidecar)
+	s.startNamed(stack.Sidecar)
+	s.eventually("the graph is loaded again", func(context.Context) (bool, string) {
+		n := s.loads(stack.Scheduler)
+		return n == loads+1, fmt.Sprintf("%d times", n-loads)
+	})
+	s.eventually("the rival has asked again", func(ctx context.Context) (bool, string) {
+		n, err := s.SidecarMetric(ctx, "fluence_sidecar_match_duration_seconds_count")
+		return err == nil && n > 0, fmt.Sprintf("%v matches, error %v", n, err)
+	})
+	s.refused("rival", "NoRoom", "needs 4 pods", "room for 0")
+	s.gate("")
+	s.running("half-", 8)
+	if got := s.matches("rival"); len(got) > 0 {
+		t.Errorf("pods by match of the rival: %v, want none: the room was another's", got)
+	}
+	s.noneRejected()
+	s.allBooked()
 }

@@ -66,14 +66,14 @@ func (s *story) gated(election bool) {
 	})
 }
 
-// stopped waits until n pods whose names begin so are stopped at a step of a
+// stopped waits until n pods whose names begin so are stopped at a step of the first
 // scheduler's.
-func (s *story) stopped(scheduler, step, prefix string, n int) {
+func (s *story) stopped(step, prefix string, n int) {
 	s.Helper()
 	line := regexp.MustCompile(`"Stopped on purpose" step="` + step + `" pod="` + regexp.QuoteMeta(s.ns+"/"+prefix) + `[^"]*"`)
 	s.eventually(fmt.Sprintf("%d pods %s* stopped at %s", n, prefix, step), func(context.Context) (bool, string) {
 		stopped := map[string]bool{}
-		for _, found := range line.FindAllString(s.logOf(scheduler), -1) {
+		for _, found := range line.FindAllString(s.schedulerLog(), -1) {
 			stopped[found] = true
 		}
 		return len(stopped) == n, fmt.Sprintf("%d are", len(stopped))
