@@ -2,11 +2,9 @@ package fluence
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -15,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -45,7 +42,10 @@ type races struct {
 }
 
 func newRaces(ctx context.Context, h fwk.Handle, owners group.Owners, p *podGroups, leading func() bool) (*races, error) {
-	lost, err := raceCounter()
+	lost, err := registered(metrics.NewCounter(&metrics.CounterOpts{
+		Name: "fluence_bind_races_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods that were bound and then rejected by their kubelet for lack of room, which somebody else had taken meanwhile.",
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -80,24 +80,6 @@ func newRaces(ctx context.Context, h fwk.Handle, owners group.Owners, p *podGrou
 		return nil, fmt.Errorf("watch failed pods: %w", err)
 	}
 	return r, nil
-}
-
-// raceCounter registers the counter, or finds the one that the process has already.
-func raceCounter() (*metrics.Counter, error) {
-	c := metrics.NewCounter(&metrics.CounterOpts{
-		Name: "fluence_bind_races_total", StabilityLevel: metrics.ALPHA,
-		Help: "Pods that were bound and then rejected by their kubelet for lack of room, which somebody else had taken meanwhile.",
-	})
-	err := legacyregistry.Register(c)
-	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if c, ok := before.ExistingCollector.(*metrics.Counter); ok {
-			return c, nil
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("register metric %s: %w", c.FQName(), err)
-	}
-	return c, nil
 }
 
 // run watches until ctx ends.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -114,33 +112,6 @@ func TestAGroupStartsWhenANominationGoes(t *testing.T) {
 	})
 }
 
-// pausing runs the scheduler with a plugin that keeps pods with the label pausing
-// from being bound until the returned function is called.
-func (s *story) pausing() (release func()) {
-	s.Helper()
-	binary, err := stack.BuildProgram(s.Context(), s.TempDir(), "./test/e2e/faulty-scheduler")
-	if err != nil {
-		s.Fatal(err)
-	}
-	file := filepath.Join(s.TempDir(), "go")
-	s.restarted(
-		func(c *stack.Config) {
-			c.SchedulerBinary = binary
-			c.Profile = func(config map[string]any) {
-				profile := config["profiles"].([]any)[0].(map[string]any)
-				profile["plugins"].(map[string]any)["preBind"] = map[string]any{"enabled": []any{map[string]any{"name": "Pausing"}}}
-				profile["pluginConfig"] = append(profile["pluginConfig"].([]any), map[string]any{"name": "Pausing", "args": map[string]any{"file": file}})
-			}
-		},
-		func(c *stack.Config) { c.SchedulerBinary, c.Profile = "", nil })
-	return func() {
-		s.Helper()
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			s.Fatal(err)
-		}
-	}
-}
-
 // State 9 of the lessons of earlier systems: between a group's match and its bind
 // somebody else takes room on one of its nodes, and the kubelet there rejects a
 // member. Its share is free at once, its replacement is placed near its siblings,
@@ -150,8 +121,9 @@ func TestAMemberThatItsKubeletRejectsIsReplaced(t *testing.T) {
 	// By their ids the node of zone a comes first.
 	s.inOrder("a", 1, zone("a"), cordoned)
 	s.inOrder("b", 4, zone("b"))
-	release := s.pausing()
-	s.applyText(job("three", 3, "8", "labels: {pausing: please}"))
+	s.gated(false)
+	s.gate("PreBind held")
+	s.applyText(job("three", 3, "8", "labels: {held: please}"))
 	s.eventually("a match for the group", func(context.Context) (bool, string) {
 		return slices.Equal(s.matches("job-three-"), []int{3}), fmt.Sprint(s.matches("job-three-"))
 	})
@@ -159,7 +131,7 @@ func TestAMemberThatItsKubeletRejectsIsReplaced(t *testing.T) {
 	s.running("foreign", 1)
 	s.noneOnNodes("three-")
 	s.kubectl("uncordon", "a-0-0")
-	release()
+	s.gate("")
 	s.running("three-", 2)
 	siblings := slices.DeleteFunc(s.pods("three-"), func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 	s.lostRace("three-", "b-1-0")

@@ -1,8 +1,7 @@
-// Command faulty-scheduler is fluence-scheduler with four more plugins. Faulty's
+// Command faulty-scheduler is fluence-scheduler with three more plugins. Faulty's
 // Filter fails for the pods that ask for it: an error of the kind after which the
 // framework tells no plugin that a scheduling cycle is over. Holding keeps a pod
-// out of the queue. Gate stops pods before the match or before they are bound, and
-// Pausing those with a label before they are bound.
+// out of the queue. Gate stops pods before the match or before they are bound.
 package main
 
 import (
@@ -39,7 +38,6 @@ func main() {
 		app.WithPlugin("Faulty", func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return faulty{}, nil }),
 		app.WithPlugin("Holding", newHolding),
 		app.WithPlugin("Gate", newGate),
-		app.WithPlugin("Pausing", newPausing),
 	)))
 }
 
