@@ -27,8 +27,8 @@ const (
 // a keeper starts processes again that have ended, as a kubelet does, and knows
 // whether all is well.
 type keeper struct {
-	stack  *stack.Stack
-	logs   map[string]*follower // of the schedulers
+	stack *stack.Stack
+	logs  map[string]*follower // of the schedulers
 	// before is called before a process is killed, and after when one has been started
 	// again.
 	before func(ctx context.Context, name string)
