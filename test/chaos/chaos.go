@@ -150,12 +150,15 @@ func (r *run) watch(ctx context.Context) (err error) {
 	if r.view, err = watchCluster(ctx, r.client); err != nil {
 		return err
 	}
-	r.keeper = newKeeper(ctx, r.stack, r.cfg.Standby)
-	r.keeper.before = r.tally.read
-	if err := r.keeper.well(ctx); err != nil {
+	if err := r.check(ctx); err != nil {
 		return err
 	}
-	if err := r.check(ctx); err != nil {
+	r.keeper = newKeeper(ctx, r.stack, r.cfg.Standby, r.tally.read, func(process string) {
+		if process == stack.Controller {
+			r.checker.ControllerBegan()
+		}
+	})
+	if err := r.keeper.well(ctx); err != nil {
 		return err
 	}
 	go func() {

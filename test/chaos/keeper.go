@@ -27,9 +27,12 @@ const (
 // a keeper starts processes again that have ended, as a kubelet does, and knows
 // whether all is well.
 type keeper struct {
-	stack  *stack.Stack
-	logs   map[string]*follower // of the schedulers
+	stack *stack.Stack
+	logs  map[string]*follower // of the schedulers
+	// before is called before a process is killed, and after when one has been started
+	// again.
 	before func(ctx context.Context, name string)
+	after  func(name string)
 
 	mu      sync.Mutex
 	delays  map[string]time.Duration // of those that are being killed
@@ -39,9 +42,11 @@ type keeper struct {
 	leaving bool
 }
 
-func newKeeper(ctx context.Context, s *stack.Stack, standby bool) *keeper {
+func newKeeper(ctx context.Context, s *stack.Stack, standby bool, before func(context.Context, string), after func(string)) *keeper {
 	k := &keeper{
 		stack:  s,
+		before: before,
+		after:  after,
 		logs:   map[string]*follower{},
 		delays: map[string]time.Duration{},
 		ended:  map[string]int{},
@@ -107,6 +112,7 @@ func (k *keeper) keep(ctx context.Context, name string, start func(context.Conte
 			k.mu.Unlock()
 			return
 		}
+		k.after(name)
 	}
 }
 
@@ -152,9 +158,7 @@ func (k *keeper) over() bool {
 // delay.
 func (k *keeper) kill(ctx context.Context, delay time.Duration, names ...string) error {
 	for _, name := range names {
-		if k.before != nil {
-			k.before(ctx, name)
-		}
+		k.before(ctx, name)
 	}
 	for _, name := range names {
 		p := k.stack.Process(name)

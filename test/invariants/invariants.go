@@ -239,6 +239,13 @@ func (c *Checker) ExcuseTime(what string) (end func()) {
 	return sync.OnceFunc(func() { c.tell(func(j *judge) { j.excuses.finish(id, time.Now()) }) })
 }
 
+// ControllerBegan says that the controller is another process than before, and has
+// forgotten since when groups lack members. One that holds a lease need not be told
+// of.
+func (c *Checker) ControllerBegan() {
+	c.tell(func(j *judge) { j.turned = time.Now() })
+}
+
 // Violations returns those found so far, each fact once.
 func (c *Checker) Violations() []Violation {
 	c.mu.Lock()
