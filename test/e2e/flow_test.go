@@ -45,7 +45,8 @@ func (s *story) stir(ctx context.Context) (stir, error) {
 	return now, nil
 }
 
-// writes lists what Fluence's accounts wrote since then, but for leases.
+// writes lists what Fluence's accounts wrote since then in the story's namespace, or
+// in none.
 func (s *story) writes(since time.Time) []string {
 	s.Helper()
 	var writes []string
@@ -55,8 +56,11 @@ func (s *story) writes(since time.Time) []string {
 		}
 		account, ours := strings.CutPrefix(ev.User.Username, "system:serviceaccount:"+stack.Namespace+":")
 		reads := slices.Contains([]string{"get", "list", "watch"}, ev.Verb)
-		if !ours || reads || ev.ObjectRef == nil || ev.ObjectRef.Resource == "leases" || ev.Received.Before(since) {
+		if !ours || reads || ev.ObjectRef == nil || ev.Received.Before(since) {
 			continue
+		}
+		if where := ev.ObjectRef.Namespace; where != s.ns && where != "" {
+			continue // the leases, and what is left of earlier stories
 		}
 		writes = append(writes, fmt.Sprintf("%s: %s %s", account, ev.Verb, ev.RequestURI))
 	}
