@@ -193,8 +193,15 @@ func TestAStoppedProcessIsFoundByPing(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Ping(t.Context()); !errors.Is(err, match.ErrUnavailable) {
-		t.Errorf("while it is stopped: got %v", err)
+	// The signal is there at once, what it does a moment later.
+	for ctx := soon(t); ; {
+		err := c.Ping(t.Context())
+		if errors.Is(err, match.ErrUnavailable) {
+			break
+		}
+		if err != nil || ctx.Err() != nil {
+			t.Fatalf("while it is stopped: got %v", err)
+		}
 	}
 	if err := s.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -102,6 +102,10 @@ func TestAClosedClientIsUnavailable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	serve(t, path, matchtest.NewFake())
 	c := dial(t, path, client.Options{})
+	// A server that is stopped before it serves fails.
+	if err := c.Ping(soon(t)); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
