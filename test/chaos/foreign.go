@@ -24,6 +24,8 @@ const (
 	burstRate  = 100
 	maxBursts  = 2
 	maxForeign = 250
+	// burstWriters is how many of its pods are created at a time.
+	burstWriters = 32
 )
 
 // a foreignPod is one that another scheduler has bound, or nominated.
@@ -39,6 +41,9 @@ type burst struct {
 	Count int
 	// Wild is how many of a hundred pods go to any node, whatever room it has.
 	Wild int
+	// Packed fills the nodes in the order of their names, as Fluence does by default,
+	// and so gets in its way.
+	Packed bool
 	// MilliCPU is what most pods ask for.
 	MilliCPU int
 	// Stay is after how long the pods end by themselves.
@@ -50,13 +55,14 @@ func drawBurst(d *dice) Action {
 		Seed:     d.Uint64(),
 		Count:    d.between(20, 200),
 		Wild:     oneOf(d, 0, 0, 5, 30),
+		Packed:   d.chance(70),
 		MilliCPU: oneOf(d, 100, 250, 500, 1000),
 		Stay:     time.Duration(d.between(5, 40)) * time.Second / 2,
 	}
 }
 
 func (b burst) String() string {
-	return fmt.Sprintf("%d pods of %dm, %d%% anywhere, for %v, seed %d", b.Count, b.MilliCPU, b.Wild, b.Stay, b.Seed)
+	return fmt.Sprintf("%d pods of %dm, %d%% anywhere, packed=%t, for %v, seed %d", b.Count, b.MilliCPU, b.Wild, b.Packed, b.Stay, b.Seed)
 }
 
 func (b burst) do(ctx context.Context, r *run) error {
@@ -86,7 +92,7 @@ func (b burst) bind(ctx context.Context, r *run) error {
 	limit := rate.NewLimiter(burstRate, 1)
 	begin, made := time.Now(), 0
 	var all errgroup.Group
-	all.SetLimit(writers)
+	all.SetLimit(burstWriters)
 	for i := range b.Count {
 		if err := limit.Wait(ctx); err != nil {
 			return fmt.Errorf("wait for the next pod: %w", err)
@@ -126,10 +132,14 @@ func (b burst) choose(dice *rand.Rand, r *run, ask int64) string {
 		}
 		slices.Sort(all)
 	}
-	if len(all) == 0 {
+	switch {
+	case len(all) == 0:
 		return ""
+	case b.Packed && !wild:
+		return all[0]
+	default:
+		return all[int(pick)%len(all)]
 	}
-	return all[int(pick)%len(all)]
 }
 
 // foreign is a pod of another scheduler.

@@ -113,8 +113,13 @@ func (r *run) tell(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%d races told by the scheduler; %d rounds of its audit\n", r.tally.sum(racesMetric), r.tally.sum(roundsMetric))
 	fmt.Fprintf(out, "The checker: %v\n", r.checker.Stats())
-	found := r.violations()
-	fmt.Fprintf(out, "%d pods were told the same by several attempts\n", len(r.checker.Violations())-len(found))
+	all, found := r.checker.Violations(), r.violations()
+	fmt.Fprintf(out, "%d pods were told the same by several attempts\n", len(all)-len(found))
+	for _, v := range all {
+		if isAttempt(v) {
+			fmt.Fprintf(out, "  %v\n", v)
+		}
+	}
 	for _, v := range found {
 		fmt.Fprintf(out, "VIOLATION %v\n", v)
 	}
