@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiserver/pkg/server"
@@ -15,6 +14,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
@@ -83,12 +83,15 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 	fluence.Hush(sched)
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
-	return holdOn(ctx, cancel, config, func() error { return app.Run(ctx, config, sched) })
+	if err := holdOn(ctx, config); err != nil {
+		return err
+	}
+	return app.Run(ctx, config, sched)
 }
 
-// holdOn runs the scheduler, and ends it when it has lost the API server: a leader
-// would lose its lease then, and one that stands by is not to take it up blind.
-func holdOn(ctx context.Context, cancel context.CancelFunc, config *schedulerconfig.CompletedConfig, run func() error) error {
+// holdOn ends the process when it has lost the API server: a leader would lose its
+// lease then, and one that stands by is not to take it up blind.
+func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error {
 	patience := lifeline.DefaultPatience
 	if d := config.ComponentConfig.LeaderElection.RenewDeadline.Duration; d > 0 {
 		patience = d
@@ -97,12 +100,13 @@ func holdOn(ctx context.Context, cancel context.CancelFunc, config *schedulercon
 	if err != nil {
 		return err
 	}
-	lost := make(chan error, 1)
 	go func() {
-		defer cancel()
-		lost <- lifeline.Hold(ctx, ping, patience)
+		if err := lifeline.Hold(ctx, ping, patience); err != nil {
+			// Not by way of ctx: a leader whose context ends takes that for a wish, and
+			// ends with success.
+			klog.FromContext(ctx).Error(err, "Ending, to begin anew")
+			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+		}
 	}()
-	err = run()
-	cancel()
-	return errors.Join(err, <-lost)
+	return nil
 }

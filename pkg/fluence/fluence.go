@@ -171,6 +171,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		OnChange: pl.onChange,
 		OnDrift:  pl.counters.onDrift,
 		OnAudit:  pl.counters.onAudit,
+		Returns:  func(job match.JobID, key string) bool { return pl.returns.has(job, key) },
 		Timeout:  args.MatchTimeout.Duration,
 	})
 	if err != nil {

@@ -1,11 +1,16 @@
 package fluence
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // bound has another scheduler bind a pod.
@@ -58,4 +63,31 @@ func TestWhatAGroupLacksGoesFirstThoughItCameIntoTheQueueBefore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// hung is an engine that does not answer requests.
+type hung struct{ match.Engine }
+
+func (h hung) Match(ctx context.Context, _ match.Request) (*match.Allocation, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("%w: %w", match.ErrUnavailable, ctx.Err())
+}
+
+// Flow 18 of the lessons of earlier systems: a cycle that asks on behalf of another
+// group first does not wait a second time for a matcher that does not answer.
+func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
+	priority := int32(1000)
+	inRig(t, hung{realEngine(t)}, func(r *rig) {
+		r.node("n", 3)
+		r.gang(3, 3)
+		rival := r.pod("rival", func(p *corev1.Pod) { p.Spec.Priority = &priority })
+		r.bound("g-1", "n")
+		r.pass(time.Second)
+		start := time.Now()
+		_, _, status := r.preFilter(rival)
+		r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+		if took, n := time.Since(start), len(r.matches()); n != 1 || took > r.pl.args.MatchTimeout.Duration {
+			t.Errorf("the cycle took %v and made %d matches, want one that takes %v", took, n, r.pl.args.MatchTimeout.Duration)
+		}
+	})
 }

@@ -35,10 +35,14 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(askedKey, asked{})
-	if why := pl.notReady(); why != "" && !pl.groups.Seated(pod.UID) {
+	if why := pl.mayNotAsk(pod); why != "" {
 		return nil, held(why)
 	}
 	pl.askForOvertaken(ctx, pod, nodes)
+	// That may have found out that nobody answers: a cycle waits for it once.
+	if why := pl.mayNotAsk(pod); why != "" {
+		return nil, held(why)
+	}
 	plan, effects := pl.groups.Plan(pod.UID, pl.now())
 	pl.carryOut(ctx, effects)
 	node := plan.Node
@@ -55,6 +59,15 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	}
 	state.Write(chosenKey, chosen(node))
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
+}
+
+// mayNotAsk says why a pod cannot be placed now, or nothing. One that has a seat
+// needs no matcher.
+func (pl *Fluence) mayNotAsk(pod *corev1.Pod) string {
+	if pl.groups.Seated(pod.UID) {
+		return ""
+	}
+	return pl.notReady()
 }
 
 // askForOvertaken asks for what goes before a pod and stands behind it in the queue.

@@ -3,6 +3,7 @@ package fluence
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,15 @@ func (r *returns) add(releases ...group.Release) {
 	r.queue = append(r.queue, releases...)
 	r.mu.Unlock()
 	signal(r.more)
+}
+
+// has says whether a slot is still to be given back.
+func (r *returns) has(job match.JobID, key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.queue, func(q group.Release) bool {
+		return q.Job == job && (len(q.Keys) == 0 || slices.Contains(q.Keys, key))
+	})
 }
 
 // run gives back until ctx ends.

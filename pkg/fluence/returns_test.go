@@ -1,12 +1,15 @@
 package fluence
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -125,5 +128,44 @@ func TestAReturnNeverMakesItsCallerWait(t *testing.T) {
 		release()
 		time.Sleep(200 * time.Millisecond)
 		c.wantReleased(t, "1: 1 []", "1: 1 []", "1: 2 []")
+	})
+}
+
+// slowRelease is an engine that takes its time to take back.
+type slowRelease struct{ match.Engine }
+
+func (s slowRelease) Release(ctx context.Context, e match.Epoch, id match.JobID, keys ...string) error {
+	select {
+	case <-time.After(700 * time.Millisecond):
+	case <-ctx.Done():
+		return match.ErrUnavailable
+	}
+	return s.Engine.Release(ctx, e, id, keys...)
+}
+
+// That an engine has what is still to be given back is no drift, which every test
+// here looks for in the end.
+func TestWhatWaitsToBeGivenBackIsNoDrift(t *testing.T) {
+	inRig(t, slowRelease{realEngine(t)}, func(r *rig) {
+		r.node("n1", 64)
+		r.pass(time.Second)
+		const pods = 20
+		for i := range pods {
+			pod := r.pod(fmt.Sprintf("p%02d", i))
+			r.pass(50 * time.Millisecond)
+			_, _, status := r.preFilter(pod)
+			r.wantStatus(status, fwk.Success, "")
+		}
+		for i := range pods {
+			r.remove(fmt.Sprintf("p%02d", i))
+		}
+		r.pass(10 * time.Second)
+		r.pl.returns.mu.Lock()
+		left := len(r.pl.returns.queue)
+		r.pl.returns.mu.Unlock()
+		if left == 0 {
+			t.Fatal("all was given back sooner than a difference is told")
+		}
+		r.pass(time.Minute)
 	})
 }

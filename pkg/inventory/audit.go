@@ -20,6 +20,9 @@ const (
 	// maxHeals is how often one difference is healed before the graph is filled
 	// anew.
 	maxHeals = 3
+	// share is how much longer than a look the time until the next one is: an engine
+	// that is slow has other things to do first.
+	share = 4
 )
 
 // An audit compares an engine in one epoch with the cluster, page by page and
@@ -34,8 +37,8 @@ type audit struct {
 	from     string // where the next page begins
 	suspects map[subject]*suspect
 	looked   time.Time // when the last look was over
-	// failed says that the last look could not be had, and rests until when no other
-	// is tried.
+	// failed says that the last look could not be had, and rests until when there is
+	// no other.
 	failed bool
 	rests  time.Time
 }
@@ -61,6 +64,7 @@ func (a *audit) look(ctx context.Context) error {
 		return nil
 	}
 	v, nodes, err := a.view(ctx)
+	a.rests = time.Now().Add(share * time.Since(start))
 	switch {
 	case errors.Is(err, match.ErrStale), ctx.Err() != nil:
 		return err
@@ -119,18 +123,24 @@ func (a *audit) view(ctx context.Context) (v *view, listed int, err error) {
 	return v, len(page), nil
 }
 
-// viewSuspects adds what the engine has of the suspects that are not on the page.
+// viewSuspects adds what the engine has of the suspects that are not on the page, of
+// as many as half the time of a call allows. The others are left for later looks.
 func (a *audit) viewSuspects(ctx context.Context, v *view) error {
+	all, cancel := context.WithTimeout(ctx, a.timeout/2)
+	defer cancel()
 	for _, s := range a.suspects {
 		for _, name := range s.at {
 			if v.covers(name) {
 				continue
 			}
-			v.beside[name] = true
-			nodes, err := a.list(ctx, name, 1)
-			if err != nil {
+			nodes, err := a.list(all, name, 1)
+			switch {
+			case err != nil && ctx.Err() == nil && all.Err() != nil:
+				return nil
+			case err != nil:
 				return err
 			}
+			v.beside[name] = true
 			if len(nodes) == 1 && nodes[0].Name == name {
 				v.showEngine(nodes, a.inventory.cfg.Levels)
 			}

@@ -571,3 +571,53 @@ func TestAResetBySomebodyElseIsSaid(t *testing.T) {
 		}
 	})
 }
+
+// slowList is an engine that takes its time to list its nodes.
+type slowList struct {
+	*matchtest.Fake
+	takes *time.Duration
+}
+
+func (s slowList) Nodes(ctx context.Context, e match.Epoch, from string, limit int) ([]match.Node, error) {
+	select {
+	case <-time.After(*s.takes):
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", match.ErrUnavailable, ctx.Err())
+	}
+	return s.Fake.Nodes(ctx, e, from, limit)
+}
+
+// With an engine that lists slowly what the cluster tells is sent on nevertheless,
+// and differences that lie apart are found all the same.
+func TestTheAuditKeepsNothingUp(t *testing.T) {
+	var takes time.Duration
+	const suspects = 64
+	run(t, embedded, func(c *Config) {
+		c.Engine = slowList{c.Engine.(*matchtest.Fake), &takes}
+	}, func(w *world) {
+		for i := range 2000 {
+			w.nodes.add(node(fmt.Sprintf("n%04d", i), "4"))
+		}
+		w.begin()
+		w.within(time.Minute, "the graph is filled", w.loaded)
+		takes = 300 * time.Millisecond
+		// In the cluster, and not told of.
+		for i := range suspects {
+			done(w.pods.store.Add(pod(fmt.Sprintf("p%d", i), types.UID(fmt.Sprintf("x%d", i)), fmt.Sprintf("n%04d", i), "1")))
+		}
+		time.Sleep(5 * time.Second)
+		start := time.Now()
+		w.pods.add(pod("late", "u1", "n1999", "1"))
+		w.within(10*time.Minute, "the pod is charged", func() bool {
+			return slices.ContainsFunc(w.fake.Calls(), func(c matchtest.Call) bool {
+				return slices.ContainsFunc(c.Jobs, func(j match.Job) bool {
+					return slices.ContainsFunc(j.Slots, func(s match.Slot) bool { return s.Key == "u1" })
+				})
+			})
+		})
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("a pod that came was charged after %v", took)
+		}
+		w.within(2*time.Hour, "every difference is found", func() bool { return len(w.found()) >= suspects })
+	})
+}

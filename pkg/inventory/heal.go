@@ -72,3 +72,11 @@ func (i *Inventory) inLine() map[subject]bool {
 	}
 	return line
 }
+
+// isReturned says that what the engine has too much of is being given back by whose
+// it was, which may take its time.
+func (i *Inventory) isReturned(s *suspect) bool {
+	return s.slot != nil && slices.ContainsFunc(s.slot.has, func(h hold) bool {
+		return !slices.ContainsFunc(s.slot.want, h.sameSlot) && i.cfg.Returns(h.job, h.slot.Key)
+	})
+}

@@ -64,8 +64,11 @@ type Config struct {
 	// the cluster, as OnChange is: with the number of nodes on it, and whether it
 	// was the last of its round.
 	OnAudit func(nodes int, round bool)
-	// AuditEvery is the time from one page to the next. Defaults to
-	// DefaultAuditEvery.
+	// Returns says that a slot is about to be given back to the engine by whose it
+	// was: while it waits for that it is no Drift. It must not block. nil is never.
+	Returns func(job match.JobID, key string) bool
+	// AuditEvery is the time from one page to the next; more where the engine is
+	// slow. Defaults to DefaultAuditEvery.
 	AuditEvery time.Duration
 	// AuditRound is about how long it takes to compare the whole graph; a small one
 	// is done sooner, and one of more than 1,024 nodes a page later. Defaults to
@@ -84,10 +87,10 @@ type Config struct {
 // what was matched for pods that are not bound yet.
 type Source interface {
 	// Jobs is called each time the graph is filled and each time a page of it is
-	// compared, without locks held. Between two fillings the source's owner itself matches and releases. While there is
-	// no epoch it cannot: what it then gives up it releases as soon as there is
-	// one, for it may have been listed before. Where a pod holds a slot of the
-	// same job and key, the pod prevails.
+	// compared, without locks held. Between two fillings the source's owner itself
+	// matches and releases. While there is no epoch it cannot: what it then gives up
+	// it releases as soon as there is one, for it may have been listed before. Where
+	// a pod holds a slot of the same job and key, the pod prevails.
 	Jobs() []match.Job
 }
 
@@ -141,6 +144,9 @@ func New(cfg Config) (*Inventory, error) {
 	}
 	if cfg.OnDrift == nil {
 		cfg.OnDrift = func(Drift) {}
+	}
+	if cfg.Returns == nil {
+		cfg.Returns = func(match.JobID, string) bool { return false }
 	}
 	if cfg.OnAudit == nil {
 		cfg.OnAudit = func(int, bool) {}

@@ -29,6 +29,8 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 	for _, d := range v.findings() {
 		s := a.suspects[d.subject]
 		switch {
+		case s != nil && !v.coversAll(s.at):
+			continue // carried over below
 		case a.inventory.excuses(d):
 			continue
 		case s == nil && room == 0:
@@ -47,6 +49,11 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 			lasting = append(lasting, s)
 		}
 	}
+	for subject, s := range a.suspects {
+		if !v.coversAll(s.at) {
+			still[subject] = s
+		}
+	}
 	a.suspects = still
 	if v.last {
 		a.inventory.endRound()
@@ -56,7 +63,7 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 	}
 	line := a.inventory.inLine()
 	for _, s := range lasting {
-		if line[s.subject] {
+		if line[s.subject] || a.inventory.isReturned(s) {
 			continue
 		}
 		if err := a.confirm(ctx, s); err != nil {

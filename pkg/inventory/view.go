@@ -53,6 +53,10 @@ func (v *view) covers(node string) bool {
 	return node >= v.from && (v.last || node <= v.to) || v.beside[node]
 }
 
+func (v *view) coversAll(nodes []string) bool {
+	return !slices.ContainsFunc(nodes, func(node string) bool { return !v.covers(node) })
+}
+
 // showEngine adds nodes that the engine listed.
 func (v *view) showEngine(nodes []match.Node, levels []translate.Level) {
 	for _, n := range nodes {

@@ -26,6 +26,10 @@ func (s *story) supervise(ended map[string]int) {
 		select {
 		case <-s.Process(process).Done():
 			ended[process]++
+			// Whoever runs it may start only those again that failed.
+			if code := s.Process(process).State().ExitCode(); code == 0 {
+				s.Errorf("%s ended with success:\n%s", process, s.Process(process).Tail(5))
+			}
 			s.startNamed(process)
 		default:
 		}

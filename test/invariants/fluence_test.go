@@ -114,7 +114,7 @@ func TestFluenceBreaksNothing(t *testing.T) {
 	}
 	st := p.Stats()
 	t.Log(st)
-	if min(st.Binds, st.Started, st.Partial, st.Removals, st.Waited, st.Told, st.Events, st.Excuses, st.Probed) == 0 || st.BindsUnknown > 0 {
+	if min(st.Binds, st.Started, st.Together, st.Partial, st.Removals, st.Waited, st.Told, st.Events, st.Excuses, st.Probed) == 0 || st.BindsUnknown > 0 {
 		t.Errorf("a rule was not put to the test: %v", st)
 	}
 }

@@ -106,11 +106,11 @@ type Stats struct {
 	// how many pods got their node from others, BindsUnknown how many of Fluence's
 	// pods got it from nobody that the audit log names.
 	Binds, BindsExcused, BindsForeign, BindsUnknown int
-	// Started is how many groups became whole, Partial how often one with pods on
-	// nodes had too few, LongestPartial the longest of these times, excuses
-	// included.
-	Started, Partial int
-	LongestPartial   time.Duration
+	// Started is how many groups became whole, Together how many of several pods did
+	// with nothing to explain it if they had not, Partial how often one with pods on
+	// nodes had too few, LongestPartial the longest of these times, excuses included.
+	Started, Together, Partial int
+	LongestPartial             time.Duration
 	// Removals is how many deletes and evictions by Fluence were judged.
 	Removals int
 	// Waited is how often a group or a lone pod waited, Told how often it was
@@ -127,9 +127,9 @@ type Stats struct {
 
 func (s Stats) String() string {
 	return fmt.Sprintf("facts %d (pods %d, groups %d, nodes %d, relists %d); binds judged %d, excused %d, others' %d, unknown %d; "+
-		"groups started %d, partial %d, longest %.1fs; removals %d; waited %d, told %d; events %d; excuses %d, %.1fs; probed %d",
+		"groups started %d, %d of several pods undisturbed, partial %d, longest %.1fs; removals %d; waited %d, told %d; events %d; excuses %d, %.1fs; probed %d",
 		s.Facts, s.Pods, s.Groups, s.Nodes, s.Relists, s.Binds, s.BindsExcused, s.BindsForeign, s.BindsUnknown,
-		s.Started, s.Partial, s.LongestPartial.Seconds(), s.Removals, s.Waited, s.Told, s.Events, s.Excuses, s.Excused.Seconds(), s.Probed)
+		s.Started, s.Together, s.Partial, s.LongestPartial.Seconds(), s.Removals, s.Waited, s.Told, s.Events, s.Excuses, s.Excused.Seconds(), s.Probed)
 }
 
 // A Checker watches a cluster. Its methods may be called from several goroutines.

@@ -12,6 +12,10 @@ import (
 // members were bound: they were on their way.
 const lossGrace = 5 * time.Second
 
+// startGrace is how long after the first bind the others of the same match are on
+// their way: what disturbs Fluence later than that explains no partial start.
+const startGrace = 5 * time.Second
+
 // partial is what is remembered of a family that has pods on nodes.
 type partial struct {
 	// started is when the first member got a node, after none had one; zero while
@@ -20,6 +24,8 @@ type partial struct {
 	started time.Time
 	ever    map[types.UID]bool
 	size    int
+	// disturbed: something kept Fluence from hearing or answering when it started.
+	disturbed bool
 	// whole: it has had all that it needs. met is how many that was, as far as it
 	// still needs them: who asks for more of a group that runs takes nothing from it.
 	whole bool
@@ -82,9 +88,15 @@ func (j *judge) weighPartial(fam *family, c count, need, have int, now time.Time
 	if have >= need {
 		fam.met = need
 	}
+	if end := fam.started.Add(startGrace); j.excuses.touches(fam.started.Add(-lossGrace), earlier(now, end)) {
+		fam.disturbed = true
+	}
 	if !fam.whole && (have >= need || len(fam.ever) >= fam.group.minMember) {
 		fam.whole = true
 		j.stats.Started++
+		if !fam.disturbed && need > 1 {
+			j.stats.Together++
+		}
 	}
 	if fam.met > 0 {
 		fam.met = min(fam.met, need)
@@ -133,10 +145,9 @@ func (fam *family) compare(now time.Time) {
 // weighStart judges a group that starts for the first time, undisturbed: all
 // together.
 func (j *judge) weighStart(fam *family, need, have int, now time.Time) {
-	disturbed := fam.whole || fam.startTold ||
-		fam.lost.After(fam.started.Add(-lossGrace)) || fam.group.minMember > fam.size ||
-		j.excuses.touches(fam.started.Add(-lossGrace), now)
-	if disturbed || now.Sub(fam.started) <= j.cfg.Slack {
+	explained := fam.whole || fam.startTold || fam.disturbed ||
+		fam.lost.After(fam.started.Add(-lossGrace)) || fam.group.minMember > fam.size
+	if explained || now.Sub(fam.started) <= j.cfg.Slack {
 		return
 	}
 	fam.startTold = true

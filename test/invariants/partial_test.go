@@ -56,6 +56,23 @@ func TestPartialGang(t *testing.T) {
 			},
 			want: partialGang,
 		},
+		"half is bound, and much later something is disturbed": {
+			tell: func(s *script) {
+				end := two(s).bind("a", "n").after(12 * time.Second).excuse()
+				s.after(100 * time.Millisecond)
+				end()
+				s.after(20*time.Second).bind("b", "n").after(2 * time.Minute)
+			},
+			want: partialGang,
+		},
+		"half is bound and disturbed, and that is long ago": {
+			tell: func(s *script) {
+				end := two(s).bind("a", "n").after(time.Second).excuse()
+				s.after(time.Second)
+				end()
+				s.after(10*time.Second).group("g", 2, lacking("True")).after(3 * time.Hour)
+			},
+		},
 		"a member is deleted while the others are bound": {
 			tell: func(s *script) { two(s).remove("b").bind("a", "n").pod("b2", "g").after(testTimeout) },
 		},
