@@ -161,6 +161,7 @@ func (r *run) watch(ctx context.Context) (err error) {
 	if err := r.keeper.well(ctx); err != nil {
 		return err
 	}
+	go r.pulse(ctx)
 	go func() {
 		tick := time.NewTicker(readEvery)
 		defer tick.Stop()

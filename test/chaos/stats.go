@@ -20,6 +20,16 @@ type stats struct {
 	burstPods int
 	burstTime time.Duration
 	took      time.Duration
+	slowTimes int
+	slowTime  time.Duration
+}
+
+// slow takes note of an answer of the API server that took so long.
+func (s *stats) slow(took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slowTimes++
+	s.slowTime += took
 }
 
 func (s *stats) event(e Event) {
@@ -107,6 +117,7 @@ func (r *run) tell(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%d foreign pods bound, in bursts of %.0f a second\n", s.foreign.Load(), rate)
 	fmt.Fprintf(out, "%d kills, of which %d before their group came so far; %d processes stopped; %d API faults\n", s.kills.Load(), s.missed.Load(), s.freezes.Load(), s.outages.Load())
+	fmt.Fprintf(out, "%d times the API server took long to answer, %.0fs together\n", s.slowTimes, s.slowTime.Seconds())
 	ended := r.keeper.endedByThemselves()
 	for _, name := range slices.Sorted(maps.Keys(ended)) {
 		fmt.Fprintf(out, "%s ended by itself %d times\n", name, ended[name])

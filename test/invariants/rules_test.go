@@ -239,6 +239,12 @@ func TestRepeated(t *testing.T) {
 					after(time.Second).pod("a", "g").event("a", "Complete", "x", aboutGroup, byController)
 			},
 		},
+		"by the controller, of one whose loss is seen before it first tells": {
+			tell: func(s *script) {
+				s.group("g", 2).pod("a", "g").pod("b", "g").remove("a").pod("a", "g").
+					event("a", "Complete", "x", aboutGroup, byController).event("a", "Complete", "x", aboutGroup, byController)
+			},
+		},
 		"on a PodGroup, whose condition a new process can read": {
 			tell: func(s *script) {
 				end := pod(s).event("a", "R", "x", aboutGroup).after(10 * time.Second).excuse()
