@@ -67,9 +67,10 @@ chaos: tools ## Let EVENTS things happen to Fluence that SEED decides, and check
 	@$(BIN)/fluence-chaos run --seed=$(SEED) --events=$(EVENTS) $(CHAOS)
 
 SOAK := --nodes=5000 --max-groups=4000 --max-pods=50000 --settle=30m
+SOAKEVENTS := 50000
 .PHONY: soak
-soak: ## The same for hours on a large cluster; SOAK says how large.
-	@$(MAKE) --no-print-directory chaos EVENTS=50000 CHAOS='$(SOAK) $(CHAOS)'
+soak: ## The same for hours on a large cluster: SOAKEVENTS, and how large by SOAK.
+	@$(MAKE) --no-print-directory chaos EVENTS=$(SOAKEVENTS) CHAOS='$(SOAK) $(CHAOS)'
 
 .PHONY: bench
 bench: ## Run all benchmarks.

@@ -30,7 +30,7 @@ func Hush(sched *scheduler.Scheduler) {
 			told := sched.FailureHandler
 			sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 				if f.ProfileName() == pl.profile {
-					f = hushed{Framework: f, told: &pl.told, pod: pod.GetPodInfo().GetPod().UID}
+					f = hushed{Framework: f, pl: pl, pod: pod.GetPodInfo().GetPod().UID}
 				}
 				told(ctx, f, pod, status, nominating, start)
 			}
@@ -41,20 +41,20 @@ func Hush(sched *scheduler.Scheduler) {
 // hushed is the framework that a failed attempt of one pod is told to.
 type hushed struct {
 	schedulerframework.Framework
-	told *told
-	pod  types.UID
+	pl  *Fluence
+	pod types.UID
 }
 
 // EventRecorder implements framework.Framework.
 func (h hushed) EventRecorder() events.EventRecorderLogger {
-	return once{EventRecorderLogger: h.Framework.EventRecorder(), told: h.told, pod: h.pod}
+	return once{EventRecorderLogger: h.Framework.EventRecorder(), pl: h.pl, pod: h.pod}
 }
 
 // once records an event about a pod unless it is the last one again.
 type once struct {
 	events.EventRecorderLogger
-	told *told
-	pod  types.UID
+	pl  *Fluence
+	pod types.UID
 }
 
 // WithLogger implements events.EventRecorderLogger.
@@ -65,8 +65,12 @@ func (o once) WithLogger(logger klog.Logger) events.EventRecorderLogger {
 
 // Eventf implements events.EventRecorder.
 func (o once) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
-	if o.told.isNews(o.pod, reason+"\n"+note) {
+	if o.pl.told.isNews(o.pod, reason+"\n"+note) {
 		o.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, note, args...)
+	}
+	if _, there := o.pl.groups.GroupOf(o.pod); !there {
+		// It was deleted during its cycle, and is not forgotten later.
+		o.pl.told.forget(o.pod)
 	}
 }
 

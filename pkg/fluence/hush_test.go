@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -44,6 +45,33 @@ func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
 		}
 		r.remove("waits")
 		r.pass(time.Second)
+		if n := len(r.pl.told.last); n != 0 {
+			t.Errorf("what %d pods were told is kept, though they are gone", n)
+		}
+	})
+}
+
+// The scheduler tells also of a pod that was deleted during its cycle.
+func TestWhatPodsWereToldGoesWithThem(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		Hush(r.sched)
+		const pods = 10
+		r.node("n", 1)
+		asked := 0
+		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
+			r.must(r.client.CoreV1().Pods(ns).Delete(r.ctx, fmt.Sprintf("w-%d", asked), metav1.DeleteOptions{}))
+			asked++
+			time.Sleep(10 * time.Millisecond) // in the time of the bubble: the deletion is seen
+			return nil, &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooFew, Level: "node", Wanted: 100, Nodes: 1}}
+		})
+		r.schedule()
+		for i := range pods {
+			r.pod(fmt.Sprintf("w-%d", i))
+			r.pass(time.Second)
+		}
+		if asked != pods {
+			t.Fatalf("%d pods were asked for, want %d", asked, pods)
+		}
 		if n := len(r.pl.told.last); n != 0 {
 			t.Errorf("what %d pods were told is kept, though they are gone", n)
 		}

@@ -4,14 +4,20 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
+// listPatience is how long is waited for what cannot be listed for a reason that may
+// pass. Gangs go on waiting for their PodGroups then; pods that need none do not.
+const listPatience = 15 * time.Second
+
 // A listing says when all that the plugin watches by itself has been listed for the
-// first time, or is known not to be had, for want of a CRD or of a right. Before
-// that a group that was left half bound may look whole, and the room that it lacks
-// free.
+// first time, or is known not to be had, for want of a CRD or of a right, or has been
+// waited for long enough. Before that a group that was left half bound may look
+// whole, and the room that it lacks free.
 type listing struct {
 	left atomic.Int32
 	done func()
@@ -30,13 +36,19 @@ func (l *listing) expect() (listed func()) {
 
 func (l *listing) complete() bool { return l.left.Load() == 0 }
 
-// whenListed calls listed when an informer has told of all that there was.
-func whenListed(ctx context.Context, informer cache.SharedIndexInformer, listed func()) {
+// whenListed calls listed when an informer has told of all that there was, or after
+// listPatience.
+func whenListed(ctx context.Context, informer cache.SharedIndexInformer, what string, listed func()) {
 	go func() {
+		patience := time.NewTimer(listPatience)
+		defer patience.Stop()
 		select {
 		case <-informer.HasSyncedChecker().Done():
-			listed()
+		case <-patience.C:
+			klog.FromContext(ctx).Info("Groups are placed before all that they need could be listed", "missing", what, "after", listPatience)
 		case <-ctx.Done():
+			return
 		}
+		listed()
 	}()
 }

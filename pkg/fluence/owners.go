@@ -87,7 +87,7 @@ func slimOwner(obj any) (any, error) {
 func (o *owners) run(ctx context.Context, l *listing) {
 	for kind, informer := range o.informers {
 		resource, listed := followed[kind].GroupResource(), l.expect()
-		whenListed(ctx, informer, listed)
+		whenListed(ctx, informer, resource.Resource, listed)
 		err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 			if apierrors.IsForbidden(err) {
 				klog.FromContext(ctx).Error(err, "The scheduler may not read owners of pods, so their pods wait; grant list and watch", "resource", resource)

@@ -81,7 +81,7 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 // run watches until ctx ends. Listed is called when all have been told of, or
 // cannot be.
 func (p *podGroups) run(ctx context.Context, listed func()) {
-	whenListed(ctx, p.informer, listed)
+	whenListed(ctx, p.informer, scheduling.PodGroups.Resource, listed)
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		switch {
 		case apierrors.IsNotFound(err):

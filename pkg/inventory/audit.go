@@ -52,8 +52,10 @@ type suspect struct {
 	heals  int
 }
 
+// newAudit goes on where the one of the epoch before was: where epochs are short,
+// the last nodes have their turn too.
 func newAudit(s sender) *audit {
-	return &audit{sender: s, suspects: map[subject]*suspect{}}
+	return &audit{sender: s, from: s.inventory.audited, suspects: map[subject]*suspect{}}
 }
 
 // look compares the next page. An error means that the engine is to be filled
@@ -113,6 +115,7 @@ func (a *audit) view(ctx context.Context) (v *view, listed int, err error) {
 		v.to = page[limit-1].Name
 		a.from = v.to + "\x00" // the name that comes next after it
 	}
+	a.inventory.audited = a.from
 	v.showEngine(page, cfg.Levels)
 	if err := a.viewSuspects(ctx, v); err != nil {
 		return nil, 0, err

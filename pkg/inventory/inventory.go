@@ -104,6 +104,9 @@ type Inventory struct {
 	// read first is not noted last. It comes before mu.
 	reading sync.Mutex
 
+	// audited is where the next page of the audit begins. Only the worker has it.
+	audited string
+
 	mu         sync.Mutex
 	pods       map[types.UID]*corev1.Pod // those that hold
 	doubted    map[types.UID]struct{}    // pods to read once more

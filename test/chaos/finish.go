@@ -35,6 +35,9 @@ func (r *run) finish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("wait for rest: %w", err)
 	}
+	if err := r.audited(ctx); err != nil {
+		return err
+	}
 	r.look(ctx)
 	if err := r.clear(ctx); err != nil {
 		return err
@@ -49,6 +52,49 @@ func (r *run) finish(ctx context.Context) error {
 		return fmt.Errorf("ask for all room at once: %w", err)
 	}
 	r.look(ctx)
+	return nil
+}
+
+const (
+	// auditRounds is how many rounds of the audit begin and end at rest before all is
+	// cleared, and auditTime how long that takes at the least: a difference has to last
+	// before it is one.
+	auditRounds = 2
+	auditTime   = 8 * time.Second
+	// auditPatience bounds the wait for them.
+	auditPatience = 5 * time.Minute
+)
+
+// audited waits until every scheduler has compared its graph with the cluster as it
+// is now, so that no drift is cleared away unseen.
+func (r *run) audited(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, auditPatience)
+	defer cancel()
+	schedulers := []string{stack.Scheduler}
+	if r.cfg.Standby {
+		schedulers = append(schedulers, stack.StandbyScheduler)
+	}
+	begin, first := time.Now(), map[sample]float64{}
+	left := ""
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		left = ""
+		for _, name := range schedulers {
+			rounds, err := r.stack.Metric(ctx, name, roundsMetric)
+			// One that was started meanwhile counts anew.
+			key := sample{r.stack.Process(name).PID(), roundsMetric}
+			before, ok := first[key]
+			if err == nil && !ok {
+				first[key] = rounds
+			}
+			if err != nil || !ok || rounds < before+auditRounds {
+				left = name
+			}
+		}
+		return left == "" && time.Since(begin) >= auditTime, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until %s has compared its graph with the cluster: %w", left, err)
+	}
 	return nil
 }
 

@@ -37,6 +37,8 @@ type reconciler struct {
 	memories map[types.NamespacedName]memory
 	// made is when PodGroups were made last, of those made not long ago.
 	made map[types.NamespacedName]time.Time
+	// sweepMade is how many there are before those of long ago go.
+	sweepMade int
 	// plainUntil is until when the CRD is taken to lack our fields.
 	plainUntil time.Time
 }
@@ -49,8 +51,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	d, m := r.config.decide(o, r.recall(o.key))
 	if d.create != nil {
-		if may, err := r.mayMake(ctx, d.create, o.now); !may || err != nil {
-			return ctrl.Result{RequeueAfter: remakeAfter}, err
+		switch may, err := r.mayMake(ctx, d.create, o.now); {
+		case err != nil:
+			return ctrl.Result{}, err
+		case !may:
+			return ctrl.Result{RequeueAfter: remakeAfter}, nil
 		}
 		switch err := r.client.Create(ctx, d.create, client.FieldOwner(FieldManager)); {
 		case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

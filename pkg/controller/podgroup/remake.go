@@ -20,7 +20,7 @@ const (
 	remakeWithin = 10 * time.Minute
 	// remakeAfter is when it is looked at again if it was not.
 	remakeAfter = 2 * time.Second
-	// manyMade is how many are remembered before those of long ago go.
+	// manyMade is how many are remembered at the least before those of long ago go.
 	manyMade = 1000
 )
 
@@ -44,7 +44,7 @@ func (r *reconciler) mayMake(ctx context.Context, pg *scheduling.PodGroup, now t
 	return false, nil
 }
 
-// exists says whether an owner does, or cannot be read.
+// exists says whether an owner does and stays, or cannot be read.
 func (r *reconciler) exists(ctx context.Context, namespace string, ref metav1.OwnerReference) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
@@ -57,19 +57,20 @@ func (r *reconciler) exists(ctx context.Context, namespace string, ref metav1.Ow
 	case err != nil:
 		return false, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	return obj.UID == ref.UID, nil
+	return obj.UID == ref.UID && obj.DeletionTimestamp == nil, nil
 }
 
 // hasMade takes note that a PodGroup was made.
 func (r *reconciler) hasMade(key types.NamespacedName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.made) >= manyMade {
+	if len(r.made) >= max(manyMade, r.sweepMade) {
 		for k, at := range r.made {
 			if now.Sub(at) > remakeWithin {
 				delete(r.made, k)
 			}
 		}
+		r.sweepMade = 2 * len(r.made)
 	}
 	if r.made == nil {
 		r.made = map[types.NamespacedName]time.Time{}

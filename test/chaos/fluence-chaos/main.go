@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/flux-k8s/fluence/test/chaos"
 )
@@ -22,18 +24,23 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := command().ExecuteContext(ctx)
 	stop()
-	if err != nil {
-		os.Exit(1)
+	if err == nil {
+		return
 	}
+	if !errors.Is(err, errTold) {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+	}
+	os.Exit(1)
 }
 
 func command() *cobra.Command {
 	var cfg chaos.Config
 	standby := bySeed
 	cmd := &cobra.Command{
-		Use:          "fluence-chaos",
-		Short:        "Let everything happen to Fluence that a seed can think of",
-		SilenceUsage: true,
+		Use:   "fluence-chaos",
+		Short: "Let everything happen to Fluence that a seed can think of",
+		// Errors are printed before the last line, which sums the run up.
+		SilenceUsage: true, SilenceErrors: true,
 	}
 	flags := cmd.PersistentFlags()
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "what decides the events; 0 draws a fresh one")
@@ -46,7 +53,7 @@ func command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Log = cmd.OutOrStdout()
-			return carryOut(cmd.Context(), cfg, standby)
+			return carryOut(cmd.Context(), cfg, standby, given(cmd.Flags()))
 		},
 	}
 	flags = run.Flags()
@@ -75,13 +82,32 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// errFound says that the run was carried out, and that not all was well.
-var errFound = errors.New("there are violations, drift or leaks")
+// errTold says that not all was well, and that the output tells what.
+var errTold = errors.New("the run did not pass")
 
 // bySeed lets the seed decide whether there is a standby.
 const bySeed = "seed"
 
-func carryOut(ctx context.Context, cfg chaos.Config, standby string) error {
+// given lists the flags that were given beside seed and events, as they were.
+func given(flags *pflag.FlagSet) string {
+	var all []string
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Name == "seed" || f.Name == "events" {
+			return
+		}
+		value := f.Value.String()
+		if f.Value.Type() == "stringToInt" {
+			value = strings.Trim(value, "[]")
+		}
+		all = append(all, "--"+f.Name+"="+value)
+	})
+	if len(all) == 0 {
+		return ""
+	}
+	return " CHAOS='" + strings.Join(all, " ") + "'"
+}
+
+func carryOut(ctx context.Context, cfg chaos.Config, standby, flags string) error {
 	if cfg.Seed == 0 {
 		cfg.Seed = fresh()
 	}
@@ -93,14 +119,15 @@ func carryOut(ctx context.Context, cfg chaos.Config, standby string) error {
 	default:
 		return fmt.Errorf("--standby=%s: must be yes, no or seed", standby)
 	}
-	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t; again by: make chaos SEED=%d EVENTS=%d\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Seed, cfg.Events)
+	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t; again by: make chaos SEED=%d EVENTS=%d%s\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Seed, cfg.Events, flags)
 	result, err := chaos.Run(ctx, cfg)
 	if err != nil {
-		return err
+		fmt.Fprintln(cfg.Log, "Error:", err)
 	}
+	result.Seed, result.Events = cfg.Seed, cfg.Events
 	fmt.Fprintln(cfg.Log, result)
-	if !result.Passed() {
-		return errFound
+	if err != nil || !result.Passed() {
+		return errTold
 	}
 	return nil
 }

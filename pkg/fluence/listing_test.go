@@ -1,0 +1,39 @@
+package fluence
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2/ktesting"
+)
+
+// A kind that the API server fails to list, for a reason that may pass, keeps nobody
+// waiting for ever.
+func TestWhatCannotBeListedIsNotWaitedForForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ctx := ktesting.NewTestContext(t)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		complete := false
+		l := &listing{done: func() { complete = true }}
+		never := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
+		whenListed(ctx, never, "pods", l.expect())
+		other := l.expect()
+		other()
+		other() // says it twice
+		time.Sleep(listPatience - time.Second)
+		synctest.Wait()
+		if complete || l.complete() {
+			t.Error("complete, though one kind was not listed")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if !complete || !l.complete() {
+			t.Errorf("not complete after %v", listPatience)
+		}
+	})
+}
