@@ -85,7 +85,7 @@ func TestNoReason(t *testing.T) {
 		"two conditions of the type": {
 			tell: func(s *script) {
 				two(s).group("g", 2, func(g *groupFact) {
-					g.conditions = append(g.conditions, conditionFact{"Scheduled", "False", "NeverFits", "x"})
+					g.conditions = append(g.conditions, conditionFact{kind: "Scheduled", status: "False", reason: "NeverFits", message: "x"})
 				}).after(time.Hour)
 			},
 			want: silent,
