@@ -67,7 +67,7 @@ func (fam *family) regrouped(before *groupFact, now time.Time) {
 	}
 	if before == nil || fam.group == nil || before.uid != fam.group.uid {
 		// Another PodGroup begins to count anew.
-		fam.since, fam.untold = time.Time{}, time.Time{}
+		fam.since, fam.untold, fam.unchanged = time.Time{}, time.Time{}, time.Time{}
 	}
 }
 

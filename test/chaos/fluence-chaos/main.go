@@ -76,7 +76,7 @@ func command() *cobra.Command {
 }
 
 // errFound says that the run was carried out, and that not all was well.
-var errFound = errors.New("there are violations, drift or leaks")
+var errFound = errors.New("the run did not pass")
 
 // bySeed lets the seed decide whether there is a standby.
 const bySeed = "seed"
@@ -97,6 +97,9 @@ func carryOut(ctx context.Context, cfg chaos.Config, standby string) error {
 	result, err := chaos.Run(ctx, cfg)
 	if err != nil {
 		return err
+	}
+	if why := result.Why(); why != "" {
+		fmt.Fprintln(cfg.Log, "Did not pass:", why)
 	}
 	fmt.Fprintln(cfg.Log, result)
 	if !result.Passed() {
