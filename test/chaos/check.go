@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/flux-k8s/fluence/test/invariants"
@@ -41,9 +39,6 @@ type alarm struct {
 }
 
 func (a alarm) Write(text []byte) (int, error) {
-	if strings.Contains(string(text), " "+invariants.RuleRepeatedAttempt+" ") {
-		return len(text), nil
-	}
 	if _, err := fmt.Fprintf(a.out, "VIOLATION %safter\n%v\n", text, a.history); err != nil {
 		return 0, err
 	}
@@ -63,24 +58,57 @@ func (r *run) result(plan Plan) Result {
 	for _, log := range r.keeper.logs {
 		drift += log.count(lineDrift)
 	}
+	r.view.mu.Lock()
+	ran := len(r.view.ran)
+	r.view.mu.Unlock()
 	return Result{
 		Seed:       r.cfg.Seed,
 		Events:     len(plan),
 		Kills:      int(r.stats.kills.Load()),
-		Violations: len(r.violations()),
+		Violations: len(r.checker.Violations()),
 		Drift:      max(drift, r.tally.sum(driftMetric)),
 		Leaks:      r.leaks,
+		Doubt:      doubt(r.checker.Stats(), len(plan), ran, r.tally.sum(roundsMetric)),
 	}
 }
 
-// violations are those of Fluence's own. Each attempt of kube-scheduler's code that
-// fails is told by an event, whether the last one said the same or not: these are
-// counted apart.
-func (r *run) violations() []invariants.Violation {
-	return slices.DeleteFunc(r.checker.Violations(), isAttempt)
+const (
+	// unknownBinds is how many binds may be in no audit log, and unknownShare how much
+	// of all of them.
+	unknownBinds = 3
+	unknownShare = 0.01
+	// excusedShare is how much of the time may be excused, where as many events
+	// happen as manyEvents.
+	excusedShare = 0.85
+	manyEvents   = 200
+)
+
+// doubt says why a run that found nothing has proved nothing; empty is that it has.
+// It is told how many events and rounds of the scheduler's audit there were, and how
+// many groups ran.
+func doubt(s invariants.Stats, events, ran, rounds int) string {
+	unknown := max(unknownBinds, int(unknownShare*float64(s.Binds+s.BindsExcused+s.BindsUnknown)))
+	switch {
+	case ran > 0 && s.Binds == 0:
+		return fmt.Sprintf("%d groups ran, and no bind was judged", ran)
+	case s.BindsUnknown > unknown:
+		return fmt.Sprintf("%d binds are in no audit log, at most %d may be", s.BindsUnknown, unknown)
+	case rounds == 0:
+		return "no round of the scheduler's audit was seen"
+	case events >= manyEvents && excused(s) > excusedShare:
+		return fmt.Sprintf("%.0f %% of the time were excused, at most %.0f %% may be", 100*excused(s), 100*excusedShare)
+	default:
+		return ""
+	}
 }
 
-func isAttempt(v invariants.Violation) bool { return v.Rule == invariants.RuleRepeatedAttempt }
+// excused is the share of the time that was.
+func excused(s invariants.Stats) float64 {
+	if s.Watched <= 0 {
+		return 0
+	}
+	return s.Excused.Seconds() / s.Watched.Seconds()
+}
 
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

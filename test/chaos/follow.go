@@ -29,7 +29,7 @@ type follower struct {
 
 type waiter struct {
 	message, contains string
-	seen              chan struct{}
+	tell              func() // once, that such a line was read
 }
 
 // follow reads the log at path, which need not exist yet, until ctx is done.
@@ -81,7 +81,7 @@ func (f *follower) line(text string) {
 		f.counts[m]++
 		for w := range f.waiting {
 			if w.message == m && strings.Contains(text, w.contains) {
-				close(w.seen)
+				w.tell()
 				delete(f.waiting, w)
 			}
 		}
@@ -98,13 +98,23 @@ func (f *follower) count(message string) int {
 // next returns a channel that is closed when a line with this message and this
 // text is read, and a function that gives up the wait.
 func (f *follower) next(message, contains string) (<-chan struct{}, func()) {
-	w := &waiter{message: message, contains: contains, seen: make(chan struct{})}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.waiting[w] = true
-	return w.seen, func() {
+	return nextOf([]*follower{f}, message, contains)
+}
+
+// nextOf is next for the first of several logs that has the line.
+func nextOf(logs []*follower, message, contains string) (<-chan struct{}, func()) {
+	seen := make(chan struct{})
+	w := &waiter{message: message, contains: contains, tell: sync.OnceFunc(func() { close(seen) })}
+	for _, f := range logs {
 		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.waiting, w)
+		f.waiting[w] = true
+		f.mu.Unlock()
+	}
+	return seen, func() {
+		for _, f := range logs {
+			f.mu.Lock()
+			delete(f.waiting, w)
+			f.mu.Unlock()
+		}
 	}
 }

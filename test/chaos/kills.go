@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +73,7 @@ func (k kill) String() string {
 func (k kill) do(ctx context.Context, r *run) error {
 	return r.begin(ctx, func(ctx context.Context) error {
 		g := r.reserve(k.Group)
-		matched, giveUp := r.keeper.logs[stack.Scheduler].next(lineMatched, g.keyPrefix())
+		matched, giveUp := nextOf(slices.Collect(maps.Values(r.keeper.logs)), lineMatched, g.keyPrefix())
 		defer giveUp()
 		watching, cancel := context.WithTimeout(ctx, stepTimeout)
 		defer cancel()
@@ -79,7 +81,7 @@ func (k kill) do(ctx context.Context, r *run) error {
 			return fmt.Errorf("the group of a kill: %w", err)
 		}
 		if err := r.comeTo(watching, g, k.Step, matched); err != nil {
-			r.stats.missed.Add(1)
+			r.stats.miss(k.Step)
 		}
 		processes := r.present(ctx, k.Processes)
 		end := r.checker.ExcuseTime("killed " + strings.Join(processes, "+"))

@@ -4,11 +4,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/test/invariants"
 )
 
 func TestTheLastLine(t *testing.T) {
@@ -20,13 +24,75 @@ func TestTheLastLine(t *testing.T) {
 	if !regexp.MustCompile(`^chaos: seed=\d+ events=\d+ kills=\d+ violations=\d+ drift=\d+ leaks=\d+$`).MatchString(Result{}.String()) {
 		t.Errorf("the last line of nothing is %q", Result{})
 	}
-	for name, bad := range map[string]Result{"a violation": {Violations: 1}, "drift": {Drift: 1}, "a leak": {Leaks: 1}} {
+	for name, bad := range map[string]Result{"a violation": {Violations: 1}, "drift": {Drift: 1}, "a leak": {Leaks: 1}, "a doubt": {Doubt: "no bind was judged"}} {
 		if bad.Passed() {
 			t.Errorf("a run with %s has passed", name)
+		}
+		if bad.Why() == "" {
+			t.Errorf("a run with %s does not say why it has not passed", name)
 		}
 	}
 	if good := (Result{Seed: 1, Events: 2, Kills: 3}); !good.Passed() {
 		t.Errorf("%v has not passed", good)
+	}
+}
+
+func TestARunThatSawTooLittleHasNotPassed(t *testing.T) {
+	good := func(edit ...func(*invariants.Stats)) invariants.Stats {
+		s := invariants.Stats{Binds: 1000, BindsExcused: 200, BindsUnknown: 12, Excused: 84 * time.Second, Watched: 100 * time.Second}
+		for _, e := range edit {
+			e(&s)
+		}
+		return s
+	}
+	cases := map[string]struct {
+		stats               invariants.Stats
+		events, ran, rounds int
+		want                string
+	}{
+		"all was judged":                       {stats: good(), events: 500, ran: 9, rounds: 3},
+		"no bind was judged":                   {stats: good(func(s *invariants.Stats) { s.Binds = 0 }), events: 500, ran: 9, rounds: 3, want: "no bind was judged"},
+		"no group ran":                         {stats: invariants.Stats{Watched: time.Second}, events: 500, rounds: 3},
+		"too many unknown binds":               {stats: good(func(s *invariants.Stats) { s.BindsUnknown = 13 }), events: 500, ran: 9, rounds: 3, want: "13 binds are in no audit log, at most 12"},
+		"few unknown binds of few":             {stats: invariants.Stats{Binds: 5, BindsUnknown: 3}, events: 30, ran: 9, rounds: 3},
+		"more unknown binds of few":            {stats: invariants.Stats{Binds: 5, BindsUnknown: 4}, events: 30, ran: 9, rounds: 3, want: "at most 3"},
+		"nobody compared the engine":           {stats: good(), events: 500, ran: 9, want: "no round"},
+		"nearly all was excused":               {stats: good(func(s *invariants.Stats) { s.Excused = 86 * time.Second }), events: 200, ran: 9, rounds: 3, want: "86 % of the time"},
+		"nearly all was excused of few events": {stats: good(func(s *invariants.Stats) { s.Excused = 86 * time.Second }), events: 199, ran: 9, rounds: 3},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := doubt(tc.stats, tc.events, tc.ran, tc.rounds)
+			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("doubt() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// With a standby the line of a match is in the log of whichever leads.
+func TestTheMatchIsSeenInTheLogOfEither(t *testing.T) {
+	const line = `I1 "Group matched" group="ns/job-7-y" pods=1`
+	for name, leads := range map[string][]int{"the first leads": {0}, "the standby leads": {1}, "one after the other": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			var logs []*follower
+			for range 2 {
+				logs = append(logs, &follower{counts: map[string]int{}, waiting: map[*waiter]bool{}})
+			}
+			seen, giveUp := nextOf(logs, lineMatched, "ns/job-7-")
+			for _, i := range leads {
+				logs[i].line(line)
+			}
+			select {
+			case <-seen:
+			default:
+				t.Error("the match was not seen")
+			}
+			giveUp()
+			if n := len(logs[0].waiting) + len(logs[1].waiting); n > 0 {
+				t.Errorf("%d waits are left", n)
+			}
+		})
 	}
 }
 

@@ -47,6 +47,7 @@ func podFactOf(p *corev1.Pod) podFact {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
 			f.told = c.Status == corev1.ConditionFalse && c.Reason != "" && c.Message != ""
+			f.text = c.Message
 		}
 	}
 	return f
@@ -87,7 +88,7 @@ func groupFactOf(u *unstructured.Unstructured) groupFact {
 	for _, c := range conditions {
 		if m, ok := c.(map[string]any); ok {
 			text := func(key string) string { s, _ := m[key].(string); return s }
-			f.conditions = append(f.conditions, conditionFact{text("type"), text("status"), text("reason"), text("message")})
+			f.conditions = append(f.conditions, conditionFact{text("type"), text("status"), text("reason"), text("message"), text("lastTransitionTime")})
 		}
 	}
 	return f
@@ -140,6 +141,7 @@ func eventFactOf(e *eventsv1.Event) eventFact {
 	f := eventFact{
 		uid:        e.UID,
 		controller: e.ReportingController,
+		instance:   e.ReportingInstance,
 		kind:       e.Regarding.Kind,
 		about:      types.NamespacedName{Namespace: e.Regarding.Namespace, Name: e.Regarding.Name},
 		aboutUID:   e.Regarding.UID,

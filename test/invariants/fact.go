@@ -73,7 +73,9 @@ type podFact struct {
 	// deleting: it has a deletion timestamp. gated: it has scheduling gates.
 	deleting, gated bool
 	// told: its condition PodScheduled is false, with reason and message.
-	told            bool
+	told bool
+	// text is the message of that condition.
+	text            string
 	timeout, policy string
 	asks            amounts
 	tolerations     []corev1.Toleration
@@ -109,7 +111,11 @@ type groupFact struct {
 	conditions []conditionFact
 }
 
-type conditionFact struct{ kind, status, reason, message string }
+type conditionFact struct {
+	kind, status, reason, message string
+	// since is when its status changed last.
+	since string
+}
 
 // condition returns the conditions of one type.
 func (g *groupFact) condition(kind string) (found []conditionFact) {
@@ -150,6 +156,7 @@ type jobFact struct {
 type eventFact struct {
 	uid        types.UID
 	controller string
+	instance   string // of the controller, as far as it says
 	kind       string // of what it is about
 	about      types.NamespacedName
 	aboutUID   types.UID
@@ -157,10 +164,9 @@ type eventFact struct {
 	note       string
 	// told is when the teller says that it was told last, at when it was delivered.
 	told, at time.Time
-	// chapter is the group's, see family.
-	chapter int
-	// count is how often it was told: 1, and more where it has a series.
-	count int
+	// count is how often it was told: 1, and more where it has a series; more is how
+	// much of that is new.
+	count, more int
 }
 
 // An auditFact is a request that bound, evicted or deleted a pod, or tried to.

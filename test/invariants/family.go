@@ -16,9 +16,10 @@ type family struct {
 	about types.NamespacedName
 	pods  map[types.UID]*pod
 	group *groupFact // nil if there is none
-	// chapter grows whenever what the controller tells of the group is news again:
-	// one of its pods was lost, or it has become whole after it was called incomplete.
-	chapter int
+	// turn is when what the controller tells of the group last became news again: one
+	// of its pods was lost, it asks for another number, or it has become whole after
+	// it was called incomplete.
+	turn time.Time
 	// open: the time alone may make a violation.
 	open bool
 
@@ -44,7 +45,9 @@ func (j *judge) enrol(p *pod, now time.Time) {
 	}
 	if before := p.family; before != nil {
 		delete(before.pods, p.uid)
+		delete(before.there, p.uid)
 		j.weigh(before, now)
+		fam.turn, fam.lost = later(fam.turn, before.turn), later(fam.lost, before.lost)
 	}
 	if p.label == "" && fam.group == nil && len(fam.pods) == 0 {
 		fam.about = p.key
@@ -107,7 +110,7 @@ func (fam *family) count() (c count) {
 		switch {
 		case p.serving():
 			c.serving++
-		case p.pending():
+		case p.pending() && !p.orphan:
 			c.pending++
 		case p.phase == corev1.PodSucceeded:
 			c.succeeded++
@@ -157,10 +160,8 @@ func (j *judge) weigh(fam *family, now time.Time) {
 	}
 	c := fam.count()
 	fam.open = false
-	if len(fam.pods) == 0 {
-		fam.chapter++
-	}
 	if fam.group == nil {
+		fam.compare(now)
 		fam.rest()
 		j.weighUngrouped(fam, c, now)
 		return

@@ -118,18 +118,19 @@ type Stats struct {
 	Waited, Told int
 	// Events is how many of Fluence's events were compared.
 	Events int
-	// Excuses is how many there were, Excused how long they lasted together.
-	Excuses int
-	Excused time.Duration
+	// Excuses is how many there were, Excused how long they lasted together, of the
+	// time Watched.
+	Excuses          int
+	Excused, Watched time.Duration
 	// Probed is how many pods the last probe had.
 	Probed int
 }
 
 func (s Stats) String() string {
 	return fmt.Sprintf("facts %d (pods %d, groups %d, nodes %d, relists %d); binds judged %d, excused %d, others' %d, unknown %d; "+
-		"groups started %d, %d of several pods undisturbed, partial %d, longest %.1fs; removals %d; waited %d, told %d; events %d; excuses %d, %.1fs; probed %d",
+		"groups started %d, %d of several pods undisturbed, partial %d, longest %.1fs; removals %d; waited %d, told %d; events %d; excuses %d, %.1fs of %.1fs; probed %d",
 		s.Facts, s.Pods, s.Groups, s.Nodes, s.Relists, s.Binds, s.BindsExcused, s.BindsForeign, s.BindsUnknown,
-		s.Started, s.Together, s.Partial, s.LongestPartial.Seconds(), s.Removals, s.Waited, s.Told, s.Events, s.Excuses, s.Excused.Seconds(), s.Probed)
+		s.Started, s.Together, s.Partial, s.LongestPartial.Seconds(), s.Removals, s.Waited, s.Told, s.Events, s.Excuses, s.Excused.Seconds(), s.Watched.Seconds(), s.Probed)
 }
 
 // A Checker watches a cluster. Its methods may be called from several goroutines.
@@ -258,6 +259,7 @@ func (c *Checker) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.judge.stats
-	s.Excuses, s.Excused = c.judge.excuses.count, c.judge.excuses.total(time.Now())
+	now := time.Now()
+	s.Excuses, s.Excused, s.Watched = c.judge.excuses.count, c.judge.excuses.total(now), now.Sub(c.judge.since)
 	return s
 }

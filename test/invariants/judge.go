@@ -32,14 +32,16 @@ type judge struct {
 	pods     map[types.UID]*pod
 	latest   map[types.NamespacedName]*pod
 	owners   map[types.UID]*ownerFact
+	departed map[types.UID]time.Time            // the owners that are gone, and since when
 	made     map[types.UID]types.NamespacedName // by owner, the PodGroup that refers to it
 	groups   map[types.NamespacedName]*groupFact
 	families map[types.NamespacedName]*family
 	// turned is when the controller was last another process than before.
 	holder string
 	turned time.Time
-	// begun: all that existed at the beginning has been seen.
+	// begun: all that existed at the beginning has been seen, at the time since.
 	begun bool
+	since time.Time
 
 	ledger
 	removals []auditFact
@@ -54,6 +56,10 @@ type pod struct {
 	gone time.Time
 	// evicted: Fluence has at least tried.
 	evicted bool
+	// orphan: what controls it is gone, so that it will go too.
+	orphan bool
+	// texts are what it was told last by its condition, digits left out.
+	texts []text
 }
 
 func newJudge(cfg Config) *judge {
@@ -63,6 +69,7 @@ func newJudge(cfg Config) *judge {
 		pods:     map[types.UID]*pod{},
 		latest:   map[types.NamespacedName]*pod{},
 		owners:   map[types.UID]*ownerFact{},
+		departed: map[types.UID]time.Time{},
 		made:     map[types.UID]types.NamespacedName{},
 		groups:   map[types.NamespacedName]*groupFact{},
 		families: map[types.NamespacedName]*family{},
@@ -83,6 +90,7 @@ func (j *judge) seePod(f podFact, s seen) {
 	if p == nil {
 		j.stats.Pods++
 		p = &pod{podFact: f}
+		p.hear(s.at)
 		j.pods[f.uid] = p
 		if p.created.IsZero() {
 			p.created = s.at
@@ -95,11 +103,13 @@ func (j *judge) seePod(f podFact, s seen) {
 			j.report(RulePodMoved, f.key, s.at, "its node must never change: it was %s and is %q", before.node, f.node)
 		}
 		p.podFact = f
+		p.hear(s.at)
 		j.holds(p, s, before.node != "", false)
 	}
 	if s.gone && p.gone.IsZero() {
 		p.gone = s.at
 	}
+	_, p.orphan = j.departed[p.controller]
 	if f.scheduler != j.cfg.Scheduler {
 		return
 	}
@@ -127,6 +137,12 @@ func (j *judge) seeOwner(f ownerFact, s seen) {
 	j.stats.Facts++
 	if s.gone {
 		delete(j.owners, f.uid)
+		j.departed[f.uid] = s.at
+		for _, p := range j.pods {
+			if p.controller == f.uid {
+				p.orphan = true
+			}
+		}
 		return
 	}
 	j.owners[f.uid] = &f
@@ -192,7 +208,7 @@ func (j *judge) seeAudit(a auditFact) {
 // begin says that all that existed at the beginning has been seen. Who runs in part
 // by then may have been whole.
 func (j *judge) begin(now time.Time) {
-	j.begun = true
+	j.begun, j.since = true, now
 	for _, fam := range j.families {
 		if fam.group != nil && fam.count().serving > 0 {
 			fam.started, fam.size, fam.ever, fam.whole = now, fam.group.minMember, map[types.UID]bool{}, true
@@ -236,7 +252,22 @@ func (j *judge) clean(now time.Time) {
 			delete(j.families, key)
 		}
 	}
+	for uid, at := range j.departed {
+		if at.Before(old) && !j.controls(uid) {
+			delete(j.departed, uid)
+		}
+	}
 	j.ledger.clean(old)
 	j.tellings.clean(old)
 	j.excuses.forget(now.Add(-rememberExcuses))
+}
+
+// controls reports whether something is named as what controls a pod.
+func (j *judge) controls(uid types.UID) bool {
+	for _, p := range j.pods {
+		if p.controller == uid {
+			return true
+		}
+	}
+	return false
 }

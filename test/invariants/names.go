@@ -1,5 +1,7 @@
 package invariants
 
+import "time"
+
 // What users of Fluence are told to rely on: docs/groups.md and manifests/rbac.
 const (
 	groupLabel        = "scheduling.x-k8s.io/pod-group"
@@ -19,6 +21,12 @@ const (
 	controllerUser   = "system:serviceaccount:fluence-system:" + controllerName
 	leaseNamespace   = "fluence-system"
 
+	reasonGathering   = "Gathering"
+	reasonNoPodGroup  = "NoPodGroup"
+	reasonNotReserved = "NotReserved"
+	reasonNoMatcher   = "MatcherUnavailable"
+	longestPause      = time.Minute // between two attempts of a group that was not reserved
+
 	// attemptFailed is the reason of the event that kube-scheduler's own code tells.
 	attemptFailed = "FailedScheduling"
 )
@@ -34,12 +42,17 @@ const (
 	RuleNodeClosed = "NodeClosed"
 	// RulePodMoved: a pod changed its node, or Fluence removed one.
 	RulePodMoved = "PodMoved"
-	// RuleNoReason: what waits was not told why.
+	// RuleNoReason: what waits was not told why, or what it was told is not so any
+	// more.
 	RuleNoReason = "NoReason"
 	// RuleRepeated: the same was told again.
 	RuleRepeated = "Repeated"
-	// RuleRepeatedAttempt: kube-scheduler's own event that an attempt to place a pod
-	// has failed was told again with the same note.
+	// RuleRepeatedAttempt: the event that an attempt to place a pod has failed was told
+	// again by the same process though nothing but digits had changed. Of a series the
+	// API keeps the first note only: one is judged by the message of the pod's
+	// condition PodScheduled, so that a pod which is told the same again while that
+	// message changes, or goes, is not seen; neither is what a series counts after
+	// its second telling, until the teller writes it, minutes later.
 	RuleRepeatedAttempt = "RepeatedAttempt"
 	// RuleHeld: something was still held, or left over, when all had gone.
 	RuleHeld = "Held"

@@ -65,12 +65,15 @@ func (fam *family) regrouped(before *groupFact, now time.Time) {
 			}
 		}
 	case !is && was:
-		fam.chapter++
+		fam.turn = now
 		fam.until, fam.toEvict = later(now, fam.incomplete.Add(1)), nil
+	}
+	if before != nil && fam.group != nil && before.minMember != fam.group.minMember {
+		fam.turn = now
 	}
 	if before == nil || fam.group == nil || before.uid != fam.group.uid {
 		// Another PodGroup begins to count anew.
-		fam.since, fam.untold = time.Time{}, time.Time{}
+		fam.since, fam.untold, fam.unchanged = time.Time{}, time.Time{}, time.Time{}
 	}
 }
 
@@ -135,8 +138,7 @@ func (fam *family) compare(now time.Time) {
 	}
 	for uid := range fam.there {
 		if !there[uid] {
-			fam.lost = now
-			fam.chapter++
+			fam.lost, fam.turn = now, now
 		}
 	}
 	fam.there = there

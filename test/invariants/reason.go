@@ -13,6 +13,10 @@ type waiting struct {
 	untold time.Time
 	// reported: the violation was.
 	reported bool
+	// stuck is the condition that should have changed by now, and unchanged since when
+	// it has been as it is.
+	stuck     conditionFact
+	unchanged time.Time
 	// podTold: a pod of it was told why, where there is no PodGroup.
 	podTold bool
 }
@@ -24,6 +28,14 @@ func (j *judge) weighReason(fam *family, c count, need, have int, now time.Time)
 		return
 	}
 	fault := fam.group.untold(c.serving)
+	if fault == "" {
+		fault = fam.group.stale(c)
+	}
+	if fault == "" {
+		fault = j.stuckReason(fam, now)
+	} else {
+		fam.unchanged = time.Time{}
+	}
 	j.weighTold(fam, fault, now, fmt.Sprintf("%d pods wait and %d of %d are on nodes", c.pending, have, need))
 }
 
@@ -46,6 +58,42 @@ func (g *groupFact) untold(serving int) string {
 	return ""
 }
 
+// stale says what of the condition of a group that waits is not so, or must not stay
+// so; empty is nothing.
+func (g *groupFact) stale(c count) string {
+	for _, s := range g.condition(conditionScheduled) {
+		members := c.serving + c.pending
+		switch {
+		case s.reason == reasonNoMatcher, s.reason == reasonNoPodGroup:
+			return fmt.Sprintf("it is still %s (%s)", s.reason, s.message)
+		case s.reason == reasonGathering && members >= g.minMember:
+			return fmt.Sprintf("it is still %s (%s), and %d pods exist, which is enough", s.reason, s.message, members)
+		}
+	}
+	return ""
+}
+
+// stuckReason says that a group was not tried again that must be; empty is nothing. A
+// reason that comes again with another message is none. NodeRefused is not judged: a
+// filter may refuse the same node in the same words at every attempt.
+func (j *judge) stuckReason(fam *family, now time.Time) string {
+	s := fam.group.condition(conditionScheduled)[0]
+	if s.reason != reasonNotReserved {
+		fam.unchanged = time.Time{}
+		return ""
+	}
+	fam.open = true
+	if fam.unchanged.IsZero() || fam.stuck != s {
+		fam.stuck, fam.unchanged = s, now
+	}
+	// Slack passes once more until the fault is reported.
+	limit := longestPause + 2*j.cfg.Slack
+	if j.excuses.elapsed(fam.unchanged, now) <= limit {
+		return ""
+	}
+	return fmt.Sprintf("it is still %s (%s), longer than %v", s.reason, s.message, limit)
+}
+
 // weighUngrouped judges pods that have no PodGroup: a condition or an event of one
 // of them must tell why they wait.
 func (j *judge) weighUngrouped(fam *family, c count, now time.Time) {
@@ -64,7 +112,9 @@ func (j *judge) weighUngrouped(fam *family, c count, now time.Time) {
 	j.weighTold(fam, fault, now, fmt.Sprintf("%d pods wait", c.pending))
 }
 
-func (f *waiting) content() { f.waits, f.untold, f.reported = false, time.Time{}, false }
+func (f *waiting) content() {
+	f.waits, f.untold, f.reported, f.unchanged = false, time.Time{}, false, time.Time{}
+}
 
 // weighTold judges a family that waits. The fault is what is wrong with what it was
 // told, empty if nothing is.
@@ -86,7 +136,7 @@ func (j *judge) weighTold(fam *family, fault string, now time.Time, what string)
 	}
 	if waited := j.excuses.elapsed(fam.untold, now); waited > j.cfg.Slack && !fam.reported {
 		fam.reported = true
-		j.report(RuleNoReason, fam.about, now, "%s: for %.1fs (limit %v) the condition %s has not been False with one reason: %s",
+		j.report(RuleNoReason, fam.about, now, "%s: for %.1fs (limit %v) the condition %s has not been False with one reason that is so: %s",
 			what, waited.Seconds(), j.cfg.Slack, conditionScheduled, fault)
 	}
 }

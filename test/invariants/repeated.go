@@ -19,16 +19,16 @@ type tellings struct {
 
 // A subject is what one teller tells of one object.
 type subject struct {
-	controller string
-	uid        types.UID
+	controller, instance string
+	uid                  types.UID
 }
 
 // A telling is the last reason that was told, and all that was told under it.
 type telling struct {
-	reason  string
-	chapter int
-	notes   map[string]bool
-	at      time.Time
+	reason string
+	notes  map[string]bool
+	at     time.Time
+	attempts
 	// reported: that something of it was told again.
 	reported bool
 }
@@ -53,9 +53,6 @@ func (j *judge) seeEvent(e eventFact, s seen) {
 	if !j.begun || e.count <= before {
 		return
 	}
-	if fam := j.families[e.about]; fam != nil && e.kind == "PodGroup" && e.controller == controllerName {
-		e.chapter = fam.chapter
-	}
 	if e.kind == "Pod" {
 		if p := j.pods[e.aboutUID]; p != nil && p.family != nil && p.family.group == nil {
 			p.family.podTold = true
@@ -70,6 +67,7 @@ func (j *judge) seeEvent(e eventFact, s seen) {
 		e.note = ""
 	}
 	e.at = s.at
+	e.more = e.count - before
 	j.told = append(j.told, e)
 }
 
@@ -92,28 +90,35 @@ func (j *judge) judgeTellings(now time.Time) {
 // hear of it.
 func (j *judge) judgeTelling(e eventFact) {
 	j.stats.Events++
-	k := subject{e.controller, e.aboutUID}
+	k := subject{e.controller, e.instance, e.aboutUID}
 	t := j.subjects[k]
 	if fam := j.families[e.about]; t != nil && e.chapter > 0 && fam != nil && fam.lost.After(t.at.Add(-grace)) {
 		t = nil // the loss was told at about the same time
 	}
 	reads := e.kind == "PodGroup" && e.controller == j.cfg.Scheduler
-	if t == nil || t.reason != e.reason || t.chapter != e.chapter ||
+	if t == nil || t.reason != e.reason || j.isNews(e, t.at) ||
 		!reads && j.excuses.touches(t.at.Add(-grace), e.at) || j.excuses.deaf(t.at.Add(-grace), e.at) {
-		t = &telling{reason: e.reason, chapter: e.chapter, notes: map[string]bool{}}
+		t = &telling{reason: e.reason, notes: map[string]bool{}}
 		j.subjects[k] = t
 	}
-	again := t.notes[e.note] || e.note == "" && len(t.notes) > 0
+	rule, again := RuleRepeated, t.notes[e.note] || e.note == "" && len(t.notes) > 0
+	if e.kind == "Pod" && e.reason == attemptFailed {
+		rule, again = RuleRepeatedAttempt, t.attempt(e, j.pods[e.aboutUID])
+	}
 	t.notes[e.note], t.at = true, e.at
 	if again && !t.reported {
 		t.reported = true
-		rule := RuleRepeated
-		if e.kind == "Pod" && e.reason == attemptFailed {
-			rule = RuleRepeatedAttempt
-		}
 		j.report(rule, e.about, e.at, "%s told the event %s of this %s again, with no other reason between: %q (told %d times)",
 			e.controller, e.reason, strings.ToLower(e.kind), cmp.Or(e.note, "the note may differ"), e.count)
 	}
+}
+
+// isNews reports whether what an event of the controller tells of a group became news
+// again since it was told before. Events and pods come by watches of their own, of
+// which either may be late.
+func (j *judge) isNews(e eventFact, before time.Time) bool {
+	fam := j.families[e.about]
+	return fam != nil && e.kind == "PodGroup" && e.controller == controllerName && fam.turn.After(before.Add(-judgeAfter))
 }
 
 // clean forgets what was told long ago: events live for an hour, and what is told

@@ -85,7 +85,7 @@ func TestNoReason(t *testing.T) {
 		"two conditions of the type": {
 			tell: func(s *script) {
 				two(s).group("g", 2, func(g *groupFact) {
-					g.conditions = append(g.conditions, conditionFact{"Scheduled", "False", "NeverFits", "x"})
+					g.conditions = append(g.conditions, conditionFact{kind: "Scheduled", status: "False", reason: "NeverFits", message: "x"})
 				}).after(time.Hour)
 			},
 			want: silent,
@@ -102,6 +102,83 @@ func TestNoReason(t *testing.T) {
 				two(s).group("g", 2, nothing).after(time.Minute).group("g", 2, refusal()).after(time.Minute).group("g", 2, nothing).after(time.Minute)
 			},
 			want: append(silent, silent...),
+		},
+		"gathering, and enough have come": {
+			tell: func(s *script) { two(s).group("g", 2, because("Gathering", "has 1 of 2")).after(16 * time.Second) },
+			want: silent,
+		},
+		"gathering, and told otherwise in time": {
+			tell: func(s *script) {
+				s.node("n", 8).group("g", 2, because("Gathering", "has 1 of 2")).pod("a", "g").after(time.Hour).
+					pod("b", "g").after(14*time.Second).group("g", 2, refusal()).after(time.Hour)
+			},
+		},
+		"gathering, and one of those that came goes": {tell: func(s *script) {
+			gathering(s).pod("b", "g", deleting).after(time.Hour)
+		}},
+		"gathering, and one of those that came is gated": {tell: func(s *script) {
+			gathering(s).pod("b", "g", func(p *podFact) { p.gated = true }).after(time.Hour)
+		}},
+		"gathering, and one of those that came has ended": {tell: func(s *script) {
+			gathering(s).pod("b", "g", phase(corev1.PodFailed)).after(time.Hour)
+		}},
+		"gathering, and one of those that came has no owner any more": {tell: func(s *script) {
+			gathering(s).owner("set").disown("set").pod("b", "g", controlled("set")).after(time.Hour)
+		}},
+		"gathering, while its Job is suspended": {tell: func(s *script) {
+			s.group("g", 2, because("Gathering", "has 1 of 2")).job(jobFact{idle: true}).
+				pod("a", "g", controlled("j")).pod("b", "g", controlled("j")).after(time.Hour)
+		}},
+		"gathering, and more is asked for": {tell: func(s *script) {
+			gathering(s).pod("b", "g").after(10*time.Second).group("g", 3).after(time.Hour)
+		}},
+		"gathering, in an excuse": {tell: func(s *script) { s.excuse(); gathering(s).pod("b", "g").after(time.Hour) }},
+		"no PodGroup, and there is one": {
+			tell: func(s *script) { two(s).group("g", 2, because("NoPodGroup", "x")).after(time.Minute) },
+			want: silent,
+		},
+		"its PodGroup is deleted, and a pod is told": {tell: func(s *script) {
+			two(s).group("g", 2, because("MatcherUnavailable", "x")).after(10*time.Second).removeGroup("g").event("a", "NoPodGroup", "x").after(time.Hour)
+		}},
+		"the matcher does not answer for ever": {
+			tell: func(s *script) { two(s).group("g", 2, because("MatcherUnavailable", "x")).after(16 * time.Second) },
+			want: silent,
+		},
+		"the matcher does not answer for a while": {tell: func(s *script) {
+			for range 5 {
+				two(s).group("g", 2, because("MatcherUnavailable", "x")).after(14*time.Second).group("g", 2, refusal()).after(time.Second)
+			}
+		}},
+		"the matcher does not answer, in an excuse": {tell: func(s *script) {
+			end := two(s).excuse()
+			s.group("g", 2, because("MatcherUnavailable", "x")).after(time.Hour)
+			end()
+			s.after(14*time.Second).group("g", 2, refusal()).after(time.Minute)
+		}},
+		"not reserved, and not tried again": {
+			tell: func(s *script) { two(s).group("g", 2, because("NotReserved", "x")).after(longestPause + 4*testSlack) },
+			want: silent,
+		},
+		"not reserved, again and again": {tell: func(s *script) {
+			two(s)
+			for i := range 9 {
+				s.group("g", 2, because("NotReserved", fmt.Sprint("attempt ", i))).after(longestPause)
+			}
+		}},
+		"refused by a filter in the same words": {tell: func(s *script) {
+			two(s).group("g", 2, because("NodeRefused", "x")).after(time.Hour)
+		}},
+		"placed, and a pod is made for a StatefulSet that is gone": {tell: func(s *script) {
+			s.node("n", 8).group("g", 1, placed()).owner("set").disown("set").pod("a", "g", controlled("set")).after(time.Hour)
+		}},
+		"placed, and what controls its pod goes": {tell: func(s *script) {
+			s.node("n", 8).group("g", 1, placed()).owner("set").pod("a", "g", controlled("set")).after(10 * time.Second).disown("set").after(time.Hour)
+		}},
+		"placed, and its pod waits for a StatefulSet that is there": {
+			tell: func(s *script) {
+				s.node("n", 8).group("g", 1, placed()).owner("set").pod("a", "g", controlled("set")).after(time.Hour)
+			},
+			want: silent,
 		},
 		"gated pods do not wait":       {tell: func(s *script) { s.group("g", 2).pod("a", "g", func(p *podFact) { p.gated = true }).after(time.Hour) }},
 		"pods that go do not wait":     {tell: func(s *script) { s.group("g", 2).pod("a", "g", deleting).after(time.Hour) }},
@@ -166,6 +243,29 @@ func (s *script) event(pod, reason, note string, edit ...func(*eventFact)) *scri
 	return s
 }
 
+// because refuses a group for a reason.
+func because(reason, message string) func(*groupFact) {
+	return says("Scheduled", "False", reason, message)
+}
+
+// gathering is a group of two that has one pod.
+func gathering(s *script) *script {
+	return s.node("n", 8).group("g", 2, because("Gathering", "has 1 of 2")).pod("a", "g")
+}
+
+// owner adds what controls pods, and disown takes it away.
+func (s *script) owner(uid string) *script {
+	s.seeOwner(ownerFact{uid: types.UID(uid)}, s.seen())
+	return s
+}
+
+func (s *script) disown(uid string) *script {
+	how := s.seen()
+	how.gone = true
+	s.seeOwner(ownerFact{uid: types.UID(uid)}, how)
+	return s
+}
+
 func count2(uid string) func(*eventFact) {
 	return func(e *eventFact) { e.uid, e.count = types.UID(uid), 2 }
 }
@@ -186,8 +286,28 @@ func TestRepeated(t *testing.T) {
 			want: again,
 		},
 		"a failed attempt, twice": {
-			tell: func(s *script) { pod(s).event("a", "FailedScheduling", "x").event("a", "FailedScheduling", "x") },
+			tell: func(s *script) { pod(s).event("a", attemptFailed, "x").event("a", attemptFailed, "x") },
 			want: []broke{{RuleRepeatedAttempt, "ns/a"}},
+		},
+		"by the controller, of a group that another number is asked of": {
+			tell: func(s *script) {
+				s.group("g", 1, refusal()).pod("a", "g").event("a", "Complete", "x", event("e"), aboutGroup, byController).after(time.Minute).
+					group("g", 2).pod("b", "g").event("a", "Complete", "x", count2("e"), aboutGroup, byController)
+			},
+		},
+		"by the controller, of a group whose first pod came before it and was made again": {
+			tell: func(s *script) {
+				s.owner("set").pod("a", "", controlled("set")).pod("b", "", controlled("set"))
+				s.event("a", "Complete", "x", event("e"), aboutGroup, byController).remove("a").pod("a", "", controlled("set"))
+				s.group("g", 2, func(g *groupFact) { g.owners = []types.UID{"set"} })
+				s.event("a", "Complete", "x", count2("e"), aboutGroup, byController)
+			},
+		},
+		"by the controller, before the loss of a member is seen": {
+			tell: func(s *script) {
+				s.group("g", 1, refusal()).pod("a", "g").event("a", "Complete", "x", event("e"), aboutGroup, byController).after(time.Minute).
+					event("a", "Complete", "x", count2("e"), aboutGroup, byController).after(time.Second).remove("a").pod("a", "g")
+			},
 		},
 		"with another note":         {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "y") }},
 		"with another note between": {tell: func(s *script) { pod(s).event("a", "R", "x").event("a", "R", "y").event("a", "R", "x") }, want: again},
@@ -282,6 +402,72 @@ func TestRepeated(t *testing.T) {
 		},
 	})
 }
+
+// Flow 16 of the lessons of earlier systems: a pod is told once why it waits, however
+// often it is tried.
+func TestRepeatedAttempt(t *testing.T) {
+	again := []broke{{RuleRepeatedAttempt, "ns/a"}}
+	pod := func(s *script) *script { return s.node("n", 1).pod("a", "", waitsFor("needs 3")) }
+	fails := func(s *script, note string, edit ...func(*eventFact)) *script {
+		return s.event("a", attemptFailed, note, edit...)
+	}
+	run(t, map[string]tale{
+		"twice": {tell: func(s *script) { fails(fails(pod(s), "needs 3").after(time.Minute), "needs 3") }, want: again},
+		"only the number is another": {
+			tell: func(s *script) { fails(fails(pod(s), "needs 3").after(time.Minute), "needs 17") },
+			want: again,
+		},
+		"another text between": {tell: func(s *script) { fails(fails(fails(pod(s), "needs 3"), "cordoned"), "needs 3") }},
+		"another reason between": {tell: func(s *script) {
+			fails(fails(pod(s), "needs 3").event("a", "OwnerNotSeen", "x"), "needs 3")
+		}},
+		"by another process": {tell: func(s *script) {
+			fails(fails(pod(s), "needs 3"), "needs 3", func(e *eventFact) { e.instance = "other" })
+		}},
+		"by a process that was started again": {tell: func(s *script) {
+			end := fails(pod(s), "needs 3").after(10 * time.Second).excuse()
+			s.heard()
+			s.after(time.Second)
+			end()
+			fails(s, "needs 3")
+		}},
+		"in a series, while the condition says the same": {
+			tell: func(s *script) {
+				fails(pod(s), "needs 3", event("e")).after(time.Minute).edit("a", waitsFor("needs 4"))
+				fails(s, "needs 3", count2("e"))
+			},
+			want: again,
+		},
+		"in a series, while the condition says something else": {tell: func(s *script) {
+			fails(pod(s), "needs 3", event("e")).after(time.Minute).edit("a", waitsFor("cordoned"))
+			fails(s, "needs 3", count2("e"))
+		}},
+		"in a series, before the condition is seen to say something else": {tell: func(s *script) {
+			fails(fails(pod(s), "needs 3", event("e")).after(time.Minute), "needs 3", count2("e")).after(time.Second).edit("a", waitsFor("cordoned"))
+		}},
+		"in a series that grows by more than the condition changes": {
+			tell: func(s *script) {
+				fails(pod(s), "needs 3", event("e")).after(time.Minute).edit("a", waitsFor("cordoned"))
+				fails(s, "needs 3", event("e"), func(e *eventFact) { e.count = 9 })
+			},
+			want: again,
+		},
+		"the first note comes before the condition": {
+			tell: func(s *script) {
+				fails(s.node("n", 1).pod("a", ""), "needs 3", event("e")).edit("a", waitsFor("needs 3")).after(time.Minute)
+				fails(s, "needs 3", count2("e"))
+			},
+			want: again,
+		},
+		"in a series, of a pod that has gone since": {tell: func(s *script) {
+			fails(pod(s), "needs 3", event("e")).after(time.Minute)
+			fails(s, "needs 3", count2("e")).remove("a")
+		}},
+	})
+}
+
+// waitsFor sets the message of a pod's condition.
+func waitsFor(message string) func(*podFact) { return func(p *podFact) { p.text = message } }
 
 // What is gone is forgotten, however long it goes on.
 func TestMemory(t *testing.T) {

@@ -103,7 +103,7 @@ func (s *script) removeGroup(n string) *script {
 func says(kind, status, reason, message string) func(*groupFact) {
 	return func(g *groupFact) {
 		g.conditions = append(slices.DeleteFunc(slices.Clone(g.conditions), func(c conditionFact) bool { return c.kind == kind }),
-			conditionFact{kind, status, reason, message})
+			conditionFact{kind: kind, status: status, reason: reason, message: message})
 	}
 }
 

@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ const (
 	retryEvery = 200 * time.Millisecond
 	// listTimeout bounds one list.
 	listTimeout = time.Minute
+	// longestDeaf is how long a kind may go without a watch: longer than any outage.
+	longestDeaf = 2 * time.Minute
 )
 
 var podGroups = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
@@ -80,13 +83,21 @@ func (c *Checker) sources() ([]*source, error) {
 		s.gone = true
 		j.seeGroup(groupFact{key: key, uid: uid}, s)
 	}
+	forget := func(j *judge, _ types.NamespacedName, uid types.UID, s seen) {
+		s.gone = true
+		j.seeOwner(ownerFact{uid: uid}, s)
+	}
 	owner := func(j *judge, o runtime.Object, s seen) { j.seeOwner(ownerFactOf(o.(metav1.Object)), s) }
 	apps := func(resource string) *source {
-		return sourceOf(resource, plain.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}), owner)
+		s := sourceOf(resource, plain.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}), owner)
+		s.lose = forget
+		return s
 	}
+	jobs := sourceOf[*batchv1.JobList]("jobs", c.client.BatchV1().Jobs(""), owner)
+	jobs.lose = forget
 	return []*source{
 		nodes,
-		sourceOf[*batchv1.JobList]("jobs", c.client.BatchV1().Jobs(""), owner),
+		jobs,
 		apps("replicasets"),
 		apps("statefulsets"),
 		groups,
@@ -167,7 +178,7 @@ func (c *Checker) relist(ctx context.Context, s *source) error {
 
 // follow watches a kind until ctx is done. A watch that ends goes on where it was;
 // only if the API server cannot do that everything is listed again. What it cannot
-// see meanwhile is excused.
+// see meanwhile is excused, up to longestDeaf: then the checker cannot go on.
 func (c *Checker) follow(ctx context.Context, s *source) {
 	sees := c.Excuse("no watch of " + s.what) // nil while it watches
 	defer func() {
@@ -175,12 +186,14 @@ func (c *Checker) follow(ctx context.Context, s *source) {
 			sees()
 		}
 	}()
+	blind, failed := time.Now(), false
 	for ctx.Err() == nil {
 		err := errNoVersion
 		if s.version != "" {
 			err = c.watchFrom(ctx, s, func() { sees(); sees = nil })
 			if sees == nil {
 				sees = c.Excuse("no watch of " + s.what)
+				blind = time.Now()
 			}
 		}
 		if errors.Is(err, errNoVersion) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
@@ -188,6 +201,10 @@ func (c *Checker) follow(ctx context.Context, s *source) {
 			if err == nil && s.version != "" {
 				continue
 			}
+		}
+		if without := time.Since(blind); without > longestDeaf && !failed {
+			failed = true
+			c.fail(fmt.Errorf("watch %s: not possible for %v: %w", s.what, without.Round(time.Second), cmp.Or(err, errUnknown)))
 		}
 		select {
 		case <-ctx.Done():
@@ -198,6 +215,9 @@ func (c *Checker) follow(ctx context.Context, s *source) {
 
 // errNoVersion: there is no version from which a watch could go on.
 var errNoVersion = errors.New("no version to watch from")
+
+// errUnknown: there are no objects of a kind, and no watch of it.
+var errUnknown = errors.New("the API server does not know this kind")
 
 // watchFrom follows a kind until the watch ends. It says when the watch has begun.
 func (c *Checker) watchFrom(ctx context.Context, s *source, begun func()) error {

@@ -125,6 +125,9 @@ func carryOut(ctx context.Context, cfg chaos.Config, standby, flags string) erro
 		fmt.Fprintln(cfg.Log, "Error:", err)
 	}
 	result.Seed, result.Events = cfg.Seed, cfg.Events
+	if why := result.Why(); why != "" {
+		fmt.Fprintln(cfg.Log, "Did not pass:", why)
+	}
 	fmt.Fprintln(cfg.Log, result)
 	if err != nil || !result.Passed() {
 		return errTold

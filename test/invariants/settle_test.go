@@ -1,0 +1,36 @@
+package invariants
+
+import "testing"
+
+// A reason is rest only if nothing is left to come.
+func TestAtRest(t *testing.T) {
+	cases := map[string]struct {
+		tell func(s *script)
+		want bool
+	}{
+		"refused":                         {tell: func(s *script) { two(s) }, want: true},
+		"placed":                          {tell: func(s *script) { running(s) }, want: true},
+		"gathering":                       {tell: func(s *script) { gathering(s) }, want: true},
+		"gathering, and enough are there": {tell: func(s *script) { gathering(s).pod("b", "g") }},
+		"gathering, and one that is there is not to stay": {
+			tell: func(s *script) { gathering(s).pod("b", "g", deleting) }, want: true,
+		},
+		"without a matcher":             {tell: func(s *script) { two(s).group("g", 2, because("MatcherUnavailable", "x")) }},
+		"no PodGroup, and there is one": {tell: func(s *script) { two(s).group("g", 2, because("NoPodGroup", "x")) }},
+		"a started group without a matcher": {tell: func(s *script) {
+			loses(s, because("MatcherUnavailable", "x")).group("g", 2, because("MatcherUnavailable", "x"))
+		}},
+		"a pod of a StatefulSet that is gone": {
+			tell: func(s *script) { s.group("g", 1, placed()).owner("set").disown("set").pod("a", "g", controlled("set")) }, want: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			tc.tell(s)
+			if got := len(s.restless()) == 0; got != tc.want {
+				t.Errorf("at rest is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

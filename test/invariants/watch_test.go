@@ -1,0 +1,71 @@
+package invariants
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Who cannot look finds nothing, which is not that there is nothing.
+func TestAKindThatCannotBeWatched(t *testing.T) {
+	unknown := apierrors.NewNotFound(schema.GroupResource{Resource: "podgroups"}, "")
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "podgroups"}, "", nil)
+	cases := map[string]struct {
+		refusal error
+		// until is when it can be watched again; 0 is never.
+		until, after time.Duration
+		want         bool
+	}{
+		"unknown for ever":            {refusal: unknown, after: longestDeaf + time.Second, want: true},
+		"forbidden for ever":          {refusal: forbidden, after: longestDeaf + time.Second, want: true},
+		"unknown for a while":         {refusal: unknown, until: longestDeaf - time.Second, after: time.Hour},
+		"no longer than an outage is": {refusal: forbidden, after: longestDeaf - time.Second},
+		"for too long, and then no more": {
+			refusal: forbidden, until: longestDeaf + time.Minute, after: time.Hour, want: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &Checker{judge: newJudge(Config{})}
+				begin := time.Now()
+				refused := func() error {
+					if tc.until > 0 && time.Since(begin) >= tc.until {
+						return nil
+					}
+					return tc.refusal
+				}
+				s := &source{
+					what: "podgroups",
+					list: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+						return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, refused()
+					},
+					watch: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+						w := watch.NewFake()
+						context.AfterFunc(ctx, w.Stop)
+						return w, refused()
+					},
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go c.follow(ctx, s)
+				time.Sleep(tc.after)
+				synctest.Wait()
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if got := c.failed; (got != nil) != tc.want || tc.want && tc.refusal == forbidden && !errors.Is(got, forbidden) {
+					t.Errorf("after %v the checker failed: %v, want %t", tc.after, got, tc.want)
+				}
+			})
+		})
+	}
+}
