@@ -92,9 +92,6 @@ func (j *judge) judgeTelling(e eventFact) {
 	j.stats.Events++
 	k := subject{e.controller, e.instance, e.aboutUID}
 	t := j.subjects[k]
-	if fam := j.families[e.about]; t != nil && e.chapter > 0 && fam != nil && fam.lost.After(t.at.Add(-grace)) {
-		t = nil // the loss was told at about the same time
-	}
 	reads := e.kind == "PodGroup" && e.controller == j.cfg.Scheduler
 	if t == nil || t.reason != e.reason || j.isNews(e, t.at) ||
 		!reads && j.excuses.touches(t.at.Add(-grace), e.at) || j.excuses.deaf(t.at.Add(-grace), e.at) {
