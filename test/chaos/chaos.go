@@ -84,7 +84,7 @@ func runOn(ctx context.Context, cfg Config, plan Plan, c *cluster.Cluster) (Resu
 	}
 	r.keeper.leave()
 	r.tell(cfg.Log)
-	return r.result(plan), err
+	return r.result(), err
 }
 
 // prepare starts Fluence and makes what the events need.

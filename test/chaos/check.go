@@ -53,7 +53,7 @@ func (r *run) look(ctx context.Context) {
 }
 
 // result sums the run up.
-func (r *run) result(plan Plan) Result {
+func (r *run) result() Result {
 	drift := 0
 	for _, log := range r.keeper.logs {
 		drift += log.count(lineDrift)
@@ -63,12 +63,12 @@ func (r *run) result(plan Plan) Result {
 	r.view.mu.Unlock()
 	return Result{
 		Seed:       r.cfg.Seed,
-		Events:     len(plan),
+		Events:     r.stats.events(),
 		Kills:      int(r.stats.kills.Load()),
 		Violations: len(r.checker.Violations()),
 		Drift:      max(drift, r.tally.sum(driftMetric)),
 		Leaks:      r.leaks,
-		Doubt:      doubt(r.checker.Stats(), len(plan), ran, r.tally.sum(roundsMetric)),
+		Doubt:      doubt(r.checker.Stats(), r.stats.events(), ran, r.tally.sum(roundsMetric)),
 	}
 }
 

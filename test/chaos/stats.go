@@ -42,6 +42,17 @@ func (s *stats) event(e Event) {
 	s.kinds[e.Kind]++
 }
 
+// events is how many there were.
+func (s *stats) events() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, of := range s.kinds {
+		n += of
+	}
+	return n
+}
+
 func (s *stats) burst(pods int, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -62,7 +62,7 @@ func TestAKindThatCannotBeWatched(t *testing.T) {
 				synctest.Wait()
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				if got := c.failed; (got != nil) != tc.want || tc.want && tc.refusal == forbidden && !errors.Is(got, forbidden) {
+				if got := c.failed; (got != nil) != tc.want || tc.want && errors.Is(tc.refusal, forbidden) && !errors.Is(got, forbidden) {
 					t.Errorf("after %v the checker failed: %v, want %t", tc.after, got, tc.want)
 				}
 			})

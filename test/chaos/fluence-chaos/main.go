@@ -124,7 +124,7 @@ func carryOut(ctx context.Context, cfg chaos.Config, standby, flags string) erro
 	if err != nil {
 		fmt.Fprintln(cfg.Log, "Error:", err)
 	}
-	result.Seed, result.Events = cfg.Seed, cfg.Events
+	result.Seed = cfg.Seed
 	if why := result.Why(); why != "" {
 		fmt.Fprintln(cfg.Log, "Did not pass:", why)
 	}
