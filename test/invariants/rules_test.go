@@ -267,7 +267,7 @@ func (s *script) disown() *script {
 }
 
 // first and series are one event, as it comes and as a series.
-func first(e *eventFact) { e.uid = "e" }
+func first(e *eventFact)  { e.uid = "e" }
 func series(e *eventFact) { e.uid, e.count = "e", 2 }
 
 func aboutGroup(e *eventFact) { e.kind, e.about, e.aboutUID = "PodGroup", name("g"), "g" }
