@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +46,7 @@ func (r *run) reserve(w Workload) *group {
 	defer r.mu.Unlock()
 	r.serial++
 	w.serial = r.serial
-	g := &group{Workload: w, ns: namespaceName(w.Namespace), created: time.Now()}
+	g := &group{Workload: w, ns: namespaceName(w.Namespace)}
 	taken := func(o *group) bool { return o.ns == g.ns && o.object == g.object }
 	for n := w.Name; g.object == "" || slices.ContainsFunc(r.live, taken); n++ {
 		g.object = w.name(n)

@@ -55,7 +55,6 @@ type run struct {
 type group struct {
 	Workload
 	ns, object string
-	created    time.Time
 	extra      int // bare pods that were made again
 }
 
