@@ -94,7 +94,7 @@ func (c Config) decide(o observed, m memory) (decision, memory) {
 	m.seen = m.seen || len(o.pods) > 0
 	if made && len(o.podGroup.OwnerReferences) > 0 && !o.owned() {
 		// It goes with its owners; what becomes of the pods meanwhile is not its story.
-		return decision{}, m
+		return c.decideOnOrphan(o, m)
 	}
 	d, m := c.decideOnRemoval(o, m)
 	if d.remove {

@@ -178,9 +178,12 @@ func TestRemoval(t *testing.T) {
 	copied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields = nil }
 	elsewhere := func(pg *scheduling.PodGroup) { ours(pg); pg.Annotations[SchedulerAnnotation] = "another" }
 	applied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields[0].Manager = "kubectl" }
+	// train is a Job that does not stay.
+	train := func(s standing) []workload { return []workload{{standing: s, leaving: s != gone}} }
 	cases := map[string]struct {
 		podGroup   *scheduling.PodGroup
 		job        *batchv1.Job
+		tops       []workload
 		pods       []*corev1.Pod
 		seen       bool
 		empty      time.Duration // how long it has been without pods
@@ -192,7 +195,10 @@ func TestRemoval(t *testing.T) {
 		"ours, a minute without pods":                {podGroup: podGroup(2, ours), empty: time.Minute, wantRemove: true},
 		"ours, with a pod again":                     {podGroup: podGroup(2, ours), pods: pods(1), empty: time.Hour},
 		"ours, with a pod that has ended":            {podGroup: podGroup(2, ours), pods: pods(1, in(corev1.PodSucceeded)), empty: time.Hour},
-		"of a Job that has gone":                     {podGroup: podGroup(2, ours, byTrain), empty: time.Hour},
+		"of a Job that has just gone":                {podGroup: podGroup(2, ours, byTrain), tops: train(gone), wantAfter: time.Minute},
+		"of a Job that went unnoticed":               {podGroup: podGroup(2, ours, byTrain), tops: train(gone), empty: time.Hour, wantRemove: true},
+		"of a Job that went but for its pods":        {podGroup: podGroup(2, ours, byTrain), tops: train(gone), pods: pods(1), empty: time.Hour},
+		"of a Job that is being deleted":             {podGroup: podGroup(2, ours, byTrain), tops: train(known), empty: time.Hour},
 		"of a Job that has made no pods for an hour": {podGroup: podGroup(4, ours, byTrain), job: job(4), empty: time.Hour},
 		"a user's, written by another client":        {podGroup: podGroup(2, applied), empty: time.Hour},
 		"a user's":                                   {podGroup: podGroup(2), empty: time.Hour},
@@ -206,7 +212,7 @@ func TestRemoval(t *testing.T) {
 			if tc.empty > 0 {
 				m.empty = now.Add(-tc.empty)
 			}
-			o := observed{key: key, now: now}
+			o := observed{key: key, now: now, tops: tc.tops}
 			if tc.job != nil {
 				o = of(tc.job)
 			}

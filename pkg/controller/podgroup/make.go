@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -152,6 +153,24 @@ func (c Config) decideOnRemoval(o observed, m memory) (decision, memory) {
 		m.empty = time.Time{}
 		return decision{}, m
 	}
+	return c.removeInTime(o, m)
+}
+
+// decideOnOrphan decides whether a PodGroup of which no owner is there to stay is
+// removed. That is the garbage collector's to do, and it takes a moment; but it does
+// not notice the end of an owner after which another came under the same name while
+// it was not connected to the API server.
+func (c Config) decideOnOrphan(o observed, m memory) (decision, memory) {
+	exists := func(w workload) bool { return w.standing != gone }
+	if len(o.pods) > 0 || slices.ContainsFunc(o.tops, exists) {
+		m.empty = time.Time{}
+		return decision{}, m
+	}
+	return c.removeInTime(o, m)
+}
+
+// removeInTime removes a PodGroup that has been without pods for long enough.
+func (c Config) removeInTime(o observed, m memory) (decision, memory) {
 	if m.empty.IsZero() {
 		m.empty = o.now
 	}
