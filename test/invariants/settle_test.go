@@ -21,7 +21,7 @@ func TestAtRest(t *testing.T) {
 			loses(s, because("MatcherUnavailable", "x")).group("g", 2, because("MatcherUnavailable", "x"))
 		}},
 		"a pod of a StatefulSet that is gone": {
-			tell: func(s *script) { s.group("g", 1, placed()).owner("set").disown("set").pod("a", "g", controlled("set")) }, want: true,
+			tell: func(s *script) { s.group("g", 1, placed()).owner().disown().pod("a", "g", controlled("set")) }, want: true,
 		},
 	}
 	for name, tc := range cases {

@@ -23,14 +23,14 @@ func TestAKindThatCannotBeWatched(t *testing.T) {
 		refusal error
 		// until is when it can be watched again; 0 is never.
 		until, after time.Duration
-		want         bool
+		wantErr      error
 	}{
-		"unknown for ever":            {refusal: unknown, after: longestDeaf + time.Second, want: true},
-		"forbidden for ever":          {refusal: forbidden, after: longestDeaf + time.Second, want: true},
+		"unknown for ever":            {refusal: unknown, after: longestDeaf + time.Second, wantErr: errUnknown},
+		"forbidden for ever":          {refusal: forbidden, after: longestDeaf + time.Second, wantErr: forbidden},
 		"unknown for a while":         {refusal: unknown, until: longestDeaf - time.Second, after: time.Hour},
 		"no longer than an outage is": {refusal: forbidden, after: longestDeaf - time.Second},
 		"for too long, and then no more": {
-			refusal: forbidden, until: longestDeaf + time.Minute, after: time.Hour, want: true,
+			refusal: forbidden, until: longestDeaf + time.Minute, after: time.Hour, wantErr: forbidden,
 		},
 	}
 	for name, tc := range cases {
@@ -62,8 +62,8 @@ func TestAKindThatCannotBeWatched(t *testing.T) {
 				synctest.Wait()
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				if got := c.failed; (got != nil) != tc.want || tc.want && tc.refusal == forbidden && !errors.Is(got, forbidden) {
-					t.Errorf("after %v the checker failed: %v, want %t", tc.after, got, tc.want)
+				if !errors.Is(c.failed, tc.wantErr) {
+					t.Errorf("after %v the checker failed: %v, want %v", tc.after, c.failed, tc.wantErr)
 				}
 			})
 		})
