@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,8 @@ func TestWhatCannotBeListedIsNotWaitedForForEver(t *testing.T) {
 		_, ctx := ktesting.NewTestContext(t)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		complete := false
-		l := &listing{done: func() { complete = true }}
+		var complete atomic.Bool
+		l := &listing{done: func() { complete.Store(true) }}
 		never := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil)
 		whenListed(ctx, never, "pods", l.expect())
 		other := l.expect()
@@ -27,12 +28,12 @@ func TestWhatCannotBeListedIsNotWaitedForForEver(t *testing.T) {
 		other() // says it twice
 		time.Sleep(listPatience - time.Second)
 		synctest.Wait()
-		if complete || l.complete() {
+		if complete.Load() || l.complete() {
 			t.Error("complete, though one kind was not listed")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if !complete || !l.complete() {
+		if !complete.Load() || !l.complete() {
 			t.Errorf("not complete after %v", listPatience)
 		}
 	})

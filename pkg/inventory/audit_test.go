@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -575,12 +576,12 @@ func TestAResetBySomebodyElseIsSaid(t *testing.T) {
 // slowList is an engine that takes its time to list its nodes.
 type slowList struct {
 	*matchtest.Fake
-	takes *time.Duration
+	takes *atomic.Int64 // nanoseconds
 }
 
 func (s slowList) Nodes(ctx context.Context, e match.Epoch, from string, limit int) ([]match.Node, error) {
 	select {
-	case <-time.After(*s.takes):
+	case <-time.After(time.Duration(s.takes.Load())):
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", match.ErrUnavailable, ctx.Err())
 	}
@@ -590,7 +591,7 @@ func (s slowList) Nodes(ctx context.Context, e match.Epoch, from string, limit i
 // With an engine that lists slowly what the cluster tells is sent on nevertheless,
 // and differences that lie apart are found all the same.
 func TestTheAuditKeepsNothingUp(t *testing.T) {
-	var takes time.Duration
+	var takes atomic.Int64
 	const suspects = 64
 	run(t, embedded, func(c *Config) {
 		c.Engine = slowList{c.Engine.(*matchtest.Fake), &takes}
@@ -600,7 +601,7 @@ func TestTheAuditKeepsNothingUp(t *testing.T) {
 		}
 		w.begin()
 		w.within(time.Minute, "the graph is filled", w.loaded)
-		takes = 300 * time.Millisecond
+		takes.Store(int64(300 * time.Millisecond))
 		// In the cluster, and not told of.
 		for i := range suspects {
 			done(w.pods.store.Add(pod(fmt.Sprintf("p%d", i), types.UID(fmt.Sprintf("x%d", i)), fmt.Sprintf("n%04d", i), "1")))

@@ -15,7 +15,7 @@ import (
 // many calls as there are batches. How long that takes is BenchmarkRestart's to say,
 // in test/perf.
 func TestARestartedEngineIsFilledInFewCalls(t *testing.T) {
-	const nodes, pods = 1_000, 10
+	const nodes, pods, atATime = 1_000, 10, 256
 	run(t, embedded, nil, func(w *world) {
 		for i := range nodes {
 			name := fmt.Sprintf("n%04d", i)
@@ -33,8 +33,8 @@ func TestARestartedEngineIsFilledInFewCalls(t *testing.T) {
 		}
 		want := map[matchtest.Method]int{
 			matchtest.Reset: 1, matchtest.Ready: 1,
-			matchtest.PutNode: (nodes + batch - 1) / batch,
-			matchtest.Update:  (nodes*pods + batch - 1) / batch,
+			matchtest.PutNode: (nodes + atATime - 1) / atATime,
+			matchtest.Update:  (nodes*pods + atATime - 1) / atATime,
 		}
 		for method, most := range want {
 			if calls[method] == 0 || calls[method] > most {

@@ -115,6 +115,10 @@ func TestTheServerEndsACallAtItsDeadline(t *testing.T) {
 	fake := matchtest.NewFake()
 	defer fake.Hold(matchtest.Reset)()
 	_, conn := start(t, fake)
+	// To connect takes a time of its own.
+	if _, err := healthpb.NewHealthClient(conn).Check(soon(t), &healthpb.HealthCheckRequest{}); err != nil {
+		t.Fatal(err)
+	}
 	// The deadline goes to the server and not to this side.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -253,7 +253,7 @@ func gathering(s *script) *script {
 	return s.node("n", 8).group("g", 2, because("Gathering", "has 1 of 2")).pod("a", "g")
 }
 
-// owner adds the set that controls pods, and disown takes it away.
+// owner adds a StatefulSet called set, and disown takes it away.
 func (s *script) owner() *script {
 	s.seeOwner(ownerFact{uid: "set"}, s.seen())
 	return s
@@ -266,10 +266,9 @@ func (s *script) disown() *script {
 	return s
 }
 
-// first and series are one event, as it comes and as a series.
-func first(e *eventFact)  { e.uid = "e" }
-func series(e *eventFact) { e.uid, e.count = "e", 2 }
-
+// event is the first telling of one that becomes a series, and count2 the second.
+func event(e *eventFact)      { e.uid = "e" }
+func count2(e *eventFact)     { e.uid, e.count = "e", 2 }
 func aboutGroup(e *eventFact) { e.kind, e.about, e.aboutUID = "PodGroup", name("g"), "g" }
 
 func byController(e *eventFact) { e.controller = controllerName }
@@ -291,22 +290,22 @@ func TestRepeated(t *testing.T) {
 		},
 		"by the controller, of a group that another number is asked of": {
 			tell: func(s *script) {
-				s.group("g", 1, refusal()).pod("a", "g").event("a", "Complete", "x", first, aboutGroup, byController).after(time.Minute).
-					group("g", 2).pod("b", "g").event("a", "Complete", "x", series, aboutGroup, byController)
+				s.group("g", 1, refusal()).pod("a", "g").event("a", "Complete", "x", event, aboutGroup, byController).after(time.Minute).
+					group("g", 2).pod("b", "g").event("a", "Complete", "x", count2, aboutGroup, byController)
 			},
 		},
 		"by the controller, of a group whose first pod came before it and was made again": {
 			tell: func(s *script) {
 				s.owner().pod("a", "", controlled("set")).pod("b", "", controlled("set"))
-				s.event("a", "Complete", "x", first, aboutGroup, byController).remove("a").pod("a", "", controlled("set"))
+				s.event("a", "Complete", "x", event, aboutGroup, byController).remove("a").pod("a", "", controlled("set"))
 				s.group("g", 2, func(g *groupFact) { g.owners = []types.UID{"set"} })
-				s.event("a", "Complete", "x", series, aboutGroup, byController)
+				s.event("a", "Complete", "x", count2, aboutGroup, byController)
 			},
 		},
 		"by the controller, before the loss of a member is seen": {
 			tell: func(s *script) {
-				s.group("g", 1, refusal()).pod("a", "g").event("a", "Complete", "x", first, aboutGroup, byController).after(time.Minute).
-					event("a", "Complete", "x", series, aboutGroup, byController).after(time.Second).remove("a").pod("a", "g")
+				s.group("g", 1, refusal()).pod("a", "g").event("a", "Complete", "x", event, aboutGroup, byController).after(time.Minute).
+					event("a", "Complete", "x", count2, aboutGroup, byController).after(time.Second).remove("a").pod("a", "g")
 			},
 		},
 		"with another note":         {tell: func(s *script) { pod(s).event("a", "R", "x").after(time.Minute).event("a", "R", "y") }},
@@ -315,12 +314,12 @@ func TestRepeated(t *testing.T) {
 			pod(s).event("a", "R", "x").after(time.Second).event("a", "Q", "y").after(time.Second).event("a", "R", "x")
 		}},
 		"in a series": {tell: func(s *script) {
-			pod(s).event("a", "R", "x", first).after(time.Minute).event("a", "R", "x", series)
+			pod(s).event("a", "R", "x", event).after(time.Minute).event("a", "R", "x", count2)
 		}, want: again},
-		"a series that is seen late": {tell: func(s *script) { pod(s).event("a", "R", "x", series) }},
+		"a series that is seen late": {tell: func(s *script) { pod(s).event("a", "R", "x", count2) }},
 		"in a series, another reason between": {
 			tell: func(s *script) {
-				pod(s).event("a", "R", "x", first).after(time.Second).event("a", "Q", "y").after(time.Second).event("a", "R", "x", series)
+				pod(s).event("a", "R", "x", event).after(time.Second).event("a", "Q", "y").after(time.Second).event("a", "R", "x", count2)
 			},
 		},
 		"about another": {tell: func(s *script) {
@@ -433,35 +432,35 @@ func TestRepeatedAttempt(t *testing.T) {
 		}},
 		"in a series, while the condition says the same": {
 			tell: func(s *script) {
-				fails(pod(s), "needs 3", first).after(time.Minute).edit("a", waitsFor("needs 4"))
-				fails(s, "needs 3", series)
+				fails(pod(s), "needs 3", event).after(time.Minute).edit("a", waitsFor("needs 4"))
+				fails(s, "needs 3", count2)
 			},
 			want: again,
 		},
 		"in a series, while the condition says something else": {tell: func(s *script) {
-			fails(pod(s), "needs 3", first).after(time.Minute).edit("a", waitsFor("cordoned"))
-			fails(s, "needs 3", series)
+			fails(pod(s), "needs 3", event).after(time.Minute).edit("a", waitsFor("cordoned"))
+			fails(s, "needs 3", count2)
 		}},
 		"in a series, before the condition is seen to say something else": {tell: func(s *script) {
-			fails(fails(pod(s), "needs 3", first).after(time.Minute), "needs 3", series).after(time.Second).edit("a", waitsFor("cordoned"))
+			fails(fails(pod(s), "needs 3", event).after(time.Minute), "needs 3", count2).after(time.Second).edit("a", waitsFor("cordoned"))
 		}},
 		"in a series that grows by more than the condition changes": {
 			tell: func(s *script) {
-				fails(pod(s), "needs 3", first).after(time.Minute).edit("a", waitsFor("cordoned"))
-				fails(s, "needs 3", first, func(e *eventFact) { e.count = 9 })
+				fails(pod(s), "needs 3", event).after(time.Minute).edit("a", waitsFor("cordoned"))
+				fails(s, "needs 3", event, func(e *eventFact) { e.count = 9 })
 			},
 			want: again,
 		},
 		"the first note comes before the condition": {
 			tell: func(s *script) {
-				fails(s.node("n", 1).pod("a", ""), "needs 3", first).edit("a", waitsFor("needs 3")).after(time.Minute)
-				fails(s, "needs 3", series)
+				fails(s.node("n", 1).pod("a", ""), "needs 3", event).edit("a", waitsFor("needs 3")).after(time.Minute)
+				fails(s, "needs 3", count2)
 			},
 			want: again,
 		},
 		"in a series, of a pod that has gone since": {tell: func(s *script) {
-			fails(pod(s), "needs 3", first).after(time.Minute)
-			fails(s, "needs 3", series).remove("a")
+			fails(pod(s), "needs 3", event).after(time.Minute)
+			fails(s, "needs 3", count2).remove("a")
 		}},
 	})
 }

@@ -180,7 +180,10 @@ func (c *Checker) relist(ctx context.Context, s *source) error {
 // only if the API server cannot do that everything is listed again. What it cannot
 // see meanwhile is excused, up to longestDeaf: then the checker cannot go on.
 func (c *Checker) follow(ctx context.Context, s *source) {
-	sees := c.Excuse("no watch of " + s.what) // nil while it watches
+	var sees func() // nil while it watches, or is about to go on where the list was
+	if s.version == "" {
+		sees = c.Excuse("no watch of " + s.what)
+	}
 	defer func() {
 		if sees != nil {
 			sees()
@@ -190,7 +193,12 @@ func (c *Checker) follow(ctx context.Context, s *source) {
 	for ctx.Err() == nil {
 		err := errNoVersion
 		if s.version != "" {
-			err = c.watchFrom(ctx, s, func() { sees(); sees = nil })
+			err = c.watchFrom(ctx, s, func() {
+				if sees != nil {
+					sees()
+				}
+				sees = nil
+			})
 			if sees == nil {
 				sees = c.Excuse("no watch of " + s.what)
 				blind = time.Now()
@@ -198,13 +206,13 @@ func (c *Checker) follow(ctx context.Context, s *source) {
 		}
 		if errors.Is(err, errNoVersion) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			err = c.relist(ctx, s)
-			if err == nil && s.version != "" {
-				continue
+			if err == nil && s.version == "" {
+				err = errUnknown
 			}
 		}
 		if without := time.Since(blind); without > longestDeaf && !failed {
 			failed = true
-			c.fail(fmt.Errorf("watch %s: not possible for %v: %w", s.what, without.Round(time.Second), cmp.Or(err, errUnknown)))
+			c.fail(fmt.Errorf("watch %s: not possible for %v: %w", s.what, without.Round(time.Second), cmp.Or(err, errNoVersion)))
 		}
 		select {
 		case <-ctx.Done():

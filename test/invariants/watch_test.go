@@ -21,16 +21,20 @@ func TestAKindThatCannotBeWatched(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "podgroups"}, "", nil)
 	cases := map[string]struct {
 		refusal error
-		// until is when it can be watched again; 0 is never.
-		until, after time.Duration
-		want         bool
+		// from is when it begins, and until when it can be watched again; 0 is never.
+		from, until, after time.Duration
+		wantErr            error
 	}{
-		"unknown for ever":            {refusal: unknown, after: longestDeaf + time.Second, want: true},
-		"forbidden for ever":          {refusal: forbidden, after: longestDeaf + time.Second, want: true},
-		"unknown for a while":         {refusal: unknown, until: longestDeaf - time.Second, after: time.Hour},
-		"no longer than an outage is": {refusal: forbidden, after: longestDeaf - time.Second},
+		"unknown for ever":                           {refusal: unknown, after: longestDeaf + time.Second, wantErr: errUnknown},
+		"forbidden for ever":                         {refusal: forbidden, after: longestDeaf + time.Second, wantErr: forbidden},
+		"unknown for a while":                        {refusal: unknown, until: longestDeaf - time.Second, after: time.Hour},
+		"no longer than an outage is":                {refusal: forbidden, after: longestDeaf - time.Second},
+		"an hour later, no longer than an outage is": {refusal: forbidden, from: time.Hour, after: time.Hour + longestDeaf - time.Second},
+		"an hour later, for ever": {
+			refusal: forbidden, from: time.Hour, after: time.Hour + longestDeaf + time.Second, wantErr: forbidden,
+		},
 		"for too long, and then no more": {
-			refusal: forbidden, until: longestDeaf + time.Minute, after: time.Hour, want: true,
+			refusal: forbidden, until: longestDeaf + time.Minute, after: time.Hour, wantErr: forbidden,
 		},
 	}
 	for name, tc := range cases {
@@ -39,7 +43,7 @@ func TestAKindThatCannotBeWatched(t *testing.T) {
 				c := &Checker{judge: newJudge(Config{})}
 				begin := time.Now()
 				refused := func() error {
-					if tc.until > 0 && time.Since(begin) >= tc.until {
+					if now := time.Since(begin); now < tc.from || tc.until > 0 && now >= tc.until {
 						return nil
 					}
 					return tc.refusal
@@ -52,6 +56,9 @@ func TestAKindThatCannotBeWatched(t *testing.T) {
 					watch: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 						w := watch.NewFake()
 						context.AfterFunc(ctx, w.Stop)
+						if now := time.Since(begin); now < tc.from {
+							time.AfterFunc(tc.from-now, w.Stop)
+						}
 						return w, refused()
 					},
 				}
@@ -62,8 +69,8 @@ func TestAKindThatCannotBeWatched(t *testing.T) {
 				synctest.Wait()
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				if got := c.failed; (got != nil) != tc.want || tc.want && errors.Is(tc.refusal, forbidden) && !errors.Is(got, forbidden) {
-					t.Errorf("after %v the checker failed: %v, want %t", tc.after, got, tc.want)
+				if !errors.Is(c.failed, tc.wantErr) {
+					t.Errorf("after %v the checker failed: %v, want %v", tc.after, c.failed, tc.wantErr)
 				}
 			})
 		})
