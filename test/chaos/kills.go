@@ -27,7 +27,7 @@ const (
 
 // stepTimeout is how long a group may take to come to its step; the kill happens
 // all the same.
-const stepTimeout = 5 * time.Second
+const stepTimeout = 3 * time.Second
 
 // kill makes a fresh group and kills processes when it has come so far.
 type kill struct {
@@ -57,7 +57,7 @@ func drawKill(d *dice) Action {
 	}
 	k.Group = drawWorkload(d, oneOf(d, Job, Job, Pods, StatefulSet))
 	// One that will be placed soon, most probably.
-	k.Group.Workers, k.Group.Worker = d.between(4, 16), Shape{MilliCPU: oneOf(d, 100, 250, 500), MiB: 64}
+	k.Group.Workers, k.Group.Worker = d.between(4, 16), Shape{MilliCPU: oneOf(d, 50, 100, 250), MiB: 64}
 	k.Group.Leader, k.Group.Zone, k.Group.Policy, k.Group.Priority = nil, -1, "", 100
 	k.Group.OwnPodGroup = false
 	if k.Group.Min > k.Group.Workers {
