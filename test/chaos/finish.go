@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/flux-k8s/fluence/test/stack"
@@ -120,6 +121,29 @@ func (r *run) clear(ctx context.Context) error {
 	return nil
 }
 
+// stuckAfter is how long a pod may be on its way out before its finalizers are taken
+// off: the Job controller forgets some when its watches were down.
+const stuckAfter = 30 * time.Second
+
+// freeStuck takes the finalizers off pods whose owners are gone and that cannot go.
+func (r *run) freeStuck(ctx context.Context, ns string) error {
+	pods, err := r.client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for _, p := range pods.Items {
+		if p.DeletionTimestamp == nil || time.Since(p.DeletionTimestamp.Time) < stuckAfter || len(p.Finalizers) == 0 {
+			continue
+		}
+		fmt.Fprintf(r.cfg.Log, "Pod %s/%s cannot go for its finalizers %v, which are taken off\n", ns, p.Name, p.Finalizers)
+		_, err := r.client.CoreV1().Pods(ns).Patch(ctx, p.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("take finalizers off pod %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
 // clearNamespace deletes all that makes pods, also what was created by a request
 // whose answer got lost, and all pods.
 func (r *run) clearNamespace(ctx context.Context, ns string) error {
@@ -137,6 +161,7 @@ func (r *run) clearNamespace(ctx context.Context, ns string) error {
 			return r.client.AppsV1().Deployments(ns).DeleteCollection(ctx, makers, none)
 		},
 		func(ctx context.Context) error { return r.client.CoreV1().Pods(ns).DeleteCollection(ctx, pods, none) },
+		func(ctx context.Context) error { return r.freeStuck(ctx, ns) },
 	} {
 		if err := r.try(ctx, remove); err != nil {
 			return fmt.Errorf("clear namespace %s: %w", ns, err)

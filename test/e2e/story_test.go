@@ -42,6 +42,12 @@ func tell(t *testing.T) *story {
 	s := &story{T: t, Stack: fluence, ns: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))}
 	s.kubectl("create", "namespace", s.ns)
 	t.Cleanup(s.end)
+	// Without it the API server refuses pods. Its maker may be blind for a while after
+	// a story of the API server.
+	s.eventually("the namespace has its service account", func(ctx context.Context) (bool, string) {
+		_, err := s.Client().CoreV1().ServiceAccounts(s.ns).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
 	return s
 }
 
