@@ -51,6 +51,9 @@ const (
 	Satisfiability
 	// WithoutAllocating answers as Allocate would, and books nothing.
 	WithoutAllocating
+	// WithoutAllocatingFuture answers as AllocateOrElseReserve would, and books
+	// nothing.
+	WithoutAllocatingFuture
 )
 
 // A Request asks for the resources of one job.
@@ -59,7 +62,10 @@ type Request struct {
 	Epoch Epoch
 	Op    Op
 	// ID is the job's. Asking again for a job that holds resources returns what
-	// it holds if the request is the same, and ErrConflict if it is not.
+	// it holds if the request is the same, and ErrConflict if it is not. A job that
+	// has only a reservation gives that up when it asks again, with this request or
+	// another: it is given the resources if they are free now, else, where Op is
+	// AllocateOrElseReserve, reserved anew.
 	ID      JobID
 	Jobspec *jobspec.Jobspec
 	// Keys name the slots, in the order in which the jobspec lists them, slot
@@ -89,7 +95,7 @@ type Request struct {
 	// passed over. Satisfiability does not look at it.
 	Expected []Slot
 	// Ignore names jobs whose resources count as free. It goes only with
-	// Satisfiability and WithoutAllocating.
+	// Satisfiability, WithoutAllocating and WithoutAllocatingFuture.
 	Ignore []JobID
 }
 
@@ -128,10 +134,16 @@ type Allocation struct {
 	End time.Time
 }
 
-// A Job is what one job holds.
+// A Job is what one job holds, or what is reserved for it.
 type Job struct {
 	ID    JobID
 	Slots []Slot
+	// Reserved says that the slots are promised from At on. An allocation holds
+	// until it is released, also past its End.
+	Reserved bool
+	At       time.Time
+	// End is zero where no end is known.
+	End time.Time
 }
 
 // MaxNodes is how many nodes one call of Nodes lists at the most.
@@ -184,9 +196,10 @@ type Engine interface {
 	// that the graph lacks is no error.
 	RemoveNode(ctx context.Context, e Epoch, name string) error
 
-	// SetStatus marks the node of this name up or down. Down keeps new slots
-	// away and touches none that are held. A node that the graph lacks is
-	// ErrInvalid.
+	// SetStatus marks the node of this name up or down or, where the name begins
+	// with a slash, the vertex of a graph that was added with this containment path.
+	// Down keeps new slots away, from all below it too, and touches none that are
+	// held. A node that the graph lacks is ErrInvalid.
 	SetStatus(ctx context.Context, e Epoch, name string, s resource.Status) error
 
 	// Jobs lists what is held, ordered by job id and in it by key.
@@ -206,4 +219,35 @@ type Engine interface {
 
 	// Ready says that the graph is loaded: from here on verdicts are given.
 	Ready(ctx context.Context, e Epoch) error
+}
+
+// A GraphEngine is an Engine that also takes resource graphs of any shape. In a
+// graph that was added so, a vertex is given out whole, as Fluxion does, where
+// the pools of nodes that were put are divided: after a Reset the first of
+// AddSubgraph and PutNode decides what the epoch's graph is made of, and the
+// other is ErrInvalid from there on. Requests to such a graph may have any shape
+// of RFC 14. Near goes only with nodes that were put, and Holder says nothing.
+//
+// A Slot of such a graph is one task slot; where its vertices are not all below
+// one node vertex, its Node is empty. What a request asks for outside of slots is
+// one Slot more, with an empty Label.
+type GraphEngine interface {
+	Engine
+
+	// AddSubgraph adds a graph, or a part of one that begins at the root, written
+	// as JGF (see resource.ReadJGF). A vertex with path and rank of one that is
+	// there is that one. The engine may read jgf only during the call.
+	AddSubgraph(ctx context.Context, e Epoch, jgf []byte) error
+
+	// RemoveSubgraph takes the vertex with this containment path out of a graph
+	// that was added, with all below it. It is ErrInvalid where there is none, and
+	// where jobs hold something there.
+	RemoveSubgraph(ctx context.Context, e Epoch, path string) error
+
+	// Find lists the vertices that meet criteria, with their sizes, in the order of
+	// a walk, each after what it contains, and with the way up to the root as
+	// Fluxion lists them. Criteria are those of Fluxion's find: status=up|down,
+	// sched-now=allocated|free, sched-future=reserved|free, joined by and and or,
+	// with parentheses; a blank is an and. Now is the caller's clock.
+	Find(ctx context.Context, e Epoch, criteria string, now time.Time) (*resource.Set, error)
 }

@@ -30,7 +30,28 @@ const (
 	PolicyLonodex = "lonodex"
 )
 
-// Policies lists the policies that a Request may name.
+// The policies that go only with graphs that were added (see GraphEngine).
+const (
+	// PolicyFirstnodex is PolicyFirst with whole nodes.
+	PolicyFirstnodex = "firstnodex"
+	// PolicyHinodex is PolicyHinode with whole nodes.
+	PolicyHinodex = "hinodex"
+	// PolicyLocality prefers vertices whose ids are consecutive.
+	PolicyLocality = "locality"
+	// PolicyVariation prefers vertices of a low performance class, which is their
+	// property perf_class.
+	PolicyVariation = "variation"
+)
+
+// Policies lists the policies that a Request may name whatever the graph.
 func Policies() []string {
 	return []string{PolicyFirst, PolicyLow, PolicyHigh, PolicyLonode, PolicyHinode, PolicyLonodex}
+}
+
+// GraphPolicies lists the policies that a Request for a graph that was added may
+// name. Beside them it may spell one out as Fluxion's custom policies are:
+// "policy=high|low" with any of "node_centric=true|false",
+// "node_exclusive=true|false" and "stop_on_1_matches=true|false", apart by blanks.
+func GraphPolicies() []string {
+	return append(Policies(), PolicyFirstnodex, PolicyHinodex, PolicyLocality, PolicyVariation)
 }
