@@ -65,10 +65,7 @@ func (r *record) earliest(from, duration int64, wanted, totals []int64) (int64, 
 		if t < from {
 			continue
 		}
-		end := t + duration
-		if end < t {
-			end = Forever
-		}
+		end := later(t, duration)
 		fits := true
 		for i, w := range wanted {
 			fits = fits && totals[i]-r.peak(i, t, end) >= w

@@ -51,7 +51,7 @@ func TestEarliestOfAPlan(t *testing.T) {
 	}{
 		"room at once":                            {from: 0, duration: 10, amount: 10, want: 0},
 		"room at once beside others":              {from: 0, duration: Forever, amount: 3, want: 0},
-		"the first booking is in the way":         {from: 0, duration: 11, amount: 5, want: 20},
+		"the first booking is in the way":         {from: 0, duration: 16, amount: 5, want: 20},
 		"the start of a stretch is no event":      {from: 21, duration: 9, amount: 6, want: 21},
 		"too long for the gap before the last":    {from: 0, duration: 11, amount: 10, never: true},
 		"just as long as the gap before the last": {from: 5, duration: 10, amount: 10, want: 30},
@@ -124,11 +124,11 @@ func checkNodes(t *testing.T, n *node, root bool) (depth int) {
 func TestRandomBookingsOfAPlan(t *testing.T) {
 	r := newRandom(t)
 	deepest := 0
-	for round := range 60 {
+	for round := range 27 {
 		var p Plan
 		var known record
 		horizon := []int64{8, 100, 100_000}[round%3]
-		most := []int{6, 60, 600}[round/3%3]
+		most := []int{6, 60, 400}[round/3%3]
 		for range 4 * most {
 			if n := len(known.spans); n > 0 && (n > most || r.IntN(3) == 0) {
 				at := r.IntN(n)
@@ -183,14 +183,18 @@ func checkPlan(t *testing.T, r *rand.Rand, p *Plan, known *record, horizon int64
 	if got, want := p.Peak(at, end), known.peak(0, at, end); got != want {
 		t.Fatalf("Peak(%d, %d) = %d, want %d", at, end, got, want)
 	}
-	if len(known.spans) > 60 && r.IntN(20) > 0 {
+	if len(known.spans) > 60 && r.IntN(100) > 0 {
 		return // the naive answer takes long
 	}
 	total := known.peak(0, 0, Forever) + r.Int64N(3)
 	amount := r.Int64N(total + 2)
-	got, gotOK := p.Earliest(at, end-at, amount, total)
-	if want, ok := known.earliest(at, end-at, []int64{amount}, []int64{total}); got != want || gotOK != ok {
-		t.Fatalf("Earliest(%d, %d, %d, %d) = %d, %v, want %d, %v", at, end-at, amount, total, got, gotOK, want, ok)
+	duration := end - at
+	if end == Forever {
+		duration = Forever
+	}
+	got, gotOK := p.Earliest(at, duration, amount, total)
+	if want, ok := known.earliest(at, duration, []int64{amount}, []int64{total}); got != want || gotOK != ok {
+		t.Fatalf("Earliest(%d, %d, %d, %d) = %d, %v, want %d, %v", at, duration, amount, total, got, gotOK, want, ok)
 	}
 }
 
@@ -198,6 +202,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add([]byte{1, 5, 2, 5, 9, 2, 0x81, 0, 0})
 	f.Add([]byte{0, 0, 0, 3, 255, 7})
 	f.Fuzz(func(t *testing.T, data []byte) {
+		data = data[:min(len(data), 600)]
 		var p Plan
 		var known record
 		for ; len(data) >= 3; data = data[3:] {
