@@ -302,12 +302,12 @@ func (m *model) Info(id uint64) golden.Answer {
 	if j == nil {
 		return golden.Answer{}
 	}
-	got := golden.Answer{OK: true, Mode: "ALLOCATED", Reserved: j.reserved, At: j.at}
-	if j.reserved {
-		got.Mode = "RESERVED"
-	}
-	if j.cancelled {
+	got := golden.Answer{OK: true, Mode: "ALLOCATED", At: j.at}
+	switch {
+	case j.cancelled:
 		got.Mode = "CANCELED"
+	case j.reserved:
+		got.Mode, got.Reserved = "RESERVED", true
 	}
 	return got
 }

@@ -62,9 +62,9 @@ func (m *model) write(out []share, start, end int64) (string, error) {
 		r := object{"version": 1, "execution": execution}
 		if m.format == "rv1" {
 			r["scheduling"] = graphOf(out)
-		}
-		if m.queue != "" {
-			r["attributes"] = object{"system": object{"scheduler": object{"queue": m.queue}}}
+			if m.queue != "" {
+				r["attributes"] = object{"system": object{"scheduler": object{"queue": m.queue}}}
+			}
 		}
 		value = r
 	case "pretty_simple":
