@@ -3,7 +3,8 @@ package resource
 import (
 	"maps"
 	"slices"
-	"strconv"
+
+	"github.com/flux-k8s/fluence/pkg/idset"
 )
 
 // The types of vertices that R_lite knows (RFC 20, "Execution").
@@ -71,31 +72,7 @@ func children(cores, gpus []int64) string {
 	return string(append(b, '}'))
 }
 
-// appendIDSet writes a set of ids (RFC 22), quoted. It sorts ids.
+// appendIDSet writes a set of ids (RFC 22), quoted.
 func appendIDSet(b []byte, ids []int64) []byte {
-	slices.Sort(ids)
-	b = append(b, '"')
-	b = appendRanges(b, slices.Compact(ids), func(b []byte, id int64) []byte {
-		return strconv.AppendInt(b, id, 10)
-	})
-	return append(b, '"')
-}
-
-// appendRanges writes ids, runs of consecutive ones as first-last.
-func appendRanges(b []byte, ids []int64, write func([]byte, int64) []byte) []byte {
-	for i := 0; i < len(ids); {
-		last := i
-		for last+1 < len(ids) && ids[last+1] == ids[last]+1 {
-			last++
-		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = write(b, ids[i])
-		if last > i {
-			b = write(append(b, '-'), ids[last])
-		}
-		i = last + 1
-	}
-	return b
+	return append(idset.Of(ids...).Append(append(b, '"')), '"')
 }

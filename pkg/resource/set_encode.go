@@ -3,6 +3,8 @@ package resource
 import (
 	"fmt"
 	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 )
 
 // Encode writes R (RFC 20) as one line of compact JSON: execution for those who
@@ -99,7 +101,7 @@ func (s *Set) check() error {
 		case err != nil:
 		case v.Amount < 0:
 			err = fmt.Errorf("amount: %d: less than 0", v.Amount)
-		case v.Type == TypeNode && !hostname(v.Name):
+		case v.Type == TypeNode && v.Name != "" && !hostlist.Single(v.Name):
 			err = fmt.Errorf("name: %q: cannot stand in a hostlist", v.Name)
 		}
 		if err != nil {
