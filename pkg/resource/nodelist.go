@@ -8,16 +8,21 @@ import (
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 )
 
-// appendNodes writes the keys nodelist and, if a node with a rank has any,
-// properties of R's execution.
-func appendNodes(b []byte, shares []Share) []byte {
-	b = append(b, `,"nodelist":[`...)
+// namedNodes returns the node vertices that have a name.
+func namedNodes(shares []Share) []*Share {
 	var nodes []*Share
 	for i := range shares {
 		if v := &shares[i]; v.Type == TypeNode && v.Name != "" {
 			nodes = append(nodes, v)
 		}
 	}
+	return nodes
+}
+
+// appendNodes writes the keys nodelist and, if a node with a rank has any,
+// properties of R's execution. It sorts the nodes by rank.
+func appendNodes(b []byte, nodes []*Share) []byte {
+	b = append(b, `,"nodelist":[`...)
 	if len(nodes) == 0 {
 		return append(b, ']')
 	}

@@ -29,14 +29,31 @@ func appendRLite(b []byte, shares []Share) []byte {
 			gpus = collect(gpus, v.Rank, v.ID)
 		}
 	}
-	ranks := map[string][]int64(nil) // by what they hold
+	var all []holding
 	for rank := range cores {
-		ranks = collect(ranks, children(cores[rank], gpus[rank]), rank)
+		all = append(all, holding{rank, nil, children(cores[rank], gpus[rank])})
 	}
 	for rank := range gpus {
 		if _, done := cores[rank]; !done {
-			ranks = collect(ranks, children(nil, gpus[rank]), rank)
+			all = append(all, holding{rank, nil, children(nil, gpus[rank])})
 		}
+	}
+	return appendHoldings(b, all)
+}
+
+// A holding is what R_lite says of one rank: the node, where it is known, and the
+// ids that it holds.
+type holding struct {
+	rank     int64
+	node     *Share
+	children string
+}
+
+// appendHoldings writes R_lite, ranks that hold the same together.
+func appendHoldings(b []byte, holdings []holding) []byte {
+	ranks := map[string][]int64(nil)
+	for _, h := range holdings {
+		ranks = collect(ranks, h.children, h.rank)
 	}
 	b = append(b, '[')
 	for i, held := range slices.Sorted(maps.Keys(ranks)) {
