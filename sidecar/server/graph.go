@@ -26,8 +26,12 @@ func (s *service) AddSubgraph(in grpc.ClientStreamingServer[fluxionpb.AddSubgrap
 	if err != nil {
 		return err // before a text is read that may be large
 	}
-	var graph fluxionpb.SubgraphReader
-	epoch, err := collect(in.Recv, graph.Add)
+	var (
+		graph fluxionpb.SubgraphReader
+		m     fluxionpb.AddSubgraphRequest // every message: see fluxionpb.Codec
+	)
+	recv := func() (*fluxionpb.AddSubgraphRequest, error) { return &m, in.RecvMsg(&m) }
+	epoch, err := collect(recv, graph.Add)
 	if err != nil {
 		return err
 	}
