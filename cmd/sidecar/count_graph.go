@@ -30,14 +30,14 @@ func (c *counted) AddSubgraph(ctx context.Context, e match.Epoch, jgf []byte) er
 	if err := g.AddSubgraph(ctx, e, jgf); err != nil {
 		return err
 	}
-	added, err := resource.ReadJGF(jgf)
-	if err != nil {
-		return fmt.Errorf("count the nodes of a graph that the engine took: %w", err)
-	}
-	for i := range added.Vertices {
-		if v := &added.Vertices[i]; v.Type == resource.TypeNode {
+	err = resource.WalkJGF(jgf, func(v *resource.Vertex) error {
+		if v.Type == resource.TypeNode {
 			c.nodes[v.Paths[resource.Containment]] = struct{}{}
 		}
+		return nil
+	}, func(resource.Edge) error { return nil })
+	if err != nil {
+		return fmt.Errorf("count the nodes of a graph that the engine took: %w", err)
 	}
 	return nil
 }

@@ -55,6 +55,7 @@ func (m *AddSubgraphRequest) readAgain(b []byte) error {
 	if err := proto.Unmarshal(rest, m); err != nil {
 		return err
 	}
-	m.Jgf = append(kept, text...)
+	kept = append(kept, text...)
+	m.Jgf = kept
 	return nil
 }

@@ -26,12 +26,12 @@ var graphFindRules = map[string]graphRule{
 		if len(held) != 1 || !strings.HasPrefix(held[0], "/rack0/node0/") {
 			t.Fatalf("held is %q, want one core of node0", held)
 		}
-		free := cores(0, 0, 0, 1, 2)
+		free := cores(0, 0, 1, 2)
 		free = slices.DeleteFunc(free, func(p string) bool { return p == held[0] })
-		node0, node1 := cores(0, 0, 0, 1, 2, 3), cores(0, 1, 0, 1, 2, 3)
-		down := append(cores(0, 0, 3), node1...)
+		node0, node1 := cores(0, 0, 1, 2, 3), cores(1, 0, 1, 2, 3)
+		down := append(cores(0, 3), node1...)
 		for criteria, want := range map[string][]string{
-			"status=up":                                          cores(0, 0, 0, 1, 2),
+			"status=up":                                          cores(0, 0, 1, 2),
 			"status=down":                                        down,
 			"status=up or status=down":                           append(slices.Clone(node0), node1...),
 			"status=up and status=down":                          nil,

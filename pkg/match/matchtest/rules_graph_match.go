@@ -166,7 +166,7 @@ var graphMatchRules = map[string]graphRule{
 	"whole nodes are given out whole": func(t *testing.T, s *graphSubject) {
 		s.loadGraph(t, machine(1))
 		a := s.match(t, 1, Slots("a", 1, whole("core", 1)), underPolicy(match.PolicyHinodex))
-		same(t, "the cores", leaves(pathsOf(a.R), "core"), cores(0, 1, 0, 1, 2, 3))
+		same(t, "the cores", leaves(pathsOf(a.R), "core"), cores(1, 0, 1, 2, 3))
 		s.refuse(t, 2, Slots("a", 5, whole("core", 1)), match.ErrBusy)
 	},
 }

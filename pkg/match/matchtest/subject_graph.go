@@ -159,11 +159,11 @@ func leaves(paths []string, kind string) []string {
 	return of
 }
 
-// cores lists the cores of a node, as leaves writes them.
-func cores(rack, node int, ids ...int) []string {
+// cores lists cores of a node of machine, as leaves writes them.
+func cores(node int, ids ...int) []string {
 	var paths []string
 	for _, id := range ids {
-		paths = append(paths, fmt.Sprintf("/rack%d/node%d/core%d", rack, node, id))
+		paths = append(paths, fmt.Sprintf("/rack%d/node%d/core%d", node/2, node, id))
 	}
 	return paths
 }
