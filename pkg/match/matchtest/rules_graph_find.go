@@ -92,7 +92,7 @@ var graphFindRules = map[string]graphRule{
 	"what is reserved is free now and not later": func(t *testing.T, s *graphSubject) {
 		s.reserved(t)
 		s.release(t, 1)
-		same(t, "the cores that are held now", leaves(s.find(t, "sched-now=allocated"), "core"), nil)
+		same(t, "the cores that are held now", leaves(s.find(t, "sched-now=allocated"), "core"), []string{})
 		same(t, "the cores that are reserved", len(leaves(s.find(t, "sched-future=reserved"), "core")), 8)
 		same(t, "the cores that stay free", len(leaves(s.find(t, "sched-future=free"), "core")), 0)
 	},

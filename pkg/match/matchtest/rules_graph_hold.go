@@ -53,7 +53,7 @@ var graphReleaseRules = map[string]graphRule{
 		s.refuse(t, 2, Slots("a", 1, whole("core", 1)), match.ErrBusy)
 		s.release(t, 1)
 		s.holding(t, "")
-		same(t, "what is held", s.find(t, "sched-now=allocated"), nil)
+		same(t, "what is held", s.find(t, "sched-now=allocated"), []string{})
 		b := s.give(t, 2, Slots("a", 2, whole("core", 4), whole("gpu", 1)))
 		same(t, "what another job is given", exclusives(b.R), exclusives(a.R))
 	},
@@ -69,15 +69,16 @@ var graphReleaseRules = map[string]graphRule{
 		s.release(t, 1, "z")
 		s.holding(t, "2: 0@node0 1@node1")
 		s.release(t, 2)
-		same(t, "what is held", s.find(t, "sched-now=allocated"), nil)
+		same(t, "what is held", s.find(t, "sched-now=allocated"), []string{})
 	},
-	"after the release of a part an exclusive node is still another's": func(t *testing.T, s *graphSubject) {
+	"a whole node is its job's until all of the job is released": func(t *testing.T, s *graphSubject) {
 		s.loadGraph(t, machine(1))
 		s.match(t, 1, Slots("a", 2, whole("core", 2)), underPolicy(match.PolicyLonodex), keys("x", "y"))
 		s.release(t, 1, "x")
 		js := asked(exclusive(vertices("node", 2, vertices("core", 1))))
 		s.refuse(t, 2, js, match.ErrBusy)
-		s.release(t, 1, "y")
+		s.refuse(t, 2, Slots("a", 5, whole("core", 1)), match.ErrBusy)
+		s.release(t, 1)
 		s.give(t, 2, js)
 	},
 	"the release of what is not held changes nothing": func(t *testing.T, s *graphSubject) {
@@ -122,7 +123,7 @@ var graphUpdateRules = map[string]graphRule{
 		s.release(t, 1)
 		s.release(t, 2)
 		s.release(t, 3)
-		same(t, "what is held", s.find(t, "sched-now=allocated"), nil)
+		same(t, "what is held", s.find(t, "sched-now=allocated"), []string{})
 	},
 	"the cluster is right, whether or not there is room": func(t *testing.T, s *graphSubject) {
 		s.loadGraph(t, machine(1))

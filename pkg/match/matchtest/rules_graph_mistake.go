@@ -32,7 +32,7 @@ var mistakes = map[string]mistake{
 	"an edge from nowhere":       {okRoot + okNode, `{"source":"98","target":"71"}`, "98"},
 	"an edge without a source":   {okRoot + okNode, `{"target":"71"}`, "source"},
 	"the same edge twice":        {okRoot + okNode, okEdge + "," + okEdge, "71"},
-	"a second root":              {okRoot + `,{"id":"71","metadata":{"type":"cluster","id":1,"paths":{"containment":"/cluster1"}}}`, ``, "cluster1"},
+	"a second root":              {okRoot + `,{"id":"71","metadata":{"type":"cluster","id":1,"paths":{"containment":"/cluster1"}}}`, ``, "root"},
 	"no root":                    {okNode[1:], ``, "root"},
 }
 

@@ -33,7 +33,7 @@ var graphReserveRules = map[string]graphRule{
 		s.loadGraph(t, machine(1))
 		a := s.stands(t, 1, full(), "0@node0 1@node1", lasting(time.Hour), as(match.AllocateOrElseReserve))
 		wantReserved(t, a, false, 0, time.Hour)
-		same(t, "what is reserved", s.find(t, "sched-future=reserved"), nil)
+		same(t, "what is reserved", s.find(t, "sched-future=reserved"), []string{})
 	},
 	"a reservation begins when what it waits for ends": func(t *testing.T, s *graphSubject) {
 		a := s.reserved(t)
@@ -73,7 +73,7 @@ var graphReserveRules = map[string]graphRule{
 		s.release(t, 1)
 		a := s.give(t, 2, full(), lasting(time.Hour), as(match.AllocateOrElseReserve), keys("x", "y"), at(Now.Add(10*time.Minute)))
 		wantReserved(t, a, false, 10*time.Minute, 70*time.Minute)
-		same(t, "what is reserved", s.find(t, "sched-future=reserved"), nil)
+		same(t, "what is reserved", s.find(t, "sched-future=reserved"), []string{})
 		if jobs := s.jobs(t); len(jobs) != 1 || jobs[0].Reserved {
 			t.Errorf("jobs are %+v, want one that holds", jobs)
 		}
@@ -90,7 +90,7 @@ var graphReserveRules = map[string]graphRule{
 		s.reserved(t)
 		s.refuse(t, 2, full(), match.ErrBusy, lasting(time.Hour), keys("x", "y"))
 		s.holding(t, "1: 0@node0 1@node1")
-		same(t, "what is reserved", s.find(t, "sched-future=reserved"), nil)
+		same(t, "what is reserved", s.find(t, "sched-future=reserved"), []string{})
 	},
 	"a reservation is released": func(t *testing.T, s *graphSubject) {
 		s.reserved(t)

@@ -51,7 +51,7 @@ var graphShapeRules = map[string]graphRule{
 			t.Errorf("slots are %+v, want one without a label on node0", a.Slots)
 		}
 		s.release(t, 1)
-		same(t, "what is held", s.find(t, "sched-now=allocated"), nil)
+		same(t, "what is held", s.find(t, "sched-now=allocated"), []string{})
 	},
 	"a range is given as much as there is": func(t *testing.T, s *graphSubject) {
 		s.loadGraph(t, machine(1))
