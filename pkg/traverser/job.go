@@ -159,6 +159,7 @@ func (t *Traverser) Release(id match.JobID, keys ...string) {
 		}
 	})
 	if len(j.emissions) > 0 {
+		j.dropUnused()
 		t.hold(j)
 	}
 }
