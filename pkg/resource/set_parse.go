@@ -19,7 +19,7 @@ func ParseSet(data []byte) (*Set, error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("resource set is not UTF-8")
 	}
-	r := reader{cursor: cursor{data: data}}
+	r := newReader(data)
 	s := &Set{}
 	var versions, executions, schedulings int
 	err := r.object(func(key []byte) error {
@@ -94,7 +94,7 @@ func (r *reader) time(t *time.Time) error {
 }
 
 func (r *reader) scheduling(s *Set) error {
-	return r.graph(map[string]int{}, func(n *node) error {
+	return r.graph(func(n *node) error {
 		share := Share{Vertex: n.Vertex, Amount: n.Size, Exclusively: n.Exclusive}
 		share.Exclusive = n.extra.exclusive
 		if n.extra.sized {
@@ -105,5 +105,5 @@ func (r *reader) scheduling(s *Set) error {
 		}
 		s.Vertices = append(s.Vertices, share)
 		return nil
-	}, func(Edge) {})
+	}, func(Edge) error { return nil })
 }
