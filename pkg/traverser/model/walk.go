@@ -49,7 +49,7 @@ type attempt struct {
 	visited  map[*vertex]bool
 	marks    map[*edge]mark
 	labels   map[*vertex]string // of the requests that hit
-	conflict string // why the request contradicts itself
+	conflict string             // why the request contradicts itself
 }
 
 // run looks for the requests and marks the edges to what it chose.
