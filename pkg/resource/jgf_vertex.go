@@ -32,6 +32,8 @@ type extra struct {
 	size      int64
 	sized     bool
 	exclusive bool
+	// label is from the key ephemeral, which Fluxion writes too.
+	label string
 }
 
 // word reads a string that is likely to come again.
@@ -139,6 +141,7 @@ const (
 	keyProperties
 	keyPaths
 	keyFluence
+	keyEphemeral
 )
 
 func (r *reader) metadata(n *node) error {
@@ -219,6 +222,8 @@ func (r *reader) field(n *node, key []byte) (bit int, err error) {
 		return keyPaths, err
 	case "fluence":
 		return keyFluence, r.extra(&n.extra)
+	case "ephemeral":
+		return keyEphemeral, r.label(&n.extra)
 	}
 	return 0, r.skip()
 }
@@ -235,6 +240,20 @@ func (r *reader) extra(x *extra) error {
 			return in("exclusive", err)
 		}
 		return r.skip()
+	})
+}
+
+// label reads a label if there is one; what else may stand there is not ours.
+func (r *reader) label(x *extra) error {
+	if r.peek() != '{' {
+		return r.skip()
+	}
+	return r.object(func(key []byte) (err error) {
+		if string(key) != "label" || r.peek() != '"' {
+			return r.skip()
+		}
+		x.label, err = r.word()
+		return in("label", err)
 	})
 }
 

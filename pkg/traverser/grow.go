@@ -19,7 +19,7 @@ func (t *Traverser) Add(jgf []byte) error {
 	if t.Empty() {
 		part.prime(&t.filters)
 		t.g = *part
-		t.attempt, t.space = attempt{}, workspace{}
+		t.attempt, t.space, t.byName = attempt{}, workspace{}, nil
 		return nil
 	}
 	m := merger{g: &t.g, part: part, to: make([]vid, len(part.typ))}
@@ -49,7 +49,7 @@ func (t *Traverser) rebuild(change func()) {
 			in.free.booked = booked[in]
 		}
 	}
-	t.attempt, t.space = attempt{}, workspace{}
+	t.attempt, t.space, t.byName = attempt{}, workspace{}, nil
 	for _, j := range t.jobs {
 		t.book(j, true)
 	}

@@ -32,9 +32,9 @@ func (t *Traverser) Update(jobs ...match.Job) error {
 
 // read returns a job with no more than what it is given.
 func (t *Traverser) read(from *match.Job) (*job, error) {
-	j := &job{id: from.ID, reserved: from.Reserved, start: instant(from.At), end: planner.Forever}
+	j := &job{id: from.ID, reserved: from.Reserved, start: Instant(from.At), end: planner.Forever}
 	if !from.End.IsZero() {
-		j.end = instant(from.End)
+		j.end = Instant(from.End)
 	}
 	if j.end <= j.start {
 		return nil, fmt.Errorf("end: %s: not after its start, %s", from.End, from.At)

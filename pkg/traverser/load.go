@@ -141,6 +141,13 @@ func (l *loading) hang() error {
 		g.count++
 		l.checkPath(u)
 	}
+	for u := range vid(n) { //nolint:gosec // fewer than maxVertices
+		if in := g.in(u); in != nil {
+			if err := l.checkPlaces(u, in.children); err != nil {
+				return err
+			}
+		}
+	}
 	l.way = nil
 	return nil
 }
@@ -251,14 +258,10 @@ func (g *graph) settle(u vid, to []vid) {
 	g.inner = append(g.inner, &inner{children: kept, back: back, weight: math.MaxUint64})
 }
 
-// checkSiblings fails for two children of one vertex with one number, or in one
-// place.
+// checkSiblings fails for two children of one vertex with one number.
 func (l *loading) checkSiblings(children [][]vid) error {
 	for u, list := range children {
 		if err := l.checkNumbers(vid(u), list); err != nil { //nolint:gosec // fewer than maxVertices
-			return err
-		}
-		if err := l.checkPlaces(vid(u), list); err != nil { //nolint:gosec // fewer than maxVertices
 			return err
 		}
 	}
@@ -287,7 +290,8 @@ func (l *loading) checkNumbers(u vid, list []vid) error {
 	return nil
 }
 
-// checkPlaces spares lists whose ids rise type by type the map.
+// checkPlaces fails for two children with one path and rank. It spares lists where
+// ids rise type by type, and make the names and paths, the map.
 func (l *loading) checkPlaces(u vid, list []vid) error {
 	g := &l.g
 	last := make([]sum, 0, 8)
@@ -298,7 +302,7 @@ func (l *loading) checkPlaces(u vid, list []vid) error {
 		if i < 0 {
 			i, last = len(last), append(last, sum{typeID(g.typ[c]), g.id[c] - 1})
 		}
-		if plain = plain && !named && g.id[c] > last[i].amount; !plain {
+		if plain = plain && !named && g.flags[c]&isOdd == 0 && g.id[c] > last[i].amount; !plain {
 			break
 		}
 		last[i].amount = g.id[c]

@@ -36,7 +36,7 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 	if err != nil {
 		return nil, err
 	}
-	now := instant(r.Now)
+	now := Instant(r.Now)
 	t.advance(now)
 	if r.Op == match.Satisfiability {
 		j, err := t.try(q, r, now, now, true)
@@ -162,11 +162,15 @@ func (q *requests) mostSlots() int64 {
 // find looks for a time at which the request fits: now and, if the operation says
 // so, the times after it at which something begins or ends.
 func (t *Traverser) find(ctx context.Context, q *ask, r *match.Request, now int64) (*job, error) {
+	later := r.Op == match.AllocateOrElseReserve || r.Op == match.WithoutAllocatingFuture
+	if later && t.fewNodes(q) {
+		return nil, t.busy(q, r, now)
+	}
 	j, err := t.try(q, r, now, now, false)
 	if j != nil || err != nil {
 		return j, err
 	}
-	if r.Op == match.AllocateOrElseReserve || r.Op == match.WithoutAllocatingFuture {
+	if later {
 		for at := now; ; {
 			var ok bool
 			if at, ok = t.candidate(q, r, at); !ok {
@@ -231,7 +235,7 @@ func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*j
 	e := &t.space.emitter
 	*e = emitter{a: a, c: c, out: e.out[:0], order: e.order[:0]}
 	e.emit(t.g.root, false, -1)
-	if !e.taken {
+	if !e.taken && !empty {
 		return nil, invalid("jobspec: resources: nothing is asked for exclusively: neither a slot nor exclusive: true, or the graph has a level between that the request leaves out")
 	}
 	j := &job{

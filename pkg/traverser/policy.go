@@ -109,7 +109,7 @@ func (p *policy) score(g *graph, u vid, factor int64) (score int64, ok bool) {
 	if !p.nodeCentric {
 		return 1 + g.id[u] + 1, true
 	}
-	if g.typ[u] == typeNode {
+	if typeID(g.typ[u]) == typeNode {
 		return 1 + g.id[u] + 1, g.id[u] >= -1 && g.uniq[u] >= 0
 	}
 	return 1 + factor + g.id[u] + 1, true

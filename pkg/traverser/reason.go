@@ -1,7 +1,11 @@
 package traverser
 
 import (
+	"slices"
+
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/planner"
+	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // refuse returns why a request finds no room now: because of others, or for good.
@@ -13,6 +17,51 @@ func (t *Traverser) refuse(q *ask, r *match.Request, now int64) error {
 	case j == nil:
 		return t.never(q)
 	}
+	return t.busy(q, r, now)
+}
+
+// fewNodes says whether fewer nodes can be used in the long run than are asked
+// for. Fluxion looks at that first where there is a constraint or nodes are
+// tracked, and where it could reserve answers busy then, never unsatisfiable.
+func (t *Traverser) fewNodes(q *ask) bool {
+	g := &t.g
+	if q.holds == nil && !t.tracksNodes() {
+		return false
+	}
+	wanted, up, usable := int64(0), int64(0), int64(0)
+	for _, s := range q.least {
+		if s.typ == typeNode {
+			wanted = s.amount
+		}
+	}
+	for _, n := range g.nodes {
+		if g.down(n) {
+			continue
+		}
+		up++
+		if (q.holds == nil || q.holds(g.name(n), g.rank[n], g.properties[n])) &&
+			g.plans[n].At(planner.Forever-1) < g.size[n] {
+			usable++
+		}
+	}
+	return wanted > min(up, usable)
+}
+
+// tracksNodes says whether a filter counts nodes anywhere.
+func (t *Traverser) tracksNodes() bool {
+	if slices.Contains(t.filters.everywhere, resource.TypeNode) {
+		return true
+	}
+	for _, low := range t.filters.at {
+		if slices.Contains(low, resource.TypeNode) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.g.nodes, func(n vid) bool { return t.g.inside[n] < 0 })
+}
+
+// busy returns why a request finds no room for the present.
+func (t *Traverser) busy(q *ask, r *match.Request, now int64) error {
 	if _, err := t.try(q, r, now, now, false); err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ type Traverser struct {
 	jobs    map[match.JobID]*job
 	// due orders the jobs that have an end by it.
 	due     deadlines
+	byName  []vid // the nodes by name; nil until somebody asks
 	space   workspace
 	attempt attempt
 }
@@ -56,9 +57,9 @@ func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
 }
 
-// instant writes a time as plans have it: nanoseconds since 1970; a zero time is
+// Instant writes a time as plans have it: nanoseconds since 1970; a zero time is
 // their beginning.
-func instant(t time.Time) int64 {
+func Instant(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
