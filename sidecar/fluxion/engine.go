@@ -69,8 +69,8 @@ type Engine struct {
 	// jobs say on which host each slot stands, by job and key.
 	jobs    map[match.JobID]map[string]*host
 	answers map[match.JobID]answered
-	numbers  int64  // given to nodes
-	stood    uint64 // counts the slots ever stood
+	numbers int64  // given to nodes
+	stood   uint64 // counts the slots ever stood
 	// session is the library with the graph of so many nodes; nil while it has to be
 	// built anew.
 	session *session

@@ -101,4 +101,3 @@ func (e *Engine) loadOptions(nodes []*node) (string, error) {
 	})
 	return string(text), err
 }
-

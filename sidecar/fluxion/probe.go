@@ -12,7 +12,7 @@ const (
 		`{"id":"1","metadata":{"type":"node","basename":"n","name":"n0","id":0,"rank":0,"paths":{"containment":"/cluster0/n0"}}},` +
 		`{"id":"2","metadata":{"type":"core","id":0,"rank":0,"paths":{"containment":"/cluster0/n0/core0"}}}],` +
 		`"edges":[{"source":"0","target":"1"},{"source":"1","target":"2"}]}}`
-	probeOptions = `{"load_format":"jgf","match_format":"jgf","prune_filters":"ALL:core"}`
+	probeOptions = `{"load_format":"jgf","match_format":"jgf","matcher_policy":"low","prune_filters":"ALL:core"}`
 )
 
 // plainR and wrappedR write R for UpdateAllocate: as JGF alone, and as RFC 20 says
