@@ -98,7 +98,7 @@ func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec
 	}
 	p := e.placing(r, rounded)
 	s := p.shape(0)
-	hosts, some := p.hosts(s, func(h *host) bool { return p.allowed(s, h, false) })
+	hosts, some := e.hostsWhere(func(h *host) bool { return p.allowed(s, h, false) })
 	if !some || !e.live() || !e.session.satisfiable(ctx, request{count: exactly(s.count.Min), need: s.need, hosts: hosts}.encode()) {
 		return verdict
 	}

@@ -93,15 +93,15 @@ func holds(all []jobspec.Condition, h *host) bool {
 	return true
 }
 
-// hosts writes the hosts that may be used; "" is all that the library's graph has.
-func (p *placing) hosts(s *shape, may func(*host) bool) (list string, some bool) {
+// hostsWhere writes the hosts that may be used; "" is all that the library's graph has.
+func (e *Engine) hostsWhere(may func(*host) bool) (list string, some bool) {
 	var numbers []int64
-	for _, h := range p.engine.hosts {
+	for _, h := range e.hosts {
 		if may(h) {
 			numbers = append(numbers, h.node.number)
 		}
 	}
-	if len(numbers) == p.engine.drawn {
+	if len(numbers) == e.drawn {
 		return "", len(numbers) > 0
 	}
 	slices.Sort(numbers)
@@ -147,7 +147,7 @@ func (p *placing) bounded() bool {
 func (p *placing) askShapes(ctx context.Context) error {
 	for at := range p.rounded.Resources {
 		s := p.shape(at)
-		hosts, some := p.hosts(s, func(h *host) bool { return p.allowed(s, h, true) })
+		hosts, some := p.engine.hostsWhere(func(h *host) bool { return p.allowed(s, h, true) })
 		if !some {
 			return errNoRoom
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync/atomic"
 
@@ -31,7 +30,7 @@ func Releases() []Release { return []Release{V039, V046, V052, V054} }
 func (r Release) String() string { return fmt.Sprintf("0.%d.0", int(r)) }
 
 // errLibrary is all that the Go binding says of an error; the reason is in the text.
-var errLibrary = errors.New("Error in library -1") //nolint:revive // as the binding writes it
+var errLibrary = errors.New("issue resource api client -1")
 
 // A Library is a client of the stand-in. It panics where the library would crash or
 // do what is not defined: a call while another runs, or after Destroy.
@@ -231,7 +230,7 @@ func (l *Library) UpdateAllocate(jobid int, r string) (at int64, overhead float6
 	if l.release < 53 {
 		return 0, 0, "", errLibrary
 	}
-	if _, there := l.jobs[int64(jobid)]; there || jobid < 1 || jobid > math.MaxInt64 {
+	if _, there := l.jobs[int64(jobid)]; there || jobid < 1 {
 		return 0, 0, "", l.fail("update: job %d exists", jobid)
 	}
 	if l.process.Updates == UpdateNothing {
