@@ -95,7 +95,7 @@ func copied(s images.Step) (from string, sources []string, ok bool) {
 	if s.Word != "COPY" {
 		return "", nil, false
 	}
-	for _, w := range strings.FieldsSeq(s.Rest) {
+	for w := range strings.FieldsSeq(s.Rest) {
 		if stage, ok := strings.CutPrefix(w, "--from="); ok {
 			from = stage
 			continue
