@@ -19,10 +19,16 @@ func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) 
 	if err := e.admit(ctx, at); err != nil {
 		return err
 	}
+	if e.making == ofGraphs {
+		return e.added.Update(jobs...)
+	}
 	for i := range jobs {
 		if err := checkHeld(&jobs[i]); err != nil {
 			return err
 		}
+	}
+	if len(jobs) > 0 {
+		e.making = ofNodes
 	}
 	bare := make(map[[2]string]*resource.Vertex)
 	for i := range jobs {

@@ -14,7 +14,12 @@ import (
 // UniqID, or a text that is not UTF-8.
 func (g *Graph) Validate() error {
 	for i := range g.Vertices {
-		if err := g.Vertices[i].checkTexts(); err != nil {
+		v := &g.Vertices[i]
+		err := v.checkTexts()
+		if err == nil {
+			err = v.check()
+		}
+		if err != nil {
 			return g.about(i, err)
 		}
 	}
@@ -23,18 +28,19 @@ func (g *Graph) Validate() error {
 			return fmt.Errorf("edge %d: %q is no subsystem", i, e.Subsystem)
 		}
 	}
-	return g.check()
+	if err := g.checkPlaces(); err != nil {
+		return err
+	}
+	return g.checkEdges()
 }
 
-// check does what Validate does, but for texts, which are known to be UTF-8.
-func (g *Graph) check() error {
+// checkPlaces fails unless there is one root of containment and one vertex at
+// every place.
+func (g *Graph) checkPlaces() error {
 	roots := map[string]int{}
 	places := make(map[place]int, len(g.Vertices))
 	for i := range g.Vertices {
 		v := &g.Vertices[i]
-		if err := v.check(); err != nil {
-			return g.about(i, err)
-		}
 		for subsystem, path := range v.Paths {
 			at := place{subsystem, path, v.Rank}
 			if j, taken := places[at]; taken {
@@ -53,7 +59,7 @@ func (g *Graph) check() error {
 	if _, ok := roots[Containment]; !ok {
 		return fmt.Errorf("graph has no root of %s", Containment)
 	}
-	return g.checkEdges()
+	return nil
 }
 
 // A place is where a vertex stands: there can be only one.

@@ -75,6 +75,8 @@ type Set struct {
 	Expiration time.Time
 	// Vertices stand in emission order: each after what it contains.
 	Vertices []Share
+	// Queue is the queue that the job was in; empty for none.
+	Queue string
 }
 
 // A Share is what a Set holds of one vertex.
@@ -86,4 +88,7 @@ type Share struct {
 	// Exclusively says that nobody else may hold the vertex meanwhile. A
 	// divisible pool is held by amount, and so is not exclusive.
 	Exclusively bool
+	// Label is that of the request, other than for a slot, which the vertex was
+	// taken for.
+	Label string
 }

@@ -162,35 +162,6 @@ func TestExecution(t *testing.T) {
 	}
 }
 
-func TestHostlist(t *testing.T) {
-	cases := map[string]struct {
-		names []string
-		want  string
-	}{
-		"one":                           {[]string{"a1"}, "a1"},
-		"in a row":                      {[]string{"a1", "a2", "a3"}, "a[1-3]"},
-		"with a gap":                    {[]string{"a1", "a2", "a9"}, "a[1-2,9]"},
-		"in their own order":            {[]string{"a3", "a1", "a2"}, "a[3,1-2]"},
-		"from one digit to two":         {[]string{"a9", "a10"}, "a[9-10]"},
-		"zeros in front":                {[]string{"a08", "a09", "a10", "a100"}, "a[08-10,100]"},
-		"zeros that others lack":        {[]string{"a08", "a9"}, "a08,a9"},
-		"none that one has":             {[]string{"a8", "a09"}, "a8,a09"},
-		"zero itself":                   {[]string{"a0", "a1"}, "a[0-1]"},
-		"no numbers":                    {[]string{"login", "login"}, "login,login"},
-		"another beginning":             {[]string{"a1", "b2", "b3", "a4"}, "a1,b[2-3],a4"},
-		"numbers alone":                 {[]string{"1", "2"}, "[1-2]"},
-		"a suffix is a name of its own": {[]string{"a1-x", "a2-x"}, "a1-x,a2-x"},
-		"more digits than an id has":    {[]string{"a1234567890123456789", "a1234567890123456790"}, "a1234567890123456789,a1234567890123456790"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := encodeHostlist(tc.names); got != tc.want {
-				t.Errorf("encodeHostlist(%q) = %s, want %s", tc.names, got, tc.want)
-			}
-		})
-	}
-}
-
 func TestParseSetReadsTimes(t *testing.T) {
 	cases := map[string]struct {
 		execution string
