@@ -9,13 +9,11 @@ import (
 // check fails for a request that is wrong beside its jobspec.
 func check(r *match.Request) error {
 	switch r.Op {
-	case match.Allocate:
+	case match.Allocate, match.AllocateOrElseReserve:
 		if r.ID == 0 {
 			return invalid("job 0 names no job")
 		}
-	case match.AllocateOrElseReserve:
-		return invalid("this engine does not reserve")
-	case match.Satisfiability, match.WithoutAllocating:
+	case match.Satisfiability, match.WithoutAllocating, match.WithoutAllocatingFuture:
 	default:
 		return invalid("operation %d is not known", r.Op)
 	}
@@ -25,7 +23,7 @@ func check(r *match.Request) error {
 		}
 	}
 	switch {
-	case len(r.Ignore) > 0 && r.Op == match.Allocate:
+	case len(r.Ignore) > 0 && books(r.Op):
 		return invalid("jobs to ignore in a request that books")
 	case r.Duration < 0:
 		return invalid("a duration of %s", r.Duration)
