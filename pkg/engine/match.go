@@ -58,7 +58,7 @@ func (e *Engine) give(ctx context.Context, r *match.Request, a *ask) (*match.All
 	restore := e.overlook(append(r.Ignore[:len(r.Ignore):len(r.Ignore)], r.ID))
 	j, err := e.place(ctx, r, a)
 	restore()
-	if books(r.Op) && ctx.Err() == nil {
+	if books(r.Op) && (err == nil || ctx.Err() == nil) {
 		e.withdraw(r.ID)
 	}
 	switch {

@@ -29,7 +29,7 @@ func check(r *match.Request) error {
 		return invalid("a duration of %s", r.Duration)
 	case r.Policy != "" && !slices.Contains(match.Policies(), r.Policy):
 		return invalid("policy %q: none of %q", r.Policy, match.Policies())
-	case r.Policy == match.PolicyLonodex && r.Holder == "":
+	case match.TakesWhole(r.Policy) && r.Holder == "":
 		return invalid("no holder, which policy %q needs", r.Policy)
 	}
 	return nil
@@ -37,7 +37,7 @@ func check(r *match.Request) error {
 
 // tenantOf returns the one for whom a request is made.
 func tenantOf(r *match.Request) tenant {
-	return tenant{holder: r.Holder, whole: r.Policy == match.PolicyLonodex}
+	return tenant{holder: r.Holder, whole: match.TakesWhole(r.Policy)}
 }
 
 // offset returns where the keys of a shape begin among those of the request, or

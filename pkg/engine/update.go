@@ -105,11 +105,14 @@ func checkSlot(s *match.Slot) error {
 // that are no more than a type and a unit are kept once, in bare: a loaded
 // cluster holds a great many.
 func (e *Engine) hold(from *match.Job, bare map[[2]string]*resource.Vertex) {
+	j := e.jobs[from.ID]
 	if len(from.Slots) == 0 {
+		if j != nil && !from.End.IsZero() {
+			e.end(j, from.End)
+		}
 		return
 	}
 	e.withdraw(from.ID)
-	j := e.jobs[from.ID]
 	if j == nil {
 		j = &job{id: from.ID, slots: make(map[string]*slot, len(from.Slots)), at: from.At}
 		e.jobs[from.ID] = j
