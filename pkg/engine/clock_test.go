@@ -90,14 +90,14 @@ func (c *calendar) step(t *testing.T) {
 	ctx, id := t.Context(), match.JobID(1+c.IntN(9))
 	name := fmt.Sprintf("n%d", c.IntN(4))
 	var err error
-	switch c.IntN(12) {
-	case 0:
+	switch c.IntN(16) {
+	case 0, 6:
 		c.now += c.Int64N(8)
 	case 1, 2:
 		delete(c.jobs, id)
 		err = c.e.Release(ctx, c.epoch, id)
 	case 3:
-		n := ledgerNode{size: [2]int64{c.Int64N(12), c.Int64N(12)}, down: c.IntN(12) == 0}
+		n := ledgerNode{size: [2]int64{4 + c.Int64N(8), 4 + c.Int64N(8)}, down: c.IntN(12) == 0}
 		g := matchtest.Node(name, nil, pools(n.size)...)
 		if n.down {
 			matchtest.WithStatus(g, resource.Down)
@@ -105,12 +105,14 @@ func (c *calendar) step(t *testing.T) {
 		c.nodes[name] = n
 		err = c.e.PutNode(ctx, c.epoch, g)
 	case 4:
-		if c.IntN(4) == 0 {
+		if c.IntN(8) == 0 {
 			delete(c.nodes, name)
 			err = c.e.RemoveNode(ctx, c.epoch, name)
 		}
 	case 5:
-		c.tell(t, id, name)
+		if c.IntN(2) == 0 {
+			c.tell(t, id, name)
+		}
 	default:
 		c.ask(t, id)
 	}
@@ -163,7 +165,7 @@ func (c *calendar) tell(t *testing.T, id match.JobID, node string) {
 
 // randomSlot returns what somebody may hold of a node.
 func (c *calendar) randomSlot(node string) calendarSlot {
-	s := calendarSlot{node: node, holds: [2]int64{c.Int64N(7), c.Int64N(7)}, end: never, holder: holders[c.IntN(3)]}
+	s := calendarSlot{node: node, holds: [2]int64{c.Int64N(5), c.Int64N(5)}, end: never, holder: holders[c.IntN(3)]}
 	s.shared = s.holder == "" && c.IntN(2) == 0
 	return s
 }

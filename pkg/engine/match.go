@@ -55,7 +55,7 @@ func (e *Engine) give(ctx context.Context, r *match.Request, a *ask) (*match.All
 	if books(r.Op) {
 		e.expire(instant(r.Now))
 	}
-	restore := e.overlook(append(r.Ignore[:len(r.Ignore):len(r.Ignore)], r.ID))
+	restore := e.overlook(append(slices.Clip(r.Ignore), r.ID))
 	j, err := e.place(ctx, r, a)
 	restore()
 	if books(r.Op) && (err == nil || ctx.Err() == nil) {

@@ -119,10 +119,11 @@ func (o outlook) spread(n *node, w window, h share) {
 // leaf is no more than that.
 func (f *forecast) count(amount, size int64) int64 {
 	amount = min(amount, size)
-	if f.shift == 0 {
-		return amount
+	n := amount >> f.shift
+	if n<<f.shift < amount {
+		n++
 	}
-	return (amount + (int64(1)<<f.shift - 1)) >> f.shift
+	return n
 }
 
 // reserve counts an amount as promised.

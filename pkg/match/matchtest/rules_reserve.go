@@ -3,6 +3,7 @@ package matchtest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func span(start, end time.Time) string {
 
 // reserves asks for a jobspec that must be reserved, and checks from when to when
 // and where.
-func (s *subject) reserves(t *testing.T, id match.JobID, js *jobspec.Jobspec, when, where string, how ...option) *match.Allocation {
+func (s *subject) reserves(t *testing.T, id match.JobID, js *jobspec.Jobspec, when, where string, how ...option) {
 	t.Helper()
 	a := s.match(t, id, js, append([]option{orElse()}, how...)...)
 	if got := span(a.At, a.End); !a.Reserved || got != when || standing(a.Slots) != where {
@@ -42,7 +43,6 @@ func (s *subject) reserves(t *testing.T, id match.JobID, js *jobspec.Jobspec, wh
 			t.Errorf("slot %s is over %s, want %s", slot.Key, got, when)
 		}
 	}
-	return a
 }
 
 // gives asks for a jobspec that must be allocated now.
@@ -53,16 +53,16 @@ func (s *subject) gives(t *testing.T, id match.JobID, js *jobspec.Jobspec, where
 	}
 }
 
-// reserved lists the reservations: "2: 10-20 0@n1".
+// reserved lists the reservations: "2: 10-20 0@n1; 3: 20- 0@n2".
 func (s *subject) reserved(t *testing.T) string {
 	t.Helper()
-	out := ""
+	var words []string
 	for _, j := range s.jobs(t) {
 		if j.Reserved {
-			out += fmt.Sprintf("%d: %s %s; ", j.ID, span(j.At, j.End), standing(j.Slots))
+			words = append(words, fmt.Sprintf("%d: %s %s", j.ID, span(j.At, j.End), standing(j.Slots)))
 		}
 	}
-	return out
+	return strings.Join(words, "")
 }
 
 // promising checks what is reserved.
@@ -122,7 +122,7 @@ var reserveRules = map[string]rule{
 		s.match(t, 1, two(), minutes(10))
 		s.reserves(t, 2, two(), "10-20", "x@n1", minutes(10), keys("x"))
 		s.holding(t, "1: 0@n1; 2: x@n1")
-		s.promising(t, "2: 10-20 x@n1; ")
+		s.promising(t, "2: 10-20 x@n1")
 		if nodes := s.page(t, "", 9); len(nodes) != 1 || len(nodes[0].Jobs) != 1 || nodes[0].Jobs[0].ID != 1 {
 			t.Errorf("Nodes() lists %+v, want job 1 alone on n1", nodes)
 		}
@@ -134,7 +134,7 @@ var reserveRules = map[string]rule{
 		s.refuses(t, 3, two(), match.ErrBusy)
 		s.refuses(t, 3, two(), match.ErrBusy, minutes(11))
 		s.refuses(t, 3, two(), match.ErrBusy, minutes(11), as(match.WithoutAllocating))
-		s.promising(t, "2: 10-20 0@n1 1@n2; ")
+		s.promising(t, "2: 10-20 0@n1 1@n2")
 	}),
 	"what ends before a reservation begins goes before it": reserving(func(t *testing.T, s *subject) {
 		s.load(t, pair()...)
@@ -192,14 +192,14 @@ var reserveRules = map[string]rule{
 		s.match(t, 2, two(), minutes(20))
 		s.reserves(t, 3, two(), "10-20", "0@n1", minutes(10))
 		s.reserves(t, 3, all(), "20-25", "x@n1 y@n2", minutes(5), keys("x", "y"), at(in(1)))
-		s.promising(t, "3: 20-25 x@n1 y@n2; ")
+		s.promising(t, "3: 20-25 x@n1 y@n2")
 	}),
 	"who asks again and is refused has no reservation": reserving(func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(2)))
 		s.match(t, 1, two(), minutes(10))
 		s.reserves(t, 2, two(), "10-20", "0@n1", minutes(10))
 		s.fails(t, 2, two(), match.ErrInvalid, minutes(-1))
-		s.promising(t, "2: 10-20 0@n1; ")
+		s.promising(t, "2: 10-20 0@n1")
 		s.refuses(t, 2, two(), match.ErrBusy, minutes(10), at(in(1)))
 		s.promising(t, "")
 		s.reserves(t, 3, two(), "10-", "0@n1")
@@ -232,7 +232,7 @@ var reserveRules = map[string]rule{
 		s.reserves(t, 2, two(), "10-20", "0@n1", minutes(10))
 		s.release(t, 1)
 		s.refuses(t, 3, two(), match.ErrBusy, at(in(19)))
-		s.promising(t, "2: 10-20 0@n1; ")
+		s.promising(t, "2: 10-20 0@n1")
 		s.places(t, 3, two(), "0@n1", at(in(20)))
 		s.promising(t, "")
 	}),
@@ -274,7 +274,7 @@ var reserveRules = map[string]rule{
 		s.reserves(t, 3, two(), "15-18", "0@n1", minutes(3), as(match.WithoutAllocatingFuture))
 		s.refuses(t, 2, two(), match.ErrBusy, minutes(3), as(match.WithoutAllocating))
 		s.places(t, 4, two(), "0@n1", as(match.WithoutAllocating), at(in(30)), without(1))
-		s.promising(t, "2: 10-15 0@n1; ")
+		s.promising(t, "2: 10-15 0@n1")
 	}),
 	"an ignored reservation counts as dropped": {needs: both(reserves, ignores), test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(2)))
@@ -283,7 +283,7 @@ var reserveRules = map[string]rule{
 		s.reserves(t, 3, two(), "10-", "0@n1", as(match.WithoutAllocatingFuture), without(2, 2, 3))
 		s.places(t, 3, two(), "0@n1", as(match.WithoutAllocatingFuture), without(1, 2))
 		s.reserves(t, 3, two(), "20-", "0@n1", as(match.WithoutAllocatingFuture), without(1))
-		s.promising(t, "2: 10-20 0@n1; ")
+		s.promising(t, "2: 10-20 0@n1")
 	}},
 	"what others are about to take is no end to wait for": {needs: both(reserves, expects), test: func(t *testing.T, s *subject) {
 		s.load(t, pair()...)
@@ -310,14 +310,14 @@ var reserveRules = map[string]rule{
 		if err := tell(j); err != nil {
 			t.Fatalf("Update() = %v", err)
 		}
-		s.promising(t, "1: 10-20 x@n1; ")
+		s.promising(t, "1: 10-20 x@n1")
 		s.places(t, 2, two(), "0@n2")
 		s.places(t, 3, two(), "0@n1", minutes(10))
 		j.At, j.End, j.Slots[0].Key = in(12), time.Time{}, "y"
 		if err := tell(j); err != nil {
 			t.Fatalf("Update() = %v", err)
 		}
-		s.promising(t, "1: 12- x@n1 y@n1; ")
+		s.promising(t, "1: 12- x@n1 y@n1")
 		s.update(t, 1, Held("x", "n1", Cores(1)))
 		s.promising(t, "")
 		s.holding(t, "1: x@n1; 2: 0@n2; 3: 0@n1")
@@ -363,7 +363,7 @@ var reserveRules = map[string]rule{
 		s.match(t, 2, two(), minutes(20))
 		s.reserves(t, 3, two(), "10-", "0@n1")
 		s.remove(t, "n1")
-		s.promising(t, "3: 10- 0@n1; ")
+		s.promising(t, "3: 10- 0@n1")
 		s.reserves(t, 3, two(), "20-", "0@n2")
 		s.put(t, Node("n1", nil, Cores(2)))
 		s.refuses(t, 4, two(), match.ErrBusy)
