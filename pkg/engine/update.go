@@ -200,7 +200,7 @@ func readShares(r *resource.Set, bare map[[2]string]*resource.Vertex) []share {
 	for i := range r.Vertices {
 		h := &r.Vertices[i]
 		shares[i] = share{amount: h.Amount, way: onTheWay(h.Type)}
-		if h.Name != "" || len(h.Paths) > 0 || len(h.Properties) > 0 {
+		if h.Name != "" || h.Path != "" || len(h.Paths) > 0 || len(h.Properties) > 0 {
 			v := cloneVertex(&h.Vertex)
 			shares[i].about = &v
 			continue

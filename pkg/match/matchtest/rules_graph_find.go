@@ -77,10 +77,10 @@ var graphFindRules = map[string]graphRule{
 		g := machine(1)
 		want := map[string]resource.Vertex{}
 		for _, v := range g.Vertices {
-			want[v.Paths[resource.Containment]] = v
+			want[v.Path] = v
 		}
 		for _, got := range found.Vertices {
-			v := want[got.Paths[resource.Containment]]
+			v := want[got.Path]
 			if got.Type != v.Type || got.Name != v.Name || got.ID != v.ID || got.Rank != v.Rank || got.Size != v.Size || got.Amount != v.Size {
 				t.Errorf("found is %+v, want %+v", got, v)
 			}
