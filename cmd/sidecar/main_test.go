@@ -74,7 +74,11 @@ func start(t *testing.T, args ...string) *sidecar {
 // launch runs the command.
 func launch(t *testing.T, args ...string) *sidecar {
 	t.Helper()
-	c := command(t, args...)
+	return startProcess(t, command(t, args...))
+}
+
+func startProcess(t *testing.T, c *exec.Cmd) *sidecar {
+	t.Helper()
 	out, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,12 +1,16 @@
 package main
 
 import (
-	"errors"
-
+	"github.com/flux-k8s/fluence/pkg/engine"
 	"github.com/flux-k8s/fluence/pkg/match"
-	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/traverser"
 )
 
-func openEngine([]byte) (match.GraphEngine, error) { return nil, errors.New("not yet") }
-
-func formatR(r *resource.Set, _ string) ([]byte, error) { return r.Encode() }
+// openEngine opens the embedded engine.
+func openEngine(options []byte) (match.GraphEngine, error) {
+	o, err := traverser.ParseOptions(options)
+	if err != nil {
+		return nil, err
+	}
+	return engine.New(engine.Options{Epoch: randomEpoch, Graph: o})
+}
