@@ -61,6 +61,34 @@ func Play(c *Case, open Open) error {
 	return nil
 }
 
+// Record makes the calls of a case and writes the answers into it as those that
+// are wanted. It fails if the program gives a number out twice.
+func Record(c *Case, open Open) error {
+	options, err := c.OptionsText()
+	if err != nil {
+		return err
+	}
+	c.Expect = Expect{}
+	program, err := open(c.GraphText, options)
+	if err != nil {
+		c.Expect.Init.ErrMsg = err.Error()
+		return nil
+	}
+	c.Expect.Init.OK = true
+	ids := map[uint64]uint64{}
+	for _, s := range c.Steps {
+		got := s.call(program, c.Jobspecs, ids)
+		if got.JobID != 0 {
+			if _, twice := ids[got.JobID]; twice {
+				return fmt.Errorf("%s: number %d is given out twice", s, got.JobID)
+			}
+			ids[got.JobID] = got.JobID
+		}
+		c.Expect.Steps = append(c.Expect.Steps, got)
+	}
+	return nil
+}
+
 // String names the call.
 func (s Step) String() string {
 	switch s.Op {

@@ -70,6 +70,9 @@ func (b *booking) book(u *vertex, up *edge, m mark, shadow bool, depth int, sums
 	if exclusive && b.g.tracked[u.typ] {
 		sums[u.typ] += m.needs
 	}
+	if label := b.labels[u]; label != "" {
+		u.label = label
+	}
 	b.out = append(b.out, share{u, m.needs, exclusive, u.label, depth, up})
 	return true
 }

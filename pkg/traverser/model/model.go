@@ -225,7 +225,9 @@ func (m *model) Match(op, text string) golden.Answer {
 	if err != nil {
 		return m.nothing(err)
 	}
-	m.stick(a, t)
+	if a.queue != "" {
+		m.queue = a.queue
+	}
 	b := &booking{attempt: t, job: uint64(len(m.jobs) + 1), walked: map[*vertex]bool{}}
 	b.dry = op == golden.WithoutAllocating || op == golden.WithoutAllocatingFuture
 	if !b.book(m.g.root, nil, root, false, 0, map[string]int64{}) {

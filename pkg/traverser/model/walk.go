@@ -48,12 +48,13 @@ type attempt struct {
 	empty    bool // asks whether an empty graph would do: what is down counts as up
 	visited  map[*vertex]bool
 	marks    map[*edge]mark
-	conflict string // why the request contradicts itself
+	labels   map[*vertex]string // of the requests that hit
+	conflict string             // why the request contradicts itself
 }
 
 // run looks for the requests and marks the edges to what it chose.
 func (a *attempt) run(rs []request) (root mark, ok bool) {
-	a.visited, a.marks = map[*vertex]bool{}, map[*edge]mark{}
+	a.visited, a.marks, a.labels = map[*vertex]bool{}, map[*edge]mark{}, map[*vertex]string{}
 	u := a.g.root
 	all := found{}
 	top, x, ok := a.visit(u, nil, rs, true, false, all)
@@ -167,6 +168,9 @@ func (a *attempt) fit(u *vertex, rs []request, pristine *bool) (slot *request, n
 			hits++
 			slot = &rs[i]
 		}
+	}
+	if match != nil && match.Label != "" {
+		a.labels[u] = match.Label
 	}
 	if hits > 1 {
 		a.conflict = "siblings in the jobspec request the same type, " + u.typ

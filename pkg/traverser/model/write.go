@@ -13,31 +13,6 @@ import (
 
 type object = map[string]any
 
-// stick leaves what the library leaves behind for later results: labels on the
-// vertices that a labelled request hit, and the queue.
-func (m *model) stick(a *ask, t *attempt) {
-	if a.queue != "" {
-		m.queue = a.queue
-	}
-	for v := range t.visited {
-		if label := labelOf(a.rs, v.typ); label != "" {
-			v.label = label
-		}
-	}
-}
-
-func labelOf(rs []request, typ string) string {
-	for _, r := range rs {
-		if r.Type == typ && r.Label != "" {
-			return r.Label
-		}
-		if label := labelOf(r.with, typ); label != "" {
-			return label
-		}
-	}
-	return ""
-}
-
 // write writes a result in the format of the options.
 func (m *model) write(out []share, start, end int64) (string, error) {
 	var value any
