@@ -229,15 +229,14 @@ func (r *reader) field(n *node, key []byte) (bit int, err error) {
 }
 
 func (r *reader) extra(x *extra) error {
-	return r.object(func(key []byte) (err error) {
+	var sizes, exclusives int
+	return r.object(func(key []byte) error {
 		switch string(key) {
 		case "size":
-			x.size, err = r.integer()
 			x.sized = true
-			return in("size", err)
+			return once(&sizes, "size", func() (err error) { x.size, err = r.integer(); return err })
 		case "exclusive":
-			x.exclusive, err = r.boolean()
-			return in("exclusive", err)
+			return once(&exclusives, "exclusive", func() (err error) { x.exclusive, err = r.boolean(); return err })
 		}
 		return r.skip()
 	})

@@ -6,7 +6,8 @@ import (
 )
 
 // JGF writes the graph as ReadJGF reads it, in the order it has and without what
-// is a default. It fails as Validate does.
+// is a default. It fails as Validate does. The text takes some 200 bytes a vertex,
+// and Validate as much meanwhile: a JGFWriter takes neither.
 func (g *Graph) JGF() ([]byte, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err

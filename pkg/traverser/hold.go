@@ -76,7 +76,7 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
 		if slices.ContainsFunc(j.emissions, func(e emission) bool { return e.u == u }) {
 			return fmt.Errorf("vertex %s: is there twice", t.g.path(u))
 		}
-		j.emissions = append(j.emissions, emission{u: u, slot: number, exclusive: true, amount: h.Amount, label: h.Label})
+		j.emissions = append(j.emissions, emission{u: u, slot: number, exclusive: true, amount: h.Amount})
 	}
 	if len(j.emissions) == before {
 		return fmt.Errorf("holds nothing exclusively")

@@ -11,10 +11,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/planner"
 )
 
-// give books a job, and has the edges to what it got know.
+// give books a job that was just found, and has the edges and the vertices that it
+// got know.
 func (t *Traverser) give(j *job, now int64) {
 	t.hold(j)
 	t.reweigh(j, now)
+	c := &t.space.choice
+	for i := range j.emissions {
+		u := j.emissions[i].u
+		if at := c.at[u]; at > 0 && c.marks[at-1].own != nil && c.marks[at-1].own.label != "" {
+			t.g.labels[u] = c.marks[at-1].own.label
+		}
+	}
 }
 
 // hold books a job.
@@ -151,6 +159,7 @@ func (t *Traverser) Release(id match.JobID, keys ...string) {
 		}
 	})
 	if len(j.emissions) > 0 {
+		j.dropUnused()
 		t.hold(j)
 	}
 }
@@ -161,7 +170,7 @@ func (t *Traverser) compose(j *job, held func(yield func(*emission))) {
 	c.reset(len(t.g.typ))
 	held(func(e *emission) {
 		c.markWay(&t.g, t.g.parent[e.u])
-		c.mark(&t.g, mark{u: e.u, amount: e.amount, exclusive: true, slot: e.slot, label: e.label})
+		c.mark(&t.g, mark{u: e.u, amount: e.amount, exclusive: true, slot: e.slot})
 	})
 	a := &t.attempt
 	a.g, a.whole = &t.g, make([]bool, len(t.g.types))

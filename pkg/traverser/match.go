@@ -36,6 +36,9 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 	if err != nil {
 		return nil, err
 	}
+	if queue := r.Jobspec.Attributes.System.Queue; queue != "" {
+		t.queue = queue
+	}
 	now := Instant(r.Now)
 	t.advance(now)
 	if r.Op == match.Satisfiability {
@@ -240,7 +243,7 @@ func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*j
 	}
 	j := &job{
 		id: r.ID, start: at, end: a.end, at: at, until: a.end, reserved: at > now,
-		emissions: slices.Clone(e.out), queue: r.Jobspec.Attributes.System.Queue,
+		emissions: slices.Clone(e.out), queue: t.queue,
 	}
 	j.nameSlots(c.slots, q.top, r.Keys)
 	return j, nil
