@@ -273,6 +273,8 @@ type drawer struct {
 	*rand.Rand
 	graph *drawnGraph
 	label int
+	// exclusive says that what is drawn stands below something exclusive.
+	exclusive bool
 }
 
 // chain returns the types on the way down to a vertex that was drawn.
@@ -345,6 +347,7 @@ func (d *drawer) jobspec() string {
 // resource draws a request: a way down that there is in the graph, of which
 // leading levels may be left out, with a slot somewhere on it.
 func (d *drawer) resource() mapping {
+	d.exclusive = false
 	types := d.chain()
 	if d.IntN(4) > 0 {
 		types = types[1:] // the root is asked for rarely
@@ -382,10 +385,10 @@ func (d *drawer) build(types []string, slot int) mapping {
 	m := mapping{"type": types[0], "count": d.count(3)}
 	switch d.IntN(20) {
 	case 0:
-		m["exclusive"] = true
+		m["exclusive"], d.exclusive = true, true
 	case 1:
-		if slot > 0 && len(types) > slot {
-			m["exclusive"] = false // below a slot it is an error, found or not
+		if slot > 0 && len(types) > slot && !d.exclusive {
+			m["exclusive"] = false // below what is exclusive it is an error, found or not
 		}
 	}
 	if d.IntN(25) == 0 {

@@ -136,7 +136,9 @@ func (m *model) feasible(a *ask, op string) error {
 			usable++
 		}
 	}
-	if wanted := nodes(a.rs); up < wanted || usable < wanted {
+	// The library counts only nodes that are up for satisfiability, too. Whoever
+	// asks what can ever be is better told the truth, and no recorded case decides.
+	if wanted := nodes(a.rs); up < wanted && !satisfiability || usable < wanted {
 		return refuse(status, "%d nodes are wanted, %d are up, %d usable", wanted, up, usable)
 	}
 	return nil
