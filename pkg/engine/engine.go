@@ -2,9 +2,13 @@
 // a matcher that divides the pools of nodes exactly.
 //
 // It takes requests whose top level holds slots and nothing else, each with a
-// list of pools of one node and their amounts. Other jobspecs are ErrInvalid,
-// and so is AllocateOrElseReserve. It starts no goroutine, does no I/O and reads
-// no clock.
+// list of pools of one node and their amounts. Other jobspecs are ErrInvalid. It
+// starts no goroutine, does no I/O and reads no clock.
+//
+// An allocation past its end holds until it is released. At any later time it
+// counts as gone: the earliest reservation that relies on it begins one second
+// after the present. Reservations end unclaimed at the first request to book
+// something at or after their end.
 package engine
 
 import (
@@ -15,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/traverser"
 )
 
 // Options are what an engine is made with.
@@ -26,22 +31,29 @@ type Options struct {
 	// never be 0 and never repeat, also across restarts, so a random number is a
 	// good source. Required.
 	Epoch func() match.Epoch
+	// Graph is how graphs that are added are walked. Its MatcherPolicy serves
+	// requests to such a graph that name no policy; Policy does if it is empty.
+	Graph traverser.Options
 }
 
 // An Engine is a match.Engine in memory.
 type Engine struct {
 	options Options
 
-	mu    sync.Mutex
-	epoch match.Epoch // 0 before the first Reset
-	ready bool
+	mu     sync.Mutex
+	epoch  match.Epoch // 0 before the first Reset
+	ready  bool
+	making making
+	// added is the graph that was added; empty if it is made of nodes.
+	added *traverser.Traverser
 	graph graph
 	hosts map[string]*host
 	// names lists the hosts in order; nil until somebody asks for it.
-	names []string
-	jobs  map[match.JobID]*job
-	stood uint64 // counts the slots ever stood, to keep their order
-	space workspace
+	names    []string
+	jobs     map[match.JobID]*job
+	promises promises
+	stood    uint64 // counts the slots ever stood, to keep their order
+	space    workspace
 }
 
 var _ match.Engine = (*Engine)(nil)
@@ -58,7 +70,14 @@ func New(o Options) (*Engine, error) {
 	if o.Epoch == nil {
 		return nil, errors.New("engine options: no source of epochs")
 	}
-	return &Engine{options: o}, nil
+	if o.Graph.MatcherPolicy == "" {
+		o.Graph.MatcherPolicy = o.Policy
+	}
+	added, err := traverser.New(o.Graph)
+	if err != nil {
+		return nil, fmt.Errorf("engine options: graph: %w", err)
+	}
+	return &Engine{options: o, added: added}, nil
 }
 
 // Reset implements match.Engine.
@@ -72,12 +91,18 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	if next == 0 || next == e.epoch {
 		return 0, fmt.Errorf("begin an epoch: the source of epochs gave %d after %d", next, e.epoch)
 	}
+	added, err := traverser.New(e.options.Graph)
+	if err != nil {
+		return 0, fmt.Errorf("begin an epoch: %w", err)
+	}
 	e.epoch = next
 	e.ready = false
+	e.making, e.added = undecided, added
 	e.graph = newGraph()
 	e.hosts = make(map[string]*host)
 	e.names = nil
 	e.jobs = make(map[match.JobID]*job)
+	e.promises = newPromises()
 	e.stood = 0
 	e.space = workspace{}
 	return next, nil

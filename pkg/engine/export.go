@@ -17,7 +17,10 @@ type exporter map[*resource.Vertex]resource.Vertex
 func (j *job) allocation() *match.Allocation {
 	slots := j.given()
 	x := make(exporter, len(slots))
-	a := &match.Allocation{ID: j.id, At: j.at, End: j.end, Slots: make([]match.Slot, len(slots))}
+	a := &match.Allocation{
+		ID: j.id, Reserved: j.reserved, At: j.at, End: j.end,
+		Slots: make([]match.Slot, len(slots)),
+	}
 	for i, s := range slots {
 		a.Slots[i] = x.slot(s)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -11,22 +14,59 @@ import (
 
 // Update implements match.Engine. A slot that the job holds as it is given
 // stays as it is, so that the job's request can be answered again; whose its node
-// is may change all the same. Shares held
-// exclusively are match.ErrInvalid: pools are held by amount here.
+// is, and when it ends, may change all the same. A job that has an End has it for
+// all its slots, also those that are not named; without one a slot ends as its R
+// says. Shares held exclusively are match.ErrInvalid: pools are held by amount
+// here.
+//
+// A reservation is kept whether or not there is room for it. It is
+// match.ErrInvalid for a job that holds something, and goes with the first slot
+// that its job is said to hold.
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.admit(ctx, at); err != nil {
 		return err
 	}
+	if e.making == ofGraphs {
+		return e.added.Update(jobs...)
+	}
 	for i := range jobs {
 		if err := checkHeld(&jobs[i]); err != nil {
 			return err
 		}
+		if err := e.checkReserved(&jobs[i], jobs); err != nil {
+			return err
+		}
+	}
+	if len(jobs) > 0 {
+		e.making = ofNodes
 	}
 	bare := make(map[[2]string]*resource.Vertex)
 	for i := range jobs {
-		e.hold(&jobs[i], bare)
+		if jobs[i].Reserved {
+			e.reserve(&jobs[i], bare)
+		} else {
+			e.hold(&jobs[i], bare)
+		}
+	}
+	return nil
+}
+
+// checkReserved fails for a reservation without a time, and for one of a job that
+// holds something or is to, as others of the same call say.
+func (e *Engine) checkReserved(j *match.Job, all []match.Job) error {
+	if !j.Reserved {
+		return nil
+	}
+	holds := func(other match.Job) bool { return other.ID == j.ID && !other.Reserved && len(other.Slots) > 0 }
+	switch {
+	case j.At.IsZero():
+		return invalid("update job %d: a reservation from no time on", j.ID)
+	case !j.End.IsZero() && !j.End.After(j.At):
+		return invalid("update job %d: a reservation from %s to %s", j.ID, j.At, j.End)
+	case e.jobs[j.ID] != nil || slices.ContainsFunc(all, holds):
+		return invalid("update job %d: a reservation of a job that holds something", j.ID)
 	}
 	return nil
 }
@@ -71,12 +111,16 @@ func checkSlot(s *match.Slot) error {
 // that are no more than a type and a unit are kept once, in bare: a loaded
 // cluster holds a great many.
 func (e *Engine) hold(from *match.Job, bare map[[2]string]*resource.Vertex) {
+	j := e.jobs[from.ID]
 	if len(from.Slots) == 0 {
+		if j != nil && !from.End.IsZero() {
+			e.end(j, from.End)
+		}
 		return
 	}
-	j := e.jobs[from.ID]
+	e.withdraw(from.ID)
 	if j == nil {
-		j = &job{id: from.ID, slots: make(map[string]*slot, len(from.Slots))}
+		j = &job{id: from.ID, slots: make(map[string]*slot, len(from.Slots)), at: from.At}
 		e.jobs[from.ID] = j
 	}
 	moved := false
@@ -102,6 +146,44 @@ func (e *Engine) hold(from *match.Job, bare map[[2]string]*resource.Vertex) {
 	if moved && j.asked {
 		j.above = e.above(j.given())
 	}
+	if !from.End.IsZero() {
+		e.end(j, from.End)
+	}
+}
+
+// end has all that a job holds end at a time.
+func (e *Engine) end(j *job, at time.Time) {
+	j.end = at
+	for _, s := range j.slots {
+		if s.end.Equal(at) {
+			continue
+		}
+		e.promises.ends.remove(endOf(s.end), s)
+		s.end = at
+		e.promises.ends.add(endOf(s.end), s)
+		e.turn(s.node)
+	}
+}
+
+// reserve promises the slots of a job in place of those with the same keys.
+func (e *Engine) reserve(from *match.Job, bare map[[2]string]*resource.Vertex) {
+	if len(from.Slots) == 0 {
+		return
+	}
+	j := &job{id: from.ID, slots: make(map[string]*slot, len(from.Slots)), reserved: true, at: from.At, end: from.End}
+	if was := e.promises.jobs[from.ID]; was != nil {
+		e.withdraw(from.ID)
+		maps.Copy(j.slots, was.slots)
+	}
+	for i := range from.Slots {
+		s := readSlot(&from.Slots[i], bare)
+		s.job = from.ID
+		j.slots[s.key] = s
+	}
+	for _, s := range j.slots {
+		s.start, s.end = j.at, j.end
+	}
+	e.promise(j)
 }
 
 // readSlot copies a slot.
