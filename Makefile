@@ -15,7 +15,7 @@ OURS := ./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the three programs into bin.
@@ -52,6 +52,19 @@ test: tools race ## Run all tests; those of our own packages also under the race
 race: ## Run the tests of our own packages under the race detector.
 	@echo "Running the tests of our own packages under the race detector"
 	@CGO_ENABLED=1 go test -race -short -timeout=20m $(OURS)
+
+# Where the source of flux-sched lies, and below which prefix it is installed.
+FLUX_SCHED_ROOT :=
+FLUX_PREFIX := /usr
+REAPI := resource/reapi/bindings/c/reapi_cli.h
+.PHONY: test-fluxion
+test-fluxion: ## Test the engine over the real Fluxion: FLUX_SCHED_ROOT is its source tree.
+	@test -n "$(FLUX_SCHED_ROOT)" || { echo "test-fluxion: FLUX_SCHED_ROOT is not set: it names the source tree of flux-sched 0.54.0, whose headers are needed; see docs/fluxion.md" >&2; exit 1; }
+	@test -f "$(FLUX_SCHED_ROOT)/$(REAPI)" || { echo "test-fluxion: FLUX_SCHED_ROOT=$(FLUX_SCHED_ROOT) has no $(REAPI): it is no source tree of flux-sched; see docs/fluxion.md" >&2; exit 1; }
+	@CGO_ENABLED=1 CGO_CFLAGS="-I$(FLUX_SCHED_ROOT) -I$(FLUX_SCHED_ROOT)/resource/reapi/bindings/c" \
+		CGO_LDFLAGS="-L$(FLUX_PREFIX)/lib -L$(FLUX_PREFIX)/lib/flux -lreapi_cli -lflux-idset -lstdc++ -ljansson -lhwloc -lflux-hostlist -lboost_graph -lyaml-cpp" \
+		LD_LIBRARY_PATH="$(FLUX_PREFIX)/lib:$(FLUX_PREFIX)/lib/flux:$$LD_LIBRARY_PATH" \
+		go test -tags fluxion -count=1 -timeout=20m ./sidecar/fluxion
 
 .PHONY: e2e
 e2e: tools ## Run the end-to-end stories alone.

@@ -228,6 +228,8 @@ func TestMistakesNameFlagAndValue(t *testing.T) {
 		"another machine may connect":         {[]string{"--listen", "tcp://0.0.0.0:0"}, []string{"--listen", "0.0.0.0", "loopback"}},
 		"no scheme":                           {[]string{"--listen", "/run/s"}, []string{"--listen", "/run/s", "unix:///path"}},
 		"a policy not known":                  {[]string{"--policy", "best"}, []string{"--policy", "best", match.PolicyLonode}},
+		"an engine not known":                 {[]string{"--engine", "abacus"}, []string{"--engine", "abacus", "embedded", "fluxion"}},
+		"an engine that is not linked":        {[]string{"--engine", "fluxion"}, []string{"--engine", "fluxion", "lacks", "Dockerfile.sidecar"}},
 		"a certificate alone":                 {[]string{"--tls-cert", "/c.pem"}, []string{"--tls-cert", "/c.pem", "--tls-key", "--tls-client-ca"}},
 		"files that are not there": {
 			[]string{"--listen", "tcp://0.0.0.0:0", "--tls-cert", "/c.pem", "--tls-key", "/k.pem", "--tls-client-ca", "/a.pem"},

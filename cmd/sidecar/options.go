@@ -16,6 +16,11 @@ type options struct {
 	listen string
 	// tls names the files of mutual TLS; none by default.
 	tls endpoint.Identity
+	// engine is embedded or fluxion.
+	engine string
+	// granules are the sizes of Fluxion's units by type; empty, the default, is by the
+	// unit that a type is counted in.
+	granules map[string]int64
 	// policy serves requests that name none.
 	policy string
 	// metricsListen is the loopback host:port of /metrics; empty, the default, is
@@ -26,7 +31,7 @@ type options struct {
 }
 
 func defaults() *options {
-	return &options{listen: "unix:///run/fluence/fluxion.sock", policy: match.PolicyLonode}
+	return &options{listen: "unix:///run/fluence/fluxion.sock", engine: defaultEngine(), policy: match.PolicyLonode}
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -35,6 +40,11 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "PEM file of the server's certificate, for mutual TLS; read at every handshake")
 	f.StringVar(&o.tls.Key, "tls-key", "", "PEM file of its private key")
 	f.StringVar(&o.tls.CA, "tls-client-ca", "", "PEM file of the authorities that clients' certificates must come from")
+	f.StringVar(&o.engine, "engine", o.engine,
+		fmt.Sprintf("what matches: %q, or %q where its library is part of the image", engineEmbedded, engineFluxion))
+	f.StringToInt64Var(&o.granules, "granule", nil,
+		"with Fluxion, how much of a type is one unit, in what the type is counted in: type=amount, several with commas;"+
+			" by default 1000 of thousandths, 1 GiB of bytes, and 1 of all else")
 	f.StringVar(&o.policy, "policy", o.policy,
 		fmt.Sprintf("how nodes are chosen where a request does not say, one of %q", match.Policies()))
 	f.StringVar(&o.metricsListen, "metrics-listen", "", "loopback host:port to serve /metrics at; empty for none")

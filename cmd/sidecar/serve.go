@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/flux-k8s/fluence/pkg/engine"
-	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/sidecar/server"
 )
 
@@ -32,7 +28,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err := o.checkPolicy(); err != nil {
 		return err
 	}
-	e, err := newEngine(o.policy)
+	e, err := newEngine(o)
 	if err != nil {
 		return err
 	}
@@ -60,21 +56,9 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 		g.Go(func() error { return serveMetrics(ctx, ml, m.handler()) })
 		log.InfoContext(ctx, "Serving metrics", "address", ml.Addr())
 	}
-	log.InfoContext(ctx, "Serving", "listen", at.Network+"://"+l.Addr().String(), "policy", o.policy, "version", version)
+	log.InfoContext(ctx, "Serving", "listen", at.Network+"://"+l.Addr().String(), "engine", o.engine, "policy", o.policy, "version", version)
 	g.Go(func() error { return serve(ctx, l, server.New(e, so), log) })
 	return g.Wait()
-}
-
-// newEngine makes the engine that is served. Its epochs are random, so that none
-// comes back after a restart.
-func newEngine(policy string) (match.Engine, error) {
-	return engine.New(engine.Options{Policy: policy, Epoch: randomEpoch})
-}
-
-func randomEpoch() match.Epoch {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // It never fails.
-	return match.Epoch(max(1, binary.BigEndian.Uint64(b[:])))
 }
 
 // serve serves l until ctx ends.

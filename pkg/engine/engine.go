@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/traverser"
 )
 
 // Options are what an engine is made with.
@@ -30,15 +31,21 @@ type Options struct {
 	// never be 0 and never repeat, also across restarts, so a random number is a
 	// good source. Required.
 	Epoch func() match.Epoch
+	// Graph is how graphs that are added are walked. Its MatcherPolicy serves
+	// requests to such a graph that name no policy; Policy does if it is empty.
+	Graph traverser.Options
 }
 
 // An Engine is a match.Engine in memory.
 type Engine struct {
 	options Options
 
-	mu    sync.Mutex
-	epoch match.Epoch // 0 before the first Reset
-	ready bool
+	mu     sync.Mutex
+	epoch  match.Epoch // 0 before the first Reset
+	ready  bool
+	making making
+	// added is the graph that was added; empty if it is made of nodes.
+	added *traverser.Traverser
 	graph graph
 	hosts map[string]*host
 	// names lists the hosts in order; nil until somebody asks for it.
@@ -63,7 +70,14 @@ func New(o Options) (*Engine, error) {
 	if o.Epoch == nil {
 		return nil, errors.New("engine options: no source of epochs")
 	}
-	return &Engine{options: o}, nil
+	if o.Graph.MatcherPolicy == "" {
+		o.Graph.MatcherPolicy = o.Policy
+	}
+	added, err := traverser.New(o.Graph)
+	if err != nil {
+		return nil, fmt.Errorf("engine options: graph: %w", err)
+	}
+	return &Engine{options: o, added: added}, nil
 }
 
 // Reset implements match.Engine.
@@ -77,8 +91,13 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	if next == 0 || next == e.epoch {
 		return 0, fmt.Errorf("begin an epoch: the source of epochs gave %d after %d", next, e.epoch)
 	}
+	added, err := traverser.New(e.options.Graph)
+	if err != nil {
+		return 0, fmt.Errorf("begin an epoch: %w", err)
+	}
 	e.epoch = next
 	e.ready = false
+	e.making, e.added = undecided, added
 	e.graph = newGraph()
 	e.hosts = make(map[string]*host)
 	e.names = nil

@@ -16,6 +16,10 @@ func (e *Engine) Release(ctx context.Context, at match.Epoch, id match.JobID, ke
 	if err := e.admit(ctx, at); err != nil {
 		return err
 	}
+	if e.making == ofGraphs {
+		e.added.Release(id, keys...)
+		return nil
+	}
 	e.surrender(id, keys)
 	j := e.jobs[id]
 	if j == nil {
@@ -66,6 +70,9 @@ func (e *Engine) Jobs(ctx context.Context, at match.Epoch) ([]match.Job, error) 
 	defer e.mu.Unlock()
 	if err := e.admit(ctx, at); err != nil {
 		return nil, err
+	}
+	if e.making == ofGraphs {
+		return e.added.Jobs(), nil
 	}
 	x := make(exporter)
 	jobs := make([]match.Job, 0, len(e.jobs)+len(e.promises.jobs))

@@ -31,9 +31,9 @@ func (e *Engine) strike(name string) {
 // Nodes implements match.Engine. The graph stands still while a page is noted,
 // not while it is written out. The first call in an epoch sorts all names.
 func (e *Engine) Nodes(ctx context.Context, at match.Epoch, from string, limit int) ([]match.Node, error) {
-	notes, err := e.note(ctx, at, from, limit)
-	if err != nil {
-		return nil, err
+	notes, added, err := e.note(ctx, at, from, limit)
+	if err != nil || added != nil {
+		return added, err
 	}
 	x := make(exporter)
 	nodes := make([]match.Node, len(notes))
@@ -43,15 +43,19 @@ func (e *Engine) Nodes(ctx context.Context, at match.Epoch, from string, limit i
 	return nodes, nil
 }
 
-// note takes down a page of the hosts.
-func (e *Engine) note(ctx context.Context, at match.Epoch, from string, limit int) ([]note, error) {
+// note takes down a page of the hosts; of a graph that was added, which is not
+// listed while scheduling goes on beside, it returns the nodes themselves.
+func (e *Engine) note(ctx context.Context, at match.Epoch, from string, limit int) ([]note, []match.Node, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.admit(ctx, at); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if limit < 1 || limit > match.MaxNodes {
-		return nil, invalid("list nodes: limit %d is not within 1 and %d", limit, match.MaxNodes)
+		return nil, nil, invalid("list nodes: limit %d is not within 1 and %d", limit, match.MaxNodes)
+	}
+	if e.making == ofGraphs {
+		return nil, e.added.Nodes(from, limit), nil
 	}
 	if e.names == nil {
 		e.names = slices.Sorted(maps.Keys(e.hosts))
@@ -62,7 +66,7 @@ func (e *Engine) note(ctx context.Context, at match.Epoch, from string, limit in
 	for i, name := range page {
 		notes[i].take(name, e.hosts[name])
 	}
-	return notes, nil
+	return notes, nil, nil
 }
 
 // A note is what there is of a host at one moment, without what may change later.

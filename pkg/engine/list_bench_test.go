@@ -34,7 +34,7 @@ func BenchmarkAuditHold(b *testing.B) {
 				if first {
 					e.names = nil
 				}
-				if _, err := e.note(b.Context(), epoch, "node5", 334); err != nil {
+				if _, _, err := e.note(b.Context(), epoch, "node5", 334); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -21,6 +21,9 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 	if !e.ready {
 		return nil, fmt.Errorf("%w: the graph is not loaded", match.ErrUnavailable)
 	}
+	if e.making == ofGraphs {
+		return e.matchAdded(ctx, &r)
+	}
 	if r.Policy == "" {
 		r.Policy = e.options.Policy
 	}

@@ -10,11 +10,18 @@ import (
 
 // PutNode implements match.Engine. The status of a node is that of its vertex.
 // Leaves below a node are its pools; leaves of one type make up one pool.
-func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) error {
+func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) (err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.admit(ctx, at); err != nil {
+	if err := e.admitNodes(ctx, at); err != nil {
 		return err
+	}
+	if len(nodes) > 0 {
+		defer func() {
+			if err == nil {
+				e.making = ofNodes
+			}
+		}()
 	}
 	var root *resource.Vertex
 	if e.graph.root != nil {
@@ -44,7 +51,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.admit(ctx, at); err != nil {
+	if err := e.admitNodes(ctx, at); err != nil {
 		return err
 	}
 	h := e.hosts[name]
@@ -66,6 +73,9 @@ func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, sta
 	}
 	if status != resource.Up && status != resource.Down {
 		return invalid("set the status of node %q: %d is neither up nor down", name, status)
+	}
+	if e.making == ofGraphs {
+		return e.setAddedStatus(name, status)
 	}
 	h := e.hosts[name]
 	if h == nil || h.node == nil {

@@ -80,7 +80,7 @@ func (o outlook) promise(n *node, s *slot, named bool) {
 		if h.way || h.amount == 0 {
 			continue
 		}
-		k, v := n.leaf(h.about.Type, below(h.about.Paths[resource.Containment], s.node))
+		k, v := n.leaf(h.about.Type, below(h.about.Path, s.node))
 		switch {
 		case v != nil && named:
 			for l, at := range n.pools[k].leaves {

@@ -26,6 +26,9 @@ func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) 
 	if err := e.admit(ctx, at); err != nil {
 		return err
 	}
+	if e.making == ofGraphs {
+		return e.added.Update(jobs...)
+	}
 	for i := range jobs {
 		if err := checkHeld(&jobs[i]); err != nil {
 			return err
@@ -33,6 +36,9 @@ func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) 
 		if err := e.checkReserved(&jobs[i], jobs); err != nil {
 			return err
 		}
+	}
+	if len(jobs) > 0 {
+		e.making = ofNodes
 	}
 	bare := make(map[[2]string]*resource.Vertex)
 	for i := range jobs {
@@ -153,7 +159,7 @@ func readShares(r *resource.Set, bare map[[2]string]*resource.Vertex) []share {
 	for i := range r.Vertices {
 		h := &r.Vertices[i]
 		shares[i] = share{amount: h.Amount, way: onTheWay(h.Type)}
-		if h.Name != "" || len(h.Paths) > 0 || len(h.Properties) > 0 {
+		if h.Name != "" || h.Path != "" || len(h.Paths) > 0 || len(h.Properties) > 0 {
 			v := cloneVertex(&h.Vertex)
 			shares[i].about = &v
 			continue

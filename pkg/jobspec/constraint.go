@@ -1,8 +1,10 @@
 package jobspec
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/hostlist"
+	"github.com/flux-k8s/fluence/pkg/idset"
 )
 
 // maxConstraintDepth bounds how deep and, or and not may nest.
@@ -53,7 +55,7 @@ func (c *Constraint) validate(depth int, room *int) error {
 		case OpHostlist:
 			err = checkHostlist(text, room)
 		case OpRanks:
-			_, err = parseIDSet(nil, text)
+			_, err = idset.Parse(text)
 		}
 		if err != nil {
 			return in(c.Op, inItem(i, fault("%s: %v", shorten(text), err)))
@@ -149,12 +151,12 @@ func hasProperties(values []string) Condition {
 func isOneOf(values []string) Condition {
 	names := make(map[string]struct{}, len(values))
 	for _, v := range values {
-		if isName(v) {
+		if hostlist.Single(v) {
 			names[v] = struct{}{}
 			continue
 		}
-		list, _ := parseHostlist(v) // valid, as Compile has checked
-		for name := range list.names() {
+		list, _ := hostlist.Parse(v) // valid, as Compile has checked
+		for name := range list.Names() {
 			names[name] = struct{}{}
 		}
 	}
@@ -165,20 +167,13 @@ func isOneOf(values []string) Condition {
 }
 
 func hasRank(values []string) Condition {
-	var set idset
+	var spans []idset.Span
 	for _, v := range values {
-		set, _ = parseIDSet(set, v) // valid, as Compile has checked
+		set, _ := idset.Parse(v) // valid, as Compile has checked
+		spans = append(spans, set...)
 	}
-	set = set.merged()
-	return func(_ string, rank int64, _ map[string]string) bool {
-		i, _ := slices.BinarySearchFunc(set, rank, func(s span, id int64) int {
-			if s.last < id {
-				return -1
-			}
-			return 1
-		})
-		return i < len(set) && set[i].first <= rank
-	}
+	set := idset.Merge(spans)
+	return func(_ string, rank int64, _ map[string]string) bool { return set.Has(rank) }
 }
 
 // checkProperty refuses the characters that Fluxion refuses: they are operators

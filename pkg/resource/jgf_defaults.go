@@ -9,7 +9,7 @@ import (
 // complete fills in what was left out.
 func (n *node) complete(seen int) error {
 	if seen&keyUniqID == 0 {
-		uniq, ok := leadingInteger(n.id)
+		uniq, ok := leadingInteger(string(n.id))
 		if !ok {
 			return fmt.Errorf("no uniq_id, and the vertex id begins with no number")
 		}

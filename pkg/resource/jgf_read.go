@@ -13,21 +13,19 @@ import (
 // not known are passed over. An error names vertex or edge, key and value; see
 // (*Graph).Validate for what makes a graph unsound.
 func ReadJGF(data []byte) (*Graph, error) {
-	if !utf8.Valid(data) {
-		return nil, fmt.Errorf("graph is not UTF-8")
-	}
-	r := reader{cursor: cursor{data: data}, words: map[string]string{}}
 	g := &Graph{}
-	ids := map[string]int{}
-	err := r.graph(ids, func(n *node) error {
-		g.Vertices = append(g.Vertices, n.Vertex)
+	err := walkJGF(data, false, func(v *Vertex) error {
+		g.Vertices = append(g.Vertices, *v)
 		return nil
-	}, func(e Edge) { g.Edges = append(g.Edges, e) })
+	}, func(e Edge) error {
+		g.Edges = append(g.Edges, e)
+		return nil
+	})
 	if err == nil {
-		err = r.end()
+		err = g.checkPlaces()
 	}
 	if err == nil {
-		err = g.check()
+		err = g.checkEdges()
 	}
 	if err != nil {
 		return nil, err
@@ -35,9 +33,46 @@ func ReadJGF(data []byte) (*Graph, error) {
 	return g, nil
 }
 
+// WalkJGF reads a graph as ReadJGF does without keeping it: it calls vertex with
+// every vertex in the order of the text, and then edge with every edge, whose
+// ends are numbers of vertices in that order. A Vertex and its maps are only
+// lent for the call; strings may be kept. An error of theirs ends the walk and is
+// wrapped.
+//
+// It fails where the text is not a graph: for what is not JSON, keys that are
+// missing, there twice or of a wrong type, vertices of the same id, edges to a
+// vertex that is not there, and for a vertex that is unsound by itself. How the
+// vertices stand to one another, which Validate looks at, is the caller's to
+// judge. Some vertices and edges may have been given before the error is found.
+func WalkJGF(data []byte, vertex func(*Vertex) error, edge func(Edge) error) error {
+	return walkJGF(data, true, vertex, edge)
+}
+
+// walkJGF walks with maps that are lent, or that the caller may keep.
+func walkJGF(data []byte, lent bool, vertex func(*Vertex) error, edge func(Edge) error) error {
+	if !utf8.Valid(data) {
+		return fmt.Errorf("graph is not UTF-8")
+	}
+	r := newReader(data)
+	r.words = newWords(len(data))
+	if lent {
+		r.paths, r.properties = map[string]string{}, map[string]string{}
+	}
+	err := r.graph(func(n *node) error {
+		if err := n.check(); err != nil {
+			return err
+		}
+		return vertex(&n.Vertex)
+	}, edge)
+	if err != nil {
+		return err
+	}
+	return r.end()
+}
+
 // graph reads {"graph": {"nodes": ..., "edges": ...}}, calling vertex and edge
-// with what it finds, and fills ids with the indexes of the vertices.
-func (r *reader) graph(ids map[string]int, vertex func(*node) error, edge func(Edge)) error {
+// with what it finds.
+func (r *reader) graph(vertex func(*node) error, edge func(Edge) error) error {
 	there := false
 	err := r.object(func(key []byte) error {
 		if string(key) != "graph" {
@@ -47,7 +82,7 @@ func (r *reader) graph(ids map[string]int, vertex func(*node) error, edge func(E
 			return fmt.Errorf("graph is there twice")
 		}
 		there = true
-		return r.body(ids, vertex, edge)
+		return r.body(vertex, edge)
 	})
 	if err == nil && !there {
 		err = fmt.Errorf("no graph")
@@ -55,7 +90,7 @@ func (r *reader) graph(ids map[string]int, vertex func(*node) error, edge func(E
 	return err
 }
 
-func (r *reader) body(ids map[string]int, vertex func(*node) error, edge func(Edge)) error {
+func (r *reader) body(vertex func(*node) error, edge func(Edge) error) error {
 	nodes, edges := -1, -1
 	err := r.object(func(key []byte) error {
 		at := &nodes
@@ -72,12 +107,12 @@ func (r *reader) body(ids map[string]int, vertex func(*node) error, edge func(Ed
 		r.peek()
 		*at = r.pos
 		if string(key) == "nodes" {
-			return r.nodes(ids, vertex)
+			return r.nodes(vertex)
 		}
 		if nodes < 0 { // edges refer to the nodes, so those have to be read first
 			return r.skip()
 		}
-		return r.edges(ids, edge)
+		return r.edges(edge)
 	})
 	switch {
 	case err != nil:
@@ -91,76 +126,38 @@ func (r *reader) body(ids map[string]int, vertex func(*node) error, edge func(Ed
 	}
 	end := r.pos
 	r.pos = edges
-	err = r.edges(ids, edge)
+	err = r.edges(edge)
 	r.pos = end
 	return err
 }
 
-func (r *reader) nodes(ids map[string]int, vertex func(*node) error) error {
+func (r *reader) nodes(vertex func(*node) error) error {
 	var n node
 	return in("nodes", r.array(func(i int) error {
-		if err := r.node(&n); err != nil {
-			return fmt.Errorf("item %d: %w", i, err)
+		err := r.node(&n)
+		switch {
+		case err != nil:
+		case !r.ids.add(n.id, i):
+			err = fmt.Errorf("vertex %q is there twice", n.id)
+		default:
+			err = n.within(vertex(&n))
 		}
-		if _, twice := ids[n.id]; twice {
-			return fmt.Errorf("item %d: vertex %q is there twice", i, n.id)
-		}
-		ids[n.id] = i
-		return n.within(vertex(&n))
-	}))
-}
-
-func (r *reader) edges(ids map[string]int, edge func(Edge)) error {
-	return in("edges", r.array(func(i int) error {
-		e, err := r.edge(ids)
 		if err != nil {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
-		edge(e)
 		return nil
 	}))
 }
 
-// edge reads one item of the edges (RFC 20, "Graph Edges").
-func (r *reader) edge(ids map[string]int) (Edge, error) {
-	e := Edge{Source: -1, Target: -1, Subsystem: Containment}
-	err := r.object(func(key []byte) error {
-		switch string(key) {
-		case "source":
-			return in("source", r.vertexIndex(&e.Source, ids))
-		case "target":
-			return in("target", r.vertexIndex(&e.Target, ids))
-		case "metadata":
-			return in("metadata", r.object(func(key []byte) (err error) {
-				if string(key) != "subsystem" {
-					return r.skip()
-				}
-				e.Subsystem, err = r.word()
-				return in("subsystem", err)
-			}))
+func (r *reader) edges(edge func(Edge) error) error {
+	return in("edges", r.array(func(i int) error {
+		e, err := r.edge()
+		if err == nil {
+			err = edge(e)
 		}
-		return r.skip()
-	})
-	switch {
-	case err != nil:
-		return e, err
-	case e.Source < 0:
-		return e, fmt.Errorf("no source")
-	case e.Target < 0:
-		return e, fmt.Errorf("no target")
-	}
-	return e, nil
-}
-
-func (r *reader) vertexIndex(to *int, ids map[string]int) error {
-	id, err := r.bytes()
-	if err != nil {
-		return err
-	}
-	i, ok := ids[string(id)]
-	if !ok {
-		return fmt.Errorf("no vertex %q", id)
-	}
-	*to = i
-	return nil
+		if err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+		return nil
+	}))
 }

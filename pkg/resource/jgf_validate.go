@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -14,7 +15,12 @@ import (
 // UniqID, or a text that is not UTF-8.
 func (g *Graph) Validate() error {
 	for i := range g.Vertices {
-		if err := g.Vertices[i].checkTexts(); err != nil {
+		v := &g.Vertices[i]
+		err := v.checkTexts()
+		if err == nil {
+			err = v.check()
+		}
+		if err != nil {
 			return g.about(i, err)
 		}
 	}
@@ -23,19 +29,20 @@ func (g *Graph) Validate() error {
 			return fmt.Errorf("edge %d: %q is no subsystem", i, e.Subsystem)
 		}
 	}
-	return g.check()
+	if err := g.checkPlaces(); err != nil {
+		return err
+	}
+	return g.checkEdges()
 }
 
-// check does what Validate does, but for texts, which are known to be UTF-8.
-func (g *Graph) check() error {
+// checkPlaces fails unless there is one root of containment and one vertex at
+// every place.
+func (g *Graph) checkPlaces() error {
 	roots := map[string]int{}
 	places := make(map[place]int, len(g.Vertices))
 	for i := range g.Vertices {
 		v := &g.Vertices[i]
-		if err := v.check(); err != nil {
-			return g.about(i, err)
-		}
-		for subsystem, path := range v.Paths {
+		for subsystem, path := range v.everyPath() {
 			at := place{subsystem, path, v.Rank}
 			if j, taken := places[at]; taken {
 				return g.about(i, fmt.Errorf("has the %s path %q and the rank of vertex %d", subsystem, path, g.Vertices[j].UniqID))
@@ -53,7 +60,7 @@ func (g *Graph) check() error {
 	if _, ok := roots[Containment]; !ok {
 		return fmt.Errorf("graph has no root of %s", Containment)
 	}
-	return g.checkEdges()
+	return nil
 }
 
 // A place is where a vertex stands: there can be only one.
@@ -96,7 +103,7 @@ func (g *Graph) checkEdges() error {
 // about names the vertex that err is about, by number and path.
 func (g *Graph) about(i int, err error) error {
 	v := &g.Vertices[i]
-	return fmt.Errorf("vertex %d (%s): %w", v.UniqID, v.Paths[Containment], err)
+	return fmt.Errorf("vertex %d (%s): %w", v.UniqID, v.Path, err)
 }
 
 // check looks at what a vertex is by itself, in a graph or in a Set.
@@ -106,20 +113,39 @@ func (v *Vertex) check() error {
 		return fmt.Errorf("type is empty")
 	case v.Size < 0:
 		return fmt.Errorf("size: %d: less than 0", v.Size)
+	case v.Paths[Containment] != "":
+		return fmt.Errorf("paths: %s: %q stands beside the others", Containment, v.Paths[Containment])
 	case v.Status != Up && v.Status != Down:
 		return fmt.Errorf("status: %d: neither 0, up, nor 1, down", v.Status)
 	}
-	for subsystem, path := range v.Paths {
-		if len(path) < 2 || path[0] != '/' {
+	for subsystem, path := range v.everyPath() {
+		if !isPath(path) {
 			return fmt.Errorf("paths: %s: %q is no path", subsystem, path)
 		}
 	}
 	return nil
 }
 
+func isPath(path string) bool { return len(path) >= 2 && path[0] == '/' }
+
+// everyPath runs through the paths of a vertex by subsystem, that of containment
+// first.
+func (v *Vertex) everyPath() iter.Seq2[string, string] {
+	return func(yield func(subsystem, path string) bool) {
+		if v.Path != "" && !yield(Containment, v.Path) {
+			return
+		}
+		for subsystem, path := range v.Paths {
+			if !yield(subsystem, path) {
+				return
+			}
+		}
+	}
+}
+
 // checkTexts fails for a text that JSON cannot hold.
 func (v *Vertex) checkTexts() error {
-	for _, text := range [...]string{v.Type, v.Basename, v.Name, v.Unit} {
+	for _, text := range [...]string{v.Type, v.Basename, v.Name, v.Unit, v.Path} {
 		if !utf8.ValidString(text) {
 			return fmt.Errorf("%q: not UTF-8", text)
 		}

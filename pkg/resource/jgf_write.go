@@ -1,12 +1,14 @@
 package resource
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 )
 
 // JGF writes the graph as ReadJGF reads it, in the order it has and without what
-// is a default. It fails as Validate does.
+// is a default. It fails as Validate does. The text takes some 200 bytes a vertex,
+// and Validate as much meanwhile: a JGFWriter takes neither.
 func (g *Graph) JGF() ([]byte, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
@@ -14,13 +16,15 @@ func (g *Graph) JGF() ([]byte, error) {
 	const vertexSize, edgeSize = 160, 32 // about what they take
 	b := make([]byte, 0, len(g.Vertices)*vertexSize+len(g.Edges)*edgeSize)
 	ids := numbering(len(g.Vertices), func(i int) int64 { return g.Vertices[i].UniqID })
+	var share Share
 	b = append(b, `{"graph":{"nodes":[`...)
 	for i := range g.Vertices {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		v := &g.Vertices[i]
-		b = ids.appendNode(b, i, v, v.Size, v.Exclusive, nil)
+		share.Vertex = g.Vertices[i]
+		share.Amount, share.Exclusively = share.Size, share.Exclusive
+		b = ids.appendNode(b, i, &share, extra{})
 	}
 	b = append(b, `],"edges":[`...)
 	for i, e := range g.Edges {
@@ -57,8 +61,8 @@ func (ids vertexIDs) append(b []byte, i int) []byte {
 }
 
 // appendNode writes a vertex with the keys and in the order that Fluxion writes,
-// of which uniq_id, unit, status and fluence are ours. x may be nil.
-func (ids vertexIDs) appendNode(b []byte, i int, v *Vertex, size int64, exclusive bool, x *extra) []byte {
+// of which uniq_id, unit, status and fluence are ours.
+func (ids vertexIDs) appendNode(b []byte, i int, v *Share, x extra) []byte {
 	b = ids.append(append(b, `{"id":`...), i)
 	b = appendText(append(b, `,"metadata":{"type":`...), v.Type)
 	if v.Basename != v.Type {
@@ -75,11 +79,11 @@ func (ids vertexIDs) appendNode(b []byte, i int, v *Vertex, size int64, exclusiv
 	if len(v.Properties) > 0 {
 		b = appendTexts(append(b, `,"properties":`...), v.Properties)
 	}
-	if exclusive {
+	if v.Exclusively {
 		b = append(b, `,"exclusive":true`...)
 	}
-	if size != 1 {
-		b = strconv.AppendInt(append(b, `,"size":`...), size, 10)
+	if v.Amount != 1 {
+		b = strconv.AppendInt(append(b, `,"size":`...), v.Amount, 10)
 	}
 	if v.Unit != "" {
 		b = appendText(append(b, `,"unit":`...), v.Unit)
@@ -87,13 +91,30 @@ func (ids vertexIDs) appendNode(b []byte, i int, v *Vertex, size int64, exclusiv
 	if v.Status != Up {
 		b = strconv.AppendInt(append(b, `,"status":`...), int64(v.Status), 10)
 	}
-	b = appendTexts(append(b, `,"paths":`...), v.Paths)
-	b = appendExtra(b, x)
-	return append(b, "}}"...)
+	b = v.appendPaths(append(b, `,"paths":`...))
+	if v.Label != "" {
+		b = append(appendText(append(b, `,"ephemeral":{"label":`...), v.Label), '}')
+	}
+	return append(appendExtra(b, x), "}}"...)
 }
 
-func appendExtra(b []byte, x *extra) []byte {
-	if x == nil || !x.sized && !x.exclusive {
+func (v *Vertex) appendPaths(b []byte) []byte {
+	if len(v.Paths) == 0 { // nearly always
+		b = append(b, '{')
+		if v.Path != "" {
+			b = appendText(append(b, `"containment":`...), v.Path)
+		}
+		return append(b, '}')
+	}
+	paths := maps.Clone(v.Paths)
+	if v.Path != "" {
+		paths[Containment] = v.Path
+	}
+	return appendTexts(b, paths)
+}
+
+func appendExtra(b []byte, x extra) []byte {
+	if !x.sized && !x.exclusive {
 		return b
 	}
 	b = append(b, `,"fluence":{`...)

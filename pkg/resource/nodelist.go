@@ -4,20 +4,25 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 )
 
-// appendNodes writes the keys nodelist and, if a node with a rank has any,
-// properties of R's execution.
-func appendNodes(b []byte, shares []Share) []byte {
-	b = append(b, `,"nodelist":[`...)
+// namedNodes returns the node vertices that have a name.
+func namedNodes(shares []Share) []*Share {
 	var nodes []*Share
 	for i := range shares {
 		if v := &shares[i]; v.Type == TypeNode && v.Name != "" {
 			nodes = append(nodes, v)
 		}
 	}
+	return nodes
+}
+
+// appendNodes writes the keys nodelist and, if a node with a rank has any,
+// properties of R's execution. It sorts the nodes by rank.
+func appendNodes(b []byte, nodes []*Share) []byte {
+	b = append(b, `,"nodelist":[`...)
 	if len(nodes) == 0 {
 		return append(b, ']')
 	}
@@ -26,7 +31,7 @@ func appendNodes(b []byte, shares []Share) []byte {
 	for i, n := range nodes {
 		names[i] = n.Name
 	}
-	b = appendText(b, encodeHostlist(names))
+	b = appendText(b, hostlist.Encode(names))
 	return appendProperties(append(b, ']'), nodes)
 }
 
@@ -56,68 +61,4 @@ func appendProperties(b []byte, nodes []*Share) []byte {
 		b = appendIDSet(append(appendText(b, name), ':'), ranks[name])
 	}
 	return append(b, '}')
-}
-
-// hostname says whether a name can stand in a hostlist (RFC 29). The empty name
-// can: it is left out.
-func hostname(name string) bool {
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c <= ' ', c > '~', c == ',', c == '[', c == ']':
-			return false
-		}
-	}
-	return true
-}
-
-// encodeHostlist writes names in their order as a hostlist (RFC 29), following
-// ones with the same beginning as one: "a[0-9,12]".
-func encodeHostlist(names []string) string {
-	var b []byte
-	for i := 0; i < len(names); {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		prefix, first, ok := splitNumber(names[i])
-		if !ok {
-			b = append(b, names[i]...)
-			i++
-			continue
-		}
-		width := 0
-		if len(first) > 1 && first[0] == '0' {
-			width = len(first)
-		}
-		var ids []int64
-		start := i
-		for ; i < len(names); i++ {
-			p, digits, ok := splitNumber(names[i])
-			id, err := strconv.ParseInt(digits, 10, 64)
-			if !ok || err != nil || p != prefix || padded(id, width) != digits {
-				break
-			}
-			ids = append(ids, id)
-		}
-		if len(ids) == 1 {
-			b = append(b, names[start]...)
-			continue
-		}
-		b = append(append(b, prefix...), '[')
-		b = appendRanges(b, ids, func(b []byte, id int64) []byte { return append(b, padded(id, width)...) })
-		b = append(b, ']')
-	}
-	return string(b)
-}
-
-// splitNumber parts a name into what stands before the digits at its end, and
-// those; ok is false where there are none, or more than an id may have.
-func splitNumber(name string) (prefix, digits string, ok bool) {
-	prefix = strings.TrimRight(name, "0123456789")
-	digits = name[len(prefix):]
-	return prefix, digits, digits != "" && len(digits) <= 18
-}
-
-func padded(id int64, width int) string {
-	digits := strconv.FormatInt(id, 10)
-	return strings.Repeat("0", max(0, width-len(digits))) + digits
 }

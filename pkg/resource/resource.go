@@ -48,7 +48,10 @@ type Vertex struct {
 	Exclusive  bool
 	Status     Status
 	Properties map[string]string
-	// Paths gives the vertex's path by subsystem.
+	// Path is the vertex's path of containment, as "/cluster0/node1"; empty for one
+	// that has none.
+	Path string
+	// Paths gives its paths in other subsystems.
 	Paths map[string]string
 }
 
@@ -75,6 +78,8 @@ type Set struct {
 	Expiration time.Time
 	// Vertices stand in emission order: each after what it contains.
 	Vertices []Share
+	// Queue is the queue that the job was in; empty for none.
+	Queue string
 }
 
 // A Share is what a Set holds of one vertex.
@@ -86,4 +91,7 @@ type Share struct {
 	// Exclusively says that nobody else may hold the vertex meanwhile. A
 	// divisible pool is held by amount, and so is not exclusive.
 	Exclusively bool
+	// Label is that of the request, other than for a slot, which the vertex was
+	// taken for.
+	Label string
 }

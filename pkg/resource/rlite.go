@@ -3,7 +3,8 @@ package resource
 import (
 	"maps"
 	"slices"
-	"strconv"
+
+	"github.com/flux-k8s/fluence/pkg/idset"
 )
 
 // The types of vertices that R_lite knows (RFC 20, "Execution").
@@ -28,14 +29,31 @@ func appendRLite(b []byte, shares []Share) []byte {
 			gpus = collect(gpus, v.Rank, v.ID)
 		}
 	}
-	ranks := map[string][]int64(nil) // by what they hold
+	var all []holding
 	for rank := range cores {
-		ranks = collect(ranks, children(cores[rank], gpus[rank]), rank)
+		all = append(all, holding{rank, nil, children(cores[rank], gpus[rank])})
 	}
 	for rank := range gpus {
 		if _, done := cores[rank]; !done {
-			ranks = collect(ranks, children(nil, gpus[rank]), rank)
+			all = append(all, holding{rank, nil, children(nil, gpus[rank])})
 		}
+	}
+	return appendHoldings(b, all)
+}
+
+// A holding is what R_lite says of one rank: the node, where it is known, and the
+// ids that it holds.
+type holding struct {
+	rank     int64
+	node     *Share
+	children string
+}
+
+// appendHoldings writes R_lite, ranks that hold the same together.
+func appendHoldings(b []byte, holdings []holding) []byte {
+	ranks := map[string][]int64(nil)
+	for _, h := range holdings {
+		ranks = collect(ranks, h.children, h.rank)
 	}
 	b = append(b, '[')
 	for i, held := range slices.Sorted(maps.Keys(ranks)) {
@@ -71,31 +89,7 @@ func children(cores, gpus []int64) string {
 	return string(append(b, '}'))
 }
 
-// appendIDSet writes a set of ids (RFC 22), quoted. It sorts ids.
+// appendIDSet writes a set of ids (RFC 22), quoted.
 func appendIDSet(b []byte, ids []int64) []byte {
-	slices.Sort(ids)
-	b = append(b, '"')
-	b = appendRanges(b, slices.Compact(ids), func(b []byte, id int64) []byte {
-		return strconv.AppendInt(b, id, 10)
-	})
-	return append(b, '"')
-}
-
-// appendRanges writes ids, runs of consecutive ones as first-last.
-func appendRanges(b []byte, ids []int64, write func([]byte, int64) []byte) []byte {
-	for i := 0; i < len(ids); {
-		last := i
-		for last+1 < len(ids) && ids[last+1] == ids[last]+1 {
-			last++
-		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = write(b, ids[i])
-		if last > i {
-			b = write(append(b, '-'), ids[last])
-		}
-		i = last + 1
-	}
-	return b
+	return append(idset.Of(ids...).Append(append(b, '"')), '"')
 }

@@ -2,8 +2,10 @@ package resource
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math/bits"
 	"strconv"
 )
 
@@ -51,62 +53,107 @@ func (c *cursor) end() error {
 // object calls each with every key, standing at its value. The key is valid only
 // during the call.
 func (c *cursor) object(each func(key []byte) error) error {
-	return c.container('{', '}', "an object", func(int) error {
-		key, err := c.bytes()
-		if err != nil {
-			return err
+	more, err := c.enter('{', '}', "an object")
+	for more && err == nil {
+		var key []byte
+		if key, err = c.key(); err == nil {
+			err = each(key)
 		}
-		if err := c.expect(':'); err != nil {
-			return err
+		if err == nil {
+			more, err = c.next('}')
 		}
-		return each(key)
-	})
+	}
+	return err
 }
 
 // array calls each with every index, standing at the item.
 func (c *cursor) array(each func(i int) error) error {
-	return c.container('[', ']', "an array", each)
+	more, err := c.enter('[', ']', "an array")
+	for i := 0; more && err == nil; i++ {
+		if err = each(i); err == nil {
+			more, err = c.next(']')
+		}
+	}
+	return err
 }
 
-func (c *cursor) container(open, closing byte, what string, each func(i int) error) error {
+// enter passes over the bracket that begins an object or array, and says whether
+// there is anything in it: if not, it has passed over the other bracket too.
+func (c *cursor) enter(open, closing byte, what string) (more bool, err error) {
 	if c.peek() != open {
-		return c.wrong(what)
+		return false, c.wrong(what)
 	}
 	c.pos++
 	if c.peek() == closing {
 		c.pos++
-		return nil
+		return false, nil
 	}
-	for i := 0; ; i++ {
-		if err := each(i); err != nil {
-			return err
-		}
-		if c.peek() == closing {
-			c.pos++
-			return nil
-		}
-		if err := c.expect(','); err != nil {
-			return err
-		}
-	}
+	return true, nil
 }
 
-// bytes returns the content of a string, valid until the text is.
+// next passes over what stands between one entry and another, or behind the last
+// one, and says which.
+func (c *cursor) next(closing byte) (more bool, err error) {
+	switch c.peek() {
+	case ',':
+		c.pos++
+		return true, nil
+	case closing:
+		c.pos++
+		return false, nil
+	}
+	return false, c.fault("%q expected", ',')
+}
+
+// key reads the key of an object's entry, and stands at its value. The key is
+// valid until the text is.
+func (c *cursor) key() ([]byte, error) {
+	key, err := c.bytes()
+	if err == nil {
+		err = c.expect(':')
+	}
+	return key, err
+}
+
+// bytes returns the content of a string, valid until the text is; never nil.
 func (c *cursor) bytes() ([]byte, error) {
 	if c.peek() != '"' {
 		return nil, c.wrong("a string")
 	}
 	start := c.pos
-	for i := start + 1; i < len(c.data); i++ {
-		switch b := c.data[i]; {
-		case b == '"':
-			c.pos = i + 1
-			return c.data[start+1 : i], nil
-		case b == '\\', b < ' ':
-			return c.escaped(start, i)
+	i := start + 1
+	for ; i+8 <= len(c.data); i += 8 {
+		if at := special(binary.LittleEndian.Uint64(c.data[i:])); at < 8 {
+			return c.closed(start, i+at)
+		}
+	}
+	for ; i < len(c.data); i++ {
+		if b := c.data[i]; b == '"' || b == '\\' || b < ' ' {
+			return c.closed(start, i)
 		}
 	}
 	return nil, c.fault("string without an end")
+}
+
+// closed returns the content of a string in which i is the first byte that is
+// not a plain one.
+func (c *cursor) closed(start, i int) ([]byte, error) {
+	if c.data[i] != '"' {
+		return c.escaped(start, i)
+	}
+	c.pos = i + 1
+	return c.data[start+1 : i], nil
+}
+
+// special returns the place of the first of eight bytes that ends a string,
+// begins an escape or is a control character; 8 if there is none.
+func special(w uint64) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := w^'"'*ones, w^'\\'*ones
+	// A byte's top bit comes out set where the byte is less than what is taken from
+	// it. Borrowing spoils only the bytes above the first.
+	found := (quote-ones)&^quote | (backslash-ones)&^backslash | (w-' '*ones)&^w
+	return bits.TrailingZeros64(found&tops) / 8
 }
 
 // escaped returns the content of a string with escapes, the first one at i.
@@ -125,11 +172,6 @@ func (c *cursor) escaped(start, i int) ([]byte, error) {
 	}
 	c.pos = i + 1
 	return []byte(s), nil
-}
-
-func (c *cursor) text() (string, error) {
-	b, err := c.bytes()
-	return string(b), err
 }
 
 // number returns the text of a number.
@@ -166,8 +208,12 @@ func plainInteger(n []byte) bool {
 }
 
 func (c *cursor) integer() (int64, error) {
-	if b := c.peek(); b != '-' && (b < '0' || b > '9') {
+	b := c.peek()
+	if b != '-' && (b < '0' || b > '9') {
 		return 0, c.wrong("a whole number")
+	}
+	if n, ok := c.shortInteger(); ok {
+		return n, nil
 	}
 	text, err := c.number()
 	if err != nil {
@@ -178,6 +224,22 @@ func (c *cursor) integer() (int64, error) {
 		return 0, fmt.Errorf("%s: not a whole number of 64 bits", text)
 	}
 	return n, nil
+}
+
+// shortInteger reads a number of at most 18 digits without anything else to it,
+// or nothing.
+func (c *cursor) shortInteger() (int64, bool) {
+	const most = 18
+	n, i := int64(0), c.pos
+	for ; i < len(c.data) && c.data[i]-'0' <= 9; i++ {
+		n = 10*n + int64(c.data[i]-'0')
+	}
+	digits := i - c.pos
+	if digits == 0 || digits > most || digits > 1 && c.data[c.pos] == '0' || i < len(c.data) && numeric(c.data[i]) {
+		return 0, false
+	}
+	c.pos = i
+	return n, true
 }
 
 func (c *cursor) boolean() (bool, error) {

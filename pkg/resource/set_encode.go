@@ -3,6 +3,9 @@ package resource
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 )
 
 // Encode writes R (RFC 20) as one line of compact JSON: execution for those who
@@ -14,7 +17,8 @@ import (
 // of a Kubernetes node it is empty. nodelist names the node vertices by rank,
 // and in the order of the set where ranks are equal. A time that is zero is left
 // out. In scheduling, a vertex's size is the amount held and its exclusive says
-// whether it is held exclusively; edges follow from the containment paths.
+// whether it is held exclusively; edges follow from the containment paths. The
+// queue is attributes.system.scheduler.queue.
 //
 // It fails, naming what is wrong, for what ParseSet would not read: see there.
 func (s *Set) Encode() ([]byte, error) {
@@ -24,33 +28,49 @@ func (s *Set) Encode() ([]byte, error) {
 	const fixed, perVertex = 160, 200 // about what they take
 	b := append(make([]byte, 0, fixed+perVertex*len(s.Vertices)), `{"version":1,"execution":{"R_lite":`...)
 	b = appendRLite(b, s.Vertices)
-	b = appendNodes(b, s.Vertices)
+	b = appendNodes(b, namedNodes(s.Vertices))
 	if !s.Start.IsZero() {
 		b = appendTime(append(b, `,"starttime":`...), s.Start)
 	}
 	if !s.Expiration.IsZero() {
 		b = appendTime(append(b, `,"expiration":`...), s.Expiration)
 	}
-	b = append(b, `},"scheduling":{"graph":{"nodes":[`...)
+	b = append(b, `},"scheduling":`...)
+	b = s.appendGraph(b, func(v *Share) (*Share, extra) {
+		return v, extra{size: v.Size, sized: v.Size != v.Amount, exclusive: v.Exclusive}
+	})
+	return append(s.appendQueue(b), '}'), nil
+}
+
+// appendGraph writes the vertices, each as the one that as makes of it, and the
+// edges between them, each after its child.
+func (s *Set) appendGraph(b []byte, as func(*Share) (*Share, extra)) []byte {
+	b = append(b, `{"graph":{"nodes":[`...)
 	ids := numbering(len(s.Vertices), func(i int) int64 { return s.Vertices[i].UniqID })
 	for i := range s.Vertices {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		v := &s.Vertices[i]
-		x := extra{size: v.Size, sized: v.Size != v.Amount, exclusive: v.Exclusive}
-		b = ids.appendNode(b, i, &v.Vertex, v.Amount, v.Exclusively, &x)
+		v, x := as(&s.Vertices[i])
+		b = ids.appendNode(b, i, v, x)
 	}
 	b = append(b, `],"edges":[`...)
-	first := true
-	for _, e := range containment(s.Vertices) {
-		if !first {
+	for i, e := range containment(s.Vertices) {
+		if i > 0 {
 			b = append(b, ',')
 		}
-		first = false
 		b = ids.appendEdge(b, e)
 	}
-	return append(b, "]}}}"...), nil
+	return append(b, "]}}"...)
+}
+
+// appendQueue writes the key attributes of R if there is anything to it.
+func (s *Set) appendQueue(b []byte) []byte {
+	if s.Queue == "" {
+		return b
+	}
+	b = appendText(append(b, `,"attributes":{"system":{"scheduler":{"queue":`...), s.Queue)
+	return append(b, "}}}"...)
 }
 
 // containment returns the edge to every vertex from that which its path hangs
@@ -58,7 +78,7 @@ func (s *Set) Encode() ([]byte, error) {
 func containment(shares []Share) []Edge {
 	var at map[string]int
 	for i := range shares {
-		if path := shares[i].Paths[Containment]; path != "" {
+		if path := shares[i].Path; path != "" {
 			if at == nil {
 				at = make(map[string]int, len(shares))
 			}
@@ -72,7 +92,7 @@ func containment(shares []Share) []Edge {
 	}
 	edges := make([]Edge, 0, len(at))
 	for i := range shares {
-		path := shares[i].Paths[Containment]
+		path := shares[i].Path
 		if parent, ok := at[path[:max(0, strings.LastIndexByte(path, '/'))]]; ok {
 			edges = append(edges, Edge{Source: parent, Target: i, Subsystem: Containment})
 		}
@@ -82,12 +102,28 @@ func containment(shares []Share) []Edge {
 
 // validate fails for what ParseSet would not read.
 func (s *Set) validate() error {
+	if err := s.checkTexts(); err != nil {
+		return err
+	}
+	return s.check()
+}
+
+// checkTexts fails for a text that JSON cannot hold.
+func (s *Set) checkTexts() error {
 	for i := range s.Vertices {
-		if err := s.Vertices[i].checkTexts(); err != nil {
+		v := &s.Vertices[i]
+		err := v.checkTexts()
+		if err == nil && !utf8.ValidString(v.Label) {
+			err = fmt.Errorf("label: %q: not UTF-8", v.Label)
+		}
+		if err != nil {
 			return s.about(i, err)
 		}
 	}
-	return s.check()
+	if !utf8.ValidString(s.Queue) {
+		return fmt.Errorf("queue: %q: not UTF-8", s.Queue)
+	}
+	return nil
 }
 
 // check does what validate does, but for texts, which are known to be UTF-8.
@@ -99,7 +135,7 @@ func (s *Set) check() error {
 		case err != nil:
 		case v.Amount < 0:
 			err = fmt.Errorf("amount: %d: less than 0", v.Amount)
-		case v.Type == TypeNode && !hostname(v.Name):
+		case v.Type == TypeNode && v.Name != "" && !hostlist.Single(v.Name):
 			err = fmt.Errorf("name: %q: cannot stand in a hostlist", v.Name)
 		}
 		if err != nil {

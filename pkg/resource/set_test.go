@@ -42,7 +42,7 @@ func placed(uniq int64, vertexType, path string, id, rank int64) Share {
 	return Share{
 		Vertex: Vertex{
 			UniqID: uniq, Type: vertexType, Basename: vertexType, Name: path[strings.LastIndexByte(path, '/')+1:], ID: id, Rank: rank, Size: 1,
-			Paths: map[string]string{Containment: path},
+			Path: path,
 		},
 		Amount: 1,
 	}
@@ -57,7 +57,7 @@ func TestSetsRoundTrip(t *testing.T) {
 	part := placed(4, "memory", "/cluster0/node0/memory0", 0, NoRank)
 	part.Size, part.Unit, part.Amount, part.Exclusive, part.Status = 1<<40, "B", 1<<30, true, Down
 	part.Properties = map[string]string{"\"": "\\\n\x01", "ä": "😀"}
-	part.Paths["power"] = "/p/node0/memory0"
+	part.Paths = map[string]string{"power": "/p/node0/memory0"}
 	last := placed(math.MaxInt64, "core", "/cluster0/node0/core0", math.MinInt64, math.MaxInt64)
 	last.Size, last.Amount = 0, math.MaxInt64
 
@@ -157,35 +157,6 @@ func TestExecution(t *testing.T) {
 			text, err := (&Set{Vertices: tc.shares}).Encode()
 			if err != nil || !strings.Contains(string(text), `"execution":{`+tc.want+"}") {
 				t.Errorf("Encode: %s, %v\nwant in it: %s", text, err, tc.want)
-			}
-		})
-	}
-}
-
-func TestHostlist(t *testing.T) {
-	cases := map[string]struct {
-		names []string
-		want  string
-	}{
-		"one":                           {[]string{"a1"}, "a1"},
-		"in a row":                      {[]string{"a1", "a2", "a3"}, "a[1-3]"},
-		"with a gap":                    {[]string{"a1", "a2", "a9"}, "a[1-2,9]"},
-		"in their own order":            {[]string{"a3", "a1", "a2"}, "a[3,1-2]"},
-		"from one digit to two":         {[]string{"a9", "a10"}, "a[9-10]"},
-		"zeros in front":                {[]string{"a08", "a09", "a10", "a100"}, "a[08-10,100]"},
-		"zeros that others lack":        {[]string{"a08", "a9"}, "a08,a9"},
-		"none that one has":             {[]string{"a8", "a09"}, "a8,a09"},
-		"zero itself":                   {[]string{"a0", "a1"}, "a[0-1]"},
-		"no numbers":                    {[]string{"login", "login"}, "login,login"},
-		"another beginning":             {[]string{"a1", "b2", "b3", "a4"}, "a1,b[2-3],a4"},
-		"numbers alone":                 {[]string{"1", "2"}, "[1-2]"},
-		"a suffix is a name of its own": {[]string{"a1-x", "a2-x"}, "a1-x,a2-x"},
-		"more digits than an id has":    {[]string{"a1234567890123456789", "a1234567890123456790"}, "a1234567890123456789,a1234567890123456790"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := encodeHostlist(tc.names); got != tc.want {
-				t.Errorf("encodeHostlist(%q) = %s, want %s", tc.names, got, tc.want)
 			}
 		})
 	}

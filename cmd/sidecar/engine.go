@@ -1,0 +1,47 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/sidecar/fluxion"
+)
+
+// The engines that can be served.
+const (
+	engineEmbedded = "embedded"
+	engineFluxion  = "fluxion"
+)
+
+// defaultEngine is Fluxion where its library was linked into this program.
+func defaultEngine() string {
+	if fluxion.Available {
+		return engineFluxion
+	}
+	return engineEmbedded
+}
+
+// newEngine makes the engine that is served. Its epochs are random, so that none
+// comes back after a restart.
+func newEngine(o *options) (match.Engine, error) {
+	switch o.engine {
+	case engineEmbedded:
+		return engine.New(engine.Options{Policy: o.policy, Epoch: randomEpoch})
+	case engineFluxion:
+		if !fluxion.Available {
+			return nil, fmt.Errorf("--engine %q: this image lacks Fluxion's library; it is in those built from Dockerfile.sidecar", o.engine)
+		}
+		return fluxion.New(fluxion.Options{Policy: o.policy, Epoch: randomEpoch, Open: fluxion.Open, Granules: o.granules})
+	default:
+		return nil, fmt.Errorf("--engine %q: neither %q nor %q", o.engine, engineEmbedded, engineFluxion)
+	}
+}
+
+func randomEpoch() match.Epoch {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // It never fails.
+	return match.Epoch(max(1, binary.BigEndian.Uint64(b[:])))
+}

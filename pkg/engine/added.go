@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/traverser"
+)
+
+// A making is what an epoch's graph is made of.
+type making int
+
+const (
+	undecided making = iota
+	ofNodes          // that were put: their pools are divided
+	ofGraphs         // that were added: their vertices are given out whole
+)
+
+var _ match.GraphEngine = (*Engine)(nil)
+
+// admitNodes admits a call that goes with nodes that were put.
+func (e *Engine) admitNodes(ctx context.Context, at match.Epoch) error {
+	if err := e.admit(ctx, at); err != nil {
+		return err
+	}
+	if e.making == ofGraphs {
+		return invalid("the graph was begun with AddSubgraph: nodes are not put into it, nor taken out of it by name")
+	}
+	return nil
+}
+
+// admitGraphs admits a call that goes with graphs that were added.
+func (e *Engine) admitGraphs(ctx context.Context, at match.Epoch) error {
+	if err := e.admit(ctx, at); err != nil {
+		return err
+	}
+	if e.making == ofNodes {
+		return invalid("the graph was begun with PutNode or Update: no subgraphs are added to it, removed or found")
+	}
+	return nil
+}
+
+// AddSubgraph implements match.GraphEngine.
+func (e *Engine) AddSubgraph(ctx context.Context, at match.Epoch, jgf []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.admitGraphs(ctx, at); err != nil {
+		return err
+	}
+	if err := e.added.Add(jgf); err != nil {
+		return err
+	}
+	e.making = ofGraphs
+	return nil
+}
+
+// RemoveSubgraph implements match.GraphEngine.
+func (e *Engine) RemoveSubgraph(ctx context.Context, at match.Epoch, path string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.admitGraphs(ctx, at); err != nil {
+		return err
+	}
+	return e.added.Remove(path)
+}
+
+// Find implements match.GraphEngine.
+func (e *Engine) Find(ctx context.Context, at match.Epoch, criteria string, now time.Time) (*resource.Set, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.admitGraphs(ctx, at); err != nil {
+		return nil, err
+	}
+	return e.added.Find(criteria, traverser.Instant(now))
+}
+
+// matchAdded is Match in a graph that was added.
+func (e *Engine) matchAdded(ctx context.Context, r *match.Request) (*match.Allocation, error) {
+	if err := checkRequest(r); err != nil {
+		return nil, err
+	}
+	return e.added.Match(ctx, r, traverser.Fingerprint(fingerprintOf(r)))
+}
+
+// checkRequest fails for a request that is wrong whatever the graph.
+func checkRequest(r *match.Request) error {
+	books := r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve
+	switch {
+	case r.Op < match.Allocate || r.Op > match.WithoutAllocatingFuture:
+		return invalid("operation %d is not known", r.Op)
+	case r.ID == 0 && books:
+		return invalid("job 0 names no job")
+	case len(r.Ignore) > 0 && books:
+		return invalid("jobs to ignore in a request that books")
+	case r.Duration < 0:
+		return invalid("a duration of %s", r.Duration)
+	case r.Jobspec == nil:
+		return invalid("no jobspec")
+	}
+	if at := slices.IndexFunc(r.Expected, func(s match.Slot) bool { return s.R == nil }); at >= 0 {
+		return invalid("expected: slot %q has no R", r.Expected[at].Key)
+	}
+	return nil
+}
+
+// setAddedStatus is SetStatus in a graph that was added.
+func (e *Engine) setAddedStatus(name string, status resource.Status) error {
+	if name != "" && name[0] == '/' {
+		return e.added.SetStatus(name, status)
+	}
+	return e.added.SetNodeStatus(name, status)
+}

@@ -1,0 +1,102 @@
+package resource
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// ParseR reads R (RFC 20) as Flux and Fluxion write it: with scheduling, which
+// then says what vertices there are as in ParseSet, or with execution alone; or
+// the bare graph that Fluxion writes as FormatJGF, which has no times.
+//
+// Of execution alone the vertices are, rank by rank, the cores and gpus that
+// R_lite lists, each exclusively, and then the node, if nodelist names it, with its
+// properties. They are known by type, rank and id: they have no paths and no
+// numbers of a graph.
+//
+// It fails as ParseSet does, and for what RFC 20 does not allow in execution: a
+// rank or id that is no idset (RFC 22), hosts that are no hostlist (RFC 29) or not
+// as many as there are ranks, a rank that is there twice; and for more than
+// MaxListed vertices.
+func ParseR(data []byte) (*Set, error) {
+	if !utf8.Valid(data) {
+		return nil, fmt.Errorf("resource set is not UTF-8")
+	}
+	r := newReader(data)
+	s := &Set{}
+	var seen setKeys
+	if err := r.set(s, &seen); err != nil {
+		return nil, err
+	}
+	scheduling := seen.schedulings > 0 && !seen.unscheduled
+	switch {
+	case seen.graphs > 0:
+	case seen.versions == 0:
+		return nil, fmt.Errorf("no version")
+	case seen.executions == 0 && !scheduling:
+		return nil, fmt.Errorf("neither execution nor scheduling")
+	case !scheduling:
+		if err := r.listed(s, &seen); err != nil {
+			return nil, in("execution", err)
+		}
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// listed reads the vertices from those keys of execution that were passed over.
+func (r *reader) listed(s *Set, seen *setKeys) error {
+	if seen.rlite == 0 {
+		return fmt.Errorf("no R_lite")
+	}
+	r.pos = seen.rlite
+	ranks, err := r.rlite()
+	if err != nil {
+		return in("R_lite", err)
+	}
+	var hosts []string
+	if seen.nodelist > 0 {
+		r.pos = seen.nodelist
+		if hosts, err = r.nodelist(len(ranks)); err != nil {
+			return in("nodelist", err)
+		}
+	}
+	var properties []property
+	if seen.properties > 0 {
+		r.pos = seen.properties
+		if properties, err = r.listedProperties(); err != nil {
+			return in("properties", err)
+		}
+	}
+	for i, rank := range ranks {
+		for _, p := range rank.pools {
+			for id := range p.ids.All() {
+				v := Vertex{Type: p.vertexType, Basename: p.vertexType, Name: fmt.Sprint(p.vertexType, id), ID: id, Rank: rank.rank, Size: 1}
+				s.Vertices = append(s.Vertices, Share{Vertex: v, Amount: 1, Exclusively: true})
+			}
+		}
+		if hosts != nil {
+			s.Vertices = append(s.Vertices, listedNode(hosts[i], rank.rank, properties))
+		}
+	}
+	return nil
+}
+
+func listedNode(name string, rank int64, properties []property) Share {
+	v := Vertex{Type: TypeNode, Basename: TypeNode, Name: name, ID: rank, Rank: rank, Size: 1}
+	if id, ok := trailingInteger(name); ok {
+		v.ID = id
+	}
+	for _, p := range properties {
+		if !p.ranks.Has(rank) {
+			continue
+		}
+		if v.Properties == nil {
+			v.Properties = map[string]string{}
+		}
+		v.Properties[p.name] = p.value
+	}
+	return Share{Vertex: v, Amount: 1}
+}

@@ -1,0 +1,204 @@
+package traverser
+
+import "slices"
+
+// A mark is a vertex that was chosen, or stands on the way to one.
+type mark struct {
+	u vid
+	// amount is what is taken of the vertex if it is taken exclusively.
+	amount    int64
+	exclusive bool
+	// slot numbers the slot that the vertex was chosen for; -1 for none.
+	slot int32
+	// own is the request that the vertex was chosen for; nil for one on the way.
+	own *request
+	// child and next chain the marks below a vertex, by index; -1 ends them.
+	child, next int32
+}
+
+// A choice gathers what was chosen.
+type choice struct {
+	marks []mark
+	// at has the index of a vertex's mark, plus one.
+	at []int32
+	// slots are the requests of the slots that were chosen, in their order.
+	slots []*request
+	// picked is the stack of candidates that are being looked into.
+	picked []candidate
+}
+
+func (c *choice) reset(vertices int) {
+	for i := range c.marks {
+		c.at[c.marks[i].u] = 0
+	}
+	c.marks, c.slots, c.picked = c.marks[:0], c.slots[:0], c.picked[:0]
+	if len(c.at) < vertices {
+		c.at = make([]int32, vertices)
+	}
+}
+
+// mark notes a vertex, and those that it stands in as far as they are not noted.
+func (c *choice) mark(g *graph, m mark) {
+	if i := c.at[m.u]; i > 0 {
+		old := &c.marks[i-1]
+		old.amount, old.exclusive, old.slot, old.own = m.amount, m.exclusive, m.slot, m.own
+		return
+	}
+	m.child, m.next = -1, -1
+	c.marks = append(c.marks, m)
+	here := int32(len(c.marks)) //nolint:gosec // fewer than vertices
+	c.at[m.u] = here
+	if p := g.parent[m.u]; p != none {
+		if i := c.at[p]; i > 0 {
+			c.marks[here-1].next = c.marks[i-1].child
+			c.marks[i-1].child = here - 1
+		}
+	}
+}
+
+// markWay notes what a vertex stands in, as shared.
+func (c *choice) markWay(g *graph, u vid) {
+	if u == none || c.at[u] > 0 {
+		return
+	}
+	c.markWay(g, g.parent[u])
+	c.mark(g, mark{u: u, amount: g.size[u], slot: -1})
+}
+
+// pick chooses as many candidates of a list as r asks for of what was found. It
+// returns where they begin on the stack; ok is false if there are not enough.
+func (a *attempt) pick(c *choice, r *request, l *list, o order) (from int, ok bool) {
+	need := r.count.Floor(l.sum)
+	if need == 0 {
+		return 0, false
+	}
+	if r.typ == typeSlot && o == orderInside {
+		o = orderSlots
+	}
+	a.sort(l, o)
+	from = len(c.picked)
+	for i, got := 0, int64(0); got < need; i++ {
+		got += l.found[i].count
+		c.picked = append(c.picked, l.found[i])
+	}
+	return from, true
+}
+
+// settle marks what was picked from the stack, and what has to be chosen below it
+// in turn.
+func (a *attempt) settle(c *choice, from int, slot int32, top bool, depth int) {
+	for i := from; i < len(c.picked); i++ {
+		p := c.picked[i]
+		if p.slot == nil {
+			a.take(c, &p, slot, top, depth)
+			continue
+		}
+		c.slots = append(c.slots, p.slot)
+		number := int32(len(c.slots) - 1) //nolint:gosec // fewer than vertices
+		for m := p.first; m < p.last; m++ {
+			member := a.members[m]
+			a.take(c, &member, number, top, depth)
+		}
+	}
+	c.picked = c.picked[:from]
+}
+
+// take marks a vertex and chooses below it.
+func (a *attempt) take(c *choice, p *candidate, slot int32, top bool, depth int) {
+	g := a.g
+	own := &p.by.list[p.by.at[g.typ[p.at]]]
+	if top {
+		c.markWay(g, g.parent[p.at])
+	}
+	c.mark(g, mark{u: p.at, amount: p.count, exclusive: p.exclusive, slot: slot, own: own})
+	if len(own.with.list) > 0 {
+		a.chooseBelow(c, p, slot, depth)
+	}
+}
+
+// chooseBelow looks once more at a vertex that was chosen, now for what is to be
+// chosen below it: that was not kept of every vertex that might have been.
+func (a *attempt) chooseBelow(c *choice, p *candidate, slot int32, depth int) {
+	a.factor = 0
+	if n := a.g.nodeOf(p.at); a.policy.nodeCentric && n != none && n != p.at {
+		a.factor = nodeFactor(a.g.id[n], a.g.uniq[n])
+	}
+	v, ok := a.enter(p.at, p.by, p.exclusive, true)
+	if !ok || v.own == nil {
+		panic("traverser: a vertex that was chosen serves no more")
+	}
+	f := a.look(&v, true, depth)
+	from := len(c.picked)
+	for i := range v.own.with.list {
+		r := &v.own.with.list[i]
+		if _, ok := a.pick(c, r, f.of(r.typ), orderInside); !ok {
+			panic("traverser: what was found below a vertex is there no more")
+		}
+	}
+	a.settle(c, from, slot, false, depth+1)
+}
+
+// An emission is a vertex of a result.
+type emission struct {
+	u         vid
+	slot      int32
+	exclusive bool
+	amount    int64
+}
+
+// A walk goes through what was marked, in the order of the edges.
+type emitter struct {
+	a   *attempt
+	c   *choice
+	out []emission
+	// taken says that something is held exclusively.
+	taken bool
+	order []int32
+}
+
+// emit writes a marked vertex after what is held below it, if there is anything.
+// With whole everything below is held.
+func (e *emitter) emit(u vid, whole bool, slot int32) bool {
+	g := e.a.g
+	own := mark{u: u, amount: g.size[u], slot: slot}
+	i := e.c.at[u]
+	if i > 0 {
+		own = e.c.marks[i-1]
+		if own.slot < 0 {
+			own.slot = slot
+		}
+	}
+	held := own.exclusive || whole
+	below := whole || e.a.whole[g.typ[u]]
+	some := held || below
+	if below {
+		some = true
+		held = true
+		if in := g.in(u); in != nil {
+			for _, c := range in.children {
+				e.emit(c, true, own.slot)
+			}
+		}
+	} else if i > 0 {
+		from := len(e.order)
+		for m := own.child; m >= 0; m = e.c.marks[m].next {
+			e.order = append(e.order, m)
+		}
+		slices.SortFunc(e.order[from:], func(x, y int32) int {
+			return int(g.position[e.c.marks[x].u]) - int(g.position[e.c.marks[y].u])
+		})
+		to := len(e.order)
+		for k := from; k < to; k++ {
+			if e.emit(e.c.marks[e.order[k]].u, false, own.slot) {
+				some = true
+			}
+		}
+		e.order = e.order[:from]
+	}
+	if !some {
+		return false
+	}
+	e.taken = e.taken || held
+	e.out = append(e.out, emission{u: u, slot: own.slot, exclusive: held, amount: own.amount})
+	return true
+}

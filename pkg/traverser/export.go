@@ -1,0 +1,147 @@
+package traverser
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/planner"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// moment writes a time of the plans; their end is no time.
+func moment(at int64) time.Time {
+	if at == planner.Forever {
+		return time.Time{}
+	}
+	return time.Unix(0, at).UTC()
+}
+
+// allocation writes what a job holds. A slot has the vertices that it holds, and
+// not those that they stand in.
+func (t *Traverser) allocation(j *job) *match.Allocation {
+	a := &match.Allocation{ID: j.id, Reserved: j.reserved, At: moment(j.at), End: moment(j.until)}
+	a.R = &resource.Set{Start: a.At, Expiration: a.End, Queue: j.queue, Vertices: t.g.shares(j.emissions)}
+	a.Slots = make([]match.Slot, len(j.keys))
+	sets := make([]resource.Set, len(j.keys))
+	for i := range a.Slots {
+		sets[i] = resource.Set{Start: a.At, Expiration: a.End}
+		a.Slots[i] = match.Slot{Key: j.keys[i], Label: j.labels[i], R: &sets[i]}
+	}
+	t.fillSlots(j, a)
+	return a
+}
+
+// fillSlots shares out the vertices of an allocation. Those of a slot mostly stand
+// together, and are the allocation's own then.
+func (t *Traverser) fillSlots(j *job, a *match.Allocation) {
+	nodes := make([]vid, len(a.Slots))
+	all := a.R.Vertices
+	for i := 0; i < len(all); {
+		e := &j.emissions[i]
+		if !e.exclusive || e.slot < 0 {
+			i++
+			continue
+		}
+		last := i + 1
+		for last < len(all) && j.emissions[last].exclusive && j.emissions[last].slot == e.slot {
+			last++
+		}
+		slot := &a.Slots[e.slot]
+		first := len(slot.R.Vertices) == 0
+		if first {
+			slot.R.Vertices = all[i:last:last]
+		} else {
+			slot.R.Vertices = append(slot.R.Vertices, all[i:last]...)
+		}
+		for k := i; k < last; k++ {
+			n := t.g.nodeOf(j.emissions[k].u)
+			if first && k == i {
+				nodes[e.slot] = n
+			} else if n != nodes[e.slot] {
+				nodes[e.slot] = none
+			}
+		}
+		i = last
+	}
+	for s, n := range nodes {
+		if n != none && len(a.Slots[s].R.Vertices) > 0 {
+			a.Slots[s].Node = t.g.name(n)
+		}
+	}
+}
+
+// shares writes the vertices of a result. Their names and paths are parts of one
+// text.
+func (g *graph) shares(of []emission) []resource.Share {
+	list := make([]resource.Share, len(of))
+	ends := make([]int, len(of))
+	above, prefix := none, ""
+	var text []byte
+	for i := range of {
+		u := of[i].u
+		if p := g.parent[u]; p != above && p != none {
+			above, prefix = p, g.path(p)
+		} else if p == none {
+			above, prefix = none, ""
+		}
+		text = append(append(text, prefix...), '/')
+		text = g.appendName(text, u)
+		ends[i] = len(text)
+	}
+	all, from := string(text), 0
+	for i := range of {
+		path := all[from:ends[i]]
+		from = ends[i]
+		g.share(&list[i], &of[i], path)
+	}
+	return list
+}
+
+// share writes a vertex of a result, whose path is given as its parent's and its
+// name.
+func (g *graph) share(s *resource.Share, e *emission, path string) {
+	u := e.u
+	s.UniqID, s.ID, s.Rank, s.Size = g.uniq[u], g.id[u], g.rank[u], g.size[u]
+	s.Type = g.types[g.typ[u]]
+	s.Basename, s.Name = s.Type, path[strings.LastIndexByte(path, '/')+1:]
+	s.Amount, s.Exclusively = e.amount, e.exclusive
+	if len(g.basenames) > 0 {
+		s.Basename = g.basename(u)
+	}
+	if len(g.names) > 0 {
+		s.Name = g.name(u)
+	}
+	if len(g.units) > 0 {
+		s.Unit = g.units[u]
+	}
+	if len(g.exclusive) > 0 {
+		s.Exclusive = g.exclusive[u]
+	}
+	if len(g.properties) > 0 {
+		s.Properties = g.properties[u]
+	}
+	if len(g.labels) > 0 {
+		s.Label = g.labels[u]
+	}
+	if g.flags[u]&isDown != 0 {
+		s.Status = resource.Down
+	}
+	if s.Path = path; g.flags[u]&isOdd != 0 {
+		s.Path = g.odd[u]
+	}
+	if len(g.paths) > 0 {
+		s.Paths = g.paths[u]
+	}
+}
+
+// appendName appends the name of a vertex.
+func (g *graph) appendName(b []byte, u vid) []byte {
+	if len(g.names) > 0 {
+		if n, ok := g.names[u]; ok {
+			return append(b, n...)
+		}
+	}
+	return strconv.AppendInt(append(b, g.basename(u)...), g.id[u], 10)
+}

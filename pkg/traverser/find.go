@@ -1,0 +1,209 @@
+package traverser
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// Find lists the vertices that meet criteria, each after what it contains, and
+// what they stand in; those that meet them are marked as exclusive, as Fluxion
+// writes them. A vertex is down, allocated or reserved where one that it stands in
+// is. It fails with match.ErrInvalid for criteria that are not known.
+//
+// Beside those of match.GraphEngine there are names=HOSTLIST-like lists apart by
+// commas, property=KEY, jobid-alloc=ID and jobid-reserved=ID.
+func (t *Traverser) Find(criteria string, now int64) (*resource.Set, error) {
+	p := criteriaParser{words: splitCriteria(criteria)}
+	c, err := p.any()
+	if err == nil && p.at < len(p.words) {
+		err = fmt.Errorf("%q: not expected here", p.words[p.at])
+	}
+	if err != nil {
+		return nil, invalid("criteria: %q: %w", criteria, err)
+	}
+	set := &resource.Set{}
+	if t.Empty() {
+		return set, nil
+	}
+	t.advance(now)
+	f := finder{t: t, holders: make(map[vid][]*job), criterion: c}
+	for _, j := range t.jobs {
+		if j.reserved || j.start <= now {
+			for i := range j.emissions {
+				if e := &j.emissions[i]; e.exclusive {
+					f.holders[e.u] = append(f.holders[e.u], j)
+				}
+			}
+		}
+	}
+	f.visit(t.g.root, state{})
+	set.Vertices = t.g.shares(f.out)
+	return set, nil
+}
+
+// A state is what criteria ask about.
+type state struct {
+	g         *graph
+	u         vid
+	down      bool
+	jobs      []*job
+	allocated bool
+	reserved  bool
+}
+
+type criterion func(s *state) bool
+
+type finder struct {
+	t         *Traverser
+	holders   map[vid][]*job
+	criterion criterion
+	out       []emission
+}
+
+// visit lists u and what is below it as far as it meets the criteria, and says
+// whether anything was listed.
+func (f *finder) visit(u vid, above state) bool {
+	g := &f.t.g
+	s := above
+	s.g, s.u = g, u
+	s.down = s.down || g.flags[u]&isDown != 0
+	for _, j := range f.holders[u] {
+		s.jobs = append(s.jobs[:len(s.jobs):len(s.jobs)], j)
+		s.allocated = s.allocated || !j.reserved
+		s.reserved = s.reserved || j.reserved
+	}
+	listed := false
+	if in := g.in(u); in != nil {
+		for _, c := range in.children {
+			listed = f.visit(c, s) || listed
+		}
+	}
+	meets := f.criterion(&s)
+	if !meets && !listed {
+		return false
+	}
+	f.out = append(f.out, emission{u: u, slot: -1, exclusive: meets, amount: g.size[u]})
+	return true
+}
+
+// splitCriteria takes the criteria apart at blanks and parentheses.
+func splitCriteria(text string) []string {
+	text = strings.NewReplacer("(", " ( ", ")", " ) ").Replace(text)
+	return strings.Fields(text)
+}
+
+// A criteriaParser reads criteria: or binds less than and, and a blank is an and.
+type criteriaParser struct {
+	words []string
+	at    int
+	depth int
+}
+
+func (p *criteriaParser) peek() string {
+	if p.at < len(p.words) {
+		return p.words[p.at]
+	}
+	return ""
+}
+
+func (p *criteriaParser) any() (criterion, error) {
+	left, err := p.all()
+	for err == nil && p.peek() == "or" {
+		p.at++
+		var right criterion
+		if right, err = p.all(); err == nil {
+			one, other := left, right
+			left = func(s *state) bool { return one(s) || other(s) }
+		}
+	}
+	return left, err
+}
+
+func (p *criteriaParser) all() (criterion, error) {
+	left, err := p.one()
+	for err == nil {
+		switch p.peek() {
+		case "", "or", ")":
+			return left, nil
+		case "and":
+			p.at++
+		}
+		var right criterion
+		if right, err = p.one(); err == nil {
+			one, other := left, right
+			left = func(s *state) bool { return one(s) && other(s) }
+		}
+	}
+	return nil, err
+}
+
+// maxNesting bounds the parentheses in criteria.
+const maxNesting = 64
+
+func (p *criteriaParser) one() (criterion, error) {
+	word := p.peek()
+	p.at++
+	switch {
+	case word == "":
+		return nil, fmt.Errorf("a criterion is missing")
+	case word != "(":
+		return readCriterion(word)
+	case p.depth >= maxNesting:
+		return nil, fmt.Errorf("nested deeper than %d", maxNesting)
+	}
+	p.depth++
+	inside, err := p.any()
+	p.depth--
+	if err == nil && p.peek() != ")" {
+		err = fmt.Errorf("%q is missing", ")")
+	}
+	p.at++
+	return inside, err
+}
+
+// readCriterion reads KEY=VALUE.
+func readCriterion(word string) (criterion, error) {
+	key, value, ok := strings.Cut(word, "=")
+	if !ok || value == "" {
+		return nil, fmt.Errorf("%q: no KEY=VALUE", word)
+	}
+	switch key + "=" + value {
+	case "status=up":
+		return func(s *state) bool { return !s.down }, nil
+	case "status=down":
+		return func(s *state) bool { return s.down }, nil
+	case "sched-now=allocated":
+		return func(s *state) bool { return s.allocated }, nil
+	case "sched-now=free":
+		return func(s *state) bool { return !s.allocated }, nil
+	case "sched-future=reserved":
+		return func(s *state) bool { return s.reserved }, nil
+	case "sched-future=free":
+		return func(s *state) bool { return !s.reserved }, nil
+	}
+	switch key {
+	case "status", "sched-now", "sched-future":
+		return nil, fmt.Errorf("%s: %q: is no state of it", key, value)
+	case "names":
+		names := strings.Split(value, ",")
+		return func(s *state) bool { return slices.Contains(names, s.g.name(s.u)) }, nil
+	case "property":
+		return func(s *state) bool { _, has := s.g.properties[s.u][value]; return has }, nil
+	case "jobid-alloc", "jobid-reserved":
+		id, err := strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q: no job id", key, value)
+		}
+		return func(s *state) bool {
+			return slices.ContainsFunc(s.jobs, func(j *job) bool {
+				return j.id == match.JobID(id) && j.reserved == (key == "jobid-reserved")
+			})
+		}, nil
+	}
+	return nil, fmt.Errorf("%q: is not known", key)
+}

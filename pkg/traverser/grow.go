@@ -1,0 +1,259 @@
+package traverser
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/flux-k8s/fluence/pkg/planner"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// Add adds a graph, or a part of one that begins at the root, written as JGF. A
+// vertex with path and rank of one that is there is that one, and stays as it is.
+// It fails with match.ErrInvalid, changing nothing.
+func (t *Traverser) Add(jgf []byte) error {
+	part, err := read(jgf)
+	if err != nil {
+		return invalid("graph: %w", err)
+	}
+	if t.Empty() {
+		part.prime(&t.filters)
+		t.g = *part
+		t.attempt, t.space, t.byName = attempt{}, workspace{}, nil
+		return nil
+	}
+	m := merger{g: &t.g, part: part, to: make([]vid, len(part.typ))}
+	for i := range m.to {
+		m.to[i] = none
+	}
+	if err := m.match(part.root, t.g.root); err != nil {
+		return invalid("graph: %w", err)
+	}
+	t.rebuild(m.apply)
+	return nil
+}
+
+// rebuild changes the graph while nothing is booked, and books all anew.
+func (t *Traverser) rebuild(change func()) {
+	for _, j := range t.jobs {
+		t.book(j, false)
+	}
+	booked := make(map[*inner]bool)
+	for _, in := range t.g.inner {
+		booked[in] = in.free != nil && in.free.booked
+	}
+	change()
+	t.g.prime(&t.filters)
+	for _, in := range t.g.inner {
+		if in.free != nil {
+			in.free.booked = booked[in]
+		}
+	}
+	t.attempt, t.space, t.byName = attempt{}, workspace{}, nil
+	for _, j := range t.jobs {
+		t.book(j, true)
+	}
+}
+
+// A merger adds one graph to another.
+type merger struct {
+	g, part *graph
+	to      []vid // where the vertices of the part are in the graph; none for new ones
+}
+
+// match finds out which of the part's vertices at u and below are those of the
+// graph at at and below.
+func (m *merger) match(u, at vid) error {
+	g, part := m.g, m.part
+	if g.types[g.typ[at]] != part.types[part.typ[u]] || g.rank[at] != part.rank[u] || g.name(at) != part.name(u) {
+		return fmt.Errorf("vertex %d (%s): type %s and rank %d, in the graph it is a %s of rank %d",
+			part.uniq[u], part.path(u), part.types[part.typ[u]], part.rank[u], g.types[g.typ[at]], g.rank[at])
+	}
+	m.to[u] = at
+	in := part.in(u)
+	if in == nil {
+		return nil
+	}
+	for _, c := range in.children {
+		if there := g.childNamed(at, part.name(c)); there != none {
+			if err := m.match(c, there); err != nil {
+				return err
+			}
+			continue
+		}
+		if below := g.in(at); below != nil {
+			for _, sibling := range below.children {
+				if g.uniq[sibling] == part.uniq[c] {
+					return fmt.Errorf("vertex %d (%s): its uniq_id is that of %s", part.uniq[c], part.path(c), g.path(sibling))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// apply adds what is new.
+func (m *merger) apply() {
+	g, part := m.g, m.part
+	for u := range vid(len(part.typ)) { //nolint:gosec // fewer than maxVertices
+		if part.attached(u) && m.to[u] == none {
+			m.to[u] = m.copy(u)
+		}
+	}
+	for u := range vid(len(part.typ)) { //nolint:gosec // fewer than maxVertices
+		in := part.in(u)
+		if in == nil || !part.attached(u) {
+			continue
+		}
+		at := m.to[u]
+		if g.inside[at] < 0 {
+			g.inside[at] = int32(len(g.inner)) //nolint:gosec // fewer than vertices
+			g.inner = append(g.inner, &inner{weight: math.MaxUint64, back: m.types(in.back)})
+			g.flags[at] |= hasEdges
+		}
+		to := g.in(at)
+		for _, c := range in.children {
+			if n := m.to[c]; g.parent[n] == none && n != g.root {
+				g.parent[n] = at
+				g.position[n] = int32(len(to.children)) //nolint:gosec // fewer than vertices
+				to.children = append(to.children[:len(to.children):len(to.children)], n)
+			}
+		}
+	}
+}
+
+func (m *merger) types(of []typeID) []typeID {
+	var list []typeID
+	for _, t := range of {
+		list = append(list, m.g.typeOf(m.part.types[t]))
+	}
+	return list
+}
+
+// copy appends a vertex of the part to the graph, standing nowhere.
+func (m *merger) copy(u vid) vid {
+	g, part := m.g, m.part
+	n := vid(len(g.typ))                                             //nolint:gosec // fewer than maxVertices
+	g.typ = append(g.typ, uint16(g.typeOf(part.types[part.typ[u]]))) //nolint:gosec // few types
+	g.flags = append(g.flags, part.flags[u]&^isBooked)
+	g.parent, g.position, g.inside = append(g.parent, none), append(g.position, 0), append(g.inside, -1)
+	g.id, g.uniq = append(g.id, part.id[u]), append(g.uniq, part.uniq[u])
+	g.rank, g.size = append(g.rank, part.rank[u]), append(g.size, part.size[u])
+	g.plans = append(g.plans, planner.Plan{})
+	move(g.basenames, part.basenames, n, u)
+	move(g.names, part.names, n, u)
+	move(g.units, part.units, n, u)
+	move(g.exclusive, part.exclusive, n, u)
+	move(g.properties, part.properties, n, u)
+	move(g.odd, part.odd, n, u)
+	move(g.paths, part.paths, n, u)
+	move(g.labels, part.labels, n, u)
+	g.count++
+	return n
+}
+
+func move[V any](to, from map[vid]V, n, u vid) {
+	if v, ok := from[u]; ok {
+		to[n] = v
+	}
+}
+
+// Remove takes the vertex with this containment path out, with all below it. It
+// fails with match.ErrInvalid where there is none, for the root, and where jobs
+// hold something there.
+func (t *Traverser) Remove(path string) error {
+	g := &t.g
+	u := g.find(path)
+	switch {
+	case u == none:
+		return invalid("path: %q: no such vertex", path)
+	case u == g.root:
+		return invalid("path: %q: the root stays", path)
+	}
+	for _, j := range t.jobs {
+		for i := range j.emissions {
+			if e := &j.emissions[i]; g.under(e.u, u) {
+				return invalid("path: %q: job %d holds %s", path, j.id, g.path(e.u))
+			}
+		}
+	}
+	t.rebuild(func() {
+		in := g.in(g.parent[u])
+		kept := make([]vid, 0, len(in.children)-1)
+		for _, c := range in.children {
+			if c != u {
+				g.position[c] = int32(len(kept)) //nolint:gosec // fewer than vertices
+				kept = append(kept, c)
+			}
+		}
+		in.children = kept
+		t.compact(u)
+	})
+	return nil
+}
+
+// compact moves the vertices together after that at gone, and all below it, went.
+func (t *Traverser) compact(gone vid) {
+	g := &t.g
+	to := make([]vid, len(g.typ))
+	fresh := newGraph()
+	fresh.types, fresh.typeIDs = g.types, g.typeIDs
+	fresh.aside, fresh.apart = g.aside, g.apart
+	for u := range vid(len(g.typ)) { //nolint:gosec // fewer than maxVertices
+		to[u] = none
+		if g.under(u, gone) {
+			continue
+		}
+		m := merger{g: &fresh, part: g}
+		to[u] = m.copy(u)
+		if !g.attached(u) {
+			fresh.count--
+		}
+	}
+	for u, n := range to {
+		if n == none {
+			continue
+		}
+		if p := g.parent[u]; p != none {
+			fresh.parent[n] = to[p]
+		}
+		fresh.position[n] = g.position[u]
+		if in := g.in(vid(u)); in != nil { //nolint:gosec // fewer than maxVertices
+			for i, c := range in.children {
+				in.children[i] = to[c]
+			}
+			fresh.inside[n] = int32(len(fresh.inner)) //nolint:gosec // fewer than vertices
+			fresh.inner = append(fresh.inner, in)
+		}
+	}
+	fresh.root = to[g.root]
+	*g = fresh
+	for _, j := range t.jobs {
+		for i := range j.emissions {
+			j.emissions[i].u = to[j.emissions[i].u]
+		}
+	}
+}
+
+// SetStatus marks the vertex with this containment path up or down; that alone,
+// and so all that can only be reached through it. It fails with match.ErrInvalid
+// where there is none.
+func (t *Traverser) SetStatus(path string, s resource.Status) error {
+	u := t.g.find(path)
+	if u == none {
+		return invalid("path: %q: no such vertex", path)
+	}
+	t.g.mark(u, isDown, s == resource.Down)
+	return nil
+}
+
+// SetNodeStatus is SetStatus for the node of this name.
+func (t *Traverser) SetNodeStatus(name string, s resource.Status) error {
+	for _, n := range t.g.nodes {
+		if t.g.name(n) == name {
+			t.g.mark(n, isDown, s == resource.Down)
+			return nil
+		}
+	}
+	return invalid("node %q: is not in the graph", name)
+}

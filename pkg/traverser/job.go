@@ -1,0 +1,195 @@
+package traverser
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/planner"
+)
+
+// give books a job that was just found, and has the edges and the vertices that it
+// got know.
+func (t *Traverser) give(j *job, now int64) {
+	t.hold(j)
+	t.reweigh(j, now)
+	c := &t.space.choice
+	for i := range j.emissions {
+		u := j.emissions[i].u
+		if at := c.at[u]; at > 0 && c.marks[at-1].own != nil && c.marks[at-1].own.label != "" {
+			t.g.labels[u] = c.marks[at-1].own.label
+		}
+	}
+}
+
+// hold books a job.
+func (t *Traverser) hold(j *job) {
+	t.jobs[j.id] = j
+	t.book(j, true)
+	j.place = -1
+	if j.end < planner.Forever {
+		heap.Push(&t.due, j)
+	}
+}
+
+// forget takes a job off.
+func (t *Traverser) forget(j *job) {
+	delete(t.jobs, j.id)
+	t.book(j, false)
+	if j.place >= 0 {
+		heap.Remove(&t.due, j.place)
+	}
+}
+
+// advance lets time pass: a reservation that nobody took up is gone once it is
+// over, and an allocation that is not released holds on.
+func (t *Traverser) advance(now int64) {
+	for len(t.due) > 0 && t.due[0].end <= now {
+		j := t.due[0]
+		t.forget(j)
+		if j.reserved {
+			continue
+		}
+		// Ever longer, so that a job that never ends costs little.
+		j.end = now + max(int64(time.Second), now-j.until)
+		t.hold(j)
+	}
+}
+
+// deadlines is a heap of jobs by their ends.
+type deadlines []*job
+
+func (d deadlines) Len() int           { return len(d) }
+func (d deadlines) Less(i, k int) bool { return d[i].end < d[k].end }
+func (d deadlines) Swap(i, k int) {
+	d[i], d[k] = d[k], d[i]
+	d[i].place, d[k].place = i, k
+}
+
+// Push implements heap.Interface.
+func (d *deadlines) Push(x any) {
+	j, _ := x.(*job)
+	j.place = len(*d)
+	*d = append(*d, j)
+}
+
+// Pop implements heap.Interface.
+func (d *deadlines) Pop() any {
+	last := len(*d) - 1
+	j := (*d)[last]
+	(*d)[last] = nil
+	*d = (*d)[:last]
+	j.place = -1
+	return j
+}
+
+// nameSlots gives the slots that were chosen their keys and labels. What was taken
+// outside of them is one slot more.
+func (j *job) nameSlots(chosen []*request, q *requests, keys []string) {
+	next := make(map[*request]int)
+	q.offsets(next, new(int64), 1)
+	j.keys, j.labels = make([]string, len(chosen)), make([]string, len(chosen))
+	for i, r := range chosen {
+		j.labels[i] = r.label
+		if len(keys) > 0 {
+			j.keys[i] = keys[next[r]]
+		} else {
+			j.keys[i] = strconv.Itoa(next[r])
+		}
+		next[r]++
+	}
+	if !slices.ContainsFunc(j.emissions, func(e emission) bool { return e.exclusive && e.slot < 0 }) {
+		return
+	}
+	for i := range j.emissions {
+		if e := &j.emissions[i]; e.exclusive && e.slot < 0 {
+			e.slot = int32(len(chosen)) //nolint:gosec // fewer than vertices
+		}
+	}
+	j.keys, j.labels = append(j.keys, outside(j.keys)), append(j.labels, "")
+}
+
+// outside returns the key of what was taken outside of slots: one that no slot has.
+func outside(keys []string) string {
+	key := ""
+	for slices.Contains(keys, key) {
+		key += "-"
+	}
+	return key
+}
+
+// offsets notes where the keys of each slot request begin.
+func (q *requests) offsets(at map[*request]int, next *int64, parents int64) {
+	for i := range q.list {
+		r := &q.list[i]
+		if r.typ != typeSlot {
+			r.with.offsets(at, next, times(parents, r.most))
+			continue
+		}
+		at[r] = int(*next)
+		*next += times(parents, r.most)
+	}
+}
+
+// Release gives back the slots of a job with these keys, or without keys all of
+// them. What is not held is no error.
+func (t *Traverser) Release(id match.JobID, keys ...string) {
+	j := t.jobs[id]
+	if j == nil {
+		return
+	}
+	if len(keys) == 0 {
+		t.forget(j)
+		return
+	}
+	kept := func(slot int32) bool { return slot < 0 || !slices.Contains(keys, j.keys[slot]) }
+	if !slices.ContainsFunc(j.emissions, func(e emission) bool { return e.exclusive && !kept(e.slot) }) {
+		return
+	}
+	t.forget(j)
+	j.asked = false
+	t.compose(j, func(yield func(*emission)) {
+		for i := range j.emissions {
+			if e := &j.emissions[i]; e.exclusive && kept(e.slot) {
+				yield(e)
+			}
+		}
+	})
+	if len(j.emissions) > 0 {
+		j.dropUnused()
+		t.hold(j)
+	}
+}
+
+// compose gives a job what it holds exclusively, and all that this stands in.
+func (t *Traverser) compose(j *job, held func(yield func(*emission))) {
+	c := &t.space.choice
+	c.reset(len(t.g.typ))
+	held(func(e *emission) {
+		c.markWay(&t.g, t.g.parent[e.u])
+		c.mark(&t.g, mark{u: e.u, amount: e.amount, exclusive: true, slot: e.slot})
+	})
+	a := &t.attempt
+	a.g, a.whole = &t.g, make([]bool, len(t.g.types))
+	e := &t.space.emitter
+	*e = emitter{a: a, c: c, out: e.out[:0], order: e.order[:0]}
+	if len(c.marks) > 0 {
+		e.emit(t.g.root, false, -1)
+	}
+	j.emissions = slices.Clone(e.out)
+}
+
+// Jobs lists what is held and reserved, ordered by job id and in it by key.
+func (t *Traverser) Jobs() []match.Job {
+	list := make([]match.Job, 0, len(t.jobs))
+	for _, j := range t.jobs {
+		a := t.allocation(j)
+		slices.SortFunc(a.Slots, func(x, y match.Slot) int { return cmp.Compare(x.Key, y.Key) })
+		list = append(list, match.Job{ID: j.id, Slots: a.Slots, Reserved: j.reserved, At: a.At, End: a.End})
+	}
+	slices.SortFunc(list, func(x, y match.Job) int { return cmp.Compare(x.ID, y.ID) })
+	return list
+}

@@ -1,0 +1,250 @@
+package traverser
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/planner"
+)
+
+// A workspace is memory that one call leaves to the next.
+type workspace struct {
+	choice   choice
+	emitter  emitter
+	gathered []*aggregate
+}
+
+// An ask is a request, prepared for the graph.
+type ask struct {
+	top    *requests
+	least  []sum // needed below the root
+	policy policy
+	whole  []bool
+	holds  jobspec.Condition
+}
+
+// Match answers a request as match.Engine does. The fingerprint is the request's;
+// see match.Request for the rest. It fails with match.ErrInvalid, a *match.Refusal
+// that wraps match.ErrBusy or match.ErrUnsatisfiable, match.ErrConflict, or the
+// error of ctx, and changes nothing then, but that a reservation that the request
+// would renew is gone.
+func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) (*match.Allocation, error) {
+	q, err := t.prepare(r)
+	if err != nil {
+		return nil, err
+	}
+	if queue := r.Jobspec.Attributes.System.Queue; queue != "" {
+		t.queue = queue
+	}
+	now := Instant(r.Now)
+	t.advance(now)
+	if r.Op == match.Satisfiability {
+		j, err := t.try(q, r, now, now, true)
+		if err != nil {
+			return nil, err
+		}
+		if j == nil {
+			return nil, t.never(q)
+		}
+		return t.allocation(j), nil
+	}
+	if booksAnything(r.Op) {
+		if j := t.jobs[r.ID]; j != nil && !j.reserved {
+			if !j.asked || j.request != f {
+				return nil, fmt.Errorf("match job %d: %w", r.ID, match.ErrConflict)
+			}
+			return t.allocation(j), nil
+		} else if j != nil {
+			t.forget(j)
+		}
+	}
+	defer t.setAside(r, now)()
+	j, err := t.find(ctx, q, r, now)
+	if err != nil {
+		return nil, err
+	}
+	if booksAnything(r.Op) {
+		j.asked, j.request = true, f
+		t.give(j, now)
+	}
+	return t.allocation(j), nil
+}
+
+func booksAnything(op match.Op) bool {
+	return op == match.Allocate || op == match.AllocateOrElseReserve
+}
+
+// prepare reads a request; it fails with match.ErrInvalid.
+func (t *Traverser) prepare(r *match.Request) (*ask, error) {
+	q := &ask{policy: t.policy}
+	var err error
+	if r.Policy != "" {
+		if q.policy, err = parsePolicy(r.Policy); err != nil {
+			return nil, invalid("policy %w", err)
+		}
+	}
+	if len(r.Near) > 0 {
+		return nil, invalid("near: goes only with nodes that were put")
+	}
+	if r.Duration > lifetime {
+		return nil, invalid("duration: %s: longer than %s", r.Duration, lifetime)
+	}
+	if t.Empty() {
+		return nil, invalid("the graph is empty")
+	}
+	if err := r.Jobspec.Validate(); err != nil {
+		return nil, invalid("jobspec: %w", err)
+	}
+	if len(r.Jobspec.Attributes.System.Fluence) > 0 {
+		return nil, invalid("jobspec: attributes: system: fluence: goes only with nodes that were put")
+	}
+	if q.top, err = t.g.compile(r.Jobspec.Resources); err != nil {
+		return nil, err
+	}
+	if err := checkKeys(q.top, r.Keys); err != nil {
+		return nil, err
+	}
+	q.least = q.top.least()
+	if c := r.Jobspec.Attributes.System.Constraints; c != nil && c.Op != "" {
+		if q.holds, err = c.Compile(); err != nil {
+			return nil, invalid("jobspec: attributes: system: constraints: %w", err)
+		}
+	}
+	q.whole = make([]bool, len(t.g.types))
+	q.whole[typeNode] = q.policy.nodeExclusive
+	q.top.markWhole(q.whole)
+	return q, nil
+}
+
+// markWhole marks the types that are asked for exclusively.
+func (q *requests) markWhole(whole []bool) {
+	for i := range q.list {
+		r := &q.list[i]
+		if r.exclusive {
+			whole[r.typ] = true
+		}
+		r.with.markWhole(whole)
+	}
+}
+
+// checkKeys fails for keys that could not name the slots one by one.
+func checkKeys(q *requests, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	seen := make(map[string]struct{}, len(keys))
+	for _, k := range keys {
+		if _, twice := seen[k]; twice {
+			return invalid("two slots have the key %q", k)
+		}
+		seen[k] = struct{}{}
+	}
+	if most := q.mostSlots(); int64(len(keys)) != most {
+		return invalid("%d keys for %d slots", len(keys), most)
+	}
+	return nil
+}
+
+// mostSlots counts the slots that the requests can come to at the most.
+func (q *requests) mostSlots() int64 {
+	n := int64(0)
+	for i := range q.list {
+		r := &q.list[i]
+		if r.typ == typeSlot {
+			n += r.most
+			continue
+		}
+		n += times(r.most, r.with.mostSlots())
+	}
+	return n
+}
+
+// find looks for a time at which the request fits: now and, if the operation says
+// so, the times after it at which something begins or ends.
+func (t *Traverser) find(ctx context.Context, q *ask, r *match.Request, now int64) (*job, error) {
+	later := r.Op == match.AllocateOrElseReserve || r.Op == match.WithoutAllocatingFuture
+	if later && t.fewNodes(q) {
+		return nil, t.busy(q, r, now)
+	}
+	j, err := t.try(q, r, now, now, false)
+	if j != nil || err != nil {
+		return j, err
+	}
+	if later {
+		for at := now; ; {
+			var ok bool
+			if at, ok = t.candidate(q, r, at); !ok {
+				break
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if j, err := t.try(q, r, now, at, false); j != nil || err != nil {
+				return j, err
+			}
+		}
+	}
+	return nil, t.refuse(q, r, now)
+}
+
+// candidate returns the first time after the given one at which a job holds
+// something more or less than before and the totals that the root's filter counts
+// suffice for the whole duration.
+func (t *Traverser) candidate(q *ask, r *match.Request, after int64) (int64, bool) {
+	free := t.g.in(t.g.root)
+	if free == nil || free.free == nil {
+		return 0, false
+	}
+	for {
+		at, ok := free.free.plan.Next(after)
+		if !ok || at == planner.Forever {
+			return 0, false
+		}
+		t.attempt.empty = false
+		t.attempt.start, t.attempt.end = at, until(at, r.Duration)
+		if t.attempt.fits(free, q.least) {
+			return at, true
+		}
+		after = at
+	}
+}
+
+// try makes one attempt: at a time, or with empty in a graph that nobody holds
+// anything of. It returns nil if there is no room.
+func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*job, error) {
+	a := &t.attempt
+	a.g, a.policy, a.whole, a.holds = &t.g, q.policy, q.whole, q.holds
+	a.start, a.end, a.empty = at, until(at, r.Duration), empty
+	a.fault, a.factor = nil, 0
+	a.members = a.members[:0]
+	c := &t.space.choice
+	c.reset(len(t.g.typ))
+	top := a.frame(0, true)
+	for i := range q.top.list {
+		top.want(q.top.list[i].typ)
+	}
+	a.visit(t.g.root, q.top, false, true, 1)
+	top = &a.frames[0]
+	for i := range q.top.list {
+		rq := &q.top.list[i]
+		if _, ok := a.pick(c, rq, top.of(rq.typ), orderTop); !ok {
+			return nil, a.fault
+		}
+	}
+	a.settle(c, 0, -1, true, 1)
+	e := &t.space.emitter
+	*e = emitter{a: a, c: c, out: e.out[:0], order: e.order[:0]}
+	e.emit(t.g.root, false, -1)
+	if !e.taken && !empty {
+		return nil, invalid("jobspec: resources: nothing is asked for exclusively: neither a slot nor exclusive: true, or the graph has a level between that the request leaves out")
+	}
+	j := &job{
+		id: r.ID, start: at, end: a.end, at: at, until: a.end, reserved: at > now,
+		emissions: slices.Clone(e.out), queue: t.queue,
+	}
+	j.nameSlots(c.slots, q.top, r.Keys)
+	return j, nil
+}

@@ -1,0 +1,82 @@
+package traverser
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// Nodes lists node vertices as match.Engine does: at most limit of them, by name,
+// from the name from on.
+func (t *Traverser) Nodes(from string, limit int) []match.Node {
+	g := &t.g
+	if t.byName == nil {
+		t.byName = slices.Clone(g.nodes)
+		slices.SortFunc(t.byName, func(a, b vid) int { return strings.Compare(g.name(a), g.name(b)) })
+	}
+	first, _ := slices.BinarySearchFunc(t.byName, from, func(u vid, name string) int { return strings.Compare(g.name(u), name) })
+	page := t.byName[first:min(first+limit, len(t.byName))]
+	nodes := make([]match.Node, len(page))
+	at := make(map[string]int, len(page))
+	for i, u := range page {
+		nodes[i] = match.Node{Name: g.name(u), Graph: g.part(u)}
+		at[nodes[i].Name] = i
+	}
+	for _, j := range t.Jobs() {
+		if j.Reserved {
+			continue
+		}
+		for _, s := range j.Slots {
+			i, listed := at[s.Node]
+			if s.Node == "" || !listed {
+				continue
+			}
+			jobs := &nodes[i].Jobs
+			if n := len(*jobs); n == 0 || (*jobs)[n-1].ID != j.ID {
+				*jobs = append(*jobs, match.Job{ID: j.ID, At: j.At, End: j.End})
+			}
+			last := &(*jobs)[len(*jobs)-1]
+			last.Slots = append(last.Slots, s)
+		}
+	}
+	return nodes
+}
+
+// part writes u with what it stands in, from the root down, and what stands in it.
+func (g *graph) part(u vid) *resource.Graph {
+	p := &resource.Graph{}
+	at := make(map[vid]int)
+	for v := u; v != none; v = g.parent[v] {
+		at[v] = -1
+	}
+	g.write(p, g.root, -1, func(v vid) bool { _, way := at[v]; return way || g.under(v, u) })
+	return p
+}
+
+// write appends v and what stands in it to p, as far as wanted.
+func (g *graph) write(p *resource.Graph, v vid, parent int, wanted func(vid) bool) {
+	if !wanted(v) {
+		return
+	}
+	here := len(p.Vertices)
+	p.Vertices = append(p.Vertices, g.vertex(v))
+	if parent >= 0 {
+		p.Edges = append(p.Edges, resource.Edge{Source: parent, Target: here, Subsystem: resource.Containment})
+	}
+	if in := g.in(v); in != nil {
+		for _, c := range in.children {
+			g.write(p, c, here, wanted)
+		}
+	}
+}
+
+// Graph writes the whole graph, but for subsystems other than containment.
+func (t *Traverser) Graph() *resource.Graph {
+	p := &resource.Graph{}
+	if !t.Empty() {
+		t.g.write(p, t.g.root, -1, func(vid) bool { return true })
+	}
+	return p
+}

@@ -1,0 +1,133 @@
+package traverser
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A policy is how one candidate is preferred to another (Fluxion's match
+// policies).
+type policy struct {
+	// high prefers the larger score.
+	high bool
+	// nodeCentric has the id of the node weigh more than the vertex's own.
+	nodeCentric bool
+	// nodeExclusive gives out nodes with all that is below them.
+	nodeExclusive bool
+	// early stops as soon as enough was found, and visits children by the weights
+	// of their edges.
+	early bool
+	// locality prefers runs of consecutive scores.
+	locality bool
+	// variation scores by the property perf_class.
+	variation bool
+}
+
+var policies = map[string]policy{
+	match.PolicyFirst:      {high: true, nodeCentric: true, early: true},
+	match.PolicyFirstnodex: {high: true, nodeCentric: true, nodeExclusive: true, early: true},
+	match.PolicyLow:        {},
+	match.PolicyHigh:       {high: true},
+	match.PolicyLonode:     {nodeCentric: true},
+	match.PolicyHinode:     {high: true, nodeCentric: true},
+	match.PolicyLonodex:    {nodeCentric: true, nodeExclusive: true},
+	match.PolicyHinodex:    {high: true, nodeCentric: true, nodeExclusive: true},
+	match.PolicyLocality:   {high: true, locality: true},
+	match.PolicyVariation:  {variation: true},
+}
+
+// CheckPolicy fails, naming it, for a policy that is neither one of
+// match.GraphPolicies nor a custom one.
+func CheckPolicy(text string) error {
+	_, err := parsePolicy(text)
+	return err
+}
+
+// parsePolicy reads the name of a policy, or the text of a custom one.
+func parsePolicy(text string) (policy, error) {
+	if p, ok := policies[text]; ok {
+		return p, nil
+	}
+	if !strings.Contains(text, "=") {
+		return policy{}, fmt.Errorf("%q: none of %q", text, match.GraphPolicies())
+	}
+	var p policy
+	ordered := false
+	seen := make(map[string]bool)
+	for pair := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(pair, "=")
+		if seen[key] {
+			return p, fmt.Errorf("%q: %s is there twice", text, key)
+		}
+		seen[key] = true
+		to := map[string]*bool{
+			"node_centric": &p.nodeCentric, "node_exclusive": &p.nodeExclusive, "stop_on_1_matches": &p.early,
+		}[key]
+		var err error
+		switch {
+		case key == "policy" && (value == match.PolicyHigh || value == match.PolicyLow):
+			p.high, ordered = value == match.PolicyHigh, true
+		case key == "policy":
+			err = fmt.Errorf("%q: neither high nor low", value)
+		case to == nil:
+			return p, fmt.Errorf("%q: unknown key %q", text, key)
+		default:
+			*to, err = parseBool(value)
+		}
+		if err != nil {
+			return p, fmt.Errorf("%q: %s: %w", text, key, err)
+		}
+	}
+	if !ordered {
+		return p, fmt.Errorf("%q: no policy=high or policy=low", text)
+	}
+	return p, nil
+}
+
+func parseBool(value string) (bool, error) {
+	switch value {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q: neither true nor false", value)
+}
+
+// worst is the performance class of a vertex that has none.
+const worst = 9999
+
+// score returns what candidates are compared by. ok is false for a node that a
+// node-centric policy cannot score.
+func (p *policy) score(g *graph, u vid, factor int64) (score int64, ok bool) {
+	if p.variation {
+		return 1 + g.perfClass(u), true
+	}
+	if !p.nodeCentric {
+		return 1 + g.id[u] + 1, true
+	}
+	if typeID(g.typ[u]) == typeNode {
+		return 1 + g.id[u] + 1, g.id[u] >= -1 && g.uniq[u] >= 0
+	}
+	return 1 + factor + g.id[u] + 1, true
+}
+
+// nodeFactor is what the node that encloses a vertex adds to its score.
+func nodeFactor(id, uniq int64) int64 {
+	distance := uniq%10000 - 1
+	if distance < 0 {
+		distance = -distance
+	}
+	return (id+2)*10000 + distance
+}
+
+func (g *graph) perfClass(u vid) int64 {
+	n, err := strconv.ParseInt(g.properties[u]["perf_class"], 10, 64)
+	if err != nil || n < 0 || n > worst {
+		return worst
+	}
+	return n
+}

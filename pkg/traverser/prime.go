@@ -1,0 +1,122 @@
+package traverser
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/planner"
+)
+
+// prime counts up the tree what stands below each vertex, and sets up the pruning
+// filters. Nothing may be booked. Types that only a filter names are known from
+// here on.
+func (g *graph) prime(f *filters) {
+	leaves := make(map[typeID]bool)
+	g.nodes = g.nodes[:0]
+	g.primeBelow(g.root, f, leaves)
+	for _, low := range f.everywhere {
+		g.typeOf(low)
+	}
+	for _, high := range slices.Sorted(maps.Keys(f.at)) {
+		g.typeOf(high)
+		for _, low := range f.at[high] {
+			g.typeOf(low)
+		}
+	}
+}
+
+// A sum is how much of a type stands below a vertex.
+type sum struct {
+	typ    typeID
+	amount int64
+}
+
+func addSum(sums []sum, typ typeID, amount int64) []sum {
+	for i := range sums {
+		if sums[i].typ == typ {
+			sums[i].amount += amount
+			return sums
+		}
+	}
+	return append(sums, sum{typ, amount})
+}
+
+// primeBelow returns what stands below u, and notes the types of the leaves.
+func (g *graph) primeBelow(u vid, f *filters, leaves map[typeID]bool) []sum {
+	if typeID(g.typ[u]) == typeNode {
+		g.nodes = append(g.nodes, u)
+	}
+	in := g.in(u)
+	if in == nil {
+		leaves[typeID(g.typ[u])] = true
+		return nil
+	}
+	var below []sum
+	in.leaves, in.below, in.touched = in.leaves[:0], slices.Clone(in.back), 0
+	in.byName, in.order = nil, nil
+	last := int64(-1 << 63)
+	in.ragged = false
+	for _, c := range in.children {
+		typ := typeID(g.typ[c])
+		if !slices.Contains(in.below, typ) {
+			in.below = append(in.below, typ)
+		}
+		if in.ragged = in.ragged || g.uniq[c] <= last; !in.ragged {
+			last = g.uniq[c]
+		}
+		below = addSum(below, typ, g.size[c])
+		if g.inside[c] >= 0 {
+			in.touched++
+			for _, s := range g.primeBelow(c, f, leaves) {
+				below = addSum(below, s.typ, s.amount)
+			}
+			continue
+		}
+		leaves[typ] = true
+		if typ == typeNode {
+			g.nodes = append(g.nodes, c)
+		}
+		if g.flags[c]&(isDown|isBooked) != 0 {
+			in.touched++
+		}
+		in.leaves = addLeaf(in.leaves, typ, g.size[c])
+	}
+	in.free = g.filter(u, below, f, leaves)
+	return below
+}
+
+func addLeaf(leaves []tally, typ typeID, size int64) []tally {
+	for i := range leaves {
+		if t := &leaves[i]; t.typ == typ {
+			t.count++
+			t.sum += size
+			if t.size != size {
+				t.size = -1
+			}
+			return leaves
+		}
+	}
+	return append(leaves, tally{typ: typ, count: 1, sum: size, size: size})
+}
+
+// filter returns the pruning filter of a vertex. At the root every type of a leaf
+// is counted, whatever the filters say.
+func (g *graph) filter(u vid, below []sum, f *filters, leaves map[typeID]bool) *aggregate {
+	tracked := below[:0:0]
+	for _, s := range below {
+		if f.tracks(g.types[g.typ[u]], g.types[s.typ]) || u == g.root && leaves[s.typ] {
+			tracked = append(tracked, s)
+		}
+	}
+	if len(tracked) == 0 {
+		return nil
+	}
+	slices.SortFunc(tracked, func(a, b sum) int { return int(a.typ) - int(b.typ) })
+	a := &aggregate{types: make([]typeID, len(tracked)), sums: make([]int64, len(tracked))}
+	totals := make([]int64, len(tracked))
+	for i, s := range tracked {
+		a.types[i], totals[i] = s.typ, s.amount
+	}
+	a.plan = planner.NewMulti(totals)
+	return a
+}

@@ -1,0 +1,74 @@
+package traverser
+
+// evenSlots returns how many slots can be made of what was found, if all
+// candidates of each type offer as much as one another.
+func (f *frame) evenSlots(content *requests) (n int64, even bool) {
+	n = -1
+	for i := range content.list {
+		r := &content.list[i]
+		l := f.of(r.typ)
+		if l.count > 0 && l.each < 0 {
+			return 0, false
+		}
+		here := int64(0)
+		if need := r.count.Floor(l.sum); need > 0 {
+			here = l.count / ((need + l.each - 1) / l.each)
+		}
+		if n < 0 || here < n {
+			n = here
+		}
+	}
+	return max(0, n), true
+}
+
+// buildSlots makes slots of the candidates that were found, as many as there can
+// be: each takes whole candidates of each type, in the policy's order, until it
+// has enough.
+func (a *attempt) buildSlots(v *visit, f *frame) {
+	content := v.slot.with
+	slots := int64(-1)
+	for i := range content.list {
+		r := &content.list[i]
+		l := f.of(r.typ)
+		a.sort(l, orderInside)
+		n := l.bundles(r.count.Floor(l.sum))
+		if slots < 0 || n < slots {
+			slots = n
+		}
+	}
+	taken := make([]int, len(content.list))
+	for range max(0, slots) {
+		c := candidate{score: 1, count: 1, at: v.u, by: v.next, slot: v.slot, exclusive: true}
+		c.first = int32(len(a.members)) //nolint:gosec // fewer than vertices
+		for i := range content.list {
+			r := &content.list[i]
+			l := f.of(r.typ)
+			need := r.count.Floor(l.sum)
+			for got := int64(0); got < need; taken[i]++ {
+				m := &l.found[taken[i]]
+				got += m.count
+				c.score += m.score
+				a.members = append(a.members, *m)
+			}
+		}
+		c.last = int32(len(a.members)) //nolint:gosec // fewer than vertices
+		l := f.of(typeSlot)
+		l.note(1, 1)
+		l.found = append(l.found, c)
+	}
+}
+
+// bundles counts how often whole candidates, one after the other, come to need.
+func (l *list) bundles(need int64) int64 {
+	if need == 0 {
+		return 0
+	}
+	n, got := int64(0), int64(0)
+	for i := range l.found {
+		if got += l.found[i].count; got >= need {
+			n++
+			got = 0
+		}
+	}
+	return n
+}

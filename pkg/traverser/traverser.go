@@ -1,0 +1,70 @@
+// Package traverser matches jobspecs (RFC 14) against a resource graph (RFC 4)
+// vertex by vertex, with the answers of Fluxion (flux-sched 0.54.0) in the same
+// order.
+//
+// A vertex is given out whole: a job that needs one unit of a pool of 64 takes
+// the pool. The package does no I/O, takes no lock and reads no clock.
+package traverser
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A Traverser is a graph and what jobs hold of it. Its methods are not safe for
+// concurrent use.
+type Traverser struct {
+	options Options
+	filters filters
+	policy  policy
+	g       graph
+	jobs    map[match.JobID]*job
+	// queue is the last one that a jobspec named: with Fluxion every later R is of
+	// it until another is named.
+	queue string
+	// due orders the jobs that have an end by it.
+	due     deadlines
+	byName  []vid // the nodes by name; nil until somebody asks
+	space   workspace
+	attempt attempt
+}
+
+// New returns a traverser with an empty graph. It fails, naming option and
+// value, if the options are wrong.
+func New(o Options) (*Traverser, error) {
+	p, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	t := &Traverser{options: o, policy: p, g: newGraph(), jobs: make(map[match.JobID]*job)}
+	if t.filters, err = parseFilters(o.PruneFilters); err != nil {
+		return nil, fmt.Errorf("prune_filters: %w", err)
+	}
+	return t, nil
+}
+
+// Empty says whether the graph has no vertex.
+func (t *Traverser) Empty() bool { return t.g.root == none }
+
+// Vertices counts the vertices of the containment tree.
+func (t *Traverser) Vertices() int { return t.g.count }
+
+// errNoRoot is the error for a graph without containment.
+var errNoRoot = errors.New("graph has no root of containment")
+
+// invalid is the error for arguments that are wrong.
+func invalid(format string, a ...any) error {
+	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
+}
+
+// Instant writes a time as plans have it: nanoseconds since 1970; a zero time is
+// their beginning.
+func Instant(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

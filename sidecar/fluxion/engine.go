@@ -1,0 +1,200 @@
+// Package fluxion is a match.Engine over Fluxion, the matcher of the Flux project.
+//
+// # Granules
+//
+// Fluxion gives out whole vertices, so pools are cut into units: a node has one
+// vertex for each whole granule of a pool (1 CPU, 1 GiB; one of whatever is only
+// counted), and a slot takes its amounts rounded up to granules. What the cluster
+// holds of a node beside the slots that were matched here is added up by type and
+// rounded up once.
+//
+// # Who decides
+//
+// Requests are checked, repeated, refused and listed by a book, which is the
+// embedded engine with the same nodes and the same slots, by exact amounts. Where
+// slots stand is Fluxion's to say: a slot request is one match, and where a jobspec
+// has several, one after the other, all or none. Fluxion's jobspec has no words for
+// Near and for MaxPerLevel, and its shape-by-shape matches may end in a corner; there
+// the book plans, in granules, and Fluxion is asked node by node.
+//
+// Down nodes, nodes of other holders and constraints reach Fluxion as the list of
+// the hosts that may be used.
+//
+// # The graph in the library
+//
+// The library this is bound to (fluxion-go v0.39.0) can neither grow nor shrink a
+// graph. After a node came or changed its units the graph is built anew before the
+// next match, with all that is held booked again: many changes cost one building.
+// Nodes that go, or turn up or down, cost none.
+package fluxion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// Options are what an engine is made with.
+type Options struct {
+	// Policy is one of match.Policies, and the one that the library's graph is
+	// loaded with. Defaults to match.PolicyLonode.
+	Policy string
+	// Epoch draws the name of a new epoch, as in engine.Options. Required.
+	Epoch func() match.Epoch
+	// Open makes a client of the library without a graph. Required.
+	Open func() Library
+	// Granules are the sizes of the units of types, in what the type is counted in,
+	// each at least 1. A type that is not named has that of its unit; see
+	// DefaultGranules.
+	Granules map[string]int64
+}
+
+// An Engine is a match.Engine whose matches are Fluxion's.
+type Engine struct {
+	options Options
+	book    *engine.Engine
+
+	mu       sync.Mutex
+	epoch    match.Epoch // 0 before the first Reset
+	ready    bool
+	granules granules
+	hosts    map[string]*host
+	levelUp  map[string]bool
+	// jobs say on which host each slot stands, by job and key.
+	jobs    map[match.JobID]map[string]*host
+	answers map[match.JobID]answered
+	numbers int64  // given to nodes
+	stood   uint64 // counts the slots ever stood
+	// session is the library with the graph of so many nodes; nil while it has to be
+	// built anew.
+	session *session
+	drawn   int
+	// wrap is what a probe of the library found.
+	probed bool
+	wrap   func(jgf string) string
+}
+
+var _ match.Engine = (*Engine)(nil)
+
+// New returns an engine without a graph: it answers match.ErrStale until Reset.
+// It fails if the options are wrong.
+func New(o Options) (*Engine, error) {
+	if o.Policy == "" {
+		o.Policy = match.PolicyLonode
+	}
+	if o.Open == nil {
+		return nil, errors.New("fluxion options: no library")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(o.Granules)) {
+		if n := o.Granules[kind]; n < 1 {
+			return nil, fmt.Errorf("fluxion options: granules: %q: %d is no size of a unit", kind, n)
+		}
+	}
+	if o.Policy == match.PolicyLonodex {
+		return nil, fmt.Errorf("fluxion options: policy %q is for single requests", o.Policy)
+	}
+	book, err := engine.New(engine.Options{Policy: o.Policy, Epoch: o.Epoch})
+	if err != nil {
+		return nil, fmt.Errorf("fluxion options: %w", err)
+	}
+	return &Engine{options: o, book: book}, nil
+}
+
+// Policies returns the policies that requests may name where the library's graph
+// is loaded with a policy: those that fill nodes in the same order.
+func Policies(loaded string) []string {
+	switch loaded {
+	case match.PolicyLow, match.PolicyLonode:
+		return []string{match.PolicyLow, match.PolicyLonode, match.PolicyLonodex}
+	case match.PolicyHigh, match.PolicyHinode:
+		return []string{match.PolicyHigh, match.PolicyHinode}
+	default:
+		return []string{loaded}
+	}
+}
+
+// Reset implements match.Engine.
+func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next, err := e.book.Reset(ctx)
+	if err != nil {
+		return 0, err
+	}
+	e.distrust()
+	e.epoch, e.ready = next, false
+	e.granules = newGranules(e.options.Granules)
+	e.hosts = make(map[string]*host)
+	e.levelUp = make(map[string]bool)
+	e.jobs = make(map[match.JobID]map[string]*host)
+	e.answers = make(map[match.JobID]answered)
+	e.numbers, e.stood = 0, 0
+	return next, nil
+}
+
+// Ready implements match.Engine. It loads the graph into the library, and fails
+// where that does, so that it can be called again.
+func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.admit(ctx, at); err != nil {
+		return err
+	}
+	if e.ready {
+		return nil
+	}
+	e.number()
+	if err := e.build(); err != nil {
+		return fmt.Errorf("ready: %w", err)
+	}
+	if err := e.book.Ready(context.WithoutCancel(ctx), at); err != nil {
+		return err
+	}
+	e.ready = true
+	return nil
+}
+
+// Close frees the library's graph. An engine that is closed may be used again.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.distrust()
+}
+
+// number gives the nodes their numbers, by name.
+func (e *Engine) number() {
+	e.numbers = 0
+	for _, name := range slices.Sorted(maps.Keys(e.hosts)) {
+		if n := e.hosts[name].node; n != nil {
+			n.number = e.newNumber()
+		}
+	}
+}
+
+func (e *Engine) newNumber() int64 {
+	e.numbers++
+	return e.numbers - 1
+}
+
+// admit fails for calls that came too late: those whose caller has gone, and
+// those built on another epoch.
+func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if e.epoch == 0 || at != e.epoch {
+		return fmt.Errorf("%w: the call is of %d, the graph of %d", match.ErrStale, at, e.epoch)
+	}
+	return nil
+}
+
+// invalid is the error for arguments that are wrong.
+func invalid(format string, a ...any) error {
+	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
+}

@@ -1,0 +1,194 @@
+package fluxion
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// PutNode implements match.Engine. A node whose name is a list of names
+// (RFC 29) is match.ErrInvalid.
+func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, g := range nodes {
+		if g == nil {
+			continue // The book says so.
+		}
+		for k := range g.Vertices {
+			if v := &g.Vertices[k]; v.Type == resource.TypeNode && strings.ContainsAny(nameOf(v), "[],") {
+				if err := e.admit(ctx, at); err != nil {
+					return err
+				}
+				return invalid("put node %d of %d: %q names several hosts", i+1, len(nodes), nameOf(v))
+			}
+		}
+	}
+	if err := e.book.PutNode(ctx, at, nodes...); err != nil {
+		return err
+	}
+	anew := false
+	for _, g := range nodes {
+		name, n := e.readNode(g)
+		h := e.host(name)
+		if h.node != nil {
+			n.number = h.node.number
+			anew = anew || !sameShape(h.node, n)
+		} else {
+			n.number = e.newNumber()
+			anew = true
+		}
+		h.node = n
+	}
+	if anew {
+		e.distrust()
+	}
+	return nil
+}
+
+// RemoveNode implements match.Engine. The node stays in the library's graph until
+// that is built anew, and is used no more.
+func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.book.RemoveNode(ctx, at, name); err != nil {
+		return err
+	}
+	h := e.hosts[name]
+	if h == nil || h.node == nil {
+		return nil
+	}
+	h.node = nil
+	jobs := []int64{h.rest}
+	h.rest, h.charged = 0, nil
+	for _, s := range h.slots {
+		jobs = append(jobs, s.own)
+		s.own = 0
+	}
+	for _, job := range jobs {
+		if job != 0 && e.live() {
+			if err := e.session.cancel(job); err != nil {
+				e.distrust()
+			}
+		}
+	}
+	e.leave(h)
+	return nil
+}
+
+// SetStatus implements match.Engine.
+func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, status resource.Status) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.book.SetStatus(ctx, at, name, status); err != nil {
+		return err
+	}
+	if h := e.hosts[name]; h != nil && h.node != nil {
+		h.node.up = status == resource.Up
+	}
+	return nil
+}
+
+// Release implements match.Engine.
+func (e *Engine) Release(ctx context.Context, at match.Epoch, id match.JobID, keys ...string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.book.Release(ctx, at, id, keys...); err != nil {
+		return err
+	}
+	for key, h := range maps.Clone(e.jobs[id]) {
+		if len(keys) == 0 || slices.Contains(keys, key) {
+			e.forget(h, h.slots[slotKey{id, key}])
+		}
+	}
+	return nil
+}
+
+// forget takes a slot off for good.
+func (e *Engine) forget(h *host, s *slot) {
+	e.unstand(h, s)
+	delete(e.jobs[s.job], s.key)
+	if len(e.jobs[s.job]) == 0 {
+		delete(e.jobs, s.job)
+		delete(e.answers, s.job)
+	}
+}
+
+// keep has a slot stand on its host as one of its job.
+func (e *Engine) keep(name string, s *slot) {
+	if e.jobs[s.job] == nil {
+		e.jobs[s.job] = make(map[string]*host)
+	}
+	e.jobs[s.job][s.key] = e.host(name)
+	e.stand(name, s)
+}
+
+// Update implements match.Engine. A slot that was matched here keeps its job in the
+// library while the cluster says of it what was matched; any other is charged with
+// the rest of its host.
+func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.book.Update(ctx, at, jobs...); err != nil {
+		return err
+	}
+	for i := range jobs {
+		for k := range jobs[i].Slots {
+			e.hold(jobs[i].ID, &jobs[i].Slots[k])
+		}
+	}
+	return nil
+}
+
+// hold books one slot in place of that of its key.
+func (e *Engine) hold(id match.JobID, from *match.Slot) {
+	s := &slot{slotKey: slotKey{id, from.Key}, holder: from.Holder, shared: from.Shared, amounts: amountsOf(from.R)}
+	if h := e.jobs[id][from.Key]; h != nil {
+		was := h.slots[s.slotKey]
+		if h.name == from.Node && maps.Equal(was.amounts, s.amounts) {
+			h.count(was, -1)
+			was.holder, was.shared = s.holder, s.shared
+			h.count(was, 1)
+			return
+		}
+		// The answer of the job stays: the book knows whether it still holds.
+		e.unstand(h, was)
+	}
+	e.keep(from.Node, s)
+}
+
+// amountsOf adds up by type what a set holds of pools.
+func amountsOf(r *resource.Set) map[string]int64 {
+	sums := make(map[string]int64)
+	for i := range r.Vertices {
+		v := &r.Vertices[i]
+		if v.Type != resource.TypeNode && v.Type != resource.TypeCluster && v.Amount > 0 {
+			sums[v.Type] = plus(sums[v.Type], v.Amount)
+		}
+	}
+	return sums
+}
+
+// Jobs implements match.Engine.
+func (e *Engine) Jobs(ctx context.Context, at match.Epoch) ([]match.Job, error) {
+	jobs, err := e.book.Jobs(ctx, at)
+	for i := range jobs {
+		relabel(jobs[i].Slots)
+	}
+	return jobs, err
+}
+
+// Nodes implements match.Engine.
+func (e *Engine) Nodes(ctx context.Context, at match.Epoch, from string, limit int) ([]match.Node, error) {
+	nodes, err := e.book.Nodes(ctx, at, from, limit)
+	for i := range nodes {
+		for k := range nodes[i].Jobs {
+			relabel(nodes[i].Jobs[k].Slots)
+		}
+	}
+	return nodes, err
+}

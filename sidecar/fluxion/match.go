@@ -1,0 +1,212 @@
+package fluxion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// Match implements match.Engine. The deadline of ctx is looked at before each call
+// of the library, which knows none. A jobspec's tasks and duration are not read.
+func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.admit(ctx, r.Epoch); err != nil {
+		return nil, err
+	}
+	if !e.ready {
+		return nil, fmt.Errorf("%w: the graph is not loaded", match.ErrUnavailable)
+	}
+	if r.Policy == "" {
+		r.Policy = e.options.Policy
+	}
+	if err := e.check(&r); err != nil {
+		return nil, err
+	}
+	if a, ok, err := e.repeat(ctx, &r); ok || err != nil {
+		return a, err
+	}
+	rounded := e.granules.roundUp(r.Jobspec)
+	plan, err := e.plan(ctx, r, rounded)
+	if err != nil {
+		return nil, e.confirm(ctx, &r, rounded, err)
+	}
+	if r.Op == match.Satisfiability {
+		p := e.placing(&r, rounded)
+		p.follow(plan)
+		return p.write(ctx)
+	}
+	a, err := e.place(ctx, e.placing(&r, rounded), plan)
+	if errors.Is(err, errDamaged) {
+		// Release 0.39 can book what it has denied. The graph is built anew, and what
+		// another request left there is no fault of this one.
+		a, err = e.place(ctx, e.placing(&r, rounded), plan)
+	}
+	return a, err
+}
+
+func (e *Engine) placing(r *match.Request, rounded *jobspec.Jobspec) *placing {
+	return &placing{engine: e, request: r, rounded: rounded}
+}
+
+// check fails for what this engine does not do.
+func (e *Engine) check(r *match.Request) error {
+	switch r.Op {
+	case match.Allocate:
+		if r.ID == 0 {
+			return invalid("job 0 names no job")
+		}
+		if len(r.Ignore) > 0 {
+			return invalid("jobs to ignore in a request that books")
+		}
+	case match.Satisfiability, match.WithoutAllocating:
+	case match.AllocateOrElseReserve, match.WithoutAllocatingFuture:
+		return invalid("operation %d: this engine does not reserve", r.Op)
+	default:
+		return invalid("operation %d is not known", r.Op)
+	}
+	if offered := Policies(e.options.Policy); !slices.Contains(offered, r.Policy) {
+		return invalid("policy %q: none of %q", r.Policy, offered)
+	}
+	return nil
+}
+
+// plan has the book lay out a request in whole granules. It refuses what has no room
+// by exact amounts: then there is none in units either, of which there are fewer.
+func (e *Engine) plan(ctx context.Context, r match.Request, rounded *jobspec.Jobspec) (*match.Allocation, error) {
+	r.Jobspec = rounded
+	if r.Op == match.Allocate {
+		r.Op = match.WithoutAllocating
+	}
+	return e.book.Match(ctx, r)
+}
+
+// confirm looks twice at a verdict of never. The book has proven it by counting the
+// units of empty nodes; where Fluxion is sure of the contrary, it is not given.
+// Fluxion's own no is not needed: some releases say it of what can be satisfied.
+func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec.Jobspec, verdict error) error {
+	var refusal *match.Refusal
+	if !errors.As(verdict, &refusal) || !errors.Is(refusal.Err, match.ErrUnsatisfiable) || len(rounded.Resources) != 1 {
+		return verdict
+	}
+	if len(rounded.Attributes.System.Fluence) > 0 {
+		return verdict // Fluxion does not see all that is asked for.
+	}
+	p := e.placing(r, rounded)
+	s := p.shape(0)
+	hosts, some := e.hostsWhere(func(h *host) bool { return p.allowed(s, h, false) })
+	if !some || !e.live() || !e.session.satisfiable(ctx, request{count: exactly(s.count.Min), need: s.need, hosts: hosts}.encode()) {
+		return verdict
+	}
+	refusal = &match.Refusal{Err: match.ErrBusy, Reason: refusal.Reason}
+	refusal.Reason.Code, refusal.Reason.WaitingHelps = match.NotFound, true
+	return refusal
+}
+
+// place has the library give out what is asked for, and books it.
+func (e *Engine) place(ctx context.Context, p *placing, plan *match.Allocation) (a *match.Allocation, err error) {
+	defer func() {
+		if errors.Is(err, errDamaged) {
+			e.distrust()
+		}
+	}()
+	if err := e.build(); err != nil {
+		return nil, fmt.Errorf("match job %d: %w", p.request.ID, err)
+	}
+	defer e.lift(p.request.Ignore)()
+	defer e.expect(p.request.Expected)()
+	if !e.live() {
+		// What was lifted or expected has cost the graph.
+		return nil, fmt.Errorf("match job %d: %w", p.request.ID, errDamaged)
+	}
+	if err := p.ask(ctx, plan); err != nil {
+		return nil, p.fail(p.refusal(err))
+	}
+	if p.request.Op != match.Allocate {
+		if err := p.giveBack(); err != nil {
+			return nil, err
+		}
+		return p.write(ctx)
+	}
+	if err := p.part(ctx); err != nil {
+		return nil, p.fail(err)
+	}
+	a, err = p.write(ctx)
+	if err != nil {
+		return nil, p.fail(err)
+	}
+	p.keep(a)
+	return a, nil
+}
+
+// lift takes what these jobs hold off until the returned function is called.
+func (e *Engine) lift(ids []match.JobID) (restore func()) {
+	type lifted struct {
+		h *host
+		s *slot
+	}
+	var away []lifted
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			continue
+		}
+		for key, h := range e.jobs[id] {
+			s := h.slots[slotKey{id, key}]
+			away = append(away, lifted{h, s})
+			h.drop(s)
+			if s.own != 0 && e.live() {
+				if err := e.session.cancel(s.own); err != nil {
+					e.distrust()
+				}
+				s.own = 0
+			}
+			e.settleOrDistrust(h)
+		}
+	}
+	return func() {
+		for _, l := range away {
+			l.h.add(l.s)
+			if l.s.units == nil || l.h.node == nil {
+				e.settleOrDistrust(l.h)
+				continue
+			}
+			if !e.live() {
+				continue
+			}
+			var err error
+			if l.s.own, err = e.pin(context.Background(), l.h.node, l.s.units); err != nil {
+				e.distrust()
+			}
+		}
+	}
+}
+
+// expect charges slots that no job holds until the returned function is called.
+// Names that the graph lacks are passed over.
+func (e *Engine) expect(slots []match.Slot) (restore func()) {
+	there := make(map[*slot]*host)
+	for i := range slots {
+		from := &slots[i]
+		h := e.hosts[from.Node]
+		if h == nil || h.node == nil {
+			continue
+		}
+		// Job 0 is nobody's, and the index keeps two of one key apart.
+		s := &slot{
+			slotKey: slotKey{0, fmt.Sprint(i)}, holder: from.Holder, shared: from.Shared, amounts: amountsOf(from.R),
+		}
+		h.add(s)
+		there[s] = h
+		e.settleOrDistrust(h)
+	}
+	return func() {
+		for s, h := range there {
+			h.drop(s)
+			e.settleOrDistrust(h)
+		}
+	}
+}

@@ -1,0 +1,9 @@
+//go:build !fluxion
+
+package fluxion
+
+// Available says whether this program was linked with Fluxion's library.
+const Available = false
+
+// Open returns nil: this program was built without the tag fluxion.
+func Open() Library { return nil }

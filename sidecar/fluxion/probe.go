@@ -1,0 +1,64 @@
+package fluxion
+
+import (
+	"context"
+	"errors"
+)
+
+// The smallest graph that can tell how a release books R: one node with one core.
+const (
+	probeGraph = `{"graph":{"nodes":[` +
+		`{"id":"0","metadata":{"type":"cluster","id":0,"rank":-1,"paths":{"containment":"/cluster0"}}},` +
+		`{"id":"1","metadata":{"type":"node","basename":"n","name":"n0","id":0,"rank":0,"paths":{"containment":"/cluster0/n0"}}},` +
+		`{"id":"2","metadata":{"type":"core","id":0,"rank":0,"paths":{"containment":"/cluster0/n0/core0"}}}],` +
+		`"edges":[{"source":"0","target":"1"},{"source":"1","target":"2"}]}}`
+	probeOptions = `{"load_format":"jgf","match_format":"jgf","matcher_policy":"low","prune_filters":"ALL:core"}`
+)
+
+// plainR and wrappedR write R for UpdateAllocate: as JGF alone, and as RFC 20 says
+// with JGF for those who schedule.
+func plainR(jgf string) string { return jgf }
+
+func wrappedR(jgf string) string {
+	return `{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"starttime":0,"expiration":3153600000},"scheduling":` + jgf + `}`
+}
+
+// probe tries on a graph of its own in which form UpdateAllocate takes R: nil is
+// in none. Trusting an answer of yes is not enough: the core must be held
+// afterwards, and be free once its job is cancelled.
+func probe(open func() Library) func(jgf string) string {
+	for _, wrap := range []func(string) string{plainR, wrappedR} {
+		if books(open, wrap) {
+			return wrap
+		}
+	}
+	return nil
+}
+
+// books says whether UpdateAllocate books R in this form.
+func books(open func() Library, wrap func(string) string) bool {
+	s, err := openSession(open(), probeGraph, probeOptions)
+	if err != nil {
+		return false
+	}
+	defer s.close()
+	ctx := context.Background()
+	core := request{count: exactly(1), need: []amount{{"core", 1}}}.encode()
+	r, job, err := s.match(ctx, core)
+	if err != nil || s.cancel(job) != nil {
+		return false
+	}
+	s.wrap = wrap
+	job, ok, err := s.update(ctx, r)
+	if err != nil || !ok {
+		return false
+	}
+	if _, _, err := s.match(ctx, core); !errors.Is(err, errNoRoom) {
+		return false
+	}
+	if s.cancel(job) != nil {
+		return false
+	}
+	_, _, err = s.match(ctx, core)
+	return err == nil
+}

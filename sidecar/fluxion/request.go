@@ -1,0 +1,75 @@
+package fluxion
+
+import (
+	"strconv"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+)
+
+// An amount is a number of units of one type, by its name in the library's graph.
+type amount struct {
+	kind string
+	n    int64
+}
+
+// A request is what the library is asked for: slots of one kind on some nodes.
+type request struct {
+	count jobspec.Count
+	need  []amount
+	// hosts is a hostlist (RFC 29) of the nodes that may be used; empty is all.
+	hosts string
+}
+
+func exactly(n int64) jobspec.Count { return jobspec.Exactly(n) }
+
+// encode writes a canonical jobspec (RFC 14). It has no duration, so that what it
+// is given is held until it is cancelled.
+func (r request) encode() string {
+	b := []byte(`{"version":9999,"resources":[{"type":"slot","label":"s","count":`)
+	if c := r.count; c.Min == c.Max {
+		b = strconv.AppendInt(b, c.Min, 10)
+	} else {
+		// All four keys: some releases want max, operator and operand together.
+		b = strconv.AppendInt(append(b, `{"min":`...), c.Min, 10)
+		b = strconv.AppendInt(append(b, `,"max":`...), c.Max, 10)
+		b = append(b, `,"operator":"`...)
+		b = append(b, c.Operator)
+		b = strconv.AppendInt(append(b, `","operand":`...), c.Operand, 10)
+		b = append(b, '}')
+	}
+	b = append(b, `,"with":[`...)
+	for i, a := range r.need {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendQuote(append(b, `{"type":`...), a.kind)
+		b = strconv.AppendInt(append(b, `,"count":`...), a.n, 10)
+		b = append(b, '}')
+	}
+	b = append(b, `]}],"tasks":[{"command":["pod"],"slot":"s","count":{"per_slot":1}}],"attributes":{"system":{"duration":0`...)
+	if r.hosts != "" {
+		b = strconv.AppendQuote(append(b, `,"constraints":{"hostlist":[`...), r.hosts)
+		b = append(b, `]}`...)
+	}
+	return string(append(b, `}}}`...))
+}
+
+// hostlist writes node numbers, rising, as a hostlist (RFC 29).
+func hostlist(numbers []int64) string {
+	b := []byte(nodeBasename + "[")
+	for i := 0; i < len(numbers); {
+		last := i
+		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
+			last++
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, numbers[i], 10)
+		if last > i {
+			b = strconv.AppendInt(append(b, '-'), numbers[last], 10)
+		}
+		i = last + 1
+	}
+	return string(append(b, ']'))
+}
