@@ -148,7 +148,7 @@ func (h *host) freeOver(w window, k, l int) int64 {
 	free := f.free(w, v.about.Size)
 	if w.present {
 		// What is past its end is held all the same.
-		free = min(free, max(0, v.free()-f.promised.At(w.from)<<f.shift))
+		free = min(free, max(0, v.free()>>f.shift-f.promised.At(w.from))<<f.shift)
 	}
 	return free
 }
