@@ -120,7 +120,7 @@ func line(s *resource.Share) string {
 	if s.Exclusively {
 		x = "x"
 	}
-	return fmt.Sprintf("%s[%d:%s]", s.Paths[resource.Containment], s.Amount, x)
+	return fmt.Sprintf("%s[%d:%s]", s.Path, s.Amount, x)
 }
 
 // Satisfy implements Program.

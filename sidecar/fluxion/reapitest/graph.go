@@ -25,7 +25,7 @@ type vertex struct {
 	taken    bool
 }
 
-func (v *vertex) path() string { return v.Paths[resource.Containment] }
+func (v *vertex) path() string { return v.Path }
 
 // readGraph reads JGF and orders its nodes by the policy.
 func readGraph(text, policy string) (*graph, error) {
@@ -187,10 +187,10 @@ func (g *graph) find(r string, form UpdateForm) ([]*vertex, error) {
 	}
 	var taken []*vertex
 	for i := range named.Vertices {
-		v := byPath[named.Vertices[i].Paths[resource.Containment]]
+		v := byPath[named.Vertices[i].Path]
 		switch {
 		case v == nil:
-			return nil, fmt.Errorf("no vertex %s", named.Vertices[i].Paths[resource.Containment])
+			return nil, fmt.Errorf("no vertex %s", named.Vertices[i].Path)
 		case len(v.children) > 0:
 			continue
 		case v.taken:
