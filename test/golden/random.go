@@ -16,8 +16,10 @@ func Random(seed uint64) Case {
 		ID: fmt.Sprintf("random-%d", seed), Family: "random", Title: fmt.Sprintf("drawn with seed %d", seed),
 		GraphText: g.text(), Jobspecs: map[string]string{}, Seed: int64(seed >> 1),
 	}
-	c.Options, _ = json.Marshal(drawOptions(r)) // of texts alone
-	d := &drawer{Rand: r, graph: g}
+	options := drawOptions(r)
+	c.Options, _ = json.Marshal(options) // of texts alone
+	policy := options["matcher_policy"]
+	d := &drawer{Rand: r, graph: g, whole: strings.HasSuffix(policy, "nodex") || strings.Contains(policy, "node_exclusive=true")}
 	n := 2 + r.IntN(8)
 	for i := range n {
 		c.Jobspecs[fmt.Sprintf("j%d", i+1)] = d.jobspec()
@@ -275,6 +277,8 @@ type drawer struct {
 	label int
 	// exclusive says that what is drawn stands below something exclusive.
 	exclusive bool
+	// whole says that the policy gives out whole nodes.
+	whole bool
 }
 
 // chain returns the types on the way down to a vertex that was drawn.
@@ -391,7 +395,7 @@ func (d *drawer) build(types []string, slot int) mapping {
 			m["exclusive"] = false // below what is exclusive it is an error, found or not
 		}
 	}
-	if d.IntN(25) == 0 {
+	if d.IntN(25) == 0 && !d.exclusive && !d.whole {
 		m["label"] = pickOf(d.Rand, "foo", "bar")
 	}
 	if len(types) > 1 {

@@ -225,13 +225,13 @@ func (m *model) Match(op, text string) golden.Answer {
 	if err != nil {
 		return m.nothing(err)
 	}
-	if a.queue != "" {
-		m.queue = a.queue
-	}
 	b := &booking{attempt: t, job: uint64(len(m.jobs) + 1), walked: map[*vertex]bool{}}
 	b.dry = op == golden.WithoutAllocating || op == golden.WithoutAllocatingFuture
 	if !b.book(m.g.root, nil, root, false, 0, map[string]int64{}) {
 		return m.nothing(errors.New("nothing exclusive is asked for"))
+	}
+	if a.queue != "" {
+		m.queue = a.queue
 	}
 	r, err := m.write(b.out, t.at, t.end)
 	if err != nil {
