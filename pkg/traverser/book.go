@@ -16,8 +16,8 @@ type job struct {
 	asked    bool
 	request  Fingerprint
 	reserved bool
-	// start and end bound the spans that are booked; end moves on while the job
-	// holds longer than it said.
+	// start and end bound the spans that are booked: of an allocation start is
+	// before all times, and end moves on while it is held longer than it said.
 	start, end int64
 	// at and until are what was promised; until is planner.Forever for no end.
 	at, until int64
