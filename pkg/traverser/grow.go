@@ -65,9 +65,10 @@ type merger struct {
 // graph at at and below.
 func (m *merger) match(u, at vid) error {
 	g, part := m.g, m.part
-	if g.types[g.typ[at]] != part.types[part.typ[u]] || g.rank[at] != part.rank[u] || g.name(at) != part.name(u) {
-		return fmt.Errorf("vertex %d (%s): type %s and rank %d, in the graph it is a %s of rank %d",
-			part.uniq[u], part.path(u), part.types[part.typ[u]], part.rank[u], g.types[g.typ[at]], g.rank[at])
+	if g.types[g.typ[at]] != part.types[part.typ[u]] || g.rank[at] != part.rank[u] || g.name(at) != part.name(u) ||
+		g.odd[at] != part.odd[u] {
+		return fmt.Errorf("vertex %d (%s): type %s and rank %d, in the graph it is %s, a %s of rank %d",
+			part.uniq[u], part.path(u), part.types[part.typ[u]], part.rank[u], g.path(at), g.types[g.typ[at]], g.rank[at])
 	}
 	m.to[u] = at
 	in := part.in(u)
@@ -75,7 +76,7 @@ func (m *merger) match(u, at vid) error {
 		return nil
 	}
 	for _, c := range in.children {
-		if there := g.childNamed(at, part.name(c)); there != none {
+		if there := m.child(at, c); there != none {
 			if err := m.match(c, there); err != nil {
 				return err
 			}
@@ -90,6 +91,17 @@ func (m *merger) match(u, at vid) error {
 		}
 	}
 	return nil
+}
+
+// child returns the child of at that c of the part is, or none.
+func (m *merger) child(at, c vid) vid {
+	if m.part.flags[c]&isOdd == 0 {
+		return m.g.childNamed(at, m.part.name(c))
+	}
+	if there := m.g.find(m.part.odd[c]); there != none && m.g.parent[there] == at {
+		return there
+	}
+	return none
 }
 
 // apply adds what is new.
