@@ -235,7 +235,7 @@ func (t *Traverser) setAside(ignored []match.JobID, expects []match.Slot, now in
 			away = append(away, j)
 		}
 	}
-	expected := &job{start: now, end: planner.Forever}
+	expected := &job{start: now, end: planner.Forever, passing: true}
 	for i := range expects {
 		for k := range expects[i].R.Vertices {
 			h := &expects[i].R.Vertices[k]
