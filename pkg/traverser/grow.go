@@ -3,6 +3,7 @@ package traverser
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/planner"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -124,11 +125,12 @@ func (m *merger) apply() {
 			g.flags[at] |= hasEdges
 		}
 		to := g.in(at)
+		to.children = slices.Clip(to.children) // of one list with others'
 		for _, c := range in.children {
 			if n := m.to[c]; g.parent[n] == none && n != g.root {
 				g.parent[n] = at
 				g.position[n] = int32(len(to.children)) //nolint:gosec // fewer than vertices
-				to.children = append(to.children[:len(to.children):len(to.children)], n)
+				to.children = append(to.children, n)
 			}
 		}
 	}

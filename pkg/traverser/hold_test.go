@@ -54,24 +54,6 @@ func draw(random *rand.Rand, id match.JobID, now int64) match.Request {
 		})
 }
 
-// answers writes what a series of questions is answered; it books nothing.
-func (r *rig) answers(random *rand.Rand, now int64) []string {
-	r.t.Helper()
-	var list []string
-	for i := range 30 {
-		q := draw(random, match.JobID(1000+i), now)
-		q.Op += match.WithoutAllocating - match.Allocate
-		q.Op = min(q.Op, match.WithoutAllocatingFuture)
-		a, err := r.try(q)
-		line := fmt.Sprint(held(a), " ", err)
-		if a != nil {
-			line += fmt.Sprint(a.Reserved, a.At, a.End)
-		}
-		list = append(list, line)
-	}
-	return list
-}
-
 // seed draws a fresh seed and tells it.
 func seed(t testing.TB) *rand.Rand {
 	t.Helper()

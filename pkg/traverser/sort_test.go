@@ -20,7 +20,7 @@ func TestSort(t *testing.T) {
 	for i, v := range vectors {
 		items := make([]item, len(v.Scores))
 		for k, score := range v.Scores {
-			items[k] = item{key: int64(score), at: int32(k)}
+			items[k] = item{key: score, at: int32(k)}
 			if v.Order == "greater" {
 				items[k].key = -items[k].key
 			}

@@ -35,7 +35,7 @@ func TestOverdueAllocationCostsLittle(t *testing.T) {
 	r := load(t, match.PolicyLow, one(1))
 	r.gets(wants(1, 0, nodes(1), lasting(10)))
 	moved, end := 0, r.jobs[1].end
-	for now := int64(0); now < 1_000_000; now++ {
+	for now := range int64(1_000_000) {
 		r.advance(Instant(seconds(now)))
 		if r.jobs[1].end != end {
 			moved, end = moved+1, r.jobs[1].end
