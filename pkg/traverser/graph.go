@@ -49,6 +49,7 @@ type graph struct {
 	root    vid
 	count   int   // of the vertices that containment reaches
 	nodes   []vid // of type node, in the order of a walk
+	total   int64 // of the sizes; at most maxTotal
 
 	typ      []uint16
 	flags    []uint8

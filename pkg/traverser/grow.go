@@ -30,6 +30,9 @@ func (t *Traverser) Add(jgf []byte) error {
 	if err := m.match(part.root, t.g.root); err != nil {
 		return invalid("graph: %w", err)
 	}
+	if err := m.checkTotal(); err != nil {
+		return invalid("graph: %w", err)
+	}
 	t.rebuild(m.apply)
 	return nil
 }
@@ -90,6 +93,22 @@ func (m *merger) match(u, at vid) error {
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// checkTotal fails where the graph came to be too large.
+func (m *merger) checkTotal() error {
+	total := m.g.total
+	for u, at := range m.to {
+		if at != none || !m.part.attached(vid(u)) { //nolint:gosec // fewer than maxVertices
+			continue
+		}
+		size := m.part.size[u]
+		if size > maxTotal-total {
+			return fmt.Errorf("vertex %d: size: %d: beside the others more than %d", m.part.uniq[u], size, int64(maxTotal))
+		}
+		total += size
 	}
 	return nil
 }
@@ -163,6 +182,7 @@ func (m *merger) copy(u vid) vid {
 	move(g.paths, part.paths, n, u)
 	move(g.labels, part.labels, n, u)
 	g.count++
+	g.total += part.size[u]
 	return n
 }
 

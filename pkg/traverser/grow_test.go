@@ -108,6 +108,9 @@ func TestBadPartsChangeNothing(t *testing.T) {
 		"another root": {grown(of("center", 1, of("rack", 1))), "cluster"},
 		"another rank": {moved(t, "/cluster0/rack1/node1", func(v *resource.Vertex) { v.Rank = 9 }), "/cluster0/rack1/node1"},
 		"another type": {moved(t, "/cluster0/rack1/node1/gpu0", func(v *resource.Vertex) { v.Type = "fpga" }), "fpga"},
+		"sizes beyond all sums": {moved(t, "/cluster0/rack1/node1/gpu1", func(v *resource.Vertex) {
+			v.UniqID, v.ID, v.Name, v.Path, v.Size = 77, 7, "gpu7", "/cluster0/rack1/node1/gpu7", maxTotal
+		}), "size"},
 		"a number that is taken": {moved(t, "/cluster0/rack1/node1/gpu1", func(v *resource.Vertex) {
 			v.ID, v.Name, v.Path = 7, "gpu7", "/cluster0/rack1/node1/gpu7"
 		}), "uniq_id"},
