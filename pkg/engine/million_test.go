@@ -18,7 +18,7 @@ import (
 var jobsFlag = flag.Int("jobs", 200_000, "how many jobs are matched and released in an added graph")
 
 // How much the heap may differ after all jobs are gone.
-const heapBound = 1 << 20
+const heapBound = 128 << 10
 
 // mixed draws a request of some shape, policy and duration.
 func mixed(random *rand.Rand, r match.Request) match.Request {
@@ -35,7 +35,7 @@ func mixed(random *rand.Rand, r match.Request) match.Request {
 	if i := random.IntN(2 * len(policies)); i < len(policies) {
 		r.Policy = policies[i]
 	}
-	r.Duration = time.Duration(random.IntN(100)) * time.Second
+	r.Duration = time.Duration(max(0, random.IntN(100)-25)) * time.Second // a quarter without end
 	if random.IntN(16) == 0 {
 		r.Op = match.AllocateOrElseReserve
 	}

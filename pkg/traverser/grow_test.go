@@ -88,6 +88,7 @@ func TestGrowthWhileHeld(t *testing.T) {
 				t.Fatalf("Jobs (-kept +grown):\n%s", diff)
 			}
 			same(t, "dump", grown.dump(), kept.dump())
+			same(t, "learned", grown.learned(), kept.learned())
 		}
 	}
 }
@@ -109,7 +110,7 @@ func TestBadPartsChangeNothing(t *testing.T) {
 		"another rank": {moved(t, "/cluster0/rack1/node1", func(v *resource.Vertex) { v.Rank = 9 }), "/cluster0/rack1/node1"},
 		"another type": {moved(t, "/cluster0/rack1/node1/gpu0", func(v *resource.Vertex) { v.Type = "fpga" }), "fpga"},
 		"sizes beyond all sums": {moved(t, "/cluster0/rack1/node1/gpu1", func(v *resource.Vertex) {
-			v.UniqID, v.ID, v.Name, v.Path, v.Size = 77, 7, "gpu7", "/cluster0/rack1/node1/gpu7", maxTotal
+			v.UniqID, v.ID, v.Name, v.Path, v.Size = 77, 7, "gpu7", "/cluster0/rack1/node1/gpu7", maxTotal-30
 		}), "size"},
 		"a number that is taken": {moved(t, "/cluster0/rack1/node1/gpu1", func(v *resource.Vertex) {
 			v.ID, v.Name, v.Path = 7, "gpu7", "/cluster0/rack1/node1/gpu7"
