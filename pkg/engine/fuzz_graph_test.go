@@ -53,9 +53,11 @@ func FuzzAddSubgraph(f *testing.F) {
 			t.Fatal(err)
 		}
 		l.busy()
-		before := l.state()
+		before, jobs := l.state(), l.jobs()
 		if err := l.add(text); err != nil {
 			l.stays(before)
+		} else if got := l.jobs(); got != jobs {
+			t.Errorf("a graph was taken and jobs hold\n%s, before it\n%s", got, jobs)
 		}
 		l.ends()
 		l.busy()

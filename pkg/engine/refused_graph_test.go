@@ -82,8 +82,7 @@ func (l holder) state() string {
 		}
 		fmt.Fprintf(&b, "%s: %s\n", what, text)
 	}
-	jobs, err := l.e.Jobs(ctx, l.epoch)
-	write("jobs", jobs, err)
+	fmt.Fprintf(&b, "jobs: %s\n", l.jobs())
 	nodes, err := l.e.Nodes(ctx, l.epoch, "", match.MaxNodes)
 	write("nodes", nodes, err)
 	for _, criteria := range []string{"status=up", "status=down", "sched-now=allocated", "sched-future=reserved"} {
@@ -99,6 +98,16 @@ func (l holder) state() string {
 		write("answer", a, nil)
 	}
 	return b.String()
+}
+
+// jobs writes down what is held and reserved.
+func (l holder) jobs() string {
+	l.t.Helper()
+	jobs, err := l.e.Jobs(l.t.Context(), l.epoch)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return string(asJSON(l.t, jobs))
 }
 
 // stays fails unless an engine's state is what it was.

@@ -2,6 +2,7 @@ package traverser
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +70,7 @@ type graph struct {
 	exclusive  map[vid]bool
 	properties map[vid]map[string]string
 	odd        map[vid]string            // paths of the odd
-	byPath     map[string]vid            // the odd by path; nil until somebody asks
+	byPath     map[string][]vid          // the odd by path; nil until somebody asks
 	paths      map[vid]map[string]string // in other subsystems
 	// labels stick to vertices once they were given out under them, as in Fluxion.
 	labels map[vid]string
@@ -103,7 +104,10 @@ type inner struct {
 	order []vid
 	// ragged says that the weights fall or the numbers do not rise along the edges.
 	ragged bool
+	// byName has the children by name, the first of those with one name; twins are
+	// the others of these. It is nil until somebody asks.
 	byName map[string]vid
+	twins  []vid
 }
 
 // A tally counts the leaves of one type among the children of a vertex.
@@ -183,8 +187,12 @@ func (g *graph) path(u vid) string {
 	return g.path(g.parent[u]) + "/" + g.name(u)
 }
 
-// find returns the vertex with this containment path, or none.
-func (g *graph) find(path string) vid {
+// anyRank stands for a rank that is not known.
+const anyRank = math.MinInt64
+
+// find returns the vertex with this containment path, or none. Where there are
+// several that of the rank is meant, or the first if none has it.
+func (g *graph) find(path string, rank int64) vid {
 	if g.root == none || !strings.HasPrefix(path, "/") {
 		return none
 	}
@@ -192,33 +200,32 @@ func (g *graph) find(path string) vid {
 		if !more {
 			return g.root
 		}
-		if at := g.descend(g.root, rest); at != none {
+		if at := g.descend(g.root, rest, rank); at != none {
 			return at
 		}
 	}
-	return g.findOdd(path)
+	return g.findOdd(path, rank)
 }
 
-// findOdd returns the vertex with this path that is odd or stands below an odd one,
-// or none.
-func (g *graph) findOdd(path string) vid {
+// findOdd is find for vertices that are odd or stand below an odd one.
+func (g *graph) findOdd(path string, rank int64) vid {
 	if len(g.odd) == 0 {
 		return none
 	}
 	if g.byPath == nil {
-		g.byPath = make(map[string]vid, len(g.odd))
+		g.byPath = make(map[string][]vid, len(g.odd))
 		for _, u := range slices.Sorted(maps.Keys(g.odd)) {
-			if _, twice := g.byPath[g.odd[u]]; !twice && g.attached(u) {
-				g.byPath[g.odd[u]] = u
+			if g.attached(u) {
+				g.byPath[g.odd[u]] = append(g.byPath[g.odd[u]], u)
 			}
 		}
 	}
-	if u, ok := g.byPath[path]; ok {
+	if u := g.ofRank(g.byPath[path], rank); u != none {
 		return u
 	}
 	for end := strings.LastIndexByte(path, '/'); end > 0; end = strings.LastIndexByte(path[:end], '/') {
-		if u, ok := g.byPath[path[:end]]; ok {
-			if at := g.descend(u, path[end+1:]); at != none {
+		if u := g.ofRank(g.byPath[path[:end]], rank); u != none {
+			if at := g.descend(u, path[end+1:], rank); at != none {
 				return at
 			}
 		}
@@ -226,12 +233,25 @@ func (g *graph) findOdd(path string) vid {
 	return none
 }
 
+// ofRank returns the first vertex of a list with this rank, or else the first.
+func (g *graph) ofRank(list []vid, rank int64) vid {
+	for _, u := range list {
+		if g.rank[u] == rank {
+			return u
+		}
+	}
+	if len(list) > 0 {
+		return list[0]
+	}
+	return none
+}
+
 // descend follows the names in a path from u down.
-func (g *graph) descend(u vid, path string) vid {
+func (g *graph) descend(u vid, path string, rank int64) vid {
 	for more := true; more && u != none; {
 		var name string
 		name, path, more = strings.Cut(path, "/")
-		u = g.childNamed(u, name)
+		u = g.childNamed(u, name, rank)
 	}
 	return u
 }
@@ -239,34 +259,57 @@ func (g *graph) descend(u vid, path string) vid {
 // manyChildren is from how many on they are found by a map.
 const manyChildren = 32
 
-// childNamed returns the child whose path goes on with this name, or none.
-func (g *graph) childNamed(u vid, name string) vid {
+// childNamed returns the child whose path goes on with this name, or none. Where
+// there are several that of the rank is meant, or the first if none has it.
+func (g *graph) childNamed(u vid, name string, rank int64) vid {
 	in := g.in(u)
 	if in == nil {
 		return none
 	}
 	if len(in.children) > manyChildren {
 		if in.byName == nil {
-			in.byName = make(map[string]vid, len(in.children))
-			for _, c := range in.children {
-				if n := g.name(c); g.flags[c]&isOdd == 0 {
-					if _, twice := in.byName[n]; !twice {
-						in.byName[n] = c
-					}
-				}
+			g.index(in)
+		}
+		c, ok := in.byName[name]
+		if !ok {
+			return none
+		}
+		for _, twin := range in.twins {
+			if g.rank[c] != rank && g.rank[twin] == rank && g.name(twin) == name {
+				return twin
 			}
 		}
-		if c, ok := in.byName[name]; ok {
-			return c
-		}
-		return none
+		return c
 	}
+	first := none
 	for _, c := range in.children {
-		if g.flags[c]&isOdd == 0 && g.name(c) == name {
+		if g.flags[c]&isOdd != 0 || g.name(c) != name {
+			continue
+		}
+		if g.rank[c] == rank {
 			return c
 		}
+		if first == none {
+			first = c
+		}
 	}
-	return none
+	return first
+}
+
+// index has children be found by name.
+func (g *graph) index(in *inner) {
+	in.byName, in.twins = make(map[string]vid, len(in.children)), nil
+	for _, c := range in.children {
+		if g.flags[c]&isOdd != 0 {
+			continue
+		}
+		n := g.name(c)
+		if _, twice := in.byName[n]; twice {
+			in.twins = append(in.twins, c)
+			continue
+		}
+		in.byName[n] = c
+	}
 }
 
 // vertex describes a vertex as it was read. The maps in it are the graph's own.

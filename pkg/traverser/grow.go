@@ -116,9 +116,9 @@ func (m *merger) checkTotal() error {
 // child returns the child of at that c of the part is, or none.
 func (m *merger) child(at, c vid) vid {
 	if m.part.flags[c]&isOdd == 0 {
-		return m.g.childNamed(at, m.part.name(c))
+		return m.g.childNamed(at, m.part.name(c), m.part.rank[c])
 	}
-	if there := m.g.find(m.part.odd[c]); there != none && m.g.parent[there] == at {
+	if there := m.g.find(m.part.odd[c], m.part.rank[c]); there != none && m.g.parent[there] == at {
 		return there
 	}
 	return none
@@ -197,7 +197,7 @@ func move[V any](to, from map[vid]V, n, u vid) {
 // hold something there.
 func (t *Traverser) Remove(path string) error {
 	g := &t.g
-	u := g.find(path)
+	u := g.find(path, anyRank)
 	switch {
 	case u == none:
 		return invalid("path: %q: no such vertex", path)
@@ -273,7 +273,7 @@ func (t *Traverser) compact(gone vid) {
 // and so all that can only be reached through it. It fails with match.ErrInvalid
 // where there is none.
 func (t *Traverser) SetStatus(path string, s resource.Status) error {
-	u := t.g.find(path)
+	u := t.g.find(path, anyRank)
 	if u == none {
 		return invalid("path: %q: no such vertex", path)
 	}

@@ -87,7 +87,7 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
 // locate finds the vertex that a share is of, or none.
 func (g *graph) locate(h *resource.Share, node string) vid {
 	if path := h.Path; path != "" {
-		u := g.find(path)
+		u := g.find(path, h.Rank)
 		if u == none || g.types[g.typ[u]] != h.Type {
 			return none
 		}
