@@ -222,24 +222,24 @@ func (j *job) same(given *job) bool {
 	return true
 }
 
-// setAside has the jobs that the request ignores hold nothing, and what it expects
+// setAside has the jobs that a request ignores hold nothing, and what it expects
 // be held, until restore is called.
-func (t *Traverser) setAside(r *match.Request, now int64) (restore func()) {
-	if len(r.Ignore) == 0 && len(r.Expected) == 0 {
+func (t *Traverser) setAside(ignored []match.JobID, expects []match.Slot, now int64) (restore func()) {
+	if len(ignored) == 0 && len(expects) == 0 {
 		return func() {}
 	}
 	var away []*job
-	for _, id := range r.Ignore {
+	for _, id := range ignored {
 		if j := t.jobs[id]; j != nil && !slices.Contains(away, j) {
 			t.book(j, false)
 			away = append(away, j)
 		}
 	}
 	expected := &job{start: now, end: planner.Forever}
-	for i := range r.Expected {
-		for k := range r.Expected[i].R.Vertices {
-			h := &r.Expected[i].R.Vertices[k]
-			if u := t.g.locate(h, r.Expected[i].Node); u != none && h.Exclusively {
+	for i := range expects {
+		for k := range expects[i].R.Vertices {
+			h := &expects[i].R.Vertices[k]
+			if u := t.g.locate(h, expects[i].Node); u != none && h.Exclusively {
 				expected.emissions = append(expected.emissions, emission{u: u, exclusive: true, amount: h.Amount})
 			}
 		}

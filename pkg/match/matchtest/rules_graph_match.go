@@ -139,6 +139,20 @@ var graphMatchRules = map[string]graphRule{
 		s.fails(t, 3, Slots("a", 1, whole("core", 4)), match.ErrInvalid, without(1))
 		check()
 	},
+	"what is expected counts as held for one request alone": func(t *testing.T, s *graphSubject) {
+		s.loadGraph(t, machine(1))
+		a := s.give(t, 1, Slots("a", 1, whole("core", 4)))
+		s.release(t, 1)
+		check := s.unchanged(t)
+		expects := func(r *match.Request) { r.Expected = a.Slots }
+		s.stands(t, 2, Slots("a", 1, whole("core", 4)), "0@node1", expects, as(match.WithoutAllocating))
+		s.refuse(t, 2, Slots("a", 2, whole("core", 4)), match.ErrBusy, expects)
+		if _, err := s.try(t.Context(), 2, Slots("a", 2, whole("core", 4)), expects, as(match.Satisfiability)); err != nil {
+			t.Errorf("Match() = %v, want it to be satisfiable", err)
+		}
+		check()
+		s.stands(t, 2, Slots("a", 1, whole("core", 4)), "0@node0")
+	},
 	"every policy is taken, also one that is spelled out": func(t *testing.T, s *graphSubject) {
 		for _, policy := range append(match.GraphPolicies(), "policy=high", "policy=low node_centric=true node_exclusive=false") {
 			s.loadGraph(t, machine(1))
