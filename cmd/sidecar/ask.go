@@ -74,24 +74,11 @@ func (a *asking) check(wantJobspec bool) error {
 // initOptions returns the options as one JSON object, the flags before what
 // --options says. Graphs are JGF unless that says otherwise.
 func (a *asking) initOptions() (map[string]json.RawMessage, error) {
-	o := map[string]json.RawMessage{"load_format": json.RawMessage(`"jgf"`)}
-	if err := json.Unmarshal([]byte(a.options), &o); err != nil {
+	o, err := readOptions(a.options, nil, map[string]string{
+		optionPolicy: a.policy, "prune_filters": a.pruneFilters, "matcher_name": a.matcherName,
+	})
+	if err != nil {
 		return nil, usage("--options %q: %w", a.options, err)
-	}
-	if o == nil {
-		return nil, usage("--options %q: not an object", a.options)
-	}
-	for key, value := range map[string]string{
-		"matcher_policy": a.policy, "prune_filters": a.pruneFilters, "matcher_name": a.matcherName,
-	} {
-		if value == "" {
-			continue
-		}
-		text, err := json.Marshal(value)
-		if err != nil {
-			return nil, usage("%s %q: %w", key, value, err)
-		}
-		o[key] = text
 	}
 	return o, nil
 }

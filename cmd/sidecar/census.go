@@ -5,10 +5,10 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/flux-k8s/fluence/pkg/idset"
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
@@ -67,7 +67,7 @@ func (c *census) add(v *resource.Vertex) {
 		}
 		c.properties[key]++
 	}
-	depth := strings.Count(v.Paths[resource.Containment], "/") - 1
+	depth := strings.Count(v.Path, "/") - 1
 	if depth < 0 {
 		return // of another subsystem alone
 	}
@@ -84,7 +84,7 @@ func (c *census) write(out io.Writer) error {
 	fmt.Fprintf(w, "vertices\t%d\n", c.vertices)
 	fmt.Fprintf(w, "edges\t%d\n", c.edges)
 	fmt.Fprintf(w, "levels\t%s\n", c.levelNames())
-	fmt.Fprintf(w, "ranks\t%s\n", orNone(spans(c.ranks)))
+	fmt.Fprintf(w, "ranks\t%s\n", orNone(idset.Of(slices.Collect(maps.Keys(c.ranks))...).String()))
 	nodes := c.types[resource.TypeNode]
 	if nodes == nil {
 		nodes = &tally{}
@@ -117,25 +117,4 @@ func orNone(s string) string {
 		return "none"
 	}
 	return s
-}
-
-// spans writes a set of numbers as RFC 22 does: "0-3,7".
-func spans(set map[int64]bool) string {
-	var b strings.Builder
-	sorted := slices.Sorted(maps.Keys(set))
-	for i := 0; i < len(sorted); {
-		last := i
-		for last+1 < len(sorted) && sorted[last+1] == sorted[last]+1 {
-			last++
-		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.FormatInt(sorted[i], 10))
-		if last > i {
-			b.WriteString("-" + strconv.FormatInt(sorted[last], 10))
-		}
-		i = last + 1
-	}
-	return b.String()
 }

@@ -80,7 +80,10 @@ func TestCountsFollowTheCalls(t *testing.T) {
 		{"a graph with a node that is there", func() error { return c.AddSubgraph(ctx, 1, graph("r1/n1", "r2/n3")) }, 0, 3, 0},
 		{"a search", func() error {
 			fake.SetFound(&resource.Set{})
-			_, err := c.Find(ctx, 1, "status=up", time.Time{})
+			s, err := c.Find(ctx, 1, "status=up", time.Time{})
+			if err == nil && s == nil {
+				err = errors.New("nothing was found, not even an empty set")
+			}
 			return err
 		}, 0, 3, 0},
 		{"a rack goes", func() error { return c.RemoveSubgraph(ctx, 1, "/c/r1") }, 0, 2, 0},

@@ -33,12 +33,16 @@ func (a *asking) info(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := a.check(false); err != nil {
 		return err
 	}
-	before := heap()
 	e, err := a.load(ctx, in)
 	if err != nil {
 		return err
 	}
-	used := max(0, heap()-before-int64(len(e.text)))
+	// What the graph takes is what is free without it.
+	used := heap()
+	if _, err := e.Reset(ctx); err != nil {
+		return err
+	}
+	used = max(0, used-heap())
 	c, err := takeCensus(e.text)
 	if err != nil {
 		return fmt.Errorf("graph %s: %w", a.graph, err)
@@ -51,8 +55,10 @@ func (a *asking) info(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// heap returns how many bytes are in use, after the garbage is gone.
+// heap returns how many bytes are in use, after the garbage is gone: what pools
+// keep back from one collection, the next one takes.
 func heap() int64 {
+	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

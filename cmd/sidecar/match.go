@@ -28,9 +28,6 @@ var operations = []struct {
 	{"without_allocating_future", match.WithoutAllocatingFuture},
 }
 
-// formats are those that R is written in.
-var formats = []string{"rv1", "rv1_nosched", "rlite", "jgf", "simple", "pretty_simple"}
-
 // A matching is the command match.
 type matching struct {
 	asking
@@ -59,7 +56,7 @@ room now, 4 it could never be matched. 2 is a mistake in the command line.`,
 	m.addFlags(c.Flags())
 	m.addJobspecFlags(c.Flags())
 	c.Flags().StringVar(&m.op, "op", "allocate", "what a match does: "+strings.Join(operationNames(), ", "))
-	c.Flags().StringVar(&m.format, "format", "", "what R is written as: "+strings.Join(formats, ", ")+
+	c.Flags().StringVar(&m.format, "format", "", "what R is written as: "+strings.Join(resource.Formats(), ", ")+
 		" (default the option match_format, and without it rv1)")
 	return c
 }
@@ -88,7 +85,7 @@ func (m *matching) resultFormat() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	format := "rv1"
+	format := resource.FormatRV1
 	if given, ok := options["match_format"]; ok {
 		if err := json.Unmarshal(given, &format); err != nil {
 			return "", usage("--options: match_format: %w", err)
@@ -97,8 +94,8 @@ func (m *matching) resultFormat() (string, error) {
 	if m.format != "" {
 		format = m.format
 	}
-	if !slices.Contains(formats, format) {
-		return "", usage("--format %q: none of %q", format, formats)
+	if !slices.Contains(resource.Formats(), format) {
+		return "", usage("--format %q: none of %q", format, resource.Formats())
 	}
 	return format, nil
 }
@@ -164,11 +161,14 @@ func writeR(out io.Writer, r *resource.Set, format string) error {
 	if r == nil {
 		return errors.New("the engine gave no R")
 	}
-	text, err := formatR(r, format)
+	text, err := r.Format(format)
 	if err != nil {
 		return fmt.Errorf("write R as %s: %w", format, err)
 	}
-	if len(text) == 0 || text[len(text)-1] != '\n' {
+	if len(text) == 0 {
+		return fmt.Errorf("write R as %s: it holds neither cores nor gpus of a node, and has no place there", format)
+	}
+	if text[len(text)-1] != '\n' {
 		text = append(text, '\n')
 	}
 	_, err = out.Write(text)

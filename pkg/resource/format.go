@@ -88,7 +88,7 @@ func (s *Set) simple(pretty bool) []byte {
 		}
 		v := &s.Vertices[i]
 		b = append(b, "      "...)
-		for range strings.Count(v.Paths[Containment], "/") {
+		for range strings.Count(v.Path, "/") {
 			b = append(b, "---"...)
 		}
 		b = strconv.AppendInt(append(append(b, v.Name...), '['), v.Amount, 10)

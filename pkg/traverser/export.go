@@ -128,10 +128,11 @@ func (g *graph) share(s *resource.Share, e *emission, path string) {
 	if g.flags[u]&isDown != 0 {
 		s.Status = resource.Down
 	}
-	if g.flags[u]&isOdd != 0 {
+	if s.Path = path; g.flags[u]&isOdd != 0 {
+		s.Path = g.odd[u]
+	}
+	if len(g.paths) > 0 {
 		s.Paths = g.paths[u]
-	} else {
-		s.Paths = map[string]string{resource.Containment: path}
 	}
 }
 

@@ -51,17 +51,20 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 		}
 		return t.allocation(j), nil
 	}
-	if booksAnything(r.Op) {
-		if j := t.jobs[r.ID]; j != nil && !j.reserved {
-			if !j.asked || j.request != f {
-				return nil, fmt.Errorf("match job %d: %w", r.ID, match.ErrConflict)
-			}
+	ignored := r.Ignore
+	if j := t.jobs[r.ID]; j != nil && !slices.Contains(ignored, r.ID) {
+		switch {
+		case !j.reserved && j.asked && j.request == f:
 			return t.allocation(j), nil
-		} else if j != nil {
+		case !j.reserved:
+			return nil, fmt.Errorf("match job %d: %w", r.ID, match.ErrConflict)
+		case booksAnything(r.Op):
 			t.forget(j)
+		default: // It would be given up, and nothing is.
+			ignored = append(slices.Clip(ignored), r.ID)
 		}
 	}
-	defer t.setAside(r, now)()
+	defer t.setAside(ignored, r.Expected, now)()
 	j, err := t.find(ctx, q, r, now)
 	if err != nil {
 		return nil, err

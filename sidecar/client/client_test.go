@@ -93,6 +93,7 @@ func TestConformance(t *testing.T) {
 		Ignore:         true,
 		Expected:       true,
 		Reasons:        true,
+		Reserve:        true,
 		Policies:       match.Policies(),
 	}, func(t *testing.T) match.Engine {
 		n++

@@ -4,16 +4,37 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/flux-k8s/fluence/pkg/engine"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/traverser"
 	"github.com/flux-k8s/fluence/sidecar/client"
 )
+
+func TestConformanceWithGraphs(t *testing.T) {
+	dir := t.TempDir()
+	n := 0
+	matchtest.TestGraph(t, func(t *testing.T) match.GraphEngine {
+		n++
+		path := filepath.Join(dir, fmt.Sprint(n))
+		e, err := engine.New(engine.Options{
+			Epoch: func() match.Epoch { return match.Epoch(epochs.Add(1)) }, Graph: traverser.DefaultOptions(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		serve(t, path, e)
+		return dial(t, path, client.Options{Timeout: 20 * time.Second})
+	})
+}
 
 // A reading engine looks at the graphs that it is given.
 type reading struct {
@@ -84,7 +105,7 @@ func TestASearchAndItsAnswerArriveAsTheyWere(t *testing.T) {
 	c := dial(t, path, client.Options{})
 	want := &resource.Set{Vertices: []resource.Share{{Amount: 64, Vertex: resource.Vertex{
 		UniqID: 4, Type: "memory", Basename: "memory", Name: "memory0", Rank: 3, Size: 64, Unit: "GB", Status: resource.Down,
-		Paths: map[string]string{resource.Containment: "/cluster0/node0/memory0"},
+		Path: "/cluster0/node0/memory0",
 	}}}}
 	fake.SetFound(want)
 	got, err := c.Find(soon(t), 7, "status=down or (sched-now=free)", matchtest.Now)

@@ -77,10 +77,10 @@ var graphFindRules = map[string]graphRule{
 		g := machine(1)
 		want := map[string]resource.Vertex{}
 		for _, v := range g.Vertices {
-			want[v.Paths[resource.Containment]] = v
+			want[v.Path] = v
 		}
 		for _, got := range found.Vertices {
-			v := want[got.Paths[resource.Containment]]
+			v := want[got.Path]
 			if got.Type != v.Type || got.Name != v.Name || got.ID != v.ID || got.Rank != v.Rank || got.Size != v.Size || got.Amount != v.Size {
 				t.Errorf("found is %+v, want %+v", got, v)
 			}
@@ -118,6 +118,20 @@ var graphFindRules = map[string]graphRule{
 		wantInvalid(t, "Find()", err)
 		wantInvalid(t, "RemoveSubgraph()", s.graphs.RemoveSubgraph(t.Context(), s.epoch, "/"+Cluster))
 		s.places(t, 1, Slots("a", 1, Cores(1)), "0@n1")
+	},
+	"nodes are listed by name, with what is in them and what jobs hold there": func(t *testing.T, s *graphSubject) {
+		s.loadGraph(t, machine(2))
+		s.stands(t, 2, Slots("a", 3, whole("core", 2)), "x@node0 y@node0 z@node1", keys("x", "y", "z"))
+		s.give(t, 1, Slots("a", 1, whole("core", 2)), keys("x"))
+		s.lists(t, "", 9, "node0 2: x@node0 y@node0", "node1 1: x@node1 2: z@node1", "node2", "node3")
+		s.lists(t, "node1", 2, "node1 1: x@node1 2: z@node1", "node2")
+		n := s.page(t, "node3", 1)[0]
+		var paths []string
+		for _, v := range n.Graph.Vertices {
+			paths = append(paths, v.Path)
+		}
+		same(t, "the way down to a node", paths[:3], []string{"/cluster0", "/cluster0/rack1", "/cluster0/rack1/node3"})
+		same(t, "the cores of a node", leaves(paths, "core"), cores(3, 0, 1, 2, 3))
 	},
 	"a search books nothing": func(t *testing.T, s *graphSubject) {
 		s.searched(t)

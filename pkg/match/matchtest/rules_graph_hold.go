@@ -30,6 +30,19 @@ var graphRepeatRules = map[string]graphRule{
 		s.fails(t, 1, Slots("a", 2, whole("core", 1)), match.ErrConflict, keys("x", "y"), underPolicy(match.PolicyHigh))
 		check()
 	},
+	"without allocating for a job that holds something answers as allocate would": func(t *testing.T, s *graphSubject) {
+		s.loadGraph(t, machine(1))
+		a := s.give(t, 1, Slots("a", 1, whole("core", 2)))
+		check := s.unchanged(t)
+		for _, op := range []match.Op{match.WithoutAllocating, match.WithoutAllocatingFuture} {
+			b := s.give(t, 1, Slots("a", 1, whole("core", 2)), as(op))
+			same(t, "what is answered", exclusives(b.R), exclusives(a.R))
+			s.fails(t, 1, Slots("a", 1, whole("core", 3)), match.ErrConflict, lonode([]option{as(op)})...)
+			c := s.give(t, 1, Slots("a", 2, whole("core", 4)), as(op), without(1))
+			same(t, "the cores it could have if it held nothing", len(leaves(pathsOf(c.R), "core")), 8)
+		}
+		check()
+	},
 	"a request that was refused may be made otherwise": func(t *testing.T, s *graphSubject) {
 		s.loadGraph(t, machine(1))
 		s.refuse(t, 1, Slots("a", 1, whole("core", 5)), match.ErrUnsatisfiable)
@@ -39,8 +52,8 @@ var graphRepeatRules = map[string]graphRule{
 		s.loadGraph(t, machine(1))
 		a := s.give(t, 1, Slots("a", 1, whole("core", 2)))
 		check := s.unchanged(t)
-		a.R.Vertices[0].Name, a.R.Vertices[0].Paths["containment"] = "changed", "/changed"
-		a.Slots[0].R.Vertices[0].Paths["containment"], a.Slots[0].Key = "/changed", "changed"
+		a.R.Vertices[0].Name, a.R.Vertices[0].Path = "changed", "/changed"
+		a.Slots[0].R.Vertices[0].Path, a.Slots[0].Key = "/changed", "changed"
 		check()
 		s.stands(t, 1, Slots("a", 1, whole("core", 2)), "0@node0")
 	},

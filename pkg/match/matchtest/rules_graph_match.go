@@ -17,7 +17,7 @@ func exclusives(r *resource.Set) []string {
 	var paths []string
 	for _, s := range r.Vertices {
 		if s.Exclusively {
-			paths = append(paths, s.Paths[resource.Containment])
+			paths = append(paths, s.Path)
 		}
 	}
 	slices.Sort(paths)
@@ -139,6 +139,20 @@ var graphMatchRules = map[string]graphRule{
 		s.fails(t, 3, Slots("a", 1, whole("core", 4)), match.ErrInvalid, without(1))
 		check()
 	},
+	"what is expected counts as held for one request alone": func(t *testing.T, s *graphSubject) {
+		s.loadGraph(t, machine(1))
+		a := s.give(t, 1, Slots("a", 1, whole("core", 4)))
+		s.release(t, 1)
+		check := s.unchanged(t)
+		expects := func(r *match.Request) { r.Expected = a.Slots }
+		s.stands(t, 2, Slots("a", 1, whole("core", 4)), "0@node1", expects, as(match.WithoutAllocating))
+		s.refuse(t, 2, Slots("a", 2, whole("core", 4)), match.ErrBusy, expects)
+		if _, err := s.try(t.Context(), 2, Slots("a", 2, whole("core", 4)), expects, as(match.Satisfiability)); err != nil {
+			t.Errorf("Match() = %v, want it to be satisfiable", err)
+		}
+		check()
+		s.stands(t, 2, Slots("a", 1, whole("core", 4)), "0@node0")
+	},
 	"every policy is taken, also one that is spelled out": func(t *testing.T, s *graphSubject) {
 		for _, policy := range append(match.GraphPolicies(), "policy=high", "policy=low node_centric=true node_exclusive=false") {
 			s.loadGraph(t, machine(1))
@@ -174,7 +188,7 @@ var graphMatchRules = map[string]graphRule{
 func pathsOf(r *resource.Set) []string {
 	paths := make([]string, len(r.Vertices))
 	for i := range r.Vertices {
-		paths[i] = r.Vertices[i].Paths[resource.Containment]
+		paths[i] = r.Vertices[i].Path
 	}
 	return paths
 }

@@ -92,6 +92,15 @@ var graphReserveRules = map[string]graphRule{
 		s.holding(t, "1: 0@node0 1@node1")
 		same(t, "what is reserved", s.find(t, "sched-future=reserved"), []string{})
 	},
+	"one that asks without being given anything keeps its reservation": func(t *testing.T, s *graphSubject) {
+		s.reserved(t)
+		check := s.unchanged(t)
+		s.refuse(t, 2, full(), match.ErrBusy, lasting(time.Hour), as(match.WithoutAllocating))
+		// As if its own reservation stood in nobody's way.
+		a := s.give(t, 2, full(), lasting(2*time.Hour), as(match.WithoutAllocatingFuture))
+		wantReserved(t, a, true, time.Hour, 3*time.Hour)
+		check()
+	},
 	"a reservation is released": func(t *testing.T, s *graphSubject) {
 		s.reserved(t)
 		s.release(t, 2)
