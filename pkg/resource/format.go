@@ -30,8 +30,8 @@ func Formats() []string {
 // FormatJGF is the graph of the vertices, size being the amount held. FormatRLite
 // gives the ids of the cores and gpus by the rank of the node that follows them.
 // FormatRV1 is R (RFC 20) with both of these, FormatRV1NoSched without the graph and
-// the queue. A set without an end is written to end after a hundred years, which is
-// the life of Fluxion's graphs.
+// the queue. A set without an end is written to end with Fluxion's graphs, a hundred
+// years after 1970 or, from then on, after its start.
 //
 // A set without cores and gpus below nodes has no place in the last three:
 // FormatRLite fails for it, and the others write nothing. All three fail for such a
@@ -117,7 +117,9 @@ func (s *Set) rv1(holdings []holding, scheduling bool) []byte {
 	}
 	end := s.Expiration
 	if end.IsZero() {
-		end = start.Add(graphLife)
+		if end = time.Unix(graphEnd, 0); !end.After(start) {
+			end = start.Add(graphEnd * time.Second)
+		}
 	}
 	b = appendTime(append(b, `,"starttime":`...), start)
 	b = append(appendTime(append(b, `,"expiration":`...), end), '}')
@@ -128,8 +130,8 @@ func (s *Set) rv1(holdings []holding, scheduling bool) []byte {
 	return append(spaced(append(b, '}')), '\n')
 }
 
-// graphLife is how long Fluxion's graphs last.
-const graphLife = 3153600000 * time.Second
+// graphEnd is when Fluxion's graphs end, in seconds since the epoch.
+const graphEnd = 3153600000
 
 // holdings gathers the cores and gpus of every node, which stand before it.
 func (s *Set) holdings() ([]holding, error) {
