@@ -117,8 +117,8 @@ func (s *Set) rv1(holdings []holding, scheduling bool) []byte {
 	}
 	end := s.Expiration
 	if end.IsZero() {
-		if end = time.Unix(graphEnd, 0); !end.After(start) {
-			end = start.Add(graphEnd * time.Second)
+		if end = time.Unix(0, 0).Add(graphLife); !end.After(start) {
+			end = start.Add(graphLife)
 		}
 	}
 	b = appendTime(append(b, `,"starttime":`...), start)
@@ -130,8 +130,9 @@ func (s *Set) rv1(holdings []holding, scheduling bool) []byte {
 	return append(spaced(append(b, '}')), '\n')
 }
 
-// graphEnd is when Fluxion's graphs end, in seconds since the epoch.
-const graphEnd = 3153600000
+// graphLife is how long Fluxion's graphs last from their beginning, which is the
+// time 0 there. What has no known end is written as ending with the graph.
+const graphLife = 3153600000 * time.Second
 
 // holdings gathers the cores and gpus of every node, which stand before it.
 func (s *Set) holdings() ([]holding, error) {
