@@ -82,7 +82,6 @@ func TestConformance(t *testing.T) {
 	dir := t.TempDir() // of the whole test, for the names of its parts are longer than sockets' may be
 	n := 0
 	matchtest.Test(t, matchtest.Capabilities{
-		Reserve:        true,
 		Divisible:      true,
 		Shapes:         true,
 		Ranges:         true,
