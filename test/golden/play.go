@@ -23,6 +23,15 @@ type Program interface {
 // object). It fails where the library would refuse them.
 type Open func(graph, options []byte) (Program, error)
 
+// begin opens a program; there is none where graph or options are refused.
+func begin(open Open, graph, options []byte) (p Program, refusal string) {
+	p, err := open(graph, options)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return p, ""
+}
+
 // unknown stands for numbers that no answer gave out.
 const unknown = 1 << 62
 
@@ -33,15 +42,15 @@ func Play(c *Case, open Open) error {
 	if err != nil {
 		return err
 	}
-	program, refusal := open(c.GraphText, options)
+	program, refusal := begin(open, c.GraphText, options)
 	switch {
-	case refusal != nil && c.Expect.Init.OK:
-		return fmt.Errorf("the graph is to be taken: %w", refusal)
-	case refusal == nil && !c.Expect.Init.OK:
+	case program == nil && c.Expect.Init.OK:
+		return fmt.Errorf("the graph is to be taken: %s", refusal)
+	case program != nil && !c.Expect.Init.OK:
 		return fmt.Errorf("the graph is to be refused: %q", c.Expect.Init.ErrMsg)
-	case refusal != nil && refusal.Error() == "":
+	case program == nil && refusal == "":
 		return errors.New("the graph is refused without a word")
-	case refusal != nil:
+	case program == nil:
 		return nil
 	}
 	ours := map[uint64]uint64{} // by the library's numbers
@@ -66,9 +75,9 @@ func Record(c *Case, open Open) error {
 		return err
 	}
 	c.Expect = Expect{}
-	program, refusal := open(c.GraphText, options)
-	if refusal != nil {
-		c.Expect.Init.ErrMsg = refusal.Error()
+	program, refusal := begin(open, c.GraphText, options)
+	if program == nil {
+		c.Expect.Init.ErrMsg = refusal
 		return nil
 	}
 	c.Expect.Init.OK = true
