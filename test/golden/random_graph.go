@@ -23,11 +23,16 @@ type drawnGraph struct {
 	reverse  bool           // each edge is there in both directions
 	rankless bool           // only some nodes have a rank
 	nodes    int
+	stride   int  // from one id to the next
+	oddIDs   bool // some ids are -1
+	plain    bool // paths are made of the ids
 }
 
 // drawGraph draws a containment tree of up to some 200 vertices.
 func drawGraph(r *rand.Rand) *drawnGraph {
 	g := &drawnGraph{r: r, global: map[string]int{}, byParent: r.IntN(3) == 0, shuffled: r.IntN(3) == 0, reverse: r.IntN(8) == 0, rankless: r.IntN(5) == 0}
+	g.oddIDs, g.stride = r.IntN(10) == 0, pickOf(r, 1, 1, 1, 1, 3, 40000)
+	g.plain = !g.oddIDs && r.IntN(5) > 0
 	g.add(-1, "cluster", 1)
 	var kinds []kind
 	for range 1 + r.IntN(3) {
@@ -144,8 +149,15 @@ func (g *drawnGraph) add(parent int, typ string, size int64) int {
 			}
 		}
 	}
+	id *= g.stride
+	if g.oddIDs && g.r.IntN(20) == 0 {
+		id = -1
+	}
 	m := map[string]any{"type": typ, "id": id, "size": size}
-	path := fmt.Sprintf("/%s%d", typ, id)
+	path := fmt.Sprintf("/%s%d", typ, i)
+	if g.plain {
+		path = fmt.Sprintf("/%s%d", typ, id)
+	}
 	if parent >= 0 {
 		up := g.vertices[parent].metadata
 		path = up["paths"].(map[string]string)["containment"] + path
@@ -169,8 +181,9 @@ func (g *drawnGraph) add(parent int, typ string, size int64) int {
 func (g *drawnGraph) text() json.RawMessage {
 	uniq := make([]int, len(g.vertices))
 	step := pickOf(g.r, 1, 1, 7, 10007)
+	from := pickOf(g.r, 0, 0, 0, 0, 0, 0, 0, 5, -3)
 	for i := range uniq {
-		uniq[i] = i * step
+		uniq[i] = from + i*step
 	}
 	if g.r.IntN(3) == 0 {
 		g.r.Shuffle(len(uniq), func(i, j int) { uniq[i], uniq[j] = uniq[j], uniq[i] })

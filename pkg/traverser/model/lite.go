@@ -18,8 +18,8 @@ func liteOf(out []share) (lite []any, holds map[int64]bool, err error) {
 		if s.typ != "core" && s.typ != "gpu" {
 			continue
 		}
-		if s.rank < 0 {
-			return nil, nil, fmt.Errorf("%s has no rank", s.name)
+		if s.rank < 0 || s.id < 0 {
+			return nil, nil, fmt.Errorf("%s: no set holds rank %d, id %d", s.name, s.rank, s.id)
 		}
 		if held[s.rank] == nil {
 			held[s.rank] = map[string][]int64{}
