@@ -78,11 +78,11 @@ func given(reserved bool) *match.Allocation {
 		R: &resource.Set{Start: time.Unix(60, 0), Expiration: time.Unix(160, 0), Vertices: []resource.Share{
 			{Amount: 1, Exclusively: true, Vertex: resource.Vertex{
 				UniqID: 2, Type: "core", Basename: "core", Name: "core0", Size: 1,
-				Paths: map[string]string{resource.Containment: "/cluster0/node0/core0"},
+				Path: "/cluster0/node0/core0",
 			}},
 			{Amount: 1, Vertex: resource.Vertex{
 				UniqID: 1, Type: "node", Basename: "node", Name: "node0", Size: 1,
-				Paths: map[string]string{resource.Containment: "/cluster0/node0"},
+				Path: "/cluster0/node0",
 			}},
 		}},
 	}

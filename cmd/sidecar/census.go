@@ -67,7 +67,7 @@ func (c *census) add(v *resource.Vertex) {
 		}
 		c.properties[key]++
 	}
-	depth := strings.Count(v.Paths[resource.Containment], "/") - 1
+	depth := strings.Count(v.Path, "/") - 1
 	if depth < 0 {
 		return // of another subsystem alone
 	}

@@ -32,7 +32,7 @@ func (c *counted) AddSubgraph(ctx context.Context, e match.Epoch, jgf []byte) er
 	}
 	err = resource.WalkJGF(jgf, func(v *resource.Vertex) error {
 		if v.Type == resource.TypeNode {
-			c.nodes[v.Paths[resource.Containment]] = struct{}{}
+			c.nodes[v.Path] = struct{}{}
 		}
 		return nil
 	}, func(resource.Edge) error { return nil })

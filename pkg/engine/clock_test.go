@@ -225,6 +225,16 @@ func (c *calendar) ask(t *testing.T, id match.JobID) {
 	case err == nil && (seconds(a.At) != at || a.Reserved != (at > c.now)):
 		t.Fatalf("Match(%+v) for %+v = from %d on, reserved %v, want it at %d of %s", r, w, seconds(a.At), a.Reserved, at, c)
 	}
+	if refusal != nil {
+		// The numbers are those of the present, wherever else room was looked for.
+		now := r
+		now.Op = match.WithoutAllocating
+		_, err := c.e.Match(t.Context(), now)
+		var present *match.Refusal
+		if !errors.As(err, &present) || cmp.Diff(present.Reason, refusal.Reason) != "" {
+			t.Fatalf("Match(%+v) = %v, and for the present alone %v", r, refusal, err)
+		}
+	}
 	if r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve {
 		c.expire()
 		delete(c.jobs, id)

@@ -3,8 +3,6 @@ package engine
 import (
 	"cmp"
 	"slices"
-
-	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // A host is a node's name: with the node while that is in the graph, and with
@@ -122,7 +120,7 @@ func (n *node) book(s *slot, named bool) {
 		if h.way || h.amount == 0 {
 			continue
 		}
-		at, v := n.leaf(h.about.Type, below(h.about.Paths[resource.Containment], s.node))
+		at, v := n.leaf(h.about.Type, below(h.about.Path, s.node))
 		switch {
 		case v != nil && named:
 			s.charges = append(s.charges, charge{at, v, h.amount})

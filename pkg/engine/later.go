@@ -106,15 +106,13 @@ func (l *lookout) next(after int64) (int64, bool) {
 }
 
 // move has the columns say what there is within the window, after they said it of
-// the past one. That began at the present if this is the first that does not.
+// the past one. From the present to the first later window, what is past its end
+// goes too.
 func (l *lookout) move(past window) {
 	moved := make(map[string]bool)
 	see := func(s *slot) { moved[s.node] = true }
 	if past.present {
 		l.promises.ends.upTo(past.from, see)
-		for name := range l.promises.nodes {
-			moved[name] = true
-		}
 	}
 	l.promises.ends.within(past.from, l.window.from, see)
 	l.promises.starts.within(past.to-1, l.window.to-1, see)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // over asks for a jobspec for so many minutes, now or later.
@@ -78,14 +80,98 @@ func TestEnormousPoolsOverTime(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, matchtest.Node("n1", nil, memory(math.MaxInt64)))
 	d.over(t, 1, matchtest.Slots("a", 1, memory(math.MaxInt64)), 10)
-	held := matchtest.Held("x", "n1", memory(math.MaxInt64))
-	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 2, Slots: []match.Slot{held}, End: matchtest.Now.Add(20 * time.Minute)}); err != nil {
+	held := match.Job{ID: 2, End: matchtest.Now.Add(20 * time.Minute)}
+	for _, key := range []string{"v", "w", "x", "y", "z"} {
+		held.Slots = append(held.Slots, matchtest.Held(key, "n1", memory(half)))
+	}
+	if err := d.e.Update(t.Context(), d.epoch, held); err != nil {
 		t.Fatalf("Update() = %v", err)
 	}
 	for id, want := range []float64{20, 20, 30, 30} {
 		if a := d.over(t, match.JobID(id+3), matchtest.Slots("a", 1, memory(half-100)), 10); begins(a) != want {
 			t.Errorf("half of all begins in %v minutes, want %v", begins(a), want)
 		}
+	}
+	many := match.Job{ID: 20, Reserved: true, At: matchtest.Now.Add(time.Hour), End: matchtest.Now.Add(2 * time.Hour)}
+	for i := range 100 {
+		many.Slots = append(many.Slots, matchtest.Held(strconv.Itoa(i), "n1", memory(7)))
+	}
+	if err := d.e.Update(t.Context(), d.epoch, many); err != nil {
+		t.Fatalf("Update() = %v", err)
+	}
+	if a := d.over(t, 21, matchtest.Slots("a", 1, memory(math.MaxInt64-512)), 21); begins(a) != 120 {
+		t.Errorf("almost all begins in %v minutes, want it in 120, after a hundred times a little", begins(a))
+	}
+}
+
+// TestALaterWindowMeetsWhatIsPromisedAtTheEndOfTheOneBefore tries two times; the
+// second would run into a promise that begins just where the first ends.
+func TestALaterWindowMeetsWhatIsPromisedAtTheEndOfTheOneBefore(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, matchtest.Node("n1", nil, core(2)), matchtest.Node("n2", nil, core(2)))
+	d.over(t, 1, matchtest.Slots("a", 1, core(2)), 10)
+	d.over(t, 2, matchtest.Slots("a", 1, core(2)), 12)
+	promised := match.Job{ID: 3, Reserved: true, At: matchtest.Now.Add(15 * time.Minute), End: matchtest.Now.Add(20 * time.Minute)}
+	promised.Slots = []match.Slot{matchtest.Held("x", "n1", core(1))}
+	if err := d.e.Update(t.Context(), d.epoch, promised); err != nil {
+		t.Fatalf("Update() = %v", err)
+	}
+	if a := d.over(t, 4, matchtest.Slots("a", 2, core(2)), 5); begins(a) != 20 {
+		t.Errorf("both nodes are given from %v on, want 20", begins(a))
+	}
+}
+
+// TestANodeThatChangesUnderAReservation changes the pools of a node, and when what
+// is held there ends.
+func TestANodeThatChangesUnderAReservation(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, matchtest.Node("n1", nil, core(2)))
+	look := func(want float64) {
+		t.Helper()
+		r := d.request(0, matchtest.Slots("a", 1, core(1)))
+		r.Op = match.WithoutAllocatingFuture
+		if a, err := d.e.Match(t.Context(), r); err != nil || begins(a) != want {
+			t.Errorf("Match() = %v, %v, want room in %v minutes", a, err, want)
+		}
+	}
+	held := d.over(t, 1, matchtest.Slots("a", 1, core(2)), 10)
+	d.over(t, 2, matchtest.Slots("a", 1, core(2)), 10)
+	if a := d.over(t, 3, matchtest.Slots("a", 1, core(1)), 10); begins(a) != 20 {
+		t.Errorf("given from %v on, want 20", begins(a))
+	}
+	look(20)
+	if err := d.e.PutNode(t.Context(), d.epoch, matchtest.Node("n1", nil, memory(5), core(3))); err != nil {
+		t.Fatalf("PutNode() = %v", err)
+	}
+	if a := d.over(t, 4, matchtest.Slots("a", 1, core(1), memory(5)), 30); a.Reserved {
+		t.Errorf("what came to the node is given from %v on, want it now", begins(a))
+	}
+	if a := d.over(t, 5, matchtest.Slots("a", 1, core(1)), 11); begins(a) != 20 {
+		t.Errorf("given from %v on, want 20", begins(a))
+	}
+	look(30)
+	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 1, Slots: held.Slots, End: matchtest.Now.Add(5 * time.Minute)}); err != nil {
+		t.Fatalf("Update() = %v", err)
+	}
+	if a := d.over(t, 6, matchtest.Slots("a", 1, core(2)), 5); begins(a) != 5 {
+		t.Errorf("given from %v on, want 5: what is held ends earlier", begins(a))
+	}
+}
+
+// TestTriesInVainDoNotCount looks for two slots in two racks, for which there is
+// room by amounts a few times before the second rack comes free.
+func TestTriesInVainDoNotCount(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	in := func(name, rack string, cores int64) *resource.Graph {
+		return matchtest.Node(name, [][2]string{{"rack", rack}}, core(cores))
+	}
+	d.load(t, in("n1", "r1", 4), in("n2", "r1", 4), in("n3", "r2", 2))
+	for id, minutes := range []int{10, 22, 20, 23, 30} {
+		d.over(t, match.JobID(id+1), matchtest.Slots("a", 1, core(2)), minutes)
+	}
+	js := matchtest.Constrain(matchtest.Slots("s", 2, core(2)), "s", jobspec.SlotAttributes{MaxPerLevel: map[string]int64{"rack": 1}})
+	if a := d.over(t, 9, js, 5); begins(a) != 30 {
+		t.Errorf("one a rack is given from %v on, want 30", begins(a))
 	}
 }
 

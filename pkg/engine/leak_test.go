@@ -43,7 +43,7 @@ func (e *Engine) sizes() map[string]int {
 		"tenancies": len(e.graph.columns.tenancies), "owned": e.graph.columns.owned,
 		"hosts": len(e.hosts), "slots": slots, "jobs": len(e.jobs),
 		"reservations": len(e.promises.jobs), "nodes promised": len(e.promises.nodes), "outlooks": outlooks,
-		"starts": len(e.promises.starts.slots), "ends": len(e.promises.ends.slots),
+		"starts": len(e.promises.starts.slots), "stops": len(e.promises.stops.slots), "ends": len(e.promises.ends.slots),
 	}
 }
 
@@ -95,11 +95,18 @@ func TestNothingLeaks(t *testing.T) {
 		if !a.Reserved {
 			t.Fatal("3 and 3 fit into 3")
 		}
-		do(e.Update(ctx, epoch, match.Job{ID: id, Slots: []match.Slot{
+		do(e.Update(ctx, epoch, match.Job{ID: id, End: matchtest.Now.Add(time.Hour), Slots: []match.Slot{
 			matchtest.WithHolder(matchtest.Held("later", name+"-unknown", matchtest.Cores(1)), name),
 			matchtest.Held("0", "stays", matchtest.Cores(1), kind),
 			matchtest.WithHolder(matchtest.Held("1", name, matchtest.Cores(1)), name),
 		}}))
+		_, err = e.Match(ctx, match.Request{
+			Epoch: epoch, Jobspec: matchtest.Slots("a", 1, matchtest.Cores(8)), Now: matchtest.Now, Op: match.WithoutAllocatingFuture,
+		})
+		do(err)
+		if n := e.sizes(); n["outlooks"] > n["nodes promised"] {
+			t.Fatalf("%d outlooks are kept of %d nodes", n["outlooks"], n["nodes promised"])
+		}
 		do(e.PutNode(ctx, epoch, matchtest.Node(name, nil, matchtest.Pods(1))))
 		do(e.Release(ctx, epoch, id+1e6, []string{"0"}[:random.IntN(2)]...))
 		if random.IntN(2) == 0 {

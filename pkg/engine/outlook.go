@@ -80,7 +80,7 @@ func (o outlook) promise(n *node, s *slot, named bool) {
 		if h.way || h.amount == 0 {
 			continue
 		}
-		k, v := n.leaf(h.about.Type, below(h.about.Paths[resource.Containment], s.node))
+		k, v := n.leaf(h.about.Type, below(h.about.Path, s.node))
 		switch {
 		case v != nil && named:
 			for l, at := range n.pools[k].leaves {
@@ -148,7 +148,7 @@ func (h *host) freeOver(w window, k, l int) int64 {
 	free := f.free(w, v.about.Size)
 	if w.present {
 		// What is past its end is held all the same.
-		free = min(free, max(0, v.free()-f.promised.At(w.from)<<f.shift))
+		free = min(free, max(0, v.free()>>f.shift-f.promised.At(w.from))<<f.shift)
 	}
 	return free
 }

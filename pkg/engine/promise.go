@@ -8,14 +8,15 @@ type promises struct {
 	jobs map[match.JobID]*job
 	// nodes are the promised slots by the name of their node.
 	nodes map[string]map[*slot]struct{}
-	// starts are theirs, ends those of all slots that have one, held or promised.
-	starts, ends timetable
+	// starts and stops are theirs, ends those of all slots that have one, held or
+	// promised.
+	starts, stops, ends timetable
 }
 
 func newPromises() promises {
 	return promises{
 		jobs: make(map[match.JobID]*job), nodes: make(map[string]map[*slot]struct{}),
-		starts: newTimetable(), ends: newTimetable(),
+		starts: newTimetable(), stops: newTimetable(), ends: newTimetable(),
 	}
 }
 
@@ -46,6 +47,7 @@ func (e *Engine) await(s *slot) {
 	}
 	p.nodes[s.node][s] = struct{}{}
 	p.starts.add(instant(s.start), s)
+	p.stops.add(endOf(s.end), s)
 	p.ends.add(endOf(s.end), s)
 	e.turn(s.node)
 }
@@ -58,6 +60,7 @@ func (e *Engine) unawait(s *slot) {
 		delete(p.nodes, s.node)
 	}
 	p.starts.remove(instant(s.start), s)
+	p.stops.remove(endOf(s.end), s)
 	p.ends.remove(endOf(s.end), s)
 	e.turn(s.node)
 }
@@ -96,11 +99,7 @@ func (e *Engine) overlook(ids []match.JobID) (restore func()) {
 // expire drops the reservations that ended and that nobody has claimed.
 func (e *Engine) expire(now int64) {
 	var late []match.JobID
-	e.promises.ends.upTo(now, func(s *slot) {
-		if e.promises.jobs[s.job] != nil {
-			late = append(late, s.job)
-		}
-	})
+	e.promises.stops.upTo(now, func(s *slot) { late = append(late, s.job) })
 	for _, id := range late {
 		e.withdraw(id)
 	}

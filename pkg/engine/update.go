@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -49,24 +47,6 @@ func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) 
 		} else {
 			e.hold(&jobs[i], bare)
 		}
-	}
-	return nil
-}
-
-// checkReserved fails for a reservation without a time, and for one of a job that
-// holds something or is to, as others of the same call say.
-func (e *Engine) checkReserved(j *match.Job, all []match.Job) error {
-	if !j.Reserved {
-		return nil
-	}
-	holds := func(other match.Job) bool { return other.ID == j.ID && !other.Reserved && len(other.Slots) > 0 }
-	switch {
-	case j.At.IsZero():
-		return invalid("update job %d: a reservation from no time on", j.ID)
-	case !j.End.IsZero() && !j.End.After(j.At):
-		return invalid("update job %d: a reservation from %s to %s", j.ID, j.At, j.End)
-	case e.jobs[j.ID] != nil || slices.ContainsFunc(all, holds):
-		return invalid("update job %d: a reservation of a job that holds something", j.ID)
 	}
 	return nil
 }
@@ -165,27 +145,6 @@ func (e *Engine) end(j *job, at time.Time) {
 	}
 }
 
-// reserve promises the slots of a job in place of those with the same keys.
-func (e *Engine) reserve(from *match.Job, bare map[[2]string]*resource.Vertex) {
-	if len(from.Slots) == 0 {
-		return
-	}
-	j := &job{id: from.ID, slots: make(map[string]*slot, len(from.Slots)), reserved: true, at: from.At, end: from.End}
-	if was := e.promises.jobs[from.ID]; was != nil {
-		e.withdraw(from.ID)
-		maps.Copy(j.slots, was.slots)
-	}
-	for i := range from.Slots {
-		s := readSlot(&from.Slots[i], bare)
-		s.job = from.ID
-		j.slots[s.key] = s
-	}
-	for _, s := range j.slots {
-		s.start, s.end = j.at, j.end
-	}
-	e.promise(j)
-}
-
 // readSlot copies a slot.
 func readSlot(f *match.Slot, bare map[[2]string]*resource.Vertex) *slot {
 	return &slot{
@@ -200,7 +159,7 @@ func readShares(r *resource.Set, bare map[[2]string]*resource.Vertex) []share {
 	for i := range r.Vertices {
 		h := &r.Vertices[i]
 		shares[i] = share{amount: h.Amount, way: onTheWay(h.Type)}
-		if h.Name != "" || len(h.Paths) > 0 || len(h.Properties) > 0 {
+		if h.Name != "" || h.Path != "" || len(h.Paths) > 0 || len(h.Properties) > 0 {
 			v := cloneVertex(&h.Vertex)
 			shares[i].about = &v
 			continue

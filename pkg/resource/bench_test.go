@@ -101,7 +101,7 @@ func onNode() *Set {
 	for i := range s.Vertices {
 		v := &s.Vertices[i]
 		v.UniqID, v.Basename, v.Name, v.Size = int64(20+i), v.Type, v.Type+"0", 1<<40
-		v.Paths = map[string]string{Containment: node + "/" + v.Name}
+		v.Path = node + "/" + v.Name
 	}
 	s.Vertices = append(s.Vertices, placed(3, TypeNode, node, 0, NoRank))
 	return s

@@ -238,6 +238,13 @@ func plainTexts(text json.RawMessage) map[string]string {
 func plainVertex(id string, metadata json.RawMessage) Vertex {
 	o := plainObject(metadata, "type", "paths")
 	v := Vertex{Type: plain[string](o["type"]), Paths: plainTexts(o["paths"]), Rank: NoRank, Size: 1}
+	if path, there := v.Paths[Containment]; there {
+		demand(path != "", "no path")
+		v.Path = path
+		if delete(v.Paths, Containment); len(v.Paths) == 0 {
+			v.Paths = nil
+		}
+	}
 	for key, to := range map[string]*int64{"rank": &v.Rank, "size": &v.Size, "uniq_id": &v.UniqID, "id": &v.ID} {
 		if o[key] != nil {
 			*to = plain[int64](o[key])

@@ -72,9 +72,6 @@ func (a *attempt) pick(c *choice, r *request, l *list, o order) (from int, ok bo
 	if need == 0 {
 		return 0, false
 	}
-	if r.typ == typeSlot && o == orderInside {
-		o = orderSlots
-	}
 	a.sort(l, o)
 	from = len(c.picked)
 	for i, got := 0, int64(0); got < need; i++ {

@@ -23,6 +23,11 @@ func moment(at int64) time.Time {
 func (t *Traverser) allocation(j *job) *match.Allocation {
 	a := &match.Allocation{ID: j.id, Reserved: j.reserved, At: moment(j.at), End: moment(j.until)}
 	a.R = &resource.Set{Start: a.At, Expiration: a.End, Queue: j.queue, Vertices: t.g.shares(j.emissions)}
+	for i := range a.R.Vertices {
+		if label, ok := j.given[j.emissions[i].u]; ok {
+			a.R.Vertices[i].Label = label
+		}
+	}
 	a.Slots = make([]match.Slot, len(j.keys))
 	sets := make([]resource.Set, len(j.keys))
 	for i := range a.Slots {
@@ -128,10 +133,11 @@ func (g *graph) share(s *resource.Share, e *emission, path string) {
 	if g.flags[u]&isDown != 0 {
 		s.Status = resource.Down
 	}
-	if g.flags[u]&isOdd != 0 {
+	if s.Path = path; g.flags[u]&isOdd != 0 {
+		s.Path = g.odd[u]
+	}
+	if len(g.paths) > 0 {
 		s.Paths = g.paths[u]
-	} else {
-		s.Paths = map[string]string{resource.Containment: path}
 	}
 }
 

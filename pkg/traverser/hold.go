@@ -68,7 +68,7 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
 		}
 		u := t.g.locate(h, s.Node)
 		if u == none {
-			return fmt.Errorf("vertex %s %s (%s): is not in the graph", h.Type, h.Name, h.Paths[resource.Containment])
+			return fmt.Errorf("vertex %s %s (%s): is not in the graph", h.Type, h.Name, h.Path)
 		}
 		if h.Amount < 0 {
 			return fmt.Errorf("vertex %s: holds %d", t.g.path(u), h.Amount)
@@ -86,7 +86,7 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
 
 // locate finds the vertex that a share is of, or none.
 func (g *graph) locate(h *resource.Share, node string) vid {
-	if path := h.Paths[resource.Containment]; path != "" {
+	if path := h.Path; path != "" {
 		u := g.find(path)
 		if u == none || g.types[g.typ[u]] != h.Type {
 			return none

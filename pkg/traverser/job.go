@@ -3,6 +3,7 @@ package traverser
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -11,18 +12,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/planner"
 )
 
-// give books a job that was just found, and has the edges and the vertices that it
-// got know.
+// give books a job that was found, and has the edges and the vertices that it got
+// know.
 func (t *Traverser) give(j *job, now int64) {
 	t.hold(j)
 	t.reweigh(j, now)
-	c := &t.space.choice
-	for i := range j.emissions {
-		u := j.emissions[i].u
-		if at := c.at[u]; at > 0 && c.marks[at-1].own != nil && c.marks[at-1].own.label != "" {
-			t.g.labels[u] = c.marks[at-1].own.label
-		}
-	}
+	maps.Copy(t.g.labels, j.given)
+	j.given = nil
 }
 
 // hold books a job.
@@ -110,6 +106,21 @@ func (j *job) nameSlots(chosen []*request, q *requests, keys []string) {
 		}
 	}
 	j.keys, j.labels = append(j.keys, outside(j.keys)), append(j.labels, "")
+}
+
+// noteLabels notes the labels of the requests that vertices were chosen for.
+func (j *job) noteLabels(c *choice) {
+	for i := range j.emissions {
+		u := j.emissions[i].u
+		at := c.at[u]
+		if at == 0 || c.marks[at-1].own == nil || c.marks[at-1].own.label == "" {
+			continue
+		}
+		if j.given == nil {
+			j.given = make(map[vid]string)
+		}
+		j.given[u] = c.marks[at-1].own.label
+	}
 }
 
 // outside returns the key of what was taken outside of slots: one that no slot has.

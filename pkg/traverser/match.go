@@ -249,5 +249,6 @@ func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*j
 		emissions: slices.Clone(e.out), queue: t.queue,
 	}
 	j.nameSlots(c.slots, q.top, r.Keys)
+	j.noteLabels(c)
 	return j, nil
 }

@@ -105,7 +105,7 @@ func TestASearchAndItsAnswerArriveAsTheyWere(t *testing.T) {
 	c := dial(t, path, client.Options{})
 	want := &resource.Set{Vertices: []resource.Share{{Amount: 64, Vertex: resource.Vertex{
 		UniqID: 4, Type: "memory", Basename: "memory", Name: "memory0", Rank: 3, Size: 64, Unit: "GB", Status: resource.Down,
-		Paths: map[string]string{resource.Containment: "/cluster0/node0/memory0"},
+		Path: "/cluster0/node0/memory0",
 	}}}}
 	fake.SetFound(want)
 	got, err := c.Find(soon(t), 7, "status=down or (sched-now=free)", matchtest.Now)

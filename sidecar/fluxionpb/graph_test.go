@@ -133,7 +133,7 @@ func found(n int) *resource.Set {
 		path := fmt.Sprintf("/cluster0/node0/core%d", i)
 		s.Vertices = append(s.Vertices, resource.Share{Amount: 1, Vertex: resource.Vertex{
 			UniqID: int64(i + 1), Type: "core", Basename: "core", Name: fmt.Sprintf("core%d", i), ID: int64(i), Size: 1,
-			Status: resource.Status(i % 2), Paths: map[string]string{resource.Containment: path},
+			Status: resource.Status(i % 2), Path: path,
 		}})
 	}
 	return s

@@ -11,15 +11,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// An engineProgram is a Program over an engine. It keeps what an engine forgets,
-// the jobs that were released, and what the library's writer never forgets, the
-// last queue that was named.
+// An engineProgram is a Program over an engine. It keeps what an engine forgets:
+// the jobs that were released.
 type engineProgram struct {
 	ctx    context.Context
 	engine match.GraphEngine
 	epoch  match.Epoch
 	write  func(*resource.Set) ([]byte, error)
-	queue  string
 	last   match.JobID
 	gone   map[match.JobID]Answer
 }
@@ -67,42 +65,36 @@ func refusal(err error) Answer {
 	return a
 }
 
-// ask makes the call, and says by an Answer what is refused before it is made.
-func (p *engineProgram) ask(op, text string) (*match.Allocation, *jobspec.Jobspec, error) {
+// ask makes the call under a number of its own.
+func (p *engineProgram) ask(op, text string) (*match.Allocation, error) {
 	j, err := jobspec.Parse([]byte(text))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", match.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", match.ErrInvalid, err)
 	}
 	p.last++
-	a, err := p.engine.Match(p.ctx, match.Request{
+	return p.engine.Match(p.ctx, match.Request{
 		Epoch: p.epoch, Op: ops[op], ID: p.last, Jobspec: j,
 		Now: time.Unix(0, 0), Duration: j.Attributes.System.Duration,
 	})
-	return a, j, err
 }
 
 // Match implements Program.
 func (p *engineProgram) Match(op, text string) Answer {
-	a, j, err := p.ask(op, text)
+	a, err := p.ask(op, text)
 	if err != nil {
 		if _, unwritable := p.write(&resource.Set{}); unwritable != nil {
 			return Answer{Status: Invalid, ErrMsg: err.Error() + ", written as R: " + unwritable.Error()}
 		}
 		return refusal(err)
 	}
-	if q := j.Attributes.System.Queue; q != "" {
-		p.queue = q
-	}
-	r := *a.R
-	r.Queue = p.queue
-	text2, err := p.write(&r)
+	r, err := p.write(a.R)
 	if err != nil {
 		if err := p.engine.Release(p.ctx, p.epoch, p.last); err != nil {
 			return refusal(err)
 		}
 		return Answer{Status: Invalid, ErrMsg: err.Error()}
 	}
-	got := Answer{Status: Allocated, At: a.At.Unix(), R: string(text2)}
+	got := Answer{Status: Allocated, At: a.At.Unix(), R: string(r)}
 	if a.Reserved {
 		got.Status = Reserved
 	}
@@ -120,12 +112,12 @@ func line(s *resource.Share) string {
 	if s.Exclusively {
 		x = "x"
 	}
-	return fmt.Sprintf("%s[%d:%s]", s.Paths[resource.Containment], s.Amount, x)
+	return fmt.Sprintf("%s[%d:%s]", s.Path, s.Amount, x)
 }
 
 // Satisfy implements Program.
 func (p *engineProgram) Satisfy(text string) Answer {
-	if _, _, err := p.ask(OpSatisfy, text); err != nil {
+	if _, err := p.ask(OpSatisfy, text); err != nil {
 		return refusal(err)
 	}
 	return Answer{Status: Satisfiable, Sat: true}

@@ -16,8 +16,10 @@ func Random(seed uint64) Case {
 		ID: fmt.Sprintf("random-%d", seed), Family: "random", Title: fmt.Sprintf("drawn with seed %d", seed),
 		GraphText: g.text(), Jobspecs: map[string]string{}, Seed: int64(seed >> 1),
 	}
-	c.Options, _ = json.Marshal(drawOptions(r)) // of texts alone
-	d := &drawer{Rand: r, graph: g}
+	options := drawOptions(r)
+	c.Options, _ = json.Marshal(options) // of texts alone
+	policy := options["matcher_policy"]
+	d := &drawer{Rand: r, graph: g, whole: strings.HasSuffix(policy, "nodex") || strings.Contains(policy, "node_exclusive=true")}
 	n := 2 + r.IntN(8)
 	for i := range n {
 		c.Jobspecs[fmt.Sprintf("j%d", i+1)] = d.jobspec()
@@ -56,7 +58,7 @@ func pickOf[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
 func drawOptions(r *rand.Rand) map[string]string {
 	o := map[string]string{
-		"load_format": "jgf", "match_format": pickOf(r, "jgf", "jgf", "jgf", "rv1", "rv1_nosched", "rlite", "simple"),
+		"load_format": "jgf", "match_format": pickOf(r, "jgf", "jgf", "jgf", "jgf", "jgf", "jgf", "rv1", "rv1_nosched", "rlite", "simple"),
 		"matcher_policy": pickOf(r, "first", "first", "low", "high", "lonode", "hinode", "lonodex", "hinodex", "firstnodex", "locality", "variation",
 			"policy=high", "policy=low node_centric=true", "policy=low stop_on_1_matches=true",
 			"policy=low node_centric=true node_exclusive=true stop_on_1_matches=true", "policy=high node_centric=false node_exclusive=true"),
@@ -273,6 +275,10 @@ type drawer struct {
 	*rand.Rand
 	graph *drawnGraph
 	label int
+	// exclusive says that what is drawn stands below something exclusive.
+	exclusive bool
+	// whole says that the policy gives out whole nodes.
+	whole bool
 }
 
 // chain returns the types on the way down to a vertex that was drawn.
@@ -301,7 +307,17 @@ type mapping = map[string]any
 
 func (d *drawer) jobspec() string {
 	var resources []any
-	for range pickOf(d.Rand, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3) {
+	n := pickOf(d.Rand, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3)
+	asked := map[any]bool{}
+	for range n {
+		one := d.resource()
+		if n > 1 && (one["type"] == "slot" || asked[one["type"]]) {
+			continue // a contradiction where the two meet
+		}
+		asked[one["type"]] = true
+		resources = append(resources, one)
+	}
+	if len(resources) == 0 {
 		resources = append(resources, d.resource())
 	}
 	system := mapping{}
@@ -312,7 +328,7 @@ func (d *drawer) jobspec() string {
 	case 2:
 		system["duration"] = pickOf(d.Rand, 0.5, 1.5, 3600.25)
 	case 3:
-		system["duration"] = pickOf[any](d.Rand, 3153600000, 3153599999, 1000000000)
+		system["duration"] = pickOf[any](d.Rand, 3153600000, 1000000)
 	default:
 		system["duration"] = pickOf(d.Rand, 5, 10, 20, 30, 100, 3600)
 	}
@@ -335,6 +351,7 @@ func (d *drawer) jobspec() string {
 // resource draws a request: a way down that there is in the graph, of which
 // leading levels may be left out, with a slot somewhere on it.
 func (d *drawer) resource() mapping {
+	d.exclusive = false
 	types := d.chain()
 	if d.IntN(4) > 0 {
 		types = types[1:] // the root is asked for rarely
@@ -372,18 +389,18 @@ func (d *drawer) build(types []string, slot int) mapping {
 	m := mapping{"type": types[0], "count": d.count(3)}
 	switch d.IntN(20) {
 	case 0:
-		m["exclusive"] = true
+		m["exclusive"], d.exclusive = true, true
 	case 1:
-		if slot > 0 || d.IntN(6) == 0 {
-			m["exclusive"] = false
+		if slot > 0 && len(types) > slot && !d.exclusive {
+			m["exclusive"] = false // below what is exclusive it is an error, found or not
 		}
 	}
-	if d.IntN(25) == 0 {
+	if d.IntN(25) == 0 && !d.exclusive && !d.whole {
 		m["label"] = pickOf(d.Rand, "foo", "bar")
 	}
 	if len(types) > 1 {
 		with := []any{d.build(types[1:], slot-1)}
-		if d.IntN(6) == 0 {
+		if slot != 1 && d.IntN(6) == 0 {
 			for _, t := range d.siblings(types[0]) {
 				if t != types[1] && d.IntN(2) == 0 {
 					with = append(with, d.build([]string{t}, -1))

@@ -77,10 +77,10 @@ var graphFindRules = map[string]graphRule{
 		g := machine(1)
 		want := map[string]resource.Vertex{}
 		for _, v := range g.Vertices {
-			want[v.Paths[resource.Containment]] = v
+			want[v.Path] = v
 		}
 		for _, got := range found.Vertices {
-			v := want[got.Paths[resource.Containment]]
+			v := want[got.Path]
 			if got.Type != v.Type || got.Name != v.Name || got.ID != v.ID || got.Rank != v.Rank || got.Size != v.Size || got.Amount != v.Size {
 				t.Errorf("found is %+v, want %+v", got, v)
 			}
@@ -128,7 +128,7 @@ var graphFindRules = map[string]graphRule{
 		n := s.page(t, "node3", 1)[0]
 		var paths []string
 		for _, v := range n.Graph.Vertices {
-			paths = append(paths, v.Paths[resource.Containment])
+			paths = append(paths, v.Path)
 		}
 		same(t, "the way down to a node", paths[:3], []string{"/cluster0", "/cluster0/rack1", "/cluster0/rack1/node3"})
 		same(t, "the cores of a node", leaves(paths, "core"), cores(3, 0, 1, 2, 3))

@@ -52,8 +52,8 @@ var graphRepeatRules = map[string]graphRule{
 		s.loadGraph(t, machine(1))
 		a := s.give(t, 1, Slots("a", 1, whole("core", 2)))
 		check := s.unchanged(t)
-		a.R.Vertices[0].Name, a.R.Vertices[0].Paths["containment"] = "changed", "/changed"
-		a.Slots[0].R.Vertices[0].Paths["containment"], a.Slots[0].Key = "/changed", "changed"
+		a.R.Vertices[0].Name, a.R.Vertices[0].Path = "changed", "/changed"
+		a.Slots[0].R.Vertices[0].Path, a.Slots[0].Key = "/changed", "changed"
 		check()
 		s.stands(t, 1, Slots("a", 1, whole("core", 2)), "0@node0")
 	},

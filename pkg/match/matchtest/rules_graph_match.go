@@ -17,7 +17,7 @@ func exclusives(r *resource.Set) []string {
 	var paths []string
 	for _, s := range r.Vertices {
 		if s.Exclusively {
-			paths = append(paths, s.Paths[resource.Containment])
+			paths = append(paths, s.Path)
 		}
 	}
 	slices.Sort(paths)
@@ -188,7 +188,7 @@ var graphMatchRules = map[string]graphRule{
 func pathsOf(r *resource.Set) []string {
 	paths := make([]string, len(r.Vertices))
 	for i := range r.Vertices {
-		paths[i] = r.Vertices[i].Paths[resource.Containment]
+		paths[i] = r.Vertices[i].Path
 	}
 	return paths
 }

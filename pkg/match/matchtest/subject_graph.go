@@ -47,7 +47,7 @@ func part(g *resource.Graph, keep func(path string) bool) *resource.Graph {
 	kept := &resource.Graph{}
 	at := map[int]int{}
 	for i, v := range g.Vertices {
-		if keep(v.Paths[resource.Containment]) {
+		if keep(v.Path) {
 			at[i] = len(kept.Vertices)
 			kept.Vertices = append(kept.Vertices, v)
 		}
@@ -141,7 +141,7 @@ func (s *graphSubject) findAt(t *testing.T, criteria string, now time.Time) []st
 	}
 	var paths []string
 	for i := range found.Vertices {
-		paths = append(paths, found.Vertices[i].Paths[resource.Containment])
+		paths = append(paths, found.Vertices[i].Path)
 	}
 	return paths
 }

@@ -1,205 +1,150 @@
 package reapitest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/traverser"
 )
 
-// A graph is what a client loaded.
+// A graph is what a client loaded, and what jobs hold of it.
 type graph struct {
-	vertices []*vertex
-	nodes    []*vertex // in the order of the policy
+	*traverser.Traverser
+	// types are those of the leaves below each node.
+	nodes []resource.Vertex
+	types map[string]map[string]bool
 }
 
-// A vertex is one of the graph; only leaves are taken.
-type vertex struct {
-	resource.Vertex
-	parent   *vertex
-	children []*vertex
-	taken    bool
-}
-
-func (v *vertex) path() string { return v.Paths[resource.Containment] }
-
-// readGraph reads JGF and orders its nodes by the policy.
-func readGraph(text, policy string) (*graph, error) {
-	r, err := resource.ReadJGF([]byte(text))
+// readGraph loads JGF.
+func readGraph(jgf, options string) (*graph, error) {
+	o, err := traverser.ParseOptions([]byte(options))
 	if err != nil {
 		return nil, err
 	}
-	g := &graph{}
-	for i := range r.Vertices {
-		g.vertices = append(g.vertices, &vertex{Vertex: r.Vertices[i]})
+	t, err := traverser.New(o)
+	if err != nil {
+		return nil, err
 	}
-	for _, e := range r.Edges {
-		p, c := g.vertices[e.Source], g.vertices[e.Target]
-		c.parent, p.children = p, append(p.children, c)
+	if err := t.Add([]byte(jgf)); err != nil {
+		return nil, err
 	}
-	for _, v := range g.vertices {
+	g := &graph{Traverser: t, types: make(map[string]map[string]bool)}
+	whole := t.Graph()
+	for _, v := range whole.Vertices {
 		if v.Type == resource.TypeNode {
 			g.nodes = append(g.nodes, v)
 		}
-	}
-	slices.SortStableFunc(g.nodes, func(a, b *vertex) int { return int(a.ID - b.ID) })
-	switch policy {
-	case "low", "lonode":
-	case "high", "hinode", "first":
-		slices.Reverse(g.nodes)
-	default:
-		return nil, fmt.Errorf("policy %q is not part of the stand-in", policy)
+		above := path.Dir(v.Path)
+		if g.types[above] == nil {
+			g.types[above] = make(map[string]bool)
+		}
+		g.types[above][v.Type] = true
 	}
 	return g, nil
 }
 
-// slotOf returns the slot request that a jobspec is, and its constraint.
-func slotOf(js *jobspec.Jobspec) (*jobspec.Resource, jobspec.Condition, error) {
-	if len(js.Resources) != 1 {
-		return nil, nil, errors.New("test: siblings in jobspec request same resource type")
+// match books a jobspec now under a number; r is nil where there is no room.
+func (g *graph) match(js *jobspec.Jobspec, number int64) (r *resource.Set, err error) {
+	a, err := g.ask(js, match.Allocate, number)
+	switch {
+	case errors.Is(err, match.ErrBusy), errors.Is(err, match.ErrUnsatisfiable):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	if js.Resources[0].Type != jobspec.SlotType {
-		return nil, nil, errors.New("no slot")
-	}
-	c, err := js.Attributes.System.Constraints.Compile()
-	return &js.Resources[0], c, err
-}
-
-// bundles returns the leaves of a node that make up as many slots as it has, free
-// ones or all.
-func (v *vertex) bundles(slot *jobspec.Resource, empty bool, most int64) (taken []*vertex, slots int64) {
-	free := make(map[string][]*vertex)
-	for _, c := range v.children {
-		if empty || !c.taken {
-			free[c.Type] = append(free[c.Type], c)
-		}
-	}
-	slots = most
-	for _, w := range slot.With {
-		slots = min(slots, int64(len(free[w.Type]))/w.Count.Min)
-	}
-	for _, w := range slot.With {
-		taken = append(taken, free[w.Type][:slots*w.Count.Min]...)
-	}
-	return taken, slots
-}
-
-// match finds room on the nodes in their order.
-func (g *graph) match(js *jobspec.Jobspec) (taken []*vertex, ok bool, err error) {
-	return g.search(js, false)
+	return a.R, nil
 }
 
 // couldMatch says whether the empty graph has room.
 func (g *graph) couldMatch(js *jobspec.Jobspec) bool {
-	_, ok, err := g.search(js, true)
-	return ok && err == nil
+	_, err := g.ask(js, match.Satisfiability, 0)
+	return err == nil
 }
 
-func (g *graph) search(js *jobspec.Jobspec, empty bool) (taken []*vertex, ok bool, err error) {
-	slot, allowed, err := slotOf(js)
-	if err != nil {
-		return nil, false, err
-	}
-	room := int64(0)
-	for _, n := range g.nodes {
-		if allowed(n.Name, n.Rank, n.Properties) {
-			_, slots := n.bundles(slot, empty, slot.Count.Max)
-			room += slots
-		}
-	}
-	want := slot.Count.Floor(room)
-	if want == 0 {
-		return nil, false, nil
-	}
-	for _, n := range g.nodes {
-		if allowed(n.Name, n.Rank, n.Properties) {
-			part, slots := n.bundles(slot, empty, want)
-			want -= slots
-			taken = append(taken, part...)
-		}
-	}
-	return taken, true, nil
+func (g *graph) ask(js *jobspec.Jobspec, op match.Op, number int64) (*match.Allocation, error) {
+	r := &match.Request{Op: op, ID: match.JobID(number), Jobspec: js}
+	return g.Match(context.Background(), r, traverser.Fingerprint{})
 }
 
 // lacks says whether a node that may be used lacks a type that a slot has: that is
 // where release 0.39 is at fault.
 func (g *graph) lacks(js *jobspec.Jobspec) bool {
-	slot, allowed, err := slotOf(js)
-	return err == nil && slices.ContainsFunc(g.nodes, func(n *vertex) bool {
-		return allowed(n.Name, n.Rank, n.Properties) && slices.ContainsFunc(slot.With, func(w jobspec.Resource) bool {
-			return !slices.ContainsFunc(n.children, func(c *vertex) bool { return c.Type == w.Type })
+	allowed, err := js.Attributes.System.Constraints.Compile()
+	return err == nil && slices.ContainsFunc(g.nodes, func(n resource.Vertex) bool {
+		return allowed(n.Name, n.Rank, n.Properties) && slices.ContainsFunc(js.Resources[0].With, func(w jobspec.Resource) bool {
+			return !g.types[n.Path][w.Type]
 		})
 	})
 }
 
-// write writes R in JGF: in the order of the graph, each vertex after what it
-// contains.
-func (g *graph) write(taken []*vertex) string {
-	var nodes, edges []string
-	in := make(map[*vertex]bool)
-	for _, v := range taken {
-		for p := v; p != nil; p = p.parent {
-			in[p] = true
-		}
-	}
-	var visit func(v *vertex)
-	visit = func(v *vertex) {
-		for _, c := range v.children {
-			if in[c] {
-				visit(c)
-				edges = append(edges, fmt.Sprintf(`{"source": "%d", "target": "%d"}`, v.UniqID, c.UniqID))
+// write writes R, led by what was lost before if anything was.
+func write(lost, r *resource.Set) (string, error) {
+	if lost != nil {
+		both := slices.Clone(lost.Vertices)
+		for _, v := range r.Vertices {
+			if !slices.ContainsFunc(lost.Vertices, func(l resource.Share) bool { return l.UniqID == v.UniqID }) {
+				both = append(both, v)
 			}
 		}
-		exclusive := ""
-		if len(v.children) == 0 {
-			exclusive = `, "exclusive": true`
-		}
-		nodes = append(nodes, fmt.Sprintf(`{"id": "%d", "metadata": {"type": %q, "name": %q, "id": %d, "rank": %d%s, "paths": {"containment": %q}}}`,
-			v.UniqID, v.Type, v.Name, v.ID, v.Rank, exclusive, v.path()))
+		r = &resource.Set{Vertices: both}
 	}
-	visit(g.vertices[0])
-	return `{"graph": {"nodes": [` + strings.Join(nodes, ", ") + `], "edges": [` + strings.Join(edges, ", ") + "]}}\n"
+	text, err := r.Format("jgf")
+	return string(text), err
 }
 
-// find returns the free leaves that R names.
-func (g *graph) find(r string, form UpdateForm) ([]*vertex, error) {
+// update books R under a number.
+func (g *graph) update(number int64, text string, form UpdateForm) error {
 	if form == UpdateWrapped {
 		var whole struct {
 			Version    int             `json:"version"`
 			Scheduling json.RawMessage `json:"scheduling"`
 		}
-		if err := json.Unmarshal([]byte(r), &whole); err != nil || whole.Version != 1 {
-			return nil, fmt.Errorf("no R of version 1: %w", err)
+		if err := json.Unmarshal([]byte(text), &whole); err != nil {
+			return err
 		}
-		r = string(whole.Scheduling)
+		if text = string(whole.Scheduling); whole.Version != 1 || text == "" {
+			return errors.New("no R of version 1")
+		}
+	} else if !strings.HasPrefix(text, `{"graph"`) {
+		return errors.New("no JGF")
 	}
-	named, err := resource.ReadJGF([]byte(r))
+	r, err := resource.ParseR([]byte(text))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	byPath := make(map[string]*vertex, len(g.vertices))
-	for _, v := range g.vertices {
-		byPath[v.path()] = v
-	}
-	var taken []*vertex
-	for i := range named.Vertices {
-		v := byPath[named.Vertices[i].Paths[resource.Containment]]
-		switch {
-		case v == nil:
-			return nil, fmt.Errorf("no vertex %s", named.Vertices[i].Paths[resource.Containment])
-		case len(v.children) > 0:
-			continue
-		case v.taken:
-			return nil, fmt.Errorf("%s is taken", v.path())
+	held := g.held()
+	some := false
+	for _, v := range r.Vertices {
+		if p := v.Path; v.Exclusively && held[p] {
+			return fmt.Errorf("%s is held", p)
 		}
-		taken = append(taken, v)
+		some = some || v.Exclusively
 	}
-	if len(taken) == 0 {
-		return nil, errors.New("nothing to book")
+	if !some {
+		return errors.New("nothing to book")
 	}
-	return taken, nil
+	return g.Update(match.Job{ID: match.JobID(number), Slots: []match.Slot{{Key: "r", R: r}}})
+}
+
+// held returns the paths of the vertices that jobs hold exclusively.
+func (g *graph) held() map[string]bool {
+	held := make(map[string]bool)
+	for _, j := range g.Jobs() {
+		for _, s := range j.Slots {
+			for _, v := range s.R.Vertices {
+				if v.Exclusively {
+					held[v.Path] = true
+				}
+			}
+		}
+	}
+	return held
 }

@@ -3,13 +3,15 @@
 package reapitest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"sync/atomic"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // A Release is the middle number of a version of flux-sched: 54 is 0.54.0.
@@ -40,21 +42,22 @@ type Library struct {
 	text    strings.Builder
 	graph   *graph
 	next    uint64
-	jobs    map[int64]*job
+	// state says of each number that was given out what Info says.
+	state map[int64]string
 	// stale says that the last verdict was unsatisfiable, which releases before 0.46
 	// do not forget.
 	stale bool
 	// lost is what was booked although an error was returned; the next answer begins
 	// with it.
-	lost      *job
+	lost      *resource.Set
 	destroyed bool
 }
 
-// A job is what the library booked under one number.
-type job struct {
-	taken    []*vertex
-	canceled bool
-}
+// What Info says of a job.
+const (
+	held     = "ALLOCATED"
+	canceled = "CANCELED"
+)
 
 // A Process is what all clients of one process have in common.
 type Process struct {
@@ -64,6 +67,8 @@ type Process struct {
 	// Calls counts the calls by name, InitContext of graphs with more than one node
 	// as "Load".
 	Calls map[string]int
+	// Current is the client that last loaded a graph.
+	Current *Library
 	// Fail, if set, is asked before each call; what it returns is the call's error,
 	// with the error's text. A Match that fails so has booked all the same, as
 	// release 0.39 does at times.
@@ -88,7 +93,7 @@ func NewProcess() *Process { return &Process{Calls: make(map[string]int)} }
 
 // Open returns a client without a graph.
 func (p *Process) Open(r Release) *Library {
-	return &Library{release: r, process: p, next: 1, jobs: make(map[int64]*job)}
+	return &Library{release: r, process: p, next: 1, state: make(map[int64]string)}
 }
 
 // enter begins a call.
@@ -125,24 +130,14 @@ func (l *Library) InitContext(jgf, options string) error {
 	if err != nil {
 		return err
 	}
-	var o struct {
-		LoadFormat  string `json:"load_format"`
-		MatchFormat string `json:"match_format"`
-		Policy      string `json:"matcher_policy"`
-	}
-	if err := json.Unmarshal([]byte(options), &o); err != nil {
-		return l.fail("reapi_cli_initialize: Runtime error: can't set resource graph parameters")
-	}
-	if o.LoadFormat != "jgf" || o.MatchFormat != "jgf" {
-		return l.fail("reapi_cli_initialize: Runtime error: load format %q, match format %q", o.LoadFormat, o.MatchFormat)
-	}
-	l.graph, err = readGraph(jgf, o.Policy)
+	l.graph, err = readGraph(jgf, options)
 	if err != nil {
 		return l.fail("reapi_cli_initialize: Runtime error: resource_query_t: ERROR: %v", err)
 	}
 	if len(l.graph.nodes) > 1 {
 		l.process.Calls["Load"]++
 	}
+	l.process.Current = l
 	return nil
 }
 
@@ -157,20 +152,21 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 	if err != nil {
 		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: Jobspec error for %d: %v", l.next, err)
 	}
-	taken, ok, err := l.graph.match(js)
-	if err == nil && ok && l.release < V046 && l.graph.lacks(js) {
+	if failed == nil && l.release < V046 && l.graph.lacks(js) {
 		failed = l.fail("dfu_match: a leaf was met while a slot was looked for")
 	}
+	if failed != nil {
+		// Booked all the same, under a number that comes again.
+		if r, err := l.graph.match(js, hidden+int64(l.next)); err == nil && r != nil {
+			l.lost = r
+		}
+		return false, "", 0, 0, 0, failed
+	}
+	r, err := l.graph.match(js, int64(l.next))
 	switch {
 	case err != nil:
 		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: %v", err)
-	case failed != nil:
-		// Booked all the same, under a number that comes again.
-		if ok {
-			l.lost = l.book(l.next, taken)
-		}
-		return false, "", 0, 0, 0, failed
-	case !ok:
+	case r == nil:
 		l.stale = l.stale || !l.graph.couldMatch(js)
 		if l.release < V052 {
 			l.next++
@@ -178,25 +174,18 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 		}
 		return false, "", 0, 0, 0, errLibrary
 	}
-	jobid = l.next
-	l.next++
-	if l.lost != nil {
-		taken = append(l.lost.taken, taken...)
-		l.lost = nil
+	allocated, err = write(l.lost, r)
+	if err != nil {
+		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: %v", err)
 	}
-	l.book(jobid, taken)
-	return false, l.graph.write(taken), 0, 0, jobid, nil
+	jobid, l.lost = l.next, nil
+	l.state[int64(jobid)] = held
+	l.next++
+	return false, allocated, 0, 0, jobid, nil
 }
 
-// book books vertices under a number.
-func (l *Library) book(number uint64, taken []*vertex) *job {
-	j := &job{taken: taken}
-	for _, v := range taken {
-		v.taken = true
-	}
-	l.jobs[int64(number)] = j
-	return j
-}
+// hidden is where the numbers of jobs begin that the client does not learn of.
+const hidden = 1 << 50
 
 // MatchSatisfy says whether the empty graph has room.
 func (l *Library) MatchSatisfy(text string) (sat bool, overhead float64, err error) {
@@ -230,17 +219,16 @@ func (l *Library) UpdateAllocate(jobid int, r string) (at int64, overhead float6
 	if l.release < 53 {
 		return 0, 0, "", errLibrary
 	}
-	if _, there := l.jobs[int64(jobid)]; there || jobid < 1 {
+	if l.state[int64(jobid)] != "" || jobid < 1 {
 		return 0, 0, "", l.fail("update: job %d exists", jobid)
 	}
 	if l.process.Updates == UpdateNothing {
 		return 0, 0, r, nil
 	}
-	taken, err := l.graph.find(r, l.process.Updates)
-	if err != nil {
+	if err := l.graph.update(int64(jobid), r, l.process.Updates); err != nil {
 		return 0, 0, "", l.fail("update: ERROR: %v", err)
 	}
-	l.book(uint64(jobid), taken)
+	l.state[int64(jobid)] = held
 	return 0, 0, r, nil
 }
 
@@ -251,18 +239,15 @@ func (l *Library) Cancel(jobid int64, noentOK bool) error {
 	if failed != nil {
 		return failed
 	}
-	j := l.jobs[jobid]
-	if j == nil || j.canceled {
+	if l.state[jobid] != held {
 		l.say("cancel: ERROR: nonexistent job %d", jobid)
 		if noentOK && l.release >= V046 {
 			return nil
 		}
 		return errLibrary
 	}
-	j.canceled = true
-	for _, v := range j.taken {
-		v.taken = false
-	}
+	l.state[jobid] = canceled
+	l.graph.Release(match.JobID(jobid))
 	return nil
 }
 
@@ -273,13 +258,11 @@ func (l *Library) Info(jobid int64) (reserved bool, at int64, overhead float64, 
 	if failed != nil {
 		return false, 0, 0, "", failed
 	}
-	switch j := l.jobs[jobid]; {
-	case j == nil:
+	mode = l.state[jobid]
+	if mode == "" {
 		return false, 0, 0, "", l.fail("info: ERROR: nonexistent job %d", jobid)
-	case j.canceled:
-		return false, 0, 0, "CANCELED", nil
 	}
-	return false, 0, 0, "ALLOCATED", nil
+	return false, 0, 0, mode, nil
 }
 
 // GetErrMsg returns all texts since they were cleared.
@@ -295,13 +278,18 @@ func (l *Library) Destroy() {
 	l.destroyed = true
 }
 
-// Held counts the leaves that are taken.
-func (l *Library) Held() int {
-	n := 0
-	for _, v := range l.graph.vertices {
-		if v.taken {
-			n++
+// Held counts what jobs hold, by the name of the node and the type.
+func (l *Library) Held() map[string]map[string]int64 {
+	sums := make(map[string]map[string]int64)
+	for p := range l.graph.held() {
+		node := path.Base(path.Dir(p))
+		if sums[node] == nil {
+			sums[node] = make(map[string]int64)
 		}
+		sums[node][strings.TrimRight(path.Base(p), "0123456789")]++
 	}
-	return n
+	return sums
 }
+
+// Jobs counts the jobs that hold something.
+func (l *Library) Jobs() int { return len(l.graph.Jobs()) }
