@@ -11,11 +11,14 @@ import (
 // A counted engine counts the nodes and jobs of an engine by the calls that
 // change them, since asking for a list of all that is held would stop matches for
 // as long as it takes. Calls pass one at a time, as they do in the engine, so that
-// the counts are those of the calls in the engine's order.
+// the counts are those of the calls in the engine's order. What is reserved counts
+// for nothing: nobody holds it.
 type counted struct {
 	match.Engine
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// nodes are those that were put, by name, and those of graphs that were added,
+	// by containment path, which begins with a slash.
 	nodes map[string]struct{}
 	jobs  map[match.JobID]map[string]struct{} // the keys of slots, by job
 }
@@ -64,7 +67,7 @@ func (c *counted) Match(ctx context.Context, r match.Request) (*match.Allocation
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, err := c.Engine.Match(ctx, r)
-	if err == nil && (r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve) {
+	if err == nil && !a.Reserved && (r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve) {
 		c.hold(r.ID, a.Slots)
 	}
 	return a, err
@@ -92,7 +95,9 @@ func (c *counted) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) 
 		return err
 	}
 	for i := range jobs {
-		c.hold(jobs[i].ID, jobs[i].Slots)
+		if !jobs[i].Reserved {
+			c.hold(jobs[i].ID, jobs[i].Slots)
+		}
 	}
 	return nil
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 func TestCountsFollowTheCalls(t *testing.T) {
@@ -19,6 +22,20 @@ func TestCountsFollowTheCalls(t *testing.T) {
 		return &match.Allocation{ID: r.ID, Slots: slots}, nil
 	}
 	fake.OnMatch(found)
+	// A rack of two nodes, and another of one.
+	graph := func(nodes ...string) []byte {
+		g := &resource.Graph{}
+		root := g.Hang(-1, resource.Vertex{Type: resource.TypeCluster, Name: "c", Size: 1})
+		for _, path := range nodes {
+			rack, name, _ := strings.Cut(path, "/")
+			g.Hang(g.Hang(root, resource.Vertex{Type: "rack", Name: rack, Size: 1}), resource.Vertex{Type: resource.TypeNode, Name: name, Size: 1})
+		}
+		text, err := g.JGF()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
 	matched := func(op match.Op, id match.JobID) error {
 		_, err := c.Match(ctx, match.Request{Op: op, ID: id})
 		return err
@@ -43,6 +60,15 @@ func TestCountsFollowTheCalls(t *testing.T) {
 		{"so is the other", func() error { return c.Release(ctx, 1, 1, "b") }, 1, 1, 1},
 		{"a job is released whole", func() error { return c.Release(ctx, 1, 3) }, 0, 1, 0},
 		{"a job that holds nothing is released", func() error { return c.Release(ctx, 1, 3, "a") }, 0, 1, 0},
+		{"a reservation", func() error {
+			fake.Answer(&match.Allocation{ID: 8, Reserved: true, Slots: slots}, nil)
+			return matched(match.AllocateOrElseReserve, 8)
+		}, 0, 1, 0},
+		{"a reservation of the cluster", func() error {
+			return c.Update(ctx, 1, match.Job{ID: 9, Reserved: true, Slots: slots})
+		}, 0, 1, 0},
+		{"a question of later", func() error { return matched(match.WithoutAllocatingFuture, 2) }, 0, 1, 0},
+		{"a job that would have waited", func() error { return matched(match.AllocateOrElseReserve, 8) }, 1, 1, 2},
 		{"a new epoch", func() error {
 			e, err := c.Reset(ctx)
 			if err == nil && e != 1 {
@@ -50,6 +76,18 @@ func TestCountsFollowTheCalls(t *testing.T) {
 			}
 			return err
 		}, 0, 0, 0},
+		{"a graph", func() error { return c.AddSubgraph(ctx, 1, graph("r1/n1", "r10/n2")) }, 0, 2, 0},
+		{"a graph with a node that is there", func() error { return c.AddSubgraph(ctx, 1, graph("r1/n1", "r2/n3")) }, 0, 3, 0},
+		{"a search", func() error {
+			fake.SetFound(&resource.Set{})
+			s, err := c.Find(ctx, 1, "status=up", time.Time{})
+			if err == nil && s == nil {
+				err = errors.New("nothing was found, not even an empty set")
+			}
+			return err
+		}, 0, 3, 0},
+		{"a rack goes", func() error { return c.RemoveSubgraph(ctx, 1, "/c/r1") }, 0, 2, 0},
+		{"a node goes by its path", func() error { return c.RemoveSubgraph(ctx, 1, "/c/r10/n2") }, 0, 1, 0},
 	}
 	for _, s := range steps {
 		if err := s.call(); err != nil {
@@ -77,11 +115,13 @@ func TestACallThatFailsCountsForNothing(t *testing.T) {
 	}
 	for _, m := range []matchtest.Method{
 		matchtest.Match, matchtest.Release, matchtest.Update, matchtest.PutNode, matchtest.RemoveNode, matchtest.Reset,
+		matchtest.AddSubgraph, matchtest.RemoveSubgraph, matchtest.Find,
 	} {
 		fake.Fail(m, match.ErrStale)
 	}
 	_, matched := c.Match(ctx, match.Request{ID: 2})
 	_, reset := c.Reset(ctx)
+	_, found := c.Find(ctx, 1, "status=up", time.Time{})
 	for what, err := range map[string]error{
 		"match":   matched,
 		"release": c.Release(ctx, 1, 1),
@@ -89,6 +129,9 @@ func TestACallThatFailsCountsForNothing(t *testing.T) {
 		"put":     c.PutNode(ctx, 1, matchtest.Node("m", nil)),
 		"remove":  c.RemoveNode(ctx, 1, "n"),
 		"reset":   reset,
+		"add":     c.AddSubgraph(ctx, 1, []byte("{}")),
+		"take":    c.RemoveSubgraph(ctx, 1, "/c"),
+		"find":    found,
 	} {
 		if !errors.Is(err, match.ErrStale) {
 			t.Errorf("%s: got %v", what, err)

@@ -29,7 +29,11 @@ func defaultEngine() string {
 func newEngine(o *options) (match.Engine, error) {
 	switch o.engine {
 	case engineEmbedded:
-		return engine.New(engine.Options{Policy: o.policy, Epoch: randomEpoch})
+		g, err := o.graph()
+		if err != nil {
+			return nil, err
+		}
+		return engine.New(engine.Options{Policy: o.policy, Epoch: randomEpoch, Graph: g})
 	case engineFluxion:
 		if !fluxion.Available {
 			return nil, fmt.Errorf("--engine %q: this image lacks Fluxion's library; it is in those built from Dockerfile.sidecar", o.engine)

@@ -1,5 +1,6 @@
 // Command fluence-sidecar serves a resource graph and its matcher to the
-// scheduler beside it.
+// scheduler beside it. Its subcommands ask the matcher by themselves, without
+// Kubernetes.
 package main
 
 import (
@@ -20,13 +21,16 @@ func main() {
 	// their own meaning, so that a second one ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	context.AfterFunc(ctx, stop)
-	if err := newCommand().ExecuteContext(ctx); err != nil {
+	err := newCommand(openEngine).ExecuteContext(ctx)
+	code, tell := exitCode(err)
+	if tell {
 		fmt.Fprintln(os.Stderr, "fluence-sidecar:", err)
-		os.Exit(1)
 	}
+	os.Exit(code)
 }
 
-func newCommand() *cobra.Command {
+// newCommand returns the command, whose subcommands ask the engines of open.
+func newCommand(open opener) *cobra.Command {
 	o := defaults()
 	c := &cobra.Command{
 		Use:   "fluence-sidecar",
@@ -35,7 +39,10 @@ func newCommand() *cobra.Command {
 
 The graph is empty at the start: the scheduler fills it, and fills it again after
 a restart of either. Nothing is kept on disk. SIGTERM and SIGINT let running calls
-come to their end and then end the process.`,
+come to their end and then end the process.
+
+The subcommands match, satisfy and info serve nothing: they load a graph from a file
+and ask the matcher themselves.`,
 		Args:          cobra.NoArgs,
 		Version:       version,
 		SilenceUsage:  true,
@@ -45,5 +52,7 @@ come to their end and then end the process.`,
 		},
 	}
 	o.addFlags(c.Flags())
+	c.CompletionOptions.DisableDefaultCmd = true
+	c.AddCommand(matchCommand(open), satisfyCommand(open), infoCommand(open))
 	return c
 }

@@ -74,7 +74,11 @@ func start(t *testing.T, args ...string) *sidecar {
 // launch runs the command.
 func launch(t *testing.T, args ...string) *sidecar {
 	t.Helper()
-	c := command(t, args...)
+	return startProcess(t, command(t, args...))
+}
+
+func startProcess(t *testing.T, c *exec.Cmd) *sidecar {
+	t.Helper()
 	out, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -230,6 +234,8 @@ func TestMistakesNameFlagAndValue(t *testing.T) {
 		"a policy not known":                  {[]string{"--policy", "best"}, []string{"--policy", "best", match.PolicyLonode}},
 		"an engine not known":                 {[]string{"--engine", "abacus"}, []string{"--engine", "abacus", "embedded", "fluxion"}},
 		"an engine that is not linked":        {[]string{"--engine", "fluxion"}, []string{"--engine", "fluxion", "lacks", "Dockerfile.sidecar"}},
+		"graph options that are no JSON":      {[]string{"--graph-options", "low"}, []string{"--graph-options", "low"}},
+		"graph options not known":             {[]string{"--graph-options", `{"matcher_policy":"best"}`}, []string{"--graph-options", "matcher_policy", "best"}},
 		"a certificate alone":                 {[]string{"--tls-cert", "/c.pem"}, []string{"--tls-cert", "/c.pem", "--tls-key", "--tls-client-ca"}},
 		"files that are not there": {
 			[]string{"--listen", "tcp://0.0.0.0:0", "--tls-cert", "/c.pem", "--tls-key", "/k.pem", "--tls-client-ca", "/a.pem"},
@@ -335,6 +341,49 @@ func TestMetrics(t *testing.T) {
 	}
 	if _, err := s.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestGraphsAreServedAndCounted(t *testing.T) {
+	graph, err := os.ReadFile("../../docs/examples/cluster.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for options, want := range map[string]string{`{}`: "node0 node0", `{"matcher_policy":"hinode"}`: "node3 node3", `{"matcher_policy":"low"}`: "node0 node1"} {
+		t.Run(options, func(t *testing.T) {
+			target := "unix://" + filepath.Join(t.TempDir(), "s")
+			s := launch(t, "--listen", target, "--metrics-listen", "127.0.0.1:0", "--graph-options", options)
+			address := field(t, s.read(t, `msg="Serving metrics"`), "address")
+			s.read(t, "msg=Serving ")
+			c, ctx := dial(t, target, client.Options{}), soon(t)
+			e, err := c.Reset(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.AddSubgraph(ctx, e, graph); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Ready(ctx, e); err != nil {
+				t.Fatal(err)
+			}
+			js := matchtest.Slots("w", 2, matchtest.Pool{Type: "core", Amount: 2})
+			a, err := c.Match(ctx, match.Request{Epoch: e, ID: 1, Jobspec: js})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := a.Slots[0].Node + " " + a.Slots[1].Node; got != want {
+				t.Errorf("the slots are on %s, want %s", got, want)
+			}
+			if err := c.RemoveSubgraph(ctx, e, "/cluster0/rack0/node2"); !errors.Is(err, match.ErrInvalid) {
+				t.Errorf("a path that is not there: got %v", err)
+			}
+			if found, err := c.Find(ctx, e, "sched-now=allocated", matchtest.Now); err != nil || len(found.Vertices) < 6 {
+				t.Errorf("found %v, %v", found, err)
+			}
+			if got := scrape(ctx, t, "http://"+address+"/metrics"); !strings.Contains(got, "fluence_sidecar_nodes 4\n") || !strings.Contains(got, "fluence_sidecar_slots 2\n") {
+				t.Errorf("no 4 nodes and 2 slots in:\n%s", got)
+			}
+		})
 	}
 }
 

@@ -23,6 +23,10 @@ type options struct {
 	granules map[string]int64
 	// policy serves requests that name none.
 	policy string
+	// graphOptions are Fluxion's initialisation options, as JSON, for graphs of any
+	// shape that are added to the embedded engine. What they leave out is as in
+	// Fluxion, and the policy as above.
+	graphOptions string
 	// metricsListen is the loopback host:port of /metrics; empty, the default, is
 	// none.
 	metricsListen string
@@ -31,7 +35,7 @@ type options struct {
 }
 
 func defaults() *options {
-	return &options{listen: "unix:///run/fluence/fluxion.sock", engine: defaultEngine(), policy: match.PolicyLonode}
+	return &options{listen: "unix:///run/fluence/fluxion.sock", engine: defaultEngine(), policy: match.PolicyLonode, graphOptions: "{}"}
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -47,6 +51,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 			" by default 1000 of thousandths, 1 GiB of bytes, and 1 of all else")
 	f.StringVar(&o.policy, "policy", o.policy,
 		fmt.Sprintf("how nodes are chosen where a request does not say, one of %q", match.Policies()))
+	f.StringVar(&o.graphOptions, "graph-options", o.graphOptions,
+		"how graphs that are added to the embedded engine are matched: Fluxion's initialisation options, a JSON object")
 	f.StringVar(&o.metricsListen, "metrics-listen", "", "loopback host:port to serve /metrics at; empty for none")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log: 0 what an operator must know, 4 every call")
 }

@@ -32,7 +32,8 @@ func loaded(b *testing.B, nodes int) (*driver, []*resource.Graph) {
 
 var pod = []matchtest.Pool{matchtest.Cores(1), matchtest.Memory(2), matchtest.Pods(1), matchtest.GPUs(1)}
 
-func BenchmarkMatch(b *testing.B) {
+// BenchmarkPools matches pods in a graph of nodes that were put.
+func BenchmarkPools(b *testing.B) {
 	for _, nodes := range []int{100, 1_000, 10_000} {
 		for _, pods := range []int64{1, 256} {
 			b.Run(fmt.Sprintf("pods=%d/nodes=%d", pods, nodes), func(b *testing.B) {
@@ -127,8 +128,8 @@ func BenchmarkPutNode(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad fills a graph of 5,000 nodes and 50,000 pods.
-func BenchmarkLoad(b *testing.B) {
+// BenchmarkPutNodes fills a graph of 5,000 nodes and 50,000 pods.
+func BenchmarkPutNodes(b *testing.B) {
 	graphs := cluster(5_000)
 	jobs := make([]match.Job, 50_000)
 	for i := range jobs {

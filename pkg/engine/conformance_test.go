@@ -19,10 +19,10 @@ func newEngine(t testing.TB) *engine.Engine {
 	return e
 }
 
-// offered is all but reservations.
+// offered is all that there is.
 var offered = matchtest.Capabilities{
 	Divisible: true, Shapes: true, Ranges: true, PartialRelease: true, Update: true,
-	Constraints: true, MaxPerLevel: true, Near: true, Ignore: true, Expected: true, Reasons: true,
+	Constraints: true, MaxPerLevel: true, Near: true, Ignore: true, Expected: true, Reasons: true, Reserve: true,
 	Policies: match.Policies(),
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -12,27 +13,30 @@ import (
 // A drawing hands out the leaves of pools to the slots of one request.
 type drawing struct {
 	empty bool // as if nobody held anything
+	// over is what the attempt looks at; nil where that is the empty graph.
+	over *horizon
 	// left is what remains of the leaves of pools that have several.
 	left map[*vertex]int64
 }
 
-// draw makes the job that holds what is laid out on a board. It books nothing.
-func (e *Engine) draw(r *match.Request, b *board) *job {
+// draw makes the job that holds what is laid out on a board, from the given time
+// on. It books nothing.
+func (e *Engine) draw(r *match.Request, b *board, over *horizon, at time.Time) *job {
 	slices.SortStableFunc(b.runs, func(x, y run) int { return cmp.Compare(x.shape, y.shape) })
 	e.space.runs = b.runs
 	total := int64(0)
 	for _, x := range b.runs {
 		total += x.count
 	}
-	j := &job{id: r.ID, slots: make(map[string]*slot, total), at: r.Now}
+	j := &job{id: r.ID, slots: make(map[string]*slot, total), at: at}
 	if r.Duration > 0 {
-		j.end = r.Now.Add(r.Duration)
+		j.end = at.Add(r.Duration)
 	}
 	holder := ""
 	if b.tenant.whole {
 		holder = b.tenant.holder
 	}
-	d := drawing{empty: b.view.empty}
+	d := drawing{empty: b.view.empty, over: over}
 	slots := make([]slot, 0, total)
 	nth, last := int64(0), -1
 	for _, x := range b.runs {
@@ -86,14 +90,14 @@ func (d *drawing) take(charges []charge, n *node, at int, amount int64) []charge
 	if d.left == nil {
 		d.left = make(map[*vertex]int64)
 	}
-	for _, v := range leaves {
+	for l, v := range leaves {
 		left, ok := d.left[v]
 		switch {
 		case ok:
 		case d.empty:
 			left = v.about.Size
 		default:
-			left = v.free()
+			left = d.over.free(n, at, l)
 		}
 		part := min(left, amount)
 		if part > 0 {

@@ -2,9 +2,13 @@
 // a matcher that divides the pools of nodes exactly.
 //
 // It takes requests whose top level holds slots and nothing else, each with a
-// list of pools of one node and their amounts. Other jobspecs are ErrInvalid,
-// and so is AllocateOrElseReserve. It starts no goroutine, does no I/O and reads
-// no clock.
+// list of pools of one node and their amounts. Other jobspecs are ErrInvalid. It
+// starts no goroutine, does no I/O and reads no clock.
+//
+// An allocation past its end holds until it is released. At any later time it
+// counts as gone: the earliest reservation that relies on it begins one second
+// after the present. Reservations end unclaimed at the first request to book
+// something at or after their end.
 package engine
 
 import (
@@ -45,10 +49,11 @@ type Engine struct {
 	graph graph
 	hosts map[string]*host
 	// names lists the hosts in order; nil until somebody asks for it.
-	names []string
-	jobs  map[match.JobID]*job
-	stood uint64 // counts the slots ever stood, to keep their order
-	space workspace
+	names    []string
+	jobs     map[match.JobID]*job
+	promises promises
+	stood    uint64 // counts the slots ever stood, to keep their order
+	space    workspace
 }
 
 var _ match.Engine = (*Engine)(nil)
@@ -97,6 +102,7 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	e.hosts = make(map[string]*host)
 	e.names = nil
 	e.jobs = make(map[match.JobID]*job)
+	e.promises = newPromises()
 	e.stood = 0
 	e.space = workspace{}
 	return next, nil

@@ -17,7 +17,10 @@ type exporter map[*resource.Vertex]resource.Vertex
 func (j *job) allocation() *match.Allocation {
 	slots := j.given()
 	x := make(exporter, len(slots))
-	a := &match.Allocation{ID: j.id, At: j.at, End: j.end, Slots: make([]match.Slot, len(slots))}
+	a := &match.Allocation{
+		ID: j.id, Reserved: j.reserved, At: j.at, End: j.end,
+		Slots: make([]match.Slot, len(slots)),
+	}
 	for i, s := range slots {
 		a.Slots[i] = x.slot(s)
 	}
@@ -80,7 +83,7 @@ func appendMerged(to []share, slots []*slot) []share {
 	}
 	slices.SortStableFunc(to[way:], func(x, y share) int {
 		// The path of what contains a vertex is the beginning of its own.
-		return cmp.Compare(len(y.about.Paths[resource.Containment]), len(x.about.Paths[resource.Containment]))
+		return cmp.Compare(len(y.about.Path), len(x.about.Path))
 	})
 	return to
 }
@@ -101,7 +104,7 @@ func merge(to []share, from int, h share) []share {
 
 // sameVertex says whether two descriptions are of one vertex, of the same node.
 func sameVertex(a, b *resource.Vertex) bool {
-	return a == b || a.Type == b.Type && a.Paths[resource.Containment] == b.Paths[resource.Containment]
+	return a == b || a.Type == b.Type && a.Path == b.Path
 }
 
 // share writes out a share.

@@ -17,7 +17,8 @@ import (
 type fingerprint [sha256.Size]byte
 
 // identity is what makes two requests of a job the same one. The operation is
-// not in it: only Allocate books, and WithoutAllocating answers as it would.
+// not in it: those that book give out the same where there is room now, and the
+// others answer as they would.
 type identity struct {
 	Jobspec  *jobspec.Jobspec
 	Keys     []string

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -148,10 +149,8 @@ func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	))
 	r.Op = []match.Op{match.Allocate, match.WithoutAllocating}[in.next(2)]
 	r.Expected = expected
-	r.Holder, r.Policy = holder, match.Policies()[in.next(len(match.Policies())-1)]
-	if whole {
-		r.Policy = match.PolicyLonodex
-	}
+	policies := slices.DeleteFunc(match.Policies(), func(p string) bool { return match.TakesWhole(p) != whole })
+	r.Holder, r.Policy = holder, policies[in.next(len(policies))]
 	held := len(l.jobs(t))
 	a, err := l.e.Match(t.Context(), r)
 	var refusal *match.Refusal

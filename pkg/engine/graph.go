@@ -114,7 +114,7 @@ func (g *graph) grow(n *node, s *site) {
 			parent = &vertices[b.parent]
 		}
 		v.hang(parent)
-		v.below = strings.TrimPrefix(b.about.Paths[resource.Containment], prefix)
+		v.below = strings.TrimPrefix(b.about.Path, prefix)
 		v.about = had[belowKey{b.about.Type, v.below}]
 		g.describe(v, b.about)
 	}

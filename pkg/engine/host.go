@@ -3,8 +3,6 @@ package engine
 import (
 	"cmp"
 	"slices"
-
-	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // A host is a node's name: with the node while that is in the graph, and with
@@ -15,6 +13,8 @@ type host struct {
 	// holders counts the slots of each holder; nil until there is one.
 	holders map[string]int
 	tenancy tenancy
+	// outlook is what is foreseen; nil until somebody asks for it.
+	outlook outlook
 }
 
 // host returns the host of this name, made where it is lacking.
@@ -40,11 +40,13 @@ func (e *Engine) leave(name string) {
 func (e *Engine) stand(s *slot) {
 	e.stood++
 	s.order = e.stood
+	e.promises.ends.add(endOf(s.end), s)
 	e.host(s.node).add(s, &e.graph.columns)
 }
 
 // unstand takes back what stand booked.
 func (e *Engine) unstand(s *slot) {
+	e.promises.ends.remove(endOf(s.end), s)
 	e.hosts[s.node].drop(s, &e.graph.columns)
 	e.leave(s.node)
 }
@@ -52,6 +54,7 @@ func (e *Engine) unstand(s *slot) {
 // add books a slot. One that was given out here brings its charges along.
 func (h *host) add(s *slot, c *columns) {
 	h.slots[s] = struct{}{}
+	h.outlook = nil
 	h.moveIn(s, c)
 	switch {
 	case h.node == nil:
@@ -72,6 +75,7 @@ func (h *host) add(s *slot, c *columns) {
 // drop takes a slot off.
 func (h *host) drop(s *slot, c *columns) {
 	delete(h.slots, s)
+	h.outlook = nil
 	h.moveOut(s, c)
 	if h.node != nil {
 		h.node.refund(s.charges)
@@ -84,6 +88,7 @@ func (h *host) drop(s *slot, c *columns) {
 
 // rebuild books all slots on a node whose vertices are new.
 func (h *host) rebuild() {
+	h.outlook = nil
 	for s := range h.slots {
 		s.charges = nil
 	}
@@ -115,7 +120,7 @@ func (n *node) book(s *slot, named bool) {
 		if h.way || h.amount == 0 {
 			continue
 		}
-		at, v := n.leaf(h.about.Type, below(h.about.Paths[resource.Containment], s.node))
+		at, v := n.leaf(h.about.Type, below(h.about.Path, s.node))
 		switch {
 		case v != nil && named:
 			s.charges = append(s.charges, charge{at, v, h.amount})

@@ -19,6 +19,8 @@ type job struct {
 	// above is what the nodes of the job stand in, each after what it contains.
 	above   []*resource.Vertex
 	at, end time.Time
+	// reserved says that the slots are promised, not held.
+	reserved bool
 }
 
 // A slot is what a job holds on one node.

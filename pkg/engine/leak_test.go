@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -26,8 +27,12 @@ func (e *Engine) sizes() map[string]int {
 		count(e.graph.root)
 	}
 	slots, columns := 0, 0
+	outlooks := 0
 	for _, h := range e.hosts {
 		slots += len(h.slots)
+		if h.outlook != nil {
+			outlooks++
+		}
 	}
 	for _, of := range e.graph.columns.byKind {
 		columns += len(of)
@@ -37,6 +42,8 @@ func (e *Engine) sizes() map[string]int {
 		"columns": columns, "kinds": len(e.graph.columns.byKind), "statuses": len(e.graph.columns.up),
 		"tenancies": len(e.graph.columns.tenancies), "owned": e.graph.columns.owned,
 		"hosts": len(e.hosts), "slots": slots, "jobs": len(e.jobs),
+		"reservations": len(e.promises.jobs), "nodes promised": len(e.promises.nodes), "outlooks": outlooks,
+		"starts": len(e.promises.starts.slots), "stops": len(e.promises.stops.slots), "ends": len(e.promises.ends.slots),
 	}
 }
 
@@ -77,15 +84,31 @@ func TestNothingLeaks(t *testing.T) {
 		}
 		_, err := e.Match(ctx, match.Request{
 			Epoch: epoch, ID: id, Jobspec: matchtest.Slots("a", 1, matchtest.Cores(1), kind),
-			Policy: match.PolicyLonodex, Holder: name,
+			Policy: match.PolicyLonodex, Holder: name, Now: matchtest.Now, Duration: time.Duration(i+1) * time.Second,
 		})
 		do(err)
-		do(e.Update(ctx, epoch, match.Job{ID: id, Slots: []match.Slot{
+		a, err := e.Match(ctx, match.Request{
+			Epoch: epoch, ID: id + 1e6, Jobspec: matchtest.Slots("a", 1, matchtest.Cores(1), kind),
+			Now: matchtest.Now, Op: match.AllocateOrElseReserve, Duration: time.Duration(i%2) * time.Second,
+		})
+		do(err)
+		if !a.Reserved {
+			t.Fatal("3 and 3 fit into 3")
+		}
+		do(e.Update(ctx, epoch, match.Job{ID: id, End: matchtest.Now.Add(time.Hour), Slots: []match.Slot{
 			matchtest.WithHolder(matchtest.Held("later", name+"-unknown", matchtest.Cores(1)), name),
 			matchtest.Held("0", "stays", matchtest.Cores(1), kind),
 			matchtest.WithHolder(matchtest.Held("1", name, matchtest.Cores(1)), name),
 		}}))
+		_, err = e.Match(ctx, match.Request{
+			Epoch: epoch, Jobspec: matchtest.Slots("a", 1, matchtest.Cores(8)), Now: matchtest.Now, Op: match.WithoutAllocatingFuture,
+		})
+		do(err)
+		if n := e.sizes(); n["outlooks"] > n["nodes promised"] {
+			t.Fatalf("%d outlooks are kept of %d nodes", n["outlooks"], n["nodes promised"])
+		}
 		do(e.PutNode(ctx, epoch, matchtest.Node(name, nil, matchtest.Pods(1))))
+		do(e.Release(ctx, epoch, id+1e6, []string{"0"}[:random.IntN(2)]...))
 		if random.IntN(2) == 0 {
 			do(e.Release(ctx, epoch, id))
 			do(e.RemoveNode(ctx, epoch, name))

@@ -35,7 +35,7 @@ func sockets() *resource.Graph {
 func shares(r *resource.Set) []string {
 	var out []string
 	for _, v := range r.Vertices {
-		out = append(out, fmt.Sprintf("%s=%d", v.Paths[resource.Containment], v.Amount))
+		out = append(out, fmt.Sprintf("%s=%d", v.Path, v.Amount))
 	}
 	return out
 }
@@ -111,7 +111,7 @@ func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
 	byPath := match.Slot{Key: "p", Node: "n1", R: &resource.Set{Vertices: []resource.Share{{
-		Vertex: resource.Vertex{Type: "core", Name: "core0", Paths: map[string]string{resource.Containment: "/cluster0/n1/socket0/core0"}},
+		Vertex: resource.Vertex{Type: "core", Name: "core0", Path: "/cluster0/n1/socket0/core0"},
 		Amount: 1,
 	}}}}
 	byType := matchtest.Held("t", "n1", core(2))
@@ -124,7 +124,7 @@ func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 	moved.Edges[0] = resource.Edge{Source: 0, Target: rack}
 	moved.Edges = append(moved.Edges, resource.Edge{Source: rack, Target: 1})
 	for i := range moved.Vertices {
-		moved.Vertices[i].Paths = nil
+		moved.Vertices[i].Path = ""
 	}
 	for range 2 {
 		left := d.match(t, 2, matchtest.Slots("a", 1, core(1)))
@@ -204,7 +204,7 @@ func TestAnUpdateToAnotherLeafIsAChange(t *testing.T) {
 		"/cluster0/n1/socket0/core0": "core1",
 	} {
 		slot := match.Slot{Key: "0", Node: "n1", R: &resource.Set{Vertices: []resource.Share{{
-			Vertex: resource.Vertex{Type: "core", Name: "core", Paths: map[string]string{resource.Containment: path}}, Amount: 1,
+			Vertex: resource.Vertex{Type: "core", Name: "core", Path: path}, Amount: 1,
 		}}}}
 		if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 1, Slots: []match.Slot{slot}}); err != nil {
 			t.Fatalf("Update() = %v", err)

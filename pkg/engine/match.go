@@ -48,14 +48,40 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 		return e.repeat(&r, j)
 	}
 	defer e.expect(r.Expected)()
-	j, err := e.place(&r, a)
-	if err != nil {
-		return nil, err
+	return e.give(ctx, &r, a)
+}
+
+// give finds room for a job that holds nothing and, where the operation says so,
+// books it. A reservation that the job has is given up, or counts as given up
+// where nothing is booked.
+func (e *Engine) give(ctx context.Context, r *match.Request, a *ask) (*match.Allocation, error) {
+	if books(r.Op) {
+		e.expire(instant(r.Now))
 	}
-	if r.Op == match.Allocate {
-		e.book(&r, j)
+	restore := e.overlook(append(slices.Clip(r.Ignore), r.ID))
+	j, err := e.place(ctx, r, a)
+	restore()
+	if books(r.Op) && (err == nil || ctx.Err() == nil) {
+		e.withdraw(r.ID)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !books(r.Op):
+	case j.reserved:
+		e.promise(j)
+	default:
+		e.book(r, j)
 	}
 	return j.allocation(), nil
+}
+
+// books says whether an operation keeps what it finds.
+func books(o match.Op) bool { return o == match.Allocate || o == match.AllocateOrElseReserve }
+
+// mayWait says whether an operation looks at later times too.
+func mayWait(o match.Op) bool {
+	return o == match.AllocateOrElseReserve || o == match.WithoutAllocatingFuture
 }
 
 // book gives a job what was drawn for it.
@@ -84,14 +110,27 @@ func (e *Engine) repeat(r *match.Request, j *job) (*match.Allocation, error) {
 	return j.allocation(), nil
 }
 
-// place finds room for a request among what is free now.
-func (e *Engine) place(r *match.Request, a *ask) (*job, error) {
+// place finds room for a request among what is free from now on or, where the
+// operation says so, later.
+func (e *Engine) place(ctx context.Context, r *match.Request, a *ask) (*job, error) {
+	h := e.present(r)
+	defer h.restore()
 	b := e.board(r, a)
-	if o, failed := b.solve(seeNow); o != placed {
-		return nil, b.refuse(o, failed, e.rootType())
+	o, failed := b.solve(seeNow)
+	if o == placed {
+		b.extend()
+		return e.draw(r, b, h, r.Now), nil
 	}
-	b.extend()
-	return e.draw(r, b), nil
+	if mayWait(r.Op) {
+		now := h.window
+		j, ok, err := e.later(ctx, r, b, h)
+		if ok || err != nil {
+			return j, err
+		}
+		h.lookNow(now)
+		b.tenancies = e.graph.columns.hindering(b.tenant)
+	}
+	return nil, b.refuse(o, failed, e.rootType())
 }
 
 // satisfy finds room for a request in the empty graph.
@@ -107,7 +146,7 @@ func (e *Engine) satisfy(r *match.Request, a *ask) (*match.Allocation, error) {
 	case placed:
 	}
 	b.extend()
-	return e.draw(r, b).allocation(), nil
+	return e.draw(r, b, nil, r.Now).allocation(), nil
 }
 
 // board returns the board for a request.

@@ -15,9 +15,9 @@ func (e *Engine) inOrder(r *match.Request) []int32 {
 	w := &e.space
 	w.order = grown(w.order, len(e.graph.nodes))
 	switch r.Policy {
-	case match.PolicyFirst:
+	case match.PolicyFirst, match.PolicyFirstnodex:
 		copy(w.order, e.graph.depthFirst())
-	case match.PolicyHigh, match.PolicyHinode:
+	case match.PolicyHigh, match.PolicyHinode, match.PolicyHinodex:
 		for i := range w.order {
 			w.order[i] = int32(len(w.order) - 1 - i)
 		}

@@ -9,13 +9,11 @@ import (
 // check fails for a request that is wrong beside its jobspec.
 func check(r *match.Request) error {
 	switch r.Op {
-	case match.Allocate:
+	case match.Allocate, match.AllocateOrElseReserve:
 		if r.ID == 0 {
 			return invalid("job 0 names no job")
 		}
-	case match.AllocateOrElseReserve:
-		return invalid("this engine does not reserve")
-	case match.Satisfiability, match.WithoutAllocating:
+	case match.Satisfiability, match.WithoutAllocating, match.WithoutAllocatingFuture:
 	default:
 		return invalid("operation %d is not known", r.Op)
 	}
@@ -25,13 +23,13 @@ func check(r *match.Request) error {
 		}
 	}
 	switch {
-	case len(r.Ignore) > 0 && r.Op == match.Allocate:
+	case len(r.Ignore) > 0 && books(r.Op):
 		return invalid("jobs to ignore in a request that books")
 	case r.Duration < 0:
 		return invalid("a duration of %s", r.Duration)
 	case r.Policy != "" && !slices.Contains(match.Policies(), r.Policy):
 		return invalid("policy %q: none of %q", r.Policy, match.Policies())
-	case r.Policy == match.PolicyLonodex && r.Holder == "":
+	case match.TakesWhole(r.Policy) && r.Holder == "":
 		return invalid("no holder, which policy %q needs", r.Policy)
 	}
 	return nil
@@ -39,7 +37,7 @@ func check(r *match.Request) error {
 
 // tenantOf returns the one for whom a request is made.
 func tenantOf(r *match.Request) tenant {
-	return tenant{holder: r.Holder, whole: r.Policy == match.PolicyLonodex}
+	return tenant{holder: r.Holder, whole: match.TakesWhole(r.Policy)}
 }
 
 // offset returns where the keys of a shape begin among those of the request, or

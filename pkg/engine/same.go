@@ -27,7 +27,7 @@ func (s *slot) holds(f *match.Slot) bool {
 	}
 	for i := range f.R.Vertices {
 		h := &f.R.Vertices[i]
-		path := h.Paths[resource.Containment]
+		path := h.Path
 		if onTheWay(h.Type) || s.passes(h.Type, path) {
 			continue
 		}
@@ -52,14 +52,14 @@ func count(sums map[string]tally, kind string, amount int64) {
 // way to what it holds.
 func (s *slot) passes(kind, path string) bool {
 	return slices.ContainsFunc(s.shares, func(h share) bool {
-		return h.way && h.about.Type == kind && h.about.Paths[resource.Containment] == path
+		return h.way && h.about.Type == kind && h.about.Path == path
 	})
 }
 
 // amount returns what the slot holds of the vertex at a path below its node.
 func (s *slot) amount(kind, tail string) int64 {
 	for _, h := range s.shares {
-		if h.about.Type == kind && below(h.about.Paths[resource.Containment], s.node) == tail {
+		if h.about.Type == kind && below(h.about.Path, s.node) == tail {
 			return h.amount
 		}
 	}

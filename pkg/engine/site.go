@@ -53,7 +53,7 @@ func readSite(g *resource.Graph) (*site, error) {
 		if err != nil {
 			return nil, err
 		}
-		path = v.Paths[resource.Containment]
+		path = v.Path
 		if i > 0 {
 			s.above = append(s.above, v)
 		} else {
@@ -121,19 +121,19 @@ func (s *site) readBelow(g *resource.Graph, parents []int, node int) error {
 	type step struct{ vertex, branch int }
 	for queue := []step{{node, -1}}; len(queue) > 0; queue = queue[1:] {
 		from := queue[0]
-		path := s.node.Paths[resource.Containment]
+		path := s.node.Path
 		if from.branch >= 0 {
-			path = s.below[from.branch].about.Paths[resource.Containment]
+			path = s.below[from.branch].about.Path
 		}
 		for _, c := range children[from.vertex] {
 			v, err := readVertex(&g.Vertices[c], path)
 			if err != nil {
 				return err
 			}
-			if p := v.Paths[resource.Containment]; seen[p] {
+			if p := v.Path; seen[p] {
 				return invalid("node %q: two vertices have the path %s", s.node.Name, p)
 			}
-			seen[v.Paths[resource.Containment]] = true
+			seen[v.Path] = true
 			queue = append(queue, step{c, len(s.below)})
 			s.below = append(s.below, branch{about: v, parent: from.branch})
 		}
@@ -180,13 +180,10 @@ func readVertex(from *resource.Vertex, parent string) (*resource.Vertex, error) 
 	if v.Status != resource.Up && v.Status != resource.Down {
 		return nil, invalid("vertex %q below %q has the status %d", v.Name, parent, v.Status)
 	}
-	path := v.Paths[resource.Containment]
+	path := v.Path
 	switch {
 	case path == "":
-		if v.Paths == nil {
-			v.Paths = make(map[string]string, 1)
-		}
-		v.Paths[resource.Containment] = parent + "/" + v.Name
+		v.Path = parent + "/" + v.Name
 	case !strings.HasPrefix(path, parent+"/") || len(path) == len(parent)+1:
 		return nil, invalid("vertex %q has the path %s, which is not below %q", v.Name, path, parent)
 	}

@@ -75,7 +75,7 @@ func TestReadSiteRefuses(t *testing.T) {
 		},
 		"a path of another rack": {
 			change: func(g *resource.Graph) {
-				g.Vertices[2].Paths = map[string]string{resource.Containment: "/cluster0/r2/n1"}
+				g.Vertices[2].Path = "/cluster0/r2/n1"
 			},
 			wantErr: `vertex "n1" has the path /cluster0/r2/n1, which is not below "/cluster0/r1"`,
 		},
@@ -134,8 +134,8 @@ func TestReadSiteFillsInNamesAndPaths(t *testing.T) {
 		{s.node, "n1", "/hpc0/n1"},
 		{s.below[0].about, "core3", "/hpc0/n1/core3"},
 	} {
-		if v.got.Name != v.name || v.got.Paths[resource.Containment] != v.path {
-			t.Errorf("%s has the path %v, want %s with %s", v.got.Name, v.got.Paths, v.name, v.path)
+		if v.got.Name != v.name || v.got.Path != v.path {
+			t.Errorf("%s has the path %v, want %s with %s", v.got.Name, v.got.Path, v.name, v.path)
 		}
 	}
 }

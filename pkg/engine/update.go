@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -11,8 +12,14 @@ import (
 
 // Update implements match.Engine. A slot that the job holds as it is given
 // stays as it is, so that the job's request can be answered again; whose its node
-// is may change all the same. Shares held
-// exclusively are match.ErrInvalid: pools are held by amount here.
+// is, and when it ends, may change all the same. A job that has an End has it for
+// all its slots, also those that are not named; without one a slot ends as its R
+// says. Shares held exclusively are match.ErrInvalid: pools are held by amount
+// here.
+//
+// A reservation is kept whether or not there is room for it. It is
+// match.ErrInvalid for a job that holds something, and goes with the first slot
+// that its job is said to hold.
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -26,13 +33,20 @@ func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) 
 		if err := checkHeld(&jobs[i]); err != nil {
 			return err
 		}
+		if err := e.checkReserved(&jobs[i], jobs); err != nil {
+			return err
+		}
 	}
 	if len(jobs) > 0 {
 		e.making = ofNodes
 	}
 	bare := make(map[[2]string]*resource.Vertex)
 	for i := range jobs {
-		e.hold(&jobs[i], bare)
+		if jobs[i].Reserved {
+			e.reserve(&jobs[i], bare)
+		} else {
+			e.hold(&jobs[i], bare)
+		}
 	}
 	return nil
 }
@@ -77,12 +91,16 @@ func checkSlot(s *match.Slot) error {
 // that are no more than a type and a unit are kept once, in bare: a loaded
 // cluster holds a great many.
 func (e *Engine) hold(from *match.Job, bare map[[2]string]*resource.Vertex) {
+	j := e.jobs[from.ID]
 	if len(from.Slots) == 0 {
+		if j != nil && !from.End.IsZero() {
+			e.end(j, from.End)
+		}
 		return
 	}
-	j := e.jobs[from.ID]
+	e.withdraw(from.ID)
 	if j == nil {
-		j = &job{id: from.ID, slots: make(map[string]*slot, len(from.Slots))}
+		j = &job{id: from.ID, slots: make(map[string]*slot, len(from.Slots)), at: from.At}
 		e.jobs[from.ID] = j
 	}
 	moved := false
@@ -108,6 +126,23 @@ func (e *Engine) hold(from *match.Job, bare map[[2]string]*resource.Vertex) {
 	if moved && j.asked {
 		j.above = e.above(j.given())
 	}
+	if !from.End.IsZero() {
+		e.end(j, from.End)
+	}
+}
+
+// end has all that a job holds end at a time.
+func (e *Engine) end(j *job, at time.Time) {
+	j.end = at
+	for _, s := range j.slots {
+		if s.end.Equal(at) {
+			continue
+		}
+		e.promises.ends.remove(endOf(s.end), s)
+		s.end = at
+		e.promises.ends.add(endOf(s.end), s)
+		e.turn(s.node)
+	}
 }
 
 // readSlot copies a slot.
@@ -124,7 +159,7 @@ func readShares(r *resource.Set, bare map[[2]string]*resource.Vertex) []share {
 	for i := range r.Vertices {
 		h := &r.Vertices[i]
 		shares[i] = share{amount: h.Amount, way: onTheWay(h.Type)}
-		if h.Name != "" || len(h.Paths) > 0 || len(h.Properties) > 0 {
+		if h.Name != "" || h.Path != "" || len(h.Paths) > 0 || len(h.Properties) > 0 {
 			v := cloneVertex(&h.Vertex)
 			shares[i].about = &v
 			continue

@@ -29,7 +29,7 @@ type vertex struct {
 }
 
 // path returns the vertex's containment path.
-func (v *vertex) path() string { return v.about.Paths[resource.Containment] }
+func (v *vertex) path() string { return v.about.Path }
 
 // up says whether the vertex and all that it stands in are up.
 func (v *vertex) up() bool {

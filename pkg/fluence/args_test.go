@@ -106,7 +106,7 @@ func TestArgsAreInvalid(t *testing.T) {
 		"with a timeout too long":        {"matchTimeout: 30001ms", []string{`args.matchTimeout: Invalid value: "30.001s": must be above 0 and at most 30s`}},
 		"with no time to schedule":       {"scheduleTimeout: 0s", []string{`args.scheduleTimeout: Invalid value: "0s": must be above 0 and at most 15m`}},
 		"with too long to schedule":      {"scheduleTimeout: 15m1s", []string{`args.scheduleTimeout: Invalid value: "15m1s": must be above 0 and at most 15m`}},
-		"with a policy nobody knows":     {"matchPolicy: fifo", []string{`args.matchPolicy: Unsupported value: "fifo": supported values: "first", "low", "high", "lonode", "hinode", "lonodex"`}},
+		"with a policy nobody knows":     {"matchPolicy: fifo", []string{`args.matchPolicy: Unsupported value: "fifo": supported values: "first", "low", "high", "lonode", "hinode", "firstnodex", "lonodex", "hinodex"`}},
 		"with a level that is no key":    {"topologyLevels: [zone, no key]", []string{`args.topologyLevels[1]: Invalid value: "no key"`}},
 		"with a level named twice":       {"topologyLevels: [zone, rack, zone]", []string{`args.topologyLevels[2]: Invalid value: "zone"`}},
 		"with TLS that names no file":    {"tls: {}", []string{"args.tls.certFile: Required value", "args.tls.keyFile: Required value", "args.tls.caFile: Required value"}},

@@ -225,11 +225,12 @@ func TestThePolicyIsTheGroupsOwn(t *testing.T) {
 		want          string
 		wantHolder    string
 	}{
-		"nobody names one":                {"", "", match.PolicyLonode, ""},
-		"the pods do":                     {"", match.PolicyLonodex, match.PolicyLonodex, key.String()},
-		"the PodGroup goes before them":   {match.PolicyLonode, match.PolicyLonodex, match.PolicyLonode, ""},
-		"the PodGroup wants whole nodes":  {match.PolicyLonodex, "", match.PolicyLonodex, key.String()},
-		"the pods' is none, and not read": {match.PolicyLonodex, "densest", match.PolicyLonodex, key.String()},
+		"nobody names one":                  {"", "", match.PolicyLonode, ""},
+		"the pods do":                       {"", match.PolicyLonodex, match.PolicyLonodex, key.String()},
+		"the PodGroup goes before them":     {match.PolicyLonode, match.PolicyLonodex, match.PolicyLonode, ""},
+		"the PodGroup wants whole nodes":    {match.PolicyLonodex, "", match.PolicyLonodex, key.String()},
+		"the PodGroup wants the last whole": {match.PolicyHinodex, "", match.PolicyHinodex, key.String()},
+		"the pods' is none, and not read":   {match.PolicyLonodex, "densest", match.PolicyLonodex, key.String()},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

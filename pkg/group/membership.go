@@ -20,7 +20,7 @@ func (g *Groups) HolderOf(pod *corev1.Pod) string {
 }
 
 func (g *Groups) holder(m *member) string {
-	if policy, err := m.group.policyOr(g.policy, m); err != nil || policy != match.PolicyLonodex {
+	if policy, err := m.group.policyOr(g.policy, m); err != nil || !match.TakesWhole(policy) {
 		return ""
 	}
 	return m.group.key.String()

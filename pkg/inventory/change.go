@@ -80,7 +80,7 @@ func grown(before, after *resource.Graph) translate.Amounts {
 	now := translate.Pools(after)
 	if before != nil {
 		b, a := nodeOf(before), nodeOf(after)
-		if b.Status == resource.Up && maps.Equal(b.Paths, a.Paths) {
+		if b.Status == resource.Up && b.Path == a.Path {
 			subtract(now, translate.Pools(before))
 		}
 	}

@@ -86,7 +86,7 @@ func appendTask(b []byte, t Task) []byte {
 
 func appendSystem(b []byte, s *System) []byte {
 	b = append(b, '{')
-	if s.Duration != 0 {
+	if s.Duration != 0 || s.ZeroDuration {
 		b = appendSeconds(appendKey(b, "duration"), s.Duration)
 	}
 	b = appendField(b, "queue", s.Queue)

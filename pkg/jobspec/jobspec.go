@@ -82,7 +82,10 @@ type Attributes struct {
 // kept in Other and written back.
 type System struct {
 	// Duration is how long the resources are wanted; 0 is no known end.
-	Duration    time.Duration
+	Duration time.Duration
+	// ZeroDuration says that a Duration of 0 is written down, as RFC 25 demands.
+	ZeroDuration bool
+
 	Queue       string
 	Cwd         string
 	Environment map[string]string

@@ -38,6 +38,7 @@ func parseSystem(v value) (System, error) {
 		switch item := v.items[i]; key {
 		case "duration":
 			s.Duration, err = seconds(item)
+			s.ZeroDuration = s.Duration == 0
 		case "queue":
 			s.Queue, err = item.scalar()
 		case "cwd":

@@ -133,6 +133,20 @@ func roundTrip(t *testing.T, j *Jobspec) {
 	if err != nil || string(second) != string(text) {
 		t.Errorf("encoded again: %s, %v, want the same as before: %s", second, err, text)
 	}
+	lines, err := j.EncodeYAML()
+	if err != nil {
+		if len(text) < MaxSize/100 {
+			t.Errorf("EncodeYAML: %v", err)
+		}
+		return
+	}
+	again, err = Parse(lines)
+	if err != nil {
+		t.Fatalf("Parse(%s): %v", lines, err)
+	}
+	if !reflect.DeepEqual(j, again) {
+		t.Errorf("after EncodeYAML and Parse: %+v\nbefore: %+v\n%s", again, j, lines)
+	}
 }
 
 func TestParseTakesWhatFluxionTakes(t *testing.T) {

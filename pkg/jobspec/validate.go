@@ -96,6 +96,9 @@ func (s *System) validate(slots map[string]struct{}) error {
 	if s.Duration < 0 || s.Duration > MaxDuration {
 		return in("duration", fault("%v: not from 0 to %v", s.Duration, MaxDuration))
 	}
+	if s.ZeroDuration && s.Duration > 0 {
+		return in("duration", fault("%v: not 0", s.Duration))
+	}
 	if err := validateTexts(s.Queue, s.Cwd); err != nil {
 		return err
 	}

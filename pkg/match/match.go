@@ -82,8 +82,8 @@ type Request struct {
 	Policy string
 	// Holder names on whose behalf the request is made, across jobs: one holder
 	// may have several, and its whole nodes are for all of them. Nodes that belong
-	// to another holder are left out. Required with PolicyLonodex, which leaves out
-	// all nodes where others hold something.
+	// to another holder are left out. Required with a policy that takes whole nodes,
+	// which leaves out all nodes where others hold something.
 	Holder string
 	// Near names nodes: of those that fit, the closest in the graph are taken
 	// first, before the policy has its say.
@@ -111,8 +111,8 @@ type Slot struct {
 	// is found by its type among those below Node.
 	R *resource.Set
 	// Holder is the one whom the node belongs to as a whole for as long as the slot
-	// is held, as PolicyLonodex gives it; empty if the slot leaves the rest of the
-	// node to others.
+	// is held, as a policy that takes whole nodes gives it; empty if the slot leaves
+	// the rest of the node to others.
 	Holder string
 	// Shared says that what holds the slot runs on every node, whoever has it, and
 	// keeps no node from being whole. A shared slot has no Holder, and only an

@@ -28,14 +28,14 @@ const (
 	// anything there. What a slot holds of the pools is what it asked for, and
 	// several slots may share a node.
 	PolicyLonodex = "lonodex"
+	// PolicyFirstnodex takes nodes as PolicyFirst does, and whole.
+	PolicyFirstnodex = "firstnodex"
+	// PolicyHinodex takes nodes as PolicyHinode does, and whole.
+	PolicyHinodex = "hinodex"
 )
 
 // The policies that go only with graphs that were added (see GraphEngine).
 const (
-	// PolicyFirstnodex is PolicyFirst with whole nodes.
-	PolicyFirstnodex = "firstnodex"
-	// PolicyHinodex is PolicyHinode with whole nodes.
-	PolicyHinodex = "hinodex"
 	// PolicyLocality prefers vertices whose ids are consecutive.
 	PolicyLocality = "locality"
 	// PolicyVariation prefers vertices of a low performance class, which is their
@@ -45,7 +45,15 @@ const (
 
 // Policies lists the policies that a Request may name whatever the graph.
 func Policies() []string {
-	return []string{PolicyFirst, PolicyLow, PolicyHigh, PolicyLonode, PolicyHinode, PolicyLonodex}
+	return []string{
+		PolicyFirst, PolicyLow, PolicyHigh, PolicyLonode, PolicyHinode,
+		PolicyFirstnodex, PolicyLonodex, PolicyHinodex,
+	}
+}
+
+// TakesWhole says whether a policy, one of Policies, gives out whole nodes.
+func TakesWhole(policy string) bool {
+	return policy == PolicyFirstnodex || policy == PolicyLonodex || policy == PolicyHinodex
 }
 
 // GraphPolicies lists the policies that a Request for a graph that was added may
@@ -53,5 +61,5 @@ func Policies() []string {
 // "policy=high|low" with any of "node_centric=true|false",
 // "node_exclusive=true|false" and "stop_on_1_matches=true|false", apart by blanks.
 func GraphPolicies() []string {
-	return append(Policies(), PolicyFirstnodex, PolicyHinodex, PolicyLocality, PolicyVariation)
+	return append(Policies(), PolicyLocality, PolicyVariation)
 }

@@ -1,8 +1,10 @@
 package planner
 
 import (
+	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -198,6 +200,102 @@ func checkPlan(t *testing.T, r *rand.Rand, p *Plan, known *record, horizon int64
 	}
 }
 
+// A profile is the sum over time as a list: from each time on, up to the next.
+type profile []step
+
+// profileOf adds up spans.
+func profileOf(spans []span) profile {
+	changes := make(map[int64]int64)
+	for _, s := range spans {
+		changes[s.start] += s.amounts[0]
+		if s.end < Forever {
+			changes[s.end] -= s.amounts[0]
+		}
+	}
+	var p profile
+	sum := int64(0)
+	for _, at := range slices.Sorted(maps.Keys(changes)) {
+		sum += changes[at]
+		p = append(p, step{at: at, change: sum})
+	}
+	return p
+}
+
+// peak looks at all of the profile.
+func (p profile) peak(start, end int64) int64 {
+	most := int64(0)
+	for _, s := range p {
+		switch {
+		case s.at <= start:
+			most = s.change
+		case s.at < end:
+			most = max(most, s.change)
+		}
+	}
+	return most
+}
+
+// earliest goes through the profile once, and begins anew after each time at which
+// there is not enough.
+func (p profile) earliest(from, duration, limit int64) (int64, bool) {
+	t, ok := from, p.peak(from, from+1) <= limit
+	for _, s := range p {
+		switch {
+		case s.at <= from || ok && s.at >= later(t, duration):
+		case s.change > limit:
+			ok = false
+		case !ok:
+			t, ok = s.at, true
+		}
+	}
+	return t, ok
+}
+
+// TestManyRandomBookings does so with plans of several layers of nodes.
+func TestManyRandomBookings(t *testing.T) {
+	r := newRandom(t)
+	var p Plan
+	spans := make([]span, 8_000)
+	for i := range spans {
+		spans[i] = randomSpan(r, 1_000_000, 1)
+		spans[i].end = min(spans[i].end, spans[i].start+1+r.Int64N(9000))
+		p.Add(spans[i].start, spans[i].end, spans[i].amounts[0])
+	}
+	if depth := checkNodes(t, p.root, true); depth < 3 {
+		t.Errorf("the plan is %d deep", depth)
+	}
+	for len(spans) > 0 {
+		known := profileOf(spans)
+		for range 50 {
+			from := r.Int64N(1_000_000)
+			duration := 1 + r.Int64N(10_000)
+			limit := known.peak(0, Forever) - r.Int64N(40)
+			if r.IntN(2) == 0 {
+				limit = r.Int64N(limit + 41)
+			}
+			if got, want := p.Peak(from, from+duration), known.peak(from, from+duration); got != want {
+				t.Fatalf("Peak(%d, %d) = %d, want %d", from, from+duration, got, want)
+			}
+			got, gotOK := p.Earliest(from, duration, 100, limit+100)
+			if want, ok := known.earliest(from, duration, limit); gotOK != ok || ok && got != want {
+				t.Fatalf("Earliest(%d, %d) within %d = %d, %v, want %d, %v", from, duration, limit, got, gotOK, want, ok)
+			}
+		}
+		r.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
+		for range min(len(spans), 700) {
+			s := spans[len(spans)-1]
+			spans = spans[:len(spans)-1]
+			p.Remove(s.start, s.end, s.amounts[0])
+		}
+		if p.root != nil {
+			checkNodes(t, p.root, true)
+		}
+	}
+	if !p.Empty() {
+		t.Error("the plan is not empty")
+	}
+}
+
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte{1, 5, 2, 5, 9, 2, 0x81, 0, 0})
 	f.Add([]byte{0, 0, 0, 3, 255, 7})
@@ -239,7 +337,7 @@ func FuzzPlan(f *testing.F) {
 }
 
 func TestPlansAreSmallAndAsksTakeNoMemory(t *testing.T) {
-	if size := unsafe.Sizeof(Plan{}); size > 24 {
+	if size := unsafe.Sizeof(Plan{}); size > 32 {
 		t.Errorf("a plan takes %d bytes", size)
 	}
 	m := NewMulti([]int64{1 << 40, 1 << 40})

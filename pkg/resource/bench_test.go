@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"io"
 	"testing"
 )
 
@@ -100,7 +101,7 @@ func onNode() *Set {
 	for i := range s.Vertices {
 		v := &s.Vertices[i]
 		v.UniqID, v.Basename, v.Name, v.Size = int64(20+i), v.Type, v.Type+"0", 1<<40
-		v.Paths = map[string]string{Containment: node + "/" + v.Name}
+		v.Path = node + "/" + v.Name
 	}
 	s.Vertices = append(s.Vertices, placed(3, TypeNode, node, 0, NoRank))
 	return s
@@ -129,6 +130,40 @@ func BenchmarkParseSet(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := ParseSet(text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkJGFWriter(b *testing.B) {
+	for _, nodes := range sizes {
+		g := cluster(nodes)
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := write(io.Discard, g); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkFormat(b *testing.B) {
+	g := &Set{}
+	for i := range 5000 {
+		path := fmt.Sprintf("/cluster0/node%d", i)
+		for j := range 8 {
+			g.Vertices = append(g.Vertices, exclusively(placed(int64(100*i+j), typeCore, fmt.Sprintf("%s/core%d", path, j), int64(j), int64(i))))
+		}
+		g.Vertices = append(g.Vertices, placed(int64(100*i+99), TypeNode, path, int64(i), int64(i)))
+	}
+	for _, format := range Formats() {
+		b.Run(format, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := g.Format(format); err != nil {
 					b.Fatal(err)
 				}
 			}

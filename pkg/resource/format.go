@@ -88,7 +88,7 @@ func (s *Set) simple(pretty bool) []byte {
 		}
 		v := &s.Vertices[i]
 		b = append(b, "      "...)
-		for range strings.Count(v.Paths[Containment], "/") {
+		for range strings.Count(v.Path, "/") {
 			b = append(b, "---"...)
 		}
 		b = strconv.AppendInt(append(append(b, v.Name...), '['), v.Amount, 10)
@@ -117,7 +117,9 @@ func (s *Set) rv1(holdings []holding, scheduling bool) []byte {
 	}
 	end := s.Expiration
 	if end.IsZero() {
-		end = start.Add(graphLife)
+		if end = time.Unix(0, 0).Add(graphLife); !end.After(start) {
+			end = start.Add(graphLife)
+		}
 	}
 	b = appendTime(append(b, `,"starttime":`...), start)
 	b = append(appendTime(append(b, `,"expiration":`...), end), '}')
@@ -128,7 +130,8 @@ func (s *Set) rv1(holdings []holding, scheduling bool) []byte {
 	return append(spaced(append(b, '}')), '\n')
 }
 
-// graphLife is how long Fluxion's graphs last.
+// graphLife is how long Fluxion's graphs last from their beginning, which is the
+// time 0 there. What has no known end is written as ending with the graph.
 const graphLife = 3153600000 * time.Second
 
 // holdings gathers the cores and gpus of every node, which stand before it.

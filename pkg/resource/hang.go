@@ -8,11 +8,11 @@ func (g *Graph) Hang(parent int, v Vertex) int {
 	at := len(g.Vertices)
 	path := "/" + v.Name
 	if parent >= 0 {
-		path = g.Vertices[parent].Paths[Containment] + path
+		path = g.Vertices[parent].Path + path
 		g.Edges = append(g.Edges, Edge{Source: parent, Target: at, Subsystem: Containment})
 	}
 	v.UniqID, v.Basename, v.Rank = int64(at), v.Type, NoRank
-	v.Paths = map[string]string{Containment: path}
+	v.Path = path
 	g.Vertices = append(g.Vertices, v)
 	return at
 }

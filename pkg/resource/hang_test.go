@@ -13,13 +13,12 @@ func TestHangBuildsATreeWithPaths(t *testing.T) {
 	g.Hang(node, Vertex{Type: "core", Name: "core0", Size: 4000, Unit: "m"})
 	g.Hang(root, Vertex{Type: TypeNode, Name: "n2", Size: 1})
 
-	at := func(path string) map[string]string { return map[string]string{Containment: path} }
 	want := Graph{
 		Vertices: []Vertex{
-			{UniqID: 0, Type: TypeCluster, Basename: TypeCluster, Name: "cluster0", Rank: NoRank, Size: 1, Paths: at("/cluster0")},
-			{UniqID: 1, Type: TypeNode, Basename: TypeNode, Name: "n1", Rank: NoRank, Size: 1, Status: Down, Paths: at("/cluster0/n1")},
-			{UniqID: 2, Type: "core", Basename: "core", Name: "core0", Rank: NoRank, Size: 4000, Unit: "m", Paths: at("/cluster0/n1/core0")},
-			{UniqID: 3, Type: TypeNode, Basename: TypeNode, Name: "n2", Rank: NoRank, Size: 1, Paths: at("/cluster0/n2")},
+			{UniqID: 0, Type: TypeCluster, Basename: TypeCluster, Name: "cluster0", Rank: NoRank, Size: 1, Path: "/cluster0"},
+			{UniqID: 1, Type: TypeNode, Basename: TypeNode, Name: "n1", Rank: NoRank, Size: 1, Status: Down, Path: "/cluster0/n1"},
+			{UniqID: 2, Type: "core", Basename: "core", Name: "core0", Rank: NoRank, Size: 4000, Unit: "m", Path: "/cluster0/n1/core0"},
+			{UniqID: 3, Type: TypeNode, Basename: TypeNode, Name: "n2", Rank: NoRank, Size: 1, Path: "/cluster0/n2"},
 		},
 		Edges: []Edge{
 			{Source: 0, Target: 1, Subsystem: Containment},

@@ -4,10 +4,11 @@ import "fmt"
 
 // edge reads one item of the edges (RFC 20, "Graph Edges").
 func (r *reader) edge() (Edge, error) {
-	e := Edge{Source: -1, Target: -1, Subsystem: Containment}
+	e := Edge{Source: -1, Target: -1}
+	metadata := 0
 	more, err := r.enter('{', '}', "an object")
 	for more && err == nil {
-		if err = r.edgeField(&e); err == nil {
+		if err = r.edgeField(&e, &metadata); err == nil {
 			more, err = r.next('}')
 		}
 	}
@@ -18,24 +19,24 @@ func (r *reader) edge() (Edge, error) {
 		return e, fmt.Errorf("no source")
 	case e.Target < 0:
 		return e, fmt.Errorf("no target")
+	case e.Subsystem == "":
+		e.Subsystem = Containment
 	}
 	return e, nil
 }
 
-func (r *reader) edgeField(e *Edge) error {
+func (r *reader) edgeField(e *Edge, metadata *int) error {
 	key, err := r.key()
 	if err != nil {
 		return err
 	}
 	switch string(key) {
 	case "source":
-		e.Source, err = r.vertexNumber()
-		return in("source", err)
+		return in("source", r.vertexNumber(&e.Source))
 	case "target":
-		e.Target, err = r.vertexNumber()
-		return in("target", err)
+		return in("target", r.vertexNumber(&e.Target))
 	case "metadata":
-		return in("metadata", r.edgeMetadata(e))
+		return once(metadata, "metadata", func() error { return r.edgeMetadata(e) })
 	}
 	return r.skip()
 }
@@ -46,25 +47,35 @@ func (r *reader) edgeMetadata(e *Edge) error {
 			return r.skip()
 		}
 		b, err := r.bytes()
-		if err != nil {
-			return in("subsystem", err)
-		}
-		if string(b) != e.Subsystem {
+		switch {
+		case err != nil:
+		case len(b) == 0:
+			err = fmt.Errorf("is empty")
+		case e.Subsystem != "":
+			err = fmt.Errorf("is there twice")
+		case string(b) == Containment:
+			e.Subsystem = Containment
+		default:
 			e.Subsystem = r.keep(b)
 		}
-		return nil
+		return in("subsystem", err)
 	})
 }
 
-// vertexNumber reads the id of a vertex and returns its place in the order.
-func (r *reader) vertexNumber() (int, error) {
+// vertexNumber reads the id of a vertex, which may be there only once, as its
+// place in the order.
+func (r *reader) vertexNumber(to *int) error {
 	id, err := r.bytes()
 	if err != nil {
-		return -1, err
+		return err
 	}
 	i, ok := r.ids.find(id)
-	if !ok {
-		return -1, fmt.Errorf("no vertex %q", id)
+	switch {
+	case !ok:
+		return fmt.Errorf("no vertex %q", id)
+	case *to >= 0:
+		return fmt.Errorf("is there twice")
 	}
-	return i, nil
+	*to = i
+	return nil
 }

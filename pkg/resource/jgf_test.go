@@ -24,42 +24,41 @@ const (
 )
 
 func TestReadJGFFillsInDefaults(t *testing.T) {
-	at := func(path string) map[string]string { return map[string]string{Containment: path} }
 	cases := map[string]struct {
 		metadata string
 		want     Vertex
 	}{
 		"all that may be is left out": {
 			`"type":"core","paths":{"containment":"/cluster0/core3"}`,
-			Vertex{UniqID: 3, Type: "core", Basename: "core", Name: "core3", ID: 3, Rank: NoRank, Size: 1, Paths: at("/cluster0/core3")},
+			Vertex{UniqID: 3, Type: "core", Basename: "core", Name: "core3", ID: 3, Rank: NoRank, Size: 1, Path: "/cluster0/core3"},
 		},
 		"all is there": {
 			`"type":"memory","basename":"m","name":"mem","id":-1,"uniq_id":70,"rank":5,"size":16,"unit":"GB","exclusive":true,"status":1,` +
 				`"properties":{"amd":"","zone":"a"},"paths":{"containment":"/cluster0/mem","power":"/p/mem"}`,
 			Vertex{
 				UniqID: 70, Type: "memory", Basename: "m", Name: "mem", ID: -1, Rank: 5, Size: 16, Unit: "GB", Exclusive: true, Status: Down,
-				Properties: map[string]string{"amd": "", "zone": "a"}, Paths: map[string]string{Containment: "/cluster0/mem", "power": "/p/mem"},
+				Properties: map[string]string{"amd": "", "zone": "a"}, Path: "/cluster0/mem", Paths: map[string]string{"power": "/p/mem"},
 			},
 		},
 		"a node's id is at the end of its name": {
 			`"type":"node","name":"rack1-host17","paths":{"containment":"/cluster0/rack1-host17"}`,
-			Vertex{UniqID: 3, Type: "node", Basename: "node", Name: "rack1-host17", ID: 17, Rank: NoRank, Size: 1, Paths: at("/cluster0/rack1-host17")},
+			Vertex{UniqID: 3, Type: "node", Basename: "node", Name: "rack1-host17", ID: 17, Rank: NoRank, Size: 1, Path: "/cluster0/rack1-host17"},
 		},
 		"a node whose name has no number": {
 			`"type":"node","name":"login","paths":{"containment":"/cluster0/login"}`,
-			Vertex{UniqID: 3, Type: "node", Basename: "node", Name: "login", ID: 3, Rank: NoRank, Size: 1, Paths: at("/cluster0/login")},
+			Vertex{UniqID: 3, Type: "node", Basename: "node", Name: "login", ID: 3, Rank: NoRank, Size: 1, Path: "/cluster0/login"},
 		},
 		"only nodes have their ids in their names": {
 			`"type":"rack","name":"rack17","paths":{"containment":"/cluster0/rack17"}`,
-			Vertex{UniqID: 3, Type: "rack", Basename: "rack", Name: "rack17", ID: 3, Rank: NoRank, Size: 1, Paths: at("/cluster0/rack17")},
+			Vertex{UniqID: 3, Type: "rack", Basename: "rack", Name: "rack17", ID: 3, Rank: NoRank, Size: 1, Path: "/cluster0/rack17"},
 		},
 		"the name follows basename and id": {
 			`"type":"subnet","basename":"zone-","id":2,"paths":{"containment":"/cluster0/zone-2"}`,
-			Vertex{UniqID: 3, Type: "subnet", Basename: "zone-", Name: "zone-2", ID: 2, Rank: NoRank, Size: 1, Paths: at("/cluster0/zone-2")},
+			Vertex{UniqID: 3, Type: "subnet", Basename: "zone-", Name: "zone-2", ID: 2, Rank: NoRank, Size: 1, Path: "/cluster0/zone-2"},
 		},
 		"properties that are null, and keys that nobody knows": {
 			`"type":"core","size":0,"properties":null,"extra":[{"a":[1,-2.5e3,"\u00e4",true,false,null]}],"paths":{"containment":"/cluster0/core3"}`,
-			Vertex{UniqID: 3, Type: "core", Basename: "core", Name: "core3", ID: 3, Rank: NoRank, Paths: at("/cluster0/core3")},
+			Vertex{UniqID: 3, Type: "core", Basename: "core", Name: "core3", ID: 3, Rank: NoRank, Path: "/cluster0/core3"},
 		},
 	}
 	for name, tc := range cases {
@@ -237,16 +236,15 @@ func TestJGFRefuses(t *testing.T) {
 
 // cluster builds a graph of so many Kubernetes nodes of one pool each.
 func cluster(nodes int) *Graph {
-	path := func(p string) map[string]string { return map[string]string{Containment: p} }
-	g := &Graph{Vertices: []Vertex{{Type: TypeCluster, Basename: TypeCluster, Name: "cluster0", Rank: NoRank, Size: 1, Paths: path("/cluster0")}}}
+	g := &Graph{Vertices: []Vertex{{Type: TypeCluster, Basename: TypeCluster, Name: "cluster0", Rank: NoRank, Size: 1, Path: "/cluster0"}}}
 	for i := range nodes {
 		name := fmt.Sprintf("ip-10-0-%d-%d.internal", i/256, i%256)
 		n := len(g.Vertices)
 		g.Vertices = append(g.Vertices, Vertex{
 			UniqID: int64(n), Type: TypeNode, Basename: TypeNode, Name: name, ID: int64(i), Rank: NoRank, Size: 1, Status: Down,
-			Properties: map[string]string{"zone": "a"}, Paths: path("/cluster0/" + name),
+			Properties: map[string]string{"zone": "a"}, Path: "/cluster0/" + name,
 		}, Vertex{
-			UniqID: int64(n + 1), Type: "core", Basename: "core", Name: "core0", Rank: NoRank, Size: 64000, Unit: "m", Paths: path("/cluster0/" + name + "/core0"),
+			UniqID: int64(n + 1), Type: "core", Basename: "core", Name: "core0", Rank: NoRank, Size: 64000, Unit: "m", Path: "/cluster0/" + name + "/core0",
 		})
 		g.Edges = append(g.Edges, Edge{0, n, Containment}, Edge{n, n + 1, Containment})
 	}

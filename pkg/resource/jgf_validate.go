@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -41,7 +42,7 @@ func (g *Graph) checkPlaces() error {
 	places := make(map[place]int, len(g.Vertices))
 	for i := range g.Vertices {
 		v := &g.Vertices[i]
-		for subsystem, path := range v.Paths {
+		for subsystem, path := range v.everyPath() {
 			at := place{subsystem, path, v.Rank}
 			if j, taken := places[at]; taken {
 				return g.about(i, fmt.Errorf("has the %s path %q and the rank of vertex %d", subsystem, path, g.Vertices[j].UniqID))
@@ -102,7 +103,7 @@ func (g *Graph) checkEdges() error {
 // about names the vertex that err is about, by number and path.
 func (g *Graph) about(i int, err error) error {
 	v := &g.Vertices[i]
-	return fmt.Errorf("vertex %d (%s): %w", v.UniqID, v.Paths[Containment], err)
+	return fmt.Errorf("vertex %d (%s): %w", v.UniqID, v.Path, err)
 }
 
 // check looks at what a vertex is by itself, in a graph or in a Set.
@@ -112,20 +113,39 @@ func (v *Vertex) check() error {
 		return fmt.Errorf("type is empty")
 	case v.Size < 0:
 		return fmt.Errorf("size: %d: less than 0", v.Size)
+	case v.Paths[Containment] != "":
+		return fmt.Errorf("paths: %s: %q stands beside the others", Containment, v.Paths[Containment])
 	case v.Status != Up && v.Status != Down:
 		return fmt.Errorf("status: %d: neither 0, up, nor 1, down", v.Status)
 	}
-	for subsystem, path := range v.Paths {
-		if len(path) < 2 || path[0] != '/' {
+	for subsystem, path := range v.everyPath() {
+		if !isPath(path) {
 			return fmt.Errorf("paths: %s: %q is no path", subsystem, path)
 		}
 	}
 	return nil
 }
 
+func isPath(path string) bool { return len(path) >= 2 && path[0] == '/' }
+
+// everyPath runs through the paths of a vertex by subsystem, that of containment
+// first.
+func (v *Vertex) everyPath() iter.Seq2[string, string] {
+	return func(yield func(subsystem, path string) bool) {
+		if v.Path != "" && !yield(Containment, v.Path) {
+			return
+		}
+		for subsystem, path := range v.Paths {
+			if !yield(subsystem, path) {
+				return
+			}
+		}
+	}
+}
+
 // checkTexts fails for a text that JSON cannot hold.
 func (v *Vertex) checkTexts() error {
-	for _, text := range [...]string{v.Type, v.Basename, v.Name, v.Unit} {
+	for _, text := range [...]string{v.Type, v.Basename, v.Name, v.Unit, v.Path} {
 		if !utf8.ValidString(text) {
 			return fmt.Errorf("%q: not UTF-8", text)
 		}

@@ -218,8 +218,7 @@ func (r *reader) field(n *node, key []byte) (bit int, err error) {
 		}
 		return keyProperties, err
 	case "paths":
-		n.Paths, err = r.texts(r.paths, false)
-		return keyPaths, err
+		return keyPaths, r.places(n)
 	case "fluence":
 		return keyFluence, r.extra(&n.extra)
 	case "ephemeral":
@@ -228,16 +227,64 @@ func (r *reader) field(n *node, key []byte) (bit int, err error) {
 	return 0, r.skip()
 }
 
+// places reads the paths of a vertex.
+func (r *reader) places(n *node) error {
+	clear(r.paths)
+	n.Paths = nil
+	more, err := r.enter('{', '}', "an object")
+	for more && err == nil {
+		if err = r.place(n); err == nil {
+			more, err = r.next('}')
+		}
+	}
+	return err
+}
+
+func (r *reader) place(n *node) error {
+	key, err := r.key()
+	if err != nil {
+		return err
+	}
+	subsystem := Containment
+	if string(key) != subsystem {
+		subsystem = r.keep(key)
+	}
+	value, err := r.bytes()
+	path := ""
+	if r.words == nil {
+		path = r.keep(value)
+	} else if err == nil {
+		path = r.words.text(value)
+	}
+	_, twice := n.Paths[subsystem]
+	switch {
+	case err != nil:
+		return in(subsystem, err)
+	case twice || subsystem == Containment && n.Path != "":
+		return in(subsystem, fmt.Errorf("is there twice"))
+	case !isPath(path):
+		return in(subsystem, fmt.Errorf("%q is no path", path))
+	case subsystem == Containment:
+		n.Path = path
+		return nil
+	case n.Paths == nil && r.paths != nil:
+		n.Paths = r.paths
+	case n.Paths == nil:
+		n.Paths = make(map[string]string, 1)
+	}
+	n.Paths[subsystem] = path
+	return nil
+}
+
 func (r *reader) extra(x *extra) error {
-	return r.object(func(key []byte) (err error) {
+	var sizes, exclusives int
+	return r.object(func(key []byte) error {
 		switch string(key) {
 		case "size":
-			x.size, err = r.integer()
 			x.sized = true
-			return in("size", err)
+			return once(&sizes, "size", func() (err error) { x.size, err = r.integer(); return err })
 		case "exclusive":
-			x.exclusive, err = r.boolean()
-			return in("exclusive", err)
+			return once(&exclusives, "exclusive", func() (err error) { x.exclusive, err = r.boolean(); return err })
 		}
 		return r.skip()
 	})

@@ -48,7 +48,10 @@ type Vertex struct {
 	Exclusive  bool
 	Status     Status
 	Properties map[string]string
-	// Paths gives the vertex's path by subsystem.
+	// Path is the vertex's path of containment, as "/cluster0/node1"; empty for one
+	// that has none.
+	Path string
+	// Paths gives its paths in other subsystems.
 	Paths map[string]string
 }
 

@@ -120,29 +120,25 @@ func (c *cursor) bytes() ([]byte, error) {
 	if c.peek() != '"' {
 		return nil, c.wrong("a string")
 	}
-	start := c.pos
-	i := start + 1
+	start := c.pos + 1
+	i := start
 	for ; i+8 <= len(c.data); i += 8 {
 		if at := special(binary.LittleEndian.Uint64(c.data[i:])); at < 8 {
-			return c.closed(start, i+at)
+			i += at
+			break
 		}
 	}
-	for ; i < len(c.data); i++ {
-		if b := c.data[i]; b == '"' || b == '\\' || b < ' ' {
-			return c.closed(start, i)
-		}
+	for i < len(c.data) && c.data[i] != '"' && c.data[i] != '\\' && c.data[i] >= ' ' {
+		i++
 	}
-	return nil, c.fault("string without an end")
-}
-
-// closed returns the content of a string in which i is the first byte that is
-// not a plain one.
-func (c *cursor) closed(start, i int) ([]byte, error) {
-	if c.data[i] != '"' {
-		return c.escaped(start, i)
+	switch {
+	case i == len(c.data):
+		return nil, c.fault("string without an end")
+	case c.data[i] != '"':
+		return c.escaped(start-1, i)
 	}
 	c.pos = i + 1
-	return c.data[start+1 : i], nil
+	return c.data[start:i], nil
 }
 
 // special returns the place of the first of eight bytes that ends a string,

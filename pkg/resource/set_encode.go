@@ -78,7 +78,7 @@ func (s *Set) appendQueue(b []byte) []byte {
 func containment(shares []Share) []Edge {
 	var at map[string]int
 	for i := range shares {
-		if path := shares[i].Paths[Containment]; path != "" {
+		if path := shares[i].Path; path != "" {
 			if at == nil {
 				at = make(map[string]int, len(shares))
 			}
@@ -92,7 +92,7 @@ func containment(shares []Share) []Edge {
 	}
 	edges := make([]Edge, 0, len(at))
 	for i := range shares {
-		path := shares[i].Paths[Containment]
+		path := shares[i].Path
 		if parent, ok := at[path[:max(0, strings.LastIndexByte(path, '/'))]]; ok {
 			edges = append(edges, Edge{Source: parent, Target: i, Subsystem: Containment})
 		}

@@ -42,7 +42,7 @@ func placed(uniq int64, vertexType, path string, id, rank int64) Share {
 	return Share{
 		Vertex: Vertex{
 			UniqID: uniq, Type: vertexType, Basename: vertexType, Name: path[strings.LastIndexByte(path, '/')+1:], ID: id, Rank: rank, Size: 1,
-			Paths: map[string]string{Containment: path},
+			Path: path,
 		},
 		Amount: 1,
 	}
@@ -57,7 +57,7 @@ func TestSetsRoundTrip(t *testing.T) {
 	part := placed(4, "memory", "/cluster0/node0/memory0", 0, NoRank)
 	part.Size, part.Unit, part.Amount, part.Exclusive, part.Status = 1<<40, "B", 1<<30, true, Down
 	part.Properties = map[string]string{"\"": "\\\n\x01", "ä": "😀"}
-	part.Paths["power"] = "/p/node0/memory0"
+	part.Paths = map[string]string{"power": "/p/node0/memory0"}
 	last := placed(math.MaxInt64, "core", "/cluster0/node0/core0", math.MinInt64, math.MaxInt64)
 	last.Size, last.Amount = 0, math.MaxInt64
 

@@ -28,7 +28,7 @@ func nodeWith(labels map[string]string, allocatable ...string) *corev1.Node {
 func paths(g *resource.Graph) string {
 	var b strings.Builder
 	for _, v := range g.Vertices {
-		b.WriteString(strings.Join([]string{v.Paths[resource.Containment], v.Type, quantity(v.Unit, v.Size)}, " ") + "\n")
+		b.WriteString(strings.Join([]string{v.Path, v.Type, quantity(v.Unit, v.Size)}, " ") + "\n")
 	}
 	return b.String()
 }
@@ -120,7 +120,7 @@ func TestTheEdgesOfANodeFollowItsPaths(t *testing.T) {
 	}
 	for n, e := range g.Edges {
 		parent, child := g.Vertices[e.Source], g.Vertices[e.Target]
-		if want := parent.Paths[resource.Containment] + "/" + child.Name; child.Paths[resource.Containment] != want || e.Target != n+1 {
+		if want := parent.Path + "/" + child.Name; child.Path != want || e.Target != n+1 {
 			t.Errorf("edge %d leads from %v to %v", n, parent.Paths, child.Paths)
 		}
 		if child.UniqID != int64(e.Target) {

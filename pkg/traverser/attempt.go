@@ -143,9 +143,9 @@ func (l *list) take(from *list, keeping bool) {
 type order int
 
 const (
-	orderInside order = iota // below a vertex
-	orderSlots
-	orderTop // at the root
+	orderInside  order = iota // below a vertex
+	orderContent              // what slots are made of
+	orderTop                  // at the root
 )
 
 // sort puts the candidates of a list in the policy's order.
@@ -156,7 +156,7 @@ func (a *attempt) sort(l *list, o order) {
 	a.items = a.items[:0]
 	for i := range l.found {
 		key := l.found[i].score
-		if a.policy.high || a.policy.variation && o == orderSlots {
+		if a.policy.high || a.policy.variation && o == orderContent {
 			key = -key
 		}
 		a.items = append(a.items, item{key: key, at: int32(i)}) //nolint:gosec // fewer than vertices

@@ -24,8 +24,11 @@ type job struct {
 	keys      []string
 	labels    []string // of the slots
 	emissions []emission
-	queue     string
-	place     int // in the deadlines
+	// given are the labels that the job's vertices get by it, as long as it is not
+	// booked.
+	given map[vid]string
+	queue string
+	place int // in the deadlines
 }
 
 // A Fingerprint tells two requests of a job apart.
@@ -126,9 +129,6 @@ func (t *Traverser) reweigh(j *job, now int64) {
 			continue
 		}
 		last := len(in.free.types) - 1
-		if last > 0 && in.free.types[last] == typeID(g.typ[j.emissions[i].u]) {
-			last--
-		}
 		left := in.free.plan.Free(last, now, now+1)
 		if left == 0 && !in.free.booked {
 			continue

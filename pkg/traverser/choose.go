@@ -9,8 +9,9 @@ type mark struct {
 	amount    int64
 	exclusive bool
 	// slot numbers the slot that the vertex was chosen for; -1 for none.
-	slot  int32
-	label string
+	slot int32
+	// own is the request that the vertex was chosen for; nil for one on the way.
+	own *request
 	// child and next chain the marks below a vertex, by index; -1 ends them.
 	child, next int32
 }
@@ -40,7 +41,7 @@ func (c *choice) reset(vertices int) {
 func (c *choice) mark(g *graph, m mark) {
 	if i := c.at[m.u]; i > 0 {
 		old := &c.marks[i-1]
-		old.amount, old.exclusive, old.slot, old.label = m.amount, m.exclusive, m.slot, m.label
+		old.amount, old.exclusive, old.slot, old.own = m.amount, m.exclusive, m.slot, m.own
 		return
 	}
 	m.child, m.next = -1, -1
@@ -70,9 +71,6 @@ func (a *attempt) pick(c *choice, r *request, l *list, o order) (from int, ok bo
 	need := r.count.Floor(l.sum)
 	if need == 0 {
 		return 0, false
-	}
-	if r.typ == typeSlot && o == orderInside {
-		o = orderSlots
 	}
 	a.sort(l, o)
 	from = len(c.picked)
@@ -109,7 +107,7 @@ func (a *attempt) take(c *choice, p *candidate, slot int32, top bool, depth int)
 	if top {
 		c.markWay(g, g.parent[p.at])
 	}
-	c.mark(g, mark{u: p.at, amount: p.count, exclusive: p.exclusive, slot: slot, label: own.label})
+	c.mark(g, mark{u: p.at, amount: p.count, exclusive: p.exclusive, slot: slot, own: own})
 	if len(own.with.list) > 0 {
 		a.chooseBelow(c, p, slot, depth)
 	}
@@ -143,7 +141,6 @@ type emission struct {
 	slot      int32
 	exclusive bool
 	amount    int64
-	label     string
 }
 
 // A walk goes through what was marked, in the order of the edges.
@@ -199,6 +196,6 @@ func (e *emitter) emit(u vid, whole bool, slot int32) bool {
 		return false
 	}
 	e.taken = e.taken || held
-	e.out = append(e.out, emission{u: u, slot: own.slot, exclusive: held, amount: own.amount, label: own.label})
+	e.out = append(e.out, emission{u: u, slot: own.slot, exclusive: held, amount: own.amount})
 	return true
 }

@@ -1,6 +1,8 @@
 package traverser
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -16,114 +18,135 @@ func moment(at int64) time.Time {
 	return time.Unix(0, at).UTC()
 }
 
-// allocation writes what a job holds.
+// allocation writes what a job holds. A slot has the vertices that it holds, and
+// not those that they stand in.
 func (t *Traverser) allocation(j *job) *match.Allocation {
-	x := exporter{g: &t.g, paths: make(map[vid]string)}
 	a := &match.Allocation{ID: j.id, Reserved: j.reserved, At: moment(j.at), End: moment(j.until)}
-	a.R = &resource.Set{Start: a.At, Expiration: a.End, Queue: j.queue, Vertices: make([]resource.Share, len(j.emissions))}
-	at := make(map[vid]int, len(j.emissions))
-	for i := range j.emissions {
-		e := &j.emissions[i]
-		a.R.Vertices[i] = x.share(e)
-		at[e.u] = i
+	a.R = &resource.Set{Start: a.At, Expiration: a.End, Queue: j.queue, Vertices: t.g.shares(j.emissions)}
+	for i := range a.R.Vertices {
+		if label, ok := j.given[j.emissions[i].u]; ok {
+			a.R.Vertices[i].Label = label
+		}
 	}
 	a.Slots = make([]match.Slot, len(j.keys))
+	sets := make([]resource.Set, len(j.keys))
 	for i := range a.Slots {
-		a.Slots[i] = match.Slot{Key: j.keys[i], Label: j.labels[i], R: &resource.Set{Start: a.At, Expiration: a.End}}
+		sets[i] = resource.Set{Start: a.At, Expiration: a.End}
+		a.Slots[i] = match.Slot{Key: j.keys[i], Label: j.labels[i], R: &sets[i]}
 	}
-	t.fillSlots(j, a, at)
+	t.fillSlots(j, a)
 	return a
 }
 
-// fillSlots shares out the vertices of an allocation: each slot has its own, and
-// after them all that they stand in.
-func (t *Traverser) fillSlots(j *job, a *match.Allocation, at map[vid]int) {
-	g := &t.g
-	last := make([]int, len(j.emissions)) // slot + 1 by the index of the emission
-	order := make([][]int, len(a.Slots))
-	for i := range j.emissions {
+// fillSlots shares out the vertices of an allocation. Those of a slot mostly stand
+// together, and are the allocation's own then.
+func (t *Traverser) fillSlots(j *job, a *match.Allocation) {
+	nodes := make([]vid, len(a.Slots))
+	all := a.R.Vertices
+	for i := 0; i < len(all); {
 		e := &j.emissions[i]
-		if e.exclusive && e.slot >= 0 {
-			order[e.slot] = append(order[e.slot], i)
+		if !e.exclusive || e.slot < 0 {
+			i++
+			continue
 		}
-	}
-	for s := range order {
-		r := a.Slots[s].R
-		for k, i := range order[s] {
-			r.Vertices = append(r.Vertices, a.R.Vertices[i])
-			next := vid(none)
-			if k+1 < len(order[s]) {
-				next = j.emissions[order[s][k+1]].u
-			}
-			for u := g.parent[j.emissions[i].u]; u != none; u = g.parent[u] {
-				above := at[u]
-				if last[above] == s+1 || next != none && g.under(next, u) {
-					break
-				}
-				if own := &j.emissions[above]; own.exclusive && int(own.slot) == s {
-					break // comes by itself
-				}
-				last[above] = s + 1
-				way := a.R.Vertices[above]
-				way.Exclusively = false
-				r.Vertices = append(r.Vertices, way)
+		last := i + 1
+		for last < len(all) && j.emissions[last].exclusive && j.emissions[last].slot == e.slot {
+			last++
+		}
+		slot := &a.Slots[e.slot]
+		first := len(slot.R.Vertices) == 0
+		if first {
+			slot.R.Vertices = all[i:last:last]
+		} else {
+			slot.R.Vertices = append(slot.R.Vertices, all[i:last]...)
+		}
+		for k := i; k < last; k++ {
+			n := t.g.nodeOf(j.emissions[k].u)
+			if first && k == i {
+				nodes[e.slot] = n
+			} else if n != nodes[e.slot] {
+				nodes[e.slot] = none
 			}
 		}
-		a.Slots[s].Node = t.nodeOfAll(j, order[s])
+		i = last
 	}
-}
-
-// nodeOfAll returns the name of the node that all of these stand on, or nothing.
-func (t *Traverser) nodeOfAll(j *job, emissions []int) string {
-	node := none
-	for k, i := range emissions {
-		n := t.g.nodeOf(j.emissions[i].u)
-		if n == none || k > 0 && n != node {
-			return ""
+	for s, n := range nodes {
+		if n != none && len(a.Slots[s].R.Vertices) > 0 {
+			a.Slots[s].Node = t.g.name(n)
 		}
-		node = n
 	}
-	if node == none {
-		return ""
-	}
-	return t.g.name(node)
 }
 
-// An exporter writes vertices.
-type exporter struct {
-	g *graph
-	// paths has those of the vertices that others stand in.
-	paths map[vid]string
+// shares writes the vertices of a result. Their names and paths are parts of one
+// text.
+func (g *graph) shares(of []emission) []resource.Share {
+	list := make([]resource.Share, len(of))
+	ends := make([]int, len(of))
+	above, prefix := none, ""
+	var text []byte
+	for i := range of {
+		u := of[i].u
+		if p := g.parent[u]; p != above && p != none {
+			above, prefix = p, g.path(p)
+		} else if p == none {
+			above, prefix = none, ""
+		}
+		text = append(append(text, prefix...), '/')
+		text = g.appendName(text, u)
+		ends[i] = len(text)
+	}
+	all, from := string(text), 0
+	for i := range of {
+		path := all[from:ends[i]]
+		from = ends[i]
+		g.share(&list[i], &of[i], path)
+	}
+	return list
 }
 
-// share writes a vertex of a result.
-func (x *exporter) share(e *emission) resource.Share {
-	g, u := x.g, e.u
-	v := resource.Vertex{
-		UniqID: g.uniq[u], Type: g.types[g.typ[u]], Basename: g.basename(u), Name: g.name(u),
-		ID: g.id[u], Rank: g.rank[u], Size: g.size[u], Unit: g.units[u],
-		Exclusive: g.exclusive[u], Properties: g.properties[u],
+// share writes a vertex of a result, whose path is given as its parent's and its
+// name.
+func (g *graph) share(s *resource.Share, e *emission, path string) {
+	u := e.u
+	s.UniqID, s.ID, s.Rank, s.Size = g.uniq[u], g.id[u], g.rank[u], g.size[u]
+	s.Type = g.types[g.typ[u]]
+	s.Basename, s.Name = s.Type, path[strings.LastIndexByte(path, '/')+1:]
+	s.Amount, s.Exclusively = e.amount, e.exclusive
+	if len(g.basenames) > 0 {
+		s.Basename = g.basename(u)
+	}
+	if len(g.names) > 0 {
+		s.Name = g.name(u)
+	}
+	if len(g.units) > 0 {
+		s.Unit = g.units[u]
+	}
+	if len(g.exclusive) > 0 {
+		s.Exclusive = g.exclusive[u]
+	}
+	if len(g.properties) > 0 {
+		s.Properties = g.properties[u]
+	}
+	if len(g.labels) > 0 {
+		s.Label = g.labels[u]
 	}
 	if g.flags[u]&isDown != 0 {
-		v.Status = resource.Down
+		s.Status = resource.Down
 	}
-	switch {
-	case g.flags[u]&isOdd != 0:
-		v.Paths = g.paths[u]
-	case g.parent[u] == none:
-		v.Paths = map[string]string{resource.Containment: "/" + v.Name}
-	default:
-		v.Paths = map[string]string{resource.Containment: x.path(g.parent[u]) + "/" + v.Name}
+	if s.Path = path; g.flags[u]&isOdd != 0 {
+		s.Path = g.odd[u]
 	}
-	return resource.Share{Vertex: v, Amount: e.amount, Exclusively: e.exclusive, Label: e.label}
+	if len(g.paths) > 0 {
+		s.Paths = g.paths[u]
+	}
 }
 
-// path returns the path of a vertex that others stand in.
-func (x *exporter) path(u vid) string {
-	p, ok := x.paths[u]
-	if !ok {
-		p = x.g.path(u)
-		x.paths[u] = p
+// appendName appends the name of a vertex.
+func (g *graph) appendName(b []byte, u vid) []byte {
+	if len(g.names) > 0 {
+		if n, ok := g.names[u]; ok {
+			return append(b, n...)
+		}
 	}
-	return p
+	return strconv.AppendInt(append(b, g.basename(u)...), g.id[u], 10)
 }

@@ -31,7 +31,7 @@ func (t *Traverser) Find(criteria string, now int64) (*resource.Set, error) {
 		return set, nil
 	}
 	t.advance(now)
-	f := finder{t: t, holders: make(map[vid][]*job), criterion: c, x: exporter{g: &t.g, paths: make(map[vid]string)}}
+	f := finder{t: t, holders: make(map[vid][]*job), criterion: c}
 	for _, j := range t.jobs {
 		if j.reserved || j.start <= now {
 			for i := range j.emissions {
@@ -42,7 +42,7 @@ func (t *Traverser) Find(criteria string, now int64) (*resource.Set, error) {
 		}
 	}
 	f.visit(t.g.root, state{})
-	set.Vertices = f.out
+	set.Vertices = t.g.shares(f.out)
 	return set, nil
 }
 
@@ -62,8 +62,7 @@ type finder struct {
 	t         *Traverser
 	holders   map[vid][]*job
 	criterion criterion
-	x         exporter
-	out       []resource.Share
+	out       []emission
 }
 
 // visit lists u and what is below it as far as it meets the criteria, and says
@@ -88,7 +87,7 @@ func (f *finder) visit(u vid, above state) bool {
 	if !meets && !listed {
 		return false
 	}
-	f.out = append(f.out, f.x.share(&emission{u: u, slot: -1, exclusive: meets, amount: g.size[u]}))
+	f.out = append(f.out, emission{u: u, slot: -1, exclusive: meets, amount: g.size[u]})
 	return true
 }
 

@@ -65,7 +65,8 @@ type graph struct {
 	units      map[vid]string
 	exclusive  map[vid]bool
 	properties map[vid]map[string]string
-	paths      map[vid]map[string]string // of the odd, and in other subsystems
+	odd        map[vid]string            // paths of the odd
+	paths      map[vid]map[string]string // in other subsystems
 	// labels stick to vertices once they were given out under them, as in Fluxion.
 	labels map[vid]string
 
@@ -125,7 +126,7 @@ func newGraph() graph {
 		root: none, typeIDs: make(map[string]typeID),
 		basenames: make(map[vid]string), names: make(map[vid]string), units: make(map[vid]string),
 		exclusive: make(map[vid]bool), properties: make(map[vid]map[string]string),
-		paths: make(map[vid]map[string]string), labels: make(map[vid]string),
+		odd: make(map[vid]string), paths: make(map[vid]map[string]string), labels: make(map[vid]string),
 	}
 	for _, name := range firstTypes {
 		g.typeOf(name)
@@ -169,7 +170,7 @@ func (g *graph) name(u vid) string {
 // path returns the containment path of a vertex.
 func (g *graph) path(u vid) string {
 	if g.flags[u]&isOdd != 0 {
-		return g.paths[u][resource.Containment]
+		return g.odd[u]
 	}
 	if g.parent[u] == none {
 		return "/" + g.name(u)
@@ -185,8 +186,8 @@ func (g *graph) find(path string) vid {
 	if at := g.descend(path); at != none {
 		return at
 	}
-	for u, paths := range g.paths {
-		if g.flags[u]&isOdd != 0 && paths[resource.Containment] == path {
+	for u, odd := range g.odd {
+		if odd == path {
 			return u
 		}
 	}
@@ -245,18 +246,10 @@ func (g *graph) vertex(u vid) resource.Vertex {
 	v := resource.Vertex{
 		UniqID: g.uniq[u], Type: g.types[g.typ[u]], Basename: g.basename(u), Name: g.name(u),
 		ID: g.id[u], Rank: g.rank[u], Size: g.size[u], Unit: g.units[u],
-		Exclusive: g.exclusive[u], Properties: g.properties[u], Paths: g.paths[u],
+		Exclusive: g.exclusive[u], Properties: g.properties[u], Path: g.path(u), Paths: g.paths[u],
 	}
 	if g.flags[u]&isDown != 0 {
 		v.Status = resource.Down
-	}
-	if g.flags[u]&isOdd == 0 {
-		paths := make(map[string]string, 1+len(v.Paths))
-		for s, p := range v.Paths {
-			paths[s] = p
-		}
-		paths[resource.Containment] = g.path(u)
-		v.Paths = paths
 	}
 	return v
 }

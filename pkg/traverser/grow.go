@@ -145,7 +145,9 @@ func (m *merger) copy(u vid) vid {
 	move(g.units, part.units, n, u)
 	move(g.exclusive, part.exclusive, n, u)
 	move(g.properties, part.properties, n, u)
+	move(g.odd, part.odd, n, u)
 	move(g.paths, part.paths, n, u)
+	move(g.labels, part.labels, n, u)
 	g.count++
 	return n
 }

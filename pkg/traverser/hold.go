@@ -68,7 +68,7 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
 		}
 		u := t.g.locate(h, s.Node)
 		if u == none {
-			return fmt.Errorf("vertex %s %s (%s): is not in the graph", h.Type, h.Name, h.Paths[resource.Containment])
+			return fmt.Errorf("vertex %s %s (%s): is not in the graph", h.Type, h.Name, h.Path)
 		}
 		if h.Amount < 0 {
 			return fmt.Errorf("vertex %s: holds %d", t.g.path(u), h.Amount)
@@ -76,7 +76,7 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
 		if slices.ContainsFunc(j.emissions, func(e emission) bool { return e.u == u }) {
 			return fmt.Errorf("vertex %s: is there twice", t.g.path(u))
 		}
-		j.emissions = append(j.emissions, emission{u: u, slot: number, exclusive: true, amount: h.Amount, label: h.Label})
+		j.emissions = append(j.emissions, emission{u: u, slot: number, exclusive: true, amount: h.Amount})
 	}
 	if len(j.emissions) == before {
 		return fmt.Errorf("holds nothing exclusively")
@@ -86,7 +86,7 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
 
 // locate finds the vertex that a share is of, or none.
 func (g *graph) locate(h *resource.Share, node string) vid {
-	if path := h.Paths[resource.Containment]; path != "" {
+	if path := h.Path; path != "" {
 		u := g.find(path)
 		if u == none || g.types[g.typ[u]] != h.Type {
 			return none
@@ -222,24 +222,24 @@ func (j *job) same(given *job) bool {
 	return true
 }
 
-// setAside has the jobs that the request ignores hold nothing, and what it expects
+// setAside has the jobs that a request ignores hold nothing, and what it expects
 // be held, until restore is called.
-func (t *Traverser) setAside(r *match.Request, now int64) (restore func()) {
-	if len(r.Ignore) == 0 && len(r.Expected) == 0 {
+func (t *Traverser) setAside(ignored []match.JobID, expects []match.Slot, now int64) (restore func()) {
+	if len(ignored) == 0 && len(expects) == 0 {
 		return func() {}
 	}
 	var away []*job
-	for _, id := range r.Ignore {
+	for _, id := range ignored {
 		if j := t.jobs[id]; j != nil && !slices.Contains(away, j) {
 			t.book(j, false)
 			away = append(away, j)
 		}
 	}
 	expected := &job{start: now, end: planner.Forever}
-	for i := range r.Expected {
-		for k := range r.Expected[i].R.Vertices {
-			h := &r.Expected[i].R.Vertices[k]
-			if u := t.g.locate(h, r.Expected[i].Node); u != none && h.Exclusively {
+	for i := range expects {
+		for k := range expects[i].R.Vertices {
+			h := &expects[i].R.Vertices[k]
+			if u := t.g.locate(h, expects[i].Node); u != none && h.Exclusively {
 				expected.emissions = append(expected.emissions, emission{u: u, exclusive: true, amount: h.Amount})
 			}
 		}

@@ -3,6 +3,7 @@ package traverser
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -11,10 +12,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/planner"
 )
 
-// give books a job, and has the edges to what it got know.
+// give books a job that was found, and has the edges and the vertices that it got
+// know.
 func (t *Traverser) give(j *job, now int64) {
 	t.hold(j)
 	t.reweigh(j, now)
+	maps.Copy(t.g.labels, j.given)
+	j.given = nil
 }
 
 // hold books a job.
@@ -104,6 +108,21 @@ func (j *job) nameSlots(chosen []*request, q *requests, keys []string) {
 	j.keys, j.labels = append(j.keys, outside(j.keys)), append(j.labels, "")
 }
 
+// noteLabels notes the labels of the requests that vertices were chosen for.
+func (j *job) noteLabels(c *choice) {
+	for i := range j.emissions {
+		u := j.emissions[i].u
+		at := c.at[u]
+		if at == 0 || c.marks[at-1].own == nil || c.marks[at-1].own.label == "" {
+			continue
+		}
+		if j.given == nil {
+			j.given = make(map[vid]string)
+		}
+		j.given[u] = c.marks[at-1].own.label
+	}
+}
+
 // outside returns the key of what was taken outside of slots: one that no slot has.
 func outside(keys []string) string {
 	key := ""
@@ -151,6 +170,7 @@ func (t *Traverser) Release(id match.JobID, keys ...string) {
 		}
 	})
 	if len(j.emissions) > 0 {
+		j.dropUnused()
 		t.hold(j)
 	}
 }
@@ -161,7 +181,7 @@ func (t *Traverser) compose(j *job, held func(yield func(*emission))) {
 	c.reset(len(t.g.typ))
 	held(func(e *emission) {
 		c.markWay(&t.g, t.g.parent[e.u])
-		c.mark(&t.g, mark{u: e.u, amount: e.amount, exclusive: true, slot: e.slot, label: e.label})
+		c.mark(&t.g, mark{u: e.u, amount: e.amount, exclusive: true, slot: e.slot})
 	})
 	a := &t.attempt
 	a.g, a.whole = &t.g, make([]bool, len(t.g.types))

@@ -55,7 +55,7 @@ func (l *loading) vertex(v *resource.Vertex) error {
 	if typ > math.MaxUint16 {
 		return fmt.Errorf("more than %d types", math.MaxUint16)
 	}
-	path := v.Paths[resource.Containment]
+	path := v.Path
 	if path != "" && strings.LastIndexByte(path, '/') == 0 {
 		if g.root != none {
 			return fmt.Errorf("is a second root of %s, after vertex %d", resource.Containment, g.uniq[g.root])
@@ -95,10 +95,8 @@ func (l *loading) keepRare(u vid, v *resource.Vertex) {
 	if len(v.Properties) > 0 {
 		g.properties[u] = maps.Clone(v.Properties)
 	}
-	if _, contained := v.Paths[resource.Containment]; !contained || len(v.Paths) > 1 {
-		others := maps.Clone(v.Paths)
-		delete(others, resource.Containment)
-		g.paths[u] = others
+	if len(v.Paths) > 0 {
+		g.paths[u] = maps.Clone(v.Paths)
 	}
 }
 
@@ -156,13 +154,7 @@ func (l *loading) hang() error {
 func (l *loading) leaveApart(u vid) {
 	g := &l.g
 	g.flags[u] |= isOdd
-	if l.way[u] == "" {
-		return
-	}
-	if g.paths[u] == nil {
-		g.paths[u] = make(map[string]string, 1)
-	}
-	g.paths[u][resource.Containment] = l.way[u]
+	g.odd[u] = l.way[u]
 }
 
 // checkPath keeps the path of a vertex if it is not that of its parent and its

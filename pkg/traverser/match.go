@@ -36,6 +36,9 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 	if err != nil {
 		return nil, err
 	}
+	if queue := r.Jobspec.Attributes.System.Queue; queue != "" {
+		t.queue = queue
+	}
 	now := Instant(r.Now)
 	t.advance(now)
 	if r.Op == match.Satisfiability {
@@ -48,17 +51,20 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 		}
 		return t.allocation(j), nil
 	}
-	if booksAnything(r.Op) {
-		if j := t.jobs[r.ID]; j != nil && !j.reserved {
-			if !j.asked || j.request != f {
-				return nil, fmt.Errorf("match job %d: %w", r.ID, match.ErrConflict)
-			}
+	ignored := r.Ignore
+	if j := t.jobs[r.ID]; j != nil && !slices.Contains(ignored, r.ID) {
+		switch {
+		case !j.reserved && j.asked && j.request == f:
 			return t.allocation(j), nil
-		} else if j != nil {
+		case !j.reserved:
+			return nil, fmt.Errorf("match job %d: %w", r.ID, match.ErrConflict)
+		case booksAnything(r.Op):
 			t.forget(j)
+		default: // It would be given up, and nothing is.
+			ignored = append(slices.Clip(ignored), r.ID)
 		}
 	}
-	defer t.setAside(r, now)()
+	defer t.setAside(ignored, r.Expected, now)()
 	j, err := t.find(ctx, q, r, now)
 	if err != nil {
 		return nil, err
@@ -240,8 +246,9 @@ func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*j
 	}
 	j := &job{
 		id: r.ID, start: at, end: a.end, at: at, until: a.end, reserved: at > now,
-		emissions: slices.Clone(e.out), queue: r.Jobspec.Attributes.System.Queue,
+		emissions: slices.Clone(e.out), queue: t.queue,
 	}
 	j.nameSlots(c.slots, q.top, r.Keys)
+	j.noteLabels(c)
 	return j, nil
 }

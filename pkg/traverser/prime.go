@@ -11,9 +11,6 @@ import (
 // filters. Nothing may be booked. Types that only a filter names are known from
 // here on.
 func (g *graph) prime(f *filters) {
-	leaves := make(map[typeID]bool)
-	g.nodes = g.nodes[:0]
-	g.primeBelow(g.root, f, leaves)
 	for _, low := range f.everywhere {
 		g.typeOf(low)
 	}
@@ -23,6 +20,8 @@ func (g *graph) prime(f *filters) {
 			g.typeOf(low)
 		}
 	}
+	g.nodes = g.nodes[:0]
+	g.primeBelow(g.root, f, make(map[typeID]bool))
 }
 
 // A sum is how much of a type stands below a vertex.
@@ -99,13 +98,21 @@ func addLeaf(leaves []tally, typ typeID, size int64) []tally {
 	return append(leaves, tally{typ: typ, count: 1, sum: size, size: size})
 }
 
-// filter returns the pruning filter of a vertex. At the root every type of a leaf
-// is counted, whatever the filters say.
+// filter returns the pruning filter of a vertex: of all types that the filters name
+// for it but its own, also those of which nothing stands below. At the root every
+// type of a leaf is counted, whatever the filters say.
 func (g *graph) filter(u vid, below []sum, f *filters, leaves map[typeID]bool) *aggregate {
+	own := typeID(g.typ[u])
 	tracked := below[:0:0]
+	for _, low := range append(slices.Clip(f.everywhere), f.at[g.types[own]]...) {
+		if typ := g.typeOf(low); typ != own {
+			tracked = addSum(tracked, typ, 0)
+		}
+	}
 	for _, s := range below {
-		if f.tracks(g.types[g.typ[u]], g.types[s.typ]) || u == g.root && leaves[s.typ] {
-			tracked = append(tracked, s)
+		counted := slices.ContainsFunc(tracked, func(t sum) bool { return t.typ == s.typ })
+		if counted || u == g.root && leaves[s.typ] {
+			tracked = addSum(tracked, s.typ, s.amount)
 		}
 	}
 	if len(tracked) == 0 {

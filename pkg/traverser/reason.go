@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/match"
-	"github.com/flux-k8s/fluence/pkg/planner"
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
@@ -35,12 +34,11 @@ func (t *Traverser) fewNodes(q *ask) bool {
 		}
 	}
 	for _, n := range g.nodes {
-		if g.down(n) {
+		if g.flags[n]&isDown != 0 { // as Fluxion, which looks at the node alone here
 			continue
 		}
 		up++
-		if (q.holds == nil || q.holds(g.name(n), g.rank[n], g.properties[n])) &&
-			g.plans[n].At(planner.Forever-1) < g.size[n] {
+		if q.holds == nil || q.holds(g.name(n), g.rank[n], g.properties[n]) {
 			usable++
 		}
 	}

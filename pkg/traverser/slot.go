@@ -30,7 +30,7 @@ func (a *attempt) buildSlots(v *visit, f *frame) {
 	for i := range content.list {
 		r := &content.list[i]
 		l := f.of(r.typ)
-		a.sort(l, orderInside)
+		a.sort(l, orderContent)
 		n := l.bundles(r.count.Floor(l.sum))
 		if slots < 0 || n < slots {
 			slots = n

@@ -22,6 +22,9 @@ type Traverser struct {
 	policy  policy
 	g       graph
 	jobs    map[match.JobID]*job
+	// queue is the last one that a jobspec named: with Fluxion every later R is of
+	// it until another is named.
+	queue string
 	// due orders the jobs that have an end by it.
 	due     deadlines
 	byName  []vid // the nodes by name; nil until somebody asks

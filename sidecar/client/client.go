@@ -41,12 +41,12 @@ type Options struct {
 	TLS endpoint.Identity
 	// Timeout bounds a call whose context has no deadline. Defaults to 2s.
 	Timeout time.Duration
-	// LoadTimeout does so for Update, PutNode and Jobs, which carry a whole
-	// cluster. Defaults to 30s.
+	// LoadTimeout does so for Update, PutNode, Jobs, AddSubgraph and Find, which
+	// carry a whole cluster. Defaults to 30s.
 	LoadTimeout time.Duration
 }
 
-// A Client is a match.Engine over a connection. Where no answer comes, in time or
+// A Client is a match.GraphEngine over a connection. Where no answer comes, in time or
 // at all, the error is match.ErrUnavailable; the call may have been carried out
 // even so, and may be repeated.
 type Client struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/sidecar/client"
 	"github.com/flux-k8s/fluence/sidecar/endpoint"
+	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 	"github.com/flux-k8s/fluence/sidecar/server"
 )
 
@@ -92,6 +93,7 @@ func TestConformance(t *testing.T) {
 		Ignore:         true,
 		Expected:       true,
 		Reasons:        true,
+		Reserve:        true,
 		Policies:       match.Policies(),
 	}, func(t *testing.T) match.Engine {
 		n++
@@ -115,6 +117,10 @@ func calls(c *client.Client) map[matchtest.Method]func(context.Context) error {
 		matchtest.Nodes:      func(ctx context.Context) error { _, err := c.Nodes(ctx, 1, "", 1); return err },
 		matchtest.Reset:      func(ctx context.Context) error { _, err := c.Reset(ctx); return err },
 		matchtest.Ready:      func(ctx context.Context) error { return c.Ready(ctx, 1) },
+
+		matchtest.AddSubgraph:    func(ctx context.Context) error { return c.AddSubgraph(ctx, 1, []byte("{}")) },
+		matchtest.RemoveSubgraph: func(ctx context.Context) error { return c.RemoveSubgraph(ctx, 1, "/cluster0") },
+		matchtest.Find:           func(ctx context.Context) error { _, err := c.Find(ctx, 1, "status=up", matchtest.Now); return err },
 	}
 }
 
@@ -237,6 +243,7 @@ func TestWhatCannotBeSentIsInvalidAndReachesNoEngine(t *testing.T) {
 	ctx := soon(t)
 	good := matchtest.Held("a", "n", matchtest.Cores(1))
 	_, matched := c.Match(ctx, match.Request{ID: 1})
+	_, searched := c.Find(ctx, 1, "status=\xff", matchtest.Now)
 	for what, err := range map[string]error{
 		"a match of nothing":         matched,
 		"a slot that holds no set":   c.Update(ctx, 1, match.Job{ID: 1, Slots: []match.Slot{good}}, match.Job{ID: 2, Slots: []match.Slot{{Key: "b", Node: "n"}}}),
@@ -245,6 +252,10 @@ func TestWhatCannotBeSentIsInvalidAndReachesNoEngine(t *testing.T) {
 		"a status not known":         c.SetStatus(ctx, 1, "n", 7),
 		"a name that is not UTF-8":   c.RemoveNode(ctx, 1, "\xff"),
 		"a key that is not UTF-8":    c.Release(ctx, 1, 1, "\xff"),
+		"a path that is not UTF-8":   c.RemoveSubgraph(ctx, 1, "/\xff"),
+		"no graph":                   c.AddSubgraph(ctx, 1, nil),
+		"a graph over the limit":     c.AddSubgraph(ctx, 1, make([]byte, fluxionpb.MaxGraph+1)),
+		"criteria not UTF-8":         searched,
 	} {
 		if !errors.Is(err, match.ErrInvalid) {
 			t.Errorf("%s: got %v", what, err)

@@ -6,10 +6,11 @@ import (
 )
 
 var ops = map[match.Op]Op{
-	match.Allocate:              Op_OP_ALLOCATE,
-	match.AllocateOrElseReserve: Op_OP_ALLOCATE_OR_ELSE_RESERVE,
-	match.Satisfiability:        Op_OP_SATISFIABILITY,
-	match.WithoutAllocating:     Op_OP_WITHOUT_ALLOCATING,
+	match.Allocate:                Op_OP_ALLOCATE,
+	match.AllocateOrElseReserve:   Op_OP_ALLOCATE_OR_ELSE_RESERVE,
+	match.Satisfiability:          Op_OP_SATISFIABILITY,
+	match.WithoutAllocating:       Op_OP_WITHOUT_ALLOCATING,
+	match.WithoutAllocatingFuture: Op_OP_WITHOUT_ALLOCATING_FUTURE,
 }
 
 var statuses = map[resource.Status]Status{

@@ -10,6 +10,9 @@
 // JSON, R is RFC 20 JSON (version 1), a graph is JGF JSON. Texts are bytes and
 // not strings because their readers check them, once.
 //
+// A message has at most 16 MiB, and the messages of an incoming stream together at
+// most 1 GiB; so has the text of a graph that is added.
+//
 // Every call must carry a deadline; one without is INVALID_ARGUMENT. All calls
 // may be repeated: a call whose answer is lost may have been carried out.
 //
@@ -41,11 +44,12 @@ const (
 type Op int32
 
 const (
-	Op_OP_UNSPECIFIED              Op = 0
-	Op_OP_ALLOCATE                 Op = 1
-	Op_OP_ALLOCATE_OR_ELSE_RESERVE Op = 2
-	Op_OP_SATISFIABILITY           Op = 3
-	Op_OP_WITHOUT_ALLOCATING       Op = 4
+	Op_OP_UNSPECIFIED               Op = 0
+	Op_OP_ALLOCATE                  Op = 1
+	Op_OP_ALLOCATE_OR_ELSE_RESERVE  Op = 2
+	Op_OP_SATISFIABILITY            Op = 3
+	Op_OP_WITHOUT_ALLOCATING        Op = 4
+	Op_OP_WITHOUT_ALLOCATING_FUTURE Op = 5
 )
 
 // Enum value maps for Op.
@@ -56,13 +60,15 @@ var (
 		2: "OP_ALLOCATE_OR_ELSE_RESERVE",
 		3: "OP_SATISFIABILITY",
 		4: "OP_WITHOUT_ALLOCATING",
+		5: "OP_WITHOUT_ALLOCATING_FUTURE",
 	}
 	Op_value = map[string]int32{
-		"OP_UNSPECIFIED":              0,
-		"OP_ALLOCATE":                 1,
-		"OP_ALLOCATE_OR_ELSE_RESERVE": 2,
-		"OP_SATISFIABILITY":           3,
-		"OP_WITHOUT_ALLOCATING":       4,
+		"OP_UNSPECIFIED":               0,
+		"OP_ALLOCATE":                  1,
+		"OP_ALLOCATE_OR_ELSE_RESERVE":  2,
+		"OP_SATISFIABILITY":            3,
+		"OP_WITHOUT_ALLOCATING":        4,
+		"OP_WITHOUT_ALLOCATING_FUTURE": 5,
 	}
 )
 
@@ -347,8 +353,9 @@ func (x *MatchResponse) GetSlots() []*Slot {
 
 // An Allocation is what an allocation says beside its resources.
 type Allocation struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Id       uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The resources are promised from at on, not given now.
 	Reserved bool                   `protobuf:"varint,2,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	At       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
 	// Unset is no known end.
@@ -420,7 +427,8 @@ type Slot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Label string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
-	Node  string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	// Empty where what the slot holds is not all below one node.
+	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	// An R of RFC 20. Required.
 	R []byte `protobuf:"bytes,4,opt,name=r,proto3" json:"r,omitempty"`
 	// Whose the node is as a whole while the slot is held; empty for nobody's.
@@ -503,13 +511,19 @@ func (x *Slot) GetShared() bool {
 	return false
 }
 
-// A Job is what one job holds, or a part of that.
+// A Job is what one job holds or what is reserved for it, or a part of that.
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
 	Slots []*Slot                `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
-	// The slots belong to the job before this one: its list goes on.
-	Continued     bool `protobuf:"varint,3,opt,name=continued,proto3" json:"continued,omitempty"`
+	// The slots belong to the job before this one: its list goes on. What follows is
+	// left out then.
+	Continued bool `protobuf:"varint,3,opt,name=continued,proto3" json:"continued,omitempty"`
+	// The slots are promised from at on.
+	Reserved bool                   `protobuf:"varint,4,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	At       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	// Unset is no known end.
+	End           *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=end,proto3" json:"end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -563,6 +577,27 @@ func (x *Job) GetContinued() bool {
 		return x.Continued
 	}
 	return false
+}
+
+func (x *Job) GetReserved() bool {
+	if x != nil {
+		return x.Reserved
+	}
+	return false
+}
+
+func (x *Job) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Job) GetEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.End
+	}
+	return nil
 }
 
 type ReleaseRequest struct {
@@ -929,10 +964,12 @@ func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
 }
 
 type SetStatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epoch         uint64                 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Status        Status                 `protobuf:"varint,3,opt,name=status,proto3,enum=fluence.v1.Status" json:"status,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch uint64                 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// A node's name or, where it begins with a slash, the containment path of a
+	// vertex.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Status        Status `protobuf:"varint,3,opt,name=status,proto3,enum=fluence.v1.Status" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1024,6 +1061,306 @@ func (*SetStatusResponse) Descriptor() ([]byte, []int) {
 	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{14}
 }
 
+// An AddSubgraphRequest is a piece of a text: those of all messages are joined in
+// their order.
+type AddSubgraphRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The same in every message of the stream.
+	Epoch uint64 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// How many bytes the whole text has, in the first message and in no other. The
+	// stream must hold exactly as many.
+	Size uint64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// A piece of the graph as JGF.
+	Jgf           []byte `protobuf:"bytes,3,opt,name=jgf,proto3" json:"jgf,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddSubgraphRequest) Reset() {
+	*x = AddSubgraphRequest{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddSubgraphRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddSubgraphRequest) ProtoMessage() {}
+
+func (x *AddSubgraphRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddSubgraphRequest.ProtoReflect.Descriptor instead.
+func (*AddSubgraphRequest) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *AddSubgraphRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *AddSubgraphRequest) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *AddSubgraphRequest) GetJgf() []byte {
+	if x != nil {
+		return x.Jgf
+	}
+	return nil
+}
+
+type AddSubgraphResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddSubgraphResponse) Reset() {
+	*x = AddSubgraphResponse{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddSubgraphResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddSubgraphResponse) ProtoMessage() {}
+
+func (x *AddSubgraphResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddSubgraphResponse.ProtoReflect.Descriptor instead.
+func (*AddSubgraphResponse) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{16}
+}
+
+type RemoveSubgraphRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch uint64                 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The containment path of the vertex.
+	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSubgraphRequest) Reset() {
+	*x = RemoveSubgraphRequest{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSubgraphRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSubgraphRequest) ProtoMessage() {}
+
+func (x *RemoveSubgraphRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSubgraphRequest.ProtoReflect.Descriptor instead.
+func (*RemoveSubgraphRequest) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RemoveSubgraphRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *RemoveSubgraphRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type RemoveSubgraphResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSubgraphResponse) Reset() {
+	*x = RemoveSubgraphResponse{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSubgraphResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSubgraphResponse) ProtoMessage() {}
+
+func (x *RemoveSubgraphResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSubgraphResponse.ProtoReflect.Descriptor instead.
+func (*RemoveSubgraphResponse) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{18}
+}
+
+type FindRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch uint64                 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// As Fluxion's find takes them, for instance "status=up and sched-now=free".
+	Criteria string `protobuf:"bytes,2,opt,name=criteria,proto3" json:"criteria,omitempty"`
+	// The caller's clock; unset is no time at all.
+	Now           *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindRequest) Reset() {
+	*x = FindRequest{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindRequest) ProtoMessage() {}
+
+func (x *FindRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindRequest.ProtoReflect.Descriptor instead.
+func (*FindRequest) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FindRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *FindRequest) GetCriteria() string {
+	if x != nil {
+		return x.Criteria
+	}
+	return ""
+}
+
+func (x *FindRequest) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+// A FindResponse is a piece of a text: those of all messages are joined in their
+// order.
+type FindResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A piece of an R of RFC 20.
+	R             []byte `protobuf:"bytes,1,opt,name=r,proto3" json:"r,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindResponse) Reset() {
+	*x = FindResponse{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindResponse) ProtoMessage() {}
+
+func (x *FindResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindResponse.ProtoReflect.Descriptor instead.
+func (*FindResponse) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *FindResponse) GetR() []byte {
+	if x != nil {
+		return x.R
+	}
+	return nil
+}
+
 type JobsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -1033,7 +1370,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1382,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1395,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{15}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobsRequest) GetEpoch() uint64 {
@@ -1077,7 +1414,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1426,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1439,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{16}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobsResponse) GetJobs() []*Job {
@@ -1125,7 +1462,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1474,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1487,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{17}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NodesRequest) GetEpoch() uint64 {
@@ -1183,7 +1520,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1532,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1545,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{18}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NodesResponse) GetNodes() []*Node {
@@ -1236,7 +1573,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1585,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1598,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{19}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Node) GetName() string {
@@ -1300,7 +1637,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1649,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1662,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{20}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{26}
 }
 
 type ResetResponse struct {
@@ -1337,7 +1674,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1686,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1699,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{21}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResetResponse) GetEpoch() uint64 {
@@ -1381,7 +1718,7 @@ type ReadyRequest struct {
 
 func (x *ReadyRequest) Reset() {
 	*x = ReadyRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1730,7 @@ func (x *ReadyRequest) String() string {
 func (*ReadyRequest) ProtoMessage() {}
 
 func (x *ReadyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1743,7 @@ func (x *ReadyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadyRequest.ProtoReflect.Descriptor instead.
 func (*ReadyRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{22}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReadyRequest) GetEpoch() uint64 {
@@ -1424,7 +1761,7 @@ type ReadyResponse struct {
 
 func (x *ReadyResponse) Reset() {
 	*x = ReadyResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1773,7 @@ func (x *ReadyResponse) String() string {
 func (*ReadyResponse) ProtoMessage() {}
 
 func (x *ReadyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1786,7 @@ func (x *ReadyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadyResponse.ProtoReflect.Descriptor instead.
 func (*ReadyResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{23}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{29}
 }
 
 // A Failure in the details of a status says that the error is one of the
@@ -1464,7 +1801,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1813,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1826,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{24}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Failure) GetReason() *Reason {
@@ -1523,7 +1860,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1872,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1885,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{25}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Reason) GetCode() string {
@@ -1656,7 +1993,7 @@ type Shortage struct {
 
 func (x *Shortage) Reset() {
 	*x = Shortage{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +2005,7 @@ func (x *Shortage) String() string {
 func (*Shortage) ProtoMessage() {}
 
 func (x *Shortage) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +2018,7 @@ func (x *Shortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shortage.ProtoReflect.Descriptor instead.
 func (*Shortage) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{26}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Shortage) GetType() string {
@@ -1757,11 +2094,14 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\f\n" +
 	"\x01r\x18\x04 \x01(\fR\x01r\x12\x16\n" +
 	"\x06holder\x18\x05 \x01(\tR\x06holder\x12\x16\n" +
-	"\x06shared\x18\x06 \x01(\bR\x06shared\"[\n" +
+	"\x06shared\x18\x06 \x01(\bR\x06shared\"\xd1\x01\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12&\n" +
 	"\x05slots\x18\x02 \x03(\v2\x10.fluence.v1.SlotR\x05slots\x12\x1c\n" +
-	"\tcontinued\x18\x03 \x01(\bR\tcontinued\"J\n" +
+	"\tcontinued\x18\x03 \x01(\bR\tcontinued\x12\x1a\n" +
+	"\breserved\x18\x04 \x01(\bR\breserved\x12*\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12,\n" +
+	"\x03end\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\"J\n" +
 	"\x0eReleaseRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12\x12\n" +
@@ -1783,7 +2123,22 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x12.fluence.v1.StatusR\x06status\"\x13\n" +
-	"\x11SetStatusResponse\"#\n" +
+	"\x11SetStatusResponse\"P\n" +
+	"\x12AddSubgraphRequest\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x10\n" +
+	"\x03jgf\x18\x03 \x01(\fR\x03jgf\"\x15\n" +
+	"\x13AddSubgraphResponse\"A\n" +
+	"\x15RemoveSubgraphRequest\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\"\x18\n" +
+	"\x16RemoveSubgraphResponse\"m\n" +
+	"\vFindRequest\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1a\n" +
+	"\bcriteria\x18\x02 \x01(\tR\bcriteria\x12,\n" +
+	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\x1c\n" +
+	"\fFindResponse\x12\f\n" +
+	"\x01r\x18\x01 \x01(\fR\x01r\"#\n" +
 	"\vJobsRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\"3\n" +
 	"\fJobsResponse\x12#\n" +
@@ -1827,17 +2182,18 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x16\n" +
 	"\x06wanted\x18\x03 \x01(\x03R\x06wanted\x12\x12\n" +
 	"\x04most\x18\x04 \x01(\x03R\x04most\x12\x14\n" +
-	"\x05nodes\x18\x05 \x01(\x03R\x05nodes*|\n" +
+	"\x05nodes\x18\x05 \x01(\x03R\x05nodes*\x9e\x01\n" +
 	"\x02Op\x12\x12\n" +
 	"\x0eOP_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vOP_ALLOCATE\x10\x01\x12\x1f\n" +
 	"\x1bOP_ALLOCATE_OR_ELSE_RESERVE\x10\x02\x12\x15\n" +
 	"\x11OP_SATISFIABILITY\x10\x03\x12\x19\n" +
-	"\x15OP_WITHOUT_ALLOCATING\x10\x04*@\n" +
+	"\x15OP_WITHOUT_ALLOCATING\x10\x04\x12 \n" +
+	"\x1cOP_WITHOUT_ALLOCATING_FUTURE\x10\x05*@\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSTATUS_UP\x10\x01\x12\x0f\n" +
-	"\vSTATUS_DOWN\x10\x022\xa6\x05\n" +
+	"\vSTATUS_DOWN\x10\x022\x8e\a\n" +
 	"\aFluxion\x12>\n" +
 	"\x05Match\x12\x18.fluence.v1.MatchRequest\x1a\x19.fluence.v1.MatchResponse0\x01\x12B\n" +
 	"\aRelease\x12\x1a.fluence.v1.ReleaseRequest\x1a\x1b.fluence.v1.ReleaseResponse\x12A\n" +
@@ -1845,7 +2201,10 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\aPutNode\x12\x1a.fluence.v1.PutNodeRequest\x1a\x1b.fluence.v1.PutNodeResponse(\x01\x12K\n" +
 	"\n" +
 	"RemoveNode\x12\x1d.fluence.v1.RemoveNodeRequest\x1a\x1e.fluence.v1.RemoveNodeResponse\x12H\n" +
-	"\tSetStatus\x12\x1c.fluence.v1.SetStatusRequest\x1a\x1d.fluence.v1.SetStatusResponse\x12;\n" +
+	"\tSetStatus\x12\x1c.fluence.v1.SetStatusRequest\x1a\x1d.fluence.v1.SetStatusResponse\x12P\n" +
+	"\vAddSubgraph\x12\x1e.fluence.v1.AddSubgraphRequest\x1a\x1f.fluence.v1.AddSubgraphResponse(\x01\x12W\n" +
+	"\x0eRemoveSubgraph\x12!.fluence.v1.RemoveSubgraphRequest\x1a\".fluence.v1.RemoveSubgraphResponse\x12;\n" +
+	"\x04Find\x12\x17.fluence.v1.FindRequest\x1a\x18.fluence.v1.FindResponse0\x01\x12;\n" +
 	"\x04Jobs\x12\x17.fluence.v1.JobsRequest\x1a\x18.fluence.v1.JobsResponse0\x01\x12>\n" +
 	"\x05Nodes\x12\x18.fluence.v1.NodesRequest\x1a\x19.fluence.v1.NodesResponse0\x01\x12<\n" +
 	"\x05Reset\x12\x18.fluence.v1.ResetRequest\x1a\x19.fluence.v1.ResetResponse\x12<\n" +
@@ -1864,82 +2223,97 @@ func file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecar_fluxionpb_fluxion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
-	(Op)(0),                       // 0: fluence.v1.Op
-	(Status)(0),                   // 1: fluence.v1.Status
-	(*MatchRequest)(nil),          // 2: fluence.v1.MatchRequest
-	(*MatchResponse)(nil),         // 3: fluence.v1.MatchResponse
-	(*Allocation)(nil),            // 4: fluence.v1.Allocation
-	(*Slot)(nil),                  // 5: fluence.v1.Slot
-	(*Job)(nil),                   // 6: fluence.v1.Job
-	(*ReleaseRequest)(nil),        // 7: fluence.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 8: fluence.v1.ReleaseResponse
-	(*UpdateRequest)(nil),         // 9: fluence.v1.UpdateRequest
-	(*UpdateResponse)(nil),        // 10: fluence.v1.UpdateResponse
-	(*PutNodeRequest)(nil),        // 11: fluence.v1.PutNodeRequest
-	(*PutNodeResponse)(nil),       // 12: fluence.v1.PutNodeResponse
-	(*RemoveNodeRequest)(nil),     // 13: fluence.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),    // 14: fluence.v1.RemoveNodeResponse
-	(*SetStatusRequest)(nil),      // 15: fluence.v1.SetStatusRequest
-	(*SetStatusResponse)(nil),     // 16: fluence.v1.SetStatusResponse
-	(*JobsRequest)(nil),           // 17: fluence.v1.JobsRequest
-	(*JobsResponse)(nil),          // 18: fluence.v1.JobsResponse
-	(*NodesRequest)(nil),          // 19: fluence.v1.NodesRequest
-	(*NodesResponse)(nil),         // 20: fluence.v1.NodesResponse
-	(*Node)(nil),                  // 21: fluence.v1.Node
-	(*ResetRequest)(nil),          // 22: fluence.v1.ResetRequest
-	(*ResetResponse)(nil),         // 23: fluence.v1.ResetResponse
-	(*ReadyRequest)(nil),          // 24: fluence.v1.ReadyRequest
-	(*ReadyResponse)(nil),         // 25: fluence.v1.ReadyResponse
-	(*Failure)(nil),               // 26: fluence.v1.Failure
-	(*Reason)(nil),                // 27: fluence.v1.Reason
-	(*Shortage)(nil),              // 28: fluence.v1.Shortage
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(Op)(0),                        // 0: fluence.v1.Op
+	(Status)(0),                    // 1: fluence.v1.Status
+	(*MatchRequest)(nil),           // 2: fluence.v1.MatchRequest
+	(*MatchResponse)(nil),          // 3: fluence.v1.MatchResponse
+	(*Allocation)(nil),             // 4: fluence.v1.Allocation
+	(*Slot)(nil),                   // 5: fluence.v1.Slot
+	(*Job)(nil),                    // 6: fluence.v1.Job
+	(*ReleaseRequest)(nil),         // 7: fluence.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),        // 8: fluence.v1.ReleaseResponse
+	(*UpdateRequest)(nil),          // 9: fluence.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 10: fluence.v1.UpdateResponse
+	(*PutNodeRequest)(nil),         // 11: fluence.v1.PutNodeRequest
+	(*PutNodeResponse)(nil),        // 12: fluence.v1.PutNodeResponse
+	(*RemoveNodeRequest)(nil),      // 13: fluence.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),     // 14: fluence.v1.RemoveNodeResponse
+	(*SetStatusRequest)(nil),       // 15: fluence.v1.SetStatusRequest
+	(*SetStatusResponse)(nil),      // 16: fluence.v1.SetStatusResponse
+	(*AddSubgraphRequest)(nil),     // 17: fluence.v1.AddSubgraphRequest
+	(*AddSubgraphResponse)(nil),    // 18: fluence.v1.AddSubgraphResponse
+	(*RemoveSubgraphRequest)(nil),  // 19: fluence.v1.RemoveSubgraphRequest
+	(*RemoveSubgraphResponse)(nil), // 20: fluence.v1.RemoveSubgraphResponse
+	(*FindRequest)(nil),            // 21: fluence.v1.FindRequest
+	(*FindResponse)(nil),           // 22: fluence.v1.FindResponse
+	(*JobsRequest)(nil),            // 23: fluence.v1.JobsRequest
+	(*JobsResponse)(nil),           // 24: fluence.v1.JobsResponse
+	(*NodesRequest)(nil),           // 25: fluence.v1.NodesRequest
+	(*NodesResponse)(nil),          // 26: fluence.v1.NodesResponse
+	(*Node)(nil),                   // 27: fluence.v1.Node
+	(*ResetRequest)(nil),           // 28: fluence.v1.ResetRequest
+	(*ResetResponse)(nil),          // 29: fluence.v1.ResetResponse
+	(*ReadyRequest)(nil),           // 30: fluence.v1.ReadyRequest
+	(*ReadyResponse)(nil),          // 31: fluence.v1.ReadyResponse
+	(*Failure)(nil),                // 32: fluence.v1.Failure
+	(*Reason)(nil),                 // 33: fluence.v1.Reason
+	(*Shortage)(nil),               // 34: fluence.v1.Shortage
+	(*timestamppb.Timestamp)(nil),  // 35: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 36: google.protobuf.Duration
 }
 var file_sidecar_fluxionpb_fluxion_proto_depIdxs = []int32{
 	0,  // 0: fluence.v1.MatchRequest.op:type_name -> fluence.v1.Op
-	29, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
-	30, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
+	35, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
+	36, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
 	5,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
 	4,  // 4: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
 	5,  // 5: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
-	29, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
-	29, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
+	35, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
+	35, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
 	5,  // 8: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
-	6,  // 9: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
-	1,  // 10: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
-	6,  // 11: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
-	21, // 12: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
-	6,  // 13: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
-	27, // 14: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
-	28, // 15: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
-	2,  // 16: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
-	7,  // 17: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
-	9,  // 18: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
-	11, // 19: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
-	13, // 20: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
-	15, // 21: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
-	17, // 22: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
-	19, // 23: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
-	22, // 24: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
-	24, // 25: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
-	3,  // 26: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
-	8,  // 27: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
-	10, // 28: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
-	12, // 29: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
-	14, // 30: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
-	16, // 31: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
-	18, // 32: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
-	20, // 33: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
-	23, // 34: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
-	25, // 35: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
-	26, // [26:36] is the sub-list for method output_type
-	16, // [16:26] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	35, // 9: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
+	35, // 10: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
+	6,  // 11: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
+	1,  // 12: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
+	35, // 13: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
+	6,  // 14: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
+	27, // 15: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
+	6,  // 16: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
+	33, // 17: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
+	34, // 18: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
+	2,  // 19: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
+	7,  // 20: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
+	9,  // 21: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
+	11, // 22: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
+	13, // 23: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
+	15, // 24: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
+	17, // 25: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
+	19, // 26: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
+	21, // 27: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
+	23, // 28: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
+	25, // 29: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
+	28, // 30: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
+	30, // 31: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
+	3,  // 32: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
+	8,  // 33: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
+	10, // 34: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
+	12, // 35: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
+	14, // 36: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
+	16, // 37: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
+	18, // 38: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
+	20, // 39: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
+	22, // 40: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
+	24, // 41: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
+	26, // 42: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
+	29, // 43: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
+	31, // 44: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
+	32, // [32:45] is the sub-list for method output_type
+	19, // [19:32] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_sidecar_fluxionpb_fluxion_proto_init() }
@@ -1953,7 +2327,7 @@ func file_sidecar_fluxionpb_fluxion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecar_fluxionpb_fluxion_proto_rawDesc), len(file_sidecar_fluxionpb_fluxion_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   27,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

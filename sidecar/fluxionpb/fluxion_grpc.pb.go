@@ -10,6 +10,9 @@
 // JSON, R is RFC 20 JSON (version 1), a graph is JGF JSON. Texts are bytes and
 // not strings because their readers check them, once.
 //
+// A message has at most 16 MiB, and the messages of an incoming stream together at
+// most 1 GiB; so has the text of a graph that is added.
+//
 // Every call must carry a deadline; one without is INVALID_ARGUMENT. All calls
 // may be repeated: a call whose answer is lost may have been carried out.
 //
@@ -33,16 +36,19 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Fluxion_Match_FullMethodName      = "/fluence.v1.Fluxion/Match"
-	Fluxion_Release_FullMethodName    = "/fluence.v1.Fluxion/Release"
-	Fluxion_Update_FullMethodName     = "/fluence.v1.Fluxion/Update"
-	Fluxion_PutNode_FullMethodName    = "/fluence.v1.Fluxion/PutNode"
-	Fluxion_RemoveNode_FullMethodName = "/fluence.v1.Fluxion/RemoveNode"
-	Fluxion_SetStatus_FullMethodName  = "/fluence.v1.Fluxion/SetStatus"
-	Fluxion_Jobs_FullMethodName       = "/fluence.v1.Fluxion/Jobs"
-	Fluxion_Nodes_FullMethodName      = "/fluence.v1.Fluxion/Nodes"
-	Fluxion_Reset_FullMethodName      = "/fluence.v1.Fluxion/Reset"
-	Fluxion_Ready_FullMethodName      = "/fluence.v1.Fluxion/Ready"
+	Fluxion_Match_FullMethodName          = "/fluence.v1.Fluxion/Match"
+	Fluxion_Release_FullMethodName        = "/fluence.v1.Fluxion/Release"
+	Fluxion_Update_FullMethodName         = "/fluence.v1.Fluxion/Update"
+	Fluxion_PutNode_FullMethodName        = "/fluence.v1.Fluxion/PutNode"
+	Fluxion_RemoveNode_FullMethodName     = "/fluence.v1.Fluxion/RemoveNode"
+	Fluxion_SetStatus_FullMethodName      = "/fluence.v1.Fluxion/SetStatus"
+	Fluxion_AddSubgraph_FullMethodName    = "/fluence.v1.Fluxion/AddSubgraph"
+	Fluxion_RemoveSubgraph_FullMethodName = "/fluence.v1.Fluxion/RemoveSubgraph"
+	Fluxion_Find_FullMethodName           = "/fluence.v1.Fluxion/Find"
+	Fluxion_Jobs_FullMethodName           = "/fluence.v1.Fluxion/Jobs"
+	Fluxion_Nodes_FullMethodName          = "/fluence.v1.Fluxion/Nodes"
+	Fluxion_Reset_FullMethodName          = "/fluence.v1.Fluxion/Reset"
+	Fluxion_Ready_FullMethodName          = "/fluence.v1.Fluxion/Ready"
 )
 
 // FluxionClient is the client API for Fluxion service.
@@ -64,9 +70,17 @@ type FluxionClient interface {
 	PutNode(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutNodeRequest, PutNodeResponse], error)
 	// RemoveNode takes a node out of the graph.
 	RemoveNode(ctx context.Context, in *RemoveNodeRequest, opts ...grpc.CallOption) (*RemoveNodeResponse, error)
-	// SetStatus marks a node up or down.
+	// SetStatus marks a node, or a vertex of a graph that was added, up or down.
 	SetStatus(ctx context.Context, in *SetStatusRequest, opts ...grpc.CallOption) (*SetStatusResponse, error)
-	// Jobs lists what is held.
+	// AddSubgraph adds a graph of any shape, or a part of one that begins at the
+	// root. It is INVALID_ARGUMENT, as are RemoveSubgraph and Find, where the engine
+	// takes no graphs.
+	AddSubgraph(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[AddSubgraphRequest, AddSubgraphResponse], error)
+	// RemoveSubgraph takes a vertex with all below it out of a graph that was added.
+	RemoveSubgraph(ctx context.Context, in *RemoveSubgraphRequest, opts ...grpc.CallOption) (*RemoveSubgraphResponse, error)
+	// Find lists the vertices of a graph that was added that meet criteria.
+	Find(ctx context.Context, in *FindRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FindResponse], error)
+	// Jobs lists what is held and what is reserved.
 	Jobs(ctx context.Context, in *JobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[JobsResponse], error)
 	// Nodes lists what is there and what is held there, page by page.
 	Nodes(ctx context.Context, in *NodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[NodesResponse], error)
@@ -159,9 +173,51 @@ func (c *fluxionClient) SetStatus(ctx context.Context, in *SetStatusRequest, opt
 	return out, nil
 }
 
+func (c *fluxionClient) AddSubgraph(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[AddSubgraphRequest, AddSubgraphResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Fluxion_ServiceDesc.Streams[3], Fluxion_AddSubgraph_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AddSubgraphRequest, AddSubgraphResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Fluxion_AddSubgraphClient = grpc.ClientStreamingClient[AddSubgraphRequest, AddSubgraphResponse]
+
+func (c *fluxionClient) RemoveSubgraph(ctx context.Context, in *RemoveSubgraphRequest, opts ...grpc.CallOption) (*RemoveSubgraphResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveSubgraphResponse)
+	err := c.cc.Invoke(ctx, Fluxion_RemoveSubgraph_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fluxionClient) Find(ctx context.Context, in *FindRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FindResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Fluxion_ServiceDesc.Streams[4], Fluxion_Find_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FindRequest, FindResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Fluxion_FindClient = grpc.ServerStreamingClient[FindResponse]
+
 func (c *fluxionClient) Jobs(ctx context.Context, in *JobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[JobsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Fluxion_ServiceDesc.Streams[3], Fluxion_Jobs_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Fluxion_ServiceDesc.Streams[5], Fluxion_Jobs_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +236,7 @@ type Fluxion_JobsClient = grpc.ServerStreamingClient[JobsResponse]
 
 func (c *fluxionClient) Nodes(ctx context.Context, in *NodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[NodesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Fluxion_ServiceDesc.Streams[4], Fluxion_Nodes_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Fluxion_ServiceDesc.Streams[6], Fluxion_Nodes_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -236,9 +292,17 @@ type FluxionServer interface {
 	PutNode(grpc.ClientStreamingServer[PutNodeRequest, PutNodeResponse]) error
 	// RemoveNode takes a node out of the graph.
 	RemoveNode(context.Context, *RemoveNodeRequest) (*RemoveNodeResponse, error)
-	// SetStatus marks a node up or down.
+	// SetStatus marks a node, or a vertex of a graph that was added, up or down.
 	SetStatus(context.Context, *SetStatusRequest) (*SetStatusResponse, error)
-	// Jobs lists what is held.
+	// AddSubgraph adds a graph of any shape, or a part of one that begins at the
+	// root. It is INVALID_ARGUMENT, as are RemoveSubgraph and Find, where the engine
+	// takes no graphs.
+	AddSubgraph(grpc.ClientStreamingServer[AddSubgraphRequest, AddSubgraphResponse]) error
+	// RemoveSubgraph takes a vertex with all below it out of a graph that was added.
+	RemoveSubgraph(context.Context, *RemoveSubgraphRequest) (*RemoveSubgraphResponse, error)
+	// Find lists the vertices of a graph that was added that meet criteria.
+	Find(*FindRequest, grpc.ServerStreamingServer[FindResponse]) error
+	// Jobs lists what is held and what is reserved.
 	Jobs(*JobsRequest, grpc.ServerStreamingServer[JobsResponse]) error
 	// Nodes lists what is there and what is held there, page by page.
 	Nodes(*NodesRequest, grpc.ServerStreamingServer[NodesResponse]) error
@@ -273,6 +337,15 @@ func (UnimplementedFluxionServer) RemoveNode(context.Context, *RemoveNodeRequest
 }
 func (UnimplementedFluxionServer) SetStatus(context.Context, *SetStatusRequest) (*SetStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetStatus not implemented")
+}
+func (UnimplementedFluxionServer) AddSubgraph(grpc.ClientStreamingServer[AddSubgraphRequest, AddSubgraphResponse]) error {
+	return status.Error(codes.Unimplemented, "method AddSubgraph not implemented")
+}
+func (UnimplementedFluxionServer) RemoveSubgraph(context.Context, *RemoveSubgraphRequest) (*RemoveSubgraphResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveSubgraph not implemented")
+}
+func (UnimplementedFluxionServer) Find(*FindRequest, grpc.ServerStreamingServer[FindResponse]) error {
+	return status.Error(codes.Unimplemented, "method Find not implemented")
 }
 func (UnimplementedFluxionServer) Jobs(*JobsRequest, grpc.ServerStreamingServer[JobsResponse]) error {
 	return status.Error(codes.Unimplemented, "method Jobs not implemented")
@@ -386,6 +459,42 @@ func _Fluxion_SetStatus_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Fluxion_AddSubgraph_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(FluxionServer).AddSubgraph(&grpc.GenericServerStream[AddSubgraphRequest, AddSubgraphResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Fluxion_AddSubgraphServer = grpc.ClientStreamingServer[AddSubgraphRequest, AddSubgraphResponse]
+
+func _Fluxion_RemoveSubgraph_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveSubgraphRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FluxionServer).RemoveSubgraph(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Fluxion_RemoveSubgraph_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FluxionServer).RemoveSubgraph(ctx, req.(*RemoveSubgraphRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Fluxion_Find_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FindRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FluxionServer).Find(m, &grpc.GenericServerStream[FindRequest, FindResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Fluxion_FindServer = grpc.ServerStreamingServer[FindResponse]
+
 func _Fluxion_Jobs_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(JobsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -464,6 +573,10 @@ var Fluxion_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Fluxion_SetStatus_Handler,
 		},
 		{
+			MethodName: "RemoveSubgraph",
+			Handler:    _Fluxion_RemoveSubgraph_Handler,
+		},
+		{
 			MethodName: "Reset",
 			Handler:    _Fluxion_Reset_Handler,
 		},
@@ -487,6 +600,16 @@ var Fluxion_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "PutNode",
 			Handler:       _Fluxion_PutNode_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "AddSubgraph",
+			Handler:       _Fluxion_AddSubgraph_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Find",
+			Handler:       _Fluxion_Find_Handler,
+			ServerStreams: true,
 		},
 		{
 			StreamName:    "Jobs",

@@ -10,7 +10,7 @@ import (
 )
 
 // jobOverhead is about the size in bytes of a job without slots.
-const jobOverhead = 16
+const jobOverhead = 48
 
 // JobMessages writes jobs as the contents of a stream of messages: a job too
 // large for one goes on in the next, and without jobs there is one message
@@ -28,7 +28,9 @@ func JobMessages(jobs []match.Job) iter.Seq2[[]*Job, error] {
 				}
 				message, size = nil, 0
 			}
-			part := &Job{Id: uint64(jobs[i].ID)}
+			part := &Job{
+				Id: uint64(jobs[i].ID), Reserved: jobs[i].Reserved, At: encodeTime(jobs[i].At), End: encodeTime(jobs[i].End),
+			}
 			message, size = append(message, part), size+jobOverhead
 			for k := range jobs[i].Slots {
 				s, n, err := encodeSlot(&jobs[i].Slots[k])
@@ -65,12 +67,8 @@ func (r *JobsReader) Add(jobs []*Job) error {
 		if err := r.spent.spend(proto.Size(j)); err != nil {
 			return err
 		}
-		if j.GetContinued() {
-			if n := len(r.jobs); n == 0 || uint64(r.jobs[n-1].ID) != j.GetId() {
-				return wrong("continued", "job %d is not the job before", j.GetId())
-			}
-		} else {
-			r.jobs = append(r.jobs, match.Job{ID: match.JobID(j.GetId())})
+		if err := r.begin(j); err != nil {
+			return err
 		}
 		last := len(r.jobs) - 1
 		to := &r.jobs[last]
@@ -82,6 +80,29 @@ func (r *JobsReader) Add(jobs []*Job) error {
 			to.Slots = append(to.Slots, slot)
 		}
 	}
+	return nil
+}
+
+// begin reads a job, or a further part of the last one, but for its slots.
+func (r *JobsReader) begin(j *Job) error {
+	if j.GetContinued() {
+		if n := len(r.jobs); n == 0 || uint64(r.jobs[n-1].ID) != j.GetId() {
+			return wrong("continued", "job %d is not the job before", j.GetId())
+		}
+		if j.GetReserved() || j.GetAt() != nil || j.GetEnd() != nil {
+			return wrong("continued", "job %d is not said anew to be reserved, or from when till when it holds", j.GetId())
+		}
+		return nil
+	}
+	job := match.Job{ID: match.JobID(j.GetId()), Reserved: j.GetReserved()}
+	var err error
+	if job.At, err = decodeTime("at", j.GetAt()); err == nil {
+		job.End, err = decodeTime("end", j.GetEnd())
+	}
+	if err != nil {
+		return wrong(fmt.Sprintf("jobs[%d]", len(r.jobs)), "%w", err)
+	}
+	r.jobs = append(r.jobs, job)
 	return nil
 }
 

@@ -31,6 +31,7 @@ func TestRequestsTravelWhole(t *testing.T) {
 		},
 		"a reservation":        {Op: match.AllocateOrElseReserve, Jobspec: spec()},
 		"a question":           {Op: match.Satisfiability, Jobspec: spec()},
+		"a question of later":  {Op: match.WithoutAllocatingFuture, Jobspec: spec(), Ignore: []match.JobID{1}},
 		"a time before 1970":   {Jobspec: spec(), Now: time.Date(1900, 1, 1, 0, 0, 0, 1, time.UTC)},
 		"a duration below 0":   {Jobspec: spec(), Duration: math.MinInt64},
 		"the longest duration": {Jobspec: spec(), Duration: math.MaxInt64},
@@ -179,7 +180,8 @@ func FuzzDecodeMatch(f *testing.F) {
 // FuzzDecodeJobs: what the readers of streams take never makes them panic, and
 // what they return can be sent on.
 func FuzzDecodeJobs(f *testing.F) {
-	for jobs, err := range fluxionpb.JobMessages([]match.Job{held(1, 2), held(2, 1)}) {
+	reserved := match.Job{ID: 3, Reserved: true, At: time.Unix(1, 2), End: time.Unix(3, 0), Slots: held(3, 1).Slots}
+	for jobs, err := range fluxionpb.JobMessages([]match.Job{held(1, 2), held(2, 1), reserved}) {
 		if err != nil {
 			f.Fatal(err)
 		}

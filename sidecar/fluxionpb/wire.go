@@ -15,6 +15,9 @@ const (
 	// MaxCall is how many bytes the messages of one incoming stream may have
 	// together. It bounds the memory that a server spends on a call.
 	MaxCall = 1 << 30
+	// MaxGraph is how many bytes the text of a graph may have that is added: about
+	// seven million vertices.
+	MaxGraph = MaxCall
 	// chunk is the size in bytes at which a message of a stream is sent off. A
 	// message is larger only if a single slot or node is.
 	chunk = 512 << 10

@@ -3,12 +3,14 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -69,10 +71,35 @@ func TestWrongInputNamesTheFieldAndReachesNoEngine(t *testing.T) {
 			return stream(s, err, messages...)
 		}
 	}
+	add := func(messages ...*fluxionpb.AddSubgraphRequest) func(context.Context, fluxionpb.FluxionClient) error {
+		return func(ctx context.Context, c fluxionpb.FluxionClient) error {
+			s, err := c.AddSubgraph(ctx)
+			return stream(s, err, messages...)
+		}
+	}
 	cases := map[string]struct {
 		call func(context.Context, fluxionpb.FluxionClient) error
 		want string
 	}{
+		"a graph of no message": {add(), "the stream has no message"},
+		"a graph of no size":    {add(&fluxionpb.AddSubgraphRequest{Jgf: []byte("{}")}), "jgf: missing"},
+		"a graph over the limit": {
+			add(&fluxionpb.AddSubgraphRequest{Size: fluxionpb.MaxGraph + 1}), fmt.Sprintf("a graph has at most %d", fluxionpb.MaxGraph),
+		},
+		"a graph that ends too early": {
+			add(&fluxionpb.AddSubgraphRequest{Size: 9, Jgf: []byte("abc")}, &fluxionpb.AddSubgraphRequest{Jgf: []byte("de")}),
+			"jgf: ends after 5 of 9 bytes",
+		},
+		"a graph whose second message is of another epoch": {
+			add(&fluxionpb.AddSubgraphRequest{Epoch: 1, Size: 9, Jgf: []byte("abc")}, &fluxionpb.AddSubgraphRequest{Epoch: 2}), "epoch: ",
+		},
+		"a search at a time that is none": {func(ctx context.Context, c fluxionpb.FluxionClient) error {
+			s, err := c.Find(ctx, &fluxionpb.FindRequest{Now: &timestamppb.Timestamp{Nanos: -1}})
+			if err == nil {
+				_, err = s.Recv()
+			}
+			return err
+		}, "now: "},
 		"a match of nothing": {func(ctx context.Context, c fluxionpb.FluxionClient) error {
 			s, err := c.Match(ctx, &fluxionpb.MatchRequest{Op: fluxionpb.Op_OP_ALLOCATE})
 			if err == nil {

@@ -60,6 +60,7 @@ func New(e match.Engine, o Options) *Server {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(
 		grpc.Creds(o.Credentials),
+		grpc.ForceServerCodecV2(fluxionpb.Codec()),
 		grpc.MaxRecvMsgSize(fluxionpb.MaxMessage),
 		grpc.MaxSendMsgSize(fluxionpb.MaxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),

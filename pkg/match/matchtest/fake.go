@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Fake is a match.Engine that does what a test tells it to: it notes every
+// A Fake is a match.GraphEngine that does what a test tells it to: it notes every
 // call, fails or waits where it is told to, and answers otherwise from a script
 // or through another engine. It is safe for concurrent use.
 //
@@ -29,9 +29,10 @@ type Fake struct {
 	answers []func(match.Request) (*match.Allocation, error)
 	onMatch func(match.Request) (*match.Allocation, error)
 	jobs    []match.Job
+	found   *resource.Set
 }
 
-var _ match.Engine = (*Fake)(nil)
+var _ match.GraphEngine = (*Fake)(nil)
 
 // NewFake returns a Fake that answers from its script alone.
 func NewFake() *Fake {

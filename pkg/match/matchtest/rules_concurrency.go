@@ -84,7 +84,7 @@ var concurrencyRules = map[string]rule{
 		s.put(t, g)
 		for i := range g.Vertices {
 			g.Vertices[i].Size, g.Vertices[i].Name, g.Vertices[i].Status = 0, "changed", resource.Down
-			clear(g.Vertices[i].Paths)
+			g.Vertices[i].Path = "/changed"
 			clear(g.Vertices[i].Properties)
 		}
 		s.ready(t)
@@ -132,7 +132,7 @@ func spoilSet(r *resource.Set) {
 	for i := range r.Vertices {
 		v := &r.Vertices[i]
 		v.Name, v.Type, v.Amount = "changed", "changed", 77
-		clear(v.Paths)
+		v.Path = "/changed"
 		clear(v.Properties)
 	}
 }

@@ -178,7 +178,7 @@ func outline(g *resource.Graph) []string {
 	lines := make([]string, len(g.Vertices))
 	for i, v := range g.Vertices {
 		lines[i] = fmt.Sprintf("%s %s %d%s status %d properties %v at %s in %q",
-			v.Type, v.Name, v.Size, v.Unit, v.Status, v.Properties, v.Paths[resource.Containment], parents[i])
+			v.Type, v.Name, v.Size, v.Unit, v.Status, v.Properties, v.Path, parents[i])
 	}
 	return lines
 }

@@ -34,7 +34,7 @@ var matchRules = map[string]rule{
 			same(t, "what slot "+slot.Key+" holds", Amounts(slot.R), map[string]int64{"core": 2000, "memory": 3 * GiB, "pods": 1})
 			for _, v := range slot.R.Vertices {
 				onNode := "/" + Cluster + "/z/r1/" + slot.Node
-				if p := v.Paths[resource.Containment]; p != onNode && !strings.HasPrefix(p, onNode+"/") {
+				if p := v.Path; p != onNode && !strings.HasPrefix(p, onNode+"/") {
 					t.Errorf("slot %s on %s holds %s", slot.Key, slot.Node, p)
 				}
 			}
@@ -123,7 +123,7 @@ func emitted(t *testing.T, r *resource.Set, want ...string) {
 	seen := make(map[string]bool)
 	for _, v := range r.Vertices {
 		got[v.Name]++
-		path := v.Paths[resource.Containment]
+		path := v.Path
 		if seen[path] {
 			t.Errorf("%s is there twice", path)
 		}

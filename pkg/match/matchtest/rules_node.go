@@ -143,8 +143,8 @@ var nodeRules = map[string]rule{
 func uprooted(g *resource.Graph) *resource.Graph {
 	g.Vertices[0].Name = "elsewhere"
 	for i := range g.Vertices {
-		path := g.Vertices[i].Paths
-		path[resource.Containment] = "/elsewhere" + path[resource.Containment][len("/"+Cluster):]
+		v := &g.Vertices[i]
+		v.Path = "/elsewhere" + v.Path[len("/"+Cluster):]
 	}
 	return g
 }

@@ -2,7 +2,6 @@ package matchtest
 
 import (
 	"testing"
-	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -60,23 +59,4 @@ var operationRules = map[string]rule{
 		s.fails(t, 2, Slots("b", 1, Cores(2)), match.ErrInvalid, as(match.AllocateOrElseReserve), without(1))
 		s.holding(t, "1: 0@n1")
 	}},
-	"an engine that does not reserve says so": {
-		needs: func(c Capabilities) bool { return !c.Reserve },
-		test: func(t *testing.T, s *subject) {
-			s.load(t, Node("n1", nil, Cores(2)))
-			s.fails(t, 2, Slots("b", 1, Cores(2)), match.ErrInvalid, as(match.AllocateOrElseReserve))
-			s.holding(t, "")
-		},
-	},
-	"a reservation begins when what it waits for ends": {
-		needs: func(c Capabilities) bool { return c.Reserve },
-		test: func(t *testing.T, s *subject) {
-			s.load(t, Node("n1", nil, Cores(2)))
-			first := s.match(t, 1, Slots("a", 1, Cores(2)), lasting(time.Hour))
-			a := s.match(t, 2, Slots("b", 1, Cores(2)), lasting(time.Hour), as(match.AllocateOrElseReserve))
-			if !a.Reserved || !a.At.Equal(first.End) || !a.End.Equal(first.End.Add(time.Hour)) {
-				t.Errorf("reserved %v from %s to %s, want an hour from %s", a.Reserved, a.At, a.End, first.End)
-			}
-		},
-	},
 }

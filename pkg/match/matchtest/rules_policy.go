@@ -29,14 +29,17 @@ func ordered(p, want string) rule {
 const (
 	rising  = "0@n1 1@n1 2@n2 3@n2 4@n3 5@n3 6@n4"
 	falling = "0@n5 1@n5 2@n4 3@n4 4@n3 5@n3 6@n2"
+	walked  = "0@n3 1@n3 2@n2 3@n2 4@n4 5@n4 6@n1"
 )
 
 var policyRules = map[string]rule{
-	"low fills the lowest ids first":        ordered(match.PolicyLow, rising),
-	"lonodex fills the nodes of lowest ids": ordered(match.PolicyLonodex, rising),
-	"high fills the highest ids first":      ordered(match.PolicyHigh, falling),
-	"hinode fills the nodes of highest ids": ordered(match.PolicyHinode, falling),
-	"first fills in the order of the graph": ordered(match.PolicyFirst, "0@n3 1@n3 2@n2 3@n2 4@n4 5@n4 6@n1"),
+	"low fills the lowest ids first":             ordered(match.PolicyLow, rising),
+	"lonodex fills the nodes of lowest ids":      ordered(match.PolicyLonodex, rising),
+	"hinodex fills the nodes of highest ids":     ordered(match.PolicyHinodex, falling),
+	"firstnodex fills in the order of the graph": ordered(match.PolicyFirstnodex, walked),
+	"high fills the highest ids first":           ordered(match.PolicyHigh, falling),
+	"hinode fills the nodes of highest ids":      ordered(match.PolicyHinode, falling),
+	"first fills in the order of the graph":      ordered(match.PolicyFirst, walked),
 	"lonode fills the nodes of lowest ids first": {test: func(t *testing.T, s *subject) {
 		s.load(t, crossed()...)
 		s.places(t, 1, Slots("a", 7, Cores(1)), rising, underPolicy(match.PolicyLonode))

@@ -1,6 +1,7 @@
 package matchtest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -26,6 +27,21 @@ var wholeRules = map[string]rule{
 		s.places(t, 5, Slots("a", 2, Cores(1)), "0@n2 1@n2")
 		s.refuses(t, 6, one(), match.ErrBusy)
 		s.refuses(t, 6, one(), match.ErrBusy, wanting("z"))
+	}},
+	"each policy for whole nodes gives them, and to nobody else": {needs: wholeNodes, test: func(t *testing.T, s *subject) {
+		for _, p := range match.Policies() {
+			if !match.TakesWhole(p) || !slices.Contains(s.can.Policies, p) {
+				continue
+			}
+			s.load(t, Node("n1", nil, Cores(4)))
+			a := s.places(t, 1, one(), "0@n1", underPolicy(p), forHolder("x"))
+			if a.Slots[0].Holder != "x" {
+				t.Errorf("%s: the slot is of %q, want x", p, a.Slots[0].Holder)
+			}
+			s.refuses(t, 2, one(), match.ErrBusy, underPolicy(p), forHolder("y"))
+			s.refuses(t, 2, one(), match.ErrBusy)
+			s.fails(t, 3, one(), match.ErrInvalid, underPolicy(p))
+		}
 	}},
 	"several slots stand on a whole node, and all are the holder's": {needs: wholeNodes, test: func(t *testing.T, s *subject) {
 		s.load(t, three()...)

@@ -4,15 +4,16 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Method names a method of match.Engine.
+// A Method names a method of match.GraphEngine.
 type Method string
 
-// The methods of match.Engine.
+// The methods of match.GraphEngine, those of match.Engine first.
 const (
 	Match      Method = "Match"
 	Release    Method = "Release"
@@ -24,6 +25,10 @@ const (
 	Nodes      Method = "Nodes"
 	Reset      Method = "Reset"
 	Ready      Method = "Ready"
+
+	AddSubgraph    Method = "AddSubgraph"
+	RemoveSubgraph Method = "RemoveSubgraph"
+	Find           Method = "Find"
 )
 
 // A Call is one call that a Fake was given. Only the fields that the method has
@@ -36,10 +41,15 @@ type Call struct {
 	Keys    []string
 	Jobs    []match.Job
 	Nodes   []*resource.Graph
-	Name    string
-	Status  resource.Status
-	From    string
-	Limit   int
+	// Name is a node's or, of SetStatus and RemoveSubgraph, a vertex's path.
+	Name   string
+	Status resource.Status
+	From   string
+	Limit  int
+	// JGF is a copy of the text that AddSubgraph was given.
+	JGF      []byte
+	Criteria string
+	Now      time.Time
 }
 
 // Answer scripts the answer to the next Match that has none yet.
@@ -67,6 +77,13 @@ func (f *Fake) SetJobs(jobs ...match.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.jobs = jobs
+}
+
+// SetFound sets what Find answers where no engine stands behind.
+func (f *Fake) SetFound(s *resource.Set) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.found = s
 }
 
 // Fail makes every call of a method fail with err; nil ends it.

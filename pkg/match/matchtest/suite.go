@@ -69,6 +69,7 @@ func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engin
 		"ranges":      rangeRules,
 		"narrowing":   narrowRules,
 		"operations":  operationRules,
+		"reserving":   reserveRules,
 		"refusals":    refusalRules,
 		"arguments":   argumentRules,
 		"repeats":     repeatRules,

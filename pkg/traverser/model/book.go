@@ -44,13 +44,13 @@ func (b *booking) book(u *vertex, up *edge, m mark, shadow bool, depth int, sums
 			continue
 		}
 		if shadow {
-			child = mark{e.to.size, true}
+			child.needs, child.x = e.to.size, true
 		}
 		if b.book(e.to, e, child, shadow, depth+1, below) {
 			touched = true
-		}
-		if !b.dry {
-			e.weigh()
+			if !b.dry {
+				e.weigh()
+			}
 		}
 	}
 	touched = touched || exclusive
@@ -70,7 +70,13 @@ func (b *booking) book(u *vertex, up *edge, m mark, shadow bool, depth int, sums
 	if exclusive && b.g.tracked[u.typ] {
 		sums[u.typ] += m.needs
 	}
-	b.out = append(b.out, share{u, m.needs, exclusive, u.label, depth, up})
+	if m.label == "" {
+		m.label = u.label
+	}
+	if !b.dry {
+		u.label = m.label
+	}
+	b.out = append(b.out, share{u, m.needs, exclusive, m.label, depth, up})
 	return true
 }
 

@@ -23,7 +23,7 @@ type vertex struct {
 	down                bool
 	properties          map[string]string
 	paths               map[string]string
-	label               string // of the request that last hit it
+	label               string // of the last labelled request that it was given to: it stays
 
 	out []*edge // of the containment subsystem, in the order of the file
 	up  *edge   // by which a walk from the root first comes here; nil at the root

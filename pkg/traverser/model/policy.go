@@ -111,10 +111,11 @@ func runsOf(cs []candidate) map[int64]int64 {
 		scores = append(scores, c.score)
 	}
 	slices.Sort(scores)
+	scores = slices.Compact(scores)
 	runs := map[int64]int64{}
 	for i, s := range scores {
 		runs[s] = s
-		if i > 0 && s <= scores[i-1]+1 {
+		if i > 0 && s == scores[i-1]+1 {
 			runs[s] = runs[scores[i-1]]
 		}
 	}

@@ -10,20 +10,21 @@ import (
 // A candidate is a vertex, or a slot, that may be chosen for a request.
 type candidate struct {
 	score, count int64
+	label        string // of the request for its type
 	picks        []pick // none for the root
 }
 
 // A pick is an edge to be marked.
 type pick struct {
-	edge  *edge
-	needs int64
-	x     bool
+	edge *edge
+	mark
 }
 
 // A mark is what an edge that was chosen carries.
 type mark struct {
 	needs int64
 	x     bool
+	label string
 }
 
 // found holds candidates by type.
@@ -61,7 +62,7 @@ func (a *attempt) run(rs []request) (root mark, ok bool) {
 		return mark{}, false
 	}
 	all[u.typ] = append(all[u.typ], top)
-	root = mark{1, x}
+	root = mark{1, x, top.label}
 	for _, r := range rs {
 		n := calc(r.Count, all.count(r.Type))
 		if n == 0 {
@@ -76,7 +77,7 @@ func (a *attempt) run(rs []request) (root mark, ok bool) {
 			a.mark(c)
 			for _, p := range c.picks {
 				for e := p.edge.from.up; e != nil; e = e.from.up {
-					a.marks[e] = mark{e.to.size, false}
+					a.marks[e] = mark{needs: e.to.size}
 				}
 			}
 		}
@@ -86,7 +87,7 @@ func (a *attempt) run(rs []request) (root mark, ok bool) {
 
 func (a *attempt) mark(c candidate) {
 	for _, p := range c.picks {
-		a.marks[p.edge] = mark{p.needs, p.x}
+		a.marks[p.edge] = p.mark
 	}
 }
 
@@ -124,11 +125,12 @@ func (a *attempt) visit(u, node *vertex, rs []request, pristine, x bool, up foun
 	} else {
 		a.explore(u, node, next, pristine, x, 1, below)
 	}
-	chosen := false
+	chosen, label := false, ""
 	for _, r := range rs {
 		if r.Type != u.typ {
 			continue
 		}
+		label = r.Label
 		for _, c := range r.with {
 			n := calc(c.Count, below.count(c.Type))
 			if n == 0 {
@@ -145,7 +147,7 @@ func (a *attempt) visit(u, node *vertex, rs []request, pristine, x bool, up foun
 			up[t] = append(up[t], cs...)
 		}
 	}
-	return candidate{score: a.policy.score(u, node), count: u.size - u.own.peak(a.at, a.end)}, x, true
+	return candidate{score: a.policy.score(u, node), count: u.size - u.own.peak(a.at, a.end), label: label}, x, true
 }
 
 // fit says how requests go on below u: a slot to be filled there, or the
@@ -246,7 +248,7 @@ func (a *attempt) explore(u, node *vertex, rs []request, pristine, x bool, times
 		if !ok {
 			continue
 		}
-		c.picks = []pick{{e, c.count, x}}
+		c.picks = []pick{{e, mark{c.count, x, c.label}}}
 		into[v.typ] = append(into[v.typ], c)
 		if !a.policy.stops {
 			continue
@@ -306,7 +308,7 @@ func (a *attempt) slots(u, node *vertex, slot *request, into found) {
 			for got := int64(0); got < shares[r.Type]; next[r.Type]++ {
 				m := content[r.Type][next[r.Type]]
 				c.score += m.score
-				c.picks = append(c.picks, pick{m.picks[0].edge, m.count, true})
+				c.picks = append(c.picks, pick{m.picks[0].edge, mark{m.count, true, m.label}})
 				got += m.count
 			}
 		}

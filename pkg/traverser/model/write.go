@@ -13,31 +13,6 @@ import (
 
 type object = map[string]any
 
-// stick leaves what the library leaves behind for later results: labels on the
-// vertices that a labelled request hit, and the queue.
-func (m *model) stick(a *ask, t *attempt) {
-	if a.queue != "" {
-		m.queue = a.queue
-	}
-	for v := range t.visited {
-		if label := labelOf(a.rs, v.typ); label != "" {
-			v.label = label
-		}
-	}
-}
-
-func labelOf(rs []request, typ string) string {
-	for _, r := range rs {
-		if r.Type == typ && r.Label != "" {
-			return r.Label
-		}
-		if label := labelOf(r.with, typ); label != "" {
-			return label
-		}
-	}
-	return ""
-}
-
 // write writes a result in the format of the options.
 func (m *model) write(out []share, start, end int64) (string, error) {
 	var value any
@@ -45,18 +20,25 @@ func (m *model) write(out []share, start, end int64) (string, error) {
 	case "jgf":
 		value = graphOf(out)
 	case "rlite":
-		lite, err := liteOf(out)
+		lite, _, err := liteOf(out)
 		if err != nil {
 			return "", err
+		}
+		if len(lite) == 0 {
+			return "", errors.New("no core and no gpu on a node: rlite cannot say it")
 		}
 		value = lite
 	case "rv1", "rv1_nosched":
-		lite, err := liteOf(out)
+		lite, holds, err := liteOf(out)
 		if err != nil {
 			return "", err
 		}
-		execution := object{"R_lite": lite, "nodelist": nodelist(out), "starttime": start, "expiration": end}
-		if p := propertiesOf(out); len(p) > 0 {
+		if len(lite) == 0 {
+			return "", nil // as the library writes nothing then
+		}
+		nodes := slices.DeleteFunc(slices.Clone(out), func(s share) bool { return s.typ != "node" || !holds[s.rank] })
+		execution := object{"R_lite": lite, "nodelist": nodelist(nodes), "starttime": start, "expiration": end}
+		if p := propertiesOf(nodes); len(p) > 0 {
 			execution["properties"] = p
 		}
 		r := object{"version": 1, "execution": execution}
@@ -130,27 +112,27 @@ func graphOf(out []share) object {
 	return object{"graph": object{"nodes": nodes, "edges": edges}}
 }
 
-// liteOf groups ranks by the cores and gpus that are held there.
-func liteOf(out []share) ([]any, error) {
+// liteOf groups ranks by the cores and gpus that are held there, and lists these
+// ranks.
+func liteOf(out []share) (lite []any, holds map[int64]bool, err error) {
 	held := map[int64]map[string][]int64{}
 	for _, s := range out {
 		if s.typ != "core" && s.typ != "gpu" {
 			continue
 		}
 		if s.rank < 0 {
-			return nil, fmt.Errorf("%s has no rank", s.name)
+			return nil, nil, fmt.Errorf("%s has no rank", s.name)
 		}
 		if held[s.rank] == nil {
 			held[s.rank] = map[string][]int64{}
 		}
 		held[s.rank][s.typ] = append(held[s.rank][s.typ], s.id)
 	}
-	if len(held) == 0 || !slices.ContainsFunc(out, func(s share) bool { return s.typ == "node" }) {
-		return nil, errors.New("no core and no gpu on a node: this format cannot say it")
-	}
+	holds = map[int64]bool{}
 	ranks := map[string][]int64{}
 	children := map[string]object{}
 	for rank, types := range held {
+		holds[rank] = true
 		c := object{}
 		for t, ids := range types {
 			c[t] = idset(ids)
@@ -159,15 +141,19 @@ func liteOf(out []share) ([]any, error) {
 		children[string(text)] = c
 		ranks[string(text)] = append(ranks[string(text)], rank)
 	}
-	var lite []any
 	for _, text := range slices.Sorted(maps.Keys(ranks)) {
 		lite = append(lite, object{"rank": idset(ranks[text]), "children": children[text]})
 	}
-	return lite, nil
+	return lite, holds, nil
 }
 
 func idset(ids []int64) string {
 	slices.Sort(ids)
+	return ranges(slices.Compact(ids))
+}
+
+// ranges writes ids as they come, those that follow one another as first-last.
+func ranges(ids []int64) string {
 	var parts []string
 	for i := 0; i < len(ids); {
 		j := i
@@ -185,13 +171,7 @@ func idset(ids []int64) string {
 }
 
 // nodelist writes the names of the nodes as one hostlist, by rank.
-func nodelist(out []share) []string {
-	var nodes []share
-	for _, s := range out {
-		if s.typ == "node" {
-			nodes = append(nodes, s)
-		}
-	}
+func nodelist(nodes []share) []string {
 	slices.SortStableFunc(nodes, func(a, b share) int { return cmp.Compare(a.rank, b.rank) })
 	var parts []string
 	for i := 0; i < len(nodes); {
@@ -212,19 +192,16 @@ func nodelist(out []share) []string {
 		case len(ids) == 1:
 			parts = append(parts, prefix+strconv.FormatInt(ids[0], 10))
 		default:
-			parts = append(parts, prefix+"["+idset(ids)+"]")
+			parts = append(parts, prefix+"["+ranges(ids)+"]")
 		}
 	}
 	return []string{strings.Join(parts, ",")}
 }
 
 // propertiesOf lists the ranks that have a property.
-func propertiesOf(out []share) object {
+func propertiesOf(nodes []share) object {
 	ranks := map[string][]int64{}
-	for _, s := range out {
-		if s.typ != "node" {
-			continue
-		}
+	for _, s := range nodes {
 		for name, value := range s.properties {
 			if value != "" {
 				name += "=" + value

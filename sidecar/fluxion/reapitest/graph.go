@@ -42,7 +42,7 @@ func readGraph(jgf, options string) (*graph, error) {
 		if v.Type == resource.TypeNode {
 			g.nodes = append(g.nodes, v)
 		}
-		above := path.Dir(v.Paths[resource.Containment])
+		above := path.Dir(v.Path)
 		if g.types[above] == nil {
 			g.types[above] = make(map[string]bool)
 		}
@@ -80,7 +80,7 @@ func (g *graph) lacks(js *jobspec.Jobspec) bool {
 	allowed, err := js.Attributes.System.Constraints.Compile()
 	return err == nil && slices.ContainsFunc(g.nodes, func(n resource.Vertex) bool {
 		return allowed(n.Name, n.Rank, n.Properties) && slices.ContainsFunc(js.Resources[0].With, func(w jobspec.Resource) bool {
-			return !g.types[n.Paths[resource.Containment]][w.Type]
+			return !g.types[n.Path][w.Type]
 		})
 	})
 }
@@ -123,7 +123,7 @@ func (g *graph) update(number int64, text string, form UpdateForm) error {
 	held := g.held()
 	some := false
 	for _, v := range r.Vertices {
-		if p := v.Paths[resource.Containment]; v.Exclusively && held[p] {
+		if p := v.Path; v.Exclusively && held[p] {
 			return fmt.Errorf("%s is held", p)
 		}
 		some = some || v.Exclusively
@@ -141,7 +141,7 @@ func (g *graph) held() map[string]bool {
 		for _, s := range j.Slots {
 			for _, v := range s.R.Vertices {
 				if v.Exclusively {
-					held[v.Paths[resource.Containment]] = true
+					held[v.Path] = true
 				}
 			}
 		}

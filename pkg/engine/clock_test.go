@@ -1,0 +1,434 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// never is the end of what has none, in seconds after matchtest.Now.
+const never = math.MaxInt64
+
+// A calendar is what an engine should have over time, kept in the simplest way:
+// nodes, and for each job what stands where from when to when. All questions are
+// answered by looking at every slot.
+type calendar struct {
+	driver
+	*rand.Rand
+	now   int64
+	nodes map[string]ledgerNode
+	jobs  map[match.JobID]*calendarJob
+	// came counts what came of requests.
+	came map[string]int
+}
+
+type calendarJob struct {
+	reserved bool
+	at, end  int64
+	slots    map[string]calendarSlot
+}
+
+// A calendarSlot has its own end: a job that an Update brought may have several.
+type calendarSlot struct {
+	node     string
+	holds    [2]int64
+	holder   string
+	shared   bool
+	at, end  int64
+	reserved bool
+}
+
+// A wish is a request as the calendar understands it: count slots of one shape.
+type wish struct {
+	need     [2]int64
+	count    int64
+	duration int64 // 0 is no known end
+	holder   string
+	whole    bool
+}
+
+// TestRandomSeriesOverTime makes calls with a clock that moves on, and compares
+// after each what is held and reserved, and each verdict and time with what the
+// calendar says.
+func TestRandomSeriesOverTime(t *testing.T) {
+	seed := rand.Uint64()
+	came := make(map[string]int)
+	for round := range uint64(150) {
+		c := &calendar{
+			driver: driver{e: newEngine(t)}, Rand: rand.New(rand.NewPCG(seed, round)), came: came,
+			nodes: make(map[string]ledgerNode), jobs: make(map[match.JobID]*calendarJob),
+		}
+		t.Run(fmt.Sprintf("%d-%d", seed, round), func(t *testing.T) {
+			c.load(t)
+			for range 80 {
+				c.step(t)
+				c.compare(t)
+			}
+		})
+	}
+	t.Logf("requests came to %v", came)
+	for _, what := range []string{"allocated", "reserved", "refused", "allocated after it was reserved", "reserved anew"} {
+		if came[what] < 20 {
+			t.Errorf("%d requests were %s", came[what], what)
+		}
+	}
+}
+
+// step makes one call.
+func (c *calendar) step(t *testing.T) {
+	ctx, id := t.Context(), match.JobID(1+c.IntN(9))
+	name := fmt.Sprintf("n%d", c.IntN(4))
+	var err error
+	switch c.IntN(16) {
+	case 0, 6:
+		c.now += c.Int64N(8)
+	case 1, 2:
+		delete(c.jobs, id)
+		err = c.e.Release(ctx, c.epoch, id)
+	case 3:
+		n := ledgerNode{size: [2]int64{4 + c.Int64N(8), 4 + c.Int64N(8)}, down: c.IntN(12) == 0}
+		g := matchtest.Node(name, nil, pools(n.size)...)
+		if n.down {
+			matchtest.WithStatus(g, resource.Down)
+		}
+		c.nodes[name] = n
+		err = c.e.PutNode(ctx, c.epoch, g)
+	case 4:
+		if c.IntN(8) == 0 {
+			delete(c.nodes, name)
+			err = c.e.RemoveNode(ctx, c.epoch, name)
+		}
+	case 5:
+		if c.IntN(2) == 0 {
+			c.tell(t, id, name)
+		}
+	default:
+		c.ask(t, id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tell makes an Update of one slot.
+func (c *calendar) tell(t *testing.T, id match.JobID, node string) {
+	s, end := c.randomSlot(node), c.now-2+c.Int64N(20)
+	slot := s.written(fmt.Sprint(c.IntN(2)))
+	from := match.Job{ID: id, Slots: []match.Slot{slot}}
+	j := c.jobs[id]
+	if j != nil && j.reserved || c.IntN(4) == 0 && j == nil {
+		from.Reserved, from.At = true, moment(c.now+c.Int64N(10))
+		if c.IntN(2) == 0 {
+			from.End = from.At.Add(time.Duration(1+c.IntN(10)) * time.Second)
+		}
+		s.at, s.end, s.reserved = seconds(from.At), seconds(from.End), true
+	} else if c.IntN(2) == 0 {
+		from.End = moment(end)
+	}
+	if err := c.e.Update(t.Context(), c.epoch, from); err != nil {
+		t.Fatalf("Update(%+v) = %v", from, err)
+	}
+	if j == nil {
+		j = &calendarJob{slots: make(map[string]calendarSlot), end: never}
+		c.jobs[id] = j
+	}
+	j.reserved = from.Reserved
+	was, had := j.slots[slot.Key]
+	s.end = never
+	if had && was.node == s.node && was.holds == s.holds {
+		s.end = was.end // the slot is as it was
+	}
+	j.slots[slot.Key] = s
+	if from.Reserved {
+		j.at, j.end = seconds(from.At), seconds(from.End)
+	}
+	for key, s := range j.slots {
+		if from.Reserved {
+			s.at, s.end = j.at, j.end
+		} else if !from.End.IsZero() {
+			j.end, s.end = end, end
+		}
+		j.slots[key] = s
+	}
+}
+
+// randomSlot returns what somebody may hold of a node.
+func (c *calendar) randomSlot(node string) calendarSlot {
+	s := calendarSlot{node: node, holds: [2]int64{c.Int64N(5), c.Int64N(5)}, end: never, holder: holders[c.IntN(3)]}
+	s.shared = s.holder == "" && c.IntN(2) == 0
+	return s
+}
+
+// written returns the slot as an Update takes it.
+func (s calendarSlot) written(key string) match.Slot {
+	slot := matchtest.Held(key, s.node, pools(s.holds)...)
+	slot.Holder, slot.Shared = s.holder, s.shared
+	return slot
+}
+
+// moment returns the time so many seconds after matchtest.Now; the zero time for
+// never.
+func moment(s int64) time.Time {
+	if s == never {
+		return time.Time{}
+	}
+	return matchtest.Now.Add(time.Duration(s) * time.Second)
+}
+
+// seconds is the inverse of moment.
+func seconds(t time.Time) int64 {
+	if t.IsZero() {
+		return never
+	}
+	return int64(t.Sub(matchtest.Now) / time.Second)
+}
+
+// ask makes a request and holds the answer against the calendar.
+func (c *calendar) ask(t *testing.T, id match.JobID) {
+	had := c.jobs[id]
+	if had != nil && !had.reserved {
+		return
+	}
+	w := wish{
+		need: [2]int64{1 + c.Int64N(4), 1 + c.Int64N(4)}, count: 1 + c.Int64N(4),
+		duration: c.Int64N(9), holder: holders[c.IntN(3)],
+	}
+	r := c.request(id, matchtest.Slots("a", w.count, pools(w.need)...))
+	r.Op = []match.Op{
+		match.Allocate, match.AllocateOrElseReserve, match.AllocateOrElseReserve,
+		match.WithoutAllocating, match.WithoutAllocatingFuture,
+	}[c.IntN(5)]
+	if w.holder != "" && c.IntN(2) == 0 {
+		w.whole, r.Policy = true, match.PolicyHinodex
+	}
+	r.Now, r.Duration, r.Holder = moment(c.now), time.Duration(w.duration)*time.Second, w.holder
+	there := c.around(&r)
+	at, ok := c.earliest(there, w, r.Op == match.AllocateOrElseReserve || r.Op == match.WithoutAllocatingFuture)
+	a, err := c.e.Match(t.Context(), r)
+	var refusal *match.Refusal
+	switch {
+	case err != nil && !errors.As(err, &refusal):
+		t.Fatalf("Match(%+v) = %v", r, err)
+	case err == nil != ok:
+		t.Fatalf("Match(%+v) for %+v = %v, %v, want room %v at %d of %s", r, w, a, err, ok, at, c)
+	case err == nil && (seconds(a.At) != at || a.Reserved != (at > c.now)):
+		t.Fatalf("Match(%+v) for %+v = from %d on, reserved %v, want it at %d of %s", r, w, seconds(a.At), a.Reserved, at, c)
+	}
+	if refusal != nil {
+		// The numbers are those of the present, wherever else room was looked for.
+		now := r
+		now.Op = match.WithoutAllocating
+		_, err := c.e.Match(t.Context(), now)
+		var present *match.Refusal
+		if !errors.As(err, &present) || cmp.Diff(present.Reason, refusal.Reason) != "" {
+			t.Fatalf("Match(%+v) = %v, and for the present alone %v", r, refusal, err)
+		}
+	}
+	if r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve {
+		c.expire()
+		delete(c.jobs, id)
+		c.book(a)
+		c.count(had, a)
+	}
+	if a != nil {
+		c.check(t, there, w, a)
+	}
+}
+
+// count counts what came of a request.
+func (c *calendar) count(had *calendarJob, a *match.Allocation) {
+	switch {
+	case a == nil:
+		c.came["refused"]++
+	case a.Reserved && had != nil:
+		c.came["reserved anew"]++
+	case a.Reserved:
+		c.came["reserved"]++
+	case had != nil:
+		c.came["allocated after it was reserved"]++
+	default:
+		c.came["allocated"]++
+	}
+}
+
+// around lists the slots that a request meets, and has it ignore some and expect
+// others now and then.
+func (c *calendar) around(r *match.Request) []calendarSlot {
+	if r.Op == match.WithoutAllocating || r.Op == match.WithoutAllocatingFuture {
+		for c.IntN(2) == 0 {
+			r.Ignore = append(r.Ignore, match.JobID(1+c.IntN(9)))
+		}
+	}
+	var there []calendarSlot
+	for id, j := range c.jobs {
+		if id != r.ID && !slices.Contains(r.Ignore, id) {
+			for _, s := range j.slots {
+				s.reserved = j.reserved
+				there = append(there, s)
+			}
+		}
+	}
+	for c.IntN(4) == 0 {
+		s := c.randomSlot(fmt.Sprintf("n%d", c.IntN(4)))
+		r.Expected = append(r.Expected, s.written("e"))
+		there = append(there, s)
+	}
+	return there
+}
+
+// expire drops the reservations that have ended.
+func (c *calendar) expire() {
+	maps.DeleteFunc(c.jobs, func(_ match.JobID, j *calendarJob) bool { return j.reserved && j.end <= c.now })
+}
+
+// book notes what was given or reserved.
+func (c *calendar) book(a *match.Allocation) {
+	if a == nil {
+		return
+	}
+	j := &calendarJob{reserved: a.Reserved, at: seconds(a.At), end: seconds(a.End), slots: make(map[string]calendarSlot)}
+	for _, s := range a.Slots {
+		j.slots[s.Key] = slotOf(s, j.at, j.end)
+	}
+	c.jobs[a.ID] = j
+}
+
+func slotOf(s match.Slot, at, end int64) calendarSlot {
+	held := matchtest.Amounts(s.R)
+	return calendarSlot{
+		node: s.Node, holds: [2]int64{held["core"], held["memory"]}, holder: s.Holder, shared: s.Shared, at: at, end: end,
+	}
+}
+
+// earliest returns the first time at which a wish has room among what is there.
+func (c *calendar) earliest(there []calendarSlot, w wish, later bool) (int64, bool) {
+	times := []int64{c.now}
+	for _, s := range there {
+		switch {
+		case !later:
+		case s.reserved:
+			times = append(times, s.at, s.end)
+		case s.end <= c.now:
+			times = append(times, c.now+1)
+		default:
+			times = append(times, s.end)
+		}
+	}
+	slices.Sort(times)
+	for _, at := range slices.Compact(times) {
+		if at < c.now || at == never {
+			continue
+		}
+		n := int64(0)
+		for name := range c.nodes {
+			if free, ok := c.free(there, name, at, w); ok {
+				n += min(free[0]/w.need[0], free[1]/w.need[1])
+			}
+		}
+		if n >= w.count {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// free returns what is left of a node for a wish from a time on, and false where
+// it is down or others'.
+func (c *calendar) free(there []calendarSlot, name string, at int64, w wish) ([2]int64, bool) {
+	end := int64(never)
+	if w.duration > 0 {
+		end = at + w.duration
+	}
+	n, moments := c.nodes[name], []int64{at}
+	for _, s := range there {
+		if s.node == name && s.reserved && s.at > at && s.at < end {
+			moments = append(moments, s.at)
+		}
+	}
+	free := n.size
+	for _, m := range moments {
+		used := [2]int64{}
+		for _, s := range there {
+			if s.node != name || s.reserved && (m < s.at || m >= s.end) || !s.reserved && m != c.now && m >= s.end {
+				continue
+			}
+			if s.holder != "" && s.holder != w.holder || w.whole && s.holder == "" && !s.shared {
+				return free, false
+			}
+			for k := range used {
+				used[k] += s.holds[k]
+			}
+		}
+		for k := range free {
+			free[k] = min(free[k], max(0, n.size[k]-used[k]))
+		}
+	}
+	return free, !n.down
+}
+
+// check holds what was given or reserved against what was left.
+func (c *calendar) check(t *testing.T, there []calendarSlot, w wish, a *match.Allocation) {
+	t.Helper()
+	given := make(map[string][2]int64)
+	for _, s := range a.Slots {
+		g := given[s.Node]
+		for k, n := range slotOf(s, 0, 0).holds {
+			g[k] += n
+		}
+		given[s.Node] = g
+		if free, ok := c.free(there, s.Node, seconds(a.At), w); !ok || g[0] > free[0] || g[1] > free[1] {
+			t.Fatalf("job %d is given %v on %s from %d on, where %v is free, %v, of %s", a.ID, g, s.Node, seconds(a.At), free, ok, c)
+		}
+	}
+	if int64(len(a.Slots)) != w.count || w.duration > 0 && seconds(a.End) != seconds(a.At)+w.duration || w.duration == 0 && !a.End.IsZero() {
+		t.Fatalf("job %d is given %d slots from %s to %s for %+v", a.ID, len(a.Slots), a.At, a.End, w)
+	}
+}
+
+// compare looks at what is listed.
+func (c *calendar) compare(t *testing.T) {
+	t.Helper()
+	listed, err := c.e.Jobs(t.Context(), c.epoch)
+	if err != nil {
+		t.Fatalf("Jobs() = %v", err)
+	}
+	got := make(map[match.JobID]*calendarJob)
+	for _, j := range listed {
+		out := &calendarJob{reserved: j.Reserved, end: seconds(j.End), slots: make(map[string]calendarSlot)}
+		if j.Reserved || !j.At.IsZero() {
+			out.at = seconds(j.At)
+		}
+		for _, s := range j.Slots {
+			at := int64(0)
+			if !s.R.Start.IsZero() {
+				at = seconds(s.R.Start)
+			}
+			out.slots[s.Key] = slotOf(s, at, seconds(s.R.Expiration))
+		}
+		got[j.ID] = out
+	}
+	if diff := cmp.Diff(c.jobs, got, cmp.AllowUnexported(calendarJob{}, calendarSlot{}),
+		cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".at" || p.String() == "slots.reserved" }, cmp.Ignore())); diff != "" {
+		t.Fatalf("what is listed differs (-want +got):\n%s", diff)
+	}
+}
+
+// String writes out what there is, for messages.
+func (c *calendar) String() string {
+	out := fmt.Sprintf("now %d, nodes %v", c.now, c.nodes)
+	for id, j := range c.jobs {
+		out += fmt.Sprintf("\n%d: %+v", id, *j)
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package fluxionpb
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// SubgraphMessages writes the text of a graph as pieces of a stream of messages.
+// It fails for a text of no byte, or of more than MaxGraph.
+func SubgraphMessages(jgf []byte) iter.Seq2[*AddSubgraphRequest, error] {
+	return func(yield func(*AddSubgraphRequest, error) bool) {
+		size := uint64(len(jgf))
+		if err := checkGraph(size); err != nil {
+			yield(nil, err)
+			return
+		}
+		m := &AddSubgraphRequest{Size: size}
+		for len(jgf) > 0 {
+			n := min(len(jgf), chunk)
+			m.Jgf, jgf = jgf[:n], jgf[n:]
+			if !yield(m, nil) {
+				return
+			}
+			m = &AddSubgraphRequest{}
+		}
+	}
+}
+
+func checkGraph(size uint64) error {
+	if size == 0 {
+		return wrong("jgf", "missing")
+	}
+	if size > MaxGraph {
+		return wrong("jgf", "%d bytes, a graph has at most %d", size, MaxGraph)
+	}
+	return nil
+}
+
+// A SubgraphReader joins the messages of SubgraphMessages. It holds the text once
+// and no more, from the first message on, which says how large it is.
+type SubgraphReader struct {
+	begun bool
+	size  uint64
+	text  []byte
+}
+
+// Add reads the next message. An error names the field and its value.
+func (r *SubgraphReader) Add(m *AddSubgraphRequest) error {
+	if !r.begun {
+		if err := checkGraph(m.GetSize()); err != nil {
+			return err
+		}
+		r.begun, r.size = true, m.GetSize()
+		r.text = make([]byte, 0, r.size)
+	} else if m.GetSize() != 0 {
+		return wrong("size", "%d: not in the first message alone", m.GetSize())
+	}
+	if more := uint64(len(m.GetJgf())); uint64(len(r.text))+more > r.size {
+		return wrong("jgf", "more than the %d bytes that size says", r.size)
+	}
+	r.text = append(r.text, m.GetJgf()...)
+	return nil
+}
+
+// Text returns what was read. It fails for a text that is not whole.
+func (r *SubgraphReader) Text() ([]byte, error) {
+	if !r.begun {
+		return nil, errors.New("jgf: missing")
+	}
+	if have := uint64(len(r.text)); have < r.size {
+		return nil, fmt.Errorf("jgf: ends after %d of %d bytes", have, r.size)
+	}
+	return r.text, nil
+}
