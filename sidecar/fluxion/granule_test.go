@@ -104,7 +104,7 @@ func TestTypesOfAnyName(t *testing.T) {
 	// Names of vertices have no slash, whatever their type.
 	for i := range nodes[2].Vertices {
 		if v := &nodes[2].Vertices[i]; v.Type == "example.com/gpu" || v.Type == "example_com/gpu" {
-			v.Name, v.Paths = "g", nil
+			v.Name, v.Path = "g", ""
 			if v.Type == "example_com/gpu" {
 				v.Name = "h"
 			}
