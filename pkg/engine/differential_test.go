@@ -14,7 +14,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "draw from this seed on; 0 draws a fresh one")
-	casesFlag = flag.Int("cases", 500, "how many cases are drawn")
+	casesFlag = flag.Int("cases", 1000, "how many cases are drawn")
 )
 
 // differentialTime bounds how long cases are drawn.
