@@ -77,11 +77,11 @@ func nodelist(nodes []share) []string {
 		var ids []int64
 		for ; i < len(nodes); i++ {
 			digits, same := strings.CutPrefix(nodes[i].name, prefix)
-			id, err := strconv.ParseInt(digits, 10, 64)
-			if !same || err != nil || strconv.FormatInt(id, 10) != digits {
+			id, err := strconv.ParseUint(digits, 10, 63)
+			if !same || err != nil || strconv.FormatUint(id, 10) != digits {
 				break
 			}
-			ids = append(ids, id)
+			ids = append(ids, int64(id))
 		}
 		switch {
 		case len(ids) == 0:
