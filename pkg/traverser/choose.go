@@ -65,20 +65,19 @@ func (c *choice) markWay(g *graph, u vid) {
 	c.mark(g, mark{u: u, amount: g.size[u], slot: -1})
 }
 
-// pick chooses as many candidates of a list as r asks for of what was found. It
-// returns where they begin on the stack; ok is false if there are not enough.
-func (a *attempt) pick(c *choice, r *request, l *list, o order) (from int, ok bool) {
+// pick puts as many candidates of a list on the stack as r asks for of what was
+// found, or returns false if there are not enough.
+func (a *attempt) pick(c *choice, r *request, l *list, o order) bool {
 	need := r.count.Floor(l.sum)
 	if need == 0 {
-		return 0, false
+		return false
 	}
 	a.sort(l, o)
-	from = len(c.picked)
 	for i, got := 0, int64(0); got < need; i++ {
 		got += l.found[i].count
 		c.picked = append(c.picked, l.found[i])
 	}
-	return from, true
+	return true
 }
 
 // settle marks what was picked from the stack, and what has to be chosen below it
@@ -128,7 +127,7 @@ func (a *attempt) chooseBelow(c *choice, p *candidate, slot int32, depth int) {
 	from := len(c.picked)
 	for i := range v.own.with.list {
 		r := &v.own.with.list[i]
-		if _, ok := a.pick(c, r, f.of(r.typ), orderInside); !ok {
+		if !a.pick(c, r, f.of(r.typ), orderInside) {
 			panic("traverser: what was found below a vertex is there no more")
 		}
 	}

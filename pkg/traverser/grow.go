@@ -3,6 +3,7 @@ package traverser
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/planner"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -116,7 +117,7 @@ func (m *merger) apply() {
 			if n := m.to[c]; g.parent[n] == none && n != g.root {
 				g.parent[n] = at
 				g.position[n] = int32(len(to.children)) //nolint:gosec // fewer than vertices
-				to.children = append(to.children[:len(to.children):len(to.children)], n)
+				to.children = append(slices.Clip(to.children), n)
 			}
 		}
 	}
@@ -164,10 +165,10 @@ func move[V any](to, from map[vid]V, n, u vid) {
 func (t *Traverser) Remove(path string) error {
 	g := &t.g
 	u := g.find(path)
-	switch {
-	case u == none:
+	switch u {
+	case none:
 		return invalid("path: %q: no such vertex", path)
-	case u == g.root:
+	case g.root:
 		return invalid("path: %q: the root stays", path)
 	}
 	for _, j := range t.jobs {

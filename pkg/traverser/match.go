@@ -36,9 +36,6 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 	if err != nil {
 		return nil, err
 	}
-	if queue := r.Jobspec.Attributes.System.Queue; queue != "" {
-		t.queue = queue
-	}
 	now := Instant(r.Now)
 	t.advance(now)
 	if r.Op == match.Satisfiability {
@@ -233,7 +230,7 @@ func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*j
 	top = &a.frames[0]
 	for i := range q.top.list {
 		rq := &q.top.list[i]
-		if _, ok := a.pick(c, rq, top.of(rq.typ), orderTop); !ok {
+		if !a.pick(c, rq, top.of(rq.typ), orderTop) {
 			return nil, a.fault
 		}
 	}
@@ -246,9 +243,13 @@ func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*j
 	}
 	j := &job{
 		id: r.ID, start: at, end: a.end, at: at, until: a.end, reserved: at > now,
-		emissions: slices.Clone(e.out), queue: t.queue,
+		emissions: slices.Clone(e.out),
 	}
 	j.nameSlots(c.slots, q.top, r.Keys)
 	j.noteLabels(c)
+	if queue := r.Jobspec.Attributes.System.Queue; queue != "" && !empty {
+		t.queue = queue
+	}
+	j.queue = t.queue
 	return j, nil
 }

@@ -200,7 +200,7 @@ func (a *attempt) explore(v *visit, depth int) {
 // nothing was ever done to.
 func (a *attempt) countLeaves(v *visit, exclusive bool, depth int) bool {
 	q := v.next
-	if q.slots > 0 || v.in.touched > 0 && !(a.empty && !v.in.hasInner(a.g)) {
+	if q.slots > 0 || v.in.touched > 0 && (!a.empty || v.in.hasInner()) {
 		return false
 	}
 	for i := range q.list {
@@ -224,7 +224,7 @@ func (a *attempt) countLeaves(v *visit, exclusive bool, depth int) bool {
 }
 
 // hasInner says whether a child has children.
-func (in *inner) hasInner(g *graph) bool {
+func (in *inner) hasInner() bool {
 	leaves := int64(0)
 	for _, t := range in.leaves {
 		leaves += t.count

@@ -1,6 +1,8 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // A share is a vertex as it is written into a result.
 type share struct {
