@@ -184,11 +184,11 @@ func (a *attempt) look(v *visit, keeping bool, depth int) *frame {
 // explore visits the children of a vertex.
 func (a *attempt) explore(v *visit, depth int) {
 	exclusive := v.exclusive || v.slot != nil
-	if a.policy.early {
-		a.exploreEarly(v, exclusive, depth)
+	if !v.pristine && !a.frames[depth].keeping && a.countLeaves(v, exclusive, depth) {
 		return
 	}
-	if !v.pristine && !a.frames[depth].keeping && a.countLeaves(v, exclusive, depth) {
+	if a.policy.early {
+		a.exploreEarly(v, exclusive, depth)
 		return
 	}
 	for _, c := range v.in.children {
@@ -209,18 +209,33 @@ func (a *attempt) countLeaves(v *visit, exclusive bool, depth int) bool {
 			return false
 		}
 	}
+	for _, t := range v.in.leaves {
+		if q.at[t.typ] >= 0 && t.size < 0 {
+			return false
+		}
+	}
 	f := &a.frames[depth]
 	for _, t := range v.in.leaves {
 		if q.at[t.typ] < 0 || t.sum == 0 {
 			continue
 		}
-		if l := f.of(t.typ); t.size >= 0 {
-			l.note(t.count, t.size)
-		} else {
-			return false
+		count := t.count
+		if a.policy.early {
+			count = min(count, v.enough(&q.list[q.at[t.typ]], t.size))
 		}
+		f.of(t.typ).note(count, t.size)
 	}
 	return true
+}
+
+// enough returns after how many children, each of a size, a policy that stops early
+// has what a request asks for.
+func (v *visit) enough(r *request, size int64) int64 {
+	each := (r.most + size - 1) / size
+	if v.slot == nil {
+		return each
+	}
+	return times(v.slot.most, each)
 }
 
 // hasInner says whether a child has children.
