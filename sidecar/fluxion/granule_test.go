@@ -100,7 +100,7 @@ func TestTypesOfAnyName(t *testing.T) {
 		{Type: "example.com/gpu", Amount: 2}, {Type: "example_com/gpu", Amount: 1}, {Type: "level2", Amount: 1}, {Type: "slots", Amount: 3},
 		{Type: "nic", Amount: 30}, {Type: "nic1", Amount: 30}, {Type: "n", Amount: 2},
 	}
-	nodes = append(nodes, matchtest.Node("c", [][2]string{{"rack", "r/1"}}, pools...))
+	nodes = append(nodes, matchtest.Node("0", [][2]string{{"rack", "r"}}, pools...))
 	// Names of vertices have no slash, whatever their type.
 	for i := range nodes[2].Vertices {
 		if v := &nodes[2].Vertices[i]; v.Type == "example.com/gpu" || v.Type == "example_com/gpu" {
@@ -111,7 +111,7 @@ func TestTypesOfAnyName(t *testing.T) {
 		}
 	}
 	r := newRig(t, reapitest.V054, nodes...)
-	r.places(t, 1, matchtest.Slots("w", 1, pools...), "c")
+	r.places(t, 1, matchtest.Slots("w", 1, pools...), "0")
 	r.refuses(t, 2, matchtest.Slots("w", 1, pools[1]), match.ErrBusy)
 	r.refuses(t, 2, matchtest.Slots("w", 3, pools[0]), match.ErrUnsatisfiable)
 }

@@ -122,3 +122,8 @@ func four() []*resource.Graph {
 
 // cores asks for n slots of one core.
 func cores(n int64) *jobspec.Jobspec { return matchtest.Slots("w", n, matchtest.Cores(1)) }
+
+// boundByNode bounds the slots on a node.
+func boundByNode(n int64) jobspec.SlotAttributes {
+	return jobspec.SlotAttributes{MaxPerLevel: map[string]int64{"node": n}}
+}
