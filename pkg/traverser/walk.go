@@ -75,7 +75,7 @@ func (a *attempt) prune(v *visit) (free int64, ok bool) {
 			return 0, false
 		}
 	}
-	if a.whole[typ] && !a.untouched(u, v.in) {
+	if a.whole[typ] && !a.untouched(u, v.in) { // all below would be given out, also what others hold
 		return 0, false
 	}
 	return free, v.asked == nil || a.fits(v.in, v.asked.below)

@@ -33,6 +33,7 @@
 // what is simplest: totals of 0 are tracked; what is given out with a shadow is all
 // that is below, down or not; an edge to a child in which nothing was booked keeps
 // its weight; a label is the chosen vertex's; the nodes asked for are counted where
-// no filter tracks nodes, too; nothing is booked at the end of the graph's time,
+// no filter tracks nodes, too; a vertex that is given out with all below is one that
+// nobody holds anything of; nothing is booked at the end of the graph's time,
 // and satisfiability counts nodes that are down.
 package model

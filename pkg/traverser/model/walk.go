@@ -203,6 +203,9 @@ func (a *attempt) pruned(u *vertex, rs []request, x bool) bool {
 		return true
 	case u.size-u.own.peak(a.at, a.end) <= 0:
 		return true
+	case a.shadow[u.typ] && !a.empty && u.used.peak(a.at, a.end) > 0:
+		// All below it would be given out, also what others hold.
+		return true
 	}
 	for _, r := range rs {
 		if r.Type != u.typ && r.Type != jobspec.SlotType {
