@@ -16,8 +16,10 @@ type job struct {
 	asked    bool
 	request  Fingerprint
 	reserved bool
-	// start and end bound the spans that are booked; end moves on while the job
-	// holds longer than it said.
+	// passing says that it is what one request expects others to take.
+	passing bool
+	// start and end bound the spans that are booked: of an allocation start is
+	// before all times, and end moves on while it is held longer than it said.
 	start, end int64
 	// at and until are what was promised; until is planner.Forever for no end.
 	at, until int64
@@ -80,7 +82,7 @@ func (t *Traverser) book(j *job, on bool) {
 	for _, a := range t.space.gathered {
 		if on {
 			a.plan.Add(j.start, j.end, a.sums)
-			a.booked = true
+			a.booked = a.booked || !j.passing
 		} else {
 			a.plan.Remove(j.start, j.end, a.sums)
 		}

@@ -33,11 +33,9 @@ func (t *Traverser) Find(criteria string, now int64) (*resource.Set, error) {
 	t.advance(now)
 	f := finder{t: t, holders: make(map[vid][]*job), criterion: c}
 	for _, j := range t.jobs {
-		if j.reserved || j.start <= now {
-			for i := range j.emissions {
-				if e := &j.emissions[i]; e.exclusive {
-					f.holders[e.u] = append(f.holders[e.u], j)
-				}
+		for i := range j.emissions {
+			if e := &j.emissions[i]; e.exclusive {
+				f.holders[e.u] = append(f.holders[e.u], j)
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package traverser
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +49,7 @@ type graph struct {
 	root    vid
 	count   int   // of the vertices that containment reaches
 	nodes   []vid // of type node, in the order of a walk
+	total   int64 // of the sizes; at most maxTotal
 
 	typ      []uint16
 	flags    []uint8
@@ -66,6 +69,7 @@ type graph struct {
 	exclusive  map[vid]bool
 	properties map[vid]map[string]string
 	odd        map[vid]string            // paths of the odd
+	byPath     map[string]vid            // the odd by path; nil until somebody asks
 	paths      map[vid]map[string]string // in other subsystems
 	// labels stick to vertices once they were given out under them, as in Fluxion.
 	labels map[vid]string
@@ -96,8 +100,9 @@ type inner struct {
 	weight uint64
 	// order has the children by weight and number, both falling; nil while that is
 	// the order of the edges from the end.
-	order  []vid
-	ragged bool // the children's numbers do not rise
+	order []vid
+	// ragged says that the weights fall or the numbers do not rise along the edges.
+	ragged bool
 	byName map[string]vid
 }
 
@@ -183,27 +188,50 @@ func (g *graph) find(path string) vid {
 	if g.root == none || !strings.HasPrefix(path, "/") {
 		return none
 	}
-	if at := g.descend(path); at != none {
-		return at
+	if first, rest, more := strings.Cut(path[1:], "/"); g.flags[g.root]&isOdd == 0 && first == g.name(g.root) {
+		if !more {
+			return g.root
+		}
+		if at := g.descend(g.root, rest); at != none {
+			return at
+		}
 	}
-	for u, odd := range g.odd {
-		if odd == path {
-			return u
+	return g.findOdd(path)
+}
+
+// findOdd returns the vertex with this path that is odd or stands below an odd one,
+// or none.
+func (g *graph) findOdd(path string) vid {
+	if len(g.odd) == 0 {
+		return none
+	}
+	if g.byPath == nil {
+		g.byPath = make(map[string]vid, len(g.odd))
+		for _, u := range slices.Sorted(maps.Keys(g.odd)) {
+			if _, twice := g.byPath[g.odd[u]]; !twice && g.attached(u) {
+				g.byPath[g.odd[u]] = u
+			}
+		}
+	}
+	if u, ok := g.byPath[path]; ok {
+		return u
+	}
+	for end := strings.LastIndexByte(path, '/'); end > 0; end = strings.LastIndexByte(path[:end], '/') {
+		if u, ok := g.byPath[path[:end]]; ok {
+			if at := g.descend(u, path[end+1:]); at != none {
+				return at
+			}
 		}
 	}
 	return none
 }
 
-// descend follows the names in a path.
-func (g *graph) descend(path string) vid {
-	first, rest, more := strings.Cut(path[1:], "/")
-	u := g.root
-	if g.name(u) != first || g.flags[u]&isOdd != 0 {
-		return none
-	}
-	for more && u != none {
-		first, rest, more = strings.Cut(rest, "/")
-		u = g.childNamed(u, first)
+// descend follows the names in a path from u down.
+func (g *graph) descend(u vid, path string) vid {
+	for more := true; more && u != none; {
+		var name string
+		name, path, more = strings.Cut(path, "/")
+		u = g.childNamed(u, name)
 	}
 	return u
 }

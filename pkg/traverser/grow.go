@@ -30,6 +30,9 @@ func (t *Traverser) Add(jgf []byte) error {
 	if err := m.match(part.root, t.g.root); err != nil {
 		return invalid("graph: %w", err)
 	}
+	if err := m.checkTotal(); err != nil {
+		return invalid("graph: %w", err)
+	}
 	t.rebuild(m.apply)
 	return nil
 }
@@ -66,9 +69,10 @@ type merger struct {
 // graph at at and below.
 func (m *merger) match(u, at vid) error {
 	g, part := m.g, m.part
-	if g.types[g.typ[at]] != part.types[part.typ[u]] || g.rank[at] != part.rank[u] || g.name(at) != part.name(u) {
-		return fmt.Errorf("vertex %d (%s): type %s and rank %d, in the graph it is a %s of rank %d",
-			part.uniq[u], part.path(u), part.types[part.typ[u]], part.rank[u], g.types[g.typ[at]], g.rank[at])
+	if g.types[g.typ[at]] != part.types[part.typ[u]] || g.rank[at] != part.rank[u] || g.name(at) != part.name(u) ||
+		g.odd[at] != part.odd[u] {
+		return fmt.Errorf("vertex %d (%s): type %s and rank %d, in the graph it is %s, a %s of rank %d",
+			part.uniq[u], part.path(u), part.types[part.typ[u]], part.rank[u], g.path(at), g.types[g.typ[at]], g.rank[at])
 	}
 	m.to[u] = at
 	in := part.in(u)
@@ -76,7 +80,7 @@ func (m *merger) match(u, at vid) error {
 		return nil
 	}
 	for _, c := range in.children {
-		if there := g.childNamed(at, part.name(c)); there != none {
+		if there := m.child(at, c); there != none {
 			if err := m.match(c, there); err != nil {
 				return err
 			}
@@ -91,6 +95,33 @@ func (m *merger) match(u, at vid) error {
 		}
 	}
 	return nil
+}
+
+// checkTotal fails where the graph came to be too large.
+func (m *merger) checkTotal() error {
+	total := m.g.total
+	for u, at := range m.to {
+		if at != none || !m.part.attached(vid(u)) { //nolint:gosec // fewer than maxVertices
+			continue
+		}
+		size := m.part.size[u]
+		if size > maxTotal-total {
+			return fmt.Errorf("vertex %d: size: %d: beside the others more than %d", m.part.uniq[u], size, int64(maxTotal))
+		}
+		total += size
+	}
+	return nil
+}
+
+// child returns the child of at that c of the part is, or none.
+func (m *merger) child(at, c vid) vid {
+	if m.part.flags[c]&isOdd == 0 {
+		return m.g.childNamed(at, m.part.name(c))
+	}
+	if there := m.g.find(m.part.odd[c]); there != none && m.g.parent[there] == at {
+		return there
+	}
+	return none
 }
 
 // apply adds what is new.
@@ -113,11 +144,12 @@ func (m *merger) apply() {
 			g.flags[at] |= hasEdges
 		}
 		to := g.in(at)
+		to.children = slices.Clip(to.children) // of one list with others'
 		for _, c := range in.children {
 			if n := m.to[c]; g.parent[n] == none && n != g.root {
 				g.parent[n] = at
 				g.position[n] = int32(len(to.children)) //nolint:gosec // fewer than vertices
-				to.children = append(slices.Clip(to.children), n)
+				to.children = append(to.children, n)
 			}
 		}
 	}
@@ -150,6 +182,7 @@ func (m *merger) copy(u vid) vid {
 	move(g.paths, part.paths, n, u)
 	move(g.labels, part.labels, n, u)
 	g.count++
+	g.total += part.size[u]
 	return n
 }
 

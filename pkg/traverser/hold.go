@@ -70,8 +70,8 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
 		if u == none {
 			return fmt.Errorf("vertex %s %s (%s): is not in the graph", h.Type, h.Name, h.Path)
 		}
-		if h.Amount < 0 {
-			return fmt.Errorf("vertex %s: holds %d", t.g.path(u), h.Amount)
+		if h.Amount < 0 || h.Amount > t.g.size[u] {
+			return fmt.Errorf("vertex %s: holds %d of %d", t.g.path(u), h.Amount, t.g.size[u])
 		}
 		if slices.ContainsFunc(j.emissions, func(e emission) bool { return e.u == u }) {
 			return fmt.Errorf("vertex %s: is there twice", t.g.path(u))
@@ -235,7 +235,7 @@ func (t *Traverser) setAside(ignored []match.JobID, expects []match.Slot, now in
 			away = append(away, j)
 		}
 	}
-	expected := &job{start: now, end: planner.Forever}
+	expected := &job{start: now, end: planner.Forever, passing: true}
 	for i := range expects {
 		for k := range expects[i].R.Vertices {
 			h := &expects[i].R.Vertices[k]

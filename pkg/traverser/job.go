@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -21,9 +22,13 @@ func (t *Traverser) give(j *job, now int64) {
 	j.given = nil
 }
 
-// hold books a job.
+// hold books a job. What is allocated is held at all times up to its end, so that
+// it stays held for a clock that goes back.
 func (t *Traverser) hold(j *job) {
 	t.jobs[j.id] = j
+	if !j.reserved {
+		j.start = math.MinInt64
+	}
 	t.book(j, true)
 	j.place = -1
 	if j.end < planner.Forever {

@@ -15,6 +15,10 @@ import (
 // maxVertices bounds a graph: a vid has 31 bits.
 const maxVertices = math.MaxInt32 - 1
 
+// maxTotal bounds the sizes of all vertices together: sums of what is booked stay
+// numbers, though all of it were booked a hundred times.
+const maxTotal = math.MaxInt64 >> 8
+
 // maxDepth bounds the levels of a graph.
 const maxDepth = 128
 
@@ -55,6 +59,10 @@ func (l *loading) vertex(v *resource.Vertex) error {
 	if typ > math.MaxUint16 {
 		return fmt.Errorf("more than %d types", math.MaxUint16)
 	}
+	if v.Size > maxTotal-g.total {
+		return fmt.Errorf("size: %d: beside the others more than %d", v.Size, int64(maxTotal))
+	}
+	g.total += v.Size
 	path := v.Path
 	if path != "" && strings.LastIndexByte(path, '/') == 0 {
 		if g.root != none {
@@ -263,12 +271,11 @@ func (l *loading) checkSiblings(children [][]vid) error {
 // checkNumbers spares lists whose numbers rise the map.
 func (l *loading) checkNumbers(u vid, list []vid) error {
 	g := &l.g
-	if slices.IsSortedFunc(list, func(a, b vid) int {
-		if g.uniq[a] < g.uniq[b] {
-			return -1
-		}
-		return 1
-	}) {
+	rises := true
+	for i := 1; i < len(list) && rises; i++ {
+		rises = g.uniq[list[i-1]] < g.uniq[list[i]]
+	}
+	if rises {
 		return nil
 	}
 	numbers := make(map[int64]vid, len(list))

@@ -2,6 +2,7 @@ package traverser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -29,8 +30,8 @@ type ask struct {
 // Match answers a request as match.Engine does. The fingerprint is the request's;
 // see match.Request for the rest. It fails with match.ErrInvalid, a *match.Refusal
 // that wraps match.ErrBusy or match.ErrUnsatisfiable, match.ErrConflict, or the
-// error of ctx, and changes nothing then, but that a reservation that the request
-// would renew is gone.
+// error of ctx, and changes nothing then, but that with a refusal a reservation that
+// the request would renew is gone.
 func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) (*match.Allocation, error) {
 	q, err := t.prepare(r)
 	if err != nil {
@@ -49,6 +50,7 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 		return t.allocation(j), nil
 	}
 	ignored := r.Ignore
+	var given *job // the reservation that is given up
 	if j := t.jobs[r.ID]; j != nil && !slices.Contains(ignored, r.ID) {
 		switch {
 		case !j.reserved && j.asked && j.request == f:
@@ -57,6 +59,7 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 			return nil, fmt.Errorf("match job %d: %w", r.ID, match.ErrConflict)
 		case booksAnything(r.Op):
 			t.forget(j)
+			given = j
 		default: // It would be given up, and nothing is.
 			ignored = append(slices.Clip(ignored), r.ID)
 		}
@@ -64,6 +67,9 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 	defer t.setAside(ignored, r.Expected, now)()
 	j, err := t.find(ctx, q, r, now)
 	if err != nil {
+		if given != nil && !errors.As(err, new(*match.Refusal)) {
+			t.hold(given)
+		}
 		return nil, err
 	}
 	if booksAnything(r.Op) {

@@ -2,6 +2,7 @@ package traverser
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/planner"
@@ -20,7 +21,7 @@ func (g *graph) prime(f *filters) {
 			g.typeOf(low)
 		}
 	}
-	g.nodes = g.nodes[:0]
+	g.nodes, g.byPath = g.nodes[:0], nil
 	g.primeBelow(g.root, f, make(map[typeID]bool))
 }
 
@@ -66,6 +67,7 @@ func (g *graph) primeBelow(u vid, f *filters, leaves map[typeID]bool) []sum {
 		below = addSum(below, typ, g.size[c])
 		if g.inside[c] >= 0 {
 			in.touched++
+			in.ragged = in.ragged || g.in(c).weight != math.MaxUint64
 			for _, s := range g.primeBelow(c, f, leaves) {
 				below = addSum(below, s.typ, s.amount)
 			}

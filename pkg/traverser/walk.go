@@ -231,7 +231,7 @@ func (a *attempt) countLeaves(v *visit, exclusive bool, depth int) bool {
 // enough returns after how many children, each of a size, a policy that stops early
 // has what a request asks for.
 func (v *visit) enough(r *request, size int64) int64 {
-	each := (r.most + size - 1) / size
+	each := (max(1, r.most)-1)/size + 1
 	if v.slot == nil {
 		return each
 	}
