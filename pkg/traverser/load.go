@@ -280,7 +280,11 @@ func (l *loading) checkNumbers(u vid, list []vid) error {
 	}
 	numbers := make(map[int64]vid, len(list))
 	for _, c := range list {
-		if other, taken := numbers[g.uniq[c]]; taken {
+		other, taken := numbers[g.uniq[c]]
+		switch {
+		case taken && other == c:
+			return fmt.Errorf("vertex %d (%s): has an edge to %s twice", g.uniq[u], l.way[u], l.way[c])
+		case taken:
 			return fmt.Errorf("vertex %d (%s): has two children with the uniq_id %d, %s and %s",
 				g.uniq[u], l.way[u], g.uniq[c], l.way[other], l.way[c])
 		}
