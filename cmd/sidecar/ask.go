@@ -27,22 +27,31 @@ type asking struct {
 	// graph and jobspecs are files; "-" is standard input, for one of them.
 	graph    string
 	jobspecs []string
-	// options are Fluxion's, as JSON. The texts below come before them if they are
-	// not empty.
+	// options are Fluxion's, as JSON. The texts below come before them if their flags
+	// are given.
 	options      string
 	policy       string
 	pruneFilters string
 	matcherName  string
 	// now is the time of every question: seconds since 1970, or RFC 3339.
-	now string
+	now   string
+	flags *pflag.FlagSet
 }
 
+// The flags that come before --options.
+const (
+	flagPolicy  = "policy"
+	flagFilters = "prune-filters"
+	flagMatcher = "matcher-name"
+)
+
 func (a *asking) addFlags(f *pflag.FlagSet) {
+	a.flags = f
 	f.StringVarP(&a.graph, "graph", "g", "", `file of the resource graph as JGF; "-" is standard input`)
 	f.StringVar(&a.options, "options", "{}", "initialisation options as Fluxion takes them, a JSON object")
-	f.StringVar(&a.policy, "policy", "", "the option matcher_policy, for instance low")
-	f.StringVar(&a.pruneFilters, "prune-filters", "", "the option prune_filters, for instance ALL:core,ALL:node")
-	f.StringVar(&a.matcherName, "matcher-name", "", "the option matcher_name; CA, containment, is the one there is")
+	f.StringVar(&a.policy, flagPolicy, "", "the option matcher_policy, for instance low")
+	f.StringVar(&a.pruneFilters, flagFilters, "", "the option prune_filters, for instance ALL:core,ALL:node; empty for none")
+	f.StringVar(&a.matcherName, flagMatcher, "", "the option matcher_name; CA, containment, is the one there is")
 }
 
 func (a *asking) addJobspecFlags(f *pflag.FlagSet) {
@@ -74,9 +83,17 @@ func (a *asking) check(wantJobspec bool) error {
 // initOptions returns the options as one JSON object, the flags before what
 // --options says. Graphs are JGF unless that says otherwise.
 func (a *asking) initOptions() (map[string]json.RawMessage, error) {
-	o, err := readOptions(a.options, nil, map[string]string{
-		optionPolicy: a.policy, "prune_filters": a.pruneFilters, "matcher_name": a.matcherName,
-	})
+	over := map[string]string{}
+	for _, f := range []struct{ flag, option, value string }{
+		{flagPolicy, optionPolicy, a.policy},
+		{flagFilters, "prune_filters", a.pruneFilters},
+		{flagMatcher, "matcher_name", a.matcherName},
+	} {
+		if a.flags.Changed(f.flag) { // An empty one says something, too.
+			over[f.option] = f.value
+		}
+	}
+	o, err := readOptions(a.options, nil, over)
 	if err != nil {
 		return nil, usage("--options %q: %w", a.options, err)
 	}

@@ -161,11 +161,15 @@ func TestARequestSaysWhatTheFlagsSay(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("the engine was made with %v, want %v", got, want)
 			}
+			if _, _, code := ask(t, scripted(fake, &options), tinyGraph, "info", "--graph", "-", "--prune-filters", ""); code != 0 ||
+				!strings.Contains(options, `"prune_filters":""`) || strings.Contains(options, "matcher") {
+				t.Errorf("without filters the engine was made with %s", options)
+			}
 			var called []string
 			for _, c := range fake.Calls() {
 				called = append(called, string(c.Method))
 			}
-			if got := strings.Join(called, " "); got != "Reset AddSubgraph Ready Match Match" {
+			if got := strings.Join(called, " "); !strings.HasPrefix(got, "Reset AddSubgraph Ready Match Match Reset") {
 				t.Errorf("the engine was asked %s", got)
 			}
 			if got := string(fake.Calls(matchtest.AddSubgraph)[0].JGF); got != tinyGraph {

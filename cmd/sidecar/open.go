@@ -23,14 +23,11 @@ func openEngine(options []byte) (match.GraphEngine, error) {
 const optionPolicy = "matcher_policy"
 
 // readOptions reads Fluxion's initialisation options. What the text leaves out is
-// as in base, and graphs are JGF; what is not empty in over comes before the text.
+// as in base, and graphs are JGF; what is in over comes before the text.
 func readOptions(text string, base, over map[string]string) (map[string]json.RawMessage, error) {
 	o := map[string]json.RawMessage{}
 	set := func(of map[string]string) error {
 		for key, value := range of {
-			if value == "" {
-				continue
-			}
 			text, err := json.Marshal(value)
 			if err != nil {
 				return err

@@ -90,7 +90,7 @@ func several(kind string, count int64, with ...jobspec.Resource) jobspec.Resourc
 // The requests of the benchmarks: count nodes as a whole, with all that is listed
 // of them; count nodes with four cores of each; count pods of eight cores and a
 // gpu, wherever there is room.
-var wholes = map[string]func(count int64) jobspec.Resource{
+var shapes = map[string]func(count int64) jobspec.Resource{
 	"node": func(count int64) jobspec.Resource {
 		return several(jobspec.SlotType, count, several("node", 1, several("core", coresPerNode), several("gpu", gpusPerNode)))
 	},
@@ -107,6 +107,41 @@ func ask(epoch match.Epoch, r jobspec.Resource) match.Request {
 		Epoch: epoch, ID: 1, Now: time.Unix(0, 0), Duration: time.Hour,
 		Jobspec: &jobspec.Jobspec{Version: 1, Resources: []jobspec.Resource{r}},
 	}
+}
+
+// fluxionMatch has what Fluxion takes for one match, in milliseconds: flux-sched
+// 0.39.0 built with -O2, called through fluxion-go with results in jgf, on a
+// machine of 2 cores, by shape, nodes, policy and count of 1, 16 and 256. Release
+// 0.54.0 is as fast.
+var fluxionMatch = map[string]map[int]map[string][3]float64{
+	"node": {
+		100:    {"first": {0.51, 8.3}, "low": {2.0, 9.2}, "lonodex": {2.0, 11.5}},
+		1_000:  {"first": {0.81, 21, 363}, "low": {46, 57, 271}, "lonodex": {50, 59, 368}},
+		10_000: {"first": {2.1, 25, 373}, "low": {592, 544, 1031}, "lonodex": {594, 655, 1375}},
+	},
+	"part": {
+		1_000:  {"first": {0.16, 1.2, 28}, "low": {42, 40, 59}, "lonodex": {53, 45, 274}},
+		10_000: {"first": {1.3, 2.6, 45}, "low": {415, 544, 763}, "lonodex": {651, 766, 1182}},
+	},
+	"pods": {
+		1_000:  {"first": {0.27, 2.6, 33}, "low": {51, 60, 92}, "lonodex": {50, 49, 60}},
+		10_000: {"first": {1.4, 6.4, 70}, "low": {696, 982, 658}, "lonodex": {477, 476, 667}},
+	},
+}
+
+// fluxionLoad has what it takes to load the graph, by nodes.
+var fluxionLoad = map[int]struct{ seconds, megabytes float64 }{
+	100: {0.09, 33}, 1_000: {1.3, 365}, 10_000: {12.8, 3300},
+}
+
+// compare prints Fluxion's figure beside ours.
+func compare(b *testing.B, shape, policy string, nodes int, count int64) {
+	b.Helper()
+	at := map[int64]int{1: 0, 16: 1, 256: 2}[count]
+	if ms := fluxionMatch[shape][nodes][policy][at]; ms > 0 {
+		b.ReportMetric(ms, "fluxion-ms/op")
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1e6, "ms/op")
 }
 
 // allocate matches and releases in turns.
@@ -137,7 +172,8 @@ func BenchmarkMatch(b *testing.B) {
 					continue
 				}
 				b.Run(fmt.Sprintf("policy=%s/nodes=%d/count=%d", policy, nodes, count), func(b *testing.B) {
-					allocate(b, e, ask(epoch, wholes["node"](count)))
+					allocate(b, e, ask(epoch, shapes["node"](count)))
+					compare(b, "node", policy, nodes, count)
 				})
 			}
 		}
@@ -153,7 +189,8 @@ func BenchmarkShape(b *testing.B) {
 			for _, shape := range []string{"part", "pods"} {
 				for _, count := range []int64{1, 16, 256} {
 					b.Run(fmt.Sprintf("shape=%s/policy=%s/nodes=%d/count=%d", shape, policy, nodes, count), func(b *testing.B) {
-						allocate(b, e, ask(epoch, wholes[shape](count)))
+						allocate(b, e, ask(epoch, shapes[shape](count)))
+						compare(b, shape, policy, nodes, count)
 					})
 				}
 			}
@@ -167,17 +204,17 @@ func BenchmarkFilled(b *testing.B) {
 		text := flat(nodes)
 		for _, policy := range []string{match.PolicyFirst, match.PolicyLow} {
 			e, epoch := added(b, text, policy)
-			full := ask(epoch, wholes["node"](int64(nodes-1)))
+			full := ask(epoch, shapes["node"](int64(nodes-1)))
 			full.ID = 2
 			if _, err := e.Match(b.Context(), full); err != nil {
 				b.Fatal(err)
 			}
 			b.Run(fmt.Sprintf("policy=%s/nodes=%d", policy, nodes), func(b *testing.B) {
-				allocate(b, e, ask(epoch, wholes["pods"](1)))
+				allocate(b, e, ask(epoch, shapes["pods"](1)))
 			})
 			b.Run(fmt.Sprintf("refused/policy=%s/nodes=%d", policy, nodes), func(b *testing.B) {
 				for b.Loop() {
-					if _, err := e.Match(b.Context(), ask(epoch, wholes["node"](2))); !errors.Is(err, match.ErrBusy) {
+					if _, err := e.Match(b.Context(), ask(epoch, shapes["node"](2))); !errors.Is(err, match.ErrBusy) {
 						b.Fatal(err)
 					}
 				}
@@ -199,7 +236,12 @@ func BenchmarkLoad(b *testing.B) {
 				e, _ = added(b, text, match.PolicyLow)
 			}
 			b.ReportMetric(float64(heap()-before)/(1<<20), "MB-retained")
+			if f := fluxionLoad[nodes]; f.seconds > 0 {
+				b.ReportMetric(f.seconds*1e3, "fluxion-ms")
+				b.ReportMetric(f.megabytes, "fluxion-MB")
+			}
 			runtime.KeepAlive(e)
+			runtime.KeepAlive(text)
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "draw from this seed on; 0 draws a fresh one")
-	casesFlag = flag.Int("cases", 500, "how many cases are drawn")
+	casesFlag = flag.Int("cases", 1000, "how many cases are drawn")
 )
 
 // differentialTime bounds how long cases are drawn.
@@ -45,16 +46,26 @@ func TestDifferential(t *testing.T) {
 			t.Fatalf("-seed=%d -cases=1: %v", seed+uint64(i), err)
 		}
 		steps += len(c.Steps)
-		err := golden.Play(&c, open)
+		err := play(&c, open)
 		if err == nil {
 			continue
 		}
-		c = golden.Shrink(c, model.Open, func(c *golden.Case) bool { return golden.Play(c, open) != nil })
+		c = golden.Shrink(c, model.Open, func(c *golden.Case) bool { return play(c, open) != nil })
 		text, jsonErr := json.Marshal(c)
 		if jsonErr != nil {
 			t.Fatal(jsonErr)
 		}
-		t.Errorf("-seed=%d -cases=1: %v\nand shrunk: %v\n%s", seed+uint64(i), err, golden.Play(&c, open), text)
+		t.Errorf("-seed=%d -cases=1: %v\nand shrunk: %v\n%s", seed+uint64(i), err, play(&c, open), text)
 	}
 	t.Logf("%d steps", steps)
+}
+
+// play takes a panic for an error, so that the case is known and can be shrunk.
+func play(c *golden.Case, open golden.Open) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return golden.Play(c, open)
 }

@@ -7,8 +7,12 @@
 //
 // An allocation past its end holds until it is released. At any later time it
 // counts as gone: the earliest reservation that relies on it begins one second
-// after the present. Reservations end unclaimed at the first request to book
-// something at or after their end.
+// after the present. A reservation that nobody claims is dropped by the first
+// request to book something at or after its end.
+//
+// A request for whole nodes is given those where nobody else holds anything, or is
+// promised anything, at any time from its beginning to its end; and so are others
+// kept from nodes that belong to somebody as a whole at any time of theirs.
 package engine
 
 import (

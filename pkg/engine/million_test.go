@@ -23,7 +23,7 @@ const heapBound = 128 << 10
 // mixed draws a request of some shape, policy and duration.
 func mixed(random *rand.Rand, r match.Request) match.Request {
 	shapes := []jobspec.Resource{
-		wholes["node"](1 + random.Int64N(3)), wholes["part"](1 + random.Int64N(4)), wholes["pods"](1 + random.Int64N(6)),
+		shapes["node"](1 + random.Int64N(3)), shapes["part"](1 + random.Int64N(4)), shapes["pods"](1 + random.Int64N(6)),
 		several(jobspec.SlotType, 1, several("gpu", 1)), several(jobspec.SlotType, 1+random.Int64N(40), several("core", 1)),
 	}
 	policies := []string{

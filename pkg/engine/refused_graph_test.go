@@ -223,6 +223,7 @@ func TestGraphsWrongInOnePlace(t *testing.T) {
 		"a circle by the root":         {appended("edges", map[string]any{"source": "4", "target": "0"}), ""},
 		"an edge to itself":            {appended("edges", map[string]any{"source": "4", "target": "4"}), ""},
 		"a negative size":              {meta(6, "size", -1), "-1"},
+		"a size of zero":               {meta(6, "size", 0), ""},
 		"a size beyond all numbers":    {meta(6, "size", json.Number("9223372036854775808")), "9223372036854775808"},
 		"sizes whose sum is too large": {func(g map[string]any) { meta(6, "size", math.MaxInt64)(g); meta(7, "size", math.MaxInt64)(g) }, "9223372036854775807"},
 		"a rank beyond all numbers":    {meta(6, "rank", json.Number("1e300")), "rank"},

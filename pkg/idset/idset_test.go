@@ -20,6 +20,7 @@ func TestParse(t *testing.T) {
 		"brackets, as RFC 22 does":   {text: "[1-3,5-6,42]", want: "1-3,5-6,42"},
 		"out of order":               {text: "5,1", want: "1,5"},
 		"ranges that overlap":        {text: "1-5,3-9,9", want: "1-9"},
+		"a range within another":     {text: "1-9,3-4,6", want: "1-9"},
 		"ranges that meet":           {text: "1,2,3-4", want: "1-4"},
 		"a range of one":             {text: "4-4", want: "4"},
 		"18 digits":                  {text: "999999999999999998-999999999999999999", want: "999999999999999998-999999999999999999"},

@@ -34,6 +34,7 @@ func TestCompile(t *testing.T) {
 		"of no names":                       {hosts(), false},
 		"by rank":                           {ranks("7"), true},
 		"in a range of ranks":               {ranks("0-3", "20,5-9"), true},
+		"in the first of two sets of ranks": {ranks("5-9", "20"), true},
 		"in ranges that meet":               {ranks("6-7,0-6"), true},
 		"between ranges":                    {ranks("0-6,8"), false},
 		"of no ranks":                       {ranks(), false},

@@ -30,8 +30,8 @@ func Formats() []string {
 // FormatJGF is the graph of the vertices, size being the amount held. FormatRLite
 // gives the ids of the cores and gpus by the rank of the node that follows them.
 // FormatRV1 is R (RFC 20) with both of these, FormatRV1NoSched without the graph and
-// the queue. A set without an end is written to end after a hundred years, which is
-// the life of Fluxion's graphs.
+// the queue. A set without an end is written to end with Fluxion's graphs, a hundred
+// years after 1970 or, from then on, after its start.
 //
 // A set without cores and gpus below nodes has no place in the last three:
 // FormatRLite fails for it, and the others write nothing. All three fail for such a

@@ -140,6 +140,27 @@ func TestFormatOfWhatHasNoPlaceInR(t *testing.T) {
 	}
 }
 
+func TestFormatOfNoEndIsTheEndOfTheGraph(t *testing.T) {
+	cases := map[string]struct {
+		start time.Time
+		want  string
+	}{
+		"no start":       {time.Time{}, `"starttime": 0, "expiration": 3153600000}`},
+		"a later start":  {time.Unix(20, 0), `"starttime": 20, "expiration": 3153600000}`},
+		"before the end": {time.Unix(3153599999, 5e8), `"starttime": 3153599999.5, "expiration": 3153600000}`},
+		"at the end":     {time.Unix(3153600000, 0), `"starttime": 3153600000, "expiration": 6307200000}`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := &Set{Start: tc.start, Vertices: []Share{exclusively(placed(2, "core", "/c/n1/core0", 0, 1)), placed(1, TypeNode, "/c/n1", 1, 1)}}
+			text, err := s.Format(FormatRV1NoSched)
+			if err != nil || !bytes.Contains(text, []byte(tc.want)) {
+				t.Errorf("Format: %s, %v\nwant in it: %s", text, err, tc.want)
+			}
+		})
+	}
+}
+
 func TestFormatSpacesOutsideTextsOnly(t *testing.T) {
 	node := placed(1, TypeNode, "/c/n1", 1, 1)
 	node.Properties = map[string]string{`a:"b",\`: `{"c":1,"d":2}`}

@@ -9,7 +9,8 @@ import (
 // ParseSet reads R (RFC 20): the times from execution and the vertices from
 // scheduling, which therefore has to be there; what else execution says follows
 // from those. Vertices take the defaults of ReadJGF, and keep their order. Times
-// come back in UTC, to the nanosecond; an expiration of 0 is none.
+// come back in UTC, to the nanosecond; an expiration of 0 is none. The queue is
+// that of attributes. ParseR reads what others write too.
 //
 // It fails, naming vertex, key and value, for another version, a vertex without
 // type or paths (which may be empty) or with a negative size, a node whose name

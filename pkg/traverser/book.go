@@ -58,11 +58,17 @@ func until(at int64, d time.Duration) int64 {
 // book puts what a job holds on the plans, or with on false takes it off.
 func (t *Traverser) book(j *job, on bool) {
 	g := &t.g
+	run := gathering{parent: none}
 	for i := range j.emissions {
 		e := &j.emissions[i]
 		if e.exclusive {
 			t.bookOwn(e, j, on)
-			t.gather(e)
+			parent, typ := g.parent[e.u], typeID(g.typ[e.u])
+			if parent != run.parent || typ != run.typ {
+				t.gather(run)
+				run = gathering{parent: parent, typ: typ}
+			}
+			run.amount += e.amount
 		}
 		if in := g.in(e.u); in == nil {
 			continue
@@ -72,6 +78,7 @@ func (t *Traverser) book(j *job, on bool) {
 			in.use.Remove(j.start, j.end, 1)
 		}
 	}
+	t.gather(run)
 	for _, a := range t.space.gathered {
 		if on {
 			a.plan.Add(j.start, j.end, a.sums)
@@ -98,24 +105,30 @@ func (t *Traverser) bookOwn(e *emission, j *job, on bool) {
 	g.mark(e.u, isBooked, !p.Empty())
 }
 
-// gather adds what is held of a vertex to the filters of all that it stands in.
-func (t *Traverser) gather(e *emission) {
+// A gathering is what is held of some children of one vertex, of one type.
+type gathering struct {
+	parent vid
+	typ    typeID
+	amount int64
+}
+
+// gather adds what is held to the filters of all that it stands in.
+func (t *Traverser) gather(r gathering) {
 	g := &t.g
-	typ := typeID(g.typ[e.u])
-	for u := g.parent[e.u]; u != none; u = g.parent[u] {
+	for u := r.parent; u != none; u = g.parent[u] {
 		a := g.in(u).free
 		if a == nil {
 			continue
 		}
 		for i, tracked := range a.types {
-			if tracked != typ {
+			if tracked != r.typ {
 				continue
 			}
 			if !a.open {
 				a.open = true
 				t.space.gathered = append(t.space.gathered, a)
 			}
-			a.sums[i] += e.amount
+			a.sums[i] += r.amount
 		}
 	}
 }

@@ -12,8 +12,9 @@ type mark struct {
 	slot int32
 	// own is the request that the vertex was chosen for; nil for one on the way.
 	own *request
-	// child and next chain the marks below a vertex, by index; -1 ends them.
-	child, next int32
+	// child and next chain the marks below a vertex, by index; -1 ends them. children
+	// counts them.
+	child, next, children int32
 }
 
 // A choice gathers what was chosen.
@@ -44,7 +45,7 @@ func (c *choice) mark(g *graph, m mark) {
 		old.amount, old.exclusive, old.slot, old.own = m.amount, m.exclusive, m.slot, m.own
 		return
 	}
-	m.child, m.next = -1, -1
+	m.child, m.next, m.children = -1, -1, 0
 	c.marks = append(c.marks, m)
 	here := int32(len(c.marks)) //nolint:gosec // fewer than vertices
 	c.at[m.u] = here
@@ -52,6 +53,7 @@ func (c *choice) mark(g *graph, m mark) {
 		if i := c.at[p]; i > 0 {
 			c.marks[here-1].next = c.marks[i-1].child
 			c.marks[i-1].child = here - 1
+			c.marks[i-1].children++
 		}
 	}
 }
@@ -65,20 +67,19 @@ func (c *choice) markWay(g *graph, u vid) {
 	c.mark(g, mark{u: u, amount: g.size[u], slot: -1})
 }
 
-// pick chooses as many candidates of a list as r asks for of what was found. It
-// returns where they begin on the stack; ok is false if there are not enough.
-func (a *attempt) pick(c *choice, r *request, l *list, o order) (from int, ok bool) {
+// pick puts as many candidates of a list on the stack as r asks for of what was
+// found, or returns false if there are not enough.
+func (a *attempt) pick(c *choice, r *request, l *list, o order) bool {
 	need := r.count.Floor(l.sum)
 	if need == 0 {
-		return 0, false
+		return false
 	}
 	a.sort(l, o)
-	from = len(c.picked)
 	for i, got := 0, int64(0); got < need; i++ {
 		got += l.found[i].count
 		c.picked = append(c.picked, l.found[i])
 	}
-	return from, true
+	return true
 }
 
 // settle marks what was picked from the stack, and what has to be chosen below it
@@ -128,7 +129,7 @@ func (a *attempt) chooseBelow(c *choice, p *candidate, slot int32, depth int) {
 	from := len(c.picked)
 	for i := range v.own.with.list {
 		r := &v.own.with.list[i]
-		if _, ok := a.pick(c, r, f.of(r.typ), orderInside); !ok {
+		if !a.pick(c, r, f.of(r.typ), orderInside) {
 			panic("traverser: what was found below a vertex is there no more")
 		}
 	}
@@ -143,59 +144,68 @@ type emission struct {
 	amount    int64
 }
 
-// A walk goes through what was marked, in the order of the edges.
+// An emitter walks what was marked, in the order of the edges.
 type emitter struct {
 	a   *attempt
 	c   *choice
 	out []emission
 	// taken says that something is held exclusively.
 	taken bool
-	order []int32
+	order []vid
 }
 
-// emit writes a marked vertex after what is held below it, if there is anything.
-// With whole everything below is held.
+// emit writes a marked vertex after what is held below it, if there is anything,
+// and says whether there is. With whole everything below is held.
 func (e *emitter) emit(u vid, whole bool, slot int32) bool {
 	g := e.a.g
-	own := mark{u: u, amount: g.size[u], slot: slot}
-	i := e.c.at[u]
-	if i > 0 {
-		own = e.c.marks[i-1]
-		if own.slot < 0 {
-			own.slot = slot
-		}
+	m := mark{amount: g.size[u], slot: slot}
+	marked := e.c.at[u] > 0
+	if marked {
+		m = e.c.marks[e.c.at[u]-1]
 	}
-	held := own.exclusive || whole
-	below := whole || e.a.whole[g.typ[u]]
-	some := held || below
-	if below {
-		some = true
-		held = true
-		if in := g.in(u); in != nil {
-			for _, c := range in.children {
-				e.emit(c, true, own.slot)
-			}
+	if m.slot < 0 {
+		m.slot = slot
+	}
+	whole = whole || e.a.whole[g.typ[u]]
+	held := whole || m.exclusive
+	some := held
+	switch in := g.in(u); {
+	case in == nil:
+	case whole:
+		for _, c := range in.children {
+			e.emit(c, true, m.slot)
 		}
-	} else if i > 0 {
-		from := len(e.order)
-		for m := own.child; m >= 0; m = e.c.marks[m].next {
-			e.order = append(e.order, m)
-		}
-		slices.SortFunc(e.order[from:], func(x, y int32) int {
-			return int(g.position[e.c.marks[x].u]) - int(g.position[e.c.marks[y].u])
-		})
-		to := len(e.order)
-		for k := from; k < to; k++ {
-			if e.emit(e.c.marks[e.order[k]].u, false, own.slot) {
-				some = true
-			}
-		}
-		e.order = e.order[:from]
+	case marked:
+		some = e.emitMarked(in, &m) || some
 	}
 	if !some {
 		return false
 	}
 	e.taken = e.taken || held
-	e.out = append(e.out, emission{u: u, slot: own.slot, exclusive: held, amount: own.amount})
+	e.out = append(e.out, emission{u: u, slot: m.slot, exclusive: held, amount: m.amount})
 	return true
+}
+
+// emitMarked writes the children that are marked, in the order of the edges.
+func (e *emitter) emitMarked(in *inner, m *mark) bool {
+	some := false
+	if int(m.children) > len(in.children)/8 { // asking each is cheaper than sorting
+		for _, c := range in.children {
+			if e.c.at[c] > 0 {
+				some = e.emit(c, false, m.slot) || some
+			}
+		}
+		return some
+	}
+	from := len(e.order)
+	for i := m.child; i >= 0; i = e.c.marks[i].next {
+		e.order = append(e.order, e.c.marks[i].u)
+	}
+	g := e.a.g
+	slices.SortFunc(e.order[from:], func(x, y vid) int { return int(g.position[x]) - int(g.position[y]) })
+	for k, to := from, len(e.order); k < to; k++ {
+		some = e.emit(e.order[k], false, m.slot) || some
+	}
+	e.order = e.order[:from]
+	return some
 }

@@ -80,10 +80,13 @@ func (t *Traverser) fillSlots(j *job, a *match.Allocation) {
 // shares writes the vertices of a result. Their names and paths are parts of one
 // text.
 func (g *graph) shares(of []emission) []resource.Share {
+	const perVertex = 40 // about what a path takes
 	list := make([]resource.Share, len(of))
-	ends := make([]int, len(of))
 	above, prefix := none, ""
-	var text []byte
+	var text strings.Builder
+	text.Grow(perVertex * len(of))
+	ends := make([]int, len(of))
+	var digits [20]byte
 	for i := range of {
 		u := of[i].u
 		if p := g.parent[u]; p != above && p != none {
@@ -91,11 +94,17 @@ func (g *graph) shares(of []emission) []resource.Share {
 		} else if p == none {
 			above, prefix = none, ""
 		}
-		text = append(append(text, prefix...), '/')
-		text = g.appendName(text, u)
-		ends[i] = len(text)
+		text.WriteString(prefix)
+		text.WriteByte('/')
+		if name, own := g.ownName(u); own {
+			text.WriteString(name)
+		} else {
+			text.WriteString(g.basename(u))
+			text.Write(strconv.AppendInt(digits[:0], g.id[u], 10))
+		}
+		ends[i] = text.Len()
 	}
-	all, from := string(text), 0
+	all, from := text.String(), 0
 	for i := range of {
 		path := all[from:ends[i]]
 		from = ends[i]
@@ -141,12 +150,11 @@ func (g *graph) share(s *resource.Share, e *emission, path string) {
 	}
 }
 
-// appendName appends the name of a vertex.
-func (g *graph) appendName(b []byte, u vid) []byte {
-	if len(g.names) > 0 {
-		if n, ok := g.names[u]; ok {
-			return append(b, n...)
-		}
+// ownName returns the name of a vertex if it is not its basename and id.
+func (g *graph) ownName(u vid) (name string, own bool) {
+	if len(g.names) == 0 {
+		return "", false
 	}
-	return strconv.AppendInt(append(b, g.basename(u)...), g.id[u], 10)
+	name, own = g.names[u]
+	return name, own
 }

@@ -71,7 +71,7 @@ func (f *finder) visit(u vid, above state) bool {
 	s.g, s.u = g, u
 	s.down = s.down || g.flags[u]&isDown != 0
 	for _, j := range f.holders[u] {
-		s.jobs = append(s.jobs[:len(s.jobs):len(s.jobs)], j)
+		s.jobs = append(slices.Clip(s.jobs), j)
 		s.allocated = s.allocated || !j.reserved
 		s.reserved = s.reserved || j.reserved
 	}

@@ -198,10 +198,10 @@ func move[V any](to, from map[vid]V, n, u vid) {
 func (t *Traverser) Remove(path string) error {
 	g := &t.g
 	u := g.find(path, anyRank)
-	switch {
-	case u == none:
+	switch u {
+	case none:
 		return invalid("path: %q: no such vertex", path)
-	case u == g.root:
+	case g.root:
 		return invalid("path: %q: the root stays", path)
 	}
 	for _, j := range t.jobs {

@@ -236,7 +236,7 @@ func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*j
 	top = &a.frames[0]
 	for i := range q.top.list {
 		rq := &q.top.list[i]
-		if _, ok := a.pick(c, rq, top.of(rq.typ), orderTop); !ok {
+		if !a.pick(c, rq, top.of(rq.typ), orderTop) {
 			return nil, a.fault
 		}
 	}

@@ -121,8 +121,3 @@ func parseFilters(text string) (filters, error) {
 	}
 	return f, nil
 }
-
-// tracks says whether low is counted at vertices of the type high.
-func (f *filters) tracks(high, low string) bool {
-	return slices.Contains(f.everywhere, low) || slices.Contains(f.at[high], low)
-}

@@ -182,7 +182,9 @@ func (a *attempt) amount(u vid, typ typeID) int64 {
 		return n
 	}
 	for _, c := range in.children {
-		n += a.amount(c, typ)
+		if typeID(g.typ[c]) == typ || g.inside[c] >= 0 {
+			n += a.amount(c, typ)
+		}
 	}
 	return n
 }

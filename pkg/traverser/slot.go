@@ -12,7 +12,7 @@ func (f *frame) evenSlots(content *requests) (n int64, even bool) {
 		}
 		here := int64(0)
 		if need := r.count.Floor(l.sum); need > 0 {
-			here = l.count / ((need + l.each - 1) / l.each)
+			here = l.count / ((need-1)/l.each + 1)
 		}
 		if n < 0 || here < n {
 			n = here

@@ -75,7 +75,7 @@ func (a *attempt) prune(v *visit) (free int64, ok bool) {
 			return 0, false
 		}
 	}
-	if a.whole[typ] && !a.untouched(u, v.in) {
+	if a.whole[typ] && !a.untouched(u, v.in) { // all below would be given out, also what others hold
 		return 0, false
 	}
 	return free, v.asked == nil || a.fits(v.in, v.asked.below)
@@ -184,11 +184,11 @@ func (a *attempt) look(v *visit, keeping bool, depth int) *frame {
 // explore visits the children of a vertex.
 func (a *attempt) explore(v *visit, depth int) {
 	exclusive := v.exclusive || v.slot != nil
-	if a.policy.early {
-		a.exploreEarly(v, exclusive, depth)
+	if !v.pristine && !a.frames[depth].keeping && a.countLeaves(v, exclusive, depth) {
 		return
 	}
-	if !v.pristine && !a.frames[depth].keeping && a.countLeaves(v, exclusive, depth) {
+	if a.policy.early {
+		a.exploreEarly(v, exclusive, depth)
 		return
 	}
 	for _, c := range v.in.children {
@@ -200,7 +200,7 @@ func (a *attempt) explore(v *visit, depth int) {
 // nothing was ever done to.
 func (a *attempt) countLeaves(v *visit, exclusive bool, depth int) bool {
 	q := v.next
-	if q.slots > 0 || v.in.touched > 0 && !(a.empty && !v.in.hasInner(a.g)) {
+	if q.slots > 0 || v.in.touched > 0 && (!a.empty || v.in.hasInner()) {
 		return false
 	}
 	for i := range q.list {
@@ -209,22 +209,37 @@ func (a *attempt) countLeaves(v *visit, exclusive bool, depth int) bool {
 			return false
 		}
 	}
+	for _, t := range v.in.leaves {
+		if q.at[t.typ] >= 0 && t.size < 0 {
+			return false
+		}
+	}
 	f := &a.frames[depth]
 	for _, t := range v.in.leaves {
 		if q.at[t.typ] < 0 || t.sum == 0 {
 			continue
 		}
-		if l := f.of(t.typ); t.size >= 0 {
-			l.note(t.count, t.size)
-		} else {
-			return false
+		count := t.count
+		if a.policy.early {
+			count = min(count, v.enough(&q.list[q.at[t.typ]], t.size))
 		}
+		f.of(t.typ).note(count, t.size)
 	}
 	return true
 }
 
+// enough returns after how many children, each of a size, a policy that stops early
+// has what a request asks for.
+func (v *visit) enough(r *request, size int64) int64 {
+	each := (max(1, r.most)-1)/size + 1
+	if v.slot == nil {
+		return each
+	}
+	return times(v.slot.most, each)
+}
+
 // hasInner says whether a child has children.
-func (in *inner) hasInner(g *graph) bool {
+func (in *inner) hasInner() bool {
 	leaves := int64(0)
 	for _, t := range in.leaves {
 		leaves += t.count

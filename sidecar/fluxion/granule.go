@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // maxUnits bounds the units of one type on one node: each is a vertex, and the
@@ -27,7 +27,7 @@ type granules struct {
 	byUnit map[string]int64
 	// unit is what the nodes that were put count a type in.
 	unit map[string]string
-	// names are those of types in the library's graph, kinds the way back.
+	// names are those of types in the library's graph, and kinds whose they are.
 	names, kinds map[string]string
 }
 
@@ -59,20 +59,26 @@ func (g *granules) up(kind string, n int64) int64 {
 }
 
 // name returns the name of a type in the library: there a slash would read as a
-// step of a path, and colons and commas part filters.
+// step of a path, and colons and commas part filters. It does not end in a digit:
+// a vertex is called after its type and number, and none may be called as another.
 func (g *granules) name(kind string) string {
 	if n, ok := g.names[kind]; ok {
 		return n
 	}
-	plain := strings.Map(func(r rune) rune {
+	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '_'
 	}, kind)
-	name := plain
-	for i := 1; reserved(name) || g.kinds[name] != ""; i++ {
-		name = plain + "_" + strconv.Itoa(i)
+	if reserved(name) {
+		name = "of_" + name
+	}
+	if last := name[len(name)-1]; last >= '0' && last <= '9' {
+		name += "_"
+	}
+	for g.kinds[name] != "" {
+		name += "_"
 	}
 	g.names[kind], g.kinds[name] = name, kind
 	return name
@@ -80,7 +86,8 @@ func (g *granules) name(kind string) string {
 
 // reserved says whether a name has a meaning of its own in the library's graph.
 func reserved(name string) bool {
-	return name == "" || name == "cluster" || name == "node" || name == jobspec.SlotType || strings.HasPrefix(name, levelType)
+	return name == "" || name == resource.TypeCluster || name == resource.TypeNode || name == jobspec.SlotType ||
+		name == nodeBasename || strings.HasPrefix(name, levelType)
 }
 
 // needs returns amounts of units under the names of the library, in a fixed order.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
@@ -16,34 +17,52 @@ const (
 	clusterName  = "cluster0"
 )
 
-// nodeStride parts the numbers of nodes. Fluxion's policies by node go by id and by
-// the number modulo this, so all nodes have the same there and are told apart by
-// id alone.
+// nodeStride parts the numbers of nodes and of their units. Fluxion's policies go by
+// ids: by those of units, which therefore go with the nodes, or before that by
+// those of nodes together with the node's number in the graph modulo this, which
+// therefore is the same for all.
 const nodeStride = 10000
 
 // A drawing is the library's graph while it is drawn.
 type drawing struct {
-	graph  resource.Graph
-	at     map[string]int // the levels, by their way
+	graph resource.Graph
+	at    map[string]int // the levels, by their way
+	// uniq is the last number in the graph that was given out. Under the policy
+	// first, which begins with the highest, these and the ids of units fall from
+	// node to node; otherwise they rise.
 	uniq   int64
+	first  bool
 	levels int64
 }
 
 // draw writes the graph of these nodes in JGF: a cluster, the levels, the nodes in
 // this order, and below each one vertex a unit.
 func (e *Engine) draw(nodes []*node) (string, error) {
-	d := drawing{at: make(map[string]int)}
-	root := d.hang(-1, resource.TypeCluster, resource.TypeCluster, 0, d.next())
-	for _, n := range nodes {
-		at := root
-		for i := 1; i < len(n.levels); i++ {
-			at = d.level(at, n.levels[:i+1])
+	d := drawing{at: make(map[string]int), first: e.options.Policy == match.PolicyFirst}
+	if d.first {
+		d.uniq = 1
+		for _, n := range nodes {
+			d.uniq += 1 + int64(len(n.levels))
+			for _, units := range n.units {
+				d.uniq += units
+			}
 		}
-		at = d.hang(at, resource.TypeNode, nodeBasename, n.number, n.number*nodeStride+1)
+	}
+	root := d.hang(-1, resource.TypeCluster, resource.TypeCluster, 0, d.next())
+	for i, n := range nodes {
+		at := root
+		for depth := 1; depth < len(n.levels); depth++ {
+			at = d.level(at, n.levels[:depth+1])
+		}
+		uniq, units := n.number*nodeStride+1, n.number*nodeStride
+		if d.first {
+			uniq, units = d.next(), int64(len(nodes)-i)*nodeStride
+		}
+		at = d.hang(at, resource.TypeNode, nodeBasename, n.number, uniq)
 		d.graph.Vertices[at].Rank = n.number
 		for _, a := range e.granules.needs(n.units) {
 			for i := range a.n {
-				k := d.hang(at, a.kind, a.kind, i, d.next())
+				k := d.hang(at, a.kind, a.kind, units+i, d.next())
 				d.graph.Vertices[k].Rank = n.number
 			}
 		}
@@ -65,8 +84,12 @@ func (d *drawing) level(parent int, way []level) int {
 	return at
 }
 
-// next returns a number for a vertex that no node has.
+// next returns a number for a vertex; where numbers rise, one that no node has.
 func (d *drawing) next() int64 {
+	if d.first {
+		d.uniq--
+		return d.uniq
+	}
 	d.uniq++
 	if d.uniq%nodeStride == 1 {
 		d.uniq++

@@ -50,7 +50,7 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 }
 
 func (e *Engine) placing(r *match.Request, rounded *jobspec.Jobspec) *placing {
-	return &placing{engine: e, request: r, rounded: rounded}
+	return &placing{engine: e, request: r, rounded: rounded, shapes: make(map[int]*shape)}
 }
 
 // check fails for what this engine does not do.

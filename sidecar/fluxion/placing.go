@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -19,7 +17,9 @@ type placing struct {
 	request *match.Request
 	// rounded is the jobspec in whole granules.
 	rounded *jobspec.Jobspec
-	runs    []run
+	// shapes are those that were read.
+	shapes map[int]*shape
+	runs   []run
 	// jobs are all that the library made for the request.
 	jobs []int64
 }
@@ -33,79 +33,6 @@ type run struct {
 	// its runs have in common, or in the end one a slot.
 	jobs  []int64
 	whole *answer
-}
-
-// A shape is one slot request in units.
-type shape struct {
-	label string
-	count jobspec.Count
-	units map[string]int64
-	need  []amount
-	// always hold for good, now for the present too.
-	always, now []jobspec.Condition
-}
-
-// shape reads a slot request that the book has taken.
-func (p *placing) shape(at int) *shape {
-	r := &p.rounded.Resources[at]
-	s := &shape{label: r.Label, count: r.Count, units: make(map[string]int64, len(r.With))}
-	for _, w := range r.With {
-		s.units[w.Type] = w.Count.Min / p.engine.granules.of(w.Type, w.Unit)
-	}
-	s.need = p.engine.granules.needs(s.units)
-	system := &p.rounded.Attributes.System
-	own := system.Fluence[r.Label]
-	for _, c := range []*jobspec.Constraint{system.Constraints, own.Constraints} {
-		s.always = appendCondition(s.always, c)
-	}
-	s.now = appendCondition(s.now, own.ConstraintsNow)
-	return s
-}
-
-func appendCondition(to []jobspec.Condition, c *jobspec.Constraint) []jobspec.Condition {
-	holds, err := c.Compile()
-	if c == nil || err != nil { // The book takes no constraint that fails.
-		return to
-	}
-	return append(to, holds)
-}
-
-// allowed says whether slots of a shape may stand on a host: for good, or with
-// present now. A node that lacks a type is never asked: Fluxion 0.39 fails there.
-func (p *placing) allowed(s *shape, h *host, present bool) bool {
-	n := h.node
-	if n == nil || !covers(n.units, s.units) || !holds(s.always, h) {
-		return false
-	}
-	if !present {
-		return true
-	}
-	whole := p.request.Policy == match.PolicyLonodex
-	return p.engine.usable(n) && h.open(p.request.Holder, whole) && holds(s.now, h)
-}
-
-func holds(all []jobspec.Condition, h *host) bool {
-	for _, c := range all {
-		if !c(h.name, h.node.rank, h.node.properties) {
-			return false
-		}
-	}
-	return true
-}
-
-// hostsWhere writes the hosts that may be used; "" is all that the library's graph has.
-func (e *Engine) hostsWhere(may func(*host) bool) (list string, some bool) {
-	var numbers []int64
-	for _, h := range e.hosts {
-		if may(h) {
-			numbers = append(numbers, h.node.number)
-		}
-	}
-	if len(numbers) == e.drawn {
-		return "", len(numbers) > 0
-	}
-	slices.Sort(numbers)
-	return hostlist(numbers), len(numbers) > 0
 }
 
 // ask has the library place the request. Where its jobspec cannot say what is
@@ -244,63 +171,6 @@ func (p *placing) askRun(ctx context.Context, x *run) error {
 	return err
 }
 
-// giveBack gives back all that the library gave out. The runs stay as they stand.
-func (p *placing) giveBack() error {
-	for _, job := range p.jobs {
-		if err := p.engine.session.cancel(job); err != nil {
-			return err
-		}
-	}
-	p.jobs = nil
-	return nil
-}
-
-// fail gives back what the library gave out before err, and returns err, or what is
-// worse.
-func (p *placing) fail(err error) error {
-	if undone := p.giveBack(); undone != nil {
-		return undone
-	}
-	return err
-}
-
-// part gives every slot a job of the library of its own, so that it can be given
-// back alone: the match's job is cancelled, and each slot booked on its node, with
-// its own vertices where the release can say that. Nobody comes in between.
-func (p *placing) part(ctx context.Context) error {
-	for i := range p.runs {
-		x := &p.runs[i]
-		if x.count == 1 && len(x.whole.nodes) == 1 {
-			continue
-		}
-		// Runs of one match have its job in common: cancelling again does nothing.
-		if err := p.engine.session.cancel(x.jobs[0]); err != nil {
-			return err
-		}
-		x.jobs = nil
-	}
-	for i := range p.runs {
-		x := &p.runs[i]
-		s := p.shape(x.shape)
-		for nth := int64(len(x.jobs)); nth < x.count; nth++ {
-			job, err := p.engine.rebook(ctx, x, nth, s)
-			if err != nil {
-				return err
-			}
-			p.jobs, x.jobs = append(p.jobs, job), append(x.jobs, job)
-		}
-	}
-	return nil
-}
-
-// rebook books the nth slot of a run.
-func (e *Engine) rebook(ctx context.Context, x *run, nth int64, s *shape) (int64, error) {
-	if job, ok, err := e.session.update(ctx, x.whole.share(x.host.node.number, nth, s.need)); ok || err != nil {
-		return job, err
-	}
-	return e.pin(ctx, x.host.node, s.units)
-}
-
 // byNumber returns the hosts by the numbers of their nodes.
 func (e *Engine) byNumber() map[int64]*host {
 	hosts := make(map[int64]*host, len(e.hosts))
@@ -310,44 +180,4 @@ func (e *Engine) byNumber() map[int64]*host {
 		}
 	}
 	return hosts
-}
-
-// refusal makes the error for a request that the library found no room for where
-// the book did: in units there is less.
-func (p *placing) refusal(err error) error {
-	if !errors.Is(err, errNoRoom) {
-		return fmt.Errorf("match job %d: %w", p.request.ID, err)
-	}
-	s := p.shape(0)
-	reason := match.Reason{
-		Code: match.NotFound, Slot: s.label, Level: "cluster", Wanted: s.count.Min, WaitingHelps: true,
-	}
-	for _, h := range p.engine.hosts {
-		switch {
-		case h.node == nil:
-			continue
-		case !p.engine.usable(h.node):
-			reason.Down++
-		case p.allowed(s, h, true):
-			reason.Found = plus(reason.Found, max(0, h.capacity(s.units)))
-		}
-		reason.Nodes++
-	}
-	if reason.Found < reason.Wanted {
-		reason.Code = match.TooFew
-	}
-	reason.Found = min(reason.Found, reason.Wanted)
-	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
-}
-
-// label names the slots of a run in the book, where each run is a slot request.
-func label(at int, of string) string { return strconv.Itoa(at) + "/" + of }
-
-// relabel gives slots of the book the labels that were asked for.
-func relabel(slots []match.Slot) {
-	for i := range slots {
-		if _, of, ok := strings.Cut(slots[i].Label, "/"); ok {
-			slots[i].Label = of
-		}
-	}
 }

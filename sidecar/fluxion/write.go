@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -131,6 +132,18 @@ func (p *placing) keep(a *match.Allocation) {
 				slotKey: slotKey{a.ID, from.Key}, holder: from.Holder, amounts: amountsOf(from.R), own: job, units: units,
 			}
 			p.engine.keep(x.host.name, s)
+		}
+	}
+}
+
+// label names the slots of a run in the book, where each run is a slot request.
+func label(at int, of string) string { return strconv.Itoa(at) + "/" + of }
+
+// relabel gives slots of the book the labels that were asked for.
+func relabel(slots []match.Slot) {
+	for i := range slots {
+		if _, of, ok := strings.Cut(slots[i].Label, "/"); ok {
+			slots[i].Label = of
 		}
 	}
 }

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"time"
@@ -77,8 +78,13 @@ func New(e match.Engine, o Options) *Server {
 }
 
 // Serve takes calls from a listener until Stop, and closes it. It returns nil
-// after Stop, and why it could not go on otherwise.
-func (s *Server) Serve(l net.Listener) error { return s.grpc.Serve(l) }
+// after Stop, also where that came first, and why it could not go on otherwise.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.grpc.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
 
 // Stop takes no more calls, lets those that run come to their end, and returns
 // nil. When ctx ends first it cuts them off and returns the error of ctx.

@@ -194,3 +194,21 @@ func TestHealthSaysThatTheServiceServes(t *testing.T) {
 		}
 	}
 }
+
+// A signal may come while the process is still starting.
+func TestServingAfterStopEndsWell(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(matchtest.NewFake(), server.Options{Log: slog.New(slog.DiscardHandler)})
+	if err := s.Stop(soon(t)); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := s.Serve(l); err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is left: %v", err)
+	}
+}

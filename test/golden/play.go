@@ -1,11 +1,8 @@
 package golden
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 )
 
 // A Program is a matcher that has loaded a graph. Every call is made at time 0.
@@ -26,6 +23,15 @@ type Program interface {
 // object). It fails where the library would refuse them.
 type Open func(graph, options []byte) (Program, error)
 
+// begin opens a program; there is none where graph or options are refused.
+func begin(open Open, graph, options []byte) (p Program, refusal string) {
+	p, err := open(graph, options)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return p, ""
+}
+
 // unknown stands for numbers that no answer gave out.
 const unknown = 1 << 62
 
@@ -36,15 +42,15 @@ func Play(c *Case, open Open) error {
 	if err != nil {
 		return err
 	}
-	program, err := open(c.GraphText, options)
+	program, refusal := begin(open, c.GraphText, options)
 	switch {
-	case err != nil && c.Expect.Init.OK:
-		return fmt.Errorf("the graph is to be taken: %w", err)
-	case err == nil && !c.Expect.Init.OK:
+	case program == nil && c.Expect.Init.OK:
+		return fmt.Errorf("the graph is to be taken: %s", refusal)
+	case program != nil && !c.Expect.Init.OK:
 		return fmt.Errorf("the graph is to be refused: %q", c.Expect.Init.ErrMsg)
-	case err != nil && err.Error() == "":
-		return fmt.Errorf("the graph is refused without a word")
-	case err != nil:
+	case program == nil && refusal == "":
+		return errors.New("the graph is refused without a word")
+	case program == nil:
 		return nil
 	}
 	ours := map[uint64]uint64{} // by the library's numbers
@@ -69,9 +75,9 @@ func Record(c *Case, open Open) error {
 		return err
 	}
 	c.Expect = Expect{}
-	program, err := open(c.GraphText, options)
-	if err != nil {
-		c.Expect.Init.ErrMsg = err.Error()
+	program, refusal := begin(open, c.GraphText, options)
+	if program == nil {
+		c.Expect.Init.ErrMsg = refusal
 		return nil
 	}
 	c.Expect.Init.OK = true
@@ -114,108 +120,4 @@ func (s Step) call(p Program, jobspecs map[string]string, ours map[uint64]uint64
 		return p.Cancel(id, s.NoentOK)
 	}
 	return p.Info(id)
-}
-
-// compare says in which field an answer differs from the one that is wanted.
-func (s Step) compare(want, got *Answer, format string) error {
-	switch s.Op {
-	case OpCancel:
-		return equal("ok", want.OK, got.OK)
-	case OpInfo:
-		if err := equal("ok", want.OK, got.OK); err != nil || !want.OK {
-			return err
-		}
-		return first(equal("mode", want.Mode, got.Mode), equal("reserved", want.Reserved, got.Reserved), equal("at", want.At, got.At))
-	case OpSatisfy:
-		if err := s.status(want, got); err != nil || wrong(want.Status) {
-			return err
-		}
-		return equal("sat", want.Sat, got.Sat)
-	}
-	if err := s.status(want, got); err != nil {
-		return err
-	}
-	if want.Status != Allocated && want.Status != Reserved {
-		return nil
-	}
-	err := equal("at", want.At, got.At)
-	if want.Alloc != nil {
-		err = first(err, sameList(want.Alloc, got.Alloc))
-	}
-	if want.R != "" && slices.Contains([]string{"jgf", "rlite", "rv1", "rv1_nosched"}, format) {
-		err = first(err, sameValue(want.R, got.R))
-	}
-	return err
-}
-
-func wrong(status string) bool { return status == Invalid || status == statusError }
-
-// status compares with the three liberties.
-func (s Step) status(want, got *Answer) error {
-	refused := got.Status == Busy || got.Status == Unsatisfiable
-	switch {
-	case want.Status == got.Status:
-		return nil
-	case want.Status == NoMatch && (refused || wrong(got.Status)):
-		return nil
-	case wrong(want.Status) && wrong(got.Status):
-		return nil
-	case (s.MatchOp == Allocate || s.MatchOp == WithoutAllocating) && (want.Status == Busy || want.Status == Unsatisfiable) && refused:
-		return nil
-	}
-	return fmt.Errorf("status: %s is wanted, not %s %s (%s)", want.Status, got.Status, got.ErrMsg, want.ErrMsg)
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func equal[T comparable](field string, want, got T) error {
-	if want != got {
-		return fmt.Errorf("%s: %v is wanted, not %v", field, want, got)
-	}
-	return nil
-}
-
-func sameList(want, got []string) error {
-	for i := range max(len(want), len(got)) {
-		if i >= len(want) || i >= len(got) || want[i] != got[i] {
-			return fmt.Errorf("alloc: differs from entry %d on:\nwanted %q\ngot    %q", i, want, got)
-		}
-	}
-	return nil
-}
-
-// sameValue compares two JSON texts by their values, whole numbers exactly.
-func sameValue(want, got string) error {
-	w, err := decode(want)
-	if err != nil {
-		return fmt.Errorf("R that is wanted: %w", err)
-	}
-	g, err := decode(got)
-	if err != nil {
-		return fmt.Errorf("R: %q: %w", got, err)
-	}
-	if !reflect.DeepEqual(w, g) {
-		return fmt.Errorf("R: differs:\nwanted %s\ngot    %s", want, got)
-	}
-	return nil
-}
-
-func decode(text string) (any, error) {
-	d := json.NewDecoder(bytes.NewReader([]byte(text)))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if d.More() {
-		return nil, fmt.Errorf("more than one value")
-	}
-	return v, nil
 }

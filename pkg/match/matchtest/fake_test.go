@@ -7,6 +7,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 func ask(t *testing.T, f *matchtest.Fake, id match.JobID) (*match.Allocation, error) {
@@ -132,5 +133,46 @@ func TestSpyPassesCallsOn(t *testing.T) {
 	}
 	if n := len(behind.Calls()); n != 1 {
 		t.Errorf("%d calls reached the engine behind, want 1", n)
+	}
+}
+
+func TestFakeTakesGraphs(t *testing.T) {
+	f, ctx := matchtest.NewFake(), t.Context()
+	text := []byte("a graph")
+	if err := f.AddSubgraph(ctx, 3, text); err != nil {
+		t.Errorf("AddSubgraph() = %v", err)
+	}
+	text[0] = 'x' // It was read during the call alone.
+	if err := f.RemoveSubgraph(ctx, 3, "/cluster0/rack0"); err != nil {
+		t.Errorf("RemoveSubgraph() = %v", err)
+	}
+	if s, err := f.Find(ctx, 3, "status=up", matchtest.Now); err == nil {
+		t.Errorf("unscripted Find() = %v, want an error", s)
+	}
+	want := &resource.Set{}
+	f.SetFound(want)
+	if s, err := f.Find(ctx, 3, "status=up", matchtest.Now); s != want || err != nil {
+		t.Errorf("Find() = %v, %v, want what was set", s, err)
+	}
+	calls := f.Calls()
+	if len(calls) != 4 || string(calls[0].JGF) != "a graph" || calls[1].Name != "/cluster0/rack0" || calls[3].Criteria != "status=up" {
+		t.Errorf("Calls() = %+v", calls)
+	}
+	for _, c := range calls {
+		if c.Epoch != 3 {
+			t.Errorf("%s was called in epoch %d, want 3", c.Method, c.Epoch)
+		}
+	}
+}
+
+func TestSpyOnAnEngineThatTakesNoGraphs(t *testing.T) {
+	f, ctx := matchtest.Spy(struct{ match.Engine }{matchtest.NewFake()}), t.Context()
+	_, found := f.Find(ctx, 1, "status=up", matchtest.Now)
+	for name, err := range map[string]error{
+		"AddSubgraph": f.AddSubgraph(ctx, 1, []byte("{}")), "RemoveSubgraph": f.RemoveSubgraph(ctx, 1, "/c"), "Find": found,
+	} {
+		if !errors.Is(err, match.ErrInvalid) {
+			t.Errorf("%s() = %v, want %v", name, err, match.ErrInvalid)
+		}
 	}
 }

@@ -52,6 +52,12 @@ var graphReserveRules = map[string]graphRule{
 		}
 		same(t, "the cores that are reserved", len(leaves(s.find(t, "sched-future=reserved"), "core")), 8)
 	},
+	"what is reserved is not listed as held on its nodes": func(t *testing.T, s *graphSubject) {
+		s.reserved(t)
+		s.lists(t, "", 9, "node0 1: 0@node0", "node1 1: 1@node1")
+		s.release(t, 1)
+		s.lists(t, "", 9, "node0", "node1")
+	},
 	"a reservation is for the earliest time": func(t *testing.T, s *graphSubject) {
 		s.loadGraph(t, machine(1))
 		s.give(t, 1, Slots("a", 1, whole("core", 4)), lasting(3*time.Hour))

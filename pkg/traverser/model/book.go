@@ -1,6 +1,8 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // A share is a vertex as it is written into a result.
 type share struct {
@@ -84,7 +86,8 @@ func (b *booking) book(u *vertex, up *edge, m mark, shadow bool, depth int, sums
 func (u *vertex) track(b *booking, below map[string]int64) {
 	any := false
 	for t := range u.below {
-		any = any || below[t] > 0
+		_, booked := below[t]
+		any = any || booked
 	}
 	if !any {
 		return

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -18,8 +19,10 @@ import (
 // A graph is what a client loaded, and what jobs hold of it.
 type graph struct {
 	*traverser.Traverser
-	// types are those of the leaves below each node.
-	nodes []resource.Vertex
+	// format is that of R.
+	format string
+	nodes  []resource.Vertex
+	// types are those of what stands in a vertex directly, by its path.
 	types map[string]map[string]bool
 }
 
@@ -36,7 +39,7 @@ func readGraph(jgf, options string) (*graph, error) {
 	if err := t.Add([]byte(jgf)); err != nil {
 		return nil, err
 	}
-	g := &graph{Traverser: t, types: make(map[string]map[string]bool)}
+	g := &graph{Traverser: t, format: o.MatchFormat, types: make(map[string]map[string]bool)}
 	whole := t.Graph()
 	for _, v := range whole.Vertices {
 		if v.Type == resource.TypeNode {
@@ -51,18 +54,6 @@ func readGraph(jgf, options string) (*graph, error) {
 	return g, nil
 }
 
-// match books a jobspec now under a number; r is nil where there is no room.
-func (g *graph) match(js *jobspec.Jobspec, number int64) (r *resource.Set, err error) {
-	a, err := g.ask(js, match.Allocate, number)
-	switch {
-	case errors.Is(err, match.ErrBusy), errors.Is(err, match.ErrUnsatisfiable):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return a.R, nil
-}
-
 // couldMatch says whether the empty graph has room.
 func (g *graph) couldMatch(js *jobspec.Jobspec) bool {
 	_, err := g.ask(js, match.Satisfiability, 0)
@@ -70,7 +61,9 @@ func (g *graph) couldMatch(js *jobspec.Jobspec) bool {
 }
 
 func (g *graph) ask(js *jobspec.Jobspec, op match.Op, number int64) (*match.Allocation, error) {
-	r := &match.Request{Op: op, ID: match.JobID(number), Jobspec: js}
+	r := &match.Request{
+		Op: op, ID: match.JobID(number), Jobspec: js, Now: time.Unix(0, 0), Duration: js.Attributes.System.Duration,
+	}
 	return g.Match(context.Background(), r, traverser.Fingerprint{})
 }
 
@@ -86,7 +79,7 @@ func (g *graph) lacks(js *jobspec.Jobspec) bool {
 }
 
 // write writes R, led by what was lost before if anything was.
-func write(lost, r *resource.Set) (string, error) {
+func (g *graph) write(lost, r *resource.Set) (string, error) {
 	if lost != nil {
 		both := slices.Clone(lost.Vertices)
 		for _, v := range r.Vertices {
@@ -96,7 +89,7 @@ func write(lost, r *resource.Set) (string, error) {
 		}
 		r = &resource.Set{Vertices: both}
 	}
-	text, err := r.Format("jgf")
+	text, err := r.Format(g.format)
 	return string(text), err
 }
 

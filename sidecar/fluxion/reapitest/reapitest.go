@@ -43,7 +43,7 @@ type Library struct {
 	graph   *graph
 	next    uint64
 	// state says of each number that was given out what Info says.
-	state map[int64]string
+	state map[int64]*state
 	// stale says that the last verdict was unsatisfiable, which releases before 0.46
 	// do not forget.
 	stale bool
@@ -53,10 +53,18 @@ type Library struct {
 	destroyed bool
 }
 
-// What Info says of a job.
+// A state is what Info says of a job.
+type state struct {
+	mode     string
+	reserved bool
+	at       int64
+}
+
+// The modes of a job.
 const (
-	held     = "ALLOCATED"
-	canceled = "CANCELED"
+	held      = "ALLOCATED"
+	reserving = "RESERVED"
+	canceled  = "CANCELED"
 )
 
 // A Process is what all clients of one process have in common.
@@ -93,7 +101,7 @@ func NewProcess() *Process { return &Process{Calls: make(map[string]int)} }
 
 // Open returns a client without a graph.
 func (p *Process) Open(r Release) *Library {
-	return &Library{release: r, process: p, next: 1, state: make(map[int64]string)}
+	return &Library{release: r, process: p, next: 1, state: make(map[int64]*state)}
 }
 
 // enter begins a call.
@@ -141,13 +149,16 @@ func (l *Library) InitContext(jgf, options string) error {
 	return nil
 }
 
-// Match allocates now or not at all.
+// ops are the operations of a Match by their numbers in the library.
+var ops = map[int]match.Op{
+	1: match.Allocate, 2: match.Allocate, 3: match.AllocateOrElseReserve,
+	5: match.WithoutAllocating, 6: match.WithoutAllocatingFuture,
+}
+
+// Match runs a match operation.
 func (l *Library) Match(op int, text string) (reserved bool, allocated string, at int64, overhead float64, jobid uint64, err error) {
 	leave, failed := l.enter("Match")
 	defer leave()
-	if op != 1 {
-		return false, "", 0, 0, 0, l.fail("match operation %d is not part of the stand-in", op)
-	}
 	js, err := jobspec.Parse([]byte(text))
 	if err != nil {
 		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: Jobspec error for %d: %v", l.next, err)
@@ -157,31 +168,51 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 	}
 	if failed != nil {
 		// Booked all the same, under a number that comes again.
-		if r, err := l.graph.match(js, hidden+int64(l.next)); err == nil && r != nil {
-			l.lost = r
+		if a, err := l.graph.ask(js, match.Allocate, hidden+int64(l.next)); err == nil {
+			l.lost = a.R
 		}
 		return false, "", 0, 0, 0, failed
 	}
-	r, err := l.graph.match(js, int64(l.next))
-	switch {
-	case err != nil:
-		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: %v", err)
-	case r == nil:
-		l.stale = l.stale || !l.graph.couldMatch(js)
-		if l.release < V052 {
-			l.next++
-			return false, "", 0, 0, l.next - 1, nil
-		}
-		return false, "", 0, 0, 0, errLibrary
+	a, err := l.graph.ask(js, ops[op], int64(l.next))
+	if errors.Is(err, match.ErrBusy) || errors.Is(err, match.ErrUnsatisfiable) {
+		return false, "", 0, 0, 0, l.refuse(js)
 	}
-	allocated, err = write(l.lost, r)
+	if err == nil {
+		allocated, err = l.graph.write(l.lost, a.R)
+		if err != nil {
+			l.graph.Release(match.JobID(l.next))
+		}
+	}
 	if err != nil {
 		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: %v", err)
 	}
 	jobid, l.lost = l.next, nil
-	l.state[int64(jobid)] = held
 	l.next++
-	return false, allocated, 0, 0, jobid, nil
+	if op < 5 {
+		l.state[int64(jobid)] = newState(a)
+	}
+	return a.Reserved, allocated, a.At.Unix(), 0, jobid, nil
+}
+
+// newState is that of a job which was just given something.
+func newState(a *match.Allocation) *state {
+	if a.Reserved {
+		return &state{reserving, true, a.At.Unix()}
+	}
+	return &state{mode: held, at: a.At.Unix()}
+}
+
+// refuse is the answer to a request that fits nowhere.
+func (l *Library) refuse(js *jobspec.Jobspec) error {
+	l.stale = l.stale || !l.graph.couldMatch(js)
+	if _, err := l.graph.write(nil, &resource.Set{}); err != nil {
+		return l.fail("match writer emit: %v", err)
+	}
+	if l.release < V052 {
+		l.next++
+		return nil
+	}
+	return errLibrary
 }
 
 // hidden is where the numbers of jobs begin that the client does not learn of.
@@ -198,7 +229,11 @@ func (l *Library) MatchSatisfy(text string) (sat bool, overhead float64, err err
 	if err != nil {
 		return l.release < V054, 0, l.fail("match_satisfy: ERROR: Jobspec error: %v", err)
 	}
-	sat = l.graph.couldMatch(js)
+	_, err = l.graph.ask(js, match.Satisfiability, 0)
+	if errors.Is(err, match.ErrInvalid) {
+		return l.release < V054, 0, l.fail("match_satisfy: ERROR: %v", err)
+	}
+	sat = err == nil
 	l.stale = l.stale || !sat
 	if sat && l.stale && l.release < V046 {
 		return false, 0, nil
@@ -219,7 +254,7 @@ func (l *Library) UpdateAllocate(jobid int, r string) (at int64, overhead float6
 	if l.release < 53 {
 		return 0, 0, "", errLibrary
 	}
-	if l.state[int64(jobid)] != "" || jobid < 1 {
+	if l.state[int64(jobid)] != nil || jobid < 1 {
 		return 0, 0, "", l.fail("update: job %d exists", jobid)
 	}
 	if l.process.Updates == UpdateNothing {
@@ -228,7 +263,7 @@ func (l *Library) UpdateAllocate(jobid int, r string) (at int64, overhead float6
 	if err := l.graph.update(int64(jobid), r, l.process.Updates); err != nil {
 		return 0, 0, "", l.fail("update: ERROR: %v", err)
 	}
-	l.state[int64(jobid)] = held
+	l.state[int64(jobid)] = &state{mode: held}
 	return 0, 0, r, nil
 }
 
@@ -239,14 +274,15 @@ func (l *Library) Cancel(jobid int64, noentOK bool) error {
 	if failed != nil {
 		return failed
 	}
-	if l.state[jobid] != held {
+	j := l.state[jobid]
+	if j == nil || j.mode == canceled {
 		l.say("cancel: ERROR: nonexistent job %d", jobid)
 		if noentOK && l.release >= V046 {
 			return nil
 		}
 		return errLibrary
 	}
-	l.state[jobid] = canceled
+	j.mode, j.reserved = canceled, false
 	l.graph.Release(match.JobID(jobid))
 	return nil
 }
@@ -258,11 +294,11 @@ func (l *Library) Info(jobid int64) (reserved bool, at int64, overhead float64, 
 	if failed != nil {
 		return false, 0, 0, "", failed
 	}
-	mode = l.state[jobid]
-	if mode == "" {
+	j := l.state[jobid]
+	if j == nil {
 		return false, 0, 0, "", l.fail("info: ERROR: nonexistent job %d", jobid)
 	}
-	return false, 0, 0, mode, nil
+	return j.reserved, j.at, 0, j.mode, nil
 }
 
 // GetErrMsg returns all texts since they were cleared.

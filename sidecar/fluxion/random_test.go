@@ -1,0 +1,182 @@
+package fluxion_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/sidecar/fluxion/reapitest"
+)
+
+// A world is what a random series has put, and an engine that was told.
+type world struct {
+	*rig
+	random *rand.Rand
+	// cores of each node in thousandths, and the number that the library knows it by.
+	cores  map[string]int64
+	number map[string]int
+	down   map[string]bool
+	next   int
+}
+
+// Whatever happens, the library holds at least what is held of a node, rounded up
+// once, and at most each slot rounded up, and never more than there is; a request is
+// refused only where the second leaves no room; and in the end all is free.
+func TestWhatTheLibraryHoldsIsWhatIsHeld(t *testing.T) {
+	everyRelease(t, func(t *testing.T, release reapitest.Release) {
+		for _, seed := range []uint64{1, 2, 3, 4, rand.Uint64()} {
+			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+				w := &world{
+					random: rand.New(rand.NewPCG(seed, 0)), cores: make(map[string]int64),
+					number: make(map[string]int), down: make(map[string]bool),
+				}
+				w.rig = newRig(t, release)
+				for range 120 {
+					w.step(t)
+					if t.Failed() {
+						return
+					}
+				}
+				for id := match.JobID(1); id <= 12; id++ {
+					w.release(t, id)
+				}
+				w.put(t, matchtest.Node("last", nil, matchtest.Cores(1)))
+				w.number["last"], w.cores["last"] = w.next, 1000
+				w.check(t)
+			})
+		}
+	})
+}
+
+// step does one thing and checks.
+func (w *world) step(t *testing.T) {
+	t.Helper()
+	name, id := string(rune('a'+w.random.IntN(5))), match.JobID(1+w.random.IntN(12))
+	switch what := w.random.IntN(12); {
+	case what < 2:
+		if _, ok := w.cores[name]; !ok {
+			w.number[name] = w.next
+			w.next++
+		}
+		w.cores[name], w.down[name] = w.random.Int64N(9)*700, false
+		w.put(t, matchtest.Node(name, nil, matchtest.MilliCores(w.cores[name])))
+	case what == 2:
+		if err := w.RemoveNode(t.Context(), w.epoch, name); err != nil {
+			t.Fatalf("RemoveNode(%s) = %v", name, err)
+		}
+		delete(w.cores, name)
+	case what == 3:
+		if _, ok := w.cores[name]; ok {
+			w.down[name] = !w.down[name]
+			status := resource.Up
+			if w.down[name] {
+				status = resource.Down
+			}
+			if err := w.SetStatus(t.Context(), w.epoch, name, status); err != nil {
+				t.Fatalf("SetStatus(%s) = %v", name, err)
+			}
+		}
+	case what < 6:
+		key := fmt.Sprint(w.random.IntN(3))
+		w.update(t, id, matchtest.Held(key, name, matchtest.MilliCores(w.random.Int64N(2500))))
+	case what < 8:
+		w.release(t, id, fmt.Sprint(w.random.IntN(3)), fmt.Sprint(w.random.IntN(3)))
+	case what == 8:
+		w.release(t, id)
+	default:
+		w.request(t, id)
+	}
+	w.check(t)
+}
+
+// request asks for slots, and checks a refusal.
+func (w *world) request(t *testing.T, id match.JobID) {
+	t.Helper()
+	n, each := 1+w.random.Int64N(4), 1+w.random.Int64N(2200)
+	r := w.ask(id, matchtest.Slots("w", n, matchtest.MilliCores(each)))
+	if w.random.IntN(3) == 0 {
+		r.Op = match.WithoutAllocating
+		r.Ignore = []match.JobID{match.JobID(1 + w.random.IntN(12))}
+		r.Expected = []match.Slot{matchtest.Held("x", "a", matchtest.MilliCores(w.random.Int64N(3000)))}
+	}
+	_, err := w.Match(t.Context(), r)
+	switch {
+	case err == nil, errors.Is(err, match.ErrConflict):
+		return
+	case !errors.Is(err, match.ErrBusy) && !errors.Is(err, match.ErrUnsatisfiable):
+		t.Errorf("Match() = %v", err)
+		return
+	case r.Op != match.Allocate:
+		return
+	}
+	room, whole := int64(0), int64(0)
+	_, most := w.bounds(t)
+	for name, size := range w.cores {
+		whole += size / 1000 / up(each)
+		if !w.down[name] {
+			room += max(0, size/1000-most[name]) / up(each)
+		}
+	}
+	if room >= n {
+		t.Errorf("%d slots of %dm were refused, there is room for %d: %v", n, each, room, err)
+	}
+	if errors.Is(err, match.ErrUnsatisfiable) != (whole < n) {
+		t.Errorf("%d slots of %dm, of which the empty graph has room for %d: %v", n, each, whole, err)
+	}
+}
+
+func up(m int64) int64 { return (m + 999) / 1000 }
+
+// bounds returns what the library has to hold of each node, and may.
+func (w *world) bounds(t *testing.T) (least, most map[string]int64) {
+	t.Helper()
+	jobs, err := w.Jobs(t.Context(), w.epoch)
+	if err != nil {
+		t.Fatalf("Jobs() = %v", err)
+	}
+	sums := make(map[string]int64)
+	least, most = make(map[string]int64), make(map[string]int64)
+	for _, j := range jobs {
+		for _, s := range j.Slots {
+			n := matchtest.Amounts(s.R)["core"]
+			sums[s.Node] += n
+			most[s.Node] += up(n)
+		}
+	}
+	for name, n := range sums {
+		least[name] = up(n)
+	}
+	return least, most
+}
+
+// check has the graph loaded, if need be, and looks at what the library holds.
+func (w *world) check(t *testing.T) {
+	t.Helper()
+	r := w.ask(99, matchtest.Slots("w", 1, matchtest.Cores(1)))
+	r.Op = match.WithoutAllocating
+	if _, err := w.Match(t.Context(), r); err != nil {
+		if !errors.Is(err, match.ErrUnsatisfiable) && !errors.Is(err, match.ErrBusy) {
+			t.Errorf("Match() = %v", err)
+		}
+		return // The library need not have been asked, nor the graph loaded.
+	}
+	held := w.process.Current.Held()
+	least, most := w.bounds(t)
+	for name, size := range w.cores {
+		got := held[fmt.Sprint("n", w.number[name])]["core"]
+		if size /= 1000; got < min(size, least[name]) || got > min(size, most[name]) {
+			t.Errorf("of %d cores of %s the library holds %d, want %d to %d", size, name, got, least[name], most[name])
+		}
+		delete(held, fmt.Sprint("n", w.number[name]))
+	}
+	if len(held) > 0 {
+		t.Errorf("the library holds %v of nodes that are gone", held)
+	}
+	if slots := w.process.Current.Jobs(); slots > 0 && len(most) == 0 {
+		t.Errorf("the library has %d jobs, and nothing is held", slots)
+	}
+}

@@ -1,0 +1,36 @@
+package fluxion
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// refusal makes the error for a request that the library found no room for where
+// the book did: in units there is less.
+func (p *placing) refusal(err error) error {
+	if !errors.Is(err, errNoRoom) {
+		return fmt.Errorf("match job %d: %w", p.request.ID, err)
+	}
+	s := p.shape(0)
+	reason := match.Reason{
+		Code: match.NotFound, Slot: s.label, Level: "cluster", Wanted: s.count.Min, WaitingHelps: true,
+	}
+	for _, h := range p.engine.hosts {
+		switch {
+		case h.node == nil:
+			continue
+		case !p.engine.usable(h.node):
+			reason.Down++
+		case p.allowed(s, h, true):
+			reason.Found = plus(reason.Found, max(0, h.capacity(s.units)))
+		}
+		reason.Nodes++
+	}
+	if reason.Found < reason.Wanted {
+		reason.Code = match.TooFew
+	}
+	reason.Found = min(reason.Found, reason.Wanted)
+	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
+}

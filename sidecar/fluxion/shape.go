@@ -1,0 +1,88 @@
+package fluxion
+
+import (
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A shape is one slot request in units.
+type shape struct {
+	label string
+	count jobspec.Count
+	units map[string]int64
+	need  []amount
+	// always hold for good, now for the present too.
+	always, now []jobspec.Condition
+}
+
+// shape returns a slot request that the book has taken.
+func (p *placing) shape(at int) *shape {
+	if p.shapes[at] == nil {
+		p.shapes[at] = p.readShape(at)
+	}
+	return p.shapes[at]
+}
+
+func (p *placing) readShape(at int) *shape {
+	r := &p.rounded.Resources[at]
+	s := &shape{label: r.Label, count: r.Count, units: make(map[string]int64, len(r.With))}
+	for _, w := range r.With {
+		s.units[w.Type] = w.Count.Min / p.engine.granules.of(w.Type, w.Unit)
+	}
+	s.need = p.engine.granules.needs(s.units)
+	system := &p.rounded.Attributes.System
+	own := system.Fluence[r.Label]
+	for _, c := range []*jobspec.Constraint{system.Constraints, own.Constraints} {
+		s.always = appendCondition(s.always, c)
+	}
+	s.now = appendCondition(s.now, own.ConstraintsNow)
+	return s
+}
+
+func appendCondition(to []jobspec.Condition, c *jobspec.Constraint) []jobspec.Condition {
+	holds, err := c.Compile()
+	if c == nil || err != nil { // The book takes no constraint that fails.
+		return to
+	}
+	return append(to, holds)
+}
+
+// allowed says whether slots of a shape may stand on a host: for good, or with
+// present now. A node that lacks a type is never asked: Fluxion 0.39 fails there.
+func (p *placing) allowed(s *shape, h *host, present bool) bool {
+	n := h.node
+	if n == nil || !covers(n.units, s.units) || !holds(s.always, h) {
+		return false
+	}
+	if !present {
+		return true
+	}
+	whole := p.request.Policy == match.PolicyLonodex
+	return p.engine.usable(n) && h.open(p.request.Holder, whole) && holds(s.now, h)
+}
+
+func holds(all []jobspec.Condition, h *host) bool {
+	for _, c := range all {
+		if !c(h.name, h.node.rank, h.node.properties) {
+			return false
+		}
+	}
+	return true
+}
+
+// hostsWhere writes the hosts that may be used; "" is all that the library's graph has.
+func (e *Engine) hostsWhere(may func(*host) bool) (list string, some bool) {
+	var numbers []int64
+	for _, h := range e.hosts {
+		if may(h) {
+			numbers = append(numbers, h.node.number)
+		}
+	}
+	if len(numbers) == e.drawn {
+		return "", len(numbers) > 0
+	}
+	slices.Sort(numbers)
+	return hostlist(numbers), len(numbers) > 0
+}
