@@ -45,16 +45,29 @@ func (e *Engine) admitGraphs(ctx context.Context, at match.Epoch) error {
 
 // AddSubgraph implements match.GraphEngine.
 func (e *Engine) AddSubgraph(ctx context.Context, at match.Epoch, jgf []byte) error {
+	if err := e.mayAdd(ctx, at); err != nil {
+		return err
+	}
+	part, err := traverser.Read(jgf) // which takes long, and nobody has to wait for it
+	if err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.admitGraphs(ctx, at); err != nil {
 		return err
 	}
-	if err := e.added.Add(jgf); err != nil {
+	if err := e.added.Add(part); err != nil {
 		return err
 	}
 	e.making = ofGraphs
 	return nil
+}
+
+func (e *Engine) mayAdd(ctx context.Context, at match.Epoch) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.admitGraphs(ctx, at)
 }
 
 // RemoveSubgraph implements match.GraphEngine.

@@ -20,6 +20,8 @@ type attempt struct {
 	empty bool
 	// factor is that of the node that the walk is in.
 	factor int64
+	// seen counts the vertices that were looked through, over all attempts of a call.
+	seen int
 	// fault is why the request is wrong, found out on the way.
 	fault error
 

@@ -1,6 +1,7 @@
 package traverser
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -134,7 +135,7 @@ func (g *graph) share(s *resource.Share, e *emission, path string) {
 		s.Exclusive = g.exclusive[u]
 	}
 	if len(g.properties) > 0 {
-		s.Properties = g.properties[u]
+		s.Properties = maps.Clone(g.properties[u])
 	}
 	if len(g.labels) > 0 {
 		s.Label = g.labels[u]
@@ -146,7 +147,7 @@ func (g *graph) share(s *resource.Share, e *emission, path string) {
 		s.Path = g.odd[u]
 	}
 	if len(g.paths) > 0 {
-		s.Paths = g.paths[u]
+		s.Paths = maps.Clone(g.paths[u])
 	}
 }
 

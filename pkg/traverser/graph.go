@@ -75,10 +75,14 @@ type graph struct {
 	// labels stick to vertices once they were given out under them, as in Fluxion.
 	labels map[vid]string
 
-	// aside are the edges of other subsystems, and the vertices that stand in
-	// these alone.
-	aside []resource.Edge
-	apart []resource.Vertex
+	// aside are the edges of other subsystems.
+	aside []aside
+}
+
+// An aside is an edge of a subsystem that is not walked.
+type aside struct {
+	from, to  vid
+	subsystem string
 }
 
 // An inner is what a vertex with children has beside.
@@ -312,12 +316,12 @@ func (g *graph) index(in *inner) {
 	}
 }
 
-// vertex describes a vertex as it was read. The maps in it are the graph's own.
+// vertex describes a vertex as it was read.
 func (g *graph) vertex(u vid) resource.Vertex {
 	v := resource.Vertex{
 		UniqID: g.uniq[u], Type: g.types[g.typ[u]], Basename: g.basename(u), Name: g.name(u),
 		ID: g.id[u], Rank: g.rank[u], Size: g.size[u], Unit: g.units[u],
-		Exclusive: g.exclusive[u], Properties: g.properties[u], Path: g.path(u), Paths: g.paths[u],
+		Exclusive: g.exclusive[u], Properties: maps.Clone(g.properties[u]), Path: g.path(u), Paths: maps.Clone(g.paths[u]),
 	}
 	if g.flags[u]&isDown != 0 {
 		v.Status = resource.Down

@@ -9,14 +9,25 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Add adds a graph, or a part of one that begins at the root, written as JGF. A
-// vertex with path and rank of one that is there is that one, and stays as it is.
-// It fails with match.ErrInvalid, changing nothing.
-func (t *Traverser) Add(jgf []byte) error {
-	part, err := read(jgf)
+// A Part is a graph, or a part of one that begins at the root, that was read to be
+// added.
+type Part struct{ g *graph }
+
+// Read reads JGF. It fails with match.ErrInvalid, naming what is wrong.
+func Read(jgf []byte) (*Part, error) {
+	g, err := read(jgf)
 	if err != nil {
-		return invalid("graph: %w", err)
+		return nil, invalid("graph: %w", err)
 	}
+	return &Part{g}, nil
+}
+
+// Add adds a part, which is the traverser's from then on. A vertex with path and
+// rank of one that is there is that one, and stays as it is; of a part that is added
+// to others, only containment counts. It fails with match.ErrInvalid, changing
+// nothing.
+func (t *Traverser) Add(p *Part) error {
+	part := p.g
 	if t.Empty() {
 		part.prime(&t.filters)
 		t.g = *part
@@ -79,6 +90,7 @@ func (m *merger) match(u, at vid) error {
 	if in == nil {
 		return nil
 	}
+	var numbers map[int64]vid
 	for _, c := range in.children {
 		if there := m.child(at, c); there != none {
 			if err := m.match(c, there); err != nil {
@@ -86,15 +98,25 @@ func (m *merger) match(u, at vid) error {
 			}
 			continue
 		}
-		if below := g.in(at); below != nil {
-			for _, sibling := range below.children {
-				if g.uniq[sibling] == part.uniq[c] {
-					return fmt.Errorf("vertex %d (%s): its uniq_id is that of %s", part.uniq[c], part.path(c), g.path(sibling))
-				}
-			}
+		if numbers == nil {
+			numbers = g.numbers(at)
+		}
+		if sibling, taken := numbers[part.uniq[c]]; taken {
+			return fmt.Errorf("vertex %d (%s): its uniq_id is that of %s", part.uniq[c], part.path(c), g.path(sibling))
 		}
 	}
 	return nil
+}
+
+// numbers returns the children of a vertex by their numbers.
+func (g *graph) numbers(u vid) map[int64]vid {
+	numbers := make(map[int64]vid)
+	if in := g.in(u); in != nil {
+		for _, c := range in.children {
+			numbers[g.uniq[c]] = c
+		}
+	}
+	return numbers
 }
 
 // checkTotal fails where the graph came to be too large.
@@ -232,7 +254,6 @@ func (t *Traverser) compact(gone vid) {
 	to := make([]vid, len(g.typ))
 	fresh := newGraph()
 	fresh.types, fresh.typeIDs = g.types, g.typeIDs
-	fresh.aside, fresh.apart = g.aside, g.apart
 	for u := range vid(len(g.typ)) { //nolint:gosec // fewer than maxVertices
 		to[u] = none
 		if g.under(u, gone) {
@@ -261,6 +282,11 @@ func (t *Traverser) compact(gone vid) {
 		}
 	}
 	fresh.root = to[g.root]
+	for _, e := range g.aside {
+		if to[e.from] != none && to[e.to] != none {
+			fresh.aside = append(fresh.aside, aside{to[e.from], to[e.to], e.subsystem})
+		}
+	}
 	*g = fresh
 	for _, j := range t.jobs {
 		for i := range j.emissions {

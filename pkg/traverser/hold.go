@@ -36,6 +36,9 @@ func (t *Traverser) read(from *match.Job) (*job, error) {
 	if !from.End.IsZero() {
 		j.end = Instant(from.End)
 	}
+	if j.end == lastInstant {
+		j.end = planner.Forever
+	}
 	if j.end <= j.start {
 		return nil, fmt.Errorf("end: %s: not after its start, %s", from.End, from.At)
 	}
@@ -43,20 +46,21 @@ func (t *Traverser) read(from *match.Job) (*job, error) {
 	if from.ID == 0 {
 		return nil, fmt.Errorf("names no job")
 	}
+	seen := make(map[vid]bool)
 	for i := range from.Slots {
 		s := &from.Slots[i]
 		if slices.Contains(j.keys, s.Key) {
 			return nil, fmt.Errorf("two slots have the key %q", s.Key)
 		}
 		j.keys, j.labels = append(j.keys, s.Key), append(j.labels, s.Label)
-		if err := t.readSlot(j, s, int32(i)); err != nil { //nolint:gosec // few
+		if err := t.readSlot(j, s, int32(i), seen); err != nil { //nolint:gosec // few
 			return nil, fmt.Errorf("slot %q: %w", s.Key, err)
 		}
 	}
 	return j, nil
 }
 
-func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
+func (t *Traverser) readSlot(j *job, s *match.Slot, number int32, seen map[vid]bool) error {
 	if s.R == nil {
 		return fmt.Errorf("has no R")
 	}
@@ -73,9 +77,10 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32) error {
 		if h.Amount < 0 || h.Amount > t.g.size[u] {
 			return fmt.Errorf("vertex %s: holds %d of %d", t.g.path(u), h.Amount, t.g.size[u])
 		}
-		if slices.ContainsFunc(j.emissions, func(e emission) bool { return e.u == u }) {
+		if seen[u] {
 			return fmt.Errorf("vertex %s: is there twice", t.g.path(u))
 		}
+		seen[u] = true
 		j.emissions = append(j.emissions, emission{u: u, slot: number, exclusive: true, amount: h.Amount})
 	}
 	if len(j.emissions) == before {
@@ -240,7 +245,8 @@ func (t *Traverser) setAside(ignored []match.JobID, expects []match.Slot, now in
 		for k := range expects[i].R.Vertices {
 			h := &expects[i].R.Vertices[k]
 			if u := t.g.locate(h, expects[i].Node); u != none && h.Exclusively {
-				expected.emissions = append(expected.emissions, emission{u: u, exclusive: true, amount: h.Amount})
+				amount := min(max(0, h.Amount), t.g.size[u])
+				expected.emissions = append(expected.emissions, emission{u: u, exclusive: true, amount: amount})
 			}
 		}
 	}

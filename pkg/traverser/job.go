@@ -55,9 +55,18 @@ func (t *Traverser) advance(now int64) {
 			continue
 		}
 		// Ever longer, so that a job that never ends costs little.
-		j.end = now + max(int64(time.Second), now-j.until)
+		j.end = soon(now, max(int64(time.Second), now-j.until))
 		t.hold(j)
 	}
+}
+
+// soon returns the time a while after now, which is before planner.Forever; both
+// are positive.
+func soon(now, while int64) int64 {
+	if while > planner.Forever-now {
+		return planner.Forever
+	}
+	return now + while
 }
 
 // deadlines is a heap of jobs by their ends.
@@ -200,8 +209,16 @@ func (t *Traverser) compose(j *job, held func(yield func(*emission))) {
 
 // Jobs lists what is held and reserved, ordered by job id and in it by key.
 func (t *Traverser) Jobs() []match.Job {
-	list := make([]match.Job, 0, len(t.jobs))
+	return t.list(func(*job) bool { return true })
+}
+
+// list lists those of the jobs that are wanted.
+func (t *Traverser) list(wanted func(*job) bool) []match.Job {
+	var list []match.Job
 	for _, j := range t.jobs {
+		if !wanted(j) {
+			continue
+		}
 		a := t.allocation(j)
 		slices.SortFunc(a.Slots, func(x, y match.Slot) int { return cmp.Compare(x.Key, y.Key) })
 		list = append(list, match.Job{ID: j.id, Slots: a.Slots, Reserved: j.reserved, At: a.At, End: a.End})

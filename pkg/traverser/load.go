@@ -19,6 +19,9 @@ const maxVertices = math.MaxInt32 - 1
 // numbers, though all of it were booked a hundred times.
 const maxTotal = math.MaxInt64 >> 8
 
+// maxTypes bounds the types of a graph: what is counted type by type stays cheap.
+const maxTypes = 1 << 10
+
 // maxDepth bounds the levels of a graph.
 const maxDepth = 128
 
@@ -56,8 +59,8 @@ func (l *loading) vertex(v *resource.Vertex) error {
 		return fmt.Errorf("more than %d vertices", maxVertices)
 	}
 	typ := g.typeOf(v.Type)
-	if typ > math.MaxUint16 {
-		return fmt.Errorf("more than %d types", math.MaxUint16)
+	if typ >= maxTypes {
+		return fmt.Errorf("type: %q: more than %d types", v.Type, maxTypes)
 	}
 	if v.Size > maxTotal-g.total {
 		return fmt.Errorf("size: %d: beside the others more than %d", v.Size, int64(maxTotal))
@@ -116,7 +119,7 @@ func (l *loading) defaultName(v *resource.Vertex) []byte {
 
 func (l *loading) edge(e resource.Edge) error {
 	if e.Subsystem != resource.Containment {
-		l.g.aside = append(l.g.aside, e)
+		l.g.aside = append(l.g.aside, aside{vid(e.Source), vid(e.Target), e.Subsystem}) //nolint:gosec // fewer than maxVertices
 		return nil
 	}
 	l.from, l.to = append(l.from, vid(e.Source)), append(l.to, vid(e.Target)) //nolint:gosec // fewer than maxVertices

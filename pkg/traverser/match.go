@@ -168,9 +168,14 @@ func (q *requests) mostSlots() int64 {
 	return n
 }
 
+// budget bounds the vertices that are looked through to find a time for a
+// reservation: about half a second.
+const budget = 50_000_000
+
 // find looks for a time at which the request fits: now and, if the operation says
 // so, the times after it at which something begins or ends.
 func (t *Traverser) find(ctx context.Context, q *ask, r *match.Request, now int64) (*job, error) {
+	t.attempt.seen = 0
 	later := r.Op == match.AllocateOrElseReserve || r.Op == match.WithoutAllocatingFuture
 	if later && t.fewNodes(q) {
 		return nil, t.busy(q, r, now)
@@ -187,6 +192,9 @@ func (t *Traverser) find(ctx context.Context, q *ask, r *match.Request, now int6
 			}
 			if err := ctx.Err(); err != nil {
 				return nil, err
+			}
+			if t.attempt.seen > budget {
+				return nil, t.unknown(q, r, now)
 			}
 			if j, err := t.try(q, r, now, at, false); j != nil || err != nil {
 				return j, err

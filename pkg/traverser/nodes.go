@@ -24,10 +24,11 @@ func (t *Traverser) Nodes(from string, limit int) []match.Node {
 		nodes[i] = match.Node{Name: g.name(u), Graph: g.part(u)}
 		at[nodes[i].Name] = i
 	}
-	for _, j := range t.Jobs() {
-		if j.Reserved {
-			continue
-		}
+	wanted := make(map[vid]bool, len(page))
+	for _, u := range page {
+		wanted[u] = true
+	}
+	for _, j := range t.list(func(j *job) bool { return !j.reserved && t.standsOn(j, wanted) }) {
 		for _, s := range j.Slots {
 			i, listed := at[s.Node]
 			if s.Node == "" || !listed {
@@ -42,6 +43,13 @@ func (t *Traverser) Nodes(from string, limit int) []match.Node {
 		}
 	}
 	return nodes
+}
+
+// standsOn says whether a job holds something on one of these nodes.
+func (t *Traverser) standsOn(j *job, nodes map[vid]bool) bool {
+	return slices.ContainsFunc(j.emissions, func(e emission) bool {
+		return typeID(t.g.typ[e.u]) == typeNode && nodes[e.u]
+	})
 }
 
 // part writes u with what it stands in, from the root down, and what stands in it.
@@ -72,11 +80,23 @@ func (g *graph) write(p *resource.Graph, v vid, parent int, wanted func(vid) boo
 	}
 }
 
-// Graph writes the whole graph, but for subsystems other than containment.
+// Graph writes the whole graph: containment as it is walked, then what stands in
+// other subsystems alone, and the edges of these.
 func (t *Traverser) Graph() *resource.Graph {
-	p := &resource.Graph{}
-	if !t.Empty() {
-		t.g.write(p, t.g.root, -1, func(vid) bool { return true })
+	g, p := &t.g, &resource.Graph{}
+	if t.Empty() {
+		return p
+	}
+	at := make([]int, len(g.typ))
+	g.write(p, g.root, -1, func(u vid) bool { at[u] = len(p.Vertices); return true })
+	for u := range vid(len(g.typ)) { //nolint:gosec // fewer than maxVertices
+		if !g.attached(u) {
+			at[u] = len(p.Vertices)
+			p.Vertices = append(p.Vertices, g.vertex(u))
+		}
+	}
+	for _, e := range g.aside {
+		p.Edges = append(p.Edges, resource.Edge{Source: at[e.from], Target: at[e.to], Subsystem: e.subsystem})
 	}
 	return p
 }

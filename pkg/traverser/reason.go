@@ -1,6 +1,7 @@
 package traverser
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -17,6 +18,16 @@ func (t *Traverser) refuse(q *ask, r *match.Request, now int64) error {
 		return t.never(q)
 	}
 	return t.busy(q, r, now)
+}
+
+// unknown returns that no time was found within the budget.
+func (t *Traverser) unknown(q *ask, r *match.Request, now int64) error {
+	err := t.busy(q, r, now)
+	var refusal *match.Refusal
+	if errors.As(err, &refusal) {
+		refusal.Reason.Code = match.NotFound
+	}
+	return err
 }
 
 // fewNodes says whether fewer nodes can be used in the long run than are asked

@@ -96,6 +96,15 @@ type rig struct {
 	t testing.TB
 }
 
+// Add reads a part and adds it.
+func (r *rig) Add(jgf []byte) error {
+	p, err := Read(jgf)
+	if err != nil {
+		return err
+	}
+	return r.Traverser.Add(p)
+}
+
 // load returns a traverser of a graph.
 func load(t testing.TB, policy string, graphs ...*resource.Graph) *rig {
 	t.Helper()

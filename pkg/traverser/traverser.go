@@ -9,6 +9,7 @@ package traverser
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -60,11 +61,23 @@ func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
 }
 
-// Instant writes a time as plans have it: nanoseconds since 1970; a zero time is
-// their beginning.
+// The times that plans can tell apart, in nanoseconds since 1970. What is before or
+// after counts as the first or the last of them.
+const (
+	firstInstant = math.MinInt64 / 2
+	lastInstant  = math.MaxInt64 - int64(time.Hour)
+)
+
+// Instant writes a time as plans have it: nanoseconds since 1970, from the year 1823
+// to 2262; a zero time is 1970.
 func Instant(t time.Time) int64 {
-	if t.IsZero() {
+	switch s := t.Unix(); {
+	case t.IsZero():
 		return 0
+	case s <= firstInstant/int64(time.Second):
+		return firstInstant
+	case s >= lastInstant/int64(time.Second):
+		return lastInstant
 	}
 	return t.UnixNano()
 }

@@ -184,6 +184,7 @@ func (a *attempt) look(v *visit, keeping bool, depth int) *frame {
 // explore visits the children of a vertex.
 func (a *attempt) explore(v *visit, depth int) {
 	exclusive := v.exclusive || v.slot != nil
+	a.seen += len(v.in.children)
 	if !v.pristine && !a.frames[depth].keeping && a.countLeaves(v, exclusive, depth) {
 		return
 	}

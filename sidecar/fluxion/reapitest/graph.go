@@ -36,7 +36,11 @@ func readGraph(jgf, options string) (*graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.Add([]byte(jgf)); err != nil {
+	part, err := traverser.Read([]byte(jgf))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Add(part); err != nil {
 		return nil, err
 	}
 	g := &graph{Traverser: t, format: o.MatchFormat, types: make(map[string]map[string]bool)}
