@@ -24,6 +24,9 @@ type attempt struct {
 	seen int
 	// fault is why the request is wrong, found out on the way.
 	fault error
+	// broken is why the attempt cannot be trusted: a second look at a vertex told
+	// otherwise than the first, which is a fault of this package.
+	broken error
 
 	frames []frame // by depth; what was found below the vertex that is visited
 	// members are the candidates that make up slots.

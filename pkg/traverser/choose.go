@@ -1,6 +1,9 @@
 package traverser
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // A mark is a vertex that was chosen, or stands on the way to one.
 type mark struct {
@@ -123,14 +126,17 @@ func (a *attempt) chooseBelow(c *choice, p *candidate, slot int32, depth int) {
 	}
 	v, ok := a.enter(p.at, p.by, p.exclusive, true)
 	if !ok || v.own == nil {
-		panic("traverser: a vertex that was chosen serves no more")
+		a.broken = fmt.Errorf("match: %s was chosen and serves no more", a.g.path(p.at))
+		return
 	}
 	f := a.look(&v, true, depth)
 	from := len(c.picked)
 	for i := range v.own.with.list {
 		r := &v.own.with.list[i]
 		if !a.pick(c, r, f.of(r.typ), orderInside) {
-			panic("traverser: what was found below a vertex is there no more")
+			a.broken = fmt.Errorf("match: what was found below %s is there no more", a.g.path(p.at))
+			c.picked = c.picked[:from]
+			return
 		}
 	}
 	a.settle(c, from, slot, false, depth+1)

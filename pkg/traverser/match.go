@@ -168,10 +168,6 @@ func (q *requests) mostSlots() int64 {
 	return n
 }
 
-// budget bounds the vertices that are looked through to find a time for a
-// reservation: about half a second.
-const budget = 50_000_000
-
 // find looks for a time at which the request fits: now and, if the operation says
 // so, the times after it at which something begins or ends.
 func (t *Traverser) find(ctx context.Context, q *ask, r *match.Request, now int64) (*job, error) {
@@ -193,7 +189,7 @@ func (t *Traverser) find(ctx context.Context, q *ask, r *match.Request, now int6
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if t.attempt.seen > budget {
+			if t.attempt.seen > t.budget {
 				return nil, t.unknown(q, r, now)
 			}
 			if j, err := t.try(q, r, now, at, false); j != nil || err != nil {
@@ -232,7 +228,7 @@ func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*j
 	a := &t.attempt
 	a.g, a.policy, a.whole, a.holds = &t.g, q.policy, q.whole, q.holds
 	a.start, a.end, a.empty = at, until(at, r.Duration), empty
-	a.fault, a.factor = nil, 0
+	a.fault, a.broken, a.factor = nil, nil, 0
 	a.members = a.members[:0]
 	c := &t.space.choice
 	c.reset(len(t.g.typ))
@@ -248,7 +244,9 @@ func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*j
 			return nil, a.fault
 		}
 	}
-	a.settle(c, 0, -1, true, 1)
+	if a.settle(c, 0, -1, true, 1); a.broken != nil {
+		return nil, a.broken
+	}
 	e := &t.space.emitter
 	*e = emitter{a: a, c: c, out: e.out[:0], order: e.order[:0]}
 	e.emit(t.g.root, false, -1)

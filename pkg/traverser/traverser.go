@@ -27,11 +27,17 @@ type Traverser struct {
 	// it until another is named.
 	queue string
 	// due orders the jobs that have an end by it.
-	due     deadlines
+	due deadlines
+	// budget bounds the vertices that are looked through to find a time for a
+	// reservation.
+	budget  int
 	byName  []vid // the nodes by name; nil until somebody asks
 	space   workspace
 	attempt attempt
 }
+
+// defaultBudget takes about half a second.
+const defaultBudget = 50_000_000
 
 // New returns a traverser with an empty graph. It fails, naming option and
 // value, if the options are wrong.
@@ -40,7 +46,7 @@ func New(o Options) (*Traverser, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Traverser{options: o, policy: p, g: newGraph(), jobs: make(map[match.JobID]*job)}
+	t := &Traverser{options: o, policy: p, g: newGraph(), jobs: make(map[match.JobID]*job), budget: defaultBudget}
 	if t.filters, err = parseFilters(o.PruneFilters); err != nil {
 		return nil, fmt.Errorf("prune_filters: %w", err)
 	}
