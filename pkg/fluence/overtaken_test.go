@@ -91,3 +91,36 @@ func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
 		}
 	})
 }
+
+// What a group lacks is refused a moment before there is room, and another asks a
+// moment after: the pause between two refusals is no reason to let it go first.
+func TestWhatAGroupLacksGoesFirstThoughItWasJustRefused(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n", 1)
+		lacking := r.gang(2, 2)[0]
+		rival := r.pod("rival")
+		r.bound("g-1", "n")
+		r.pass(time.Second)
+		const full = "needs 1 pod with cpu 1; room for 0: cpu is short on 1 of 1 node (most free 0)"
+		// Each refusal makes the pause longer.
+		for range 4 {
+			r.enqueue(lacking)
+			_, _, status := r.preFilter(lacking)
+			r.wantStatus(status, fwk.Unschedulable, full)
+			r.updateNode("n", func(n *corev1.Node) { n.Labels = map[string]string{"at": time.Now().Format(time.RFC3339)} })
+			r.pass(time.Second)
+		}
+		r.enqueue(lacking)
+		_, _, status := r.preFilter(lacking)
+		r.wantStatus(status, fwk.Unschedulable, full)
+		r.node("late", 1)
+		r.pass(10 * time.Millisecond)
+		_, _, status = r.preFilter(rival)
+		r.wantStatus(status, fwk.Unschedulable, "needs 1 pod with cpu 1; room for 0: cpu is short on 2 of 2 nodes (most free 0)")
+		_, result, status := r.preFilter(lacking)
+		r.wantStatus(status, fwk.Success, "")
+		if !result.NodeNames.Has("late") {
+			t.Errorf("what the group lacks is to go to %v, want late", result.NodeNames)
+		}
+	})
+}

@@ -70,9 +70,16 @@ func (pl *Fluence) mayNotAsk(pod *corev1.Pod) string {
 	return pl.notReady()
 }
 
-// askForOvertaken asks for what goes before a pod and stands behind it in the queue.
+// maxOvertaken bounds how often a cycle asks for others first.
+const maxOvertaken = 4
+
+// askForOvertaken asks for what goes before a pod and does not stand before it in the
+// queue.
 func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) {
-	for pl.notReady() == "" {
+	for range maxOvertaken {
+		if pl.notReady() != "" {
+			return
+		}
 		uid, ok := pl.groups.Overtaken(pod.UID, pl.now())
 		if !ok {
 			return

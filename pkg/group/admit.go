@@ -47,17 +47,18 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 		return Verdict{Reason: ReasonNotSeen, Message: "the pod was not seen yet"}
 	}
 	v := g.admit(m, now)
-	m.queued = v.Pass
 	if v.Pass {
 		m.urgent = m.group.lacking() > 0
 	}
 	return v
 }
 
-// Overtaken returns a member that goes before a pod whose scheduling cycle begins,
-// though it stands behind it: it came into the queue before its group lacked
-// anything, as on a standby while another scheduler is at work. It is to be asked
-// for first, by a Plan of its own, and Unclaim is to follow.
+// Overtaken returns the member that is to be asked for before a pod whose scheduling
+// cycle begins: its group has started and lacks it, and it does not stand before the
+// pod in the queue. It came into the queue before its group lacked anything, as on a
+// standby while another scheduler is at work, or after the pod was taken from there;
+// or it sits out the pause after a refusal, and what has happened since may help. It
+// is to be asked for by a Plan of its own, and Unclaim is to follow.
 func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,16 +66,31 @@ func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
 	if m == nil || m.seat != nil || m.urgent {
 		return "", false
 	}
+	var first *member
 	for _, s := range g.unseated {
 		if s == m.group || s.lacking() == 0 {
 			continue
 		}
-		uid := s.chooseLate(now)
-		if o := s.members[uid]; o != nil && o.queued && !o.urgent && g.admit(o, now).Pass {
-			return uid, true
+		s.endPause()
+		o := s.members[s.chooseLate(now)]
+		if o != nil && g.admit(o, now).Pass && (first == nil || g.rank(o).Less(g.rank(first))) {
+			first = o
 		}
 	}
-	return "", false
+	if first == nil {
+		return "", false
+	}
+	return first.pod.UID, true
+}
+
+// endPause lets members ask at once that an event lets ask again, but for those whose
+// refusals no event is sure to follow: asking may repeat these.
+func (s *state) endPause() {
+	for _, m := range s.members {
+		if m.refusal != nil && m.refusal.released && !m.refusal.Backoff {
+			m.refusal = nil
+		}
+	}
 }
 
 // lacking is how many members a group that has started has too few.

@@ -121,10 +121,9 @@ type member struct {
 	// with its annotation, which matters unless the PodGroup has one.
 	fault     *Refusal
 	badPolicy error
-	// queued says that the member was let into the queue when it last asked, and
-	// urgent that its group was incomplete then: an order that changes under the
-	// queue corrupts it.
-	queued, urgent bool
+	// urgent says that the member's group was incomplete when the member was last let
+	// into the queue: an order that changes under the queue corrupts it.
+	urgent bool
 	// refusal is why the late member of a started group found no seat. No is the
 	// last one, which stands until there is a seat, while it may ask again.
 	refusal  *refusal

@@ -38,16 +38,25 @@ func (a Rank) Less(b Rank) bool {
 func (g *Groups) Rank(pod *corev1.Pod) Rank {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if m := g.members[pod.UID]; m != nil {
+		return g.rank(m)
+	}
+	r := rankOf(pod)
+	r.Key = Of(pod, g.owners).Key
+	return r
+}
+
+// rankOf is what a pod says itself of its place.
+func rankOf(pod *corev1.Pod) Rank {
 	r := Rank{Created: pod.CreationTimestamp.Time, Pod: pod.Name}
 	if pod.Spec.Priority != nil {
 		r.Priority = *pod.Spec.Priority
 	}
-	m := g.members[pod.UID]
-	if m == nil {
-		r.Key = Of(pod, g.owners).Key
-		return r
-	}
-	s := m.group
+	return r
+}
+
+func (g *Groups) rank(m *member) Rank {
+	r, s := rankOf(m.pod), m.group
 	r.Key, r.Incomplete = s.key, m.urgent
 	if s.created.IsZero() {
 		s.created = r.Created

@@ -50,6 +50,8 @@ type suspect struct {
 	// apart than they should be.
 	lasted time.Duration
 	heals  int
+	// returned says that it was being given back when the last look began.
+	returned bool
 }
 
 // newAudit goes on where the one of the epoch before was: where epochs are short,
@@ -64,6 +66,11 @@ func (a *audit) look(ctx context.Context) error {
 	start := time.Now()
 	if start.Before(a.rests) {
 		return nil
+	}
+	// What is given back while the engine is listed is in the list, and no longer
+	// about to be given back.
+	for _, s := range a.suspects {
+		s.returned = a.inventory.isReturned(s)
 	}
 	v, nodes, err := a.view(ctx)
 	a.rests = time.Now().Add(share * time.Since(start))

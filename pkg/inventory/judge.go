@@ -63,7 +63,7 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 	}
 	line := a.inventory.inLine()
 	for _, s := range lasting {
-		if line[s.subject] || a.inventory.isReturned(s) {
+		if line[s.subject] || s.returned || a.inventory.isReturned(s) {
 			continue
 		}
 		if err := a.confirm(ctx, s); err != nil {
