@@ -164,41 +164,41 @@ type emitter struct {
 // and says whether there is. With whole everything below is held.
 func (e *emitter) emit(u vid, whole bool, slot int32) bool {
 	g := e.a.g
-	m := mark{amount: g.size[u], slot: slot}
-	marked := e.c.at[u] > 0
-	if marked {
-		m = e.c.marks[e.c.at[u]-1]
-	}
-	if m.slot < 0 {
-		m.slot = slot
-	}
 	whole = whole || e.a.whole[g.typ[u]]
-	held := whole || m.exclusive
+	held, amount := whole, g.size[u]
+	var m *mark
+	if at := e.c.at[u]; at > 0 {
+		m = &e.c.marks[at-1]
+		held, amount = whole || m.exclusive, m.amount
+		if m.slot >= 0 {
+			slot = m.slot
+		}
+	}
 	some := held
 	switch in := g.in(u); {
 	case in == nil:
 	case whole:
 		for _, c := range in.children {
-			e.emit(c, true, m.slot)
+			e.emit(c, true, slot)
 		}
-	case marked:
-		some = e.emitMarked(in, &m) || some
+	case m != nil:
+		some = e.emitMarked(in, m, slot) || some
 	}
 	if !some {
 		return false
 	}
 	e.taken = e.taken || held
-	e.out = append(e.out, emission{u: u, slot: m.slot, exclusive: held, amount: m.amount})
+	e.out = append(e.out, emission{u: u, slot: slot, exclusive: held, amount: amount})
 	return true
 }
 
 // emitMarked writes the children that are marked, in the order of the edges.
-func (e *emitter) emitMarked(in *inner, m *mark) bool {
+func (e *emitter) emitMarked(in *inner, m *mark, slot int32) bool {
 	some := false
 	if int(m.children) > len(in.children)/8 { // asking each is cheaper than sorting
 		for _, c := range in.children {
 			if e.c.at[c] > 0 {
-				some = e.emit(c, false, m.slot) || some
+				some = e.emit(c, false, slot) || some
 			}
 		}
 		return some
@@ -210,7 +210,7 @@ func (e *emitter) emitMarked(in *inner, m *mark) bool {
 	g := e.a.g
 	slices.SortFunc(e.order[from:], func(x, y vid) int { return int(g.position[x]) - int(g.position[y]) })
 	for k, to := from, len(e.order); k < to; k++ {
-		some = e.emit(e.order[k], false, m.slot) || some
+		some = e.emit(e.order[k], false, slot) || some
 	}
 	e.order = e.order[:from]
 	return some

@@ -2,7 +2,6 @@ package traverser
 
 import (
 	"maps"
-	"strconv"
 	"strings"
 	"time"
 
@@ -78,46 +77,19 @@ func (t *Traverser) fillSlots(j *job, a *match.Allocation) {
 	}
 }
 
-// shares writes the vertices of a result. Their names and paths are parts of one
-// text.
+// shares writes the vertices of a result.
 func (g *graph) shares(of []emission) []resource.Share {
-	const perVertex = 40 // about what a path takes
 	list := make([]resource.Share, len(of))
-	above, prefix := none, ""
-	var text strings.Builder
-	text.Grow(perVertex * len(of))
-	ends := make([]int, len(of))
-	var digits [20]byte
 	for i := range of {
-		u := of[i].u
-		if p := g.parent[u]; p != above && p != none {
-			above, prefix = p, g.path(p)
-		} else if p == none {
-			above, prefix = none, ""
-		}
-		text.WriteString(prefix)
-		text.WriteByte('/')
-		if name, own := g.ownName(u); own {
-			text.WriteString(name)
-		} else {
-			text.WriteString(g.basename(u))
-			text.Write(strconv.AppendInt(digits[:0], g.id[u], 10))
-		}
-		ends[i] = text.Len()
-	}
-	all, from := text.String(), 0
-	for i := range of {
-		path := all[from:ends[i]]
-		from = ends[i]
-		g.share(&list[i], &of[i], path)
+		g.share(&list[i], &of[i])
 	}
 	return list
 }
 
-// share writes a vertex of a result, whose path is given as its parent's and its
-// name.
-func (g *graph) share(s *resource.Share, e *emission, path string) {
+// share writes a vertex of a result.
+func (g *graph) share(s *resource.Share, e *emission) {
 	u := e.u
+	path := g.composed(u)
 	s.UniqID, s.ID, s.Rank, s.Size = g.uniq[u], g.id[u], g.rank[u], g.size[u]
 	s.Type = g.types[g.typ[u]]
 	s.Basename, s.Name = s.Type, path[strings.LastIndexByte(path, '/')+1:]
@@ -149,13 +121,4 @@ func (g *graph) share(s *resource.Share, e *emission, path string) {
 	if len(g.paths) > 0 {
 		s.Paths = maps.Clone(g.paths[u])
 	}
-}
-
-// ownName returns the name of a vertex if it is not its basename and id.
-func (g *graph) ownName(u vid) (name string, own bool) {
-	if len(g.names) == 0 {
-		return "", false
-	}
-	name, own = g.names[u]
-	return name, own
 }

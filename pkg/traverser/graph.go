@@ -2,10 +2,7 @@ package traverser
 
 import (
 	"maps"
-	"math"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/planner"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -112,6 +109,10 @@ type inner struct {
 	// the others of these. It is nil until somebody asks.
 	byName map[string]vid
 	twins  []vid
+	// text has the paths of the children one after another, which end at ends; both
+	// are nil until somebody asks.
+	text string
+	ends []int
 }
 
 // A tally counts the leaves of one type among the children of a vertex.
@@ -178,142 +179,6 @@ func (g *graph) name(u vid) string {
 		return n
 	}
 	return g.basename(u) + strconv.FormatInt(g.id[u], 10)
-}
-
-// path returns the containment path of a vertex.
-func (g *graph) path(u vid) string {
-	if g.flags[u]&isOdd != 0 {
-		return g.odd[u]
-	}
-	if g.parent[u] == none {
-		return "/" + g.name(u)
-	}
-	return g.path(g.parent[u]) + "/" + g.name(u)
-}
-
-// anyRank stands for a rank that is not known.
-const anyRank = math.MinInt64
-
-// find returns the vertex with this containment path, or none. Where there are
-// several that of the rank is meant, or the first if none has it.
-func (g *graph) find(path string, rank int64) vid {
-	if g.root == none || !strings.HasPrefix(path, "/") {
-		return none
-	}
-	if first, rest, more := strings.Cut(path[1:], "/"); g.flags[g.root]&isOdd == 0 && first == g.name(g.root) {
-		if !more {
-			return g.root
-		}
-		if at := g.descend(g.root, rest, rank); at != none {
-			return at
-		}
-	}
-	return g.findOdd(path, rank)
-}
-
-// findOdd is find for vertices that are odd or stand below an odd one.
-func (g *graph) findOdd(path string, rank int64) vid {
-	if len(g.odd) == 0 {
-		return none
-	}
-	if g.byPath == nil {
-		g.byPath = make(map[string][]vid, len(g.odd))
-		for _, u := range slices.Sorted(maps.Keys(g.odd)) {
-			if g.attached(u) {
-				g.byPath[g.odd[u]] = append(g.byPath[g.odd[u]], u)
-			}
-		}
-	}
-	if u := g.ofRank(g.byPath[path], rank); u != none {
-		return u
-	}
-	for end := strings.LastIndexByte(path, '/'); end > 0; end = strings.LastIndexByte(path[:end], '/') {
-		if u := g.ofRank(g.byPath[path[:end]], rank); u != none {
-			if at := g.descend(u, path[end+1:], rank); at != none {
-				return at
-			}
-		}
-	}
-	return none
-}
-
-// ofRank returns the first vertex of a list with this rank, or else the first.
-func (g *graph) ofRank(list []vid, rank int64) vid {
-	for _, u := range list {
-		if g.rank[u] == rank {
-			return u
-		}
-	}
-	if len(list) > 0 {
-		return list[0]
-	}
-	return none
-}
-
-// descend follows the names in a path from u down.
-func (g *graph) descend(u vid, path string, rank int64) vid {
-	for more := true; more && u != none; {
-		var name string
-		name, path, more = strings.Cut(path, "/")
-		u = g.childNamed(u, name, rank)
-	}
-	return u
-}
-
-// manyChildren is from how many on they are found by a map.
-const manyChildren = 32
-
-// childNamed returns the child whose path goes on with this name, or none. Where
-// there are several that of the rank is meant, or the first if none has it.
-func (g *graph) childNamed(u vid, name string, rank int64) vid {
-	in := g.in(u)
-	if in == nil {
-		return none
-	}
-	if len(in.children) > manyChildren {
-		if in.byName == nil {
-			g.index(in)
-		}
-		c, ok := in.byName[name]
-		if !ok {
-			return none
-		}
-		for _, twin := range in.twins {
-			if g.rank[c] != rank && g.rank[twin] == rank && g.name(twin) == name {
-				return twin
-			}
-		}
-		return c
-	}
-	first := none
-	for _, c := range in.children {
-		if g.flags[c]&isOdd != 0 || g.name(c) != name {
-			continue
-		}
-		if g.rank[c] == rank {
-			return c
-		}
-		if first == none {
-			first = c
-		}
-	}
-	return first
-}
-
-// index has children be found by name.
-func (g *graph) index(in *inner) {
-	in.byName, in.twins = make(map[string]vid, len(in.children)), nil
-	for _, c := range in.children {
-		if g.flags[c]&isOdd != 0 {
-			continue
-		}
-		n := g.name(c)
-		if _, twice := in.byName[n]; twice {
-			in.twins = append(in.twins, c)
-			continue
-		}
-		in.byName[n] = c
-	}
 }
 
 // vertex describes a vertex as it was read.

@@ -54,6 +54,7 @@ func (g *graph) primeBelow(u vid, f *filters, leaves map[typeID]bool) []sum {
 	var below []sum
 	in.leaves, in.below, in.touched = in.leaves[:0], slices.Clone(in.back), 0
 	in.byName, in.order = nil, nil
+	in.text, in.ends = "", nil
 	last := int64(-1 << 63)
 	in.ragged = false
 	for _, c := range in.children {
