@@ -74,7 +74,8 @@ func (h hung) Match(ctx context.Context, _ match.Request) (*match.Allocation, er
 }
 
 // Flow 18 of the lessons of earlier systems: a cycle that asks on behalf of another
-// group first does not wait a second time for a matcher that does not answer.
+// group first does not wait a second time for a matcher that does not answer, whether
+// or not it answers pings meanwhile.
 func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
 	priority := int32(1000)
 	inRig(t, hung{realEngine(t)}, func(r *rig) {

@@ -38,8 +38,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	if why := pl.mayNotAsk(pod); why != "" {
 		return nil, held(why)
 	}
-	pl.askForOvertaken(ctx, pod, nodes)
-	// That may have found out that nobody answers: a cycle waits for it once.
+	answered := pl.askForOvertaken(ctx, pod, nodes)
 	if why := pl.mayNotAsk(pod); why != "" {
 		return nil, held(why)
 	}
@@ -51,8 +50,12 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	case plan.Wait.Message != "":
 		return nil, held(plan.Wait.Message)
 	default:
-		var refused *group.Refusal
-		node, refused = pl.ask(ctx, plan, nodes)
+		// A cycle waits once for a matcher that does not answer; that a ping was answered
+		// since says little.
+		refused := &group.Refusal{Reason: reasonUnavailable, Message: whyUnavailable, Until: []group.Event{group.MatcherBack}, Backoff: true}
+		if answered {
+			node, refused = pl.ask(ctx, plan, nodes)
+		}
 		if refused != nil {
 			return nil, pl.refuse(ctx, pod, plan, *refused)
 		}
@@ -74,28 +77,32 @@ func (pl *Fluence) mayNotAsk(pod *corev1.Pod) string {
 const maxOvertaken = 4
 
 // askForOvertaken asks for what goes before a pod and does not stand before it in the
-// queue.
-func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) {
+// queue. It returns false if the matcher did not answer.
+func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (answered bool) {
 	for range maxOvertaken {
 		if pl.notReady() != "" {
-			return
+			return true
 		}
 		uid, ok := pl.groups.Overtaken(pod.UID, pl.now())
 		if !ok {
-			return
+			return true
 		}
 		plan, effects := pl.groups.Plan(uid, pl.now())
 		pl.carryOut(ctx, effects)
 		if len(plan.Required) == 0 {
-			return
+			return true
 		}
 		if _, refused := pl.ask(ctx, plan, nodes); refused != nil {
 			pl.refuse(ctx, plan.Required[0], plan, *refused)
+			if refused.Reason == reasonUnavailable {
+				return false
+			}
 			continue
 		}
 		pl.groups.Unclaim(uid)
 		pl.waker.pods(plan.Required)
 	}
+	return true
 }
 
 // refuse records a refusal and turns it into the pod's status.

@@ -23,8 +23,7 @@ func (t *Traverser) refuse(q *ask, r *match.Request, now int64) error {
 // unknown returns that no time was found within the budget.
 func (t *Traverser) unknown(q *ask, r *match.Request, now int64) error {
 	err := t.busy(q, r, now)
-	var refusal *match.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*match.Refusal](err); ok {
 		refusal.Reason.Code = match.NotFound
 	}
 	return err
