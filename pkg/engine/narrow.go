@@ -12,6 +12,9 @@ func (a *ask) narrow(label string, from jobspec.SlotAttributes) error {
 	if at < 0 {
 		return invalid("attributes.system.fluence: no slot has the label %q", label)
 	}
+	if len(from.Limits) > 0 || from.Topology != nil {
+		return invalid("attributes.system.fluence: %q: limits and topology are not taken", label)
+	}
 	s := &a.shapes[at]
 	for _, c := range []struct {
 		name string

@@ -119,6 +119,12 @@ func appendSlotAttributes(b []byte, s SlotAttributes) []byte {
 			return strconv.AppendInt(b, n, 10)
 		})
 	}
+	if len(s.Limits) > 0 {
+		b = appendList(appendKey(b, "limits"), s.Limits, appendLimit)
+	}
+	if s.Topology != nil {
+		b = appendTopology(appendKey(b, "topology"), s.Topology)
+	}
 	return append(b, '}')
 }
 

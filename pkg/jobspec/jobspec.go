@@ -106,6 +106,10 @@ type SlotAttributes struct {
 	// MaxPerLevel bounds the slots of this label below any one vertex of a
 	// type, for instance {"node": 1}.
 	MaxPerLevel map[string]int64
+	// Limits bound the slots of this label further.
+	Limits []Limit
+	// Topology says how the slots stand together; nil where that does not matter.
+	Topology *Topology
 }
 
 // The operators of a Constraint (RFC 31).

@@ -76,6 +76,10 @@ func parseSlotAttributes(v value) (SlotAttributes, error) {
 			s.ConstraintsNow, err = parseConstraint(item)
 		case "maxPerLevel":
 			s.MaxPerLevel, err = mapOf(item, wholeNumber)
+		case "limits":
+			s.Limits, err = parseLimits(item)
+		case "topology":
+			s.Topology, err = parseTopology(item)
 		default:
 			return s, faultAt(item, "unknown key %s", shorten(key))
 		}

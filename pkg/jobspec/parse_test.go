@@ -64,6 +64,8 @@ attributes:
         constraints: {}
         constraintsNow: {or: [{hostlist: [b]}]}
         maxPerLevel: {node: 1, rack: 4}
+        limits: [{name: spread, hosts: ["a[0-2]", b], most: 2}, {name: ports, level: node, most: 0}]
+        topology: {required: block, preferred: [rack, node], balanced: row}
     shell: {verbose: True}
 `
 	yes, no := true, false
@@ -100,6 +102,8 @@ attributes:
 					Constraints:    &Constraint{},
 					ConstraintsNow: &Constraint{Op: OpOr, Args: []Constraint{{Op: OpHostlist, Values: []string{"b"}}}},
 					MaxPerLevel:    map[string]int64{"node": 1, "rack": 4},
+					Limits:         []Limit{{Name: "spread", Hosts: []string{"a[0-2]", "b"}, Most: 2}, {Name: "ports", Level: "node"}},
+					Topology:       &Topology{Required: "block", Preferred: []string{"rack", "node"}, Balanced: "row"},
 				}},
 				Other: map[string]json.RawMessage{"shell": json.RawMessage(`{"verbose":true}`)},
 			},
@@ -253,6 +257,16 @@ func TestParseRefuses(t *testing.T) {
 		"a label that no slot has":      {attributes("{system: {fluence: {s: {}, x.y: {}}}}"), `line 4: attributes.system.fluence["x.y"]: no slot has this label`},
 		"an unknown slot attribute":     {attributes("{system: {fluence: {s: {near: 1}}}}"), `line 4: attributes.system.fluence.s: unknown key "near"`},
 		"none a level":                  {attributes("{system: {fluence: {s: {maxPerLevel: {node: 0}}}}}"), `line 4: attributes.system.fluence.s.maxPerLevel.node: 0: less than 1`},
+		"a limit that is a list":        {attributes("{system: {fluence: {s: {limits: [[]]}}}}"), `line 4: attributes.system.fluence.s.limits[0]: a list: not a mapping`},
+		"a limit without a name":        {attributes("{system: {fluence: {s: {limits: [{level: node, most: 1}]}}}}"), `line 4: attributes.system.fluence.s.limits[0].name: is missing`},
+		"a limit of nothing":            {attributes("{system: {fluence: {s: {limits: [{name: x, most: 1}]}}}}"), `line 4: attributes.system.fluence.s.limits[0]: neither level nor hosts`},
+		"a limit of two things":         {attributes("{system: {fluence: {s: {limits: [{name: x, level: node, hosts: [a], most: 1}]}}}}"), `line 4: attributes.system.fluence.s.limits[0]: level and hosts: one of them only`},
+		"a limit below nothing":         {attributes("{system: {fluence: {s: {limits: [{name: x, level: node, most: -1}]}}}}"), `line 4: attributes.system.fluence.s.limits[0].most: -1: less than 0`},
+		"a limit of malformed hosts":    {attributes("{system: {fluence: {s: {limits: [{name: x, hosts: ['a['], most: 1}]}}}}"), `line 4: attributes.system.fluence.s.limits[0].hosts[0]: "a[": brackets do not match`},
+		"an unknown key of a limit":     {attributes("{system: {fluence: {s: {limits: [{least: 1}]}}}}"), `line 4: attributes.system.fluence.s.limits[0]: unknown key "least"`},
+		"a topology of nothing":         {attributes("{system: {fluence: {s: {topology: {}}}}}"), `line 4: attributes.system.fluence.s.topology: asks for nothing`},
+		"a topology without a level":    {attributes("{system: {fluence: {s: {topology: {preferred: ['']}}}}}"), `line 4: attributes.system.fluence.s.topology.preferred: a level without a name`},
+		"an unknown key of a topology":  {attributes("{system: {fluence: {s: {topology: {near: x}}}}}"), `line 4: attributes.system.fluence.s.topology: unknown key "near"`},
 		"a key that is a list":          {attributes("{[a]: 1}"), `line 4: attributes: a key of a mapping is a list`},
 		"an alias to what it stands in": {attributes("&a {system: {x: *a}}"), `nested deeper than 256`},
 		"aliases of aliases":            {attributes("{user: {a: &a [x, x, x, x, x, x, x, x, x, x], b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a], c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b], d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c], e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d, *d], f: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e, *e]}}"), `jobspec is too large once its aliases are followed`},

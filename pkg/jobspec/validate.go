@@ -145,7 +145,12 @@ func (s SlotAttributes) validate(label string, slots map[string]struct{}, room *
 			return in("maxPerLevel", err)
 		}
 	}
-	return nil
+	for i, l := range s.Limits {
+		if err := l.validate(room); err != nil {
+			return in("limits", inItem(i, err))
+		}
+	}
+	return in("topology", s.Topology.validate())
 }
 
 // validateRaws fails for values that are not JSON, or nested too deep for the

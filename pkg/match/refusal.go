@@ -65,8 +65,18 @@ type Reason struct {
 	InUse int64 `json:"inUse,omitempty"`
 	// Shortages lists the pools that run short, by type.
 	Shortages []Shortage `json:"shortages,omitempty"`
+	// End is the one job whose end would help most where the request came closest;
+	// nil if the end of none would help.
+	End *End `json:"end,omitempty"`
 	// WaitingHelps says whether the request can come to fit when others finish.
 	WaitingHelps bool `json:"waitingHelps"`
+}
+
+// An End is what the end of a job would do for a request.
+type End struct {
+	// Job holds the room, and More slots would fit there beside those Found.
+	Job  JobID `json:"job"`
+	More int64 `json:"more"`
 }
 
 // A Shortage is one kind of pool that keeps slots from fitting.

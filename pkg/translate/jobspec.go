@@ -37,7 +37,7 @@ func Jobspec(shapes []ShapeRequest) *jobspec.Jobspec {
 			Slot:    s.Label,
 			Count:   jobspec.TaskCount{PerSlot: 1},
 		})
-		if a := s.Attributes; a.Constraints != nil || a.ConstraintsNow != nil || len(a.MaxPerLevel) > 0 {
+		if a := s.Attributes; a.Constraints != nil || a.ConstraintsNow != nil || len(a.MaxPerLevel)+len(a.Limits) > 0 || a.Topology != nil {
 			if js.Attributes.System.Fluence == nil {
 				js.Attributes.System.Fluence = map[string]jobspec.SlotAttributes{}
 			}
