@@ -3,6 +3,9 @@ package engine
 // searchBudget bounds a search by the nodes it looks at.
 const searchBudget = 1 << 15
 
+// packBudget ...
+const packBudget = 8_000_000
+
 // A search goes through all ways to lay out the shapes, depth first: shape by
 // shape, node by node, on each as many slots as fit and then ever fewer.
 type search struct {

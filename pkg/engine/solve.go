@@ -64,6 +64,10 @@ func (b *board) solve(v view) (outcome, shortfall) {
 	if _, ok := b.greedy(v, largest); ok {
 		return placed, shortfall{}
 	}
+	budget := packBudget
+	if o := b.pack(v, largest, &budget); o != unknown {
+		return o, failed
+	}
 	return b.search(v, largest), failed
 }
 

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// A packing looks for patterns, one for each node, that together have all the slots
+// that are wanted. What the slots of one node do to others, as limits above nodes
+// have it, it does not see: where it proves that there is no way there is none, but
+// what it finds has still to be laid out.
+type packing struct {
+	*board
+	// shapes are in the order in which they are listed, width is how many.
+	shapes []int
+	width  int
+	want   []int64 // by shape
+	kinds  []kind
+	// price is what a slot of a shape is worth, at most topPrice.
+	price []int64
+	// used says by kind how many nodes have a pattern, short how many slots of a
+	// shape are still missing; below 0 there are more than wanted.
+	used   [][]int32
+	short  []int64
+	rand   *rand.Rand
+	budget int
+}
+
+// pack looks for a way to lay out the least of every shape, pattern by pattern.
+func (b *board) pack(v view, order []int, budget *int) outcome {
+	b.start(v)
+	p := &packing{
+		board: b, shapes: order, width: len(order), want: make([]int64, len(order)), budget: *budget,
+		rand: rand.New(rand.NewPCG(uint64(len(order)), uint64(len(b.order)))),
+	}
+	defer func() { *budget = p.budget }()
+	whole := 0
+	for s := range p.want {
+		p.want[s] = b.ask.shapes[s].count.Min
+	}
+	if !p.findKinds() {
+		return unknown
+	}
+	for k := range p.kinds {
+		if p.kinds[k].whole {
+			whole++
+		}
+	}
+	complete := whole == len(p.kinds)
+	if p.setPrices(complete) {
+		return impossible
+	}
+	found, proven := false, false
+	p.begin()
+	found = p.exchange(p.budget / 2)
+	if !found && complete {
+		found, proven = p.exhaust()
+	}
+	switch {
+	case found && p.layOut(v):
+		return placed
+	case proven:
+		return impossible
+	}
+	return unknown
+}
+
+// spend counts steps of the search: how many counts of slots are looked at.
+func (p *packing) spend(n int) { p.budget -= n }
+
+// pattern returns a pattern of a kind.
+func (p *packing) pattern(k, q int) []int32 {
+	return p.kinds[k].patterns[q*p.width : (q+1)*p.width : (q+1)*p.width]
+}
+
+// begin gives every node a pattern, the dearest of what is still missing first.
+func (p *packing) begin() {
+	p.short = slices.Clone(p.want)
+	p.used = make([][]int32, len(p.kinds))
+	for k := range p.kinds {
+		p.used[k] = make([]int32, len(p.kinds[k].patterns)/p.width)
+		for left := int64(len(p.kinds[k].nodes)); left > 0; {
+			q := p.dearest(k)
+			n := left
+			for s, count := range p.pattern(k, q) {
+				if count > 0 && p.short[s] > 0 {
+					n = min(n, max(1, p.short[s]/int64(count)))
+				}
+			}
+			p.use(k, q, int32(n))
+			left -= n
+		}
+	}
+}
+
+// dearest returns the pattern of a kind that has the most of what is missing.
+func (p *packing) dearest(k int) int {
+	best, most := 0, int64(-1)
+	p.spend(len(p.kinds[k].patterns))
+	for q := range p.used[k] {
+		worth := int64(0)
+		for s, count := range p.pattern(k, q) {
+			worth += min(max(0, p.short[s]), int64(count)) * p.price[s]
+		}
+		if worth > most {
+			best, most = q, worth
+		}
+	}
+	return best
+}
+
+// use gives n more nodes of a kind a pattern; below 0 takes it from them.
+func (p *packing) use(k, q int, n int32) {
+	p.used[k][q] += n
+	for s, count := range p.pattern(k, q) {
+		p.short[s] -= int64(n) * int64(count)
+	}
+}
+
+// layOut lays out what was found, on the nodes of a kind in their order. It is
+// false where limits that patterns do not see are in the way.
+func (p *packing) layOut(v view) bool {
+	p.start(v)
+	of := make([]int, len(p.order))
+	for i := range of {
+		of[i] = -1
+	}
+	for k := range p.kinds {
+		nodes := p.kinds[k].nodes
+		for q, n := range p.used[k] {
+			for ; n > 0; n-- {
+				of[nodes[0]] = k<<32 | q
+				nodes = nodes[1:]
+			}
+		}
+	}
+	left := slices.Clone(p.want)
+	for i, at := range of {
+		if at < 0 {
+			continue
+		}
+		for s, count := range p.pattern(at>>32, at&(1<<32-1)) {
+			if n := p.fits(s, i, min(left[s], int64(count))); n > 0 {
+				p.take(s, i, n)
+				p.runs = append(p.runs, run{s, i, n})
+				left[s] -= n
+			}
+		}
+	}
+	for s, n := range left {
+		if p.lay(s, n) < n {
+			return false
+		}
+	}
+	return true
+}

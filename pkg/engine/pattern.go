@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// patternLimit bounds how many patterns are listed of one kind of node.
+const patternLimit = 256
+
+// A kind is a number of nodes on which the same slots fit.
+type kind struct {
+	// nodes are indexes into the order.
+	nodes []int
+	// patterns say how many slots of each shape stand together on such a node, one
+	// pattern after the other, as wide as there are shapes. None leaves room for one
+	// more slot.
+	patterns []int32
+	// whole says that these are all such patterns.
+	whole bool
+}
+
+// A lister lists the patterns of one node.
+type lister struct {
+	*packing
+	node   int
+	counts []int32
+	// stride is by how many slots of a shape patterns differ at the least, where
+	// coarse says that some are passed over.
+	stride []int64
+	coarse bool
+	found  []int32
+}
+
+// findKinds sorts the nodes by what they are to the shapes, and lists the patterns of
+// each kind. It is false if that took the whole budget.
+func (p *packing) findKinds() bool {
+	index := make(map[string]int)
+	var key []byte
+	for i := range p.order {
+		var some bool
+		key, some = p.key(key[:0], i)
+		if !some {
+			continue
+		}
+		at, ok := index[string(key)]
+		if !ok {
+			at = len(p.kinds)
+			index[string(key)] = at
+			p.kinds = append(p.kinds, kind{})
+		}
+		p.kinds[at].nodes = append(p.kinds[at].nodes, i)
+	}
+	for k := range p.kinds {
+		if p.list(&p.kinds[k]); p.budget < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// key appends what makes two nodes of one kind: what is left of each need and which
+// shapes may stand there. It is false where none fits. Where there are limits each
+// node is of its own kind.
+func (p *packing) key(key []byte, i int) ([]byte, bool) {
+	p.spend(p.width)
+	some := false
+	for s := range p.want {
+		fits := p.fits(s, i, 1) > 0
+		some = some || fits
+		if fits {
+			key = append(key, 1)
+		} else {
+			key = append(key, 0)
+		}
+	}
+	if p.ask.limited {
+		return binary.AppendUvarint(key, uint64(i)), some
+	}
+	for _, have := range p.row(i) {
+		key = binary.AppendUvarint(key, uint64(have))
+	}
+	return key, some
+}
+
+// list lists the patterns of a kind: all of them or, where there are too many, some
+// that are spread over all.
+func (p *packing) list(k *kind) {
+	l := lister{packing: p, node: k.nodes[0], counts: make([]int32, p.width), stride: make([]int64, p.width)}
+	for s := range l.stride {
+		l.stride[s] = 1
+	}
+	if k.whole = l.all(0); !k.whole {
+		l.found = l.found[:0]
+		l.widen()
+		l.all(0)
+	}
+	k.patterns = l.found
+}
+
+// widen sets the strides so that about patternLimit patterns are listed.
+func (l *lister) widen() {
+	l.coarse = true
+	for levels := int64(64); ; levels-- {
+		product := 1.0
+		for j, s := range l.shapes[:l.width-1] {
+			most := l.fits(s, l.node, l.want[s])
+			l.stride[j] = max(1, (most+levels-1)/levels)
+			product *= float64(1 + most/l.stride[j])
+		}
+		if product <= patternLimit || levels == 1 {
+			return
+		}
+	}
+}
+
+// all lists the patterns that go on from what is laid on the node, with the shapes
+// from position j on. It is false if they are too many.
+func (l *lister) all(j int) bool {
+	if l.spend(2); len(l.found) > patternLimit*l.width || l.budget < 0 {
+		return false
+	}
+	if j == l.width {
+		l.keep()
+		return true
+	}
+	s := l.shapes[j]
+	most := l.fits(s, l.node, l.want[s])
+	for n := most; n >= 0; n -= l.stride[j] {
+		l.take(s, l.node, n)
+		l.counts[s] = int32(n)
+		ok := l.all(j + 1)
+		l.take(s, l.node, -n)
+		l.counts[s] = 0
+		if !ok {
+			return false
+		}
+		if j == l.width-1 {
+			break
+		}
+	}
+	return true
+}
+
+// keep keeps a pattern that leaves room for no more; where some are passed over, one
+// that does is filled up first.
+func (l *lister) keep() {
+	at := len(l.found)
+	l.found = append(l.found, l.counts...)
+	for _, s := range l.shapes {
+		switch more := l.fits(s, l.node, l.want[s]-int64(l.counts[s])); {
+		case more == 0:
+		case !l.coarse:
+			l.found = l.found[:at]
+			return
+		default:
+			l.take(s, l.node, more)
+			defer l.take(s, l.node, -more)
+			l.found[at+s] += int32(more)
+		}
+	}
+	for i := 0; l.coarse && i < at; i += l.width {
+		if slices.Equal(l.found[i:i+l.width], l.found[at:]) {
+			l.found = l.found[:at]
+			return
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// How full a planted group makes its nodes: of the resource that it takes the
+// largest part of, this part.
+const (
+	plantLeast = 0.80
+	plantMost  = 0.95
+	// podsPerNode is how many slots a node has at the most.
+	podsPerNode = 110
+)
+
+// An amount is of cores in thousandths, of memory in bytes, and of GPUs.
+type amount [3]int64
+
+func (a amount) pools() []matchtest.Pool {
+	return []matchtest.Pool{matchtest.MilliCores(a[0]), matchtest.Bytes(a[1]), matchtest.GPUs(a[2])}
+}
+
+// holds returns how many of each there is room for in a.
+func (a amount) holds(each amount) int64 {
+	n := int64(1) << 40
+	for k := range a {
+		if each[k] > 0 {
+			n = min(n, max(0, a[k])/each[k])
+		}
+	}
+	return n
+}
+
+func (a amount) plus(n int64, each amount) amount {
+	for k := range a {
+		a[k] += n * each[k]
+	}
+	return a
+}
+
+// A soil says what kind of instance is planted.
+type soil struct {
+	nodes, shapes int
+	// foreign: jobs hold something on the nodes before.
+	foreign bool
+	// racks is how many there are, the nodes evenly among them; the group is planted
+	// in one of them. 0 is none: the group is planted in all nodes.
+	racks int
+}
+
+// A plant is an instance that is known to have a solution.
+type plant struct {
+	soil
+	nodes  []plantedNode
+	shapes []plantedShape
+	// fill is that of the resource which the group takes the largest part of.
+	fill float64
+	// rack is the one that the group was planted in.
+	rack int
+}
+
+type plantedNode struct {
+	size, held amount
+	rack       int
+	slots      []int // by shape, in the solution
+}
+
+type plantedShape struct {
+	each  amount
+	count int64
+}
+
+// randomSoil draws what an instance is to be like.
+func randomSoil(r *rand.Rand, racks bool) soil {
+	s := soil{nodes: 2 + r.IntN(63), shapes: 2 + r.IntN(4), foreign: r.IntN(2) == 0}
+	if racks {
+		s.racks = 2 + r.IntN(3)
+		s.nodes = max(s.nodes, 2*s.racks)
+	}
+	return s
+}
+
+// grow plants an instance: nodes are filled with slots of random shapes as far as
+// they go, and slots are taken out again until a random fill is reached.
+func (s soil) grow(r *rand.Rand) plant {
+	for {
+		p := plant{soil: s}
+		p.sow(r)
+		if p.thin(r) {
+			return p
+		}
+	}
+}
+
+// sow draws nodes and shapes and fills the nodes of the group.
+func (p *plant) sow(r *rand.Rand) {
+	kinds := make([]amount, 1+r.IntN(4))
+	for i := range kinds {
+		kinds[i] = amount{1000 * 8 << r.IntN(4), int64(1+r.IntN(8)) * 32 * matchtest.GiB}
+		if i == 0 || r.IntN(2) == 0 {
+			kinds[i][2] = int64(2) << r.IntN(3)
+		}
+	}
+	if p.racks > 0 {
+		p.rack = r.IntN(p.racks)
+	}
+	for i := range p.soil.nodes {
+		n := plantedNode{size: kinds[r.IntN(len(kinds))], slots: make([]int, p.soil.shapes)}
+		if p.racks > 0 {
+			n.rack = i % p.racks
+		}
+		if p.foreign && r.IntN(3) > 0 || n.rack != p.rack && r.IntN(2) == 0 {
+			for k := range n.held {
+				n.held[k] = r.Int64N(1 + n.size[k]*3/4)
+			}
+		}
+		p.nodes = append(p.nodes, n)
+	}
+	// Shapes come in sizes from a whole node down to a small part of one.
+	grain := 1 + r.Float64()*float64(int(1)<<r.IntN(5))
+	for range p.soil.shapes {
+		p.shapes = append(p.shapes, plantedShape{each: randomShape(r, kinds[r.IntN(len(kinds))], grain)})
+	}
+	for i := range p.nodes {
+		if n := &p.nodes[i]; n.rack == p.rack {
+			p.fillUp(r, n)
+		}
+	}
+}
+
+// randomShape draws what a slot takes, about one part in grain of a node.
+func randomShape(r *rand.Rand, node amount, grain float64) amount {
+	var each amount
+	units := amount{250, matchtest.GiB / 4, 1}
+	if r.IntN(3) == 0 {
+		units = amount{1, 1, 1}
+	}
+	for k := range each {
+		part := float64(node[k]) / (grain * (0.5 + 1.5*r.Float64()))
+		each[k] = min(node[k], max(units[k], int64(part)/units[k]*units[k]))
+	}
+	if r.IntN(2) == 0 {
+		each[2] = 0
+	}
+	return each
+}
+
+// fillUp gives a node slots of shapes drawn one by one until there is room for
+// none.
+func (p *plant) fillUp(r *rand.Rand, n *plantedNode) {
+	left := n.size.plus(-1, n.held)
+	for {
+		var fit []int
+		for s := range p.shapes {
+			if left.holds(p.shapes[s].each) > 0 {
+				fit = append(fit, s)
+			}
+		}
+		if len(fit) == 0 {
+			return
+		}
+		s := fit[r.IntN(len(fit))]
+		left = left.plus(-1, p.shapes[s].each)
+		n.slots[s]++
+		p.shapes[s].count++
+	}
+}
+
+// thin takes slots out until the fill is one drawn from the range. It is false if
+// the instance is of no use: not full enough, or without slots of some shape.
+func (p *plant) thin(r *rand.Rand) bool {
+	for _, n := range p.nodes {
+		slots := 0
+		for _, count := range n.slots {
+			slots += count
+		}
+		if slots > podsPerNode {
+			return false
+		}
+	}
+	target := plantLeast + r.Float64()*(plantMost-plantLeast)
+	for p.fill = p.filled(); p.fill > target; p.fill = p.filled() {
+		n := &p.nodes[r.IntN(len(p.nodes))]
+		if s := r.IntN(len(p.shapes)); n.slots[s] > 0 {
+			n.slots[s]--
+			p.shapes[s].count--
+		}
+	}
+	for _, s := range p.shapes {
+		if s.count == 0 {
+			return false
+		}
+	}
+	return p.fill >= plantLeast
+}
+
+// filled returns how full the group makes its nodes.
+func (p *plant) filled() float64 {
+	var all, used amount
+	for _, n := range p.nodes {
+		if n.rack == p.rack {
+			all = all.plus(1, n.size).plus(-1, n.held)
+			for s, count := range n.slots {
+				used = used.plus(int64(count), p.shapes[s].each)
+			}
+		}
+	}
+	most := 0.0
+	for k := range all {
+		if all[k] > 0 {
+			most = max(most, float64(used[k])/float64(all[k]))
+		}
+	}
+	return most
+}
+
+// graphs returns the nodes as an engine takes them, and what is held there.
+func (p *plant) graphs() (graphs []*resource.Graph, held []match.Slot) {
+	for i, n := range p.nodes {
+		name := puzzleName(i)
+		var levels [][2]string
+		if p.racks > 0 {
+			levels = [][2]string{{"rack", fmt.Sprintf("r%d", n.rack)}}
+		}
+		graphs = append(graphs, matchtest.Node(name, levels, n.size.pools()...))
+		if n.held != (amount{}) {
+			held = append(held, matchtest.Held(name, name, n.held.pools()...))
+		}
+	}
+	return graphs, held
+}
+
+// jobspec returns the request for the planted group.
+func (p *plant) jobspec() *jobspec.Jobspec {
+	js := matchtest.Jobspec()
+	for s, shape := range p.shapes {
+		var need []matchtest.Pool
+		for _, pool := range shape.each.pools() {
+			if pool.Amount > 0 {
+				need = append(need, pool)
+			}
+		}
+		label := fmt.Sprint(s)
+		js.Resources = append(js.Resources, matchtest.Slot(label, jobspec.Exactly(shape.count), need...))
+		if p.racks > 0 {
+			matchtest.Constrain(js, label, jobspec.SlotAttributes{Topology: &jobspec.Topology{Required: "rack"}})
+		}
+	}
+	return js
+}
+
+// check holds a placement against the instance.
+func (p *plant) check(a *match.Allocation) error {
+	used := make([]amount, len(p.nodes))
+	counts := make([]int64, len(p.shapes))
+	racks := make(map[int]bool)
+	for _, slot := range a.Slots {
+		var shape, node int
+		if _, err := fmt.Sscan(slot.Label+" "+slot.Node[1:], &shape, &node); err != nil {
+			return err
+		}
+		used[node] = used[node].plus(1, p.shapes[shape].each)
+		counts[shape]++
+		racks[p.nodes[node].rack] = true
+	}
+	for i, n := range p.nodes {
+		for k := range used[i] {
+			if used[i][k] > 0 && used[i][k] > n.size[k]-n.held[k] {
+				return fmt.Errorf("node %d is overbooked: %v of %v are used", i, used[i], n)
+			}
+		}
+	}
+	for s, shape := range p.shapes {
+		if counts[s] != shape.count {
+			return fmt.Errorf("%d slots of shape %d, want %d", counts[s], s, shape.count)
+		}
+	}
+	if len(racks) > 1 {
+		return fmt.Errorf("the group stands in %d racks", len(racks))
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package engine_test
+
+import (
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+var plantedFlag = flag.Int("planted", 3000, "how many planted instances are asked for")
+
+// freshSeed returns the seed to draw from: the flag's, or a fresh one.
+func freshSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := *seedFlag
+	if seed == 0 {
+		var b [4]byte
+		if _, err := crand.Read(b[:]); err != nil {
+			t.Fatal(err)
+		}
+		seed = 1 + uint64(binary.LittleEndian.Uint32(b[:]))
+	}
+	t.Logf("seed %d", seed)
+	return seed
+}
+
+// A tallied class of instances: how many were found.
+type tallied struct{ found, missed int }
+
+// A survey is what became of a series of planted instances.
+type survey struct {
+	classes map[string]*tallied
+	took    []time.Duration
+	slowest string
+	missed  []uint64
+}
+
+// TestPlanted asks for groups that are known to fit: at least 99.9 % are found
+// within the budget of the search.
+func TestPlanted(t *testing.T) {
+	t.Run("no topology", func(t *testing.T) { checkPlanted(t, false, *plantedFlag) })
+}
+
+func checkPlanted(t *testing.T, racks bool, count int) {
+	t.Helper()
+	seed := freshSeed(t)
+	s := survey{classes: make(map[string]*tallied)}
+	for i := range uint64(count) {
+		r := rand.New(rand.NewPCG(seed+i, 2))
+		p := randomSoil(r, racks).grow(r)
+		s.ask(t, seed+i, &p)
+	}
+	s.report(t)
+	if missed := len(s.missed); 1000*missed > count {
+		t.Errorf("%d of %d were not found, want 1 in 1000 at the most: seeds %v", missed, count, s.missed)
+	}
+}
+
+// ask asks an engine for a planted group.
+func (s *survey) ask(t *testing.T, seed uint64, p *plant) {
+	t.Helper()
+	d := &driver{e: newEngine(t)}
+	graphs, held := p.graphs()
+	d.load(t, graphs...)
+	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 99, Slots: held}); err != nil {
+		t.Fatalf("Update() = %v", err)
+	}
+	r := d.request(1, p.jobspec())
+	begin := time.Now()
+	a, err := d.e.Match(t.Context(), r)
+	took := time.Since(begin)
+	if len(s.took) == 0 || took > slices.Max(s.took) {
+		s.slowest = fmt.Sprintf("seed %d: %d shapes, %d nodes, filled to %.2f", seed, len(p.shapes), len(p.nodes), p.fill)
+	}
+	s.took = append(s.took, took)
+	for _, class := range p.classes() {
+		if s.classes[class] == nil {
+			s.classes[class] = &tallied{}
+		}
+		if err == nil {
+			s.classes[class].found++
+		} else {
+			s.classes[class].missed++
+		}
+	}
+	switch {
+	case err == nil:
+		if bad := p.check(a); bad != nil {
+			t.Errorf("-seed=%d -planted=1: %v", seed, bad)
+		}
+	case !errors.Is(err, match.ErrBusy):
+		t.Errorf("-seed=%d -planted=1: Match() = %v, want at the worst the error %q", seed, err, match.ErrBusy)
+	default:
+		s.missed = append(s.missed, seed)
+		var no *match.Refusal
+		if !errors.As(err, &no) || no.Reason.Code != match.NotFound {
+			t.Errorf("-seed=%d -planted=1: Match() = %v, want at the worst %s", seed, err, match.NotFound)
+		}
+	}
+}
+
+// classes names the classes that an instance is counted in.
+func (p *plant) classes() []string {
+	nodes := "1-16"
+	switch {
+	case len(p.nodes) > 32:
+		nodes = "33-64"
+	case len(p.nodes) > 16:
+		nodes = "17-32"
+	}
+	low := int(p.fill*100) / 5 * 5
+	return []string{
+		"all", fmt.Sprintf("shapes %d", len(p.shapes)), "nodes " + nodes,
+		fmt.Sprintf("fill %d-%d", low, low+5), fmt.Sprintf("foreign %v", p.foreign),
+	}
+}
+
+// report prints what was found and how long it took.
+func (s *survey) report(t *testing.T) {
+	t.Helper()
+	for _, class := range slices.Sorted(maps.Keys(s.classes)) {
+		t.Logf("%-14s found %6d missed %d", class, s.classes[class].found, s.classes[class].missed)
+	}
+	slices.Sort(s.took)
+	at := func(part float64) time.Duration { return s.took[int(part*float64(len(s.took)-1))] }
+	t.Logf("median %v, 99 %% %v, 99.9 %% %v, slowest %v (%s)", at(0.5), at(0.99), at(0.999), at(1), s.slowest)
+}
