@@ -1,3 +1,192 @@
 package engine
 
-func (p *packing) exhaust() (found, proven bool) { return false, false }
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A tour goes through all ways to give the nodes patterns, depth first, the dearest of
+// what is missing first.
+type tour struct {
+	*packing
+	steps []stop
+	// missing is by shape what the nodes from a step on have to bring.
+	missing []int64
+	// failed holds, by step and what was missing of all shapes but the last, the least
+	// of the last with which there was no way from there on.
+	failed map[uint64]int64
+	last   int
+	radix  []uint64
+}
+
+// A stop is a node of a tour.
+type stop struct {
+	kind   int
+	chosen int
+	// worth is what this node and those after it are worth at the most, most by shape
+	// how many slots they bring at the most.
+	worth int64
+	most  []int64
+}
+
+// A choice is a pattern and what of the missing it is worth.
+type choice struct {
+	pattern int
+	worth   int64
+}
+
+// exhaust looks for a way among all there are. It is proven that there is none if
+// none is found and the budget lasted.
+func (p *packing) exhaust() (found, proven bool) {
+	t := tour{packing: p, missing: slices.Clone(p.want), failed: make(map[uint64]int64)}
+	if !t.number() {
+		return false, false
+	}
+	t.plan()
+	found = t.from(0)
+	if !found {
+		return false, p.budget >= 0
+	}
+	for k := range p.used {
+		clear(p.used[k])
+	}
+	copy(p.short, p.want)
+	for _, s := range t.steps {
+		p.use(s.kind, s.chosen, 1)
+	}
+	return true, false
+}
+
+// number gives each state of a tour a number. It is false if there are too many.
+func (t *tour) number() bool {
+	for s, n := range t.want {
+		if n > t.want[t.last] {
+			t.last = s
+		}
+	}
+	nodes := 0
+	for k := range t.kinds {
+		nodes += len(t.kinds[k].nodes)
+	}
+	t.radix = make([]uint64, t.width)
+	product := float64(nodes)
+	next := uint64(nodes)
+	for s, n := range t.want {
+		if s != t.last {
+			t.radix[s] = next
+			product *= float64(n + 1)
+			next *= uint64(n + 1)
+		}
+	}
+	return product < math.MaxInt64/2
+}
+
+// plan sets the order of the nodes: those first that are worth the most.
+func (t *tour) plan() {
+	order := make([]int, len(t.kinds))
+	value := make([]int64, len(t.kinds))
+	for k := range t.kinds {
+		order[k] = k
+		for q := range t.used[k] {
+			value[k] = max(value[k], t.value(k, q))
+		}
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(value[y], value[x]) })
+	for _, k := range order {
+		for range t.kinds[k].nodes {
+			t.steps = append(t.steps, stop{kind: k})
+		}
+	}
+	after := stop{most: make([]int64, t.width)}
+	for i, s := range slices.Backward(t.steps) {
+		most := slices.Clone(after.most)
+		for c := range most {
+			n := int32(0)
+			for q := range t.used[s.kind] {
+				n = max(n, t.pattern(s.kind, q)[c])
+			}
+			most[c] += int64(n)
+		}
+		after = stop{kind: s.kind, worth: after.worth + value[s.kind], most: most}
+		t.steps[i] = after
+	}
+	t.spend(len(t.steps) * t.width)
+}
+
+// value returns what a pattern is worth.
+func (p *packing) value(k, q int) int64 {
+	v := int64(0)
+	for s, n := range p.pattern(k, q) {
+		v += int64(n) * p.price[s]
+	}
+	return v
+}
+
+// from gives patterns to the nodes from a step on.
+func (t *tour) from(i int) bool {
+	wanted, done := int64(0), true
+	for s, n := range t.missing {
+		wanted += n * t.price[s]
+		done = done && n == 0
+	}
+	if done {
+		return true
+	}
+	if i == len(t.steps) || wanted > t.steps[i].worth {
+		return false
+	}
+	key := uint64(i)
+	for s, n := range t.missing {
+		if n > t.steps[i].most[s] {
+			return false
+		}
+		key += uint64(n) * t.radix[s]
+	}
+	least, ok := t.failed[key]
+	if ok && t.missing[t.last] >= least {
+		return false
+	}
+	if t.each(i, t.choices(i)) {
+		return true
+	}
+	if t.budget >= 0 {
+		t.failed[key] = t.missing[t.last]
+	}
+	return false
+}
+
+// choices returns the patterns that a node may have, the best first.
+func (t *tour) choices(i int) []choice {
+	k := t.steps[i].kind
+	t.spend(len(t.kinds[k].patterns) * 2)
+	all := make([]choice, len(t.used[k]))
+	for q := range all {
+		worth := int64(0)
+		for s, n := range t.pattern(k, q) {
+			worth += min(int64(n), t.missing[s]) * t.price[s]
+		}
+		all[q] = choice{q, worth}
+	}
+	slices.SortStableFunc(all, func(x, y choice) int { return cmp.Compare(y.worth, x.worth) })
+	return all
+}
+
+// each tries the choices of a node one by one.
+func (t *tour) each(i int, all []choice) bool {
+	before := slices.Clone(t.missing)
+	for _, c := range all {
+		if t.spend(t.width); t.budget < 0 {
+			return false
+		}
+		for s, n := range t.pattern(t.steps[i].kind, c.pattern) {
+			t.missing[s] = max(0, before[s]-int64(n))
+		}
+		t.steps[i].chosen = c.pattern
+		if t.from(i + 1) {
+			return true
+		}
+	}
+	copy(t.missing, before)
+	return false
+}

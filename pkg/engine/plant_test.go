@@ -89,10 +89,11 @@ func randomSoil(r *rand.Rand, racks bool) soil {
 // grow plants an instance: nodes are filled with slots of random shapes as far as
 // they go, and slots are taken out again until a random fill is reached.
 func (s soil) grow(r *rand.Rand) plant {
+	target := plantLeast + r.Float64()*(plantMost-plantLeast)
 	for {
 		p := plant{soil: s}
 		p.sow(r)
-		if p.thin(r) {
+		if p.thin(r, target) {
 			return p
 		}
 	}
@@ -172,9 +173,10 @@ func (p *plant) fillUp(r *rand.Rand, n *plantedNode) {
 	}
 }
 
-// thin takes slots out until the fill is one drawn from the range. It is false if
-// the instance is of no use: not full enough, or without slots of some shape.
-func (p *plant) thin(r *rand.Rand) bool {
+// thin takes slots out until the group fills its nodes to the target and no further.
+// It is false if the instance is of no use: not full enough, with more slots on a node
+// than there are, or without slots of some shape.
+func (p *plant) thin(r *rand.Rand, target float64) bool {
 	for _, n := range p.nodes {
 		slots := 0
 		for _, count := range n.slots {
@@ -184,8 +186,10 @@ func (p *plant) thin(r *rand.Rand) bool {
 			return false
 		}
 	}
-	target := plantLeast + r.Float64()*(plantMost-plantLeast)
-	for p.fill = p.filled(); p.fill > target; p.fill = p.filled() {
+	if p.fill = p.filled(); p.fill < target {
+		return false
+	}
+	for ; p.fill > target; p.fill = p.filled() {
 		n := &p.nodes[r.IntN(len(p.nodes))]
 		if s := r.IntN(len(p.shapes)); n.slots[s] > 0 {
 			n.slots[s]--

@@ -68,6 +68,9 @@ func (b *board) solve(v view) (outcome, shortfall) {
 	if o := b.pack(v, largest, &budget); o != unknown {
 		return o, failed
 	}
+	if !b.ask.limited {
+		return unknown, failed
+	}
 	return b.search(v, largest), failed
 }
 
