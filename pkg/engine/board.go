@@ -44,6 +44,8 @@ type board struct {
 	runs      []run
 	// under counts the slots laid out below a vertex, by limit.
 	under map[bound]int64
+	// searches counts those made on the board.
+	searches int
 }
 
 // A bound is one limit of a shape at one vertex.

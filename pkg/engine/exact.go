@@ -11,12 +11,15 @@ import (
 type tour struct {
 	*packing
 	steps []stop
+	// rate are the prices that the bounds are made of.
+	rate []int64
 	// missing is by shape what the nodes from a step on have to bring.
 	missing []int64
 	// failed holds, by step and what was missing of all shapes but the last, the least
 	// of the last with which there was no way from there on.
 	failed map[uint64]int64
 	last   int
+	end    int // what must be left of the budget
 	radix  []uint64
 }
 
@@ -36,24 +39,32 @@ type choice struct {
 	worth   int64
 }
 
-// exhaust looks for a way among all there are. It is proven that there is none if
-// none is found and the budget lasted.
-func (p *packing) exhaust() (found, proven bool) {
-	t := tour{packing: p, missing: slices.Clone(p.want), failed: make(map[uint64]int64)}
+// newTour plans a tour. It is nil if there are too many states to count.
+func (p *packing) newTour() *tour {
+	t := &tour{packing: p, rate: slices.Clone(p.price), missing: slices.Clone(p.want), failed: make(map[uint64]int64)}
 	if !t.number() {
-		return false, false
+		return nil
 	}
 	t.plan()
+	return t
+}
+
+// run goes on for some steps of the budget. It is proven that there is no way if none
+// is found and the tour came to its end.
+func (t *tour) run(budget int) (found, proven bool) {
+	t.end = t.budget - budget
+	t.appraise()
+	copy(t.missing, t.want)
 	found = t.from(0)
 	if !found {
-		return false, p.budget >= 0
+		return false, t.budget >= t.end
 	}
-	for k := range p.used {
-		clear(p.used[k])
+	for k := range t.used {
+		clear(t.used[k])
 	}
-	copy(p.short, p.want)
+	copy(t.short, t.want)
 	for _, s := range t.steps {
-		p.use(s.kind, s.chosen, 1)
+		t.use(s.kind, s.chosen, 1)
 	}
 	return true, false
 }
@@ -85,49 +96,63 @@ func (t *tour) number() bool {
 // plan sets the order of the nodes: those first that are worth the most.
 func (t *tour) plan() {
 	order := make([]int, len(t.kinds))
-	value := make([]int64, len(t.kinds))
-	for k := range t.kinds {
+	values := t.values()
+	for k := range order {
 		order[k] = k
-		for q := range t.used[k] {
-			value[k] = max(value[k], t.value(k, q))
-		}
 	}
-	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(value[y], value[x]) })
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(values[y], values[x]) })
 	for _, k := range order {
 		for range t.kinds[k].nodes {
 			t.steps = append(t.steps, stop{kind: k})
 		}
 	}
-	after := stop{most: make([]int64, t.width)}
-	for i, s := range slices.Backward(t.steps) {
-		most := slices.Clone(after.most)
-		for c := range most {
+	most := make([]int64, t.width)
+	for i := range slices.Backward(t.steps) {
+		k := t.steps[i].kind
+		for s := range most {
 			n := int32(0)
-			for q := range t.used[s.kind] {
-				n = max(n, t.pattern(s.kind, q)[c])
+			for q := range t.used[k] {
+				n = max(n, t.pattern(k, q)[s])
 			}
-			most[c] += int64(n)
+			most[s] += int64(n)
 		}
-		after = stop{kind: s.kind, worth: after.worth + value[s.kind], most: most}
-		t.steps[i] = after
+		t.steps[i].most = slices.Clone(most)
 	}
 	t.spend(len(t.steps) * t.width)
 }
 
-// value returns what a pattern is worth.
-func (p *packing) value(k, q int) int64 {
-	v := int64(0)
-	for s, n := range p.pattern(k, q) {
-		v += int64(n) * p.price[s]
+// appraise has the bounds of a tour follow the prices as they are now.
+func (t *tour) appraise() {
+	copy(t.rate, t.price)
+	values := t.values()
+	worth := int64(0)
+	for i := range slices.Backward(t.steps) {
+		worth += values[t.steps[i].kind]
+		t.steps[i].worth = worth
 	}
-	return v
+}
+
+// values returns by kind what its dearest pattern is worth.
+func (t *tour) values() []int64 {
+	values := make([]int64, len(t.kinds))
+	for k := range values {
+		t.spend(len(t.kinds[k].patterns))
+		for q := range t.used[k] {
+			v := int64(0)
+			for s, n := range t.pattern(k, q) {
+				v += int64(n) * t.rate[s]
+			}
+			values[k] = max(values[k], v)
+		}
+	}
+	return values
 }
 
 // from gives patterns to the nodes from a step on.
 func (t *tour) from(i int) bool {
 	wanted, done := int64(0), true
 	for s, n := range t.missing {
-		wanted += n * t.price[s]
+		wanted += n * t.rate[s]
 		done = done && n == 0
 	}
 	if done {
@@ -150,7 +175,7 @@ func (t *tour) from(i int) bool {
 	if t.each(i, t.choices(i)) {
 		return true
 	}
-	if t.budget >= 0 {
+	if t.budget >= t.end {
 		t.failed[key] = t.missing[t.last]
 	}
 	return false
@@ -164,7 +189,7 @@ func (t *tour) choices(i int) []choice {
 	for q := range all {
 		worth := int64(0)
 		for s, n := range t.pattern(k, q) {
-			worth += min(int64(n), t.missing[s]) * t.price[s]
+			worth += min(int64(n), t.missing[s]) * t.rate[s]
 		}
 		all[q] = choice{q, worth}
 	}
@@ -176,7 +201,7 @@ func (t *tour) choices(i int) []choice {
 func (t *tour) each(i int, all []choice) bool {
 	before := slices.Clone(t.missing)
 	for _, c := range all {
-		if t.spend(t.width); t.budget < 0 {
+		if t.spend(t.width); t.budget < t.end {
 			return false
 		}
 		for s, n := range t.pattern(t.steps[i].kind, c.pattern) {

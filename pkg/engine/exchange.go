@@ -1,78 +1,104 @@
 package engine
 
-// An exchange is a node of a kind that changes from one pattern to another.
+import "slices"
+
+// A swap is a node of a kind that changes from one pattern to another.
 type swap struct {
 	kind, from, to int
 	cost           int64
 }
 
-// exchange changes the pattern of one node after the other, each time the one change
+// An exchange is a search by steps from one packing to the next.
+type exchange struct {
+	*packing
+	round int
+	// weight is what a missing slot of a shape costs.
+	weight []int64
+	// rest is by kind the round up to which it stays as it is, left by kind and pattern
+	// that up to which no node gets the pattern again.
+	rest []int
+	left [][]int
+}
+
+func (p *packing) newExchange() *exchange {
+	x := &exchange{packing: p, weight: slices.Clone(p.price), rest: make([]int, len(p.kinds)), left: make([][]int, len(p.kinds))}
+	for k := range x.left {
+		x.left[k] = make([]int, len(p.used[k]))
+	}
+	return x
+}
+
+// run changes the pattern of one node after the other, each time the one change
 // that leaves the least missing, whether or not that is less than before; a kind that
 // was changed rests for a while. What is missing for long gets dearer. It is true
 // once nothing is missing.
-func (p *packing) exchange(budget int) bool {
-	weight := make([]int64, p.width)
-	copy(weight, p.price)
-	rest := make([]int, len(p.kinds))
-	end := p.budget - budget
-	for round := 1; p.budget > end; round++ {
-		if p.missing(weight) == 0 {
+func (x *exchange) run(budget int) bool {
+	for end := x.budget - budget; x.budget > end; {
+		if x.missing() == 0 {
 			return true
 		}
+		x.round++
 		best := swap{kind: -1}
-		for k := range p.kinds {
-			if rest[k] > round && len(p.kinds[k].nodes) == 1 {
-				continue
+		for k := range x.kinds {
+			if x.rest[k] < x.round {
+				x.best(k, &best)
 			}
-			p.best(k, weight, &best)
 		}
-		if best.kind < 0 {
-			continue
+		if best.kind >= 0 {
+			x.change(best)
 		}
-		p.use(best.kind, best.from, -1)
-		p.use(best.kind, best.to, 1)
-		rest[best.kind] = round + 2 + p.rand.IntN(1+min(10, len(p.kinds)/2))
-		if round%8 == 0 {
-			for s, n := range p.short {
+		if x.round%8 == 0 {
+			for s, n := range x.short {
 				if n > 0 {
-					weight[s] += weight[s]/8 + 1
+					x.weight[s] += x.weight[s]/8 + 1
 				}
 			}
 		}
 	}
-	return p.missing(weight) == 0
+	return x.missing() == 0
+}
+
+// change carries out a change.
+func (x *exchange) change(c swap) {
+	x.use(c.kind, c.from, -1)
+	x.use(c.kind, c.to, 1)
+	until := x.round + 2 + x.rand.IntN(1+min(10, len(x.kinds)/2))
+	if len(x.kinds[c.kind].nodes) == 1 {
+		x.rest[c.kind] = until
+	}
+	x.left[c.kind][c.from] = until + x.rand.IntN(4)
 }
 
 // missing returns what the slots that are missing are worth.
-func (p *packing) missing(weight []int64) int64 {
+func (x *exchange) missing() int64 {
 	cost := int64(0)
-	for s, n := range p.short {
-		cost += max(0, n) * weight[s]
+	for s, n := range x.short {
+		cost += max(0, n) * x.weight[s]
 	}
 	return cost
 }
 
 // best finds the best change of a node of a kind, if it is better than what was found
 // before.
-func (p *packing) best(k int, weight []int64, best *swap) {
-	for from, n := range p.used[k] {
+func (x *exchange) best(k int, best *swap) {
+	for from, n := range x.used[k] {
 		if n == 0 {
 			continue
 		}
-		p.spend(len(p.kinds[k].patterns))
-		p.use(k, from, -1)
-		for to := range p.used[k] {
-			if to == from {
+		x.spend(len(x.kinds[k].patterns))
+		x.use(k, from, -1)
+		for to := range x.used[k] {
+			if to == from || x.left[k][to] >= x.round {
 				continue
 			}
 			cost := int64(0)
-			for s, count := range p.pattern(k, to) {
-				cost += max(0, p.short[s]-int64(count)) * weight[s]
+			for s, count := range x.pattern(k, to) {
+				cost += max(0, x.short[s]-int64(count)) * x.weight[s]
 			}
 			if best.kind < 0 || cost < best.cost {
 				*best = swap{k, from, to, cost}
 			}
 		}
-		p.use(k, from, 1)
+		x.use(k, from, 1)
 	}
 }

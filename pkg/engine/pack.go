@@ -16,6 +16,8 @@ type packing struct {
 	width  int
 	want   []int64 // by shape
 	kinds  []kind
+	// complete says that of every kind all patterns are listed.
+	complete bool
 	// price is what a slot of a shape is worth, at most topPrice.
 	price []int64
 	// used says by kind how many nodes have a pattern, short how many slots of a
@@ -27,42 +29,51 @@ type packing struct {
 }
 
 // pack looks for a way to lay out the least of every shape, pattern by pattern.
-func (b *board) pack(v view, order []int, budget *int) outcome {
+func (b *board) pack(v view, order []int, budget int) outcome {
 	b.start(v)
 	p := &packing{
-		board: b, shapes: order, width: len(order), want: make([]int64, len(order)), budget: *budget,
+		board: b, shapes: order, width: len(order), want: make([]int64, len(order)), budget: budget,
 		rand: rand.New(rand.NewPCG(uint64(len(order)), uint64(len(b.order)))),
 	}
-	defer func() { *budget = p.budget }()
-	whole := 0
 	for s := range p.want {
 		p.want[s] = b.ask.shapes[s].count.Min
 	}
 	if !p.findKinds() {
 		return unknown
 	}
-	for k := range p.kinds {
-		if p.kinds[k].whole {
-			whole++
-		}
-	}
-	complete := whole == len(p.kinds)
-	if p.setPrices(complete) {
-		return impossible
-	}
-	found, proven := false, false
-	p.begin()
-	found = p.exchange(p.budget / 2)
-	if !found && complete {
-		found, proven = p.exhaust()
-	}
-	switch {
+	switch found, proven := p.find(); {
 	case found && p.layOut(v):
 		return placed
 	case proven:
 		return impossible
 	}
 	return unknown
+}
+
+// find looks for patterns that have all that is wanted, or for a proof that there are
+// none: by prices, by exchanges and by a tour, in turns that get longer.
+func (p *packing) find() (found, proven bool) {
+	m := p.newMarket()
+	if m.run(firstRounds) {
+		return false, true
+	}
+	p.begin()
+	x, t := p.newExchange(), p.newTour()
+	for turn := p.budget / 32; p.budget > 0; turn *= 2 {
+		if x.run(min(turn, p.budget)) {
+			return true, false
+		}
+		if m.run(moreRounds) {
+			return false, true
+		}
+		if t == nil {
+			continue
+		}
+		if found, proven := t.run(min(turn, p.budget)); found || proven {
+			return found, proven && p.complete
+		}
+	}
+	return false, false
 }
 
 // spend counts steps of the search: how many counts of slots are looked at.

@@ -5,8 +5,12 @@ import (
 	"slices"
 )
 
-// patternLimit bounds how many patterns are listed of one kind of node.
-const patternLimit = 256
+// How many patterns are listed: of all kinds of nodes together, and of one kind if
+// there are many.
+const (
+	patternsInAll = 1 << 13
+	patternsOfOne = 1 << 8
+)
 
 // A kind is a number of nodes on which the same slots fit.
 type kind struct {
@@ -16,8 +20,6 @@ type kind struct {
 	// pattern after the other, as wide as there are shapes. None leaves room for one
 	// more slot.
 	patterns []int32
-	// whole says that these are all such patterns.
-	whole bool
 }
 
 // A lister lists the patterns of one node.
@@ -30,6 +32,7 @@ type lister struct {
 	stride []int64
 	coarse bool
 	found  []int32
+	limit  int // how long found may become
 }
 
 // findKinds sorts the nodes by what they are to the shapes, and lists the patterns of
@@ -51,8 +54,10 @@ func (p *packing) findKinds() bool {
 		}
 		p.kinds[at].nodes = append(p.kinds[at].nodes, i)
 	}
+	p.complete = true
+	limit := max(patternsOfOne, patternsInAll/max(1, len(p.kinds)))
 	for k := range p.kinds {
-		if p.list(&p.kinds[k]); p.budget < 0 {
+		if p.list(&p.kinds[k], limit); p.budget < 0 {
 			return false
 		}
 	}
@@ -85,39 +90,39 @@ func (p *packing) key(key []byte, i int) ([]byte, bool) {
 
 // list lists the patterns of a kind: all of them or, where there are too many, some
 // that are spread over all.
-func (p *packing) list(k *kind) {
-	l := lister{packing: p, node: k.nodes[0], counts: make([]int32, p.width), stride: make([]int64, p.width)}
+func (p *packing) list(k *kind, limit int) {
+	l := lister{packing: p, node: k.nodes[0], counts: make([]int32, p.width), stride: make([]int64, p.width), limit: limit * p.width}
 	for s := range l.stride {
 		l.stride[s] = 1
 	}
-	if k.whole = l.all(0); !k.whole {
+	if !l.all(0) {
+		p.complete = false
+	}
+	for levels := int64(64); len(l.found) > l.limit && levels > 0 && l.budget >= 0; levels /= 2 {
 		l.found = l.found[:0]
-		l.widen()
+		l.coarse = true
+		for j, s := range l.shapes {
+			l.stride[j] = max(1, (l.fits(s, l.node, l.want[s])+levels-1)/levels)
+		}
 		l.all(0)
 	}
 	k.patterns = l.found
+	if l.coarse {
+		k.patterns = l.distinct()
+	}
 }
 
-// widen sets the strides so that about patternLimit patterns are listed.
-func (l *lister) widen() {
-	l.coarse = true
-	for levels := int64(64); ; levels-- {
-		product := 1.0
-		for j, s := range l.shapes[:l.width-1] {
-			most := l.fits(s, l.node, l.want[s])
-			l.stride[j] = max(1, (most+levels-1)/levels)
-			product *= float64(1 + most/l.stride[j])
-		}
-		if product <= patternLimit || levels == 1 {
-			return
-		}
-	}
+// distinct returns the patterns that were found, each once.
+func (l *lister) distinct() []int32 {
+	all := slices.Collect(slices.Chunk(l.found, l.width))
+	slices.SortFunc(all, slices.Compare)
+	return slices.Concat(slices.CompactFunc(all, slices.Equal)...)
 }
 
 // all lists the patterns that go on from what is laid on the node, with the shapes
 // from position j on. It is false if they are too many.
 func (l *lister) all(j int) bool {
-	if l.spend(2); len(l.found) > patternLimit*l.width || l.budget < 0 {
+	if l.spend(2); len(l.found) > l.limit || l.budget < 0 {
 		return false
 	}
 	if j == l.width {
@@ -157,12 +162,6 @@ func (l *lister) keep() {
 			l.take(s, l.node, more)
 			defer l.take(s, l.node, -more)
 			l.found[at+s] += int32(more)
-		}
-	}
-	for i := 0; l.coarse && i < at; i += l.width {
-		if slices.Equal(l.found[i:i+l.width], l.found[at:]) {
-			l.found = l.found[:at]
-			return
 		}
 	}
 }

@@ -1,10 +1,20 @@
 package engine
 
-// searchBudget bounds a search by the nodes it looks at.
-const searchBudget = 1 << 15
+const (
+	// searchBudget bounds the first search of a match, by counts of slots that are
+	// looked at; every search after it has half as much, and leastBudget at the least.
+	searchBudget = 1 << 22
+	leastBudget  = 1 << 15
+	// lookSteps is how many such steps it counts to look at a node on the board.
+	lookSteps = 1 << 4
+)
 
-// packBudget ...
-const packBudget = 8_000_000
+// allowance returns the budget of the next search.
+func (b *board) allowance() int {
+	budget := max(leastBudget, searchBudget>>min(b.searches, 62))
+	b.searches++
+	return budget
+}
 
 // A search goes through all ways to lay out the shapes, depth first: shape by
 // shape, node by node, on each as many slots as fit and then ever fewer.
@@ -19,9 +29,9 @@ type search struct {
 
 // search looks for a way to lay out the least of every shape. It is impossible
 // if the search has seen all there are.
-func (b *board) search(v view, order []int) outcome {
+func (b *board) search(v view, order []int, budget int) outcome {
 	b.start(v)
-	s := &search{board: b, shapes: order, budget: searchBudget, ahead: make([][]int64, len(order))}
+	s := &search{board: b, shapes: order, budget: budget, ahead: make([][]int64, len(order))}
 	for i := range s.ahead {
 		s.ahead[i] = make([]int64, len(b.order)+1)
 	}

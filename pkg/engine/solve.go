@@ -64,14 +64,11 @@ func (b *board) solve(v view) (outcome, shortfall) {
 	if _, ok := b.greedy(v, largest); ok {
 		return placed, shortfall{}
 	}
-	budget := packBudget
-	if o := b.pack(v, largest, &budget); o != unknown {
+	budget := b.allowance()
+	if o := b.pack(v, largest, budget); o != unknown || !b.ask.limited {
 		return o, failed
 	}
-	if !b.ask.limited {
-		return unknown, failed
-	}
-	return b.search(v, largest), failed
+	return b.search(v, largest, budget/lookSteps), failed
 }
 
 // greedy lays out the shapes one after the other. It returns the one that failed
