@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -93,6 +94,13 @@ func puzzleName(node int) string { return fmt.Sprintf("n%d", node) }
 // pose loads the puzzle into an engine and asks it.
 func (p puzzle) pose(t *testing.T) (*match.Allocation, error) {
 	t.Helper()
+	a, _, err := p.timed(t)
+	return a, err
+}
+
+// timed poses the puzzle and says how long the match took.
+func (p puzzle) timed(t *testing.T) (*match.Allocation, time.Duration, error) {
+	t.Helper()
 	d := &driver{e: newEngine(t)}
 	var graphs []*resource.Graph
 	var held []match.Slot
@@ -137,7 +145,9 @@ func (p puzzle) pose(t *testing.T) (*match.Allocation, error) {
 	if p.whole {
 		r.Policy = match.PolicyLonodex
 	}
-	return d.e.Match(t.Context(), r)
+	begin := time.Now()
+	a, err := d.e.Match(t.Context(), r)
+	return a, time.Since(begin), err
 }
 
 func pools(amounts [2]int64) []matchtest.Pool {
@@ -276,9 +286,9 @@ func (p puzzle) check(a *match.Allocation) error {
 	return nil
 }
 
-// TestAgainstEveryPlacement compares the engine with a search that does nothing
+// TestExhaustiveVerdicts compares the engine with a search that does nothing
 // clever.
-func TestAgainstEveryPlacement(t *testing.T) {
+func TestExhaustiveVerdicts(t *testing.T) {
 	verdicts := make(map[string]int)
 	for seed := range uint64(4000) {
 		p := randomPuzzle(rand.New(rand.NewPCG(seed, 1)))

@@ -1,0 +1,212 @@
+package engine_test
+
+import (
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+var exhaustiveFlag = flag.Int("exhaustive", 6000, "how many instances are compared with the truth")
+
+// testTime bounds how long instances are drawn for one test.
+const testTime = 20 * time.Second
+
+// What a puzzle has at the most.
+const (
+	truthNodes = 6
+	truthPods  = 12
+)
+
+// A stage is how far the trying of a puzzle has come: the node that is next, how many
+// slots are still to be placed, and how many stand in each rack of those that have a
+// bound there.
+type stage struct {
+	node  int
+	left  [truthPods]int8
+	racks [2][truthPods]int8
+}
+
+// A truth tries node by node every number of slots of every shape, and remembers
+// where it has been.
+type truth struct {
+	puzzle
+	how    trial
+	failed map[stage]bool
+}
+
+// possible says whether there is a way to place all slots.
+func (p puzzle) possible(how trial) bool {
+	t := truth{puzzle: p, how: how, failed: make(map[stage]bool)}
+	var s stage
+	for i, shape := range p.shapes {
+		s.left[i] = int8(shape.count)
+	}
+	return t.from(s)
+}
+
+func (t *truth) from(s stage) bool {
+	switch {
+	case s.left == [truthPods]int8{}:
+		return true
+	case s.node == len(t.nodes) || t.failed[s]:
+		return false
+	}
+	n := t.nodes[s.node]
+	room := n.size
+	if !t.how.empty {
+		for k := range room {
+			room[k] = max(0, room[k]-n.held[k])
+		}
+	}
+	whole, inUse := t.others(n)
+	if t.how.up && n.down || !t.how.empty && (whole || inUse) {
+		room = [2]int64{}
+	}
+	next := s
+	next.node++
+	if t.fill(0, room, next) {
+		return true
+	}
+	t.failed[s] = true
+	return false
+}
+
+// fill tries every number of slots of the shapes from one on, on the node before the
+// one that is next.
+func (t *truth) fill(shape int, room [2]int64, s stage) bool {
+	if shape == len(t.shapes) {
+		return t.from(s)
+	}
+	if t.fill(shape+1, room, s) {
+		return true
+	}
+	at, want, rack := s.node-1, t.shapes[shape], t.nodes[s.node-1].rack
+	if at == want.ruledOut || t.how.now && at == want.ruledOutNow {
+		return false
+	}
+	for s.left[shape] > 0 && (want.perRack == 0 || int64(s.racks[rack][shape]) < want.perRack) {
+		s.left[shape]--
+		if want.perRack > 0 {
+			s.racks[rack][shape]++
+		}
+		for k, n := range want.need {
+			if room[k] -= n; room[k] < 0 {
+				return false
+			}
+		}
+		if t.fill(shape+1, room, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// largePuzzle draws a puzzle about as full as its nodes can be.
+func largePuzzle(r *rand.Rand) puzzle {
+	var p puzzle
+	limited, hindered := r.IntN(3) == 0, r.IntN(2) == 0
+	alike := r.IntN(3) == 0
+	var all [2]int64
+	for i := range 2 + r.IntN(truthNodes-1) {
+		n := puzzleNode{size: [2]int64{2 + r.Int64N(15), 2 + r.Int64N(15)}, rack: r.IntN(2)}
+		if alike && i > 0 {
+			n.size = p.nodes[0].size
+		}
+		if hindered {
+			n.down = r.IntN(10) == 0
+			for k := range n.held {
+				n.held[k] = r.Int64N(1 + n.size[k]/2)
+			}
+		}
+		for k := range all {
+			all[k] += n.size[k] - n.held[k]
+		}
+		p.nodes = append(p.nodes, n)
+	}
+	for range 1 + r.IntN(6) {
+		s := puzzleShape{need: [2]int64{r.Int64N(9), r.Int64N(9)}, count: 1, ruledOut: -1, ruledOutNow: -1}
+		if s.need == [2]int64{} {
+			s.need[r.IntN(2)] = 1
+		}
+		if hindered && r.IntN(4) == 0 {
+			s.ruledOut, s.ruledOutNow = r.IntN(len(p.nodes)), r.IntN(len(p.nodes))
+		}
+		if limited && r.IntN(2) == 0 {
+			s.perRack = 1 + r.Int64N(3)
+		}
+		p.shapes = append(p.shapes, s)
+	}
+	p.crowd(r, all)
+	return p
+}
+
+// crowd asks for more slots until they are about all that there is room for.
+func (p *puzzle) crowd(r *rand.Rand, all [2]int64) {
+	target := 0.7 + 0.3*r.Float64()
+	pods := len(p.shapes)
+	for ; pods < truthPods; pods++ {
+		var want [2]int64
+		for _, s := range p.shapes {
+			for k := range want {
+				want[k] += s.count * s.need[k]
+			}
+		}
+		if float64(want[0]) >= target*float64(all[0]) || float64(want[1]) >= target*float64(all[1]) {
+			return
+		}
+		p.shapes[r.IntN(len(p.shapes))].count++
+	}
+}
+
+// TestExhaustive compares what is placed and what is refused for good with the truth:
+// what fits is placed, and what is said never to fit does not.
+func TestExhaustive(t *testing.T) {
+	seed := freshSeed(t)
+	var found, missed, refused, wrong, never, open int
+	begin, slowest := time.Now(), time.Duration(0)
+	for i := range uint64(*exhaustiveFlag) {
+		if time.Since(begin) > testTime {
+			t.Logf("stopped after %d of %d instances", i, *exhaustiveFlag)
+			break
+		}
+		p := largePuzzle(rand.New(rand.NewPCG(seed+i, 3)))
+		a, took, err := p.timed(t)
+		slowest = max(slowest, took)
+		var refusal *match.Refusal
+		switch way := p.possible(trial{up: true, now: true}); {
+		case err == nil && way:
+			found++
+			if bad := p.check(a); bad != nil {
+				t.Errorf("-seed=%d -exhaustive=1: placed %s: %v", seed+i, written(a.Slots), bad)
+			}
+			continue
+		case err == nil:
+			t.Fatalf("-seed=%d -exhaustive=1: placed %s, though there is no way", seed+i, written(a.Slots))
+		case !errors.As(err, &refusal):
+			t.Fatalf("-seed=%d -exhaustive=1: Match() = %v", seed+i, err)
+		case way:
+			missed++
+			t.Errorf("-seed=%d -exhaustive=1: Match() = %v, though there is a way", seed+i, err)
+		default:
+			refused++
+		}
+		switch unsatisfiable, ever := errors.Is(err, match.ErrUnsatisfiable), p.possible(trial{empty: true}); {
+		case unsatisfiable && ever:
+			wrong++
+			t.Errorf("-seed=%d -exhaustive=1: Match() = %v, though there is a way in the empty graph", seed+i, err)
+		case unsatisfiable:
+			never++
+		case !ever || refusal.Reason.Code == match.NotFound:
+			open++
+		}
+	}
+	t.Logf("with a way: found %d, missed %d; with none: refused %d, of these for good %d, for good though they would fit %d, not known to be impossible %d; slowest %v",
+		found, missed, refused, never, wrong, open, slowest)
+	if found == 0 || never == 0 || refused == never {
+		t.Error("the instances show too little")
+	}
+}
