@@ -13,23 +13,34 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// TestWhatIsNotFoundWithinTheBudgetIsBusy asks for one slot more than there are
-// nodes, where a node can hold just one: by amounts of each pool they would fit.
+// TestWhatIsNotFoundWithinTheBudgetIsBusy asks for slots of even sizes on nodes of odd
+// size: one unit of every node is of no use, which neither the amounts show nor the ways
+// to fill a node, of which there are too many to list.
 func TestWhatIsNotFoundWithinTheBudgetIsBusy(t *testing.T) {
-	const n = 200
+	const (
+		n     = 10
+		small = 80
+	)
 	d := &driver{e: newEngine(t)}
 	var graphs []*resource.Graph
-	for i := range int64(n) {
-		// No two nodes are alike, so that the search cannot skip any.
-		graphs = append(graphs, matchtest.Node(fmt.Sprintf("n%03d", i), nil, matchtest.MilliCores(40_000+i), matchtest.Memory(256)))
+	for i := range n {
+		graphs = append(graphs, matchtest.Node(fmt.Sprintf("n%d", i), nil, matchtest.MilliCores(1001)))
 	}
 	d.load(t, graphs...)
-	js := matchtest.Jobspec(
-		matchtest.Slot("x", jobspec.Exactly(n/2), matchtest.Cores(40), matchtest.Memory(10)),
-		matchtest.Slot("y", jobspec.Exactly(n/2+1), matchtest.Cores(20), matchtest.Memory(250)),
-	)
+	js := matchtest.Jobspec()
+	left := int64(n*1001 - 4 - 2*small)
+	for _, size := range []int64{34, 26, 22, 18, 16, 14, 12} {
+		count := left / size
+		if size > 12 {
+			count = left / size / 4
+		}
+		left -= count * size
+		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprintf("of%d", size), jobspec.Exactly(count), matchtest.MilliCores(size)))
+	}
+	wanted := small + left/2
+	js.Resources = append(js.Resources, matchtest.Slot("of2", jobspec.Exactly(wanted), matchtest.MilliCores(2)))
 	want := match.Reason{
-		Code: match.NotFound, Slot: "y", Level: "cluster", Wanted: n/2 + 1, Found: n / 2, Nodes: n, WaitingHelps: true,
+		Code: match.NotFound, Slot: "of2", Level: "cluster", Wanted: wanted, Found: wanted - 3, Nodes: n, WaitingHelps: true,
 	}
 	for _, op := range []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability} {
 		r := d.request(1, js)
