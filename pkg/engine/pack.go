@@ -18,6 +18,9 @@ type packing struct {
 	kinds  []kind
 	// complete says that of every kind all patterns are listed.
 	complete bool
+	// levels is how many different counts of one shape are tried where there are too
+	// many patterns.
+	levels int64
 	// price is what a slot of a shape is worth, at most topPrice.
 	price []int64
 	// used says by kind how many nodes have a pattern, short how many slots of a
@@ -32,7 +35,8 @@ type packing struct {
 func (b *board) pack(v view, order []int, budget int) outcome {
 	b.start(v)
 	p := &packing{
-		board: b, shapes: order, width: len(order), want: make([]int64, len(order)), budget: budget,
+		board: b, shapes: order, width: len(order), levels: topLevels,
+		want: make([]int64, len(order)), budget: budget,
 		rand: rand.New(rand.NewPCG(uint64(len(order)), uint64(len(b.order)))),
 	}
 	for s := range p.want {

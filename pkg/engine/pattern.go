@@ -5,11 +5,18 @@ import (
 	"slices"
 )
 
-// How many patterns are listed: of all kinds of nodes together, and of one kind if
-// there are many.
 const (
+	// How many patterns are listed: of all kinds of nodes together, and of one kind if
+	// there are many.
 	patternsInAll = 1 << 13
 	patternsOfOne = 1 << 8
+	// listPart is the part of a budget that may go into listing.
+	listPart = 8
+	// waysPerPattern is how many ways to fill a node are tried for one pattern, waySteps
+	// how many steps of the search each of them counts.
+	waysPerPattern = 16
+	waySteps       = 8
+	topLevels      = 64
 )
 
 // A kind is a number of nodes on which the same slots fit.
@@ -32,7 +39,8 @@ type lister struct {
 	stride []int64
 	coarse bool
 	found  []int32
-	limit  int // how long found may become
+	limit  int // of patterns
+	ways   int // how many more may be tried
 }
 
 // findKinds sorts the nodes by what they are to the shapes, and lists the patterns of
@@ -55,7 +63,9 @@ func (p *packing) findKinds() bool {
 		p.kinds[at].nodes = append(p.kinds[at].nodes, i)
 	}
 	p.complete = true
-	limit := max(patternsOfOne, patternsInAll/max(1, len(p.kinds)))
+	n := max(1, len(p.kinds))
+	limit := max(patternsOfOne, patternsInAll/n)
+	limit = max(1, min(limit, p.budget/(listPart*p.width*n)))
 	for k := range p.kinds {
 		if p.list(&p.kinds[k], limit); p.budget < 0 {
 			return false
@@ -91,25 +101,35 @@ func (p *packing) key(key []byte, i int) ([]byte, bool) {
 // list lists the patterns of a kind: all of them or, where there are too many, some
 // that are spread over all.
 func (p *packing) list(k *kind, limit int) {
-	l := lister{packing: p, node: k.nodes[0], counts: make([]int32, p.width), stride: make([]int64, p.width), limit: limit * p.width}
-	for s := range l.stride {
-		l.stride[s] = 1
-	}
-	if !l.all(0) {
-		p.complete = false
-	}
-	for levels := int64(64); len(l.found) > l.limit && levels > 0 && l.budget >= 0; levels /= 2 {
-		l.found = l.found[:0]
-		l.coarse = true
-		for j, s := range l.shapes {
-			l.stride[j] = max(1, (l.fits(s, l.node, l.want[s])+levels-1)/levels)
+	l := lister{packing: p, node: k.nodes[0], counts: make([]int32, p.width), stride: make([]int64, p.width), limit: limit}
+	product := 1.0
+	for j, s := range p.shapes {
+		l.stride[j] = 1
+		if j < p.width-1 {
+			product *= float64(1 + l.fits(s, l.node, l.want[s]))
 		}
-		l.all(0)
+	}
+	whole := product <= float64(limit*waysPerPattern) && l.run()
+	for !whole && p.budget >= 0 {
+		p.complete, l.coarse = false, true
+		for j, s := range l.shapes {
+			l.stride[j] = max(1, (l.fits(s, l.node, l.want[s])+p.levels-1)/p.levels)
+		}
+		if whole = l.run() || p.levels == 1; !whole {
+			// The next kind of node need not try what is too much for this.
+			p.levels /= 2
+		}
 	}
 	k.patterns = l.found
 	if l.coarse {
 		k.patterns = l.distinct()
 	}
+}
+
+// run lists patterns anew. It is false if they are too many.
+func (l *lister) run() bool {
+	l.found, l.ways = l.found[:0], l.limit*waysPerPattern
+	return l.all(0)
 }
 
 // distinct returns the patterns that were found, each once.
@@ -122,7 +142,8 @@ func (l *lister) distinct() []int32 {
 // all lists the patterns that go on from what is laid on the node, with the shapes
 // from position j on. It is false if they are too many.
 func (l *lister) all(j int) bool {
-	if l.spend(2); len(l.found) > l.limit || l.budget < 0 {
+	l.spend(waySteps)
+	if l.ways--; l.ways < 0 || len(l.found) > l.limit*l.width || l.budget < 0 {
 		return false
 	}
 	if j == l.width {
