@@ -33,8 +33,8 @@ type stop struct {
 	most  []int64
 }
 
-// A choice is a pattern and what of the missing it is worth.
-type choice struct {
+// An option is a pattern and what of the missing it is worth.
+type option struct {
 	pattern int
 	worth   int64
 }
@@ -118,7 +118,7 @@ func (t *tour) plan() {
 		}
 		t.steps[i].most = slices.Clone(most)
 	}
-	t.spend(len(t.steps) * t.width)
+	t.pay(len(t.steps) * t.width)
 }
 
 // appraise has the bounds of a tour follow the prices as they are now.
@@ -136,7 +136,7 @@ func (t *tour) appraise() {
 func (t *tour) values() []int64 {
 	values := make([]int64, len(t.kinds))
 	for k := range values {
-		t.spend(len(t.kinds[k].patterns))
+		t.pay(len(t.kinds[k].patterns))
 		for q := range t.used[k] {
 			v := int64(0)
 			for s, n := range t.pattern(k, q) {
@@ -172,7 +172,7 @@ func (t *tour) from(i int) bool {
 	if ok && t.missing[t.last] >= least {
 		return false
 	}
-	if t.each(i, t.choices(i)) {
+	if t.each(i, t.options(i)) {
 		return true
 	}
 	if t.budget >= t.end {
@@ -181,27 +181,27 @@ func (t *tour) from(i int) bool {
 	return false
 }
 
-// choices returns the patterns that a node may have, the best first.
-func (t *tour) choices(i int) []choice {
+// options returns the patterns that a node may have, the best first.
+func (t *tour) options(i int) []option {
 	k := t.steps[i].kind
-	t.spend(len(t.kinds[k].patterns) * 2)
-	all := make([]choice, len(t.used[k]))
+	t.pay(len(t.kinds[k].patterns) * 2)
+	all := make([]option, len(t.used[k]))
 	for q := range all {
 		worth := int64(0)
 		for s, n := range t.pattern(k, q) {
 			worth += min(int64(n), t.missing[s]) * t.rate[s]
 		}
-		all[q] = choice{q, worth}
+		all[q] = option{q, worth}
 	}
-	slices.SortStableFunc(all, func(x, y choice) int { return cmp.Compare(y.worth, x.worth) })
+	slices.SortStableFunc(all, func(x, y option) int { return cmp.Compare(y.worth, x.worth) })
 	return all
 }
 
-// each tries the choices of a node one by one.
-func (t *tour) each(i int, all []choice) bool {
+// each tries the options of a node one by one.
+func (t *tour) each(i int, all []option) bool {
 	before := slices.Clone(t.missing)
 	for _, c := range all {
-		if t.spend(t.width); t.budget < t.end {
+		if t.pay(t.width); t.budget < t.end {
 			return false
 		}
 		for s, n := range t.pattern(t.steps[i].kind, c.pattern) {

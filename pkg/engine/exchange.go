@@ -85,7 +85,7 @@ func (x *exchange) best(k int, best *swap) {
 		if n == 0 {
 			continue
 		}
-		x.spend(len(x.kinds[k].patterns))
+		x.pay(len(x.kinds[k].patterns))
 		x.use(k, from, -1)
 		for to := range x.used[k] {
 			if to == from || x.left[k][to] >= x.round {

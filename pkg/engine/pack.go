@@ -31,27 +31,28 @@ type packing struct {
 	budget int
 }
 
-// pack looks for a way to lay out the least of every shape, pattern by pattern.
-func (b *board) pack(v view, order []int, budget int) outcome {
+// pack looks for a way to lay out the least of every shape, pattern by pattern, and
+// returns what is left of the budget.
+func (b *board) pack(v view, order []int, budget int) (outcome, int) {
 	b.start(v)
 	p := &packing{
-		board: b, shapes: order, width: len(order), levels: topLevels,
-		want: make([]int64, len(order)), budget: budget,
+		board: b, shapes: order, width: len(order), want: make([]int64, len(order)),
+		levels: topLevels, budget: budget,
 		rand: rand.New(rand.NewPCG(uint64(len(order)), uint64(len(b.order)))),
 	}
 	for s := range p.want {
 		p.want[s] = b.ask.shapes[s].count.Min
 	}
-	if !p.findKinds() {
-		return unknown
+	o := unknown
+	if p.findKinds() {
+		switch found, proven := p.find(); {
+		case found && p.layOut(v):
+			o = placed
+		case proven:
+			o = impossible
+		}
 	}
-	switch found, proven := p.find(); {
-	case found && p.layOut(v):
-		return placed
-	case proven:
-		return impossible
-	}
-	return unknown
+	return o, max(0, p.budget)
 }
 
 // find looks for patterns that have all that is wanted, or for a proof that there are
@@ -80,8 +81,8 @@ func (p *packing) find() (found, proven bool) {
 	return false, false
 }
 
-// spend counts steps of the search: how many counts of slots are looked at.
-func (p *packing) spend(n int) { p.budget -= n }
+// pay counts steps of the search: how many counts of slots are looked at.
+func (p *packing) pay(n int) { p.budget -= n }
 
 // pattern returns a pattern of a kind.
 func (p *packing) pattern(k, q int) []int32 {
@@ -111,7 +112,7 @@ func (p *packing) begin() {
 // dearest returns the pattern of a kind that has the most of what is missing.
 func (p *packing) dearest(k int) int {
 	best, most := 0, int64(-1)
-	p.spend(len(p.kinds[k].patterns))
+	p.pay(len(p.kinds[k].patterns))
 	for q := range p.used[k] {
 		worth := int64(0)
 		for s, count := range p.pattern(k, q) {

@@ -78,7 +78,7 @@ func (p *packing) findKinds() bool {
 // shapes may stand there. It is false where none fits. Where there are limits each
 // node is of its own kind.
 func (p *packing) key(key []byte, i int) ([]byte, bool) {
-	p.spend(p.width)
+	p.pay(p.width)
 	some := false
 	for s := range p.want {
 		fits := p.fits(s, i, 1) > 0
@@ -142,7 +142,7 @@ func (l *lister) distinct() []int32 {
 // all lists the patterns that go on from what is laid on the node, with the shapes
 // from position j on. It is false if they are too many.
 func (l *lister) all(j int) bool {
-	l.spend(waySteps)
+	l.pay(waySteps)
 	if l.ways--; l.ways < 0 || len(l.found) > l.limit*l.width || l.budget < 0 {
 		return false
 	}

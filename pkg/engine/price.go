@@ -81,7 +81,7 @@ func (m *market) offer() int64 {
 	clear(m.have)
 	total := int64(0)
 	for k := range m.kinds {
-		m.spend(len(m.kinds[k].patterns))
+		m.pay(len(m.kinds[k].patterns))
 		best, most := 0, int64(-1)
 		for q := range len(m.kinds[k].patterns) / m.width {
 			worth := int64(0)

@@ -1,20 +1,14 @@
 package engine
 
 const (
-	// searchBudget bounds the first search of a match, by counts of slots that are
-	// looked at; every search after it has half as much, and leastBudget at the least.
+	// searchBudget bounds the first search of a match by counts of slots that are
+	// looked at. A search may use half of what is left for all of them, and
+	// leastBudget at the least.
 	searchBudget = 1 << 22
 	leastBudget  = 1 << 15
-	// lookSteps is how many such steps it counts to look at a node on the board.
-	lookSteps = 1 << 4
+	// nodeSteps is how many such steps it counts to look at a node on the board.
+	nodeSteps = 1 << 4
 )
-
-// allowance returns the budget of the next search.
-func (b *board) allowance() int {
-	budget := max(leastBudget, searchBudget>>min(b.searches, 62))
-	b.searches++
-	return budget
-}
 
 // A search goes through all ways to lay out the shapes, depth first: shape by
 // shape, node by node, on each as many slots as fit and then ever fewer.
@@ -27,21 +21,22 @@ type search struct {
 	budget int
 }
 
-// search looks for a way to lay out the least of every shape. It is impossible
-// if the search has seen all there are.
-func (b *board) search(v view, order []int, budget int) outcome {
+// search looks for a way to lay out the least of every shape, and returns what is
+// left of the budget. It is impossible if the search has seen all there are.
+func (b *board) search(v view, order []int, budget int) (outcome, int) {
 	b.start(v)
-	s := &search{board: b, shapes: order, budget: budget, ahead: make([][]int64, len(order))}
+	s := &search{board: b, shapes: order, budget: budget / nodeSteps, ahead: make([][]int64, len(order))}
 	for i := range s.ahead {
 		s.ahead[i] = make([]int64, len(b.order)+1)
 	}
+	o := impossible
 	switch {
 	case s.shape(0):
-		return placed
+		o = placed
 	case s.budget < 0:
-		return unknown
+		o = unknown
 	}
-	return impossible
+	return o, max(0, s.budget*nodeSteps)
 }
 
 // shape lays out the shapes from position k on.
