@@ -49,6 +49,7 @@ type survey struct {
 // within the budget of the search.
 func TestPlanted(t *testing.T) {
 	t.Run("no topology", func(t *testing.T) { checkPlanted(t, false, *plantedFlag) })
+	t.Run("in one rack of several", func(t *testing.T) { checkPlanted(t, true, *plantedFlag/2) })
 }
 
 func checkPlanted(t *testing.T, racks bool, count int) {
