@@ -6,6 +6,13 @@ import (
 	"slices"
 )
 
+// How many steps of the search it counts to look up a state of a tour, and to sort a
+// pattern among the others of a node, for each of its shapes.
+const (
+	stateSteps  = 32
+	optionSteps = 3
+)
+
 // A tour goes through all ways to give the nodes patterns, depth first, the dearest of
 // what is missing first.
 type tour struct {
@@ -31,6 +38,10 @@ type stop struct {
 	// how many slots they bring at the most.
 	worth int64
 	most  []int64
+	// before is what is missing before the node has a pattern, options what patterns it
+	// may have then.
+	before  []int64
+	options []option
 }
 
 // An option is a pattern and what of the missing it is worth.
@@ -161,6 +172,7 @@ func (t *tour) from(i int) bool {
 	if i == len(t.steps) || wanted > t.steps[i].worth {
 		return false
 	}
+	t.pay(stateSteps)
 	key := uint64(i)
 	for s, n := range t.missing {
 		if n > t.steps[i].most[s] {
@@ -184,22 +196,26 @@ func (t *tour) from(i int) bool {
 // options returns the patterns that a node may have, the best first.
 func (t *tour) options(i int) []option {
 	k := t.steps[i].kind
-	t.pay(len(t.kinds[k].patterns) * 2)
-	all := make([]option, len(t.used[k]))
-	for q := range all {
+	t.pay(len(t.kinds[k].patterns) * optionSteps)
+	all := t.steps[i].options[:0]
+	for q := range t.used[k] {
 		worth := int64(0)
 		for s, n := range t.pattern(k, q) {
 			worth += min(int64(n), t.missing[s]) * t.rate[s]
 		}
-		all[q] = option{q, worth}
+		all = append(all, option{q, worth})
 	}
-	slices.SortStableFunc(all, func(x, y option) int { return cmp.Compare(y.worth, x.worth) })
+	slices.SortFunc(all, func(x, y option) int {
+		return cmp.Or(cmp.Compare(y.worth, x.worth), cmp.Compare(x.pattern, y.pattern))
+	})
+	t.steps[i].options = all
 	return all
 }
 
 // each tries the options of a node one by one.
 func (t *tour) each(i int, all []option) bool {
-	before := slices.Clone(t.missing)
+	before := append(t.steps[i].before[:0], t.missing...)
+	t.steps[i].before = before
 	for _, c := range all {
 		if t.pay(t.width); t.budget < t.end {
 			return false

@@ -4,7 +4,7 @@ const (
 	// searchBudget bounds the first search of a match by counts of slots that are
 	// looked at. A search may use half of what is left for all of them, and
 	// leastBudget at the least.
-	searchBudget = 1 << 22
+	searchBudget = 3 << 20
 	leastBudget  = 1 << 15
 	// nodeSteps is how many such steps it counts to look at a node on the board.
 	nodeSteps = 1 << 4
