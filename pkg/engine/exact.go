@@ -28,6 +28,8 @@ type tour struct {
 	last   int
 	end    int // what must be left of the budget
 	radix  []uint64
+	// countable says that the states are few enough to have numbers.
+	countable bool
 }
 
 // A stop is a node of a tour.
@@ -50,13 +52,12 @@ type option struct {
 	worth   int64
 }
 
-// newTour plans a tour. It is nil if there are too many states to count.
+// newTour plans a tour.
 func (p *packing) newTour() *tour {
 	t := &tour{packing: p, rate: slices.Clone(p.price), missing: slices.Clone(p.want), failed: make(map[uint64]int64)}
-	if !t.number() {
-		return nil
+	if t.countable = t.number(); t.countable {
+		t.plan()
 	}
-	t.plan()
 	return t
 }
 

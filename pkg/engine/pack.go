@@ -63,7 +63,8 @@ func (p *packing) find() (found, proven bool) {
 		return false, true
 	}
 	p.begin()
-	x, t := p.newExchange(), p.newTour()
+	x := p.newExchange()
+	var t *tour
 	for turn := p.budget / 32; p.budget > 0; turn *= 2 {
 		if x.run(min(turn, p.budget)) {
 			return true, false
@@ -72,6 +73,9 @@ func (p *packing) find() (found, proven bool) {
 			return false, true
 		}
 		if t == nil {
+			t = p.newTour()
+		}
+		if !t.countable {
 			continue
 		}
 		if found, proven := t.run(min(turn, p.budget)); found || proven {
