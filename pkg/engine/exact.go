@@ -118,19 +118,29 @@ func (t *tour) plan() {
 			t.steps = append(t.steps, stop{kind: k})
 		}
 	}
+	largest := t.largest()
 	most := make([]int64, t.width)
 	for i := range slices.Backward(t.steps) {
-		k := t.steps[i].kind
-		for s := range most {
-			n := int32(0)
-			for q := range t.used[k] {
-				n = max(n, t.pattern(k, q)[s])
-			}
+		for s, n := range largest[t.steps[i].kind] {
 			most[s] += int64(n)
 		}
 		t.steps[i].most = slices.Clone(most)
 	}
 	t.pay(len(t.steps) * t.width)
+}
+
+// largest returns by kind and shape how many slots a node has at the most.
+func (t *tour) largest() [][]int32 {
+	all := make([][]int32, len(t.kinds))
+	for k := range all {
+		all[k] = make([]int32, t.width)
+		for q := range t.used[k] {
+			for s, n := range t.pattern(k, q) {
+				all[k][s] = max(all[k][s], n)
+			}
+		}
+	}
+	return all
 }
 
 // appraise has the bounds of a tour follow the prices as they are now.
@@ -215,8 +225,8 @@ func (t *tour) options(i int) []option {
 
 // each tries the options of a node one by one.
 func (t *tour) each(i int, all []option) bool {
-	before := append(t.steps[i].before[:0], t.missing...)
-	t.steps[i].before = before
+	t.steps[i].before = append(t.steps[i].before[:0], t.missing...)
+	before := t.steps[i].before
 	for _, c := range all {
 		if t.pay(t.width); t.budget < t.end {
 			return false

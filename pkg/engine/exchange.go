@@ -2,6 +2,9 @@ package engine
 
 import "slices"
 
+// topWeight bounds what a missing slot costs.
+const topWeight = 1 << 32
+
 // A swap is a node of a kind that changes from one pattern to another.
 type swap struct {
 	kind, from, to int
@@ -33,14 +36,10 @@ func (p *packing) newExchange() *exchange {
 // was changed rests for a while. What is missing for long gets dearer. It is true
 // once nothing is missing.
 func (x *exchange) run(budget int) bool {
-	for end := x.budget - budget; x.budget > end; {
-		if x.missing() == 0 {
-			return true
-		}
-		x.round++
+	for end := x.budget - budget; x.budget > end && !x.done(); x.round++ {
 		best := swap{kind: -1}
 		for k := range x.kinds {
-			if x.rest[k] < x.round {
+			if x.rest[k] <= x.round {
 				x.best(k, &best)
 			}
 		}
@@ -48,47 +47,60 @@ func (x *exchange) run(budget int) bool {
 			x.change(best)
 		}
 		if x.round%8 == 0 {
-			for s, n := range x.short {
-				if n > 0 {
-					x.weight[s] += x.weight[s]/8 + 1
-				}
-			}
+			x.press()
 		}
 	}
-	return x.missing() == 0
+	return x.done()
 }
 
 // change carries out a change.
 func (x *exchange) change(c swap) {
 	x.use(c.kind, c.from, -1)
 	x.use(c.kind, c.to, 1)
-	until := x.round + 2 + x.rand.IntN(1+min(10, len(x.kinds)/2))
+	until := x.round + 3 + x.rand.IntN(1+min(10, len(x.kinds)/2))
 	if len(x.kinds[c.kind].nodes) == 1 {
 		x.rest[c.kind] = until
 	}
 	x.left[c.kind][c.from] = until + x.rand.IntN(4)
 }
 
-// missing returns what the slots that are missing are worth.
-func (x *exchange) missing() int64 {
-	cost := int64(0)
+// press has what is missing get dearer.
+func (x *exchange) press() {
+	top := int64(0)
 	for s, n := range x.short {
-		cost += max(0, n) * x.weight[s]
+		if n > 0 {
+			x.weight[s] += x.weight[s]/8 + 1
+		}
+		top = max(top, x.weight[s])
 	}
-	return cost
+	for s := range x.weight {
+		if top > topWeight {
+			x.weight[s] = max(1, x.weight[s]>>8)
+		}
+	}
+}
+
+// done says whether nothing is missing.
+func (x *exchange) done() bool {
+	for _, n := range x.short {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // best finds the best change of a node of a kind, if it is better than what was found
 // before.
 func (x *exchange) best(k int, best *swap) {
 	for from, n := range x.used[k] {
-		if n == 0 {
+		if n == 0 || x.budget < 0 {
 			continue
 		}
 		x.pay(len(x.kinds[k].patterns))
 		x.use(k, from, -1)
 		for to := range x.used[k] {
-			if to == from || x.left[k][to] >= x.round {
+			if to == from || x.left[k][to] > x.round {
 				continue
 			}
 			cost := int64(0)

@@ -65,7 +65,7 @@ func (p *packing) find() (found, proven bool) {
 	p.begin()
 	x := p.newExchange()
 	var t *tour
-	for turn := p.budget / 32; p.budget > 0; turn *= 2 {
+	for turn := 1 + p.budget/32; p.budget > 0; turn *= 2 {
 		if x.run(min(turn, p.budget)) {
 			return true, false
 		}

@@ -49,6 +49,9 @@ func (p *packing) findKinds() bool {
 	index := make(map[string]int)
 	var key []byte
 	for i := range p.order {
+		if p.budget < 0 {
+			return false
+		}
 		var some bool
 		key, some = p.key(key[:0], i)
 		if !some {
@@ -119,6 +122,9 @@ func (p *packing) list(k *kind, limit int) {
 			// The next kind of node need not try what is too much for this.
 			p.levels /= 2
 		}
+	}
+	if len(l.found) == 0 {
+		l.keep()
 	}
 	k.patterns = l.found
 	if l.coarse {

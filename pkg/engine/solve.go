@@ -74,14 +74,20 @@ func (b *board) solve(v view) (outcome, shortfall) {
 	if _, ok := b.greedy(v, largest); ok {
 		return placed, shortfall{}
 	}
+	return b.look(v, largest), failed
+}
+
+// look searches, within what is left for searches.
+func (b *board) look(v view, order []int) outcome {
 	budget := max(leastBudget, b.effort/2)
-	o, left := b.pack(v, largest, budget)
+	o, left := b.pack(v, order, budget)
+	b.effort -= budget - left
 	if o == unknown && b.ask.limited {
-		left = max(left, budget/2)
-		o, left = b.search(v, largest, left)
+		budget = max(leastBudget, b.effort/2)
+		o, left = b.search(v, order, budget)
+		b.effort -= budget - left
 	}
-	b.effort = max(0, b.effort-(budget-left))
-	return o, failed
+	return o
 }
 
 // greedy lays out the shapes one after the other. It returns the one that failed
