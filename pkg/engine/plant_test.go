@@ -3,6 +3,8 @@ package engine_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"testing"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -89,7 +91,10 @@ func randomSoil(r *rand.Rand, racks bool) soil {
 // grow plants an instance: nodes are filled with slots of random shapes as far as
 // they go, and slots are taken out again until a random fill is reached.
 func (s soil) grow(r *rand.Rand) plant {
-	target := plantLeast + r.Float64()*(plantMost-plantLeast)
+	return s.growTo(r, plantLeast+r.Float64()*(plantMost-plantLeast))
+}
+
+func (s soil) growTo(r *rand.Rand, target float64) plant {
 	for {
 		p := plant{soil: s}
 		p.sow(r)
@@ -201,7 +206,7 @@ func (p *plant) thin(r *rand.Rand, target float64) bool {
 			return false
 		}
 	}
-	return p.fill >= plantLeast
+	return p.fill >= plantLeast-0.001
 }
 
 // filled returns how full the group makes its nodes.
@@ -238,6 +243,21 @@ func (p *plant) graphs() (graphs []*resource.Graph, held []match.Slot) {
 		}
 	}
 	return graphs, held
+}
+
+// pose loads the instance into an engine and asks it, and says how long the match took.
+func (p *plant) pose(t *testing.T) (*match.Allocation, time.Duration, error) {
+	t.Helper()
+	d := &driver{e: newEngine(t)}
+	graphs, held := p.graphs()
+	d.load(t, graphs...)
+	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 99, Slots: held}); err != nil {
+		t.Fatalf("Update() = %v", err)
+	}
+	r := d.request(1, p.jobspec())
+	begin := time.Now()
+	a, err := d.e.Match(t.Context(), r)
+	return a, time.Since(begin), err
 }
 
 // jobspec returns the request for the planted group.

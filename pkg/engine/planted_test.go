@@ -75,16 +75,7 @@ func checkPlanted(t *testing.T, racks bool, count int) {
 // ask asks an engine for a planted group.
 func (s *survey) ask(t *testing.T, seed uint64, p *plant) {
 	t.Helper()
-	d := &driver{e: newEngine(t)}
-	graphs, held := p.graphs()
-	d.load(t, graphs...)
-	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 99, Slots: held}); err != nil {
-		t.Fatalf("Update() = %v", err)
-	}
-	r := d.request(1, p.jobspec())
-	begin := time.Now()
-	a, err := d.e.Match(t.Context(), r)
-	took := time.Since(begin)
+	a, took, err := p.pose(t)
 	if len(s.took) == 0 || took > slices.Max(s.took) {
 		s.slowest = fmt.Sprintf("seed %d: %d shapes, %d nodes, filled to %.2f", seed, len(p.shapes), len(p.nodes), p.fill)
 	}

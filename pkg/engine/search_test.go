@@ -3,6 +3,8 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -111,5 +113,83 @@ func TestManyShapesNeedNoSearchWhenTheLargestCanGoFirst(t *testing.T) {
 	a := d.match(t, 1, js)
 	if large := a.Slots[40]; large.Label != "large" || large.Node != "n0" {
 		t.Errorf("slot %s of %q stands on %s, want large on n0", large.Key, large.Label, large.Node)
+	}
+}
+
+// TestSearchesAreTheSameForTheSameRequest searches twice, on engines of their own.
+func TestSearchesAreTheSameForTheSameRequest(t *testing.T) {
+	seed := freshSeed(t)
+	for i := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed+i, 2))
+		p := randomSoil(r, i%2 == 0).grow(r)
+		var placed [2]string
+		for k := range placed {
+			a, _, err := p.pose(t)
+			if err != nil {
+				placed[k] = err.Error()
+			} else {
+				placed[k] = written(a.Slots)
+			}
+		}
+		if placed[0] != placed[1] {
+			t.Errorf("-seed=%d: placed %s, and again %s", seed+i, placed[0], placed[1])
+		}
+	}
+}
+
+// TestLargeRequestsAreSearchedFor has more shapes, or more nodes, than there are ways to
+// list: something is found all the same where it is not all too tight.
+func TestLargeRequestsAreSearchedFor(t *testing.T) {
+	for name, s := range map[string]soil{
+		"many shapes":           {nodes: 64, shapes: 24},
+		"many nodes":            {nodes: 1000, shapes: 3},
+		"many nodes, unlike":    {nodes: 1000, shapes: 4, foreign: true},
+		"many shapes and nodes": {nodes: 400, shapes: 12, foreign: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed := freshSeed(t)
+			found := 0
+			for i := range uint64(20) {
+				r := rand.New(rand.NewPCG(seed+i, 4))
+				p := s.growTo(r, plantLeast)
+				a, _, err := p.pose(t)
+				switch {
+				case err == nil:
+					found++
+					if bad := p.check(a); bad != nil {
+						t.Errorf("-seed=%d: %v", seed+i, bad)
+					}
+				case !errors.Is(err, match.ErrBusy):
+					t.Errorf("-seed=%d: Match() = %v, want at the worst the error %q", seed+i, err, match.ErrBusy)
+				}
+			}
+			t.Logf("found %d of 20", found)
+			if found < 10 {
+				t.Errorf("found %d of 20, want half of them", found)
+			}
+		})
+	}
+}
+
+// TestWhatASearchFoundIsExtended asks for a range where only a search finds the least.
+func TestWhatASearchFoundIsExtended(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t,
+		matchtest.Node("n1", nil, matchtest.Cores(10)), matchtest.Node("n2", nil, matchtest.Cores(9)),
+		matchtest.Node("n3", nil, matchtest.Cores(9)), matchtest.Node("n4", nil, matchtest.Cores(2)),
+	)
+	// Only 4+3+3, 3+3+3 and 5+4 make room for all, and two more on the last node.
+	a := d.match(t, 1, matchtest.Jobspec(
+		matchtest.Slot("five", jobspec.Exactly(1), matchtest.Cores(5)),
+		matchtest.Slot("four", jobspec.Exactly(2), matchtest.Cores(4)),
+		matchtest.Slot("three", jobspec.Exactly(5), matchtest.Cores(3)),
+		matchtest.Slot("one", jobspec.Between(1, 9), matchtest.Cores(1)),
+	))
+	counts := make(map[string]int)
+	for _, s := range a.Slots {
+		counts[s.Label]++
+	}
+	if want := (map[string]int{"five": 1, "four": 2, "three": 5, "one": 2}); !maps.Equal(counts, want) {
+		t.Errorf("placed %v, want %v", counts, want)
 	}
 }
