@@ -54,11 +54,11 @@ var limitRules = map[string]rule{
 		s.places(t, 1, js, "0@n1 1@n1")
 	}},
 	"hosts that overlap without nesting leave no way untried": {needs: limits, test: func(t *testing.T, s *subject) {
-		// Only with one on n2 instead of two can there be three.
+		// One on n1 would leave no place for others.
 		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)), Node("n3", nil, Cores(2)))
-		js := Limited(Slots("a", 4, Cores(1)), "a",
-			jobspec.Limit{Name: "l", Hosts: []string{"n1,n2"}, Most: 2}, jobspec.Limit{Name: "m", Hosts: []string{"n2,n3"}, Most: 2})
-		s.places(t, 1, js, "0@n1 1@n1 2@n3 3@n3")
+		js := Limited(Slots("a", 2, Cores(1)), "a",
+			jobspec.Limit{Name: "l", Hosts: []string{"n1,n2"}, Most: 1}, jobspec.Limit{Name: "m", Hosts: []string{"n1,n3"}, Most: 1})
+		s.places(t, 1, js, "0@n2 1@n3")
 		js = Limited(Slots("a", 2, Cores(1)), "a", jobspec.Limit{Name: "l", Hosts: []string{"n1,n2"}, Most: 1},
 			jobspec.Limit{Name: "m", Hosts: []string{"n2,n3"}, Most: 1}, jobspec.Limit{Name: "n", Hosts: []string{"n1,n3"}, Most: 1})
 		s.refuses(t, 2, js, match.ErrUnsatisfiable)

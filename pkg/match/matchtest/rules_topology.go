@@ -45,13 +45,13 @@ var topologyRules = map[string]rule{
 		s.places(t, 1, Together(Slots("a", 3, Cores(1)), inOneRack), "0@n4 1@n4 2@n4")
 	}},
 	"what fits only across a required level is busy, or never": {needs: topology, test: func(t *testing.T, s *subject) {
-		s.load(t, inBlocks(4, 2, 2, 3)...)
+		s.load(t, inBlocks(4, 2, 3, 3)...)
 		s.match(t, 1, Slots("x", 2, Cores(1)))
 		r := s.refuses(t, 2, Together(Slots("a", 4, Cores(1)), inOneRack), match.ErrBusy)
 		if s.can.Reasons {
 			r.End = nil
 			same(t, "the reason", r, match.Reason{
-				Code: match.TooFew, Slot: "a", Level: "rack", Vertex: "r4", Wanted: 4, Found: 3, Nodes: 4, WaitingHelps: true,
+				Code: match.TooFew, Slot: "a", Level: "rack", Vertex: "r3", Wanted: 4, Found: 3, Nodes: 4, WaitingHelps: true,
 				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, Most: 3000}},
 			})
 		}
@@ -117,12 +117,12 @@ var topologyRules = map[string]rule{
 			"0@n1 1@n1 2@n1 3@n1 4@n2 5@n2 6@n3 7@n3 8@n3 9@n3 10@n4 11@n4")
 	}},
 	"what cannot be balanced is refused": {needs: topology, test: func(t *testing.T, s *subject) {
-		s.load(t, inBlocks(5, 1, 1, 1)...)
-		r := s.refuses(t, 1, Together(Slots("a", 6, Cores(1)), evenRacks), match.ErrUnsatisfiable)
+		s.load(t, inBlocks(1, 5, 1, 1)...)
+		r := s.refuses(t, 1, Together(Slots("a", 8, Cores(1)), evenRacks), match.ErrUnsatisfiable)
 		if s.can.Reasons {
-			same(t, "the reason", []any{r.Code, r.Level, r.Vertex, r.Found}, []any{match.TooFew, "rack", "r1", int64(5)})
+			same(t, "the reason", []any{r.Code, r.Level, r.Vertex, r.Found}, []any{match.TooFew, "rack", "r2", int64(5)})
 		}
-		s.places(t, 1, Together(Slots("a", 4, Cores(1)), evenRacks), "0@n1 1@n1 2@n1 3@n1")
+		s.places(t, 1, Together(Slots("a", 4, Cores(1)), evenRacks), "0@n2 1@n2 2@n2 3@n2")
 		s.release(t, 1)
 		s.match(t, 1, Slots("x", 2, Cores(1)))
 		s.refuses(t, 2, Together(Slots("a", 6, Cores(1)), evenBlocks), match.ErrBusy)
