@@ -58,7 +58,7 @@ func (b *board) pack(v view, order []int, budget int) (outcome, int) {
 // find looks for patterns that have all that is wanted, or for a proof that there are
 // none: by prices, by exchanges and by a tour, in turns that get longer.
 func (p *packing) find() (found, proven bool) {
-	m := p.newMarket()
+	m := p.newMarket(p.shares())
 	if m.run(firstRounds) {
 		return false, true
 	}
@@ -83,6 +83,15 @@ func (p *packing) find() (found, proven bool) {
 		}
 	}
 	return false, false
+}
+
+// shares returns what part of all there is a slot of each shape takes.
+func (p *packing) shares() []float64 {
+	all, shares := p.capacity(), make([]float64, p.width)
+	for s := range shares {
+		shares[s] = p.ask.shapes[s].share(all)
+	}
+	return shares
 }
 
 // pay counts steps of the search: how many counts of slots are looked at.

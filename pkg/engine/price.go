@@ -20,18 +20,13 @@ type market struct {
 	have  []int64
 }
 
-// newMarket begins with what part of all there is a slot takes.
-func (p *packing) newMarket() *market {
-	m := &market{
-		packing: p, now: make([]float64, p.width), least: math.Inf(1),
+// newMarket begins with these prices, whatever they are counted in.
+func (p *packing) newMarket(first []float64) *market {
+	p.price = make([]int64, p.width)
+	return &market{
+		packing: p, now: first, least: math.Inf(1),
 		asked: make([]int64, p.width), have: make([]int64, p.width),
 	}
-	all := p.capacity()
-	for s := range m.now {
-		m.now[s] = p.ask.shapes[s].share(all)
-	}
-	p.price = make([]int64, p.width)
-	return m
 }
 
 // run adjusts the prices: of what there is enough of they fall. It is true if the
