@@ -78,6 +78,59 @@ func TestOfManyRacksEqualSharesAreTaken(t *testing.T) {
 	}
 }
 
+// TestOfManyRacksThoseWithNearNodesComeFirst asks for slots close to a rack with
+// more room than others, and to one with too little.
+func TestOfManyRacksThoseWithNearNodesComeFirst(t *testing.T) {
+	cores := make([]int64, 300)
+	for i := range cores {
+		cores[i] = 2 + int64(i%3)
+	}
+	cores[150] = 20
+	d := racks(t, cores...)
+	r := d.request(1, matchtest.Together(matchtest.Slots("a", 80+7*16-3, matchtest.Cores(1)), jobspec.Topology{Preferred: []string{"rack"}}))
+	r.Near = []string{"r150-n0", "r003-n2"} // with room for 80 and for 8
+	a, err := d.e.Match(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := perRack(a); len(got) != 8 || got["r150"] != 80 {
+		t.Errorf("%d racks are used, want 8 with all of r150: %v", len(got), got)
+	}
+}
+
+// TestSharesOfSeveralShapesAreFoundAmongManyRacks asks for slots of which a node holds
+// one, where by amounts it seems to hold more: there are too many ways to try all.
+func TestSharesOfSeveralShapesAreFoundAmongManyRacks(t *testing.T) {
+	even, mixed := make([]int64, 100), make([]int64, 100)
+	for i := range even {
+		even[i], mixed[i] = 5, 5+int64(i%2)
+	}
+	shares := jobspec.Topology{Balanced: "rack"}
+	few := jobspec.Topology{Preferred: []string{"rack"}}
+	cases := map[string]struct {
+		cores []int64
+		at    jobspec.Topology
+		want  int
+	}{
+		"balanced, of one kind":   {cores: even, at: shares, want: 25},
+		"preferred, of one kind":  {cores: even, at: few, want: 25},
+		"balanced, of two kinds":  {cores: mixed, at: shares, want: 13},
+		"preferred, of two kinds": {cores: mixed, at: few, want: 13},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := racks(t, tc.cores...)
+			a := d.match(t, 1, matchtest.Together(matchtest.Jobspec(
+				matchtest.Slot("a", jobspec.Exactly(50), matchtest.Cores(3)),
+				matchtest.Slot("b", jobspec.Exactly(50), matchtest.Cores(3), matchtest.Memory(1)),
+			), tc.at))
+			if got := perRack(a); len(got) != tc.want {
+				t.Errorf("%d racks are used, want %d: %v", len(got), tc.want, got)
+			}
+		})
+	}
+}
+
 // TestAPreferenceKeepsNothingFromStanding asks for shapes that fill all racks but for
 // a few cores, where whatever is preferred costs the search its budget.
 func TestAPreferenceKeepsNothingFromStanding(t *testing.T) {
