@@ -58,7 +58,7 @@ func checkPlanted(t *testing.T, racks bool, count int) {
 	s := survey{classes: make(map[string]*tallied)}
 	begin := time.Now()
 	for i := range uint64(count) {
-		if count == plantedByDefault && time.Since(begin) > testTime {
+		if *plantedFlag == plantedByDefault && time.Since(begin) > testTime {
 			t.Logf("stopped after %d of %d instances", i, count)
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -191,5 +192,35 @@ func TestWhatASearchFoundIsExtended(t *testing.T) {
 	}
 	if want := (map[string]int{"five": 1, "four": 2, "three": 5, "one": 2}); !maps.Equal(counts, want) {
 		t.Errorf("placed %v, want %v", counts, want)
+	}
+}
+
+// TestNodesThatAreAlikeButForALimitAreUnlike limits one of two nodes that are alike but for
+// that.
+func TestNodesThatAreAlikeButForALimitAreUnlike(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t,
+		matchtest.Node("n1", nil, matchtest.Cores(10)), matchtest.Node("n2", nil, matchtest.Cores(9)),
+		matchtest.Node("n3", nil, matchtest.Cores(9)),
+	)
+	js := matchtest.Jobspec(
+		matchtest.Slot("five", jobspec.Exactly(1), matchtest.Cores(5)),
+		matchtest.Slot("four", jobspec.Exactly(2), matchtest.Cores(4)),
+		matchtest.Slot("three", jobspec.Exactly(5), matchtest.Cores(3)),
+	)
+	// Of 4+3+3, 5+4 and 3+3+3 only that of two slots may stand on n2.
+	for _, label := range []string{"five", "four", "three"} {
+		matchtest.Constrain(js, label, jobspec.SlotAttributes{
+			Limits: []jobspec.Limit{{Name: "two", Hosts: []string{"n2"}, Most: 2}},
+		})
+	}
+	var there []string
+	for _, s := range d.match(t, 1, js).Slots {
+		if s.Node == "n2" {
+			there = append(there, s.Label)
+		}
+	}
+	if want := []string{"five", "four"}; !slices.Equal(there, want) {
+		t.Errorf("on n2 stand %v, want %v", there, want)
 	}
 }

@@ -15,7 +15,7 @@ const exhaustiveByDefault = 6000
 var exhaustiveFlag = flag.Int("exhaustive", exhaustiveByDefault, "how many instances are compared with the truth")
 
 // testTime bounds how long instances are drawn for one test.
-const testTime = 20 * time.Second
+const testTime = 10 * time.Second
 
 // What a puzzle has at the most.
 const (
