@@ -206,7 +206,7 @@ func (p *plant) thin(r *rand.Rand, target float64) bool {
 			return false
 		}
 	}
-	return p.fill >= plantLeast-0.001
+	return p.fill >= plantLeast
 }
 
 // filled returns how full the group makes its nodes.

@@ -152,7 +152,7 @@ func TestLargeRequestsAreSearchedFor(t *testing.T) {
 			found := 0
 			for i := range uint64(20) {
 				r := rand.New(rand.NewPCG(seed+i, 4))
-				p := s.growTo(r, plantLeast)
+				p := s.growTo(r, plantLeast+0.02)
 				a, _, err := p.pose(t)
 				switch {
 				case err == nil:
