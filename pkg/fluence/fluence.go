@@ -75,6 +75,7 @@ type Fluence struct {
 	nominated nominations
 	races     *races
 	keeper    keeper
+	running   running
 	told      told
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
@@ -260,6 +261,10 @@ func (pl *Fluence) onChange(c inventory.Change) {
 		pl.happened(group.NodeChanged)
 	case inventory.Freed:
 		pl.happened(group.Freed)
+		if c.Shared {
+			// What never fitted may fit now, as on a node that has grown.
+			pl.happened(group.NodeChanged)
+		}
 	}
 }
 
