@@ -209,6 +209,11 @@ func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 		"it never fits": func(r *rig, big []*corev1.Pod) {
 			r.must(r.client.CoreV1().Nodes().Delete(r.ctx, "n2", metav1.DeleteOptions{}))
 		},
+		"it starts, with a pod that cannot follow": func(r *rig, big []*corev1.Pod) {
+			r.pod("g-2", inGroup(g.Name), cpu("4"))
+			r.node("n3", 4)
+			r.node("n4", 4)
+		},
 		"it asks for more": func(r *rig, big []*corev1.Pod) { r.api.put(aPodGroup(g.Name, 3, "pg")) },
 	}
 	for name, goes := range cases {
@@ -241,12 +246,13 @@ func TestWhatHasStartedWaitsForNobody(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
+				after := urgent(-1)
 				r.api.put(aPodGroup("first", tc.minMember, "first"))
 				r.node("n1", 4)
 				r.schedule()
-				r.pod("first-0", inGroup("first"))
+				r.pod("first-0", inGroup("first"), after)
 				if tc.minMember == 2 {
-					r.pod("first-1", inGroup("first"))
+					r.pod("first-1", inGroup("first"), after)
 				}
 				r.pass(time.Second)
 				r.gang(2, 2, cpu("2"))
@@ -255,7 +261,7 @@ func TestWhatHasStartedWaitsForNobody(t *testing.T) {
 				if tc.minMember == 2 {
 					r.remove("first-1")
 				}
-				r.pod("first-2", inGroup("first"))
+				r.pod("first-2", inGroup("first"), after)
 				r.pass(5 * time.Second)
 				if !r.runs("first-2") {
 					t.Errorf("a member of a group that has started waits: %v", r.assigned())
