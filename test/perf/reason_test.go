@@ -146,19 +146,32 @@ func makeTold(b *testing.B, c *cluster.Cluster, groups dynamic.ResourceInterface
 	made.SetLimit(completing + 1)
 	var took []time.Duration
 	var said []saying
+	changes, err := groups.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer changes.Stop()
 	made.Go(func() error {
-		return cluster.Until(ctx, groups, "", func(_ watch.EventType, u *unstructured.Unstructured) bool {
+		for event := range changes.ResultChan() {
+			u, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || event.Type == watch.Error {
+				return fmt.Errorf("watch PodGroups: %v", event.Object)
+			}
 			seen := time.Now()
-			mu.Lock()
-			defer mu.Unlock()
 			reason, message := stated(u)
+			mu.Lock()
 			if begin, ok := complete[u.GetName()]; ok && reason != "" {
 				took = append(took, seen.Sub(begin))
 				said = append(said, saying{cpus[u.GetName()], reason, message})
 				delete(complete, u.GetName())
 			}
-			return len(took) == len(which)
-		})
+			all := len(took) == len(which)
+			mu.Unlock()
+			if all {
+				return nil
+			}
+		}
+		return fmt.Errorf("watch PodGroups: it ended: %w", ctx.Err())
 	})
 	for _, i := range which {
 		made.Go(func() error {
