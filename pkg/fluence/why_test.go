@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -54,4 +55,30 @@ func TestWhoseEndWouldHelpIsNamed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatADaemonSetLeavesIsAllThereEverIs: "never" counts its pods, and is said no
+// longer when they go.
+func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.pod("agent", cpu("100m"), onNode("n1"), func(p *corev1.Pod) {
+			p.Spec.SchedulerName = "default-scheduler"
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
+		})
+		r.pass(time.Second)
+		r.schedule()
+		r.gang(1, 1, cpu("4"))
+		r.pass(time.Minute)
+		c := r.api.get(g).Status.Conditions
+		if len(c) != 1 || c[0].Reason != reasonNeverFits || c[0].Message != "no node is large enough: cpu 4 wanted, largest node has 3900m" {
+			t.Errorf("conditions = %+v, want that it never fits", c)
+		}
+		if head := r.pl.groups.Overdue(time.Now(), 0); len(head) > 0 {
+			t.Errorf("room is kept for %v, which never fits", head)
+		}
+		r.remove("agent")
+		r.pass(2 * time.Second)
+		r.wantAssigned(map[string]string{"g-0": "n1"})
+	})
 }
