@@ -189,7 +189,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	}
 	// Also where it never comes to run: the queue has a goroutine of its own.
 	context.AfterFunc(ctx, pl.reporter.queue.ShutDown)
-	if err := pl.watch(ctx); err != nil {
+	if err := pl.watch(ctx, leading); err != nil {
 		return nil, err
 	}
 	return pl, nil

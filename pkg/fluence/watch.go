@@ -27,7 +27,7 @@ const (
 
 // watch registers the plugin's event handlers and starts its goroutines. They
 // begin to work when the scheduler has started its informers.
-func (pl *Fluence) watch(ctx context.Context) error {
+func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 	core := pl.handle.SharedInformerFactory().Core().V1()
 	pods, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { pl.podSeen(ctx, nil, obj.(*corev1.Pod)) },
@@ -85,6 +85,7 @@ func (pl *Fluence) watch(ctx context.Context) error {
 		go pl.reporter.run(ctx)
 		go pl.podGroups.run(ctx, podGroupsListed)
 		go pl.races.run(ctx)
+		go pl.tellBesides(ctx, leading)
 		pl.owners.run(ctx, &pl.listing)
 		started()
 		go func() {
