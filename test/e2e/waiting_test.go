@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/flux-k8s/fluence/test/stack"
@@ -43,6 +45,18 @@ func TestRoomIsKeptForAGroupThatHasWaitedForLong(t *testing.T) {
 	s.applyText(job("late", 1, "1"))
 	s.refused("job-late-", "NoRoom", "2 nodes are kept for "+s.ns+"/"+large+", which has waited")
 	s.noneOnNodes("late-")
+	// Autoscalers count the pods that say so.
+	s.eventually("both pods of the group say that there is no room", func(context.Context) (bool, string) {
+		say := 0
+		for _, p := range s.pods("large-") {
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "needs 2 pods with cpu 8; room for 0") {
+					say++
+				}
+			}
+		}
+		return say == 2, fmt.Sprintf("%d say so", say)
+	})
 	// A node that it could not use is no part of it.
 	s.nodes("m", 1, "4")
 	s.running("late-", 1)
