@@ -74,6 +74,8 @@ type Fluence struct {
 	counters  *counters
 	nominated nominations
 	races     *races
+	keeper    keeper
+	running   running
 	told      told
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
@@ -187,7 +189,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	}
 	// Also where it never comes to run: the queue has a goroutine of its own.
 	context.AfterFunc(ctx, pl.reporter.queue.ShutDown)
-	if err := pl.watch(ctx); err != nil {
+	if err := pl.watch(ctx, leading); err != nil {
 		return nil, err
 	}
 	return pl, nil
@@ -259,11 +261,16 @@ func (pl *Fluence) onChange(c inventory.Change) {
 		pl.happened(group.NodeChanged)
 	case inventory.Freed:
 		pl.happened(group.Freed)
+		if c.Shared {
+			// What never fitted may fit now, as on a node that has grown.
+			pl.happened(group.NodeChanged)
+		}
 	}
 }
 
 // happened takes note of an event that may help waiting groups.
 func (pl *Fluence) happened(ev group.Event) {
+	pl.keeper.happened(ev)
 	pl.groups.Happened(ev)
 	if ev == group.MatcherBack {
 		// Also those go on that were not refused but held.

@@ -83,12 +83,7 @@ type told struct {
 // isNews says whether a pod is told something that it was not told last, numbers
 // aside.
 func (t *told) isNews(pod types.UID, text string) bool {
-	text = strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
-		}
-		return r
-	}, text)
+	text = withoutNumbers(text)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last[pod] == text {
@@ -99,6 +94,16 @@ func (t *told) isNews(pod types.UID, text string) bool {
 	}
 	t.last[pod] = text
 	return true
+}
+
+// withoutNumbers returns a text without its digits.
+func withoutNumbers(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // forget drops what a pod was told, that is gone or has a node.

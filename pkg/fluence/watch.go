@@ -27,7 +27,7 @@ const (
 
 // watch registers the plugin's event handlers and starts its goroutines. They
 // begin to work when the scheduler has started its informers.
-func (pl *Fluence) watch(ctx context.Context) error {
+func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 	core := pl.handle.SharedInformerFactory().Core().V1()
 	pods, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { pl.podSeen(ctx, nil, obj.(*corev1.Pod)) },
@@ -85,6 +85,7 @@ func (pl *Fluence) watch(ctx context.Context) error {
 		go pl.reporter.run(ctx)
 		go pl.podGroups.run(ctx, podGroupsListed)
 		go pl.races.run(ctx)
+		go pl.tellBesides(ctx, leading)
 		pl.owners.run(ctx, &pl.listing)
 		started()
 		go func() {
@@ -103,6 +104,7 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 		pl.podGone(ctx, old)
 		old = nil
 	}
+	pl.running.put(pod)
 	if pod.Spec.SchedulerName == pl.profile {
 		if pod.Spec.NodeName != "" {
 			pl.told.forget(pod.UID)
@@ -160,6 +162,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	if !ok {
 		return
 	}
+	pl.running.drop(pod)
 	if pod.Spec.SchedulerName != pl.profile {
 		if pl.nominated.drop(pod.UID) {
 			pl.happened(group.Freed)
@@ -219,6 +222,7 @@ func (pl *Fluence) runTicks(ctx context.Context) {
 		pl.carryOut(ctx, pl.groups.Expire(now))
 		pl.sweepWaiting()
 		pl.tellPlaced(ctx)
+		pl.letPass()
 		if n%4 == 0 {
 			lasting = pl.tellWaiting(lasting)
 			pl.waker.pods(pl.groups.Unclaimed())

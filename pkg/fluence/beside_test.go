@@ -1,0 +1,105 @@
+package fluence
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// unscheduled is what the condition PodScheduled=False of a pod says; empty if it has
+// none.
+func (r *rig) unscheduled(name string) string {
+	r.Helper()
+	pod, err := r.client.CoreV1().Pods(ns).Get(r.ctx, name, metav1.GetOptions{})
+	r.must(err)
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// toldPods counts the writes of pods' conditions.
+func (r *rig) toldPods() int {
+	n := 0
+	for _, a := range r.client.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok && p.GetResource().Resource == "pods" && p.GetSubresource() == "status" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAllPodsOfAGroupSayThatThereIsNoRoom: autoscalers count pods that say so.
+func TestAllPodsOfAGroupSayThatThereIsNoRoom(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.pod("old", cpu("2"), onNode("n1"))
+		r.pod("small", onNode("n1"))
+		r.pass(time.Second)
+		r.schedule()
+		r.gang(3, 3)
+		const room1 = "needs 3 pods with cpu 1; room for 1: cpu runs out (most free 1)"
+		r.pass(4 * time.Second)
+		if a, b := r.unscheduled("g-0"), r.unscheduled("g-1"); !strings.Contains(a, room1) || b != "" {
+			t.Errorf("at once the pods say %q and %q, want the one that asks alone to say that there is no room", a, b)
+		}
+		r.pass(12 * time.Second)
+		for _, name := range []string{"g-0", "g-1", "g-2"} {
+			if got := r.unscheduled(name); !strings.Contains(got, room1) {
+				t.Errorf("pod %s says %q, want %q", name, got, room1)
+			}
+		}
+		// Nothing is said again, nor for another number.
+		before := r.toldPods()
+		r.remove("small")
+		r.pass(time.Minute)
+		if got := r.unscheduled("g-0"); !strings.Contains(got, "room for 2") {
+			t.Errorf("the one that asks says %q, want the new number", got)
+		}
+		if got := r.toldPods() - before; got > 1 {
+			t.Errorf("%d pods were told again, want at the most the one that asks", got)
+		}
+		// What has become of it is told, though more room would not help.
+		r.remove("g-2")
+		r.pass(12 * time.Second)
+		if got, want := r.unscheduled("g-1"), "waits for 1 more pod: has 2 of minMember 3"; got != want {
+			t.Errorf("pod g-1 says %q, want %q", got, want)
+		}
+	})
+}
+
+func TestPodsBesideAreToldByTheLeaderOfRoomAlone(t *testing.T) {
+	cases := map[string]struct {
+		refuse    error
+		standby   bool
+		minMember int32 // more than the three pods there are; 0 is three
+		want      int
+	}{
+		"there is no room": {refuse: match.ErrBusy, want: 2},
+		"it never fits":    {refuse: match.ErrUnsatisfiable, want: 2},
+		"a pod is missing": {refuse: match.ErrBusy, minMember: 4},
+		"another decides":  {refuse: match.ErrBusy, standby: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.standby.Store(tc.standby)
+				pods := r.gang(max(3, tc.minMember), 3)
+				r.fake.Refuse(tc.refuse, match.Reason{Code: match.TooFew, Wanted: 3, WaitingHelps: true})
+				r.preFilter(pods[0])
+				r.pass(12 * time.Second)
+				if got := r.toldPods(); got != tc.want {
+					t.Errorf("%d pods were told, want %d", got, tc.want)
+				}
+			})
+		})
+	}
+}
