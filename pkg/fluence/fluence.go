@@ -152,7 +152,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	if err != nil {
 		return nil, err
 	}
-	pl.groups = group.New(pl.owners, args.MatchPolicy)
+	pl.groups = group.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
 	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
 	pl.waker = newWaker(pl.wake)
 	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(group.MatcherBack) })

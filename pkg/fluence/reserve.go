@@ -16,6 +16,9 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	if err := pl.groups.Reserve(pod.UID, node); err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
+	if next := pl.groups.Next(pod.UID); len(next) > 0 {
+		pl.waker.pods(next)
+	}
 	return nil
 }
 

@@ -32,6 +32,11 @@ type Plan struct {
 	// engine, across its matches.
 	Policy string
 	Holder string
+	// Topology says how the group's pods stand together; nil where that does not matter.
+	Topology *Topology
+	// InOrder makes the order of the slots given to Seat the one in which the pods take
+	// their seats up.
+	InOrder bool
 
 	uid    types.UID
 	events [numEvents]uint64
@@ -67,6 +72,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, late: s.started}
 	// What is wrong with it was admit's to say.
 	p.Policy, _ = s.policyOr(g.policy, m)
+	p.Topology, _, _ = s.saidTopology(m).parse(s.levels)
 	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.present() }) {
 		p.Near = append(p.Near, sibling.node())
 	}
@@ -103,6 +109,10 @@ func (g *Groups) nextJob(uid string) match.JobID {
 	return match.NewJobID("match", uid, strconv.FormatUint(g.attempts, 10))
 }
 
+// Late says that the group has started: what is asked for is to stand with siblings
+// that hold nodes.
+func (p Plan) Late() bool { return p.late }
+
 // Pod is the UID of the pod that asks.
 func (p Plan) Pod() types.UID { return p.uid }
 
@@ -136,13 +146,16 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 	}
 	s := asker.group
 	seated := 0
-	for _, slot := range slots {
+	for place, slot := range slots {
 		m := g.members[types.UID(slot.Key)]
 		if m == nil || m.group != s || !m.waits() || m.seat != nil {
 			e.release(p.Job, slot.Key)
 			continue
 		}
 		m.seat = &seat{job: p.Job, slot: slot, deadline: deadline}
+		if p.InOrder {
+			m.seat.place = place + 1
+		}
 		m.refusal, m.no, m.refused = nil, nil, 0
 		seated++
 		if m == asker {
