@@ -150,7 +150,9 @@ func (s *siblings) eachDomain(all []choice, t together, d domains, ruled []map[s
 			for _, i := range t.shapes {
 				next.hosts[i] = both(next.hosts[i], d.hosts[v])
 			}
-			is = append(is, next)
+			if len(next.hosts[t.shapes[0]]) > 0 {
+				is = append(is, next)
+			}
 		}
 	}
 	return is[:min(maxDomains, len(is))]
