@@ -222,14 +222,3 @@ func (v verified) ruled() ruledOut {
 	}
 	return r
 }
-
-// askerFirst brings the slots of the first shape to the front, where the pod that
-// asks is.
-func askerFirst(slots []target) []int {
-	order := make([]int, 0, len(slots))
-	for i := range slots {
-		order = append(order, i)
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return min(slots[a].shape, 1) - min(slots[b].shape, 1) })
-	return order
-}

@@ -109,10 +109,6 @@ func (g *Groups) nextJob(uid string) match.JobID {
 	return match.NewJobID("match", uid, strconv.FormatUint(g.attempts, 10))
 }
 
-// Late says that the group has started: what is asked for is to stand with siblings
-// that hold nodes.
-func (p Plan) Late() bool { return p.late }
-
 // Pod is the UID of the pod that asks.
 func (p Plan) Pod() types.UID { return p.uid }
 
