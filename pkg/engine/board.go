@@ -4,8 +4,8 @@ import "github.com/flux-k8s/fluence/pkg/jobspec"
 
 // A view says what an attempt counts on.
 type view struct {
-	// empty: pools count by their size and nodes are nobody's, as if nobody held
-	// anything.
+	// empty: nodes are nobody's and pools hold what stays alone, as if nobody else
+	// held anything.
 	empty bool
 	// up: nodes that are down are left out.
 	up bool
@@ -123,7 +123,7 @@ func (b *board) row(i int) []int64 {
 		row[k] = 0
 		for _, c := range b.ask.needs[k].columns {
 			if b.view.empty {
-				row[k] = plus(row[k], c.size[at])
+				row[k] = plus(row[k], c.most[at])
 			} else {
 				row[k] = plus(row[k], c.free[at])
 			}

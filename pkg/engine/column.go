@@ -18,9 +18,10 @@ type column struct {
 	unit string
 	// nodes counts those that have such a pool; the others have amounts of 0.
 	nodes int
-	// size and free are of the pool: sums over its leaves, which stay at the
-	// largest int64 where they pass it.
-	size, free []int64
+	// most and free are of the pool: what is left while only slots are held that
+	// stay, and what is left now. They are sums over its leaves, which stay at the largest
+	// int64 where they pass it.
+	most, free []int64
 }
 
 // addNode makes room for a node behind all others.
@@ -29,7 +30,7 @@ func (c *columns) addNode() {
 	c.tenancies = append(c.tenancies, tenancy{})
 	for _, of := range c.byKind {
 		for _, col := range of {
-			col.size, col.free = append(col.size, 0), append(col.free, 0)
+			col.most, col.free = append(col.most, 0), append(col.free, 0)
 		}
 	}
 }
@@ -41,7 +42,7 @@ func (c *columns) removeNode(at int) {
 	c.tenancies = slices.Delete(c.tenancies, at, at+1)
 	for _, of := range c.byKind {
 		for _, col := range of {
-			col.size = slices.Delete(col.size, at, at+1)
+			col.most = slices.Delete(col.most, at, at+1)
 			col.free = slices.Delete(col.free, at, at+1)
 		}
 	}
@@ -72,7 +73,7 @@ func (c *columns) permute(from []int) {
 	c.up, c.tenancies = permuted(c.up, from), permuted(c.tenancies, from)
 	for _, of := range c.byKind {
 		for _, col := range of {
-			col.size, col.free = permuted(col.size, from), permuted(col.free, from)
+			col.most, col.free = permuted(col.most, from), permuted(col.free, from)
 		}
 	}
 }
@@ -91,7 +92,7 @@ func (c *columns) join(kind, unit string) *column {
 	at := slices.IndexFunc(of, func(col *column) bool { return col.unit == unit })
 	if at < 0 {
 		at = len(of)
-		of = append(of, &column{unit: unit, size: make([]int64, len(c.up)), free: make([]int64, len(c.up))})
+		of = append(of, &column{unit: unit, most: make([]int64, len(c.up)), free: make([]int64, len(c.up))})
 		c.byKind[kind] = of
 	}
 	of[at].nodes++
@@ -100,7 +101,7 @@ func (c *columns) join(kind, unit string) *column {
 
 // quit takes a pool out of its column, and the column away with the last.
 func (c *columns) quit(kind string, col *column, at int) {
-	col.size[at], col.free[at] = 0, 0
+	col.most[at], col.free[at] = 0, 0
 	if col.nodes--; col.nodes > 0 {
 		return
 	}

@@ -85,7 +85,7 @@ func (d *drawing) fill(s *slot, n *node, a *ask, shape int) {
 func (d *drawing) take(charges []charge, n *node, at int, amount int64) []charge {
 	leaves := n.pools[at].leaves
 	if len(leaves) == 1 {
-		return append(charges, charge{at, leaves[0], amount})
+		return append(charges, charge{pool: at, leaf: leaves[0], amount: amount})
 	}
 	if d.left == nil {
 		d.left = make(map[*vertex]int64)
@@ -95,13 +95,13 @@ func (d *drawing) take(charges []charge, n *node, at int, amount int64) []charge
 		switch {
 		case ok:
 		case d.empty:
-			left = v.about.Size
+			left = v.stays.leaves(v.about.Size)
 		default:
 			left = d.over.free(n, at, l)
 		}
 		part := min(left, amount)
 		if part > 0 {
-			charges = append(charges, charge{at, v, part})
+			charges = append(charges, charge{pool: at, leaf: v, amount: part})
 		}
 		d.left[v] = left - part
 		amount -= part

@@ -164,7 +164,7 @@ func (p puzzle) fits(how trial) bool {
 	left := make([][2]int64, len(p.nodes))
 	for i, n := range p.nodes {
 		left[i] = n.size
-		if !how.empty {
+		if !how.empty || n.shared {
 			left[i][0], left[i][1] = max(0, n.size[0]-n.held[0]), max(0, n.size[1]-n.held[1])
 		}
 	}

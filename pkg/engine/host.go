@@ -123,7 +123,7 @@ func (n *node) book(s *slot, named bool) {
 		at, v := n.leaf(h.about.Type, below(h.about.Path, s.node))
 		switch {
 		case v != nil && named:
-			s.charges = append(s.charges, charge{at, v, h.amount})
+			s.charges = append(s.charges, charge{at, v, h.amount, s.stays()})
 			n.weigh(s.charges[len(s.charges)-1])
 		case v == nil && !named:
 			n.spread(s, h)
@@ -146,7 +146,7 @@ func (n *node) spread(s *slot, h share) {
 			part = left
 		}
 		if part > 0 {
-			s.charges = append(s.charges, charge{at, v, part})
+			s.charges = append(s.charges, charge{at, v, part, s.stays()})
 			n.weigh(s.charges[len(s.charges)-1])
 			left -= part
 		}
@@ -156,13 +156,37 @@ func (n *node) spread(s *slot, h share) {
 // weigh puts a charge on its leaf.
 func (n *node) weigh(c charge) {
 	c.leaf.used.add(c.amount)
+	if c.stays {
+		c.leaf.stays.add(c.amount)
+	}
 	n.count(c.pool)
+}
+
+// stay has the charges of a slot count by whether it stays now.
+func (h *host) stay(s *slot) {
+	if h.node == nil {
+		return
+	}
+	for i := range s.charges {
+		c := &s.charges[i]
+		h.node.unweigh(*c)
+		c.stays = s.stays()
+		h.node.weigh(*c)
+	}
 }
 
 // refund takes charges back.
 func (n *node) refund(charges []charge) {
 	for _, c := range charges {
-		c.leaf.used.sub(c.amount)
-		n.count(c.pool)
+		n.unweigh(c)
 	}
+}
+
+// unweigh takes a charge off its leaf.
+func (n *node) unweigh(c charge) {
+	c.leaf.used.sub(c.amount)
+	if c.stays {
+		c.leaf.stays.sub(c.amount)
+	}
+	n.count(c.pool)
 }

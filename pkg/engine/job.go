@@ -41,6 +41,10 @@ type slot struct {
 	charges []charge
 }
 
+// stays says whether the slot is there for good, whoever else may end: what runs on
+// every node and has no known end.
+func (s *slot) stays() bool { return s.shared && s.end.IsZero() }
+
 // A share is what a slot holds of one vertex.
 type share struct {
 	about  *resource.Vertex
@@ -54,4 +58,6 @@ type charge struct {
 	pool   int // index into the node's pools
 	leaf   *vertex
 	amount int64
+	// stays says that it is held by a slot that stays.
+	stays bool
 }

@@ -51,7 +51,6 @@ func (n *node) gather(c *columns) {
 			n.pools = append(n.pools, pool{kind: v.about.Type, column: c.join(v.about.Type, v.about.Unit)})
 		}
 		p := &n.pools[i]
-		p.column.size[n.position] = plus(p.column.size[n.position], v.about.Size)
 		p.leaves = append(p.leaves, v)
 	}
 	visit(n.at)
@@ -70,13 +69,13 @@ func (n *node) disband(c *columns) {
 	n.pools = nil
 }
 
-// count brings up to date what is free of a pool.
+// count brings up to date what there is at the most of a pool, and what is free.
 func (n *node) count(at int) {
-	p, free := &n.pools[at], int64(0)
+	p, most, free := &n.pools[at], int64(0), int64(0)
 	for _, v := range p.leaves {
-		free = plus(free, v.free())
+		most, free = plus(most, v.stays.leaves(v.about.Size)), plus(free, v.free())
 	}
-	p.column.free[n.position] = free
+	p.column.most[n.position], p.column.free[n.position] = most, free
 }
 
 // leaf finds a leaf by its path below the node.

@@ -91,5 +91,6 @@ func (e *Engine) relet(s *slot, holder string, shared bool) {
 	h := e.hosts[s.node]
 	h.moveOut(s, &e.graph.columns)
 	s.holder, s.shared = holder, shared
+	h.stay(s)
 	h.moveIn(s, &e.graph.columns)
 }

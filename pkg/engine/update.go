@@ -140,6 +140,7 @@ func (e *Engine) end(j *job, at time.Time) {
 		}
 		e.promises.ends.remove(endOf(s.end), s)
 		s.end = at
+		e.hosts[s.node].stay(s)
 		e.promises.ends.add(endOf(s.end), s)
 		e.turn(s.node)
 	}

@@ -19,7 +19,8 @@ type vertex struct {
 	// node is what the vertex is, if it is of that type.
 	node *node
 	// used is what slots hold of the vertex; only leaves below a node are held.
-	used tally
+	// Stays is the part of it that is held by slots that stay.
+	used, stays tally
 	// below is the path from its node to a vertex below one: it stays the same
 	// when the node moves to another rack.
 	below string

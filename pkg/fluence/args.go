@@ -37,6 +37,11 @@ type Args struct {
 	// reserved, where the PodGroup has no scheduleTimeoutSeconds. Defaults to
 	// 60s; at most 15m, which is the framework's own limit.
 	ScheduleTimeout metav1.Duration `json:"scheduleTimeout"`
+	// MaxBypass is how long a group may wait for room while groups after it in the
+	// queue, of its priority or a lower one, take what it could use. From then on what
+	// it could use is kept for it until it starts. 0 is that nobody may ever pass.
+	// Defaults to 10m.
+	MaxBypass metav1.Duration `json:"maxBypass"`
 	// TopologyLevels lists the node labels that make levels of the graph between
 	// the cluster and its nodes, the outermost first. Defaults to none.
 	TopologyLevels []string `json:"topologyLevels,omitempty"`
@@ -58,6 +63,7 @@ func defaultArgs() *Args {
 		MatchTimeout:    metav1.Duration{Duration: 2 * time.Second},
 		MatchPolicy:     match.PolicyLonode,
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
+		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
 	}
 }
 
@@ -106,6 +112,9 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 	}
 	if d := a.ScheduleTimeout.Duration; d <= 0 || d > 15*time.Minute {
 		errs = append(errs, field.Invalid(path.Child("scheduleTimeout"), d.String(), "must be above 0 and at most 15m"))
+	}
+	if d := a.MaxBypass.Duration; d < 0 {
+		errs = append(errs, field.Invalid(path.Child("maxBypass"), d.String(), "must be 0 or above"))
 	}
 	if !slices.Contains(match.Policies(), a.MatchPolicy) {
 		errs = append(errs, field.NotSupported(path.Child("matchPolicy"), a.MatchPolicy, match.Policies()))

@@ -51,6 +51,8 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 			keys = append(keys, string(pod.UID))
 		}
 	}
+	kept := pl.keptFrom(ctx, plan, nodes)
+	kept.leaveOut(requests)
 	now, epoch := pl.now(), pl.inventory.Epoch()
 	matchCtx, cancel := context.WithTimeout(ctx, pl.args.MatchTimeout.Duration)
 	defer cancel()
@@ -69,6 +71,7 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 	})
 	if err != nil {
 		r := pl.refusalOf(ctx, plan, err, ruled)
+		kept.tell(r)
 		r.Likewise = uids(shapes[0].pods)
 		return "", r
 	}
@@ -109,6 +112,9 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 			r.Reason = reasonNeverFits
 		} else {
 			r.Until = append(r.Until, group.Freed)
+			if no.Reason.WaitingHelps {
+				r.Cure = group.CureRoom
+			}
 		}
 		return r
 	case errors.Is(err, match.ErrStale):

@@ -74,6 +74,7 @@ type Fluence struct {
 	counters  *counters
 	nominated nominations
 	races     *races
+	keeper    keeper
 	told      told
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
@@ -264,6 +265,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 
 // happened takes note of an event that may help waiting groups.
 func (pl *Fluence) happened(ev group.Event) {
+	pl.keeper.happened(ev)
 	pl.groups.Happened(ev)
 	if ev == group.MatcherBack {
 		// Also those go on that were not refused but held.

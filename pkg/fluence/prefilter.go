@@ -108,6 +108,9 @@ func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes [
 // refuse records a refusal and turns it into the pod's status.
 func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan, r group.Refusal) *fwk.Status {
 	klog.FromContext(ctx).V(2).Info("Group not placed", "group", plan.Key, "pod", klog.KObj(pod), "reason", r.Reason, "message", r.Message)
+	if r.Reason == reasonUnavailable {
+		r.Cure = group.CureAnswer
+	}
 	pl.groups.Refuse(plan, r, pl.now())
 	pl.tellRefused(pod, r.Reason, r.Message)
 	pl.tellPlaced(ctx)

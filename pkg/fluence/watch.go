@@ -219,6 +219,7 @@ func (pl *Fluence) runTicks(ctx context.Context) {
 		pl.carryOut(ctx, pl.groups.Expire(now))
 		pl.sweepWaiting()
 		pl.tellPlaced(ctx)
+		pl.letPass()
 		if n%4 == 0 {
 			lasting = pl.tellWaiting(lasting)
 			pl.waker.pods(pl.groups.Unclaimed())

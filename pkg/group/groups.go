@@ -51,6 +51,9 @@ type Groups struct {
 	seated   map[types.NamespacedName]*state
 	// placed is what Placed has to tell.
 	placed map[types.NamespacedName]bool
+	// wanting is the part of groups whose time runs, and of those that it has ceased
+	// to run for.
+	wanting map[types.NamespacedName]*state
 	// attempts numbers the matches, so that no two share a job id: what is still to
 	// be given back of one can never be taken from the next.
 	attempts uint64
@@ -72,6 +75,7 @@ func New(owners Owners, policy string, levels ...Level) *Groups {
 		unseated: map[types.NamespacedName]*state{},
 		seated:   map[types.NamespacedName]*state{},
 		placed:   map[types.NamespacedName]bool{},
+		wanting:  map[types.NamespacedName]*state{},
 	}
 }
 
@@ -112,6 +116,9 @@ type state struct {
 	// refused those in a row since its last match.
 	failures int
 	refused  int
+	// since is the first in a row of the refusals that room could cure; zero while the
+	// group is not refused for want of room, or lacks members.
+	since time.Time
 }
 
 // member is a pod of a group.
@@ -239,11 +246,17 @@ func (g *Groups) settle(s *state) {
 		s.told, s.toldRefused = max(s.told, onNode), refused
 		g.placed[s.key] = true
 	}
+	if !s.since.IsZero() {
+		if why, _ := s.incomplete(); s.started || why != "" {
+			s.since = time.Time{}
+		}
+	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
 	set(g.unseated, s, waiting || missing)
 	set(g.seated, s, unconfirmed)
 	if len(s.members) == 0 && s.podGroup == nil {
 		delete(g.groups, s.key)
+		delete(g.wanting, s.key)
 	}
 }
 

@@ -38,9 +38,13 @@ type Plan struct {
 	// their seats up.
 	InOrder bool
 
+	// Rank is the place of the pod in the queue, and Late says that its group has
+	// started and the pod comes later.
+	Rank Rank
+	Late bool
+
 	uid    types.UID
 	events [numEvents]uint64
-	late   bool
 }
 
 // Plan says what to ask for, for a pod whose scheduling cycle begins. Effects
@@ -69,7 +73,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		}
 		return Plan{Wait: v}, e
 	}
-	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, late: s.started}
+	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started}
 	// What is wrong with it was admit's to say.
 	p.Policy, _ = s.policyOr(g.policy, m)
 	p.Topology, _, _ = s.saidTopology(m).parse(s.levels)
@@ -136,7 +140,7 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	asker := g.members[p.uid]
-	if asker == nil || !asker.waits() || asker.group.key != p.Key || asker.group.started != p.late {
+	if asker == nil || !asker.waits() || asker.group.key != p.Key || asker.group.started != p.Late {
 		e.release(p.Job)
 		return "", nil, e, fmt.Errorf("pod left group %s during the match", p.Key)
 	}
@@ -162,15 +166,15 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 		}
 	}
 	switch {
-	case node == "" && p.late:
+	case node == "" && p.Late:
 		// Not unseatAll: the siblings' seats are none of this match.
 		return "", nil, e, fmt.Errorf("the match gave the pod that asked nothing")
-	case node == "" || !p.late && seated < s.need:
+	case node == "" || !p.Late && seated < s.need:
 		e.add(g.unseatAll(s, "a member of the group was deleted"))
 		g.settle(s)
 		return "", nil, e, fmt.Errorf("members left group %s during the match", p.Key)
 	}
-	if !p.late {
+	if !p.Late {
 		s.refusal, s.refused = nil, 0
 	}
 	g.settle(s)
@@ -205,6 +209,7 @@ func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) {
 
 func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 	if s := m.group; !s.started {
+		g.wait(s, r, now)
 		s.refusal = newRefusal(r, s.failures, s.refused, now)
 		s.refused++
 		if r.Backoff {

@@ -22,13 +22,15 @@ const (
 	StorageChanged
 	// MatcherBack is that the engine answers again, or has a new graph.
 	MatcherBack
+	// Unkept is that room is no longer kept for a group that has waited for long.
+	Unkept
 
 	numEvents
 )
 
 // Any lists all events.
 func Any() []Event {
-	return []Event{Freed, NodeChanged, PodChanged, StorageChanged, MatcherBack}
+	return []Event{Freed, NodeChanged, PodChanged, StorageChanged, MatcherBack, Unkept}
 }
 
 // Cluster lists the events of the cluster. Freed is not among them: a group that
@@ -47,6 +49,8 @@ type Refusal struct {
 	// such while. It is for refusals that no event is sure to follow, and that
 	// asking again may repeat at once.
 	Backoff bool
+	// Cure says whether the group waits for room.
+	Cure Cure
 	// Likewise names members of a started group that the answer is for as well.
 	Likewise []types.UID
 }

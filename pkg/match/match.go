@@ -46,8 +46,9 @@ const (
 	Allocate Op = iota
 	// AllocateOrElseReserve books them now or at the earliest later time.
 	AllocateOrElseReserve
-	// Satisfiability asks whether the request would fit if nobody held
-	// anything. It books nothing.
+	// Satisfiability asks whether the request would fit if nobody held anything but
+	// what is Shared, as on nodes that are empty but for what runs on every node. It
+	// books nothing.
 	Satisfiability
 	// WithoutAllocating answers as Allocate would, and books nothing.
 	WithoutAllocating
@@ -115,8 +116,9 @@ type Slot struct {
 	// the rest of the node to others.
 	Holder string
 	// Shared says that what holds the slot runs on every node, whoever has it, and
-	// keeps no node from being whole. A shared slot has no Holder, and only an
-	// Update brings one.
+	// keeps no node from being whole. It does not end for others to start: unless it
+	// has a known end, what it holds counts as held in a verdict of "never" too. A shared slot has no
+	// Holder, and only an Update brings one.
 	Shared bool
 }
 

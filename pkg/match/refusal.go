@@ -11,7 +11,8 @@ var (
 	// ErrBusy: the request fits the graph but not what is free now, or no place
 	// was found within the engine's search budget.
 	ErrBusy = errors.New("resources are busy")
-	// ErrUnsatisfiable: the request would not fit if the whole graph were free.
+	// ErrUnsatisfiable: the request would not fit if nobody held anything of the whole
+	// graph but what is Shared.
 	ErrUnsatisfiable = errors.New("request can never be satisfied")
 	// ErrUnavailable: the engine does not answer, or its graph is not loaded yet.
 	ErrUnavailable = errors.New("the matcher does not answer")
@@ -30,7 +31,8 @@ const (
 	// NoNode says that no node may be used at all; there are none, or all are down or
 	// ruled out by constraints.
 	NoNode Code = "NoNode"
-	// TooLarge says that no node that may be used could hold a single slot, though empty.
+	// TooLarge says that no node that may be used could hold a single slot, though empty
+	// of all but what is Shared.
 	TooLarge Code = "TooLarge"
 	// TooFew says that there is room for some of the slots, not for as many as wanted.
 	TooFew Code = "TooFew"
@@ -85,8 +87,8 @@ type Shortage struct {
 	Type string `json:"type"`
 	Unit string `json:"unit,omitempty"`
 	// Wanted is the amount that one slot needs, Most the largest amount that any
-	// usable node has left for it: free now, or of its whole size where Code is
-	// TooLarge.
+	// usable node has left for it: free now or, where Code is TooLarge, free of all but
+	// what is Shared.
 	Wanted int64 `json:"wanted"`
 	Most   int64 `json:"most"`
 	// Nodes counts the usable nodes that have less than Wanted. 0 says that every

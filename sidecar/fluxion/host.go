@@ -178,6 +178,16 @@ func (h *host) count(s *slot, n int) {
 	}
 }
 
+// shares says whether something stands on the host that runs on every node.
+func (h *host) shares() bool {
+	for _, s := range h.slots {
+		if s.shared {
+			return true
+		}
+	}
+	return false
+}
+
 // open says whether a holder may be given something on the host, and with whole
 // the host as a whole.
 func (h *host) open(holder string, whole bool) bool {

@@ -97,8 +97,15 @@ func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec
 		return verdict // Fluxion does not see all that is asked for.
 	}
 	p := e.placing(r, rounded)
-	s := p.shape(0)
-	hosts, some := e.hostsWhere(func(h *host) bool { return p.allowed(s, h, false) })
+	s, shared := p.shape(0), false
+	hosts, some := e.hostsWhere(func(h *host) bool {
+		allowed := p.allowed(s, h, false)
+		shared = shared || allowed && h.shares()
+		return allowed
+	})
+	if shared {
+		return verdict // Fluxion would give out what runs on every node.
+	}
 	if !some || !e.live() || !e.session.satisfiable(ctx, request{count: exactly(s.count.Min), need: s.need, hosts: hosts}.encode()) {
 		return verdict
 	}

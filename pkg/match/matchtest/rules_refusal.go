@@ -90,6 +90,35 @@ var refusalRules = map[string]rule{
 			{Type: "pods", Wanted: 1, Most: 0, Nodes: 2},
 		})
 	}},
+	"what only fits without what runs on every node can never be satisfied": {needs: updates, test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)), Node("n2", nil, Cores(2)))
+		daemon := Held("d", "n1", Cores(1))
+		s.update(t, 1, daemon, Held("other", "n1", Cores(1)))
+		s.refuses(t, 2, Slots("b", 1, Cores(4)), match.ErrBusy)
+		s.update(t, 1, Shared(daemon))
+		r := s.refuses(t, 2, Slots("b", 1, Cores(4)), match.ErrUnsatisfiable)
+		if s.can.Reasons {
+			same(t, "the reason", r, match.Reason{
+				Code: match.TooLarge, Slot: "b", Level: "node", Wanted: 1, Nodes: 2,
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, Most: 3000, Nodes: 2}},
+			})
+		}
+		s.refuses(t, 2, Slots("b", 1, Cores(4)), match.ErrUnsatisfiable, as(match.Satisfiability))
+		s.refuses(t, 2, Slots("b", 1, Cores(3)), match.ErrBusy)
+		s.update(t, 1, daemon)
+		s.refuses(t, 2, Slots("b", 1, Cores(4)), match.ErrBusy)
+		s.update(t, 1, Shared(daemon))
+		s.release(t, 1)
+		s.places(t, 2, Slots("b", 1, Cores(4)), "0@n1")
+	}},
+	"what runs on every node counts for good though its node comes later": {needs: updates, test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(1)))
+		s.update(t, 1, Shared(Held("d", "n2", Cores(1))))
+		s.put(t, Node("n2", nil, Cores(4)))
+		s.refuses(t, 2, Slots("b", 1, Cores(4)), match.ErrUnsatisfiable)
+		s.put(t, Node("n2", nil, Cores(5)))
+		s.places(t, 2, Slots("b", 1, Cores(4)), "0@n2")
+	}},
 	"waiting does not help where the room is on nodes that are down": {needs: reasons, test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)))
 		s.setStatus(t, "n2", resource.Down)
