@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -22,13 +24,15 @@ type exclusions struct {
 type excluded struct {
 	// set is the text of the shapes with their numbers.
 	set string
+	// shapes are those of the members.
+	shapes map[types.UID]string
 	// until has, by shape and node, the events that end it.
 	until map[string]map[string][]group.Event
 }
 
 // begin returns the nodes excluded for a set of members, by shape. What was kept of
 // another set of the same group is forgotten.
-func (e *exclusions) begin(k types.NamespacedName, set string) map[string][]string {
+func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.UID]string) map[string][]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.groups == nil {
@@ -36,9 +40,10 @@ func (e *exclusions) begin(k types.NamespacedName, set string) map[string][]stri
 	}
 	of := e.groups[k]
 	if of == nil || of.set != set {
-		e.groups[k] = &excluded{set: set, until: map[string]map[string][]group.Event{}}
+		e.groups[k] = &excluded{set: set, shapes: shapes, until: map[string]map[string][]group.Event{}}
 		return nil
 	}
+	of.shapes = shapes
 	nodes := make(map[string][]string, len(of.until))
 	for shape, until := range of.until {
 		nodes[shape] = slices.Sorted(maps.Keys(until))
@@ -46,20 +51,25 @@ func (e *exclusions) begin(k types.NamespacedName, set string) map[string][]stri
 	return nodes
 }
 
-// add excludes a node for a shape of the group's set of members. Without a set, where
-// nothing is asked of siblings, it does nothing and says so.
-func (e *exclusions) add(k types.NamespacedName, shape, node string, until []group.Event) bool {
+// add excludes a node for the shape of a member of the group's set. Without a set,
+// where nothing is asked of siblings, it does nothing.
+func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, until []group.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	of := e.groups[k]
-	if of == nil {
-		return false
+	if of == nil || of.shapes[member] == "" {
+		return
 	}
+	shape := of.shapes[member]
 	if of.until[shape] == nil {
 		of.until[shape] = map[string][]group.Event{}
 	}
 	of.until[shape][node] = until
-	return true
+}
+
+// untilOf lists the events that may change the mind of the filter with this verdict.
+func untilOf(status *fwk.Status) []group.Event {
+	return append(ruledOut{filters: sets.New(status.Plugin())}.events(), group.NodeChanged, group.MatcherBack)
 }
 
 // forget drops all that is kept of a group.

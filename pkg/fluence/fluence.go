@@ -75,7 +75,10 @@ type Fluence struct {
 	nominated nominations
 	races     *races
 	keeper    keeper
-	told      told
+	// levels are those of the graph; exclusions hold what siblings were refused.
+	levels     []translate.Level
+	exclusions exclusions
+	told       told
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
 	synced  func() bool
@@ -147,6 +150,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		handle:  h,
 		filters: filters,
 		matcher: matcher,
+		levels:  levels,
 		now:     time.Now,
 	}
 	pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.ownerSeen(ctx, uid) })
@@ -243,6 +247,7 @@ func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
 	for _, k := range e.Left {
 		if pl.podGroups.get(k) == nil {
 			pl.reporter.forget(k)
+			pl.exclusions.forget(k)
 		}
 	}
 	pl.waker.one(e.Found...)
@@ -266,6 +271,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 // happened takes note of an event that may help waiting groups.
 func (pl *Fluence) happened(ev group.Event) {
 	pl.keeper.happened(ev)
+	pl.exclusions.happened(ev)
 	pl.groups.Happened(ev)
 	if ev == group.MatcherBack {
 		// Also those go on that were not refused but held.

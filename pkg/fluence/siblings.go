@@ -69,7 +69,7 @@ func mayClash(v corev1.Volume) bool {
 // siblingsOf returns what the shapes of a plan ask of each other, or nil where no
 // filter could object to one for the sake of another.
 func (pl *Fluence) siblingsOf(shapes []*shape, nodes []fwk.NodeInfo, logger klog.Logger) (*siblings, error) {
-	if !slices.ContainsFunc(shapes, func(s *shape) bool { return objectionable(s.pods[0]) }) {
+	if len(shapes) == 1 && len(shapes[0].pods) == 1 || !slices.ContainsFunc(shapes, func(s *shape) bool { return objectionable(s.pods[0]) }) {
 		return nil, nil
 	}
 	lister := pl.handle.SharedInformerFactory().Core().V1().Namespaces().Lister()

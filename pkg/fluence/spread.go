@@ -313,12 +313,12 @@ func shares(n int, bs []band) []band {
 // limitsOfSpreads bounds the slots by shape, for so many members of each, as the k-th
 // choice of all constraints that have so many. Ruled lists by shape the nodes that are
 // no choice.
-func (s *siblings) limitsOfSpreads(counts []int, k int, ruled []map[string]bool) (limits [][]jobspec.Limit, more bool) {
+func (s *siblings) limitsOfSpreads(counts []int64, k int, ruled []map[string]bool) (limits [][]jobspec.Limit, more bool) {
 	limits = make([][]jobspec.Limit, len(s.shapes))
 	for x, sp := range s.spreads {
 		n := 0
 		for _, i := range sp.counted {
-			n += counts[i]
+			n += int(counts[i])
 		}
 		bands := sp.bands(n, sp.open(ruled))
 		if len(bands) == 0 {

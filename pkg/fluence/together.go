@@ -84,22 +84,22 @@ func (s *siblings) unite(key string, shapes []int) {
 // maxDomains bounds how many domains are tried one by one.
 const maxDomains = 8
 
-// choice is one way to put shapes together: a topology, or the hosts that each of some
+// bond is one way to put shapes together: a topology, or the hosts that each of some
 // shapes is bound to.
-type choice struct {
+type bond struct {
 	topology []*jobspec.Topology
 	hosts    [][]string
 }
 
-// choices lists the ways to meet all that is to be together, beside the topology that
+// bonds lists the ways to meet all that is to be together, beside the topology that
 // the group itself asks for: by levels where the graph has them, else domain by domain,
 // those with the most nodes first.
-func (s *siblings) choices(own *jobspec.Topology, ruled []map[string]bool) []choice {
-	base := choice{topology: make([]*jobspec.Topology, len(s.shapes)), hosts: make([][]string, len(s.shapes))}
+func (s *siblings) bonds(own *jobspec.Topology, ruled []map[string]bool) []bond {
+	base := bond{topology: make([]*jobspec.Topology, len(s.shapes)), hosts: make([][]string, len(s.shapes))}
 	for i := range base.topology {
 		base.topology[i] = own
 	}
-	all := []choice{base}
+	all := []bond{base}
 	for _, t := range s.together {
 		d := s.by(t.key)
 		if d.level != "" && base.require(d.level, t.shapes) {
@@ -112,7 +112,7 @@ func (s *siblings) choices(own *jobspec.Topology, ruled []map[string]bool) []cho
 
 // require binds shapes to one vertex of a level, if that does not part them from what
 // else is asked of them.
-func (c *choice) require(level string, shapes []int) bool {
+func (c *bond) require(level string, shapes []int) bool {
 	was := c.topology[shapes[0]]
 	if was != nil && was.Required == level {
 		return true
@@ -130,9 +130,9 @@ func (c *choice) require(level string, shapes []int) bool {
 	return true
 }
 
-// eachDomain binds shapes to one domain after the other, in each of the choices so
-// far; maxDomains choices at the most are left.
-func (s *siblings) eachDomain(all []choice, t together, d domains, ruled []map[string]bool) []choice {
+// eachDomain binds shapes to one domain after the other, in each of the bonds so
+// far; maxDomains bonds at the most are left.
+func (s *siblings) eachDomain(all []bond, t together, d domains, ruled []map[string]bool) []bond {
 	usable := map[string]int{}
 	for v, hosts := range d.hosts {
 		for _, h := range hosts {
@@ -143,10 +143,10 @@ func (s *siblings) eachDomain(all []choice, t together, d domains, ruled []map[s
 	}
 	values := slices.Clone(d.values)
 	slices.SortStableFunc(values, func(a, b string) int { return usable[b] - usable[a] })
-	var is []choice
+	var is []bond
 	for _, v := range values[:min(maxDomains, len(values))] {
 		for _, c := range all {
-			next := choice{topology: c.topology, hosts: slices.Clone(c.hosts)}
+			next := bond{topology: c.topology, hosts: slices.Clone(c.hosts)}
 			for _, i := range t.shapes {
 				next.hosts[i] = both(next.hosts[i], d.hosts[v])
 			}

@@ -3,7 +3,6 @@ package fluence
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -212,13 +211,4 @@ func (v verified) enough(s *siblings, slots []target) bool {
 		}
 	}
 	return true
-}
-
-// ruled says of the objections what is to be said of nodes ruled out.
-func (v verified) ruled() ruledOut {
-	r := ruledOut{why: map[string]int{}, filters: sets.New[string]()}
-	for _, o := range v.objections {
-		r.filters.Insert(o.status.Plugin())
-	}
-	return r
 }
