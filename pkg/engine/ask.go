@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -15,9 +16,13 @@ const maxSlots = 1 << 20
 type ask struct {
 	needs  []need
 	shapes []shape
+	limits []limit
 	// limited says that a shape has limits, so that nodes of equal room are not
 	// alike.
 	limited bool
+	// topology says how the slots of all shapes together stand; nil where that does
+	// not matter.
+	topology *jobspec.Topology
 }
 
 // A need is a type of pool that some shape asks for.
@@ -40,13 +45,8 @@ type shape struct {
 	with []int
 	// always hold for good, now for the present too.
 	always, now []jobspec.Condition
-	limits      []limit
-}
-
-// A limit bounds the slots of a shape below any one vertex of a type.
-type limit struct {
-	kind string
-	most int64
+	// limits are indexes of the ask's.
+	limits []int
 }
 
 // readAsk reads what a jobspec asks for. It fails with match.ErrInvalid, naming
@@ -80,10 +80,13 @@ func readAsk(js *jobspec.Jobspec) (*ask, error) {
 	if least > maxSlots {
 		return nil, invalid("%d slots are asked for, more than %d", least, maxSlots)
 	}
-	for label, attributes := range js.Attributes.System.Fluence {
-		if err := a.narrow(label, attributes); err != nil {
+	for _, label := range slices.Sorted(maps.Keys(js.Attributes.System.Fluence)) {
+		if err := a.narrow(label, js.Attributes.System.Fluence[label]); err != nil {
 			return nil, err
 		}
+	}
+	if err := a.readTopology(js.Attributes.System.Fluence); err != nil {
+		return nil, err
 	}
 	for i := range a.shapes {
 		s := &a.shapes[i]
@@ -154,8 +157,10 @@ func (a *ask) readPool(s *shape, r *jobspec.Resource) error {
 }
 
 // find finds the columns of the graph that hold what is asked for. It fails for
-// an amount in a unit that the graph does not count in.
-func (a *ask) find(c *columns) error {
+// an amount in a unit that the graph does not count in, and for a topology of a
+// level that it does not have.
+func (a *ask) find(g *graph) error {
+	c := &g.columns
 	for i := range a.needs {
 		n := &a.needs[i]
 		n.counted = n.unit
@@ -172,5 +177,5 @@ func (a *ask) find(c *columns) error {
 			n.counted = n.columns[0].unit
 		}
 	}
-	return nil
+	return a.findLevels(g)
 }

@@ -31,8 +31,9 @@ type run struct {
 type board struct {
 	*workspace
 	ask *ask
-	// nodes are those of the graph, order their positions in the order in which
-	// they are to be used. Elsewhere on the board a node is its index in order.
+	// nodes are those of the graph, order the positions of those of the board in the
+	// order in which they are to be used. Elsewhere on the board a node is its index
+	// in order.
 	nodes []*node
 	order []int32
 	up    []bool
@@ -42,27 +43,27 @@ type board struct {
 	tenant    tenant
 	view      view
 	runs      []run
-	// under counts the slots laid out below a vertex, by limit.
-	under map[bound]int64
-}
-
-// A bound is one limit of a shape at one vertex.
-type bound struct {
-	shape, limit int
-	at           *vertex
+	// bounds are those of the ask's limits; graph is where the nodes stand.
+	bounds []bound
+	graph  *graph
+	// quest is what found a place for the topology.
+	quest *quest
 }
 
 // A workspace is memory that one match leaves to the next.
 type workspace struct {
-	room    []int64 // what is left, by node and need
-	filled  []int32 // the attempt that a row was filled for
+	room    []int64 // what is left, by position of a node and need
+	filled  []int32 // by position: the attempt that a row was filled for
 	attempt int32
-	permits []uint8 // by shape and node: what is known of the constraints
-	runs    []run
+	permits []uint8 // by shape and position: what is known of the constraints
+	allowances
+	runs []run
 	// walk counts the walks that measured distances.
 	walk     uint64
 	order    []int32
 	distance []int
+	// marked says that the distances are of this match.
+	marked bool
 }
 
 // What is known of a node and a shape.
@@ -83,11 +84,9 @@ func (w *workspace) newBoard(a *ask, g *graph, order []int32, who tenant) *board
 	w.attempt = 0
 	b := &board{
 		workspace: w, ask: a, nodes: g.nodes, order: order, up: g.columns.up,
-		tenancies: g.columns.hindering(who), tenant: who, runs: w.runs[:0],
+		tenancies: g.columns.hindering(who), tenant: who, runs: w.runs[:0], graph: g,
 	}
-	if a.limited {
-		b.under = make(map[bound]int64)
-	}
+	b.bind()
 	return b
 }
 
@@ -103,7 +102,6 @@ func (b *board) start(v view) {
 	b.view = v
 	b.attempt++
 	b.runs = b.runs[:0]
-	clear(b.under)
 }
 
 // node returns the node at an index of the order.
@@ -113,12 +111,12 @@ func (b *board) node(i int) *node { return b.nodes[b.order[i]] }
 // counts in another unit.
 func (b *board) row(i int) []int64 {
 	width := len(b.ask.needs)
-	row := b.room[i*width : (i+1)*width : (i+1)*width]
-	if b.filled[i] == b.attempt {
+	at := int(b.order[i])
+	row := b.room[at*width : (at+1)*width : (at+1)*width]
+	if b.filled[at] == b.attempt {
 		return row
 	}
-	b.filled[i] = b.attempt
-	at := b.order[i]
+	b.filled[at] = b.attempt
 	for k := range b.ask.needs {
 		row[k] = 0
 		for _, c := range b.ask.needs[k].columns {
@@ -139,7 +137,7 @@ func (b *board) permit(s, i int) (always, now bool) {
 	if len(shape.always)+len(shape.now) == 0 {
 		return true, true
 	}
-	p := &b.permits[s*len(b.order)+i]
+	p := &b.permits[s*len(b.nodes)+int(b.order[i])]
 	if *p == 0 {
 		*p = known
 		about := b.node(i).at.about

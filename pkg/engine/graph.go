@@ -16,10 +16,13 @@ type graph struct {
 	columns columns
 	levels  map[level]*vertex
 	// walk is what depthFirst found; nil after nodes came, went or moved.
-	walk     []int32
-	numbered bool
-	nextID   int64 // of a node
-	nextUniq int64 // of a vertex
+	walk []int32
+	// partitions are those that were asked for, by type of vertex; none after nodes
+	// came, went or moved.
+	partitions map[string]*partition
+	numbered   bool
+	nextID     int64 // of a node
+	nextUniq   int64 // of a vertex
 }
 
 // A level names a vertex above the nodes.
@@ -29,7 +32,7 @@ type level struct {
 }
 
 func newGraph() graph {
-	return graph{levels: make(map[level]*vertex), columns: columns{byKind: make(map[string][]*column)}}
+	return graph{levels: make(map[level]*vertex), partitions: make(map[string]*partition), columns: columns{byKind: make(map[string][]*column)}}
 }
 
 // accepts fails with match.ErrInvalid for a site that hangs below another root.
@@ -48,7 +51,7 @@ func (g *graph) put(n *node, s *site) *node {
 		n = &node{at: &vertex{}, position: len(g.nodes)}
 		n.at.node = n
 		n.at.hang(parent)
-		g.walk = nil
+		g.changed()
 		if g.numbered {
 			s.node.ID = g.newID()
 		}
@@ -58,7 +61,7 @@ func (g *graph) put(n *node, s *site) *node {
 		if old := n.at.parent; old != parent {
 			n.at.unhang()
 			n.at.hang(parent)
-			g.walk = nil
+			g.changed()
 			g.prune(old)
 		}
 		s.node.ID = n.at.about.ID
@@ -133,7 +136,7 @@ func remember(had map[belowKey]*resource.Vertex, v *vertex) {
 
 // remove takes a node out, and the levels that held nothing else.
 func (g *graph) remove(n *node) {
-	g.walk = nil
+	g.changed()
 	n.disband(&g.columns)
 	g.columns.removeNode(n.position)
 	g.nodes = slices.Delete(g.nodes, n.position, n.position+1)
@@ -159,6 +162,12 @@ func (g *graph) prune(v *vertex) {
 	}
 }
 
+// changed forgets what says where nodes stand.
+func (g *graph) changed() {
+	g.walk = nil
+	clear(g.partitions)
+}
+
 // number gives the nodes their numbers, by name, and has a walk meet what stands
 // in one vertex by name. Nodes that come later are numbered, and met, as they
 // come.
@@ -172,6 +181,7 @@ func (g *graph) number() {
 		n.at.about = &about
 	}
 	g.columns.permute(from)
+	g.changed()
 	if g.root != nil {
 		g.root.sortAbove()
 	}

@@ -77,7 +77,7 @@ func (e *Engine) lookout(b *board, h *horizon) *lookout {
 
 // count counts anew what fits on a node.
 func (l *lookout) count(i int) {
-	l.filled[i] = 0
+	l.filled[l.order[i]] = 0
 	for s := range l.ask.shapes {
 		fit := &l.fit[s*len(l.order)+i]
 		l.sums[s] -= *fit

@@ -7,13 +7,8 @@ func (b *board) fits(s, i int, want int64) int64 {
 	}
 	shape := &b.ask.shapes[s]
 	n := room(b.row(i), shape, want)
-	for k, l := range shape.limits {
-		if n == 0 {
-			break
-		}
-		if v := b.node(i).at.of(l.kind); v != nil {
-			n = min(n, l.most-b.under[bound{s, k, v}])
-		}
+	for _, k := range shape.limits {
+		n = min(n, b.allowed(k, b.order[i]))
 	}
 	return n
 }
@@ -38,10 +33,8 @@ func (b *board) take(s, i int, n int64) {
 	for _, k := range shape.with {
 		row[k] -= n * shape.each[k]
 	}
-	for k, l := range shape.limits {
-		if v := b.node(i).at.of(l.kind); v != nil {
-			b.under[bound{s, k, v}] += n
-		}
+	for _, k := range shape.limits {
+		b.spend(k, b.order[i], n)
 	}
 }
 
@@ -49,7 +42,7 @@ func (b *board) take(s, i int, n int64) {
 // there are as many as wanted. It returns how many there are.
 func (b *board) lay(s int, want int64) int64 {
 	found := int64(0)
-	for i := 0; i < len(b.nodes) && found < want; i++ {
+	for i := 0; i < len(b.order) && found < want; i++ {
 		if n := b.fits(s, i, want-found); n > 0 {
 			b.take(s, i, n)
 			b.runs = append(b.runs, run{s, i, n})
@@ -62,6 +55,10 @@ func (b *board) lay(s int, want int64) int64 {
 // extend lays out more slots of every shape with a range, in the order of the
 // jobspec, as many as fit and its count accepts.
 func (b *board) extend() {
+	if b.ask.topology != nil {
+		b.gatherMore()
+		return
+	}
 	total := int64(0)
 	for _, s := range b.ask.shapes {
 		total += s.count.Min

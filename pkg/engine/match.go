@@ -37,7 +37,7 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 	if err := a.checkKeys(r.Keys); err != nil {
 		return nil, err
 	}
-	if err := a.find(&e.graph.columns); err != nil {
+	if err := a.find(&e.graph); err != nil {
 		return nil, err
 	}
 	if r.Op == match.Satisfiability {
@@ -130,7 +130,11 @@ func (e *Engine) place(ctx context.Context, r *match.Request, a *ask) (*job, err
 		h.lookNow(now)
 		b.tenancies = e.graph.columns.hindering(b.tenant)
 	}
-	return nil, b.refuse(o, failed, e.rootType())
+	no := b.refuse(o, failed, e.rootType())
+	if no.Err == match.ErrBusy && failed.in != nil {
+		no.Reason.End = e.helpfulEnd(b, h, failed.in)
+	}
+	return nil, no
 }
 
 // satisfy finds room for a request in the empty graph.

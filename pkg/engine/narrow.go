@@ -12,9 +12,6 @@ func (a *ask) narrow(label string, from jobspec.SlotAttributes) error {
 	if at < 0 {
 		return invalid("attributes.system.fluence: no slot has the label %q", label)
 	}
-	if len(from.Limits) > 0 || from.Topology != nil {
-		return invalid("attributes.system.fluence: %q: limits and topology are not taken", label)
-	}
 	s := &a.shapes[at]
 	for _, c := range []struct {
 		name string
@@ -36,8 +33,12 @@ func (a *ask) narrow(label string, from jobspec.SlotAttributes) error {
 		if most < 1 {
 			return invalid("attributes.system.fluence: %q: maxPerLevel: %s: %d is no number of slots", label, kind, most)
 		}
-		s.limits = append(s.limits, limit{kind, most})
-		a.limited = true
+		a.bound(s, limit{kind: kind, most: most})
+	}
+	for i, l := range from.Limits {
+		if err := a.narrowBy(s, l); err != nil {
+			return invalid("attributes.system.fluence: %q: limits[%d]: %w", label, i, err)
+		}
 	}
 	return nil
 }

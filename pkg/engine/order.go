@@ -36,6 +36,7 @@ func (e *Engine) inOrder(r *match.Request) []int32 {
 			marked = true
 		}
 	}
+	w.marked = marked
 	if !marked {
 		return w.order
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // refuse makes the error for a request that an attempt found no room for now.
-func (b *board) refuse(now outcome, failed shortfall, root string) error {
+func (b *board) refuse(now outcome, failed shortfall, root string) *match.Refusal {
 	if ever, short := b.solve(seeEver); ever == impossible {
 		return b.never(short, root)
 	}
@@ -23,13 +23,17 @@ func (b *board) refuse(now outcome, failed shortfall, root string) error {
 }
 
 // never makes the error for a request that the whole graph has no room for.
-func (b *board) never(failed shortfall, root string) error {
+func (b *board) never(failed shortfall, root string) *match.Refusal {
 	return &match.Refusal{Err: match.ErrUnsatisfiable, Reason: b.reason(seeEver, impossible, failed, root)}
 }
 
 // reason puts a failed attempt into numbers.
 func (b *board) reason(v view, o outcome, failed shortfall, root string) match.Reason {
 	shape := &b.ask.shapes[failed.shape]
+	at, level := b, root
+	if failed.level != "" {
+		level = failed.level
+	}
 	r := match.Reason{
 		Slot: shape.label, Wanted: shape.count.Min, Found: failed.found,
 		Nodes: int64(len(b.order)),
@@ -43,18 +47,23 @@ func (b *board) reason(v view, o outcome, failed shortfall, root string) match.R
 	case !empty.fits:
 		r.Code, r.Level = match.TooLarge, resource.TypeNode
 	case o == impossible:
-		r.Code, r.Level = match.TooFew, root
+		r.Code, r.Level = match.TooFew, level
 	default:
-		r.Code, r.Level = match.NotFound, root
+		r.Code, r.Level = match.NotFound, level
 	}
 	before := empty
+	if apart := r.Code == match.TooFew || r.Code == match.NotFound; apart && failed.in != nil {
+		r.Vertex, at = failed.in.name(), b.on(failed.in.order)
+		at.start(v)
+		before = at.measure(failed.shape)
+	}
 	if !v.empty && r.Code != match.TooLarge {
-		b.start(v)
-		before = b.measure(failed.shape)
+		at.start(v)
+		before = at.measure(failed.shape)
 		b.countHindered(&r, failed.shape)
 	}
 	if r.Code == match.TooFew {
-		r.Shortages = b.runOut(v, failed, before)
+		r.Shortages = at.runOut(v, failed, before)
 	} else {
 		r.Shortages = before.short()
 	}

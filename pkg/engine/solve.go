@@ -22,11 +22,18 @@ const (
 type shortfall struct {
 	shape int
 	found int64
+	// level is the type of vertex at which it failed, and in the one that came
+	// closest; empty and nil where it was not a topology that failed.
+	level string
+	in    *domain
 }
 
 // solve lays out the least of every shape: first with each node used as far as
 // it goes, shape by shape; then by a search.
 func (b *board) solve(v view) (outcome, shortfall) {
+	if b.ask.topology != nil {
+		return b.gather(v)
+	}
 	given := make([]int, len(b.ask.shapes))
 	for i := range given {
 		given[i] = i
@@ -35,16 +42,19 @@ func (b *board) solve(v view) (outcome, shortfall) {
 	switch {
 	case ok:
 		return placed, shortfall{}
-	case len(given) == 1:
+	case len(given) == 1 && b.nested(0):
 		// Nothing else takes of what there is, and limits nest: filling up node
 		// by node lays out as many as there can be.
 		return impossible, failed
 	}
 	for s := range given {
 		b.start(v)
-		if n := b.lay(s, b.ask.shapes[s].count.Min); n < b.ask.shapes[s].count.Min {
-			return impossible, shortfall{s, n}
+		if n := b.lay(s, b.ask.shapes[s].count.Min); n < b.ask.shapes[s].count.Min && b.nested(s) {
+			return impossible, shortfall{shape: s, found: n}
 		}
+	}
+	if b.overbound(v) {
+		return impossible, failed
 	}
 	b.start(v)
 	all := b.capacity()
@@ -74,7 +84,7 @@ func (b *board) greedy(v view, order []int) (failed shortfall, ok bool) {
 	for _, s := range order {
 		least := b.ask.shapes[s].count.Min
 		if n := b.lay(s, least); n < least {
-			return shortfall{s, n}, false
+			return shortfall{shape: s, found: n}, false
 		}
 	}
 	return shortfall{}, true

@@ -1853,7 +1853,9 @@ type Reason struct {
 	// Nodes that are another holder's as a whole.
 	Whole int64 `protobuf:"varint,12,opt,name=whole,proto3" json:"whole,omitempty"`
 	// Nodes in use by others, where whole nodes are wanted.
-	InUse         int64 `protobuf:"varint,13,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	InUse int64 `protobuf:"varint,13,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	// Unset where the end of no one job would help.
+	End           *End `protobuf:"bytes,14,opt,name=end,proto3" json:"end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1979,6 +1981,67 @@ func (x *Reason) GetInUse() int64 {
 	return 0
 }
 
+func (x *Reason) GetEnd() *End {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+// An End is what the end of a job would do for a request.
+type End struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   uint64                 `protobuf:"fixed64,1,opt,name=job,proto3" json:"job,omitempty"`
+	// How many slots more would fit.
+	More          int64 `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *End) Reset() {
+	*x = End{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *End) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*End) ProtoMessage() {}
+
+func (x *End) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use End.ProtoReflect.Descriptor instead.
+func (*End) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *End) GetJob() uint64 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *End) GetMore() int64 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
 // A Shortage is one kind of pool that keeps slots from fitting.
 type Shortage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1993,7 +2056,7 @@ type Shortage struct {
 
 func (x *Shortage) Reset() {
 	*x = Shortage{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2068,7 @@ func (x *Shortage) String() string {
 func (*Shortage) ProtoMessage() {}
 
 func (x *Shortage) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2081,7 @@ func (x *Shortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shortage.ProtoReflect.Descriptor instead.
 func (*Shortage) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{32}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Shortage) GetType() string {
@@ -2161,7 +2224,7 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\"\x0f\n" +
 	"\rReadyResponse\"5\n" +
 	"\aFailure\x12*\n" +
-	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\"\xd8\x02\n" +
+	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\"\xfb\x02\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\tR\x04slot\x12\x14\n" +
@@ -2176,7 +2239,11 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	" \x03(\v2\x14.fluence.v1.ShortageR\tshortages\x12#\n" +
 	"\rwaiting_helps\x18\v \x01(\bR\fwaitingHelps\x12\x14\n" +
 	"\x05whole\x18\f \x01(\x03R\x05whole\x12\x15\n" +
-	"\x06in_use\x18\r \x01(\x03R\x05inUse\"t\n" +
+	"\x06in_use\x18\r \x01(\x03R\x05inUse\x12!\n" +
+	"\x03end\x18\x0e \x01(\v2\x0f.fluence.v1.EndR\x03end\"+\n" +
+	"\x03End\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\x06R\x03job\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\x03R\x04more\"t\n" +
 	"\bShortage\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x16\n" +
@@ -2223,7 +2290,7 @@ func file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecar_fluxionpb_fluxion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(Op)(0),                        // 0: fluence.v1.Op
 	(Status)(0),                    // 1: fluence.v1.Status
@@ -2259,61 +2326,63 @@ var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(*ReadyResponse)(nil),          // 31: fluence.v1.ReadyResponse
 	(*Failure)(nil),                // 32: fluence.v1.Failure
 	(*Reason)(nil),                 // 33: fluence.v1.Reason
-	(*Shortage)(nil),               // 34: fluence.v1.Shortage
-	(*timestamppb.Timestamp)(nil),  // 35: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 36: google.protobuf.Duration
+	(*End)(nil),                    // 34: fluence.v1.End
+	(*Shortage)(nil),               // 35: fluence.v1.Shortage
+	(*timestamppb.Timestamp)(nil),  // 36: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 37: google.protobuf.Duration
 }
 var file_sidecar_fluxionpb_fluxion_proto_depIdxs = []int32{
 	0,  // 0: fluence.v1.MatchRequest.op:type_name -> fluence.v1.Op
-	35, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
-	36, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
+	36, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
+	37, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
 	5,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
 	4,  // 4: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
 	5,  // 5: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
-	35, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
-	35, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
+	36, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
+	36, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
 	5,  // 8: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
-	35, // 9: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
-	35, // 10: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
+	36, // 9: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
+	36, // 10: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
 	6,  // 11: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
 	1,  // 12: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
-	35, // 13: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
+	36, // 13: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
 	6,  // 14: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
 	27, // 15: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
 	6,  // 16: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
 	33, // 17: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
-	34, // 18: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
-	2,  // 19: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
-	7,  // 20: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
-	9,  // 21: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
-	11, // 22: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
-	13, // 23: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
-	15, // 24: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
-	17, // 25: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
-	19, // 26: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
-	21, // 27: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
-	23, // 28: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
-	25, // 29: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
-	28, // 30: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
-	30, // 31: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
-	3,  // 32: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
-	8,  // 33: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
-	10, // 34: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
-	12, // 35: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
-	14, // 36: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
-	16, // 37: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
-	18, // 38: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
-	20, // 39: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
-	22, // 40: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
-	24, // 41: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
-	26, // 42: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
-	29, // 43: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
-	31, // 44: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
-	32, // [32:45] is the sub-list for method output_type
-	19, // [19:32] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	35, // 18: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
+	34, // 19: fluence.v1.Reason.end:type_name -> fluence.v1.End
+	2,  // 20: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
+	7,  // 21: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
+	9,  // 22: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
+	11, // 23: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
+	13, // 24: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
+	15, // 25: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
+	17, // 26: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
+	19, // 27: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
+	21, // 28: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
+	23, // 29: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
+	25, // 30: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
+	28, // 31: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
+	30, // 32: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
+	3,  // 33: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
+	8,  // 34: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
+	10, // 35: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
+	12, // 36: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
+	14, // 37: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
+	16, // 38: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
+	18, // 39: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
+	20, // 40: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
+	22, // 41: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
+	24, // 42: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
+	26, // 43: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
+	29, // 44: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
+	31, // 45: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
+	33, // [33:46] is the sub-list for method output_type
+	20, // [20:33] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_sidecar_fluxionpb_fluxion_proto_init() }
@@ -2327,7 +2396,7 @@ func file_sidecar_fluxionpb_fluxion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecar_fluxionpb_fluxion_proto_rawDesc), len(file_sidecar_fluxionpb_fluxion_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

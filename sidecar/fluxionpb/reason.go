@@ -26,6 +26,9 @@ func encodeReason(r *match.Reason) *Reason {
 			Type: text(s.Type), Unit: text(s.Unit), Wanted: s.Wanted, Most: s.Most, Nodes: s.Nodes,
 		})
 	}
+	if r.End != nil {
+		m.End = &End{Job: uint64(r.End.Job), More: r.End.More}
+	}
 	return m
 }
 
@@ -48,6 +51,9 @@ func decodeReason(m *Reason) match.Reason {
 		r.Shortages = append(r.Shortages, match.Shortage{
 			Type: s.GetType(), Unit: s.GetUnit(), Wanted: s.GetWanted(), Most: s.GetMost(), Nodes: s.GetNodes(),
 		})
+	}
+	if end := m.GetEnd(); end != nil {
+		r.End = &match.End{Job: match.JobID(end.GetJob()), More: end.GetMore()}
 	}
 	return r
 }

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// maxEnds bounds how many jobs are looked at for the one whose end would help most.
+const maxEnds = 64
+
+// helpfulEnd returns the job whose end would have most more slots of a request fit in a
+// domain; nil where that of none would. Of very many jobs only those with most slots
+// there are looked at.
+func (e *Engine) helpfulEnd(b *board, h *horizon, in *domain) *match.End {
+	held := make(map[match.JobID][]*slot)
+	for _, at := range in.order {
+		for s := range e.hosts[b.nodes[at].name()].slots {
+			if e.jobs[s.job] != nil {
+				held[s.job] = append(held[s.job], s)
+			}
+		}
+	}
+	jobs := slices.SortedFunc(maps.Keys(held), func(x, y match.JobID) int {
+		return cmp.Or(cmp.Compare(len(held[y]), len(held[x])), cmp.Compare(x, y))
+	})
+	if len(jobs) > maxEnds {
+		jobs = jobs[:maxEnds]
+	}
+	slices.Sort(jobs)
+	part := b.on(in.order)
+	found := part.least()
+	var best *match.End
+	for _, id := range jobs {
+		for _, s := range held[id] {
+			h.hosts[s.node].drop(s, &e.graph.columns)
+			h.coverAgain(s.node)
+		}
+		if more := part.least() - found; more > 0 && (best == nil || more > best.More) {
+			best = &match.End{Job: id, More: more}
+		}
+		for _, s := range held[id] {
+			h.hosts[s.node].add(s, &e.graph.columns)
+			h.coverAgain(s.node)
+		}
+	}
+	return best
+}
+
+// coverAgain covers a host anew if it is covered, after what it holds has changed.
+func (h *horizon) coverAgain(name string) {
+	if _, ok := h.covered[h.hosts[name]]; ok {
+		h.cover(name)
+	}
+}
+
+// least lays out as many slots as there is room for of the least of every shape, and
+// returns how many there are.
+func (b *board) least() int64 {
+	b.start(seeNow)
+	sum := int64(0)
+	for s := range b.ask.shapes {
+		sum += b.lay(s, b.ask.shapes[s].count.Min)
+	}
+	return sum
+}
