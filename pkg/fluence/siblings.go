@@ -52,12 +52,7 @@ func objectionable(pod *corev1.Pod) bool {
 			return true
 		}
 	}
-	for _, v := range pod.Spec.Volumes {
-		if mayClash(v) {
-			return true
-		}
-	}
-	return len(pod.Spec.ResourceClaims) > 0 || len(hostPorts(pod)) > 0
+	return slices.ContainsFunc(pod.Spec.Volumes, mayClash) || len(pod.Spec.ResourceClaims) > 0 || len(hostPorts(pod)) > 0
 }
 
 // mayClash says whether a volume is of a kind that filters look at.

@@ -20,14 +20,14 @@ func inZone(zone string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels[zoneKey] = zone }
 }
 
-// labelled adds a label to a pod.
-func labelled(key, value string) func(*corev1.Pod) {
+// ofApp labels a pod as one of an app.
+func ofApp(app string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Labels = maps.Clone(p.Labels)
 		if p.Labels == nil {
 			p.Labels = map[string]string{}
 		}
-		p.Labels[key] = value
+		p.Labels["app"] = app
 	}
 }
 
@@ -35,13 +35,13 @@ func termOn(key, app string) corev1.PodAffinityTerm {
 	return corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
 }
 
-// awayFrom keeps a pod from the domains of a key where pods of an app are.
-func awayFrom(key, app string) func(*corev1.Pod) {
+// awayFrom keeps a pod from the nodes where pods of an app are.
+func awayFrom(app string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		if p.Spec.Affinity == nil {
 			p.Spec.Affinity = &corev1.Affinity{}
 		}
-		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{termOn(key, app)}}
+		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{termOn(corev1.LabelHostname, app)}}
 	}
 }
 
@@ -105,7 +105,7 @@ func (r *rig) placedSoon(n int) map[string]int {
 
 func TestPodsThatKeepApartGoToNodesOfTheirOwn(t *testing.T) {
 	cases := map[string]func(*corev1.Pod){
-		"anti-affinity": awayFrom(corev1.LabelHostname, "x"),
+		"anti-affinity": awayFrom("x"),
 		"one host port": hostPort(80),
 	}
 	for name, edit := range cases {
@@ -115,7 +115,7 @@ func TestPodsThatKeepApartGoToNodesOfTheirOwn(t *testing.T) {
 					r.node(fmt.Sprintf("n%d", i), 8)
 				}
 				r.schedule()
-				r.gang(4, 4, labelled("app", "x"), edit)
+				r.gang(4, 4, ofApp("x"), edit)
 				if got := r.placedSoon(4); len(got) != 4 {
 					t.Errorf("pods by node = %v, want one each", got)
 				}
@@ -132,7 +132,7 @@ func TestMorePodsThanNodesThatKeepApartNeverFit(t *testing.T) {
 		r.node("n0", 8)
 		r.node("n1", 8)
 		r.schedule()
-		r.gang(3, 3, labelled("app", "x"), awayFrom(corev1.LabelHostname, "x"))
+		r.gang(3, 3, ofApp("x"), awayFrom("x"))
 		r.pass(2 * time.Second)
 		r.wantAssigned(nil)
 		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonNeverFits {
@@ -152,9 +152,9 @@ func TestALeaderKeepsItsWorkersAway(t *testing.T) {
 		r.node("n1", 8)
 		r.schedule()
 		r.api.put(aPodGroup(g.Name, 4, "pg"))
-		r.pod("g-0", inGroup(g.Name), labelled("app", "leader"), awayFrom(corev1.LabelHostname, "worker"))
+		r.pod("g-0", inGroup(g.Name), ofApp("leader"), awayFrom("worker"))
 		for i := 1; i < 4; i++ {
-			r.pod(fmt.Sprintf("g-%d", i), inGroup(g.Name), labelled("app", "worker"))
+			r.pod(fmt.Sprintf("g-%d", i), inGroup(g.Name), ofApp("worker"))
 		}
 		r.placedSoon(4)
 		nodes := r.assigned()
@@ -173,12 +173,12 @@ func TestPodsAreSpreadOverZonesBesideThoseThere(t *testing.T) {
 		}
 		// Two in a, one in c: a filter that looks before any member is placed would leave
 		// zone b alone.
-		r.pod("old-0", labelled("app", "x"), onNode("n0"))
-		r.pod("old-1", labelled("app", "x"), onNode("n1"))
-		r.pod("old-2", labelled("app", "x"), onNode("n4"))
+		r.pod("old-0", ofApp("x"), onNode("n0"))
+		r.pod("old-1", ofApp("x"), onNode("n1"))
+		r.pod("old-2", ofApp("x"), onNode("n4"))
 		r.pass(settleTime)
 		r.schedule()
-		r.gang(6, 6, labelled("app", "x"), spreadOver(zoneKey, "x", 1))
+		r.gang(6, 6, ofApp("x"), spreadOver(zoneKey, "x", 1))
 		got := r.placedSoon(6)
 		zones := []int{got["n0"] + got["n1"], got["n2"] + got["n3"], got["n4"] + got["n5"]}
 		if !slices.Equal(zones, []int{1, 3, 2}) {
@@ -196,7 +196,7 @@ func TestAGangThatWantsToBeInOneZoneIs(t *testing.T) {
 		r.node("n1", 4, inZone("b"))
 		r.node("n2", 4, inZone("b"))
 		r.schedule()
-		r.gang(6, 6, labelled("app", "x"), nextTo(zoneKey, "x"))
+		r.gang(6, 6, ofApp("x"), nextTo(zoneKey, "x"))
 		if got := r.placedSoon(6); got["n0"] != 0 {
 			t.Errorf("pods by node = %v, want all in zone b", got)
 		}
@@ -210,9 +210,9 @@ func TestWorkersFollowTheirLeaderIntoAZone(t *testing.T) {
 		r.node("n1", 4, inZone("b"))
 		r.schedule()
 		r.api.put(aPodGroup(g.Name, 3, "pg"))
-		r.pod("g-0", inGroup(g.Name), labelled("app", "worker"), nextTo(zoneKey, "leader"))
-		r.pod("g-1", inGroup(g.Name), labelled("app", "worker"), nextTo(zoneKey, "leader"))
-		r.pod("g-2", inGroup(g.Name), labelled("app", "leader"))
+		r.pod("g-0", inGroup(g.Name), ofApp("worker"), nextTo(zoneKey, "leader"))
+		r.pod("g-1", inGroup(g.Name), ofApp("worker"), nextTo(zoneKey, "leader"))
+		r.pod("g-2", inGroup(g.Name), ofApp("leader"))
 		r.pass(5 * time.Second)
 		r.wantAssigned(map[string]string{"g-0": "n1", "g-1": "n1", "g-2": "n1"})
 	})
@@ -224,7 +224,7 @@ func TestWhatIsVerifiedIsBookedOnceOnly(t *testing.T) {
 		r.node("n0", 8)
 		r.node("n1", 8)
 		r.schedule()
-		r.gang(2, 2, labelled("app", "x"), awayFrom(corev1.LabelHostname, "x"))
+		r.gang(2, 2, ofApp("x"), awayFrom("x"))
 		r.placedSoon(2)
 		var ops []match.Op
 		for _, m := range r.matches() {

@@ -128,7 +128,7 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 		if _, err := s.policyOr("", m); err != nil {
 			return Verdict{Reason: ReasonInvalidPolicy, Message: err.Error()}
 		}
-		if _, _, err := s.saidTopology(m).parse(s.levels); err != nil {
+		if _, err := s.saidTopology(m).parse(s.levels); err != nil {
 			return Verdict{Reason: ReasonInvalidTopology, Message: err.Error()}
 		}
 		return Verdict{Pass: s.chooseLate(now) == m.pod.UID}
@@ -175,7 +175,7 @@ func (s *state) check() (reason, message string) {
 		if m.badPolicy != nil && (s.podGroup == nil || s.podGroup.Policy == "") {
 			return ReasonInvalidPolicy, m.badPolicy.Error()
 		}
-		if _, _, err := s.saidTopology(m).parse(s.levels); err != nil {
+		if _, err := s.saidTopology(m).parse(s.levels); err != nil {
 			return ReasonInvalidTopology, err.Error()
 		}
 	}

@@ -25,8 +25,8 @@ const (
 	ExclusiveAnnotation = "fluence.flux-framework.org/exclusive"
 )
 
-// ReasonInvalidTopology: one of the topology annotations names no level, or has a
-// value that says nothing.
+// ReasonInvalidTopology is that one of the topology annotations names no level, or has
+// a value that says nothing.
 const ReasonInvalidTopology = "InvalidTopology"
 
 // A Level is a layer of the graph that topology annotations may name.
@@ -68,42 +68,41 @@ func (t TopologySaid) or(o TopologySaid) TopologySaid {
 	return t
 }
 
-// parse returns the topology, nil if none is asked for, and whether whole nodes are
-// wanted. An error names annotation, value and levels in words fit for a user.
-func (t TopologySaid) parse(levels []Level) (*Topology, bool, error) {
+// parse returns the topology, nil if none is asked for. An error names annotation,
+// value and levels in words fit for a user.
+func (t TopologySaid) parse(levels []Level) (*Topology, error) {
 	if t == (TopologySaid{}) {
-		return nil, false, nil
+		return nil, nil
 	}
 	var is Topology
 	var err error
 	if is.Required, err = levelOf(TopologyRequiredAnnotation, t.Required, levels); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if is.Balanced, err = levelOf(TopologyBalancedAnnotation, t.Balanced, levels); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if t.Preferred != "" {
 		for name := range strings.SplitSeq(t.Preferred, ",") {
 			l, err := levelOf(TopologyPreferredAnnotation, strings.TrimSpace(name), levels)
 			switch {
 			case err != nil:
-				return nil, false, err
+				return nil, err
 			case l == "":
-				return nil, false, fmt.Errorf("annotation %s: %q: a level without a name", TopologyPreferredAnnotation, t.Preferred)
+				return nil, fmt.Errorf("annotation %s: %q: a level without a name", TopologyPreferredAnnotation, t.Preferred)
 			case slices.Contains(is.Preferred, l):
-				return nil, false, fmt.Errorf("annotation %s: %q: level %s is named twice", TopologyPreferredAnnotation, t.Preferred, l)
+				return nil, fmt.Errorf("annotation %s: %q: level %s is named twice", TopologyPreferredAnnotation, t.Preferred, l)
 			}
 			is.Preferred = append(is.Preferred, l)
 		}
 	}
 	if e := t.Exclusive; e != "" && e != "true" && e != "false" {
-		return nil, false, fmt.Errorf(`annotation %s: %q: must be "true" or "false"`, ExclusiveAnnotation, e)
+		return nil, fmt.Errorf(`annotation %s: %q: must be "true" or "false"`, ExclusiveAnnotation, e)
 	}
-	exclusive := t.Exclusive == "true"
 	if is.Required == "" && is.Balanced == "" && is.Preferred == nil {
-		return nil, exclusive, nil
+		return nil, nil
 	}
-	return &is, exclusive, nil
+	return &is, nil
 }
 
 // levelNode is the level of the nodes themselves, which needs no configuration.
