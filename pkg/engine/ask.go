@@ -80,13 +80,15 @@ func readAsk(js *jobspec.Jobspec) (*ask, error) {
 	if least > maxSlots {
 		return nil, invalid("%d slots are asked for, more than %d", least, maxSlots)
 	}
-	for _, label := range slices.Sorted(maps.Keys(js.Attributes.System.Fluence)) {
-		if err := a.narrow(label, js.Attributes.System.Fluence[label]); err != nil {
+	if about := js.Attributes.System.Fluence; len(about) > 0 {
+		for _, label := range slices.Sorted(maps.Keys(about)) {
+			if err := a.narrow(label, about[label]); err != nil {
+				return nil, err
+			}
+		}
+		if err := a.readTopology(about); err != nil {
 			return nil, err
 		}
-	}
-	if err := a.readTopology(js.Attributes.System.Fluence); err != nil {
-		return nil, err
 	}
 	for i := range a.shapes {
 		s := &a.shapes[i]

@@ -51,7 +51,7 @@ func (t *quest) closest(domains []*domain, at int, inner map[*domain]shortfall) 
 		if d.useful <= most {
 			continue
 		}
-		failed, ok := t.board.on(d.order).greedy(t.view, given)
+		failed, ok := t.on(d.order).greedy(t.view, given)
 		if deep, tried := inner[d]; tried && (ok || deep.level != "") {
 			failed = deep
 		}
@@ -75,7 +75,7 @@ func (t *quest) closest(domains []*domain, at int, inner map[*domain]shortfall) 
 func (t *quest) reachFew(order []int32, domains []*domain, at int) (*plan, outcome, shortfall) {
 	least := t.leastDomains(domains)
 	if least >= len(domains) {
-		return t.reachAll(order, domains, at)
+		return t.reachAll(order, at)
 	}
 	var all *plan
 	lower := t.least(order, at+1)
@@ -94,7 +94,7 @@ func (t *quest) reachFew(order []int32, domains []*domain, at int) (*plan, outco
 			return best, placed, shortfall{}
 		}
 		if all == nil {
-			p, o, failed := t.reachAll(order, domains, at)
+			p, o, failed := t.reachAll(order, at)
 			if o != placed {
 				return nil, o, failed
 			}
@@ -108,7 +108,7 @@ func (t *quest) reachFew(order []int32, domains []*domain, at int) (*plan, outco
 }
 
 // reachAll looks for a plan in all domains.
-func (t *quest) reachAll(order []int32, domains []*domain, at int) (*plan, outcome, shortfall) {
+func (t *quest) reachAll(order []int32, at int) (*plan, outcome, shortfall) {
 	p, o, failed := t.reach(order, at+1)
 	if o != placed {
 		return nil, o, failed

@@ -90,7 +90,7 @@ func (t *quest) divide(order []int32, x aim) []*domain {
 	}
 	if t.marked {
 		for _, d := range found {
-			d.distance = t.board.distance[d.order[0]]
+			d.distance = t.distance[d.order[0]]
 		}
 	}
 	return found
@@ -98,7 +98,7 @@ func (t *quest) divide(order []int32, x aim) []*domain {
 
 // count counts what fits in a domain, never too few slots.
 func (t *quest) count(d *domain) {
-	b := t.board.on(d.order)
+	b := t.on(d.order)
 	d.room = make([]int64, len(t.ask.shapes))
 	b.start(t.view)
 	for s := range d.room {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -131,7 +132,7 @@ func (e *Engine) place(ctx context.Context, r *match.Request, a *ask) (*job, err
 		b.tenancies = e.graph.columns.hindering(b.tenant)
 	}
 	no := b.refuse(o, failed, e.rootType())
-	if no.Err == match.ErrBusy && failed.in != nil {
+	if errors.Is(no, match.ErrBusy) && failed.in != nil {
 		no.Reason.End = e.helpfulEnd(b, h, failed.in)
 	}
 	return nil, no

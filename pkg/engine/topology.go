@@ -230,20 +230,20 @@ func (t *quest) reach(order []int32, at int) (*plan, outcome, shortfall) {
 		return t.reachTogether(order, domains, at)
 	case balanced:
 		return t.reachBalanced(order, domains, at)
+	case few:
 	}
 	return t.reachFew(order, domains, at)
 }
 
 // lay looks for a plan on some nodes, wherever on them.
 func (t *quest) lay(order []int32) (*plan, outcome, shortfall) {
-	b := t.board.on(order)
+	b := t.on(order)
 	t.budget -= len(order) * len(t.ask.shapes)
 	o, failed := b.solveWithin(t.view, t.patience > 0)
-	switch o {
-	case unknown:
+	if o == unknown {
 		t.patience--
-		fallthrough
-	case impossible:
+	}
+	if o != placed {
 		return nil, o, failed
 	}
 	p := &plan{runs: slices.Clone(b.runs)}

@@ -81,8 +81,8 @@ func randomStand(r *rand.Rand, ranges bool) stand {
 }
 
 func randomLimit(r *rand.Rand, nth, nodes int) jobspec.Limit {
-	l := jobspec.Limit{Name: fmt.Sprintf("l%d", nth), Most: r.Int64N(5)}
-	if level := []string{"node", "rack", "zone", "row", ""}[r.IntN(5)]; level != "" {
+	l := jobspec.Limit{Name: fmt.Sprintf("l%d", nth), Most: max(0, r.Int64N(8)-1)}
+	if level := []string{"node", "rack", "zone", "row", "", "", "", ""}[r.IntN(8)]; level != "" {
 		l.Level = level
 		return l
 	}

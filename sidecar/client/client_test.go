@@ -89,6 +89,8 @@ func TestConformance(t *testing.T) {
 		Update:         true,
 		Constraints:    true,
 		MaxPerLevel:    true,
+		Limits:         true,
+		Topology:       true,
 		Near:           true,
 		Ignore:         true,
 		Expected:       true,

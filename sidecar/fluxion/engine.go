@@ -14,8 +14,8 @@
 // embedded engine with the same nodes and the same slots, by exact amounts. Where
 // slots stand is Fluxion's to say: a slot request is one match, and where a jobspec
 // has several, one after the other, all or none. Fluxion's jobspec has no words for
-// Near and for MaxPerLevel, and its shape-by-shape matches may end in a corner; there
-// the book plans, in granules, and Fluxion is asked node by node.
+// Near, for limits and for topology, and its shape-by-shape matches may end in a
+// corner; there the book plans, in granules, and Fluxion is asked node by node.
 //
 // Down nodes, nodes of other holders and constraints reach Fluxion as the list of
 // the hosts that may be used.

@@ -57,11 +57,11 @@ func (p *placing) ask(ctx context.Context, plan *match.Allocation) error {
 	return nil
 }
 
-// bounded says whether a request bounds slots by level, or has ranges of which the
+// bounded says whether a request has limits or a topology, or has ranges of which the
 // least of all go before the more of any.
 func (p *placing) bounded() bool {
 	for _, a := range p.rounded.Attributes.System.Fluence {
-		if len(a.MaxPerLevel) > 0 {
+		if len(a.MaxPerLevel)+len(a.Limits) > 0 || a.Topology != nil {
 			return true
 		}
 	}

@@ -60,6 +60,7 @@ func TestRefusalsTravelWithTheirReason(t *testing.T) {
 			{Type: "core", Unit: "m", Wanted: 4000, Most: 3500, Nodes: 4980},
 			{Type: "memory", Unit: "B", Wanted: 1 << 40, Most: 1 << 39, Nodes: 1},
 		},
+		End: &match.End{Job: 1<<63 + 5, More: 12},
 	}
 	cases := map[string]match.Refusal{
 		"every field is set":     {Err: match.ErrBusy, Reason: full},

@@ -28,6 +28,12 @@ type Capabilities struct {
 	Constraints bool
 	// MaxPerLevel: the slots below one vertex can be bounded.
 	MaxPerLevel bool
+	// Limits: slots of several labels can be bounded together. Without it a limit is
+	// match.ErrInvalid.
+	Limits bool
+	// Topology: slots can be kept together, or be balanced, by level. Without it a
+	// topology is match.ErrInvalid.
+	Topology bool
 	// Near: nodes can be taken by their distance.
 	Near bool
 	// Ignore: jobs can be counted as if they held nothing.
@@ -68,6 +74,8 @@ func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engin
 		"shapes":      shapeRules,
 		"ranges":      rangeRules,
 		"narrowing":   narrowRules,
+		"limits":      limitRules,
+		"topology":    topologyRules,
 		"operations":  operationRules,
 		"reserving":   reserveRules,
 		"refusals":    refusalRules,
@@ -114,6 +122,8 @@ func partial(c Capabilities) bool     { return c.PartialRelease }
 func updates(c Capabilities) bool     { return c.Update }
 func constraints(c Capabilities) bool { return c.Constraints }
 func maxPerLevel(c Capabilities) bool { return c.MaxPerLevel }
+func limits(c Capabilities) bool      { return c.Limits }
+func topology(c Capabilities) bool    { return c.Topology }
 func near(c Capabilities) bool        { return c.Near }
 func ignores(c Capabilities) bool     { return c.Ignore }
 func expects(c Capabilities) bool     { return c.Expected }
