@@ -94,7 +94,7 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 	case errors.As(err, &no):
 		r := &group.Refusal{
 			Reason:  reasonNoRoom,
-			Message: translate.Message(no.Reason) + ruled.String(),
+			Message: translate.Shorten(translate.Message(no.Reason, pl.endOf(no.Reason)) + ruled.String()),
 			Until:   append(ruled.events(), group.NodeChanged, group.MatcherBack),
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {

@@ -75,10 +75,11 @@ type Fluence struct {
 	nominated nominations
 	races     *races
 	keeper    keeper
+	running   running
+	told      told
 	// levels are those of the graph; exclusions hold what siblings were refused.
 	levels     []translate.Level
 	exclusions exclusions
-	told       told
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
 	synced  func() bool
@@ -265,6 +266,10 @@ func (pl *Fluence) onChange(c inventory.Change) {
 		pl.happened(group.NodeChanged)
 	case inventory.Freed:
 		pl.happened(group.Freed)
+		if c.Shared {
+			// What never fitted may fit now, as on a node that has grown.
+			pl.happened(group.NodeChanged)
+		}
 	}
 }
 

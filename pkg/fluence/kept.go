@@ -225,7 +225,7 @@ func (k keptRoom) tell(r *group.Refusal) {
 	if r.Reason != reasonNoRoom || len(k.nodes) == 0 {
 		return
 	}
-	r.Message += "; " + strings.Join(k.words, "; ")
+	r.Message = translate.Shorten(r.Message + "; " + strings.Join(k.words, "; "))
 	r.Until = append(r.Until, group.Unkept)
 	for _, ev := range k.until {
 		if !slices.Contains(r.Until, ev) {

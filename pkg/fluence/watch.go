@@ -103,6 +103,7 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 		pl.podGone(ctx, old)
 		old = nil
 	}
+	pl.running.put(pod)
 	if pod.Spec.SchedulerName == pl.profile {
 		if pod.Spec.NodeName != "" {
 			pl.told.forget(pod.UID)
@@ -161,6 +162,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	if !ok {
 		return
 	}
+	pl.running.drop(pod)
 	if pod.Spec.SchedulerName != pl.profile {
 		if pl.nominated.drop(pod.UID) {
 			pl.happened(group.Freed)

@@ -60,3 +60,18 @@ func (g *Groups) JobOf(pod *corev1.Pod) match.JobID {
 	}
 	return match.NewJobID("pod", string(pod.UID))
 }
+
+// OfJob returns the group of which members were matched under a job and still have
+// their seats, and false if there is none.
+func (g *Groups) OfJob(job match.JobID) (types.NamespacedName, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for key, s := range g.groups {
+		for _, m := range s.members {
+			if m.seat != nil && m.seat.job == job {
+				return key, true
+			}
+		}
+	}
+	return types.NamespacedName{}, false
+}

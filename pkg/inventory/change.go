@@ -44,6 +44,9 @@ type Change struct {
 	// another place in the graph. The rest of a node that was somebody's as a whole
 	// is not in it.
 	More translate.Amounts
+	// Shared says that some of what was freed was held by pods that run on every node,
+	// so that there may be more room than there ever was for others.
+	Shared bool
 }
 
 // changesOf tells what a batch of steps has changed: nodes in the order of the
@@ -62,12 +65,15 @@ func changesOf(nodes []nodeStep, holds []holdStep) []Change {
 		}
 		changes = append(changes, c)
 	}
-	freed := map[string]translate.Amounts{}
+	freed, shared := map[string]translate.Amounts{}, map[string]bool{}
 	for _, s := range holds {
 		free(freed, s)
+		for _, h := range s.before {
+			shared[h.slot.Node] = shared[h.slot.Node] || h.slot.Shared
+		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(freed)) {
-		changes = append(changes, Change{Kind: Freed, Node: node, More: freed[node]})
+		changes = append(changes, Change{Kind: Freed, Node: node, More: freed[node], Shared: shared[node]})
 	}
 	return changes
 }

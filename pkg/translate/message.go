@@ -18,23 +18,30 @@ const maxMessage = 1023
 // the quantities of Kubernetes. The same reason has the same text. Slot labels
 // are the caller's own and not repeated. Of more shortages than there is space
 // for, the last are counted only.
-func Message(r match.Reason) string {
+//
+// Holder names the one who holds what the end of the reason's End.Job would free,
+// in words such as "job ns/name"; empty leaves that out.
+func Message(r match.Reason, holder string) string {
 	for n := len(r.Shortages); n > 0; n-- {
-		if m := message(r, n); len(m) <= maxMessage {
+		if m := message(r, holder, n); len(m) <= maxMessage {
 			return m
 		}
 	}
-	m := message(r, 0)
-	return strings.ToValidUTF8(m[:min(len(m), maxMessage)], "")
+	return Shorten(message(r, holder, 0))
+}
+
+// Shorten cuts a text off where an event's message would have to end.
+func Shorten(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxMessage)], "")
 }
 
 // message renders a reason with its first n shortages.
-func message(r match.Reason, n int) string {
+func message(r match.Reason, holder string, n int) string {
 	var b strings.Builder
 	shown, more := r.Shortages[:n], len(r.Shortages)-n
 	switch r.Code {
 	case match.NoNode:
-		b.WriteString("needs " + pods(r.Wanted))
+		b.WriteString("needs " + pods(r.Wanted) + together(r))
 		if r.Nodes == 0 {
 			b.WriteString(": the cluster has no nodes")
 			break
@@ -49,14 +56,18 @@ func message(r match.Reason, n int) string {
 	case match.TooFew:
 		b.WriteString("needs " + pods(r.Wanted))
 		writeRequests(&b, shown)
+		b.WriteString(together(r))
 		fmt.Fprintf(&b, "; room%s for %d", place(r), r.Found)
+		if r.End != nil && holder != "" {
+			fmt.Fprintf(&b, "; %d more if %s ends", r.End.More, holder)
+		}
 		for i, s := range shown {
 			b.WriteString(separator(i))
 			writeShortage(&b, r, s)
 		}
 		writeMore(&b, more)
 	case match.NotFound:
-		fmt.Fprintf(&b, "needs %s: by amounts there could be room%s, but no placement was found", pods(r.Wanted), place(r))
+		fmt.Fprintf(&b, "needs %s%s: by amounts there could be room%s, but no placement was found", pods(r.Wanted), together(r), place(r))
 		if r.Found > 0 {
 			fmt.Fprintf(&b, " for more than %d", r.Found)
 		}
@@ -159,6 +170,15 @@ func writeOutlook(b *strings.Builder, r match.Reason) {
 			b.WriteString("; waiting may help")
 		}
 	}
+}
+
+// together says that the pods are wanted below one vertex above the nodes, where it
+// fails for that: one of them came closest.
+func together(r match.Reason) string {
+	if place(r) == "" {
+		return ""
+	}
+	return " in one " + r.Level
 }
 
 // place names the vertex that came closest, where it is one above the nodes.

@@ -70,11 +70,22 @@ func TestMessage(t *testing.T) {
 		},
 		"too few in a rack": {
 			match.Reason{Code: match.TooFew, Level: "rack", Vertex: "r7", Wanted: 4, Found: 3, Nodes: 8, WaitingHelps: true},
-			"needs 4 pods; room in rack r7 for 3",
+			"needs 4 pods in one rack; room in rack r7 for 3",
 		},
 		"too few outside of the racks": {
 			match.Reason{Code: match.TooFew, Level: "rack", Vertex: Unlabelled, Wanted: 4, Found: 3, Nodes: 8, WaitingHelps: true},
-			"needs 4 pods; room outside of any rack for 3",
+			"needs 4 pods in one rack; room outside of any rack for 3",
+		},
+		"too few in a rack, and whose end would help": {
+			match.Reason{
+				Code: match.TooFew, Level: "rack", Vertex: "r3", Wanted: 12, Found: 9, Nodes: 16, WaitingHelps: true,
+				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 8, Most: 2, Nodes: 3}}, End: &match.End{Job: 7, More: 3},
+			},
+			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9; 3 more if job ns/long ends: nvidia.com/gpu is short on 3 of 16 nodes (most free 2)",
+		},
+		"no placement was found in a rack": {
+			match.Reason{Code: match.NotFound, Level: "rack", Vertex: "r3", Wanted: 4, Nodes: 8, WaitingHelps: true},
+			"needs 4 pods in one rack: by amounts there could be room in rack r3, but no placement was found",
 		},
 		"too few whole nodes": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Found: 2, Nodes: 10, Down: 1, Excluded: 1, InUse: 6, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 1)}},
@@ -103,7 +114,7 @@ func TestMessage(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Message(tc.reason); got != tc.want {
+			if got := Message(tc.reason, "job ns/long"); got != tc.want {
 				t.Errorf("Message =\n%s\nwant\n%s", got, tc.want)
 			}
 		})
@@ -118,7 +129,7 @@ func TestALongMessageIsCutBetweenResources(t *testing.T) {
 				Type: strings.Repeat("x", 200+n) + ".example.com/device", Wanted: 1, Nodes: 9,
 			})
 		}
-		m := Message(r)
+		m := Message(r, "")
 		if len(m) >= 1024 || strings.ContainsAny(m, "\n\r") {
 			t.Errorf("%s: %d bytes: %s", code, len(m), m)
 		}

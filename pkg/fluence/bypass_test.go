@@ -1,0 +1,311 @@
+package fluence
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// crowded has two nodes with a pod of one core each, and a group that needs both
+// nodes whole and so has to wait.
+func (r *rig) crowded() (big []*corev1.Pod) {
+	r.Helper()
+	r.node("n1", 4)
+	r.node("n2", 4)
+	r.pass(settleTime)
+	r.schedule()
+	for _, name := range []string{"old-1", "old-2"} {
+		r.pod(name, cpu("3"))
+	}
+	r.pass(time.Second)
+	big = r.gang(2, 2, cpu("4"))
+	r.pass(time.Second)
+	return big
+}
+
+// swap ends a pod and has another one come in its place.
+func (r *rig) swap(ends, comes string, edit ...func(*corev1.Pod)) {
+	r.Helper()
+	r.pod(comes, edit...)
+	r.pass(time.Second)
+	r.remove(ends)
+	r.pass(5 * time.Second)
+}
+
+func (r *rig) runs(name string) bool { return r.assigned()[name] != "" }
+
+// message is what the last condition of a group says.
+func (r *rig) message(group string) string {
+	r.Helper()
+	pg := r.api.get(types.NamespacedName{Namespace: ns, Name: group})
+	if pg == nil || len(pg.Status.Conditions) == 0 {
+		return ""
+	}
+	return pg.Status.Conditions[0].Message
+}
+
+// TestSmallGroupsPassALargeOneUntilItsTime: lesson 17 of earlier systems, "Flow": a
+// stream of small pods, each of which overlaps with the next, would keep a large
+// group waiting for ever.
+func TestSmallGroupsPassALargeOneUntilItsTime(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.crowded()
+		running, passed := [2]string{"old-1", "old-2"}, 0
+		for i := 0; !r.runs("g-0") && i < 40; i++ {
+			next := fmt.Sprintf("small-%d", i)
+			r.swap(running[0], next, cpu("3"))
+			if r.runs(next) {
+				running, passed = [2]string{running[1], next}, passed+1
+			} else {
+				running = [2]string{running[1], next}
+			}
+			r.pass(time.Minute)
+		}
+		if !r.runs("g-0") || !r.runs("g-1") {
+			t.Fatalf("the large group does not start while small ones pass; on nodes: %v", r.assigned())
+		}
+		if passed < 8 || passed > 12 {
+			t.Errorf("%d small ones passed, want about one for each of 10 minutes", passed)
+		}
+		// What had to wait for it comes next.
+		r.remove("g-0")
+		r.remove("g-1")
+		r.pass(5 * time.Second)
+		if !r.runs("small-" + fmt.Sprint(passed)) {
+			t.Errorf("what had waited for the large group does not start after it: %v", r.assigned())
+		}
+	})
+}
+
+func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.crowded()
+		r.pass(9 * time.Minute)
+		r.pod("early")
+		r.pass(time.Second)
+		if !r.runs("early") {
+			t.Errorf("a small pod did not pass before its time was up")
+		}
+		r.pass(time.Minute)
+		late := r.pod("late")
+		r.pass(time.Second)
+		if r.runs("late") {
+			t.Fatalf("a small pod passed after 10 minutes: %v", r.assigned())
+		}
+		if got, want := r.enqueue(late), "2 nodes are kept for ns/g, which has waited 10m"; !strings.Contains(got, want) {
+			t.Errorf("it was told %q, want %q in it", got, want)
+		}
+		r.node("n3", 1)
+		r.pass(2 * time.Second)
+		if got := r.assigned()["late"]; got != "n3" {
+			t.Errorf("it went to %q, want the node that is too small for those that wait", got)
+		}
+	})
+}
+
+func TestRoomIsKeptOnlyWhereItIsOfUse(t *testing.T) {
+	daemon := func(p *corev1.Pod) {
+		p.Spec.SchedulerName = "default-scheduler"
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
+	}
+	cases := map[string]struct {
+		node  func(r *rig)
+		edit  func(*corev1.Pod)
+		place string // of the small pod; empty is nowhere
+	}{
+		"it would fit there if others ended": {
+			node: func(r *rig) { r.node("n3", 4); r.pod("foreign", onNode("n3"), cpu("3")) },
+		},
+		"the node is too small": {
+			node: func(r *rig) { r.node("n3", 3) }, place: "n3",
+		},
+		"the node is too small beside a DaemonSet's pod": {
+			node: func(r *rig) { r.pod("d", onNode("n3"), cpu("100m"), daemon); r.node("n3", 4) }, place: "n3",
+		},
+		"its node selector rules the node out": {
+			node: func(r *rig) { r.node("n3", 8, func(n *corev1.Node) { n.Labels["kind"] = "other" }) },
+			edit: func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kind": "big"} }, place: "n3",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				big := func(n *corev1.Node) { n.Labels["kind"] = "big" }
+				r.node("n1", 4, big)
+				r.node("n2", 4, big)
+				tc.node(r)
+				r.pass(settleTime)
+				r.pl.args.MaxBypass.Duration = time.Minute
+				r.schedule()
+				// They leave room for one core.
+				r.pod("old-1", cpu("3"), onNode("n1"))
+				r.pod("old-2", cpu("3"), onNode("n2"))
+				r.pass(time.Second)
+				edit := func(p *corev1.Pod) {
+					if tc.edit != nil {
+						tc.edit(p)
+					}
+				}
+				r.gang(3, 3, cpu("4"), edit)
+				if tc.place != "" {
+					// Without the third it could never fit.
+					r.node("n4", 4, big, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+					r.pod("old-4", cpu("3"), onNode("n4"))
+				}
+				r.pass(2 * time.Minute)
+				r.pod("small")
+				r.pass(2 * time.Second)
+				if got := r.assigned()["small"]; got != tc.place {
+					t.Errorf("the small pod is on %q, want %q; the large group: %s", got, tc.place, r.message("g"))
+				}
+			})
+		})
+	}
+}
+
+func TestWhoIsKeptFromTheRoomOfAnother(t *testing.T) {
+	cases := map[string]struct {
+		maxBypass time.Duration
+		wait      time.Duration
+		edit      func(*corev1.Pod)
+		starts    bool
+	}{
+		"one of the same priority that comes later": {maxBypass: time.Minute, wait: time.Minute},
+		"one of a lower priority":                   {maxBypass: time.Minute, wait: time.Minute, edit: urgent(-1)},
+		"not one of a higher priority":              {maxBypass: time.Minute, wait: time.Minute, edit: urgent(1), starts: true},
+		"nobody before the time":                    {maxBypass: time.Minute, wait: 30 * time.Second, starts: true},
+		"everybody at once, where nobody may pass":  {maxBypass: 0, wait: 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pl.args.MaxBypass.Duration = tc.maxBypass
+				r.crowded()
+				r.pass(tc.wait)
+				var edit []func(*corev1.Pod)
+				if tc.edit != nil {
+					edit = append(edit, tc.edit)
+				}
+				r.pod("small", edit...)
+				r.pass(2 * time.Second)
+				if r.runs("small") != tc.starts {
+					t.Errorf("the small pod runs: %v, want %v", !tc.starts, tc.starts)
+				}
+			})
+		})
+	}
+}
+
+// TestAHeadThatGoesLetsEverybodyPass: nobody waits for room that is kept for nobody.
+func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
+	cases := map[string]func(r *rig, big []*corev1.Pod){
+		"it is deleted":  func(r *rig, big []*corev1.Pod) { r.remove("g-0"); r.remove("g-1") },
+		"it lacks a pod": func(r *rig, big []*corev1.Pod) { r.remove("g-1") },
+		"it never fits": func(r *rig, big []*corev1.Pod) {
+			r.must(r.client.CoreV1().Nodes().Delete(r.ctx, "n2", metav1.DeleteOptions{}))
+		},
+		"it starts, with a pod that cannot follow": func(r *rig, big []*corev1.Pod) {
+			r.pod("g-2", inGroup(g.Name), cpu("4"))
+			r.node("n3", 4)
+			r.node("n4", 4)
+		},
+		"it asks for more": func(r *rig, big []*corev1.Pod) { r.api.put(aPodGroup(g.Name, 3, "pg")) },
+	}
+	for name, goes := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				big := r.crowded()
+				r.pass(11 * time.Minute)
+				r.pod("small")
+				r.pass(time.Minute)
+				if r.runs("small") {
+					t.Fatal("the small pod passed")
+				}
+				goes(r, big)
+				r.pass(5 * time.Second)
+				if !r.runs("small") {
+					t.Errorf("the small pod still waits: %s", r.enqueue(aPod("small")))
+				}
+			})
+		})
+	}
+}
+
+// TestWhatHasStartedWaitsForNobody: those that run may wait for members that come
+// later before they end, and so would the group that waits for them.
+func TestWhatHasStartedWaitsForNobody(t *testing.T) {
+	cases := map[string]struct{ minMember int32 }{
+		"a member that the group lacks":        {minMember: 2},
+		"a member beyond what it started with": {minMember: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				after := urgent(-1)
+				r.api.put(aPodGroup("first", tc.minMember, "first"))
+				r.node("n1", 4)
+				r.schedule()
+				r.pod("first-0", inGroup("first"), after)
+				if tc.minMember == 2 {
+					r.pod("first-1", inGroup("first"), after)
+				}
+				r.pass(time.Second)
+				r.gang(2, 2, cpu("2"))
+				r.pass(11 * time.Minute)
+				r.pod("small")
+				if tc.minMember == 2 {
+					r.remove("first-1")
+				}
+				r.pod("first-2", inGroup("first"), after)
+				r.pass(5 * time.Second)
+				if !r.runs("first-2") {
+					t.Errorf("a member of a group that has started waits: %v", r.assigned())
+				}
+				if r.runs("small") {
+					t.Error("a small pod passed")
+				}
+			})
+		})
+	}
+}
+
+// TestTwoHeadsOfDifferentPriorities: the lower one waits for the higher, and never
+// the other way round.
+func TestTwoHeadsOfDifferentPriorities(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.node("n2", 4)
+		r.schedule()
+		r.pod("old-1", cpu("1"))
+		r.pod("old-2", cpu("4"))
+		r.pass(time.Second)
+		low, high := urgent(0), urgent(5)
+		for i := range 2 {
+			r.pod(fmt.Sprintf("low-%d", i), inGroup("low"), cpu("4"), low)
+		}
+		r.api.put(aPodGroup("low", 2, "low"))
+		r.pass(11 * time.Minute)
+		for i := range 2 {
+			r.pod(fmt.Sprintf("high-%d", i), inGroup("high"), cpu("4"), high)
+		}
+		r.api.put(aPodGroup("high", 2, "high"))
+		r.pass(11 * time.Minute)
+		r.remove("old-1")
+		r.remove("old-2")
+		r.pass(5 * time.Second)
+		if !r.runs("high-0") || !r.runs("high-1") || r.runs("low-0") {
+			t.Fatalf("on nodes: %v, want the higher priority", r.assigned())
+		}
+		r.remove("high-0")
+		r.remove("high-1")
+		r.pass(5 * time.Second)
+		if !r.runs("low-0") || !r.runs("low-1") {
+			t.Errorf("on nodes: %v, want the lower priority next", r.assigned())
+		}
+	})
+}
