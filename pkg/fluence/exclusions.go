@@ -28,6 +28,8 @@ type excluded struct {
 	shapes map[types.UID]string
 	// until has, by shape and node, the events that end it.
 	until map[string]map[string][]group.Event
+	// words are those of the objection that was told last.
+	words string
 }
 
 // begin returns the nodes excluded for a set of members, by shape. What was kept of
@@ -70,6 +72,27 @@ func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, 
 // untilOf lists the events that may change the mind of the filter with this verdict.
 func untilOf(status *fwk.Status) []group.Event {
 	return append(ruledOut{filters: sets.New(status.Plugin())}.events(), group.NodeChanged, group.MatcherBack)
+}
+
+// told notes what a group was told of its objections.
+func (e *exclusions) told(k types.NamespacedName, words string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if of := e.groups[k]; of != nil {
+		of.words = words
+	}
+}
+
+// restart drops the nodes excluded for a group, which is to look at all of them again,
+// and returns what it was told last.
+func (e *exclusions) restart(k types.NamespacedName) (words string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if of := e.groups[k]; of != nil {
+		clear(of.until)
+		words = of.words
+	}
+	return words
 }
 
 // forget drops all that is kept of a group.

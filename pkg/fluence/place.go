@@ -130,14 +130,18 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 		excluded = pl.exclude(q, excluded, v)
 	}
 	if len(objections) > 0 {
-		return nil, q.objected(objections)
+		words := wordsOf(objections)
+		pl.exclusions.told(q.plan.Key, words)
+		return nil, q.objected(words)
 	}
-	r := pl.refused(ctx, q, best)
 	if len(excluded) > 0 {
 		// They rule out pairs of a pod and a node that may do in another arrangement.
-		pl.exclusions.forget(q.plan.Key)
-		r.Backoff = true
+		if words := pl.exclusions.restart(q.plan.Key); words != "" {
+			return nil, q.objected(words)
+		}
 	}
+	r := pl.refused(ctx, q, best)
+	r.Backoff = r.Backoff || len(excluded) > 0
 	if r.Reason == reasonNeverFits && (len(q.siblings.spreads)+len(q.siblings.together) > 0 || len(excluded) > 0) {
 		// What is there now had its part in it.
 		r.Reason = reasonNoRoom
@@ -216,13 +220,22 @@ func (pl *Fluence) exclude(q *enquiry, excluded map[string][]string, v verified)
 
 // objected is what a group is told whose assignments the filters refused, round by
 // round. Each time it asks again it is with what was learnt by then.
-func (q *enquiry) objected(objections []objection) *group.Refusal {
-	r := &group.Refusal{Reason: reasonFilters, Message: objections[0].String(), Until: append(group.Cluster(), group.Freed), Backoff: true}
-	if n := len(objections) - 1; n > 0 {
-		r.Message += fmt.Sprintf(" (and %d more)", n)
+func (q *enquiry) objected(words string) *group.Refusal {
+	r := &group.Refusal{Reason: reasonFilters, Message: words, Until: append(group.Cluster(), group.Freed), Backoff: true}
+	if len(q.kept.nodes) > 0 {
+		r.Message += "; " + strings.Join(q.kept.words, "; ")
+		r.Until = append(r.Until, group.Unkept)
 	}
-	q.kept.tell(r)
 	return r
+}
+
+// wordsOf tells the first objection, and how many there are.
+func wordsOf(objections []objection) string {
+	words := objections[0].String()
+	if n := len(objections) - 1; n > 0 {
+		words += fmt.Sprintf(" (and %d more)", n)
+	}
+	return words
 }
 
 // book makes the match that was verified, with the pods of each shape assigned to its
