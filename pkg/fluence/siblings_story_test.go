@@ -203,6 +203,18 @@ func TestAGangThatWantsToBeInOneZoneIs(t *testing.T) {
 	})
 }
 
+func TestAGangThatWantsToBeOnOneNodeIs(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n0", 2)
+		r.node("n1", 4)
+		r.schedule()
+		r.gang(3, 3, ofApp("x"), nextTo(corev1.LabelHostname, "x"))
+		if got := r.placedSoon(3); got["n1"] != 3 {
+			t.Errorf("pods by node = %v, want all on n1", got)
+		}
+	})
+}
+
 // The pod that asks stands for all, and may not be the one that comes first.
 func TestWorkersFollowTheirLeaderIntoAZone(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {

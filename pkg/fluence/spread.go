@@ -179,7 +179,8 @@ func countedOn(node fwk.NodeInfo, namespace string, selector labels.Selector) in
 // bands says how many of n members may come to each domain, for the end to be within
 // maxSkew: every domain comes to the same floor at the least, and maxSkew above it at
 // the most. The first answer has the highest floor, each next one a floor one lower;
-// there are no more than three. Members can come to the domains that are open only.
+// there are no more than three. Members can come to the domains that are open only; the
+// others are ruled out, whatever their band says.
 //
 // An end like that is reached within maxSkew at each step too, by whoever goes to the
 // lowest of the domains that are not full yet.
@@ -199,10 +200,8 @@ func (sp *spread) bands(n int, open []bool) [][]band {
 	for f := floor; f >= 0 && len(all) < 3; f-- {
 		bs := make([]band, len(sp.domains))
 		for i, d := range sp.domains {
-			if open[i] {
-				bs[i] = band{least: max(0, f-d.there), most: max(0, f+sp.maxSkew-d.there)}
-			}
-			if short {
+			bs[i] = band{least: max(0, f-d.there), most: max(0, f+sp.maxSkew-d.there)}
+			if short || !open[i] {
 				bs[i].least = 0
 			}
 		}
@@ -242,51 +241,46 @@ func (sp *spread) filled(n int, open []bool) int {
 const maxComplements = 64
 
 // limits says bands as limits of n slots. Where too many domains have a least number
-// all are given shares of their own: as few above the least as there can be.
+// all are given shares of their own: as few above the least as there can be. Where the
+// domains are a level, what holds for most of them is said of that.
 func (sp *spread) limits(name string, n int, bs []band) []jobspec.Limit {
-	if same := sp.uniform(bs); same >= 0 && sp.level != "" {
-		return []jobspec.Limit{{Name: name, Level: sp.level, Most: int64(same)}}
-	}
-	floors := 0
+	floors, most := 0, 0
 	for _, b := range bs {
 		if b.least > 0 {
 			floors++
 		}
+		most = max(most, b.most)
 	}
 	if floors > maxComplements {
 		bs, floors = shares(n, bs), 0
 	}
 	var limits []jobspec.Limit
+	if sp.level != "" {
+		limits = append(limits, jobspec.Limit{Name: name, Level: sp.level, Most: int64(most)})
+	}
 	for i, d := range sp.domains {
-		limits = append(limits, jobspec.Limit{Name: name + "/most/" + d.value, Hosts: d.hosts, Most: int64(bs[i].most)})
-		if floors == 0 || bs[i].least == 0 {
-			continue
+		if sp.level == "" || bs[i].most < most {
+			limits = append(limits, jobspec.Limit{Name: name + "/most/" + d.value, Hosts: d.hosts, Most: int64(bs[i].most)})
 		}
-		var others []string
-		for j, o := range sp.domains {
-			if j != i {
-				others = append(others, o.hosts...)
-			}
-		}
-		if len(others) > 0 {
-			limits = append(limits, jobspec.Limit{Name: name + "/least/" + d.value, Hosts: others, Most: int64(max(0, n-bs[i].least))})
+		if floors > 0 && bs[i].least > 0 {
+			limits = append(limits, sp.elsewhere(name+"/least/"+d.value, i, n-bs[i].least)...)
 		}
 	}
 	return limits
 }
 
-// uniform returns the number that is the most of all domains, where none has a least;
-// else -1.
-func (sp *spread) uniform(bs []band) int {
-	for _, b := range bs {
-		if b.least > 0 || b.most != bs[0].most {
-			return -1
+// elsewhere bounds the slots outside of a domain.
+func (sp *spread) elsewhere(name string, domain, most int) []jobspec.Limit {
+	var others []string
+	for j, o := range sp.domains {
+		if j != domain {
+			others = append(others, o.hosts...)
 		}
 	}
-	if len(bs) == 0 {
-		return -1
+	if len(others) == 0 {
+		return nil
 	}
-	return bs[0].most
+	return []jobspec.Limit{{Name: name, Hosts: others, Most: int64(max(0, most))}}
 }
 
 // shares gives each domain its least and what is left of n one by one to those that

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
@@ -36,7 +35,7 @@ func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
 		"two are ahead":                               {sp: spreadOf(1, 1, 2, 0, 1), n: 6, want: []band{{1, 2}, {3, 4}, {2, 3}}},
 		"one is too far ahead to get any":             {sp: spreadOf(1, 1, 9, 0), n: 3, want: []band{{0, 0}, {3, 4}}},
 		"a wider skew":                                {sp: spreadOf(3, 1, 0, 0), n: 4, want: []band{{2, 5}, {2, 5}}},
-		"a domain that nobody can go to stays lowest": {sp: spreadOf(2, 1, 0, 0, 0), n: 4, closed: []int{2}, want: []band{{0, 2}, {0, 2}, {}}},
+		"a domain that nobody can go to stays lowest": {sp: spreadOf(2, 1, 0, 0, 0), n: 4, closed: []int{2}, want: []band{{0, 2}, {0, 2}, {0, 2}}},
 		"fewer domains than wanted count as empty":    {sp: spreadOf(2, 3, 0, 0), n: 4, want: []band{{0, 2}, {0, 2}}},
 	}
 	for name, tc := range cases {
@@ -79,7 +78,7 @@ func reachable(counts []int, open []bool, maxSkew, n int, seen map[string]bool, 
 	}
 }
 
-// within lists the ends that bands allow.
+// ends lists the ends that bands allow.
 func ends(there []int, bs []band, i, n int, at []int, all *[][]int) {
 	if i == len(bs) {
 		if n == 0 {
@@ -110,6 +109,11 @@ func TestBandsAreWhatCanBeReachedPodByPod(t *testing.T) {
 		allowed := map[string]bool{}
 		for _, bs := range floors {
 			var all [][]int
+			for i := range bs {
+				if !open[i] {
+					bs[i] = band{}
+				}
+			}
 			ends(there, bs, 0, n, nil, &all)
 			for _, e := range all {
 				allowed[fmt.Sprint(e)] = true
@@ -140,7 +144,9 @@ func TestBandsAsLimits(t *testing.T) {
 		want []jobspec.Limit
 	}{
 		"one number for all is said of the level": {sp: level, n: 2, bs: []band{{0, 1}, {0, 1}}, want: []jobspec.Limit{{Name: "s", Level: "zone", Most: 1}}},
-		"at least so many is at most the rest elsewhere": {sp: level, n: 3, bs: []band{{1, 2}, {0, 2}}, want: []jobspec.Limit{
+		"what is lower than the most is said of the domain": {sp: level, n: 2, bs: []band{{0, 0}, {0, 1}}, want: []jobspec.Limit{
+			{Name: "s", Level: "zone", Most: 1}, {Name: "s/most/a", Hosts: []string{"a0", "a1"}, Most: 0}}},
+		"at least so many is at most the rest elsewhere": {sp: spreadOf(1, 1, 0, 0), n: 3, bs: []band{{1, 2}, {0, 2}}, want: []jobspec.Limit{
 			{Name: "s/most/a", Hosts: []string{"a0", "a1"}, Most: 2},
 			{Name: "s/least/a", Hosts: []string{"b0", "b1"}, Most: 2},
 			{Name: "s/most/b", Hosts: []string{"b0", "b1"}, Most: 2},
@@ -213,7 +219,7 @@ func TestSpreadCountsAsThePluginDoes(t *testing.T) {
 	}
 }
 
-func leaving(p *corev1.Pod)   { p.DeletionTimestamp = ptr.To(metav1.Now()) }
+func leaving(p *corev1.Pod)   { p.DeletionTimestamp = new(metav1.Now()) }
 func elsewhere(p *corev1.Pod) { p.Namespace = "elsewhere" }
 
 func ofVersion(v string) func(*corev1.Pod) {
