@@ -1,0 +1,28 @@
+package traverser
+
+import (
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// SetStatus marks the vertex with this containment path up or down; that alone,
+// and so all that can only be reached through it. It fails with match.ErrInvalid
+// where there is none.
+func (t *Traverser) SetStatus(path string, s resource.Status) error {
+	u := t.g.find(path, anyRank)
+	if u == none {
+		return invalid("path: %q: no such vertex", path)
+	}
+	t.g.mark(u, isDown, s == resource.Down)
+	return nil
+}
+
+// SetNodeStatus is SetStatus for the node of this name.
+func (t *Traverser) SetNodeStatus(name string, s resource.Status) error {
+	for _, n := range t.g.nodes {
+		if t.g.name(n) == name {
+			t.g.mark(n, isDown, s == resource.Down)
+			return nil
+		}
+	}
+	return invalid("node %q: is not in the graph", name)
+}
