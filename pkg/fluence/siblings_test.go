@@ -136,6 +136,16 @@ func TestPodsThatKeepApartAreLimited(t *testing.T) {
 			nodes: zones, shapes: []*shape{asShape(1, ofApp("l"), shy(corev1.LabelHostname, "x")), asShape(1, ofApp("x"))},
 			want: [][]jobspec.Limit{{perNode("apart-0-0")}, {perNode("apart-0-0")}},
 		},
+		"who is shunned comes before who shuns": {
+			nodes: zones, shapes: []*shape{asShape(1, ofApp("x")), asShape(1, ofApp("l"), shy(corev1.LabelHostname, "x"))},
+			want: [][]jobspec.Limit{{perNode("apart-0-0")}, {perNode("apart-0-0")}},
+		},
+		"beside two that share a limit, several that may share a node": {
+			nodes: zones, shapes: []*shape{
+				asShape(1, ofApp("x"), shy(corev1.LabelHostname, "x")), asShape(1, ofApp("x"), cpu("2"), shy(corev1.LabelHostname, "x")), asShape(2, ofApp("x"), cpu("3")),
+			},
+			want: [][]jobspec.Limit{{perNode("apart-0-0")}, {perNode("apart-0-0")}, nil},
+		},
 		"several that may share a node with their like are not limited by who shuns them": {
 			nodes: zones, shapes: []*shape{asShape(1, ofApp("l"), shy(corev1.LabelHostname, "x")), asShape(2, ofApp("x"))},
 			want: [][]jobspec.Limit{nil, nil},
