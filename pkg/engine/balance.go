@@ -48,17 +48,16 @@ func (t *quest) reachShares(domains []*domain, at int, total int64, k int) (*pla
 	if domains = with(s.share); len(domains) < k {
 		return nil, impossible
 	}
-	emptiest := slices.Clone(domains)
-	slices.Reverse(emptiest)
-	for _, order := range [][]*domain{domains, emptiest} {
-		if s.domains = order; s.guess(k, larger) {
+	if s.domains = domains; len(t.ask.shapes) > 1 {
+		// The shapes fit together rather where there is most room, and this costs no
+		// more however many ways there are.
+		s.domains = slices.Clone(domains)
+		slices.Reverse(s.domains)
+		if s.guess(k, larger) {
 			return s.found, placed
 		}
-		if len(t.ask.shapes) == 1 {
-			break
-		}
+		s.domains = domains
 	}
-	s.domains = domains
 	switch {
 	case s.deal(0, k-larger, larger):
 		return s.found, placed

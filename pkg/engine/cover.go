@@ -11,8 +11,9 @@ func (t *quest) reachTogether(order []int32, domains []*domain, at int) (*plan, 
 	var best *plan
 	result, least := impossible, t.least(order, at+1)
 	inner := make(map[*domain]shortfall)
+	want := t.ask.wants()
 	for _, d := range domains {
-		if !t.serves(d) {
+		if !d.serves(want) {
 			continue
 		}
 		p, o, failed := t.reach(d.order, at+1)
@@ -125,12 +126,12 @@ func (t *quest) reachAll(order []int32, at int) (*plan, outcome, shortfall) {
 func (t *quest) leastDomains(domains []*domain) int {
 	least := 1
 	rooms := make([]int64, len(domains))
-	for s := range t.ask.shapes {
+	for s, want := range t.ask.wants() {
 		for i, d := range domains {
 			rooms[i] = d.room[s]
 		}
 		slices.SortFunc(rooms, func(x, y int64) int { return cmp.Compare(y, x) })
-		want, k := t.ask.shapes[s].count.Min, 0
+		k := 0
 		for ; k < len(rooms) && want > 0; k++ {
 			want -= rooms[k]
 		}
@@ -154,14 +155,10 @@ func (t *quest) sets(domains []*domain, k int, do func([]*domain) bool) {
 			return
 		}
 	}
-	c := &choice{quest: t, domains: domains, do: do}
-	c.tops = make([][]int64, len(t.ask.shapes))
+	c := &choice{quest: t, domains: domains, do: do, want: t.ask.wants()}
+	c.tops = make([][]int64, len(c.want))
 	for s := range c.tops {
 		c.tops[s] = tops(domains, s)
-	}
-	c.want = make([]int64, len(t.ask.shapes))
-	for s := range c.want {
-		c.want[s] = t.ask.shapes[s].count.Min
 	}
 	c.choose(0, k)
 }
@@ -186,10 +183,7 @@ func tops(domains []*domain, s int) []int64 {
 func (t *quest) fullest(domains []*domain, k int) []*domain {
 	left := slices.Clone(domains)
 	var set []*domain
-	want := make([]int64, len(t.ask.shapes))
-	for s := range want {
-		want[s] = t.ask.shapes[s].count.Min
-	}
+	want := t.ask.wants()
 	for ; k > 0; k-- {
 		sums := make([][]int64, len(want))
 		for s := range sums {
@@ -199,11 +193,11 @@ func (t *quest) fullest(domains []*domain, k int) []*domain {
 			for s, sum := range sums {
 				// Where the domain is among those with the most room, the next
 				// takes its place there.
-				others := sum[k-1]
+				all := plus(d.room[s], sum[k-1])
 				if last := sum[k-1] - sum[max(0, k-2)]; k > 1 && d.room[s] >= last {
-					others = sum[k] - d.room[s]
+					all = sum[k]
 				}
-				if plus(d.room[s], others) < want[s] {
+				if all < want[s] {
 					return false
 				}
 			}
@@ -225,8 +219,8 @@ func (t *quest) fullest(domains []*domain, k int) []*domain {
 type choice struct {
 	*quest
 	domains []*domain
-	tops    [][]int64 // by shape
-	want    []int64   // by shape what is still to be found room for
+	tops    [][]int64 // by room
+	want    []int64   // what is still to be found room for
 	set     []*domain
 	do      func([]*domain) bool
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -15,7 +16,9 @@ type domain struct {
 	// used.
 	order []int32
 	// room is by shape how many slots fit, with each counted as if it were alone; sum
-	// adds them up, and useful those of them that are wanted.
+	// adds them up, and useful bounds how many of those wanted fit together. Where there
+	// are several shapes, room goes on with what there is of each need, and with how
+	// many slots fit if each were the smallest. Rooms of domains add up.
 	room        []int64
 	sum, useful int64
 	// distance is that of the node that is closest to the near ones.
@@ -51,9 +54,10 @@ func (t *quest) domains(order []int32, at int) []*domain {
 func (t *quest) wanted(domains []*domain) []*domain {
 	for _, d := range domains {
 		d.useful = 0
-		for s := range d.room {
+		for s := range t.ask.shapes {
 			d.useful += min(d.room[s], t.ask.shapes[s].count.Min)
 		}
+		d.useful = min(d.useful, d.room[len(d.room)-1])
 	}
 	return domains
 }
@@ -113,12 +117,54 @@ func (t *quest) count(d *domain) {
 		}
 		d.sum = plus(d.sum, d.room[s])
 	}
+	if len(d.room) > 1 {
+		all, slots := b.joint(t.view)
+		d.room = append(append(d.room, all...), slots)
+	}
 }
 
-// serves says whether each shape alone fits in the domain.
-func (t *quest) serves(d *domain) bool {
+// joint returns how much there is of each need for all shapes together, and bounds how
+// many slots that is enough for.
+func (b *board) joint(v view) (all []int64, slots int64) {
+	b.start(v)
+	all, slots = b.capacity(), math.MaxInt64
+	for k, have := range all {
+		least := int64(math.MaxInt64)
+		for _, s := range b.ask.shapes {
+			least = min(least, s.each[k])
+		}
+		if least > 0 {
+			slots = min(slots, have/least)
+		}
+	}
+	return all, slots
+}
+
+// wants returns what is wanted of each room of a domain, for the least of every shape.
+func (a *ask) wants() []int64 {
+	want := make([]int64, len(a.shapes))
+	total := int64(0)
+	for i, s := range a.shapes {
+		want[i] = s.count.Min
+		total += s.count.Min
+	}
+	if len(a.shapes) == 1 {
+		return want
+	}
+	for k := range a.needs {
+		sum := int64(0)
+		for _, s := range a.shapes {
+			sum = plus(sum, times(s.count.Min, s.each[k]))
+		}
+		want = append(want, sum)
+	}
+	return append(want, total)
+}
+
+// serves says whether the domain alone may have room for all slots.
+func (d *domain) serves(want []int64) bool {
 	for s, n := range d.room {
-		if n < t.ask.shapes[s].count.Min {
+		if n < want[s] {
 			return false
 		}
 	}

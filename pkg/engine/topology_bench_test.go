@@ -64,6 +64,16 @@ func BenchmarkTopology(b *testing.B) {
 		d.match(b, 3, one(256, jobspec.SlotAttributes{Topology: required}))
 		refuse(b, d, requests["required"], match.ErrBusy)
 	})
+	// Two shapes fill all that there is, on racks that none but both together can fill.
+	b.Run("filled/nodes=10000", func(b *testing.B) {
+		js := matchtest.Jobspec(
+			matchtest.Slot("large", jobspec.Exactly(20_000), matchtest.Cores(31), matchtest.Memory(8), matchtest.GPUs(1)),
+			matchtest.Slot("flat", jobspec.Exactly(10_000), matchtest.Cores(1), matchtest.Memory(200), matchtest.GPUs(2)),
+		)
+		d := &driver{e: newEngine(b)}
+		d.load(b, blocks(10_000)...)
+		benchmark(b, d, matchtest.Together(js, *preferred))
+	})
 	b.Run("never/nodes=10000", func(b *testing.B) {
 		refuse(b, partlyUsed(b, 10_000), one(300, jobspec.SlotAttributes{Topology: required}), match.ErrUnsatisfiable)
 	})

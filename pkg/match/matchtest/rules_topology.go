@@ -117,12 +117,12 @@ var topologyRules = map[string]rule{
 			"0@n1 1@n1 2@n1 3@n1 4@n2 5@n2 6@n3 7@n3 8@n3 9@n3 10@n4 11@n4")
 	}},
 	"what cannot be balanced is refused": {needs: topology, test: func(t *testing.T, s *subject) {
-		s.load(t, inBlocks(5, 1, 1, 1)...)
+		s.load(t, inBlocks(1, 5, 1, 1)...)
 		r := s.refuses(t, 1, Together(Slots("a", 8, Cores(1)), evenRacks), match.ErrUnsatisfiable)
 		if s.can.Reasons {
-			same(t, "the reason", []any{r.Code, r.Level, r.Vertex, r.Found}, []any{match.TooFew, "rack", "r1", int64(5)})
+			same(t, "the reason", []any{r.Code, r.Level, r.Vertex, r.Found}, []any{match.TooFew, "rack", "r2", int64(5)})
 		}
-		s.places(t, 1, Together(Slots("a", 4, Cores(1)), evenRacks), "0@n1 1@n1 2@n1 3@n1")
+		s.places(t, 1, Together(Slots("a", 4, Cores(1)), evenRacks), "0@n2 1@n2 2@n2 3@n2")
 		s.release(t, 1)
 		s.match(t, 1, Slots("x", 2, Cores(1)))
 		s.refuses(t, 2, Together(Slots("a", 6, Cores(1)), evenBlocks), match.ErrBusy)
