@@ -90,7 +90,7 @@ bench: ## Run all benchmarks.
 	@go test -run='^$$' -bench=. -benchmem $(OURS)
 
 .PHONY: perf
-perf: tools ## Measure restarts, outages and rest, on a control plane.
+perf: tools ## Measure restarts, outages, rest and reasons, on a control plane.
 	@go test -run='^$$' -bench=. -benchtime=1x -timeout=60m -v ./test/perf
 
 FUZZTIME := 20s

@@ -20,6 +20,7 @@ func TestDecodeArgs(t *testing.T) {
 		MatchTimeout:    metav1.Duration{Duration: 2 * time.Second},
 		MatchPolicy:     "lonode",
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
+		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
 	}
 	all := Args{
 		Endpoint:        "tcp://matcher:4242",
@@ -46,12 +47,13 @@ tls: {certFile: c, keyFile: k, caFile: ca}
 matchTimeout: 30s
 matchPolicy: lonode
 scheduleTimeout: 15m
+maxBypass: 0s
 topologyLevels: [topology.kubernetes.io/zone, rack]
 `), want: all,
 		},
 		"JSON with every field at its limit": {
 			obj: raw(`{"endpoint":"tcp://matcher:4242","tls":{"certFile":"c","keyFile":"k","caFile":"ca"},"matchTimeout":"30s",` +
-				`"matchPolicy":"lonode","scheduleTimeout":"15m","topologyLevels":["topology.kubernetes.io/zone","rack"]}`),
+				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","topologyLevels":["topology.kubernetes.io/zone","rack"]}`),
 			want: all,
 		},
 	}
@@ -106,6 +108,7 @@ func TestArgsAreInvalid(t *testing.T) {
 		"with a timeout too long":        {"matchTimeout: 30001ms", []string{`args.matchTimeout: Invalid value: "30.001s": must be above 0 and at most 30s`}},
 		"with no time to schedule":       {"scheduleTimeout: 0s", []string{`args.scheduleTimeout: Invalid value: "0s": must be above 0 and at most 15m`}},
 		"with too long to schedule":      {"scheduleTimeout: 15m1s", []string{`args.scheduleTimeout: Invalid value: "15m1s": must be above 0 and at most 15m`}},
+		"with less than no bypass":       {"maxBypass: -1s", []string{`args.maxBypass: Invalid value: "-1s": must be 0 or above`}},
 		"with a policy nobody knows":     {"matchPolicy: fifo", []string{`args.matchPolicy: Unsupported value: "fifo": supported values: "first", "low", "high", "lonode", "hinode", "firstnodex", "lonodex", "hinodex"`}},
 		"with a level that is no key":    {"topologyLevels: [zone, no key]", []string{`args.topologyLevels[1]: Invalid value: "no key"`}},
 		"with a level named twice":       {"topologyLevels: [zone, rack, zone]", []string{`args.topologyLevels[2]: Invalid value: "zone"`}},

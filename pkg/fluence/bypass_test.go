@@ -49,7 +49,7 @@ func (r *rig) message(group string) string {
 	return pg.Status.Conditions[0].Message
 }
 
-// TestSmallGroupsPassALargeOneUntilItsTime: lesson 17 of earlier systems, "Flow": a
+// TestSmallGroupsPassALargeOneUntilItsTime: Flow 17 of the lessons of earlier systems: a
 // stream of small pods, each of which overlaps with the next, would keep a large
 // group waiting for ever.
 func TestSmallGroupsPassALargeOneUntilItsTime(t *testing.T) {

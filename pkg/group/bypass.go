@@ -92,10 +92,10 @@ func (g *Groups) wait(s *state, r Refusal, now time.Time) {
 type Cure int
 
 const (
-	// CureOther: room that others give back would not help by itself.
+	// CureOther says that room that others give back would not help by itself.
 	CureOther Cure = iota
-	// CureRoom: it would.
+	// CureRoom says that it would.
 	CureRoom
-	// CureAnswer: nobody knows, for the engine gave no answer.
+	// CureAnswer says that nobody knows, for the engine gave no answer.
 	CureAnswer
 )

@@ -29,13 +29,13 @@ func (s *story) refuse(name string, r Refusal) {
 	s.Refuse(p, r, s.now)
 }
 
-// again has a refused pod ask again a while later.
-func (s *story) again(name string, r Refusal) {
+// again has the first pod, which was refused, ask again a while later.
+func (s *story) again(r Refusal) {
 	s.Helper()
 	s.Happened(Freed)
 	s.now = s.now.Add(2 * time.Second)
 	s.Due(s.now)
-	s.refuse(name, r)
+	s.refuse("0", r)
 }
 
 var (
@@ -61,15 +61,15 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 		want []string
 	}{
 		"refused once, and a minute ago":        {play: func(s *story) { s.refuse("0", noRoom) }, want: []string{"g"}},
-		"refused again and again":               {play: func(s *story) { s.refuse("0", noRoom); s.again("0", noRoom); s.again("0", noRoom) }, want: []string{"g"}},
-		"an engine that did not answer between": {play: func(s *story) { s.refuse("0", noRoom); s.again("0", noAnswer) }, want: []string{"g"}},
+		"refused again and again":               {play: func(s *story) { s.refuse("0", noRoom); s.again(noRoom); s.again(noRoom) }, want: []string{"g"}},
+		"an engine that did not answer between": {play: func(s *story) { s.refuse("0", noRoom); s.again(noAnswer) }, want: []string{"g"}},
 		"never refused for want of room":        {play: func(s *story) { s.refuse("0", noAnswer) }},
 		"refused for something else":            {play: func(s *story) { s.refuse("0", never) }},
-		"refused for something else last":       {play: func(s *story) { s.refuse("0", noRoom); s.again("0", never) }},
+		"refused for something else last":       {play: func(s *story) { s.refuse("0", noRoom); s.again(never) }},
 		"refused for something else between": {play: func(s *story) {
 			s.refuse("0", noRoom)
-			s.again("0", never)
-			s.again("0", noRoom)
+			s.again(never)
+			s.again(noRoom)
 		}},
 		"it lacks a pod": {play: func(s *story) { s.refuse("0", noRoom); s.DropPod("1") }},
 		"a pod of it is gated": {play: func(s *story) {
