@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,72 +27,64 @@ const (
 // ask makes one match for all pods of a plan and seats them. It returns the node
 // of the pod that asked, or why there is none.
 func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInfo) (string, *group.Refusal) {
-	shapes := shapesOf(plan)
-	var ruled ruledOut
-	requests := make([]translate.ShapeRequest, 0, len(shapes))
-	var keys []string
-	for i, s := range shapes {
-		out, refused := pl.ruleOut(ctx, s.pods[0], nodes)
-		if refused != nil {
-			refused.Likewise = uids(s.pods)
-			return "", refused
-		}
-		ruled.add(out)
-		requests = append(requests, translate.ShapeRequest{
-			Label:      "shape" + strconv.Itoa(i),
-			Amounts:    s.amounts,
-			Min:        s.required,
-			Max:        int64(len(s.pods)),
-			Attributes: out.attributes(),
-		})
-		for _, pod := range s.pods {
-			keys = append(keys, string(pod.UID))
-		}
+	q, refused := pl.enquire(ctx, plan, nodes)
+	if refused != nil {
+		return "", refused
 	}
-	kept := pl.keptFrom(ctx, plan, nodes)
-	kept.leaveOut(requests)
-	now, epoch := pl.now(), pl.inventory.Epoch()
-	matchCtx, cancel := context.WithTimeout(ctx, pl.args.MatchTimeout.Duration)
-	defer cancel()
-	a, err := pl.matcher.Match(matchCtx, match.Request{
-		Epoch:   epoch,
-		Op:      match.Allocate,
-		ID:      plan.Job,
-		Jobspec: translate.Jobspec(requests),
-		Keys:    keys,
-		Now:     now,
-		Policy:  plan.Policy,
-		Holder:  plan.Holder,
-		Near:    plan.Near,
-		// As kube-scheduler does when it filters.
-		Expected: pl.nominated.slots(lowest(slices.Concat(plan.Required, plan.Optional)), now),
-	})
-	if err != nil {
-		r := pl.refusalOf(ctx, plan, err, ruled)
-		kept.tell(r)
-		r.Likewise = uids(shapes[0].pods)
-		return "", r
+	now := q.now
+	slots, refused := pl.answer(ctx, q)
+	if refused != nil {
+		refused.Likewise = uids(q.shapes[0].pods)
+		return "", refused
 	}
+	plan.InOrder = q.siblings != nil && q.siblings.inOrder()
 	timeout := plan.Timeout
 	if timeout == 0 {
 		timeout = pl.args.ScheduleTimeout.Duration
 	}
-	node, siblings, effects, err := pl.groups.Seat(plan, a.Slots, now.Add(timeout))
+	node, siblings, effects, err := pl.groups.Seat(plan, slots, now.Add(timeout))
 	pl.carryOut(ctx, effects)
 	if err != nil {
 		return "", &group.Refusal{Reason: group.ReasonGathering, Message: err.Error(), Until: group.Cluster(), Backoff: true}
 	}
-	if pl.inventory.Epoch() != epoch {
+	if pl.inventory.Epoch() != q.epoch {
 		// The graph was filled anew, perhaps without these seats.
 		pl.carryOut(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, now))
 		return "", &group.Refusal{Reason: reasonUnavailable, Message: "the matcher's graph was loaded anew during the match", Until: []group.Event{group.MatcherBack}}
 	}
 	// Late ones of another shape, and those that found no room, ask next.
 	pl.waker.one(plan.Key)
-	klog.FromContext(ctx).V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(a.Slots), "took", pl.now().Sub(now))
+	klog.FromContext(ctx).V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "took", pl.now().Sub(now))
 	// Not from here: the queue is told when this cycle is over the match.
 	pl.waker.pods(siblings)
+	if plan.InOrder && slots[0].Key != string(plan.Pod()) {
+		// Another comes first.
+		pl.groups.Unclaim(plan.Pod())
+		return "", nil
+	}
 	return node, nil
+}
+
+// answer makes the match, and returns the slots in the order in which the pods take
+// them up.
+func (pl *Fluence) answer(ctx context.Context, q *enquiry) ([]match.Slot, *group.Refusal) {
+	matchCtx, cancel := context.WithTimeout(ctx, pl.args.MatchTimeout.Duration)
+	defer cancel()
+	if q.siblings != nil {
+		return pl.placeSiblings(matchCtx, q)
+	}
+	a, err := pl.match(matchCtx, q, match.Allocate, q.requests, q.keys)
+	if err != nil {
+		return nil, pl.refused(ctx, q, err)
+	}
+	return a.Slots, nil
+}
+
+// refused is what the group is told where the matcher found no room.
+func (pl *Fluence) refused(ctx context.Context, q *enquiry, err error) *group.Refusal {
+	r := pl.refusalOf(ctx, q.plan, err, q.ruled)
+	q.kept.tell(r)
+	return r
 }
 
 // refusalOf turns an error of the matcher into what the group is told.
@@ -135,6 +125,8 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 // shape is the pods of a plan that ask for the same and may go to the same
 // nodes.
 type shape struct {
+	// key is the text of what the pods ask for.
+	key     string
 	amounts translate.Amounts
 	// pods stand with the required ones first.
 	pods     []*corev1.Pod
@@ -155,12 +147,16 @@ func uids(pods []*corev1.Pod) []types.UID {
 func shapesOf(plan group.Plan) []*shape {
 	byKey := map[string]*shape{}
 	var shapes []*shape
+	selected := selectedLabels(plan)
+	keyOf := func(pod *corev1.Pod, amounts translate.Amounts) string {
+		return string(amounts.Shape()) + "\n" + constraintsOf(pod, selected)
+	}
 	for _, pod := range plan.Required {
 		amounts := translate.Requests(pod)
-		k := string(amounts.Shape()) + "\n" + constraintsOf(pod)
+		k := keyOf(pod, amounts)
 		s := byKey[k]
 		if s == nil {
-			s = &shape{amounts: amounts}
+			s = &shape{key: k, amounts: amounts}
 			byKey[k] = s
 			shapes = append(shapes, s)
 		}
@@ -168,7 +164,7 @@ func shapesOf(plan group.Plan) []*shape {
 		s.required++
 	}
 	for _, pod := range plan.Optional {
-		if s := byKey[string(translate.Requests(pod).Shape())+"\n"+constraintsOf(pod)]; s != nil {
+		if s := byKey[keyOf(pod, translate.Requests(pod))]; s != nil {
 			s.pods = append(s.pods, pod)
 		}
 	}

@@ -77,6 +77,9 @@ type Fluence struct {
 	keeper    keeper
 	running   running
 	told      told
+	// levels are those of the graph; exclusions hold what siblings were refused.
+	levels     []translate.Level
+	exclusions exclusions
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
 	synced  func() bool
@@ -148,13 +151,14 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		handle:  h,
 		filters: filters,
 		matcher: matcher,
+		levels:  levels,
 		now:     time.Now,
 	}
 	pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.ownerSeen(ctx, uid) })
 	if err != nil {
 		return nil, err
 	}
-	pl.groups = group.New(pl.owners, args.MatchPolicy)
+	pl.groups = group.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
 	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
 	pl.waker = newWaker(pl.wake)
 	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(group.MatcherBack) })
@@ -244,6 +248,7 @@ func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
 	for _, k := range e.Left {
 		if pl.podGroups.get(k) == nil {
 			pl.reporter.forget(k)
+			pl.exclusions.forget(k)
 		}
 	}
 	pl.waker.one(e.Found...)
@@ -271,6 +276,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 // happened takes note of an event that may help waiting groups.
 func (pl *Fluence) happened(ev group.Event) {
 	pl.keeper.happened(ev)
+	pl.exclusions.happened(ev)
 	pl.groups.Happened(ev)
 	if ev == group.MatcherBack {
 		// Also those go on that were not refused but held.

@@ -109,6 +109,7 @@ func asGroup(pg *scheduling.PodGroup) group.PodGroup {
 		Created:   scheduling.CreationTime(pg).Time,
 		Ended:     pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed,
 		Policy:    pg.Annotations[group.MatchPolicyAnnotation],
+		Topology:  group.SaidOfTopology(pg.Annotations),
 	}
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = time.Duration(*s) * time.Second

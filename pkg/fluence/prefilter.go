@@ -20,6 +20,10 @@ func (c chosen) Clone() fwk.StateData { return c }
 
 const chosenKey fwk.StateKey = Name + "/node"
 
+// whyTurn is what a pod is told that has a node which another of its group has to be
+// placed before.
+const whyTurn = "waits for its turn among its siblings"
+
 // asked is in the state of a scheduling cycle that this plugin had its say in.
 type asked struct{}
 
@@ -58,6 +62,9 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		}
 		if refused != nil {
 			return nil, pl.refuse(ctx, pod, plan, *refused)
+		}
+		if node == "" {
+			return nil, held(whyTurn)
 		}
 	}
 	state.Write(chosenKey, chosen(node))

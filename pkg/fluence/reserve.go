@@ -9,12 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // Reserve confirms the pod's seat.
 func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	if err := pl.groups.Reserve(pod.UID, node); err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, err.Error())
+	}
+	if next := pl.groups.Next(pod.UID); len(next) > 0 {
+		pl.waker.pods(next)
 	}
 	return nil
 }
@@ -78,6 +82,9 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		node := string(c.(chosen))
 		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
 		klog.FromContext(ctx).V(2).Info("Matched node refused", "group", pl.key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
+		if status := statuses.Get(node); status.Plugin() != names.NodeResourcesFit {
+			pl.exclusions.add(pl.key(pod), pod.UID, node, untilOf(status))
+		}
 		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
 	} else if _, err := state.Read(askedKey); err != nil {
 		// Another plugin refused the pod on all nodes, before this one was asked.

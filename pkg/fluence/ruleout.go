@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -120,12 +121,7 @@ func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.Nod
 	state.Write(probeKey, probe{})
 	result, status, _ := pl.filters.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
-		return ruledOut{}, &group.Refusal{
-			Reason:  reasonFilters,
-			Message: fmt.Sprintf("pod %s: %s", pod.Name, status.Message()),
-			Until:   group.Cluster(),
-			Backoff: true,
-		}
+		return ruledOut{}, refusedBeforeFilter(pod, status)
 	}
 	// RunPreFilterPlugins sets the whole set when it returns, so it is added to
 	// only now.
@@ -158,9 +154,20 @@ func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.Nod
 	return out, nil
 }
 
+// refusedBeforeFilter is what is told where no node could do.
+func refusedBeforeFilter(pod *corev1.Pod, status *fwk.Status) *group.Refusal {
+	return &group.Refusal{
+		Reason:  reasonFilters,
+		Message: fmt.Sprintf("pod %s: %s", pod.Name, status.Message()),
+		Until:   group.Cluster(),
+		Backoff: true,
+	}
+}
+
 // constraintsOf is the text of all that filters look at in a pod beside its
-// requests. Pods with the same text may go to the same nodes.
-func constraintsOf(pod *corev1.Pod) string {
+// requests. Pods with the same text may go to the same nodes. Selected are the labels
+// by which pods of the group select each other.
+func constraintsOf(pod *corev1.Pod, selected sets.Set[string]) string {
 	var ports []corev1.ContainerPort
 	for _, cs := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range cs {
@@ -173,13 +180,15 @@ func constraintsOf(pod *corev1.Pod) string {
 	}
 	var volumes []corev1.Volume
 	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil || v.ISCSI != nil || v.RBD != nil || v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil {
+		if mayClash(v) {
 			volumes = append(volumes, v)
 		}
 	}
 	labels := maps.Clone(pod.Labels)
 	for _, own := range ownLabels {
-		delete(labels, own)
+		if !selected.Has(own) {
+			delete(labels, own)
+		}
 	}
 	text, err := json.Marshal(struct {
 		Namespace string                            `json:"ns"`
@@ -203,10 +212,50 @@ func constraintsOf(pod *corev1.Pod) string {
 	return string(text)
 }
 
+// selectedLabels are the keys by which required affinity and spread constraints of a
+// plan's pods select.
+func selectedLabels(plan group.Plan) sets.Set[string] {
+	selected := sets.New[string]()
+	add := func(s *metav1.LabelSelector) {
+		if s == nil {
+			return
+		}
+		for k := range s.MatchLabels {
+			selected.Insert(k)
+		}
+		for _, e := range s.MatchExpressions {
+			selected.Insert(e.Key)
+		}
+	}
+	for _, pod := range slices.Concat(plan.Required, plan.Optional) {
+		for _, c := range pod.Spec.TopologySpreadConstraints {
+			add(c.LabelSelector)
+			selected.Insert(c.MatchLabelKeys...)
+		}
+		if a := pod.Spec.Affinity; a != nil {
+			for _, t := range affinityTerms(a) {
+				add(t.LabelSelector)
+			}
+		}
+	}
+	return selected
+}
+
+func affinityTerms(a *corev1.Affinity) []corev1.PodAffinityTerm {
+	var terms []corev1.PodAffinityTerm
+	if a.PodAffinity != nil {
+		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if a.PodAntiAffinity != nil {
+		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+	}
+	return terms
+}
+
 // ownLabels are labels in which the pods of one group differ by design: those of
 // a Job or a StatefulSet, those of the Jobs of a JobSet, the workers of an MPIJob
 // and of a LeaderWorkerSet, and their group and its sizes, which not all of them need
-// have. A pod that selects by them shows it in its affinity.
+// have. They count where a pod of the group selects by them.
 var ownLabels = [...]string{
 	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid", "job-name", "controller-uid",
 	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",

@@ -147,6 +147,7 @@ func (pl *Fluence) podGroupGone(ctx context.Context, k types.NamespacedName) {
 	pl.carryOut(ctx, pl.groups.DropPodGroup(k))
 	pl.waker.one(k)
 	pl.reporter.forget(k)
+	pl.exclusions.forget(k)
 }
 
 // ownerSeen takes note of an object that controls pods, or others that do.
@@ -175,6 +176,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		pl.waker.one(m.Key)
 		if pl.podGroups.get(m.Key) == nil {
 			pl.reporter.forget(m.Key)
+			pl.exclusions.forget(m.Key)
 		}
 	}
 	if pod.Spec.NodeName != "" {

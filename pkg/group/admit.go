@@ -118,12 +118,18 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 		if m.seat.tried && !m.seat.reserved {
 			return Verdict{Lost: m.seat.job}
 		}
+		if !m.turn() {
+			return Verdict{Message: "waits for its turn among its siblings"}
+		}
 		return Verdict{Pass: true}
 	case s.started && m.refusal.standsAt(now):
 		return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
 	case s.started:
 		if _, err := s.policyOr("", m); err != nil {
 			return Verdict{Reason: ReasonInvalidPolicy, Message: err.Error()}
+		}
+		if _, err := s.saidTopology(m).parse(s.levels); err != nil {
+			return Verdict{Reason: ReasonInvalidTopology, Message: err.Error()}
 		}
 		return Verdict{Pass: s.chooseLate(now) == m.pod.UID}
 	}
@@ -168,6 +174,9 @@ func (s *state) check() (reason, message string) {
 		}
 		if m.badPolicy != nil && (s.podGroup == nil || s.podGroup.Policy == "") {
 			return ReasonInvalidPolicy, m.badPolicy.Error()
+		}
+		if _, err := s.saidTopology(m).parse(s.levels); err != nil {
+			return ReasonInvalidTopology, err.Error()
 		}
 	}
 	if s.podGroup != nil {
@@ -216,9 +225,18 @@ func (s *state) chooseLate(now time.Time) types.UID {
 	return s.representative
 }
 
-// policyOr returns the policy that the group names, or a pod of it, and else def.
-// An error names the annotation and the value in words fit for a user.
+// policyOr returns the policy that the group names, or a pod of it, and else def; of
+// a group that is to have whole nodes the one that takes them. An error names the
+// annotation and the value in words fit for a user.
 func (s *state) policyOr(def string, m *member) (string, error) {
+	policy, err := s.namedPolicy(def, m)
+	if s.saidTopology(m).Exclusive == "true" {
+		policy = whole(policy)
+	}
+	return policy, err
+}
+
+func (s *state) namedPolicy(def string, m *member) (string, error) {
 	var podGroup map[string]string
 	if s.podGroup != nil {
 		podGroup = map[string]string{MatchPolicyAnnotation: s.podGroup.Policy}

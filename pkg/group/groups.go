@@ -25,6 +25,8 @@ type PodGroup struct {
 	Ended bool
 	// Policy is what MatchPolicyAnnotation says.
 	Policy string
+	// Topology is what the annotations of topology say.
+	Topology TopologySaid
 }
 
 // Groups holds all groups. Its methods are safe for concurrent use and return
@@ -33,6 +35,7 @@ type Groups struct {
 	owners Owners
 	// policy is that of groups that name none.
 	policy string
+	levels []Level
 
 	mu      sync.Mutex
 	groups  map[types.NamespacedName]*state
@@ -59,11 +62,13 @@ type Groups struct {
 }
 
 // New returns an empty Groups. Owners is asked with a lock held: it answers from
-// memory. The policy, one of match.Policies, is that of groups that name none.
-func New(owners Owners, policy string) *Groups {
+// memory. The policy, one of match.Policies, is that of groups that name none, and
+// levels are those that their annotations may name beside the nodes.
+func New(owners Owners, policy string, levels ...Level) *Groups {
 	return &Groups{
 		owners:   owners,
 		policy:   policy,
+		levels:   levels,
 		unseen:   map[types.UID]map[types.UID]*member{},
 		groups:   map[types.NamespacedName]*state{},
 		members:  map[types.UID]*member{},
@@ -82,6 +87,7 @@ type state struct {
 	named    bool
 	gang     bool
 	podGroup *PodGroup
+	levels   []Level
 	members  map[types.UID]*member
 	// created is frozen when the queue first asks for it: an order that changes
 	// under the queue corrupts it.
@@ -144,6 +150,9 @@ type seat struct {
 	job      match.JobID
 	slot     match.Slot
 	deadline time.Time
+	// place, counted from 1, is where the seat's turn comes among those of its job: it may
+	// not be taken up before those of lower places are reserved. 0 is no order.
+	place int
 	// tried is set when a scheduling cycle took the seat up, reserved when it
 	// came as far as Reserve, bound when the bind was made.
 	tried    bool
@@ -192,7 +201,7 @@ func terminal(pod *corev1.Pod) bool {
 func (g *Groups) group(key types.NamespacedName) *state {
 	s := g.groups[key]
 	if s == nil {
-		s = &state{key: key, members: map[types.UID]*member{}}
+		s = &state{key: key, members: map[types.UID]*member{}, levels: g.levels}
 		g.groups[key] = s
 	}
 	return s

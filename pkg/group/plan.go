@@ -32,6 +32,11 @@ type Plan struct {
 	// engine, across its matches.
 	Policy string
 	Holder string
+	// Topology says how the group's pods stand together; nil where that does not matter.
+	Topology *Topology
+	// InOrder makes the order of the slots given to Seat the one in which the pods take
+	// their seats up.
+	InOrder bool
 
 	// Rank is the place of the pod in the queue, and Late says that its group has
 	// started and the pod comes later.
@@ -71,6 +76,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started}
 	// What is wrong with it was admit's to say.
 	p.Policy, _ = s.policyOr(g.policy, m)
+	p.Topology, _ = s.saidTopology(m).parse(s.levels)
 	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.present() }) {
 		p.Near = append(p.Near, sibling.node())
 	}
@@ -140,13 +146,16 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 	}
 	s := asker.group
 	seated := 0
-	for _, slot := range slots {
+	for place, slot := range slots {
 		m := g.members[types.UID(slot.Key)]
 		if m == nil || m.group != s || !m.waits() || m.seat != nil {
 			e.release(p.Job, slot.Key)
 			continue
 		}
 		m.seat = &seat{job: p.Job, slot: slot, deadline: deadline}
+		if p.InOrder {
+			m.seat.place = place + 1
+		}
 		m.refusal, m.no, m.refused = nil, nil, 0
 		seated++
 		if m == asker {

@@ -49,7 +49,8 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 			g.unseen[uid][pod.UID] = m
 		}
 	}
-	if m.holds() && m.pod.Annotations[MatchPolicyAnnotation] != pod.Annotations[MatchPolicyAnnotation] {
+	if m.holds() && (m.pod.Annotations[MatchPolicyAnnotation] != pod.Annotations[MatchPolicyAnnotation] ||
+		m.pod.Annotations[ExclusiveAnnotation] != pod.Annotations[ExclusiveAnnotation]) {
 		e.Rebook = append(e.Rebook, pod.UID)
 	}
 	m.pod = pod

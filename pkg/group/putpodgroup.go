@@ -13,7 +13,7 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
 		s.forgive()
 	}
 	var e Effects
-	if s.podGroup == nil || s.podGroup.Policy != pg.Policy {
+	if s.podGroup == nil || s.podGroup.Policy != pg.Policy || s.podGroup.Topology.Exclusive != pg.Topology.Exclusive {
 		// Whether their nodes are the group's alone may be another matter now.
 		e.Rebook = s.onNodes()
 	}
@@ -70,7 +70,7 @@ func (g *Groups) DropPodGroup(key types.NamespacedName) Effects {
 		return Effects{}
 	}
 	var e Effects
-	if s.podGroup != nil && s.podGroup.Policy != "" {
+	if s.podGroup != nil && (s.podGroup.Policy != "" || s.podGroup.Topology.Exclusive != "") {
 		e.Rebook = s.onNodes()
 	}
 	s.podGroup = nil

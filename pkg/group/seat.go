@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -56,6 +57,41 @@ func (g *Groups) Reserve(uid types.UID, node string) error {
 	}
 	m.seat.tried, m.seat.reserved = true, true
 	return nil
+}
+
+// turn says whether all seats of the same match are reserved that come before the
+// member's.
+func (m *member) turn() bool {
+	if m.seat.place == 0 {
+		return true
+	}
+	for _, o := range m.group.members {
+		if o.seat != nil && o.seat.job == m.seat.job && o.seat.place < m.seat.place && !o.seat.reserved {
+			return false
+		}
+	}
+	return true
+}
+
+// Next lists the siblings whose turn has come with the reservation of a member. It
+// lists none where the seats have no order.
+func (g *Groups) Next(uid types.UID) []*corev1.Pod {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat == nil || m.seat.place == 0 {
+		return nil
+	}
+	var next *member
+	for _, o := range m.group.members {
+		if o.seat != nil && o.seat.job == m.seat.job && o.seat.place > m.seat.place && (next == nil || o.seat.place < next.seat.place) {
+			next = o
+		}
+	}
+	if next == nil || next.seat.reserved || !next.turn() {
+		return nil
+	}
+	return []*corev1.Pod{next.pod}
 }
 
 // Permit says whether a reserved pod may be bound now. When it is the one that

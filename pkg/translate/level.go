@@ -70,3 +70,18 @@ func (l Level) vertexName(labels map[string]string) string {
 	}
 	return Unlabelled
 }
+
+// Domain names the vertex of a level that a node with these labels stands below, by
+// the way down to it, so that two nodes have the same domain if they stand below the
+// same vertex. It is false where the type is none of the levels.
+func Domain(labels map[string]string, levels []Level, levelType string) (string, bool) {
+	var path strings.Builder
+	for _, l := range levels {
+		path.WriteByte('/')
+		path.WriteString(l.vertexName(labels))
+		if l.Type == levelType {
+			return path.String(), true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,196 @@
+package group
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// levels are those of the stories of topology.
+var levels = []Level{{Type: "zone", Key: "topology.kubernetes.io/zone"}, {Type: "rack", Key: "example.com/rack"}}
+
+func TestTopologyIsReadFromAnnotations(t *testing.T) {
+	cases := map[string]struct {
+		said TopologySaid
+		want *Topology
+		// wantErr are parts of the error's text.
+		wantErr []string
+	}{
+		"nothing":                     {},
+		"a level by its type":         {said: TopologySaid{Required: "rack"}, want: &Topology{Required: "rack"}},
+		"a level by its key":          {said: TopologySaid{Required: "example.com/rack"}, want: &Topology{Required: "rack"}},
+		"the nodes need no level":     {said: TopologySaid{Balanced: "node"}, want: &Topology{Balanced: "node"}},
+		"several levels":              {said: TopologySaid{Preferred: "topology.kubernetes.io/zone, rack"}, want: &Topology{Preferred: []string{"zone", "rack"}}},
+		"all three":                   {said: TopologySaid{Required: "zone", Preferred: "rack", Balanced: "node"}, want: &Topology{Required: "zone", Preferred: []string{"rack"}, Balanced: "node"}},
+		"whole nodes are no topology": {said: TopologySaid{Exclusive: "true"}},
+		"an unknown level":            {said: TopologySaid{Required: "row"}, wantErr: []string{TopologyRequiredAnnotation, `"row"`, `["node" "zone" "rack"]`}},
+		"an unknown one among others": {said: TopologySaid{Preferred: "zone,row"}, wantErr: []string{TopologyPreferredAnnotation, `"row"`, `["node" "zone" "rack"]`}},
+		"an unknown one to balance":   {said: TopologySaid{Balanced: "Rack"}, wantErr: []string{TopologyBalancedAnnotation, `"Rack"`}},
+		"a level twice":               {said: TopologySaid{Preferred: "rack,example.com/rack"}, wantErr: []string{TopologyPreferredAnnotation, "rack is named twice"}},
+		"a level without a name":      {said: TopologySaid{Preferred: "rack,"}, wantErr: []string{TopologyPreferredAnnotation, `"rack,"`, "without a name"}},
+		"neither true nor false":      {said: TopologySaid{Exclusive: "yes"}, wantErr: []string{ExclusiveAnnotation, `"yes"`, `"true" or "false"`}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := tc.said.parse(levels)
+			if !reflect.DeepEqual(got, tc.want) || (err == nil) != (tc.wantErr == nil) {
+				t.Errorf("parse = %+v, %v; want %+v", got, err, tc.want)
+			}
+			for _, part := range tc.wantErr {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("error %v, want it to name %s", err, part)
+				}
+			}
+		})
+	}
+}
+
+// annotated sets an annotation of a pod.
+func annotated(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		if p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		p.Annotations[key] = value
+	}
+}
+
+func newLevelStory(t *testing.T) *story {
+	s := newStory(t)
+	s.Groups = New(seenOwners{}, match.PolicyHinode, levels...)
+	return s
+}
+
+func TestNothingStartsWithALevelThatNobodyKnows(t *testing.T) {
+	s := newLevelStory(t)
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon})
+	s.add("0", annotated(TopologyRequiredAnnotation, "row"))
+	s.add("1")
+	s.wantAdmitted()
+	if v := s.Admit("0", s.now); v.Reason != ReasonInvalidTopology || !strings.Contains(v.Message, `"row"`) {
+		t.Errorf("verdict = %+v, want %s by name", v, ReasonInvalidTopology)
+	}
+	// The PodGroup's word goes before the pods'.
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Topology: TopologySaid{Required: "rack"}})
+	s.wantAdmitted("0")
+	if p, _ := s.Plan("0", s.now); p.Topology == nil || p.Topology.Required != "rack" {
+		t.Errorf("topology of the plan = %+v, want rack", p.Topology)
+	}
+}
+
+func TestALateMemberWithABadTopologyIsHeld(t *testing.T) {
+	s := newLevelStory(t)
+	s.start(2)
+	s.add("2", annotated(ExclusiveAnnotation, "perhaps"))
+	if v := s.Admit("2", s.now); v.Pass || v.Reason != ReasonInvalidTopology {
+		t.Errorf("verdict = %+v, want %s", v, ReasonInvalidTopology)
+	}
+}
+
+func TestExclusiveTakesTheWholeNodesOfTheSameOrder(t *testing.T) {
+	want := map[string]string{
+		"":                     match.PolicyHinodex, // the default of these stories is hinode
+		match.PolicyFirst:      match.PolicyFirstnodex,
+		match.PolicyLow:        match.PolicyLonodex,
+		match.PolicyLonode:     match.PolicyLonodex,
+		match.PolicyHigh:       match.PolicyHinodex,
+		match.PolicyHinode:     match.PolicyHinodex,
+		match.PolicyFirstnodex: match.PolicyFirstnodex,
+		match.PolicyLonodex:    match.PolicyLonodex,
+		match.PolicyHinodex:    match.PolicyHinodex,
+	}
+	for policy, whole := range want {
+		s := newLevelStory(t)
+		s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: policy, Topology: TopologySaid{Exclusive: "true"}})
+		s.add("0")
+		if p, _ := s.Plan("0", s.now); p.Policy != whole {
+			t.Errorf("policy %q, exclusive: %q, want %q", policy, p.Policy, whole)
+		}
+		if got := s.HolderOf(s.pods["0"]); got != key.String() {
+			t.Errorf("policy %q, exclusive: the nodes are held by %q, want the group", policy, got)
+		}
+	}
+	if len(want) != len(match.Policies())+1 {
+		t.Errorf("%d policies were looked at of %d", len(want)-1, len(match.Policies()))
+	}
+}
+
+// Whether what runs has its node alone is told to the engine when it changes.
+func TestAGroupThatBecomesExclusiveIsBookedAnew(t *testing.T) {
+	pg := PodGroup{UID: "pg", MinMember: 2, Created: noon}
+	changes := map[string]func(*story) Effects{
+		"on the PodGroup": func(s *story) Effects {
+			pg := pg
+			pg.Topology.Exclusive = "true"
+			return s.PutPodGroup(key, pg)
+		},
+		"on a pod": func(s *story) Effects { return s.update("0", annotated(ExclusiveAnnotation, "true")) },
+	}
+	for name, change := range changes {
+		s := newLevelStory(t)
+		s.start(2)
+		if e := change(s); !slices.Contains(e.Rebook, "0") {
+			t.Errorf("%s: booked anew are %v, want those that run", name, e.Rebook)
+		}
+	}
+}
+
+// inTurn seats a gang of n in an order, by the names of its pods.
+func (s *story) inTurn(names ...string) {
+	s.Helper()
+	s.gang(int32(len(names)), len(names))
+	p, _ := s.Plan("0", s.now)
+	p.InOrder = true
+	var slots []match.Slot
+	for _, name := range names {
+		slots = append(slots, match.Slot{Key: name, Node: "n-" + name})
+	}
+	if _, _, _, err := s.Seat(p, slots, s.now.Add(time.Minute)); err != nil {
+		s.Fatal(err)
+	}
+	s.Unclaim("0")
+}
+
+func TestSeatsInOrderAreTakenUpOneAfterAnother(t *testing.T) {
+	s := newStory(t)
+	s.inTurn("2", "0", "1")
+	for i, name := range []string{"2", "0", "1"} {
+		admitted := []string{"2", "0", "1"}[:i+1]
+		s.wantAdmitted(slices.Sorted(slices.Values(admitted))...)
+		s.reserve(name)
+		want := []string{"0", "1", ""}[i]
+		if got := s.Next(types.UID(name)); want == "" && len(got) > 0 || want != "" && (len(got) != 1 || got[0].Name != want) {
+			t.Errorf("after pod %s comes %v, want %q", name, names(got), want)
+		}
+	}
+}
+
+func TestSeatsWithoutAnOrderAreTakenUpAtOnce(t *testing.T) {
+	s := newStory(t)
+	s.gang(3, 3)
+	s.match("0")
+	s.Unclaim("0")
+	s.wantAdmitted("0", "1", "2")
+	s.reserve("1")
+	if got := s.Next("1"); len(got) != 0 {
+		t.Errorf("after pod 1 comes %v, want nobody in particular", names(got))
+	}
+}
+
+func TestATurnThatIsGivenUpPassesOn(t *testing.T) {
+	s := newStory(t)
+	s.inTurn("0", "1", "2")
+	s.reserve("0")
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
+	s.wantAdmitted("0", "1")
+	s.DropPod("1")
+	delete(s.pods, "1")
+	s.wantAdmitted("0", "2")
+}
