@@ -115,7 +115,10 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 		if err != nil {
 			return nil, pl.refused(ctx, q, err)
 		}
-		targets := targetsOf(a.Slots)
+		targets, err := targetsOf(a.Slots, len(q.shapes))
+		if err != nil {
+			return nil, pl.refused(ctx, q, err)
+		}
 		v, refused := pl.verify(ctx, q.siblings, targets)
 		if refused != nil {
 			return nil, refused
@@ -190,16 +193,17 @@ func nearer(a, b error) error {
 	return a
 }
 
-func targetsOf(slots []match.Slot) []target {
+// targetsOf fails for a matcher that answers with what was not asked for.
+func targetsOf(slots []match.Slot, shapes int) ([]target, error) {
 	targets := make([]target, len(slots))
 	for i, s := range slots {
 		n, err := strconv.Atoi(strings.TrimPrefix(s.Label, "shape"))
-		if err != nil {
-			panic(fmt.Sprintf("slot with a label that was not asked for: %q", s.Label))
+		if err != nil || n < 0 || n >= shapes {
+			return nil, fmt.Errorf("a slot with the label %q, which was not asked for", s.Label)
 		}
 		targets[i] = target{shape: n, node: s.Node}
 	}
-	return targets
+	return targets, nil
 }
 
 // exclude keeps shapes from the nodes that were refused to them, from now on.
