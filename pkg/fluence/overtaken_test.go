@@ -2,15 +2,21 @@ package fluence
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
 // bound has another scheduler bind a pod.
@@ -75,22 +81,44 @@ func (h hung) Match(ctx context.Context, _ match.Request) (*match.Allocation, er
 
 // Flow 18 of the lessons of earlier systems: a cycle that asks on behalf of another
 // group first does not wait a second time for a matcher that does not answer, whether
-// or not it answers pings meanwhile.
+// or not it answers a ping before the cycle goes on.
 func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
-	priority := int32(1000)
-	inRig(t, hung{realEngine(t)}, func(r *rig) {
-		r.node("n", 3)
-		r.gang(3, 3)
-		rival := r.pod("rival", func(p *corev1.Pod) { p.Spec.Priority = &priority })
-		r.bound("g-1", "n")
-		r.pass(time.Second)
-		start := time.Now()
-		_, _, status := r.preFilter(rival)
-		r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
-		if took, n := time.Since(start), len(r.matches()); n != 1 || took > r.pl.args.MatchTimeout.Duration {
-			t.Errorf("the cycle took %v and made %d matches, want one that takes %v", took, n, r.pl.args.MatchTimeout.Duration)
-		}
+	for name, pinged := range map[string]bool{"as it comes": false, "a ping is answered meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			priority := int32(1000)
+			inRig(t, hung{realEngine(t)}, func(r *rig) {
+				r.node("n", 3)
+				r.gang(3, 3)
+				rival := r.pod("rival", func(p *corev1.Pod) { p.Spec.Priority = &priority })
+				r.bound("g-1", "n")
+				r.pass(time.Second)
+				if pinged {
+					r.tellOnlyOncePinged()
+				}
+				start := time.Now()
+				_, _, status := r.preFilter(rival)
+				r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+				if took, n := time.Since(start), len(r.matches()); n != 1 || took > r.pl.args.MatchTimeout.Duration {
+					t.Errorf("the cycle took %v and made %d matches, want one that takes %v", took, n, r.pl.args.MatchTimeout.Duration)
+				}
+			})
+		})
+	}
+}
+
+// tellOnlyOncePinged has the next refusal told only after the breaker has closed.
+func (r *rig) tellOnlyOncePinged() {
+	closed := r.pl.breaker.closed
+	pinged := make(chan struct{})
+	r.pl.breaker.closed = sync.OnceFunc(func() {
+		close(pinged)
+		closed()
 	})
+	r.pl.reporter.mu.Lock()
+	go func() {
+		<-pinged
+		r.pl.reporter.mu.Unlock()
+	}()
 }
 
 // What a group lacks is refused a moment before there is room, and another asks a
@@ -122,6 +150,68 @@ func TestWhatAGroupLacksGoesFirstThoughItWasJustRefused(t *testing.T) {
 		r.wantStatus(status, fwk.Success, "")
 		if !result.NodeNames.Has("late") {
 			t.Errorf("what the group lacks is to go to %v, want late", result.NodeNames)
+		}
+	})
+}
+
+// A rival that is first in the queue asks for all that goes before it: the oldest of
+// the incomplete groups first, and not only for one.
+func TestAllThatGroupsLackGoesFirst(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cores int64
+		want  []string
+	}{
+		"there is room for one of them": {1, []string{"old-1"}},
+		"there is room for both":        {2, []string{"old-1", "young-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("started", 2)
+				for _, g := range []string{"old", "young"} {
+					r.api.put(aPodGroup(g, 2, types.UID("pg-"+g)))
+					r.pod(g+"-0", inGroup(g))
+					r.pod(g+"-1", inGroup(g))
+					r.bound(g+"-0", "started")
+					r.pass(time.Second)
+				}
+				rival := r.pod("rival")
+				r.node("n", tc.cores)
+				_, _, status := r.preFilter(rival)
+				if status.IsSuccess() {
+					t.Error("the rival goes before what groups lack")
+				}
+				r.schedule()
+				r.pass(time.Minute)
+				got := r.assigned()
+				delete(got, "old-0")
+				delete(got, "young-0")
+				if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, tc.want) {
+					t.Errorf("%v got the room, want %v", names, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// What a refusal without an event to end it waits for is only a guess: such a group is
+// not asked for again and again on behalf of others.
+func TestARefusalThatMayRepeatIsNotEndedByOthers(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n", 2)
+		lacking := r.gang(2, 2)[0]
+		r.bound("g-1", "n")
+		r.pass(time.Second)
+		r.fake.FailNext(matchtest.Match, errors.New("a fault of its own"))
+		_, _, status := r.preFilter(lacking)
+		if status.IsSuccess() {
+			t.Fatal("a matcher with a fault placed a pod")
+		}
+		r.updateNode("n", func(n *corev1.Node) { n.Labels = map[string]string{"at": "now"} })
+		before := len(r.matches())
+		rival := r.pod("rival")
+		r.preFilter(rival)
+		if asked := r.matches()[before:]; len(asked) != 1 {
+			t.Errorf("%d matches in the cycle of another pod, want that for the pod alone", len(asked))
 		}
 	})
 }

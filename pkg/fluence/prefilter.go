@@ -42,7 +42,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	if why := pl.mayNotAsk(pod); why != "" {
 		return nil, held(why)
 	}
-	answered := pl.askForOvertaken(ctx, pod, nodes)
+	silent := pl.askForOvertaken(ctx, pod, nodes)
 	if why := pl.mayNotAsk(pod); why != "" {
 		return nil, held(why)
 	}
@@ -56,8 +56,8 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	default:
 		// A cycle waits once for a matcher that does not answer; that a ping was answered
 		// since says little.
-		refused := &group.Refusal{Reason: reasonUnavailable, Message: whyUnavailable, Until: []group.Event{group.MatcherBack}, Backoff: true}
-		if answered {
+		refused := silent
+		if silent == nil {
 			node, refused = pl.ask(ctx, plan, nodes)
 		}
 		if refused != nil {
@@ -84,32 +84,33 @@ func (pl *Fluence) mayNotAsk(pod *corev1.Pod) string {
 const maxOvertaken = 4
 
 // askForOvertaken asks for what goes before a pod and does not stand before it in the
-// queue. It returns false if the matcher did not answer.
-func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (answered bool) {
+// queue. If the matcher gives no answer, it returns what the pod itself is to be told:
+// it asks again after a while too, since what it waits for may have happened already.
+func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *group.Refusal) {
 	for range maxOvertaken {
 		if pl.notReady() != "" {
-			return true
+			return nil
 		}
 		uid, ok := pl.groups.Overtaken(pod.UID, pl.now())
 		if !ok {
-			return true
+			return nil
 		}
 		plan, effects := pl.groups.Plan(uid, pl.now())
 		pl.carryOut(ctx, effects)
 		if len(plan.Required) == 0 {
-			return true
+			return nil
 		}
 		if _, refused := pl.ask(ctx, plan, nodes); refused != nil {
 			pl.refuse(ctx, plan.Required[0], plan, *refused)
 			if refused.Reason == reasonUnavailable {
-				return false
+				return &group.Refusal{Reason: refused.Reason, Message: refused.Message, Until: refused.Until, Backoff: true}
 			}
 			continue
 		}
 		pl.groups.Unclaim(uid)
 		pl.waker.pods(plan.Required)
 	}
-	return true
+	return nil
 }
 
 // refuse records a refusal and turns it into the pod's status.

@@ -84,13 +84,16 @@ func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
 }
 
 // endPause lets members ask at once that an event lets ask again, but for those whose
-// refusals no event is sure to follow: asking may repeat these.
-func (s *state) endPause() {
+// refusals no event is sure to follow: asking may repeat these. It says whether there
+// were any.
+func (s *state) endPause() bool {
+	ended := false
 	for _, m := range s.members {
 		if m.refusal != nil && m.refusal.released && !m.refusal.Backoff {
-			m.refusal = nil
+			m.refusal, ended = nil, true
 		}
 	}
+	return ended
 }
 
 // lacking is how many members a group that has started has too few.
@@ -333,13 +336,7 @@ func (g *Groups) lackingOnes(but []types.NamespacedName) []types.NamespacedName 
 		if !s.started || s.lacking() == 0 {
 			continue
 		}
-		released := false
-		for _, m := range s.members {
-			if m.refusal != nil && m.refusal.released {
-				m.refusal, released = nil, true
-			}
-		}
-		if released && !slices.Contains(but, s.key) {
+		if s.endPause() && !slices.Contains(but, s.key) {
 			keys = append(keys, s.key)
 		}
 	}

@@ -411,6 +411,53 @@ func TestWhatStandsInLineIsNoDrift(t *testing.T) {
 	})
 }
 
+// afterList is an engine of which something happens as soon as it has listed its nodes.
+type afterList struct {
+	*matchtest.Fake
+	then *atomic.Pointer[func()]
+}
+
+func (l afterList) Nodes(ctx context.Context, e match.Epoch, from string, limit int) ([]match.Node, error) {
+	nodes, err := l.Fake.Nodes(ctx, e, from, limit)
+	if then := l.then.Swap(nil); then != nil {
+		(*then)()
+	}
+	return nodes, err
+}
+
+func TestWhatIsGivenBackDuringALookIsNoDrift(t *testing.T) {
+	var returned atomic.Bool
+	var then atomic.Pointer[func()]
+	run(t, embedded, func(c *Config) {
+		c.Returns = func(match.JobID, string) bool { return returned.Load() }
+		c.Engine = afterList{c.Engine.(*matchtest.Fake), &then}
+	}, func(w *world) {
+		w.nodes.add(node("n1", "8"))
+		w.begin()
+		w.within(time.Minute, "the graph is filled", w.loaded)
+		returned.Store(true)
+		w.holding(99, "x", "n1", "1")
+		time.Sleep(2 * w.cfg.Settle)
+		if found := w.found(); len(found) > 0 {
+			t.Fatalf("found %+v while it waits to be given back", found)
+		}
+		given := make(chan struct{})
+		give := func() {
+			w.releasing(99)
+			returned.Store(false)
+			close(given)
+		}
+		then.Store(&give)
+		<-given
+		time.Sleep(2 * w.cfg.Settle)
+		if found := w.found(); len(found) > 0 {
+			t.Errorf("found %+v, which was given back", found)
+		}
+		w.holding(99, "x", "n1", "1")
+		w.within(w.cfg.Settle+2*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 1 })
+	})
+}
+
 func TestWhatTheEngineRefusesIsNoDrift(t *testing.T) {
 	run(t, embedded, nil, func(w *world) {
 		w.fake.FailNext(matchtest.PutNode, match.ErrInvalid, match.ErrInvalid, nil) // both, one, the other

@@ -116,7 +116,7 @@ func (g *graph) share(s *resource.Share, e *emission) {
 		s.Status = resource.Down
 	}
 	if s.Path = path; g.flags[u]&isOdd != 0 {
-		s.Path = g.odd[u]
+		s.Path, s.Name = g.odd[u], g.name(u)
 	}
 	if len(g.paths) > 0 {
 		s.Paths = maps.Clone(g.paths[u])

@@ -35,7 +35,7 @@ var firstTypes = []string{resource.TypeCluster, "core", "socket", "gpu", resourc
 const (
 	isDown   uint8 = 1 << iota
 	isBooked       // something of its plans is booked, at whatever time
-	isOdd          // has a path that is not its parent's and its name
+	isOdd          // has a path that is not its parent's and its name, or a slash in that
 	hasEdges       // has a child, or an edge back to what it stands in
 )
 

@@ -248,6 +248,23 @@ func TestOddGraphs(t *testing.T) {
 			at(t, g, "/cluster0/rack1/node1").Name = "host-17"
 			rename("/cluster0/rack1/node1", "/cluster0/rack1/host-17")(g)
 		}, "/cluster0/rack1/host-17"},
+		"a slash in a name of its own": {func(g *resource.Graph) {
+			at(t, g, "/cluster0/rack1/node1").Name = "a/b"
+			rename("/cluster0/rack1/node1", "/cluster0/rack1/a/b")(g)
+		}, "/cluster0/rack1/a/b"},
+		"a slash in a basename": {func(g *resource.Graph) {
+			v := at(t, g, "/cluster0/rack1/node1")
+			v.Basename, v.Name = "a/b", "a/b1"
+			rename("/cluster0/rack1/node1", "/cluster0/rack1/a/b1")(g)
+		}, "/cluster0/rack1/a/b1"},
+		"a slash in a type": {func(g *resource.Graph) {
+			for i := range g.Vertices {
+				if v := &g.Vertices[i]; v.Type == "gpu" {
+					v.Type, v.Basename, v.Name = "nvidia.com/gpu", "nvidia.com/gpu", "nvidia.com/"+v.Name
+					v.Path = v.Path[:strings.LastIndexByte(v.Path, '/')] + "/" + v.Name
+				}
+			}
+		}, "/cluster0/rack1/node1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +272,13 @@ func TestOddGraphs(t *testing.T) {
 			tc.change(g)
 			r := load(t, match.PolicyLow, g)
 			before := r.dump()
-			for _, path := range []string{tc.path, tc.path + "/core2"} {
+			paths := []string{tc.path, tc.path + "/core2"}
+			for i := range g.Vertices {
+				if v := &g.Vertices[i]; strings.Contains(v.Name, "/") {
+					paths = append(paths, v.Path)
+				}
+			}
+			for _, path := range paths {
 				if err := r.SetStatus(path, resource.Down); err != nil {
 					t.Fatal(err)
 				}
@@ -266,7 +289,7 @@ func TestOddGraphs(t *testing.T) {
 					t.Fatal(err)
 				}
 				jobs := r.Jobs()
-				if got := jobs[0].Slots[0].R.Vertices; len(got) != 1 || got[0].Path != path {
+				if got := jobs[0].Slots[0].R.Vertices; len(got) != 1 || got[0].Path != path || got[0].Name != at(t, g, path).Name {
 					t.Errorf("holds %+v, want %s", got, path)
 				}
 				if err := r.Update(jobs...); err != nil {
@@ -296,7 +319,7 @@ func TestVerticesApart(t *testing.T) {
 	})
 	text, err := g.JGF()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	r := load(t, match.PolicyLow)
 	if err := r.Add(text); err != nil {

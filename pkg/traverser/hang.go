@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/planner"
 )
@@ -61,11 +62,13 @@ func (l *loading) checkPath(u vid) {
 	path := l.way[u]
 	if len(path) > len(above) && path[:len(above)] == above && path[len(above)] == '/' {
 		rest := path[len(above)+1:]
-		if name, own := l.g.names[u]; own && rest == name {
+		// A path is taken apart at its slashes, which would take such a name apart too.
+		slashed := strings.Contains(rest, "/")
+		if name, own := l.g.names[u]; own && rest == name && !slashed {
 			return
 		} else if !own {
 			l.scratch = strconv.AppendInt(append(l.scratch[:0], l.g.basename(u)...), l.g.id[u], 10)
-			if rest == string(l.scratch) {
+			if rest == string(l.scratch) && !slashed {
 				return
 			}
 		}
