@@ -43,6 +43,9 @@ func podFactOf(p *corev1.Pod) podFact {
 		policy:      p.Annotations[policyAnnotation],
 		asks:        asksOf(p),
 		tolerations: p.Spec.Tolerations,
+		labels:      p.Labels,
+		said:        saidOf(p.Annotations),
+		stand:       standOf(p),
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
@@ -66,6 +69,7 @@ func nodeFactOf(n *corev1.Node) nodeFact {
 		allocatable: amountsOf(n.Status.Allocatable),
 		closed:      n.Spec.Unschedulable,
 		taints:      n.Spec.Taints,
+		labels:      n.Labels,
 	}
 }
 
@@ -77,6 +81,7 @@ func groupFactOf(u *unstructured.Unstructured) groupFact {
 		uid:     u.GetUID(),
 		timeout: u.GetAnnotations()[timeoutAnnotation],
 		policy:  u.GetAnnotations()[policyAnnotation],
+		said:    saidOf(u.GetAnnotations()),
 	}
 	_, f.made = u.GetLabels()[madeByLabel]
 	for _, ref := range u.GetOwnerReferences() {

@@ -55,6 +55,20 @@ func (s span) touches(from, to time.Time) bool {
 	return !s.from.After(to) && (s.to.IsZero() || !s.to.Before(from))
 }
 
+// clear is a moment so long before another, or before what was excused in that time.
+func (e *excuses) clear(at time.Time, d time.Duration) time.Time {
+	from := at.Add(-d)
+	for again := true; again; {
+		again = false
+		for _, s := range e.spans {
+			if s.touches(from, at) && s.from.Add(-d).Before(from) {
+				from, again = s.from.Add(-d), true
+			}
+		}
+	}
+	return from
+}
+
 func (s span) until(now time.Time) time.Time {
 	if s.to.IsZero() || s.to.After(now) {
 		return now

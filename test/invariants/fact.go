@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -79,6 +80,9 @@ type podFact struct {
 	timeout, policy string
 	asks            amounts
 	tolerations     []corev1.Toleration
+	labels          labels.Set
+	said            said
+	stand           stand
 }
 
 func (p *podFact) ended() bool {
@@ -97,6 +101,7 @@ type nodeFact struct {
 	allocatable amounts
 	closed      bool
 	taints      []corev1.Taint
+	labels      map[string]string
 }
 
 // A groupFact is what the rules ask of a PodGroup.
@@ -108,6 +113,7 @@ type groupFact struct {
 	made       bool // by the controller, as its label says
 	timeout    string
 	policy     string
+	said       said
 	conditions []conditionFact
 }
 

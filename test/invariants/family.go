@@ -20,6 +20,9 @@ type family struct {
 	// of its pods was lost, it asks for another number, or it has become whole after
 	// it was called incomplete.
 	turn time.Time
+	// resaid is when what is said of the group became something else while pods of it
+	// were on nodes, or the PodGroup went that said it.
+	resaid time.Time
 	// open: the time alone may make a violation.
 	open bool
 

@@ -45,6 +45,7 @@ func (j *judge) judgeBind(b bind) {
 	}
 	j.stats.Binds++
 	j.judgeNode(b, request.received)
+	j.standings = append(j.standings, standing{bind: b, received: request.received})
 }
 
 // request finds the request that bound a pod. The log does not say which of several

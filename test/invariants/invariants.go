@@ -27,6 +27,9 @@ type Config struct {
 	// Audit is the path of the API server's audit log: JSON, one event a line. It
 	// may still be written to.
 	Audit string
+	// Levels are the label keys of the levels that the scheduler was told of, the
+	// outermost first.
+	Levels []string
 	// Scheduler is the schedulerName of Fluence's pods. Defaults to fluence.
 	Scheduler string
 	// Accounts are the users whose binds, deletes and evictions of pods are
@@ -106,6 +109,9 @@ type Stats struct {
 	// how many pods got their node from others, BindsUnknown how many of Fluence's
 	// pods got it from nobody that the audit log names.
 	Binds, BindsExcused, BindsForeign, BindsUnknown int
+	// Stands is how many binds were judged by where they stand to other pods, Spreads
+	// how many by a spread constraint.
+	Stands, Spreads int
 	// Started is how many groups became whole, Together how many of several pods did
 	// with nothing to explain it if they had not, Partial how often one with pods on
 	// nodes had too few, LongestPartial the longest of these times, excuses included.
@@ -127,9 +133,9 @@ type Stats struct {
 }
 
 func (s Stats) String() string {
-	return fmt.Sprintf("facts %d (pods %d, groups %d, nodes %d, relists %d); binds judged %d, excused %d, others' %d, unknown %d; "+
+	return fmt.Sprintf("facts %d (pods %d, groups %d, nodes %d, relists %d); binds judged %d, excused %d, others' %d, unknown %d, beside others %d, spread %d; "+
 		"groups started %d, %d of several pods undisturbed, partial %d, longest %.1fs; removals %d; waited %d, told %d; events %d; excuses %d, %.1fs of %.1fs; probed %d",
-		s.Facts, s.Pods, s.Groups, s.Nodes, s.Relists, s.Binds, s.BindsExcused, s.BindsForeign, s.BindsUnknown,
+		s.Facts, s.Pods, s.Groups, s.Nodes, s.Relists, s.Binds, s.BindsExcused, s.BindsForeign, s.BindsUnknown, s.Stands, s.Spreads,
 		s.Started, s.Together, s.Partial, s.LongestPartial.Seconds(), s.Removals, s.Waited, s.Told, s.Events, s.Excuses, s.Excused.Seconds(), s.Watched.Seconds(), s.Probed)
 }
 

@@ -228,6 +228,7 @@ func (j *judge) advance(now time.Time) {
 		}
 	}
 	j.judgeBinds(now)
+	j.judgeStandings(now)
 	j.judgeRemovals(now)
 	j.judgeTellings(now)
 	if now.Sub(j.cleaned) > remember/4 {

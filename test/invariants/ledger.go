@@ -17,7 +17,9 @@ type ledger struct {
 	// and are not judged yet.
 	asked map[types.NamespacedName][]auditFact
 	binds []bind
-	gaps  []gap
+	// standings are binds of which it is not judged yet where they stand to others.
+	standings []standing
+	gaps      []gap
 }
 
 // A gap is a range of versions in which changes were missed.
@@ -44,9 +46,14 @@ type state struct {
 // while it does.
 type tenant struct {
 	key      types.NamespacedName
+	uid      types.UID
+	node     string
 	from, to uint64
-	ended    time.Time
-	charges  []charge
+	// since is when it was seen there first, and ended when it had gone.
+	since, ended time.Time
+	// leaves is when it was first seen on its way out, 0 while it is not.
+	leaves  uint64
+	charges []charge
 	// ours: Fluence bound it, and so knows of it before anybody hears of it.
 	ours bool
 }
@@ -104,7 +111,7 @@ func (j *judge) lostNode(name string, s seen) {
 }
 
 func (n nodeFact) same(o nodeFact) bool {
-	return n.closed == o.closed && maps.Equal(n.allocatable, o.allocatable) && reflect.DeepEqual(n.taints, o.taints)
+	return n.closed == o.closed && maps.Equal(n.allocatable, o.allocatable) && maps.Equal(n.labels, o.labels) && reflect.DeepEqual(n.taints, o.taints)
 }
 
 // seeGap takes note that a watch of pods or of nodes had to begin anew.
@@ -126,15 +133,18 @@ func (j *judge) holds(p *pod, s seen, had, made bool) {
 		if over {
 			return
 		}
-		t = &tenant{key: p.key, from: s.version}
+		t = &tenant{key: p.key, uid: p.uid, node: p.node, from: s.version, since: s.at}
 		c := charge{version: s.version, at: s.at, amounts: p.asks}
 		if !j.begun {
-			t.from, c.version, c.at = 0, 0, time.Time{}
+			t.from, t.since, c.version, c.at = 0, time.Time{}, 0, time.Time{}
 		}
 		t.charges = append(t.charges, c)
 		b.tenants[p.uid] = t
 	} else if last := t.charges[len(t.charges)-1]; !maps.Equal(last.amounts, p.asks) {
 		t.charges = append(t.charges, charge{version: s.version, at: s.at, amounts: p.asks})
+	}
+	if p.deleting && t.leaves == 0 {
+		t.leaves = s.version
 	}
 	if over && t.to == 0 {
 		t.to, t.ended = s.version, s.at
@@ -142,6 +152,17 @@ func (j *judge) holds(p *pod, s seen, had, made bool) {
 	if !had && j.begun {
 		t.ours = p.scheduler == j.cfg.Scheduler
 		j.binds = append(j.binds, bind{pod: p.podFact, made: made, seen: s})
+	}
+}
+
+// tenants yields those of all nodes.
+func (l *ledger) tenants(yield func(*tenant) bool) {
+	for _, b := range l.nodes {
+		for _, t := range b.tenants {
+			if !yield(t) {
+				return
+			}
+		}
 	}
 }
 

@@ -12,6 +12,13 @@ const (
 	policyWait        = "wait"
 	madeByLabel       = "app.kubernetes.io/managed-by"
 
+	requiredAnnotation    = "fluence.flux-framework.org/topology-required"
+	preferredAnnotation   = "fluence.flux-framework.org/topology-preferred"
+	balancedAnnotation    = "fluence.flux-framework.org/topology-balanced"
+	exclusiveAnnotation   = "fluence.flux-framework.org/exclusive"
+	matchPolicyAnnotation = "fluence.flux-framework.org/match-policy"
+	levelNode             = "node" // is always there
+
 	conditionScheduled  = "Scheduled"
 	conditionIncomplete = "Incomplete"
 
@@ -22,6 +29,9 @@ const (
 	leaseNamespace   = "fluence-system"
 
 	reasonGathering   = "Gathering"
+	reasonTopology    = "InvalidTopology"
+	reasonSize        = "InvalidGroupSize"
+	reasonPolicy      = "InvalidMatchPolicy"
 	reasonNoPodGroup  = "NoPodGroup"
 	reasonNotReserved = "NotReserved"
 	reasonNoMatcher   = "MatcherUnavailable"
@@ -58,4 +68,18 @@ const (
 	RuleHeld = "Held"
 	// RuleNotAtRest: a group was neither placed nor refused when it had to be.
 	RuleNotAtRest = "NotAtRest"
+	// RuleTooClose: a pod was bound to the domain of another which its required
+	// anti-affinity, or that of the other, keeps it from, or to a node on which another
+	// has its host port.
+	RuleTooClose = "TooClose"
+	// RuleSkewed: a pod was bound where its spread constraint does not allow it.
+	RuleSkewed = "Skewed"
+	// RuleNotTogether: a pod was bound to another domain than those it has to be with,
+	// by its required affinity or its group's required topology.
+	RuleNotTogether = "NotTogether"
+	// RuleNotAlone: pods of two groups were bound to one node, and one of the groups has
+	// whole nodes.
+	RuleNotAlone = "NotAlone"
+	// RuleNoLevel: a pod was bound whose group names a level that there is not.
+	RuleNoLevel = "NoLevel"
 )

@@ -68,6 +68,16 @@ func (fam *family) regrouped(before *groupFact, now time.Time) {
 		fam.turn = now
 		fam.until, fam.toEvict = later(now, fam.incomplete.Add(1)), nil
 	}
+	var said, wasSaid said
+	if fam.group != nil {
+		said = fam.group.said
+	}
+	if before != nil {
+		wasSaid = before.said
+	}
+	if said != wasSaid && (before != nil || fam.count().serving > 0) {
+		fam.resaid = now
+	}
 	if before != nil && fam.group != nil && before.minMember != fam.group.minMember {
 		fam.turn = now
 	}

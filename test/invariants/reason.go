@@ -32,6 +32,9 @@ func (j *judge) weighReason(fam *family, c count, need, have int, now time.Time)
 		fault = fam.group.stale(c)
 	}
 	if fault == "" {
+		fault = j.wrongLevel(fam)
+	}
+	if fault == "" {
 		fault = j.stuckReason(fam, now)
 	} else {
 		fam.unchanged = time.Time{}
@@ -71,6 +74,21 @@ func (g *groupFact) stale(c count) string {
 		}
 	}
 	return ""
+}
+
+// wrongLevel says that a group was not told of the annotation that keeps all of it
+// from starting; empty is nothing.
+func (j *judge) wrongLevel(fam *family) string {
+	s := fam.group.condition(conditionScheduled)[0]
+	for _, p := range fam.pods {
+		if p.pending() && fam.group.said.or(p.said).wrong(j.cfg.Levels) == "" {
+			return ""
+		}
+	}
+	if s.reason == reasonTopology || s.reason == reasonSize || s.reason == reasonPolicy {
+		return ""
+	}
+	return fmt.Sprintf("it is %s (%s), and an annotation names no level", s.reason, s.message)
 }
 
 // stuckReason says that a group was not tried again that must be; empty is nothing. A

@@ -32,7 +32,7 @@ func newScript(t *testing.T) *script {
 	t.Helper()
 	s := &script{
 		T:     t,
-		judge: newJudge(Config{Slack: testSlack, IncompleteTimeout: testTimeout}),
+		judge: newJudge(Config{Slack: testSlack, IncompleteTimeout: testTimeout, Levels: []string{corev1.LabelTopologyZone, "example.com/rack"}}),
 		now:   time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		facts: map[string]podFact{}, nodes: map[string]nodeFact{}, pgs: map[string]groupFact{},
 	}
@@ -194,7 +194,7 @@ type broke struct{ rule, object string }
 // want ends a story: these violations, and no others.
 func (s *script) want(wants ...broke) {
 	s.Helper()
-	s.after(judgeAfter + tick)
+	s.after(standAfter + judgeAfter + tick)
 	var got []broke
 	for _, v := range s.violations {
 		got = append(got, broke{v.Rule, v.Object})

@@ -1,0 +1,233 @@
+package invariants
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// steadyFor is how long before a bind its pod may have been placed: what changed
+	// since is no ground to judge by.
+	steadyFor = 5 * time.Second
+	// standAfter is how long after a bind it is judged where it stands to others:
+	// those that were placed with it have been bound by then.
+	standAfter = steadyFor + judgeAfter
+)
+
+// A standing is a bind by Fluence, and when that was asked for.
+type standing struct {
+	bind
+	received time.Time
+	// from is since when that what is judged by must have been as it is.
+	from time.Time
+	// self and keeps are the pod, and how it wants to stand to others.
+	self *pod
+}
+
+// judgeStandings judges those of which all is known by now.
+func (j *judge) judgeStandings(now time.Time) {
+	n := 0
+	for n < len(j.standings) && now.Sub(j.standings[n].at) >= standAfter {
+		s := j.standings[n]
+		n++
+		if s.self = j.pods[s.pod.uid]; s.self == nil {
+			continue
+		}
+		s.from = j.excuses.clear(s.received, steadyFor)
+		j.stats.Stands++
+		j.judgeSaid(s)
+		j.judgeNeighbours(s)
+		for _, c := range s.pod.stand.spreads {
+			j.judgeSpread(s, c)
+		}
+		for _, t := range s.pod.stand.together {
+			j.judgeTogether(s, "its required affinity by "+t.key, []string{t.key}, func(p *pod) bool {
+				return p.key.Namespace == s.pod.key.Namespace && t.selects.Matches(p.labels)
+			})
+		}
+	}
+	j.standings = slices.Delete(j.standings, 0, n)
+}
+
+// judgeSaid judges a bind by the annotations.
+func (j *judge) judgeSaid(s standing) {
+	is, certain := j.said(s.self, s.from)
+	if !certain {
+		return
+	}
+	if wrong := is.wrong(j.cfg.Levels); wrong != "" {
+		j.report(RuleNoLevel, s.pod.key, s.received, "it must never start, since %q in an annotation names no level and says nothing: it was bound to node %s", wrong, s.pod.node)
+		return
+	}
+	if is.required == "" {
+		return
+	}
+	j.judgeTogether(s, requiredAnnotation+"="+is.required, keysTo(is.required, j.cfg.Levels), func(p *pod) bool {
+		return siblings(p, s.self)
+	})
+}
+
+// said is what is said of a pod's group, and whether that has been so since a moment.
+func (j *judge) said(p *pod, from time.Time) (is said, certain bool) {
+	if p.family == nil {
+		return p.said, true
+	}
+	if g := p.family.group; g != nil {
+		return g.said.or(p.said), !p.family.resaid.After(from)
+	}
+	return p.said, !p.family.resaid.After(from)
+}
+
+// siblings reports whether two pods are certain to be of one group.
+func siblings(p, q *pod) bool {
+	return p.family != nil && p.family == q.family || p.controller != "" && p.controller == q.controller
+}
+
+// judgeNeighbours judges a bind by the pods that are in the same domains.
+func (j *judge) judgeNeighbours(s standing) {
+	horizon := s.received.Add(-grace)
+	for t := range j.tenants {
+		other := j.pods[t.uid]
+		if other == nil || t.uid == s.pod.uid || !t.there(s.version, horizon) {
+			continue
+		}
+		if t.node == s.pod.node {
+			j.judgePorts(s, other)
+			j.judgeAlone(s, t, other)
+		}
+		if other.key.Namespace == s.pod.key.Namespace && (siblings(other, s.self) || !t.charges[0].at.After(horizon)) {
+			j.judgeApart(s, t, other)
+		}
+	}
+}
+
+func (j *judge) judgePorts(s standing, other *pod) {
+	for _, p := range s.pod.stand.ports {
+		if slices.Contains(other.stand.ports, p) {
+			j.report(RuleTooClose, s.pod.key, s.received, "it was bound to node %s, where %s had port %d already", s.pod.node, other.key, p.number)
+		}
+	}
+}
+
+// judgeApart judges required anti-affinity, in both directions.
+func (j *judge) judgeApart(s standing, t *tenant, other *pod) {
+	keys := map[string]bool{}
+	for _, term := range s.pod.stand.apart {
+		keys[term.key] = keys[term.key] || term.selects.Matches(other.labels)
+	}
+	for _, term := range other.stand.apart {
+		keys[term.key] = keys[term.key] || term.selects.Matches(s.pod.labels)
+	}
+	for key, apart := range keys {
+		if !apart {
+			continue
+		}
+		here, ok := j.domain(s.pod.node, []string{key}, s.from, s.at)
+		there, also := j.domain(t.node, []string{key}, s.from, s.at)
+		if ok && also && here == there && here != outside {
+			j.report(RuleTooClose, s.pod.key, s.received, "it was bound to node %s of %s %s, and required anti-affinity keeps it from %s there on node %s",
+				s.pod.node, key, here, other.key, t.node)
+		}
+	}
+}
+
+// judgeAlone judges whole nodes: two pods of two groups of Fluence's are on one.
+func (j *judge) judgeAlone(s standing, t *tenant, other *pod) {
+	if !t.ours || other.family == nil || s.self.family == nil || siblings(other, s.self) {
+		return
+	}
+	mine, certain := j.said(s.self, s.from)
+	others, also := j.said(other, s.from)
+	for _, who := range []struct {
+		p     *pod
+		whole bool
+	}{{s.self, certain && mine.whole()}, {other, also && others.whole()}} {
+		if who.whole {
+			j.report(RuleNotAlone, s.pod.key, s.received, "it was bound to node %s, where %s of another group was: the group of %s has whole nodes",
+				s.pod.node, other.key, who.p.key)
+			return
+		}
+	}
+}
+
+// judgeTogether judges whether a pod stands in a domain with those it has to stand
+// with: if some of them are there, one of them is where it is.
+func (j *judge) judgeTogether(s standing, what string, keys []string, with func(*pod) bool) {
+	here, ok := j.domain(s.pod.node, keys, s.from, s.at)
+	if !ok {
+		return
+	}
+	var elsewhere []string
+	for t := range j.tenants {
+		other := j.pods[t.uid]
+		if other == nil || t.uid == s.pod.uid || t.from >= s.version || t.to != 0 && t.ended.Before(s.from) || !with(other) {
+			continue
+		}
+		where, ok := j.domain(t.node, keys, s.from, s.at)
+		if !ok || where == here {
+			return
+		}
+		if t.ours && t.stays(s.version) {
+			elsewhere = append(elsewhere, fmt.Sprintf("%s on %s of %s", other.key, t.node, where))
+		}
+	}
+	if len(elsewhere) > 0 {
+		slices.Sort(elsewhere)
+		j.report(RuleNotTogether, s.pod.key, s.received, "it was bound to node %s of %s, and by %s it has to be with %s",
+			s.pod.node, here, what, abridged(elsewhere))
+	}
+}
+
+// there reports whether it is certain that a tenant was known to be on its node when
+// a pod was bound at a version: Fluence bound it before that, or it had been delivered
+// before the horizon, and it had not ended.
+func (t *tenant) there(version uint64, horizon time.Time) bool {
+	return t.from < version && (t.to == 0 || t.to > version) && (t.ours || !t.charges[0].at.After(horizon))
+}
+
+// stays is there for one that is not on its way out either.
+func (t *tenant) stays(version uint64) bool {
+	return t.from < version && (t.to == 0 || t.to > version) && (t.leaves == 0 || t.leaves > version)
+}
+
+// outside is the domain of nodes that lack a label.
+const outside = "-"
+
+// domain is where a node has been from one moment to another by the values of some
+// labels; false is that this changed, or that it was not there all the time.
+func (j *judge) domain(node string, keys []string, from, to time.Time) (string, bool) {
+	b := j.nodes[node]
+	if b == nil {
+		return "", false
+	}
+	found, is := false, ""
+	for i, s := range b.states {
+		if i+1 < len(b.states) && !b.states[i+1].at.After(from) || s.at.After(to.Add(grace)) {
+			continue
+		}
+		values := make([]string, len(keys))
+		for k, key := range keys {
+			values[k] = outside
+			if v, ok := s.labels[key]; ok {
+				values[k] = v
+			}
+		}
+		now := strings.Join(values, "/")
+		if s.gone || s.at.After(from) && !found || found && now != is {
+			return "", false
+		}
+		found, is = true, now
+	}
+	return is, found
+}
+
+// suitsNode reports whether a pod may stand on a node by its selectors.
+func (s stand) suitsNode(f nodeFact) bool {
+	ok, err := s.suits.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.name, Labels: f.labels}})
+	return ok && err == nil
+}
