@@ -94,7 +94,7 @@ func prepare(ctx context.Context, cfg Config, c *cluster.Cluster) (*run, error) 
 		return nil, err
 	}
 	s, err := stack.Start(ctx, c, stack.Config{
-		Args:           map[string]any{"topologyLevels": []string{corev1.LabelTopologyZone}},
+		Args:           map[string]any{"topologyLevels": levels()},
 		Profile:        func(config map[string]any) { lead(config, cfg.Lease) },
 		SidecarMetrics: address,
 		Standby:        cfg.Standby,

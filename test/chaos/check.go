@@ -22,6 +22,7 @@ func (r *run) check(ctx context.Context) (err error) {
 	r.checker, err = invariants.Watch(ctx, invariants.Config{
 		REST:              r.stack.RESTConfig(),
 		Audit:             r.stack.AuditLog(),
+		Levels:            levels(),
 		IncompleteTimeout: incompleteTimeout,
 		Linger:            linger,
 		Log:               alarm{out: r.cfg.Log, history: &r.history},

@@ -46,6 +46,7 @@ func (r *run) reserve(w Workload) *group {
 	defer r.mu.Unlock()
 	r.serial++
 	w.serial = r.serial
+	r.stats.stand(w)
 	g := &group{Workload: w, ns: namespaceName(w.Namespace)}
 	taken := func(o *group) bool { return o.ns == g.ns && o.object == g.object }
 	for n := w.Name; g.object == "" || slices.ContainsFunc(r.live, taken); n++ {
@@ -203,8 +204,7 @@ func (d deleteMember) do(ctx context.Context, r *run) error {
 	g.extra++
 	name := fmt.Sprintf("%s-again%d-%d", g.object, g.serial, g.extra)
 	r.mu.Unlock()
-	leads := g.Leader != nil && p.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() == int64(g.Leader.MilliCPU)
-	return r.createPods(ctx, g.ns, []*corev1.Pod{g.member(g.object, name, leads)})
+	return r.createPods(ctx, g.ns, []*corev1.Pod{g.member(g.object, name, number(p))})
 }
 
 // patchPod changes a pod in place.

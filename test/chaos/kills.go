@@ -60,6 +60,9 @@ func drawKill(d *dice) Action {
 	k.Group.Workers, k.Group.Worker = d.between(4, 16), Shape{MilliCPU: oneOf(d, 50, 100, 250), MiB: 64}
 	k.Group.Leader, k.Group.Zone, k.Group.Policy, k.Group.Priority = nil, -1, "", 100
 	k.Group.OwnPodGroup = false
+	if k.Group.Stand.Unknown || k.Group.Stand.Exclusive != "" {
+		k.Group.Stand = Stand{}
+	}
 	if k.Group.Min > k.Group.Workers {
 		k.Group.Min = k.Group.Workers
 	}

@@ -28,7 +28,9 @@ var kinds = []kind{
 	}},
 	{"gpus", 12, func(d *dice) Action { return gpus{Victim: d.Uint32(), Count: oneOf(d, 0, 2, 4, 8)} }},
 	{"not-ready", 12, func(d *dice) Action { return notReady{Victim: d.Uint32()} }},
-	{"zone", 10, func(d *dice) Action { return zone{Victim: d.Uint32(), Zone: d.IntN(zones)} }},
+	{"zone", 10, func(d *dice) Action {
+		return zone{Victim: d.Uint32(), Zone: d.IntN(zones), Rack: d.stands.IntN(2 * racks)}
+	}},
 
 	{"burst", 4, drawBurst},
 	{"delete-foreign", 20, func(d *dice) Action { return deleteForeign{Victim: d.Uint32(), Count: d.between(1, 20)} }},

@@ -133,16 +133,25 @@ func (n notReady) do(ctx context.Context, r *run) error {
 type zone struct {
 	Victim uint32
 	Zone   int
+	// Rack takes the node also to that rack, or out of all; a number beyond leaves it.
+	Rack int
 }
 
-func (z zone) String() string { return fmt.Sprintf("node %d to %d", z.Victim, z.Zone) }
+func (z zone) String() string { return fmt.Sprintf("node %d to %d, rack %d", z.Victim, z.Zone, z.Rack) }
 
 func (z zone) do(ctx context.Context, r *run) error {
 	n := r.nodeVictim(z.Victim, nil)
 	if n == nil {
 		return nil
 	}
-	return r.patchNode(ctx, n.Name, map[string]any{"metadata": map[string]any{"labels": map[string]any{corev1.LabelTopologyZone: zoneName(z.Zone)}}})
+	labels := map[string]any{corev1.LabelTopologyZone: zoneName(z.Zone)}
+	switch {
+	case z.Rack < racks:
+		labels[rackLabel] = rackName(z.Rack)
+	case z.Rack == racks:
+		labels[rackLabel] = nil
+	}
+	return r.patchNode(ctx, n.Name, map[string]any{"metadata": map[string]any{"labels": labels}})
 }
 
 // restoreNodes undoes what makes nodes refuse pods.

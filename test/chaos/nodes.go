@@ -68,6 +68,7 @@ func firstNodes(n int) cluster.Nodes {
 			node.Status.Allocatable = s.allocatable()
 			node.Status.Capacity = s.allocatable()
 			node.Labels[corev1.LabelTopologyZone] = zoneName(s.Zone)
+			putInRack(node.Labels, i/9%(racks+1))
 		},
 	}
 }
@@ -100,6 +101,7 @@ func (a addNode) do(ctx context.Context, r *run) error {
 		}},
 		Status: corev1.NodeStatus{Allocatable: a.Shape.allocatable(), Capacity: a.Shape.allocatable()},
 	}
+	putInRack(node.Labels, int(a.Number)%(racks+1))
 	return r.try(ctx, func(ctx context.Context) error {
 		_, err := r.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		return err

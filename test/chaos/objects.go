@@ -51,6 +51,7 @@ func (w Workload) podTemplate(name string, s Shape) corev1.PodTemplateSpec {
 	if w.Min > 0 {
 		t.Labels[minLabel] = strconv.Itoa(w.Min)
 	}
+	w.Stand.put(&t)
 	if w.Zone >= 0 {
 		t.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zoneName(w.Zone)}
 	}
@@ -59,6 +60,9 @@ func (w Workload) podTemplate(name string, s Shape) corev1.PodTemplateSpec {
 
 func (w Workload) annotations() map[string]string {
 	a := map[string]string{}
+	if !w.saidByPodGroup() {
+		a = w.Stand.annotations()
+	}
 	if w.Policy != "" {
 		a[policyAnnotation] = w.Policy
 	}
@@ -142,18 +146,22 @@ func (w Workload) deployment(meta metav1.ObjectMeta) *appsv1.Deployment {
 func (w Workload) members(name string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range w.Size() {
-		pods = append(pods, w.member(name, fmt.Sprintf("%s-%d", name, i), i == w.Workers))
+		pods = append(pods, w.member(name, fmt.Sprintf("%s-%d", name, i), i))
 	}
 	return pods
 }
 
-func (w Workload) member(group, pod string, leads bool) *corev1.Pod {
-	shape := w.Worker
-	if leads {
-		shape = *w.Leader
-	}
-	t := w.podTemplate(group, shape)
+// saidByPodGroup: the PodGroup has the annotations about how the members stand.
+func (w Workload) saidByPodGroup() bool { return w.OwnPodGroup && w.Stand.OnPodGroup }
+
+// member is the i-th of them.
+func (w Workload) member(group, pod string, i int) *corev1.Pod {
+	t := w.podTemplate(group, w.shape(i))
 	t.Name = pod
+	t.Labels[memberLabel] = strconv.Itoa(i)
+	if w.Stand.Tolerant > 0 && i%w.Stand.Tolerant == 0 {
+		t.Spec.Tolerations = []corev1.Toleration{{Key: taintKey, Operator: corev1.TolerationOpExists}}
+	}
 	if w.Maker == Pods {
 		t.Labels[groupLabel] = group
 		if !w.OwnPodGroup {
@@ -169,10 +177,18 @@ func (w Workload) podGroup(name string) *unstructured.Unstructured {
 	if w.Min > 0 {
 		least = w.Min
 	}
+	meta := map[string]any{"name": name}
+	if w.saidByPodGroup() {
+		said := map[string]any{}
+		for key, value := range w.Stand.annotations() {
+			said[key] = value
+		}
+		meta["annotations"] = said
+	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "scheduling.x-k8s.io/v1alpha1",
 		"kind":       "PodGroup",
-		"metadata":   map[string]any{"name": name},
+		"metadata":   meta,
 		"spec":       map[string]any{"minMember": int64(least)},
 	}}
 }

@@ -192,7 +192,7 @@ func TestRoomIsWhatOtherPodsLeave(t *testing.T) {
 func TestAVictimIsChosenAmongThePodsThatStay(t *testing.T) {
 	v := seen()
 	member := func(name string, edit ...func(*corev1.Pod)) {
-		p := Workload{Maker: Job, serial: 3}.member("job-1", name, false)
+		p := Workload{Maker: Job, serial: 3}.member("job-1", name, 0)
 		p.Namespace, p.UID = "ns", types.UID(name)
 		for _, e := range edit {
 			e(p)

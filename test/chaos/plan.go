@@ -51,6 +51,9 @@ type kind struct {
 type dice struct {
 	*rand.Rand
 	cfg Config
+	// stands are further dice, for how groups are to stand: so all else is drawn as it
+	// is without.
+	stands *dice
 }
 
 // NewPlan draws a plan. The first events of a longer plan of the same seed are
@@ -62,6 +65,7 @@ func NewPlan(cfg Config) (Plan, error) {
 	}
 	order := rand.New(rand.NewPCG(cfg.Seed, 1))
 	d := &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 2)), cfg: cfg}
+	d.stands = &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 3)), cfg: cfg}
 	plan := make(Plan, 0, cfg.Events)
 	var deck []int
 	for n := 1; n <= cfg.Events; n++ {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,9 @@ type stats struct {
 	burstPods int
 	burstTime time.Duration
 	took      time.Duration
+	// stands are the serial numbers of the groups that say how their members stand,
+	// by what they say.
+	stands    map[string][]int
 	slowTimes int
 	slowTime  time.Duration
 }
@@ -31,6 +35,34 @@ func (s *stats) slow(took time.Duration) {
 	defer s.mu.Unlock()
 	s.slowTimes++
 	s.slowTime += took
+}
+
+// stand takes note of what a group says of how its members stand.
+func (s *stats) stand(w Workload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stands == nil {
+		s.stands = map[string][]int{}
+	}
+	for _, name := range w.Stand.names() {
+		s.stands[name] = append(s.stands[name], w.serial)
+	}
+}
+
+// stood lists how many groups said what, and how many of them ran. The caller holds
+// the lock.
+func (s *stats) stood(ran map[string]bool) string {
+	var each []string
+	for _, name := range slices.Sorted(maps.Keys(s.stands)) {
+		n := 0
+		for _, serial := range s.stands[name] {
+			if ran[strconv.Itoa(serial)] {
+				n++
+			}
+		}
+		each = append(each, fmt.Sprintf("%s %d of %d", name, n, len(s.stands[name])))
+	}
+	return strings.Join(each, ", ")
 }
 
 func (s *stats) event(e Event) {
@@ -163,6 +195,7 @@ func (r *run) tell(out io.Writer) {
 	fmt.Fprintf(out, "%d events came to nothing, %d creations found too many groups or pods and became deletions\n", s.moot.Load(), s.full.Load())
 	r.view.mu.Lock()
 	fmt.Fprintf(out, "%d groups created, %d of them ran; %d pods of theirs bound\n", s.groups.Load(), len(r.view.ran), r.view.bound)
+	fmt.Fprintf(out, "Ran of those that say how they stand: %s\n", s.stood(r.view.ran))
 	r.view.mu.Unlock()
 	rate := 0.0
 	if s.burstTime > 0 {

@@ -67,6 +67,8 @@ type Workload struct {
 	Fails  bool
 	// Zone narrows the nodes; -1 for all.
 	Zone int
+	// Stand is how the members are to stand to each other.
+	Stand Stand
 
 	serial int // given when it is created
 }
@@ -100,6 +102,7 @@ func (w Workload) String() string {
 		{w.RunFor > 0, "run-for", w.RunFor},
 		{w.Fails, "fails", true},
 		{w.Zone >= 0, "zone", w.Zone},
+		{w.Stand != Stand{}, "stand", w.Stand},
 	} {
 		if f.say {
 			fmt.Fprintf(&b, " %s=%v", f.name, f.value)
@@ -147,6 +150,9 @@ func drawWorkload(d *dice, m Maker) Workload {
 	if d.chance(65) && (m == Job || m == Pods || m == LonePod) {
 		w.RunFor = time.Duration(d.between(1, 150)) * 100 * time.Millisecond
 		w.Fails = d.chance(5)
+	}
+	if w.Size() > 1 && d.stands.chance(standShare) {
+		drawStand(d.stands, &w)
 	}
 	return w
 }
