@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -64,19 +63,6 @@ func (v *view) count(ask func(*corev1.Pod) bool) int {
 		}
 	}
 	return n
-}
-
-// names are those of the first pods, at most so many, and what keeps them.
-func (v *view) names(most int) []string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var names []string
-	for _, p := range v.pods {
-		if len(names) < most {
-			names = append(names, fmt.Sprintf("%s/%s on %q, deleted %v, finalizers %v", p.Namespace, p.Name, p.Spec.NodeName, p.DeletionTimestamp, p.Finalizers))
-		}
-	}
-	return names
 }
 
 // until waits for a change after which done is true.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -106,6 +105,7 @@ func (r *run) clear(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Settle)
 	defer cancel()
+	var left []string
 	err := wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
 		// What makes pods may have been at work still.
 		for _, ns := range append(groupNamespaces(), foreignNamespace) {
@@ -113,12 +113,31 @@ func (r *run) clear(ctx context.Context) error {
 				return false, err
 			}
 		}
-		return r.view.count(func(*corev1.Pod) bool { return true }) == 0, nil
+		// By what the API server says, since a watch may have lost a deletion.
+		var err error
+		left, err = r.podsLeft(ctx)
+		return len(left) == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("wait until no pod is left (%v are): %w", r.view.names(10), err)
+		return fmt.Errorf("wait until no pod is left (%v are): %w", left[:min(len(left), 10)], err)
 	}
 	return nil
+}
+
+// podsLeft lists all pods, and what keeps them.
+func (r *run) podsLeft(ctx context.Context) (left []string, err error) {
+	err = r.try(ctx, func(ctx context.Context) error {
+		pods, err := r.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		left = nil
+		for _, p := range pods.Items {
+			left = append(left, fmt.Sprintf("%s/%s on %q, deleted %v, finalizers %v", p.Namespace, p.Name, p.Spec.NodeName, p.DeletionTimestamp, p.Finalizers))
+		}
+		return nil
+	})
+	return left, err
 }
 
 // stuckAfter is how long a pod may be on its way out before its finalizers are taken

@@ -11,9 +11,6 @@ import (
 // bound pod has at the least, and how many each domain can have had at the most when
 // it was placed.
 func (j *judge) judgeSpread(s standing, c spread) {
-	if j.excuses.touches(s.received.Add(-steadyFor), s.at.Add(grace)) {
-		return // what was placed with it need not have been bound
-	}
 	keys := []string{c.key}
 	own, ok := j.domain(s.pod.node, keys, s.from, s.at)
 	if !ok || own == outside {
@@ -58,7 +55,8 @@ func selected(s standing, c spread, p *pod) bool {
 }
 
 // unplaced is how many of the selected pods had no node, and may have been counted
-// wherever Fluence was about to put them.
+// wherever Fluence was about to put them: it may have died meanwhile, or they were
+// refused there.
 func (j *judge) unplaced(s standing, c spread) (n int) {
 	for _, p := range j.pods {
 		if p.node == "" && selected(s, c, p) && (p.gone.IsZero() || p.gone.After(s.from)) {

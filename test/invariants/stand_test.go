@@ -187,11 +187,22 @@ func TestSkewed(t *testing.T) {
 		"one that is there comes later": {tell: func(s *script) {
 			six(s).pod("d", "g", over).each(over, "a1", "b1", "a2").after(2*time.Second).bind("d", "c1")
 		}},
-		"disturbed by a fault": {tell: func(s *script) {
-			end := six(s).excuse()
+		"the scheduler died before it bound another": {tell: func(s *script) {
+			six(s).pod("d", "g", over).each(over, "a1", "b1", "a2").excuse()
 			s.heard()
+			s.after(5*time.Second).bind("d", "c1")
+		}},
+		"another ended in an outage": {tell: func(s *script) {
+			end := six(s).each(over, "a1", "b1", "c1").after(time.Minute).excuse()
+			s.edit("b", phase(corev1.PodSucceeded)).after(time.Minute)
 			end()
-			s.each(over, "a1", "b1", "a2")
+			s.after(2*time.Second).pod("d", "g", over).bind("d", "a1")
+		}},
+		"in an outage that lasted for long nothing is known": {tell: func(s *script) {
+			end := six(s).each(over, "a1", "b1", "c1").after(time.Minute).excuse()
+			s.edit("b", phase(corev1.PodSucceeded)).after(5*time.Minute)
+			end()
+			s.after(2*time.Second).pod("d", "g", over).bind("d", "a1")
 		}},
 		"the node was in another zone a moment before": {tell: func(s *script) {
 			six(s).node("c1", 8, in("a")).after(4*time.Second).each(over, "a1", "b1", "c1")

@@ -25,7 +25,7 @@ type standing struct {
 	received time.Time
 	// from is since when that what is judged by must have been as it is.
 	from time.Time
-	// self and keeps are the pod, and how it wants to stand to others.
+	// self is the pod as it is now.
 	self *pod
 }
 
@@ -39,6 +39,9 @@ func (j *judge) judgeStandings(now time.Time) {
 			continue
 		}
 		s.from = j.excuses.clear(s.received, steadyFor)
+		if s.received.Sub(s.from) > remember/2 {
+			continue // not all that was so in that time is remembered
+		}
 		j.stats.Stands++
 		j.judgeSaid(s)
 		j.judgeNeighbours(s)
