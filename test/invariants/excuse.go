@@ -55,14 +55,15 @@ func (s span) touches(from, to time.Time) bool {
 	return !s.from.After(to) && (s.to.IsZero() || !s.to.Before(from))
 }
 
-// clear is a moment so long before another, or before what was excused in that time.
+// clear is a moment so long before another, or before what was excused in that time,
+// at which nothing had been excused for more than grace.
 func (e *excuses) clear(at time.Time, d time.Duration) time.Time {
 	from := at.Add(-d)
 	for again := true; again; {
 		again = false
 		for _, s := range e.spans {
-			if s.touches(from, at) && s.from.Add(-d).Before(from) {
-				from, again = s.from.Add(-d), true
+			if begin := s.from.Add(-2 * grace); begin.Before(from) && s.touches(from.Add(-2*grace), at) {
+				from, again = begin, true
 			}
 		}
 	}

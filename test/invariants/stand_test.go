@@ -200,7 +200,7 @@ func TestSkewed(t *testing.T) {
 		}},
 		"in an outage that lasted for long nothing is known": {tell: func(s *script) {
 			end := six(s).each(over, "a1", "b1", "c1").after(time.Minute).excuse()
-			s.edit("b", phase(corev1.PodSucceeded)).after(5*time.Minute)
+			s.edit("b", phase(corev1.PodSucceeded)).after(5 * time.Minute)
 			end()
 			s.after(2*time.Second).pod("d", "g", over).bind("d", "a1")
 		}},
@@ -316,7 +316,7 @@ func TestNotAlone(t *testing.T) {
 		"its PodGroup goes": {tell: func(s *script) {
 			six(s).group("g", 1, func(g *groupFact) { g.said = said{exclusive: "true"} }).after(time.Minute).each(plain, "a1").removeGroup("g").pod("b", "h", plain).bind("b", "a1")
 		}},
-		"the scheduler was dead": {tell: func(s *script) { s.excuse(); s.heard(); six(s).each(whole, "a1").pod("b", "h", plain).bind("b", "a1") }, want: taken},
+		"the scheduler was dead": {tell: func(s *script) { six(s).each(whole, "a1").excuse(); s.heard(); s.pod("b", "h", plain).bind("b", "a1") }, want: taken},
 	})
 }
 
