@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,5 +213,40 @@ func TestAVictimIsChosenAmongThePodsThatStay(t *testing.T) {
 	}
 	if v.bound != 1 || !v.ran["3"] || len(v.ran) != 1 {
 		t.Errorf("%d pods bound of groups %v, want 1 of group 3", v.bound, v.ran)
+	}
+}
+
+func TestAStandIsWrittenAsUsersDo(t *testing.T) {
+	w := Workload{
+		Maker: Pods, Workers: 3, Worker: Shape{MilliCPU: 100}, Leader: &Shape{MilliCPU: 4000}, OwnPodGroup: true, serial: 7,
+		Stand: Stand{Apart: true, Together: true, Spread: true, Port: 31001, Required: "zone", Other: &Shape{MilliCPU: 900}, Tolerant: 2},
+	}
+	var milli []int64
+	var tolerant []bool
+	for _, p := range w.members("pods-1") {
+		a := p.Spec.Affinity
+		if a.PodAntiAffinity == nil || a.PodAffinity == nil || len(p.Spec.TopologySpreadConstraints) != 1 || p.Spec.Containers[0].Ports[0].HostPort != 31001 {
+			t.Errorf("pod %s lacks some of %v: %+v", p.Name, w.Stand, p.Spec)
+		}
+		if got := a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels[serialLabel]; got != "7" {
+			t.Errorf("its affinity selects the pods of group %q, want 7", got)
+		}
+		milli = append(milli, p.Spec.Containers[0].Resources.Requests.Cpu().MilliValue())
+		tolerant = append(tolerant, len(p.Spec.Tolerations) > 0)
+	}
+	if want := []int64{100, 900, 100, 4000}; !slices.Equal(milli, want) {
+		t.Errorf("members ask for %v, want %v", milli, want)
+	}
+	if want := []bool{true, false, true, false}; !slices.Equal(tolerant, want) {
+		t.Errorf("members tolerate %v, want %v", tolerant, want)
+	}
+	for on, want := range map[bool]string{true: "", false: "zone"} {
+		w.Stand.OnPodGroup = on
+		if got := w.member("pods-1", "p", 0).Annotations[requiredAnnotation]; got != want {
+			t.Errorf("with the annotations on the PodGroup %t: that of the pod is %q, want %q", on, got, want)
+		}
+		if got := w.podGroup("pods-1").GetAnnotations()[requiredAnnotation]; (got == "zone") != on {
+			t.Errorf("with the annotations on the PodGroup %t: that of the PodGroup is %q", on, got)
+		}
 	}
 }

@@ -135,3 +135,41 @@ func TestConfigRefuses(t *testing.T) {
 		})
 	}
 }
+
+func TestAThirdOfTheGroupsSaysHowTheirMembersStand(t *testing.T) {
+	groups, stand, alone, said := 0, 0, 0, map[string]int{}
+	look := func(w Workload) {
+		groups++
+		if len(w.Stand.names()) > 0 {
+			stand++
+		}
+		if w.Stand.Unknown && w.Size() == 1 {
+			alone++
+		}
+		for _, name := range w.Stand.names() {
+			said[name]++
+		}
+	}
+	for _, e := range plan(t, Config{Seed: 1, Events: 10_000}) {
+		switch do := e.Do.(type) {
+		case create:
+			look(do.Workload)
+		case kill:
+			look(do.Group)
+			if do.Group.Stand.Unknown {
+				t.Errorf("event %v: a group that never starts comes to no step", e)
+			}
+		}
+	}
+	if share := 100 * stand / groups; share < 28 || share > 38 {
+		t.Errorf("%d of %d groups say how their members stand, want a third", stand, groups)
+	}
+	for _, name := range []string{"apart", "port", "spread", "together", "required", "preferred", "balanced", "exclusive", "unknown", "two-shapes", "some-tolerate"} {
+		if said[name] < groups/200 {
+			t.Errorf("%d of %d groups say %s", said[name], groups, name)
+		}
+	}
+	if alone > 0 {
+		t.Errorf("%d groups of one pod name no level, and have no PodGroup that could say so", alone)
+	}
+}
