@@ -52,7 +52,7 @@ func (c *Checker) End(ctx context.Context) ([]Violation, error) {
 
 // lookBack waits until everything that happened so far has been judged.
 func (c *Checker) lookBack(ctx context.Context) error {
-	timer := time.NewTimer(standAfter + judgeAfter + 2*tick)
+	timer := time.NewTimer(standAfter + 2*tick)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

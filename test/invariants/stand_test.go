@@ -36,27 +36,27 @@ func stands(edit func(*corev1.PodSpec)) func(*podFact) {
 	}
 }
 
-func ofGroup(g string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": g}}
+func ofGroup() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "g"}}
 }
 
 func keptApart(key string) func(*podFact) {
 	return stands(func(s *corev1.PodSpec) {
 		s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: ofGroup("g")}},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: ofGroup()}},
 		}}
 	})
 }
 
 func keptTogether(s *corev1.PodSpec) {
 	s.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelTopologyZone, LabelSelector: ofGroup("g")}},
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelTopologyZone, LabelSelector: ofGroup()}},
 	}}
 }
 
 func spreadOver(s *corev1.PodSpec) {
 	s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: ofGroup("g"),
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: ofGroup(),
 	}}
 }
 
@@ -358,10 +358,10 @@ func TestNoLevel(t *testing.T) {
 
 // What the rules do not understand they do not judge.
 func TestStandOf(t *testing.T) {
-	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: ofGroup("g")}
+	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: ofGroup()}
 	elsewhere := term
 	elsewhere.Namespaces = []string{"other"}
-	even := corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: ofGroup("g")}
+	even := corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: ofGroup()}
 	soft, odd := even, even
 	soft.WhenUnsatisfiable = corev1.ScheduleAnyway
 	odd.MinDomains = new(int32(3))

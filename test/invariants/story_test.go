@@ -194,7 +194,7 @@ type broke struct{ rule, object string }
 // want ends a story: these violations, and no others.
 func (s *script) want(wants ...broke) {
 	s.Helper()
-	s.after(standAfter + judgeAfter + tick)
+	s.after(standAfter + tick)
 	var got []broke
 	for _, v := range s.violations {
 		got = append(got, broke{v.Rule, v.Object})
