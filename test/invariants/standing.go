@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -91,70 +92,84 @@ func siblings(p, q *pod) bool {
 	return p.family != nil && p.family == q.family || p.controller != "" && p.controller == q.controller
 }
 
-// judgeNeighbours judges a bind by the pods that are in the same domains.
+// judgeNeighbours judges a bind by the pods that are in the same domains: each rule once,
+// with all that break it.
 func (j *judge) judgeNeighbours(s standing) {
 	horizon := s.received.Add(-grace)
+	found := map[string][]string{}
+	add := func(rule, why string) {
+		if why != "" {
+			found[rule] = append(found[rule], why)
+		}
+	}
 	for t := range j.tenants {
 		other := j.pods[t.uid]
 		if other == nil || t.uid == s.pod.uid || !t.there(s.version, horizon) {
 			continue
 		}
 		if t.node == s.pod.node {
-			j.judgePorts(s, other)
-			j.judgeAlone(s, t, other)
+			add(RuleTooClose, onePort(s, other))
+			add(RuleNotAlone, j.notAlone(s, t, other))
 		}
 		if other.key.Namespace == s.pod.key.Namespace && (siblings(other, s.self) || !t.charges[0].at.After(horizon)) {
-			j.judgeApart(s, t, other)
+			add(RuleTooClose, j.tooClose(s, t, other))
 		}
+	}
+	for _, rule := range slices.Sorted(maps.Keys(found)) {
+		slices.Sort(found[rule])
+		j.report(rule, s.pod.key, s.received, "it was bound to node %s, and %s", s.pod.node, abridged(found[rule]))
 	}
 }
 
-func (j *judge) judgePorts(s standing, other *pod) {
+// onePort says that another pod has its host port; empty is that it has not.
+func onePort(s standing, other *pod) string {
 	for _, p := range s.pod.stand.ports {
 		if slices.Contains(other.stand.ports, p) {
-			j.report(RuleTooClose, s.pod.key, s.received, "it was bound to node %s, where %s had port %d already", s.pod.node, other.key, p.number)
+			return fmt.Sprintf("%s had port %d there already;", other.key, p.number)
 		}
 	}
+	return ""
 }
 
-// judgeApart judges required anti-affinity, in both directions.
-func (j *judge) judgeApart(s standing, t *tenant, other *pod) {
-	keys := map[string]bool{}
+// tooClose says that required anti-affinity, in one direction or the other, keeps a pod
+// from another; empty is that none does.
+func (j *judge) tooClose(s standing, t *tenant, other *pod) string {
+	var keys []string
 	for _, term := range s.pod.stand.apart {
-		keys[term.key] = keys[term.key] || term.selects.Matches(other.labels)
+		if term.selects.Matches(other.labels) {
+			keys = append(keys, term.key)
+		}
 	}
 	for _, term := range other.stand.apart {
-		keys[term.key] = keys[term.key] || term.selects.Matches(s.pod.labels)
-	}
-	for key, apart := range keys {
-		if !apart {
-			continue
+		if term.selects.Matches(s.pod.labels) {
+			keys = append(keys, term.key)
 		}
+	}
+	for _, key := range keys {
 		here, ok := j.domain(s.pod.node, []string{key}, s.from, s.at)
 		there, also := j.domain(t.node, []string{key}, s.from, s.at)
 		if ok && also && here == there && here != outside {
-			j.report(RuleTooClose, s.pod.key, s.received, "it was bound to node %s of %s %s, and required anti-affinity keeps it from %s there on node %s",
-				s.pod.node, key, here, other.key, t.node)
+			return fmt.Sprintf("required anti-affinity by %s %s keeps it from %s on node %s;", key, here, other.key, t.node)
 		}
 	}
+	return ""
 }
 
-// judgeAlone judges whole nodes: two pods of two groups of Fluence's are on one.
-func (j *judge) judgeAlone(s standing, t *tenant, other *pod) {
+// notAlone says that two pods of two groups of Fluence's are on one node, of which one
+// is to be alone; empty is that it is not so.
+func (j *judge) notAlone(s standing, t *tenant, other *pod) string {
 	if !t.ours || other.family == nil || s.self.family == nil || siblings(other, s.self) {
-		return
+		return ""
 	}
 	mine, certain := j.said(s.self, s.from)
 	others, also := j.said(other, s.from)
-	for _, who := range []struct {
-		p     *pod
-		whole bool
-	}{{s.self, certain && mine.whole()}, {other, also && others.whole()}} {
-		if who.whole {
-			j.report(RuleNotAlone, s.pod.key, s.received, "it was bound to node %s, where %s of another group was: the group of %s has whole nodes",
-				s.pod.node, other.key, who.p.key)
-			return
-		}
+	switch {
+	case certain && mine.whole():
+		return fmt.Sprintf("its group has whole nodes, and %s of another was there;", other.key)
+	case also && others.whole():
+		return fmt.Sprintf("%s was there, whose group has whole nodes;", other.key)
+	default:
+		return ""
 	}
 }
 
