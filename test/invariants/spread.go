@@ -69,9 +69,9 @@ func (j *judge) unplaced(s standing, c spread) (n int) {
 // domainsFor are those that a pod's constraint has for certain, with no pods yet.
 func (j *judge) domainsFor(s standing, keys []string) map[string]int {
 	can := map[string]int{}
-	for name, b := range j.nodes {
-		where, ok := j.domain(name, keys, s.from, s.at)
-		if ok && where != outside && s.pod.stand.suitsNode(b.states[len(b.states)-1].nodeFact) {
+	for name := range j.nodes {
+		is, ok := j.steady(name, s.from, s.at)
+		if where, _ := j.domain(name, keys, s.from, s.at); ok && where != outside && s.pod.stand.suitsNode(is) {
 			can[where] = 0
 		}
 	}

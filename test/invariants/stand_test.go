@@ -216,6 +216,12 @@ func TestSkewed(t *testing.T) {
 				p.NodeSelector = map[string]string{corev1.LabelTopologyZone: "a"}
 			}), "a1", "a2", "a1")
 		}},
+		"its selector leaves a node out that comes to its zone just after": {tell: func(s *script) {
+			six(s).each(stands(func(p *corev1.PodSpec) {
+				spreadOver(p)
+				p.NodeSelector = map[string]string{corev1.LabelTopologyZone: "a"}
+			}), "a1", "a2", "a1").after(2*time.Second).node("b1", 8, in("a"))
+		}},
 	})
 }
 

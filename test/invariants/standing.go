@@ -216,32 +216,37 @@ func (t *tenant) stays(version uint64) bool {
 // outside is the domain of nodes that lack a label.
 const outside = "-"
 
-// domain is where a node has been from one moment to another by the values of some
-// labels; false is that this changed, or that it was not there all the time.
-func (j *judge) domain(node string, keys []string, from, to time.Time) (string, bool) {
+// steady is a node as it was from one moment to another; false is that its labels
+// changed, or that it was not there all the time.
+func (j *judge) steady(node string, from, to time.Time) (is nodeFact, ok bool) {
 	b := j.nodes[node]
 	if b == nil {
-		return "", false
+		return nodeFact{}, false
 	}
-	found, is := false, ""
 	for i, s := range b.states {
 		if i+1 < len(b.states) && !b.states[i+1].at.After(from) || s.at.After(to.Add(grace)) {
 			continue
 		}
-		values := make([]string, len(keys))
-		for k, key := range keys {
-			values[k] = outside
-			if v, ok := s.labels[key]; ok {
-				values[k] = v
-			}
+		if s.gone || s.at.After(from) && !ok || ok && !maps.Equal(is.labels, s.labels) {
+			return nodeFact{}, false
 		}
-		now := strings.Join(values, "/")
-		if s.gone || s.at.After(from) && !found || found && now != is {
-			return "", false
-		}
-		found, is = true, now
+		is, ok = s.nodeFact, true
 	}
-	return is, found
+	return is, ok
+}
+
+// domain is where a node was by the values of some labels; false is that this is not
+// certain.
+func (j *judge) domain(node string, keys []string, from, to time.Time) (string, bool) {
+	is, ok := j.steady(node, from, to)
+	values := make([]string, len(keys))
+	for k, key := range keys {
+		values[k] = outside
+		if v, ok := is.labels[key]; ok {
+			values[k] = v
+		}
+	}
+	return strings.Join(values, "/"), ok
 }
 
 // suitsNode reports whether a pod may stand on a node by its selectors.
