@@ -41,6 +41,7 @@ func (j *judge) judgeBind(b bind) {
 		return
 	case b.listed || j.missed(b.version) || j.excuses.deaf(request.received.Add(-grace), b.at):
 		j.stats.BindsExcused++
+		j.standings = append(j.standings, standing{bind: b, received: request.received, excused: true})
 		return
 	}
 	j.stats.Binds++

@@ -331,10 +331,12 @@ func TestNoLevel(t *testing.T) {
 	silent := []broke{{RuleNoReason, "ns/g"}}
 	row := saying(said{required: "row"})
 	run(t, map[string]tale{
-		"required":                 {tell: func(s *script) { six(s).each(row, "a1") }, want: broken},
-		"balanced":                 {tell: func(s *script) { six(s).each(saying(said{balanced: "row"}), "a1") }, want: broken},
-		"one of those preferred":   {tell: func(s *script) { six(s).each(saying(said{preferred: "zone, row"}), "a1") }, want: broken},
-		"exclusive to what extent": {tell: func(s *script) { six(s).each(saying(said{exclusive: "yes"}), "a1") }, want: broken},
+		"required":                    {tell: func(s *script) { six(s).each(row, "a1") }, want: broken},
+		"balanced":                    {tell: func(s *script) { six(s).each(saying(said{balanced: "row"}), "a1") }, want: broken},
+		"one of those preferred":      {tell: func(s *script) { six(s).each(saying(said{preferred: "zone, row"}), "a1") }, want: broken},
+		"exclusive to what extent":    {tell: func(s *script) { six(s).each(saying(said{exclusive: "yes"}), "a1") }, want: broken},
+		"in an outage":                {tell: func(s *script) { s.excuse(); six(s).each(row, "a1") }, want: broken},
+		"another scheduler starts it": {tell: func(s *script) { six(s).pod("a", "g", row).bindBy("x", "a", "a1") }},
 		"all of them are known": {tell: func(s *script) {
 			six(s).each(saying(said{preferred: "zone, rack", balanced: "node", exclusive: "true"}), "a1")
 		}},

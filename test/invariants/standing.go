@@ -26,6 +26,8 @@ type standing struct {
 	received time.Time
 	// from is since when that what is judged by must have been as it is.
 	from time.Time
+	// excused: only what never may be is judged, whatever was heard.
+	excused bool
 	// self is the pod as it is now.
 	self *pod
 }
@@ -40,11 +42,11 @@ func (j *judge) judgeStandings(now time.Time) {
 			continue
 		}
 		s.from = j.excuses.clear(s.received, steadyFor)
-		if s.received.Sub(s.from) > remember/2 {
-			continue // not all that was so in that time is remembered
+		if j.judgeLevel(s) || s.excused || s.received.Sub(s.from) > remember/2 {
+			continue // its group may not start, or not all that was so in that time is remembered
 		}
 		j.stats.Stands++
-		j.judgeSaid(s)
+		j.judgeRequired(s)
 		j.judgeNeighbours(s)
 		for _, c := range s.pod.stand.spreads {
 			j.judgeSpread(s, c)
@@ -58,17 +60,22 @@ func (j *judge) judgeStandings(now time.Time) {
 	j.standings = slices.Delete(j.standings, 0, n)
 }
 
-// judgeSaid judges a bind by the annotations.
-func (j *judge) judgeSaid(s standing) {
+// judgeLevel judges a bind by what its group must not say, and reports whether it may
+// not have started.
+func (j *judge) judgeLevel(s standing) bool {
 	is, certain := j.said(s.self, s.from)
-	if !certain {
-		return
+	wrong := is.wrong(j.cfg.Levels)
+	if !certain || wrong == "" {
+		return false
 	}
-	if wrong := is.wrong(j.cfg.Levels); wrong != "" {
-		j.report(RuleNoLevel, s.pod.key, s.received, "it must never start, since %q in an annotation names no level and says nothing: it was bound to node %s", wrong, s.pod.node)
-		return
-	}
-	if is.required == "" {
+	j.report(RuleNoLevel, s.pod.key, s.received, "it must never start, since %q in an annotation names no level or says nothing: it was bound to node %s", wrong, s.pod.node)
+	return true
+}
+
+// judgeRequired judges a bind by the level of its group that is required.
+func (j *judge) judgeRequired(s standing) {
+	is, certain := j.said(s.self, s.from)
+	if !certain || is.required == "" {
 		return
 	}
 	j.judgeTogether(s, requiredAnnotation+"="+is.required, keysTo(is.required, j.cfg.Levels), func(p *pod) bool {
