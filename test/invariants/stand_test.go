@@ -109,7 +109,7 @@ func TestTooClose(t *testing.T) {
 			tell: func(s *script) { six(s).each(host, "a1").after(time.Minute).pod("b", "h", host).bind("b", "a1") }, want: close,
 		},
 		"another scheduler does it": {tell: func(s *script) { six(s).each(host, "a1").after(time.Minute).pod("b", "g", host).bindBy("x", "b", "a1") }},
-		"in an excuse":              {tell: func(s *script) { s.excuse(); six(s).each(host, "a1", "a1") }},
+		"in an excuse":              {tell: func(s *script) { six(s).excuse(); s.each(host, "a1", "a1") }},
 		"in an excuse in which it hears": {
 			tell: func(s *script) { six(s).excuse(); s.heard(); s.each(host, "a1", "a1") }, want: close,
 		},
@@ -121,6 +121,9 @@ func TestTooClose(t *testing.T) {
 				six(s).each(zone, "a1").after(time.Minute).node("b1", 8, in("a")).after(6*time.Second).pod("b", "g", zone).bind("b", "b1")
 			},
 			want: close,
+		},
+		"the node leaves the zone afterwards": {
+			tell: func(s *script) { six(s).each(zone, "a1", "a2").after(2*time.Second).node("a2", 8, in("b")) }, want: close,
 		},
 		"the node came to the zone afterwards": {tell: func(s *script) {
 			six(s).each(zone, "a1", "b1").after(2*time.Second).node("b1", 8, in("a"))
@@ -156,6 +159,15 @@ func TestSkewed(t *testing.T) {
 		"a zone had its first node a moment before": {tell: func(s *script) {
 			six(s).removeNode("c1").removeNode("c2").after(time.Minute).node("c1", 8, in("c")).after(4*time.Second).each(over, "a1", "b1", "a1")
 		}},
+		"a zone is new": {tell: func(s *script) {
+			six(s).node("d1", 8, in("d")).after(4*time.Second).each(over, "a1", "b1", "c1", "a1")
+		}},
+		"one that is elsewhere in the end comes later": {
+			tell: func(s *script) {
+				six(s).pod("d", "g", over).each(over, "a1", "b1", "a2").after(2*time.Second).bind("d", "b2")
+			},
+			want: []broke{{RuleSkewed, "ns/d"}},
+		},
 		"a zone lost its last node a moment before": {tell: func(s *script) {
 			six(s).removeNode("c1").after(time.Minute).removeNode("c2").after(4*time.Second).each(over, "a1", "b1", "a1")
 		}},
@@ -234,9 +246,17 @@ func TestNotTogether(t *testing.T) {
 		return six(s).node("r1", 8, in("a", "r")).node("r2", 8, in("a", "r")).node("r3", 8, in("b", "r")).node("r4", 8, in("a", "s")).after(time.Minute)
 	}
 	run(t, map[string]tale{
-		"affinity: in one zone": {tell: func(s *script) { six(s).each(with, "a1", "a2", "a1") }},
-		"affinity: in two":      {tell: func(s *script) { six(s).each(with, "a1", "b1") }, want: parted},
-		"affinity: long after":  {tell: func(s *script) { six(s).each(with, "a1").after(time.Hour).pod("b", "g", with).bind("b", "b1") }, want: parted},
+		"affinity: in one zone":                       {tell: func(s *script) { six(s).each(with, "a1", "a2", "a1") }},
+		"affinity: in two":                            {tell: func(s *script) { six(s).each(with, "a1", "b1") }, want: parted},
+		"affinity: long after":                        {tell: func(s *script) { six(s).each(with, "a1").after(time.Hour).pod("b", "g", with).bind("b", "b1") }, want: parted},
+		"affinity: another follows to the wrong zone": {tell: func(s *script) { six(s).each(with, "a1", "b1", "b2") }, want: parted},
+		"affinity: one that was there has ended long ago": {
+			tell: func(s *script) {
+				six(s).pod("x", "g", with).bind("x", "b1").edit("x", phase(corev1.PodSucceeded)).after(time.Minute).
+					each(with, "a1").pod("b", "g", with).bind("b", "b1")
+			},
+			want: parted,
+		},
 		"affinity: the first ended": {tell: func(s *script) {
 			six(s).each(with, "a1").edit("a", phase(corev1.PodFailed)).pod("b", "g", with).bind("b", "b1")
 		}},
@@ -258,6 +278,17 @@ func TestNotTogether(t *testing.T) {
 		"required: said of pods that run, a moment before": {tell: func(s *script) {
 			six(s).each(untold, "a1").after(time.Minute).group("g", 2, func(g *groupFact) { g.said = said{required: "zone"} }).after(4*time.Second).pod("b", "g").bind("b", "b1")
 		}},
+		"required: by a PodGroup that comes to pods that run": {tell: func(s *script) {
+			six(s).each(untold, "a1").removeGroup("g").after(time.Minute).
+				group("g", 1, func(g *groupFact) { g.said = said{required: "zone"} }).after(4*time.Second).pod("b", "g").bind("b", "b1")
+		}},
+		"required: by a PodGroup that is made with the pods": {
+			tell: func(s *script) {
+				six(s).group("k", 1, placed(), func(g *groupFact) { g.said = said{required: "zone"} }).
+					pod("a", "k").pod("b", "k").bind("a", "a1").bind("b", "b1")
+			},
+			want: parted,
+		},
 		"required: no longer said": {tell: func(s *script) {
 			six(s).group("g", 1, func(g *groupFact) { g.said = said{required: "zone"} }).each(untold, "a1").after(time.Minute).
 				group("g", 1, func(g *groupFact) { g.said = said{} }).pod("b", "g").bind("b", "b1")
@@ -321,6 +352,12 @@ func TestNotAlone(t *testing.T) {
 		}},
 		"its PodGroup goes": {tell: func(s *script) {
 			six(s).group("g", 1, func(g *groupFact) { g.said = said{exclusive: "true"} }).after(time.Minute).each(plain, "a1").removeGroup("g").pod("b", "h", plain).bind("b", "a1")
+		}},
+		"its PodGroup goes, which said otherwise": {tell: func(s *script) {
+			six(s).group("g", 1, func(g *groupFact) { g.said = said{exclusive: "false"} }).after(time.Minute).each(whole, "a1").removeGroup("g").pod("b", "h", plain).bind("b", "a1")
+		}},
+		"its own scheduler's pod that another bound": {tell: func(s *script) {
+			six(s).pod("x", "h", plain).bindBy("x", "x", "a1").after(time.Minute).each(whole, "a1")
 		}},
 		"the scheduler was dead": {tell: func(s *script) { six(s).each(whole, "a1").excuse(); s.heard(); s.pod("b", "h", plain).bind("b", "a1") }, want: taken},
 	})
