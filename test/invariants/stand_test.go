@@ -159,6 +159,9 @@ func TestSkewed(t *testing.T) {
 		"a zone had its first node a moment before": {tell: func(s *script) {
 			six(s).removeNode("c1").removeNode("c2").after(time.Minute).node("c1", 8, in("c")).after(4*time.Second).each(over, "a1", "b1", "a1")
 		}},
+		"one of another zone stands on a node that has just left it": {tell: func(s *script) {
+			six(s).each(over, "a1", "b1", "c1").after(time.Minute).node("c1", 8, in("a")).after(4*time.Second).pod("d", "g", over).bind("d", "a2")
+		}},
 		"a zone is new": {tell: func(s *script) {
 			six(s).node("d1", 8, in("d")).after(4*time.Second).each(over, "a1", "b1", "c1", "a1")
 		}},
