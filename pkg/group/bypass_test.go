@@ -77,6 +77,12 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 			s.update("1", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} })
 		}},
 		"it is matched, and may not start after all": {play: func(s *story) { s.refuse("0", noRoom); s.forgive("g"); s.match("0") }, want: []string{"g"}},
+		"the node that it was matched with was refused": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.forgive("g")
+			s.match("0")
+			s.Fail("0", s.now, "Insufficient cpu")
+		}, want: []string{"g"}},
 		"it has started, and others are late": {play: func(s *story) {
 			s.refuse("0", noRoom)
 			s.forgive("g")
