@@ -137,6 +137,7 @@ func filtersSee(old, pod *corev1.Pod) bool {
 func (pl *Fluence) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	pl.carryOut(ctx, pl.groups.PutPodGroup(k, asGroup(pg)))
+	pl.groups.Waited(k, waitsSince(pg))
 	pl.tellPlaced(ctx)
 	pl.waker.one(k)
 	pl.reporter.seen(k)

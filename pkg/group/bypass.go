@@ -82,10 +82,27 @@ func (g *Groups) wait(s *state, r Refusal, now time.Time) {
 	case r.Cure == CureRoom:
 		if s.since.IsZero() {
 			s.since = now
+			if !s.known && !s.before.IsZero() {
+				s.since = s.before
+			}
 		}
 		g.wanting[s.key] = s
 	case r.Cure == CureOther && !r.Backoff:
 		s.since = time.Time{}
+	default:
+		return
+	}
+	s.known = true
+}
+
+// Waited takes note of since when a group has waited for room by what its PodGroup
+// says; zero is not at all. It counts if this scheduler has not yet asked for the
+// group itself.
+func (g *Groups) Waited(key types.NamespacedName, since time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.groups[key]; s != nil {
+		s.before = since
 	}
 }
 

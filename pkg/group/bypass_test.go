@@ -110,6 +110,27 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 	}
 }
 
+func TestAGroupHasWaitedForAnotherSchedulerToo(t *testing.T) {
+	cases := map[string]struct {
+		play func(s *story)
+		want []string
+	}{
+		"and waits for this one":              {play: func(s *story) { s.refuse("0", noRoom) }, want: []string{"g"}},
+		"which then says what it is told":     {play: func(s *story) { s.refuse("0", noRoom); s.Waited(key, s.now) }, want: []string{"g"}},
+		"and waits for something else by now": {play: func(s *story) { s.refuse("0", never); s.again(noRoom) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(2, 2)
+			s.Waited(key, noon.Add(-minute))
+			s.wantOverdue()
+			tc.play(s)
+			s.wantOverdue(tc.want...)
+		})
+	}
+}
+
 // forgive has a group ask again at once.
 func (s *story) forgive(name string) {
 	s.mu.Lock()

@@ -119,6 +119,10 @@ type state struct {
 	// since is the first in a row of the refusals that room could cure; zero while the
 	// group is not refused for want of room, or lacks members.
 	since time.Time
+	// before is what since was for a scheduler before this one, and known says
+	// that this one has refused the group as well, so that it knows better.
+	before time.Time
+	known  bool
 }
 
 // member is a pod of a group.
