@@ -4,19 +4,20 @@ import (
 	"math"
 	"slices"
 
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// A limit bounds how many slots stand below any one vertex of a type, or on some
-// nodes together.
+// A limit bounds how many slots stand below any one vertex of a type, or on the nodes
+// of any one list.
 type limit struct {
 	// name is what shapes share the limit by; empty for one of a shape by itself.
 	name string
 	kind string
-	// hosts are hostlists, and holds says of a node whether it is one of them; nil
-	// where the limit is of a type.
+	// hosts are hostlists, and cells has by host the number of its list; nil where the
+	// limit is of a type.
 	hosts []string
-	holds jobspec.Condition
+	cells map[string]int32
 	most  int64
 }
 
@@ -44,13 +45,29 @@ func (a *ask) narrowBy(s *shape, from jobspec.Limit) error {
 		return nil
 	}
 	if len(l.hosts) > 0 {
-		holds, err := (&jobspec.Constraint{Op: jobspec.OpHostlist, Values: l.hosts}).Compile()
+		if err := l.readHosts(); err != nil {
+			return err
+		}
+	}
+	a.bound(s, l)
+	return nil
+}
+
+// readHosts fails for a host in two lists.
+func (l *limit) readHosts() error {
+	l.cells = make(map[string]int32)
+	for i, text := range l.hosts {
+		list, err := hostlist.Parse(text)
 		if err != nil {
 			return invalid("%q: hosts: %w", l.name, err)
 		}
-		l.holds = holds
+		for host := range list.Names() {
+			if was, there := l.cells[host]; there && was != int32(i) {
+				return invalid("%q: hosts: %q is in two of the lists", l.name, host)
+			}
+			l.cells[host] = int32(i)
+		}
 	}
-	a.bound(s, l)
 	return nil
 }
 
@@ -90,7 +107,7 @@ func (b *board) bind() {
 	b.left, b.settled = b.left[:0], b.settled[:0]
 	for k := range b.ask.limits {
 		l := &b.ask.limits[k]
-		if l.holds == nil {
+		if l.cells == nil {
 			p := b.graph.partition(l.kind)
 			b.bounds = b.addBound(p.of, len(p.vertices), l.most)
 			continue
@@ -98,11 +115,11 @@ func (b *board) bind() {
 		of := b.inside[k*len(b.nodes) : (k+1)*len(b.nodes)]
 		for at, n := range b.nodes {
 			of[at] = -1
-			if l.holds(n.name(), n.at.about.Rank, nil) {
-				of[at] = 0
+			if cell, there := l.cells[n.name()]; there {
+				of[at] = cell
 			}
 		}
-		b.bounds = b.addBound(of, 1, l.most)
+		b.bounds = b.addBound(of, len(l.hosts), l.most)
 	}
 }
 

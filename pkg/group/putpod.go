@@ -33,11 +33,15 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		e.Left = append(e.Left, m.group.key)
 		m = nil
 	}
-	if m == nil {
+	exclusive := false
+	if m != nil {
+		exclusive = m.group.asked().exclusive
+	} else {
 		s := g.group(id.Key)
+		exclusive = s.asked().exclusive
 		s.named = s.named || id.Named
 		m = &member{pod: pod, group: s, unseen: id.Unseen}
-		s.members[pod.UID] = m
+		s.members[pod.UID], s.topology = m, nil
 		g.members[pod.UID] = m
 		if m.holds() && g.holder(m) != "" {
 			e.Rebook = append(e.Rebook, pod.UID)
@@ -49,11 +53,12 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 			g.unseen[uid][pod.UID] = m
 		}
 	}
-	if m.holds() && (m.pod.Annotations[MatchPolicyAnnotation] != pod.Annotations[MatchPolicyAnnotation] ||
-		m.pod.Annotations[ExclusiveAnnotation] != pod.Annotations[ExclusiveAnnotation]) {
+	if m.holds() && m.pod.Annotations[MatchPolicyAnnotation] != pod.Annotations[MatchPolicyAnnotation] {
 		e.Rebook = append(e.Rebook, pod.UID)
 	}
-	m.pod = pod
+	if m.pod, m.group.topology = pod, nil; m.group.asked().exclusive != exclusive {
+		e.Rebook = append(e.Rebook, m.group.onNodes()...)
+	}
 	if !known {
 		m.gang = id.Named && id.Gang
 	}
