@@ -147,9 +147,9 @@ func uids(pods []*corev1.Pod) []types.UID {
 func shapesOf(plan group.Plan) []*shape {
 	byKey := map[string]*shape{}
 	var shapes []*shape
-	selected := selectedLabels(plan)
+	by := selectedByOf(plan)
 	keyOf := func(pod *corev1.Pod, amounts translate.Amounts) string {
-		return string(amounts.Shape()) + "\n" + constraintsOf(pod, selected)
+		return string(amounts.Shape()) + "\n" + by.constraintsOf(pod)
 	}
 	for _, pod := range plan.Required {
 		amounts := translate.Requests(pod)

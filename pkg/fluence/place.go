@@ -72,7 +72,7 @@ func (q *enquiry) requestsFor(a attempt, excluded map[string][]string) []transla
 		if len(q.siblings.spreads) > 0 {
 			r.Min, r.Max = a.counts[i], a.counts[i]
 		}
-		r.Attributes.Limits = a.limits[i]
+		r.Attributes.Limits = slices.Concat(a.limits[i], a.bond.limits[i])
 		r.Attributes.Topology = a.bond.topology[i]
 		if hosts := a.bond.hosts[i]; hosts != nil {
 			within(&r.Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})
