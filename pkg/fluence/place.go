@@ -147,7 +147,7 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 	r.Backoff = r.Backoff || len(excluded) > 0
 	if r.Reason == reasonNeverFits && (len(q.siblings.spreads)+len(q.siblings.together) > 0 || len(excluded) > 0) {
 		// What is there now had its part in it.
-		r.Reason = reasonNoRoom
+		r.Reason, r.Cure = reasonNoRoom, group.CureAnswer
 		r.Until = append(r.Until, group.Freed, group.PodChanged)
 	}
 	return nil, r

@@ -41,6 +41,9 @@ type ruledOut struct {
 	why map[string]int
 	// filters are the plugins that ruled nodes out.
 	filters sets.Set[string]
+	// byExtender says that an extender ruled some out for the present: no event tells
+	// when it has changed its mind.
+	byExtender bool
 }
 
 // events lists what may let the filters answer otherwise, beside a change of a
@@ -77,6 +80,7 @@ func (r *ruledOut) add(o ruledOut) {
 		r.why[why] = max(r.why[why], n)
 	}
 	r.filters = r.filters.Union(o.filters)
+	r.byExtender = r.byExtender || o.byExtender
 }
 
 // String lists the filters' words with the numbers of nodes, most first.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
@@ -112,8 +114,11 @@ const levelNode = "node"
 // levelOf returns the type of the level that an annotation names, empty if it names
 // none.
 func levelOf(annotation, name string, levels []Level) (string, error) {
-	if name == "" || name == levelNode {
-		return name, nil
+	switch name {
+	case "":
+		return "", nil
+	case levelNode, corev1.LabelHostname:
+		return levelNode, nil
 	}
 	known := []string{levelNode}
 	for _, l := range levels {

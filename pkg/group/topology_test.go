@@ -28,6 +28,7 @@ func TestTopologyIsReadFromAnnotations(t *testing.T) {
 		"a level by its type":         {said: TopologySaid{Required: "rack"}, want: &Topology{Required: "rack"}},
 		"a level by its key":          {said: TopologySaid{Required: "example.com/rack"}, want: &Topology{Required: "rack"}},
 		"the nodes need no level":     {said: TopologySaid{Balanced: "node"}, want: &Topology{Balanced: "node"}},
+		"the nodes by their label":    {said: TopologySaid{Required: corev1.LabelHostname}, want: &Topology{Required: "node"}},
 		"several levels":              {said: TopologySaid{Preferred: "topology.kubernetes.io/zone, rack"}, want: &Topology{Preferred: []string{"zone", "rack"}}},
 		"required and preferred":      {said: TopologySaid{Required: "zone", Preferred: "rack"}, want: &Topology{Required: "zone", Preferred: []string{"rack"}}},
 		"required and balanced":       {said: TopologySaid{Required: "zone", Balanced: "node"}, want: &Topology{Required: "zone", Balanced: "node"}},
