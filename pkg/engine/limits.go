@@ -85,8 +85,8 @@ type bound struct {
 	most int64
 	// each is by cell, where that is not most for all.
 	each []int64
-	// base is where the allowances of the cells begin.
-	base int32
+	// cells is how many there are, and base where their allowances begin.
+	cells, base int32
 }
 
 // Allowances are by bound and cell how many slots may still be laid out there. Like
@@ -128,7 +128,7 @@ func (b *board) addBound(of []int32, cells int, most int64) []bound {
 	base := len(b.left)
 	b.left = append(b.left, make([]int64, cells)...)
 	b.settled = append(b.settled, make([]int32, cells)...)
-	return append(b.bounds, bound{of: of, most: most, base: int32(base)})
+	return append(b.bounds, bound{of: of, most: most, cells: int32(cells), base: int32(base)})
 }
 
 // allowed returns how many slots a bound allows on the node at a position.
@@ -180,21 +180,32 @@ func (b *board) nested(s int) bool {
 	return true
 }
 
+// nest says so of two limits.
 func (b *board) nest(x, y *bound) bool {
-	type pair struct{ x, y int32 }
-	shared, inX, inY := make(map[pair]int), make(map[int32]int), make(map[int32]int)
+	inY, inX := b.alike(x, y), b.alike(y, x)
 	for _, at := range b.order {
-		p := pair{x.of[at], y.of[at]}
-		shared[p]++
-		inX[p.x]++
-		inY[p.y]++
-	}
-	for p, n := range shared {
-		if p.x >= 0 && p.y >= 0 && n < inX[p.x] && n < inY[p.y] {
+		if c, d := x.of[at], y.of[at]; c >= 0 && d >= 0 && !inY[c] && !inX[d] {
 			return false
 		}
 	}
 	return true
+}
+
+// alike says of the cells of a limit whether all nodes of each are in one cell of
+// another, or all in none.
+func (b *board) alike(x, y *bound) []bool {
+	first, alike := make([]int32, x.cells), make([]bool, x.cells)
+	seen := make([]bool, x.cells)
+	for _, at := range b.order {
+		switch c := x.of[at]; {
+		case c < 0:
+		case !seen[c]:
+			seen[c], alike[c], first[c] = true, true, y.of[at]
+		case first[c] != y.of[at]:
+			alike[c] = false
+		}
+	}
+	return alike
 }
 
 // overbound says whether the shapes that keep one limit want more slots than it

@@ -18,14 +18,8 @@ import (
 // requests. Pods with the same text may go to the same nodes.
 func (b selectedBy) constraintsOf(pod *corev1.Pod) string {
 	var ports []corev1.ContainerPort
-	for _, cs := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, c := range cs {
-			for _, p := range c.Ports {
-				if p.HostPort > 0 {
-					ports = append(ports, corev1.ContainerPort{HostPort: p.HostPort, HostIP: p.HostIP, Protocol: p.Protocol})
-				}
-			}
-		}
+	for _, p := range hostPorts(pod) {
+		ports = append(ports, corev1.ContainerPort{HostPort: p.HostPort, HostIP: p.HostIP, Protocol: p.Protocol})
 	}
 	var volumes []corev1.Volume
 	for _, v := range pod.Spec.Volumes {

@@ -19,7 +19,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -214,12 +213,7 @@ func (k keptRoom) leaveOut(requests []translate.ShapeRequest) {
 		return
 	}
 	for i := range requests {
-		now := &requests[i].Attributes.ConstraintsNow
-		if *now == nil {
-			*now = not(k.nodes)
-		} else {
-			*now = &jobspec.Constraint{Op: jobspec.OpAnd, Args: []jobspec.Constraint{**now, *not(k.nodes)}}
-		}
+		within(&requests[i].Attributes.ConstraintsNow, not(k.nodes))
 	}
 }
 

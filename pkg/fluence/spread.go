@@ -277,9 +277,32 @@ func (sp *spread) filled(n int, room []int) int {
 // each names nearly all nodes.
 const maxComplements = 64
 
-// limits says bands as limits of n slots. Where too many domains have a least number
-// all are given shares of their own: as few above the least as there can be. Where the
-// domains are a level, what holds for most of them is said of that.
+// choices lists what the matcher may be asked for n members: by floors from the highest,
+// first for fixed shares, which are found at once where there is room as expected, and
+// then for all that the bands leave open.
+func (sp *spread) choices(n int, room []int) [][]band {
+	var all [][]band
+	for _, bs := range sp.bands(n, room) {
+		floors := 0
+		for _, b := range bs {
+			if b.least > 0 {
+				floors++
+			}
+		}
+		if floors > 0 {
+			if is := shares(n, bs, room); is != nil {
+				all = append(all, is)
+			}
+		}
+		if floors <= maxComplements {
+			all = append(all, bs)
+		}
+	}
+	return all
+}
+
+// limits says bands as limits of n slots. Where the domains are a level, what holds for
+// most of them is said of that.
 func (sp *spread) limits(name string, n int, bs []band) []jobspec.Limit {
 	floors, most := 0, 0
 	for _, b := range bs {
@@ -287,9 +310,6 @@ func (sp *spread) limits(name string, n int, bs []band) []jobspec.Limit {
 			floors++
 		}
 		most = max(most, b.most)
-	}
-	if floors > maxComplements {
-		bs, floors = shares(n, bs), 0
 	}
 	var limits []jobspec.Limit
 	if sp.level != "" {
@@ -329,23 +349,27 @@ func (sp *spread) elsewhere(name string, domain, most int) []jobspec.Limit {
 	return []jobspec.Limit{{Name: name, Hosts: []string{hostlist.Encode(others)}, Most: int64(max(0, most))}}
 }
 
-// shares gives each domain its least and what is left of n one by one to those that
-// may have more.
-func shares(n int, bs []band) []band {
+// shares gives each domain its least, and what is left of n one by one to those that
+// may have more and have room for it. What a domain has then is the most that it may
+// have: as all come to n, that is the least as well. It returns nil if they do not.
+func shares(n int, bs []band, room []int) []band {
 	is := make([]band, len(bs))
 	for i, b := range bs {
-		is[i] = band{least: b.least, most: b.least}
+		is[i].most = b.least
 		n -= b.least
 	}
 	for more := true; more && n > 0; {
 		more = false
 		for i, b := range bs {
-			if n > 0 && is[i].most < b.most {
+			if n > 0 && is[i].most < min(b.most, room[i]) {
 				is[i].most++
 				n--
 				more = true
 			}
 		}
+	}
+	if n != 0 {
+		return nil
 	}
 	return is
 }
@@ -360,12 +384,12 @@ func (s *siblings) limitsOfSpreads(counts []int64, k int, ruled []map[string]boo
 		for _, i := range sp.counted {
 			n += int(counts[i])
 		}
-		bands := sp.bands(n, sp.rooms(n, s.room(), ruled))
-		if len(bands) == 0 {
+		choices := sp.choices(n, sp.rooms(n, s.room(), ruled))
+		if len(choices) == 0 {
 			continue
 		}
-		more = more || k+1 < len(bands)
-		for _, l := range sp.limits("spread-"+strconv.Itoa(x), n, bands[min(k, len(bands)-1)]) {
+		more = more || k+1 < len(choices)
+		for _, l := range sp.limits("spread-"+strconv.Itoa(x), n, choices[min(k, len(choices)-1)]) {
 			for _, i := range sp.counted {
 				limits[i] = append(limits[i], l)
 			}

@@ -175,9 +175,9 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
 		pl.tellPlaced(ctx)
 		pl.waker.one(m.Key)
+		pl.exclusions.forget(m.Key)
 		if pl.podGroups.get(m.Key) == nil {
 			pl.reporter.forget(m.Key)
-			pl.exclusions.forget(m.Key)
 		}
 	}
 	if pod.Spec.NodeName != "" {

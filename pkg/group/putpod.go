@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,11 +57,16 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	if m.holds() && m.pod.Annotations[MatchPolicyAnnotation] != pod.Annotations[MatchPolicyAnnotation] {
 		e.Rebook = append(e.Rebook, pod.UID)
 	}
+	was := m.pod.Annotations
 	if m.pod, m.group.topology = pod, nil; m.group.asked().exclusive != exclusive {
 		e.Rebook = append(e.Rebook, m.group.onNodes()...)
 	}
 	if !known {
 		m.gang = id.Named && id.Gang
+	}
+	if !maps.Equal(was, pod.Annotations) && m.seat == nil && m.waits() {
+		// What was refused may be another request now.
+		m.group.forgive()
 	}
 	m.fault, m.badPolicy = m.examine(), validPolicy(pod.Annotations[MatchPolicyAnnotation])
 	switch {
