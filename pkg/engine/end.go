@@ -11,14 +11,15 @@ import (
 // maxEnds bounds how many jobs are looked at for the one whose end would help most.
 const maxEnds = 64
 
-// helpfulEnd returns the job whose end would have most more slots of a request fit in a
-// domain; nil where that of none would. Of very many jobs only those with most slots
-// there are looked at.
-func (e *Engine) helpfulEnd(b *board, h *horizon, in *domain) *match.End {
+// helpfulEnd returns the job whose end would have most more slots fit of the shape that
+// failed, in the domain that came closest; nil where that of none would. Those that run
+// on every node do not end. Of very many jobs only those with most slots there are
+// looked at.
+func (e *Engine) helpfulEnd(b *board, h *horizon, failed shortfall) *match.End {
 	held := make(map[match.JobID][]*slot)
-	for _, at := range in.order {
+	for _, at := range failed.in.order {
 		for s := range e.hosts[b.nodes[at].name()].slots {
-			if e.jobs[s.job] != nil {
+			if e.jobs[s.job] != nil && !s.stays() {
 				held[s.job] = append(held[s.job], s)
 			}
 		}
@@ -30,15 +31,15 @@ func (e *Engine) helpfulEnd(b *board, h *horizon, in *domain) *match.End {
 		jobs = jobs[:maxEnds]
 	}
 	slices.Sort(jobs)
-	part := b.on(in.order)
-	found := part.least()
+	part := b.on(failed.in.order)
+	found := part.least(failed.shape)
 	var best *match.End
 	for _, id := range jobs {
 		for _, s := range held[id] {
 			h.hosts[s.node].drop(s, &e.graph.columns)
 			h.coverAgain(s.node)
 		}
-		if more := part.least() - found; more > 0 && (best == nil || more > best.More) {
+		if more := part.least(failed.shape) - found; more > 0 && (best == nil || more > best.More) {
 			best = &match.End{Job: id, More: more}
 		}
 		for _, s := range held[id] {
@@ -56,13 +57,12 @@ func (h *horizon) coverAgain(name string) {
 	}
 }
 
-// least lays out as many slots as there is room for of the least of every shape, and
-// returns how many there are.
-func (b *board) least() int64 {
+// least lays out as many slots as there is room for of the least of a shape, those
+// before it laid out, and returns how many there are.
+func (b *board) least(shape int) int64 {
 	b.start(seeNow)
-	sum := int64(0)
-	for s := range b.ask.shapes {
-		sum += b.lay(s, b.ask.shapes[s].count.Min)
+	for s := range shape {
+		b.lay(s, b.ask.shapes[s].count.Min)
 	}
-	return sum
+	return b.lay(shape, b.ask.shapes[shape].count.Min)
 }

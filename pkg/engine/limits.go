@@ -4,19 +4,20 @@ import (
 	"math"
 	"slices"
 
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// A limit bounds how many slots stand below any one vertex of a type, or on some
-// nodes together.
+// A limit bounds how many slots stand below any one vertex of a type, or on the nodes
+// of any one list.
 type limit struct {
 	// name is what shapes share the limit by; empty for one of a shape by itself.
 	name string
 	kind string
-	// hosts are hostlists, and holds says of a node whether it is one of them; nil
-	// where the limit is of a type.
+	// hosts are hostlists, and cells has by host the number of its list; nil where the
+	// limit is of a type.
 	hosts []string
-	holds jobspec.Condition
+	cells map[string]int32
 	most  int64
 }
 
@@ -44,13 +45,29 @@ func (a *ask) narrowBy(s *shape, from jobspec.Limit) error {
 		return nil
 	}
 	if len(l.hosts) > 0 {
-		holds, err := (&jobspec.Constraint{Op: jobspec.OpHostlist, Values: l.hosts}).Compile()
+		if err := l.readHosts(); err != nil {
+			return err
+		}
+	}
+	a.bound(s, l)
+	return nil
+}
+
+// readHosts fails for a host in two lists.
+func (l *limit) readHosts() error {
+	l.cells = make(map[string]int32)
+	for i, text := range l.hosts {
+		list, err := hostlist.Parse(text)
 		if err != nil {
 			return invalid("%q: hosts: %w", l.name, err)
 		}
-		l.holds = holds
+		for host := range list.Names() {
+			if was, there := l.cells[host]; there && was != int32(i) {
+				return invalid("%q: hosts: %q is in two of the lists", l.name, host)
+			}
+			l.cells[host] = int32(i)
+		}
 	}
-	a.bound(s, l)
 	return nil
 }
 
@@ -68,8 +85,8 @@ type bound struct {
 	most int64
 	// each is by cell, where that is not most for all.
 	each []int64
-	// base is where the allowances of the cells begin.
-	base int32
+	// cells is how many there are, and base where their allowances begin.
+	cells, base int32
 }
 
 // Allowances are by bound and cell how many slots may still be laid out there. Like
@@ -90,7 +107,7 @@ func (b *board) bind() {
 	b.left, b.settled = b.left[:0], b.settled[:0]
 	for k := range b.ask.limits {
 		l := &b.ask.limits[k]
-		if l.holds == nil {
+		if l.cells == nil {
 			p := b.graph.partition(l.kind)
 			b.bounds = b.addBound(p.of, len(p.vertices), l.most)
 			continue
@@ -98,11 +115,11 @@ func (b *board) bind() {
 		of := b.inside[k*len(b.nodes) : (k+1)*len(b.nodes)]
 		for at, n := range b.nodes {
 			of[at] = -1
-			if l.holds(n.name(), n.at.about.Rank, nil) {
-				of[at] = 0
+			if cell, there := l.cells[n.name()]; there {
+				of[at] = cell
 			}
 		}
-		b.bounds = b.addBound(of, 1, l.most)
+		b.bounds = b.addBound(of, len(l.hosts), l.most)
 	}
 }
 
@@ -111,7 +128,7 @@ func (b *board) addBound(of []int32, cells int, most int64) []bound {
 	base := len(b.left)
 	b.left = append(b.left, make([]int64, cells)...)
 	b.settled = append(b.settled, make([]int32, cells)...)
-	return append(b.bounds, bound{of: of, most: most, base: int32(base)})
+	return append(b.bounds, bound{of: of, most: most, cells: int32(cells), base: int32(base)})
 }
 
 // allowed returns how many slots a bound allows on the node at a position.
@@ -163,21 +180,32 @@ func (b *board) nested(s int) bool {
 	return true
 }
 
+// nest says so of two limits.
 func (b *board) nest(x, y *bound) bool {
-	type pair struct{ x, y int32 }
-	shared, inX, inY := make(map[pair]int), make(map[int32]int), make(map[int32]int)
+	inY, inX := b.alike(x, y), b.alike(y, x)
 	for _, at := range b.order {
-		p := pair{x.of[at], y.of[at]}
-		shared[p]++
-		inX[p.x]++
-		inY[p.y]++
-	}
-	for p, n := range shared {
-		if p.x >= 0 && p.y >= 0 && n < inX[p.x] && n < inY[p.y] {
+		if c, d := x.of[at], y.of[at]; c >= 0 && d >= 0 && !inY[c] && !inX[d] {
 			return false
 		}
 	}
 	return true
+}
+
+// alike says of the cells of a limit whether all nodes of each are in one cell of
+// another, or all in none.
+func (b *board) alike(x, y *bound) []bool {
+	first, alike := make([]int32, x.cells), make([]bool, x.cells)
+	seen := make([]bool, x.cells)
+	for _, at := range b.order {
+		switch c := x.of[at]; {
+		case c < 0:
+		case !seen[c]:
+			seen[c], alike[c], first[c] = true, true, y.of[at]
+		case first[c] != y.of[at]:
+			alike[c] = false
+		}
+	}
+	return alike
 }
 
 // overbound says whether the shapes that keep one limit want more slots than it

@@ -133,7 +133,7 @@ func (e *Engine) place(ctx context.Context, r *match.Request, a *ask) (*job, err
 	}
 	no := b.refuse(o, failed, e.rootType())
 	if errors.Is(no, match.ErrBusy) && failed.in != nil {
-		no.Reason.End = e.helpfulEnd(b, h, failed.in)
+		no.Reason.End = e.helpfulEnd(b, h, failed)
 	}
 	return nil, no
 }
@@ -146,7 +146,7 @@ func (e *Engine) satisfy(r *match.Request, a *ask) (*match.Allocation, error) {
 		return nil, b.never(failed, e.rootType())
 	case unknown:
 		reason := b.reason(seeEver, o, failed, e.rootType())
-		reason.WaitingHelps = true
+		reason.WaitingHelps, reason.MayNeverFit = true, true
 		return nil, &match.Refusal{Err: match.ErrBusy, Reason: reason}
 	case placed:
 	}

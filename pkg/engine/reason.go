@@ -10,11 +10,12 @@ import (
 
 // refuse makes the error for a request that an attempt found no room for now.
 func (b *board) refuse(now outcome, failed shortfall, root string) *match.Refusal {
-	if ever, short := b.solve(seeEver); ever == impossible {
+	ever, short := b.solve(seeEver)
+	if ever == impossible {
 		return b.never(short, root)
 	}
 	reason := b.reason(seeNow, now, failed, root)
-	reason.WaitingHelps = true
+	reason.WaitingHelps, reason.MayNeverFit = true, ever == unknown
 	if reason.Down > 0 {
 		up, _ := b.solve(seeUp)
 		reason.WaitingHelps = up != impossible

@@ -43,7 +43,7 @@ func TestWhatIsNotFoundWithinTheBudgetIsBusy(t *testing.T) {
 	wanted := small + left/2
 	js.Resources = append(js.Resources, matchtest.Slot("of2", jobspec.Exactly(wanted), matchtest.MilliCores(2)))
 	want := match.Reason{
-		Code: match.NotFound, Slot: "of2", Level: "cluster", Wanted: wanted, Found: wanted - 3, Nodes: n, WaitingHelps: true,
+		Code: match.NotFound, Slot: "of2", Level: "cluster", Wanted: wanted, Found: wanted - 3, Nodes: n, WaitingHelps: true, MayNeverFit: true,
 	}
 	for _, op := range []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability} {
 		r := d.request(1, js)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -77,6 +78,32 @@ func BenchmarkTopology(b *testing.B) {
 	b.Run("never/nodes=10000", func(b *testing.B) {
 		refuse(b, partlyUsed(b, 10_000), one(300, jobspec.SlotAttributes{Topology: required}), match.ErrUnsatisfiable)
 	})
+}
+
+// BenchmarkLimitsOfHosts asks for slots apart by a label that is no level: of very many
+// values, and by many labels at once.
+func BenchmarkLimitsOfHosts(b *testing.B) {
+	const nodes = 5_000
+	for _, c := range []struct{ limits, lists int }{{1, 200}, {1, nodes}, {30, 200}} {
+		b.Run(fmt.Sprintf("limits=%d/lists=%d", c.limits, c.lists), func(b *testing.B) {
+			d := &driver{e: newEngine(b)}
+			d.load(b, blocks(nodes)...)
+			var limits []jobspec.Limit
+			for k := range c.limits {
+				names := make([][]string, c.lists)
+				for i := range nodes {
+					names[(i+k)%c.lists] = append(names[(i+k)%c.lists], fmt.Sprintf("n%05d", i))
+				}
+				l := jobspec.Limit{Name: fmt.Sprint(k), Most: 1}
+				for _, n := range names {
+					l.Hosts = append(l.Hosts, hostlist.Encode(n))
+				}
+				limits = append(limits, l)
+			}
+			js := matchtest.Limited(matchtest.Slots("a", int64(c.lists)+1, matchtest.Cores(1)), "a", limits...)
+			refuse(b, d, js, match.ErrUnsatisfiable)
+		})
+	}
 }
 
 // partlyUsed loads an engine with nodes of which a third have four GPUs in use each;

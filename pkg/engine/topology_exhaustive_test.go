@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -86,12 +87,24 @@ func randomLimit(r *rand.Rand, nth, nodes int) jobspec.Limit {
 		l.Level = level
 		return l
 	}
+	lists := make([][]string, 1+r.IntN(2))
 	for i := range nodes {
-		if i == 0 || r.IntN(2) == 0 {
-			l.Hosts = append(l.Hosts, puzzleName(i))
+		if k := r.IntN(2 * len(lists)); i == 0 || k < len(lists) {
+			k %= len(lists)
+			lists[k] = append(lists[k], puzzleName(i))
+		}
+	}
+	for _, names := range lists {
+		if len(names) > 0 {
+			l.Hosts = append(l.Hosts, hostlist.Encode(names))
 		}
 	}
 	return l
+}
+
+func isIn(name, list string) bool {
+	names, _ := hostlist.Parse(list)
+	return slices.Contains(slices.Collect(names.Names()), name)
 }
 
 func randomTopology(r *rand.Rand) *jobspec.Topology {
@@ -205,8 +218,8 @@ func (x stand) breaks(l laid, how trial) string {
 		for s := range x.shapes {
 			for i := range x.nodes {
 				in := x.at(level, i)
-				if level == "" && slices.Contains(hosts, puzzleName(i)) {
-					in = 0
+				if level == "" {
+					in = slices.IndexFunc(hosts, func(list string) bool { return isIn(puzzleName(i), list) })
 				}
 				if shapes(s) && in >= 0 {
 					sums[in] += l[s][i]

@@ -190,6 +190,48 @@ func TestTheEndThatHelpsMindsWhatIsPromised(t *testing.T) {
 	}
 }
 
+// TestTheEndThatHelpsIsOfTheSlotsThatAreShort tells of a job whose end would have others
+// fit of another label, and of slots that never end.
+func TestTheEndThatHelpsIsOfTheSlotsThatAreShort(t *testing.T) {
+	in := [][2]string{{"rack", "r1"}}
+	whole, part := matchtest.Cores(8), matchtest.Cores(4)
+	cases := map[string]struct {
+		held map[match.JobID]match.Slot
+		ask  *jobspec.Jobspec
+		want *match.End
+	}{
+		"others would fit": {
+			held: map[match.JobID]match.Slot{7: matchtest.Held("x", "n2", part), 8: matchtest.Held("y", "n3", matchtest.Cores(7))},
+			ask:  matchtest.Jobspec(matchtest.Slot("a", jobspec.Exactly(2), whole), matchtest.Slot("b", jobspec.Exactly(7), matchtest.Cores(1))),
+			want: &match.End{Job: 7, More: 1},
+		},
+		"what runs on every node does not end": {
+			held: map[match.JobID]match.Slot{7: matchtest.Shared(matchtest.Held("x", "n1", whole)), 8: matchtest.Held("y", "n2", matchtest.Cores(3)), 9: matchtest.Held("z", "n2", matchtest.Cores(3))},
+			ask:  matchtest.Slots("a", 3, part),
+			want: &match.End{Job: 8, More: 1},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := &driver{e: newEngine(t)}
+			d.load(t, matchtest.Node("n1", in, whole), matchtest.Node("n2", in, whole), matchtest.Node("n3", in, matchtest.Cores(7)))
+			for id, s := range tc.held {
+				if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: id, Slots: []match.Slot{s}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := d.e.Match(t.Context(), d.request(1, matchtest.Together(tc.ask, jobspec.Topology{Required: "rack"})))
+			var refusal *match.Refusal
+			if !errors.As(err, &refusal) {
+				t.Fatalf("Match() = %v, want a refusal", err)
+			}
+			if got := refusal.Reason.End; (got == nil) != (tc.want == nil) || got != nil && *got != *tc.want {
+				t.Errorf("%v: the end %+v, want %+v", err, got, tc.want)
+			}
+		})
+	}
+}
+
 // TestDomainsFollowTheNodes moves nodes between racks: what was known of the racks
 // must not stay.
 func TestDomainsFollowTheNodes(t *testing.T) {

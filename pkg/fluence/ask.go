@@ -94,15 +94,16 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 	case errors.As(err, &no):
 		r := &group.Refusal{
 			Reason:  reasonNoRoom,
-			Message: translate.Shorten(translate.Message(no.Reason, pl.endOf(no.Reason)) + ruled.String()),
+			Message: translate.Shorten(translate.Message(no.Reason, pl.endOf(no.Reason, plan.Key)) + ruled.String()),
 			Until:   append(ruled.events(), group.NodeChanged, group.MatcherBack),
+			Backoff: ruled.byExtender,
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// What others give back does not help.
 			r.Reason = reasonNeverFits
 		} else {
 			r.Until = append(r.Until, group.Freed)
-			if no.Reason.WaitingHelps {
+			if no.Reason.WaitingHelps && !no.Reason.MayNeverFit {
 				r.Cure = group.CureRoom
 			}
 		}
@@ -147,9 +148,9 @@ func uids(pods []*corev1.Pod) []types.UID {
 func shapesOf(plan group.Plan) []*shape {
 	byKey := map[string]*shape{}
 	var shapes []*shape
-	selected := selectedLabels(plan)
+	by := selectedByOf(plan)
 	keyOf := func(pod *corev1.Pod, amounts translate.Amounts) string {
-		return string(amounts.Shape()) + "\n" + constraintsOf(pod, selected)
+		return string(amounts.Shape()) + "\n" + by.constraintsOf(pod)
 	}
 	for _, pod := range plan.Required {
 		amounts := translate.Requests(pod)

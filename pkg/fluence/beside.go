@@ -65,7 +65,7 @@ func (pl *Fluence) tellBesides(ctx context.Context, leading func() bool) {
 func mayTell(b group.Beside) bool {
 	for _, c := range b.Pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
-			return c.Status == corev1.ConditionFalse && withoutNumbers(c.Message) != withoutNumbers(b.Message)
+			return c.Status == corev1.ConditionFalse && gist(c.Message) != gist(b.Message)
 		}
 	}
 	return b.Reason == reasonNoRoom || b.Reason == reasonNeverFits

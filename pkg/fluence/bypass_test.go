@@ -108,6 +108,31 @@ func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
 	})
 }
 
+// A scheduler that takes over knows from the PodGroup for how long a group has waited.
+func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.pod("old", cpu("3"), onNode("n1"))
+		r.pass(settleTime)
+		pg := aPodGroup("g", 2, "pg")
+		pg.Status.Conditions = []metav1.Condition{{
+			Type: ConditionScheduled, Status: metav1.ConditionFalse, Reason: reasonNoRoom, Message: "no room",
+			LastTransitionTime: metav1.NewTime(time.Now().Add(-10 * time.Minute)),
+		}}
+		r.api.put(pg)
+		for _, name := range []string{"g-0", "g-1"} {
+			r.pod(name, inGroup("g"), cpu("2"))
+		}
+		r.schedule()
+		r.pass(time.Second)
+		late := r.pod("late")
+		r.pass(time.Second)
+		if got, want := r.enqueue(late), "1 node is kept for ns/g, which has waited 10m"; !strings.Contains(got, want) {
+			t.Errorf("a small pod was told %q, want %q in it", got, want)
+		}
+	})
+}
+
 func TestRoomIsKeptOnlyWhereItIsOfUse(t *testing.T) {
 	daemon := func(p *corev1.Pod) {
 		p.Spec.SchedulerName = "default-scheduler"

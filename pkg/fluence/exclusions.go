@@ -3,6 +3,7 @@ package fluence
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -10,11 +11,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // Exclusions are the nodes that filters refused members of a group for the sake of its
-// other members, or that no probe could foretell. They hold for this set of members, by
-// shape, until something happens that can change the filters' mind.
+// other members, or that no probe could foretell: all of a shape, or all beyond as many
+// as had passed there. They hold for this set of members until something happens that
+// can change the filters' mind.
 type exclusions struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*excluded
@@ -26,15 +30,73 @@ type excluded struct {
 	set string
 	// shapes are those of the members.
 	shapes map[types.UID]string
-	// until has, by shape and node, the events that end it.
-	until map[string]map[string][]group.Event
+	// nodes are the exclusions by shape and node.
+	nodes map[string]map[string]exclusion
 	// words are those of the objection that was told last.
 	words string
 }
 
-// begin returns the nodes excluded for a set of members, by shape. What was kept of
-// another set of the same group is forgotten.
-func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.UID]string) map[string][]string {
+// An exclusion is that no more than most members of a shape may stand on a node.
+type exclusion struct {
+	most int64
+	// until are the events that end it.
+	until []group.Event
+}
+
+// passable is, by shape and node, how many members may stand there; nodes that are not
+// in it are not bounded.
+type passable map[string]map[string]int64
+
+// exclude returns p with one node excluded for all of a shape.
+func (p passable) exclude(shape, node string) passable {
+	p = maps.Clone(p)
+	if p == nil {
+		p = passable{}
+	}
+	nodes := maps.Clone(p[shape])
+	if nodes == nil {
+		nodes = map[string]int64{}
+	}
+	nodes[node], p[shape] = 0, nodes
+	return p
+}
+
+// partly says whether there is a node on which some may stand.
+func (p passable) partly() bool {
+	for _, nodes := range p {
+		for _, most := range nodes {
+			if most > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// of returns the nodes where none of a shape may stand, and limits for those where some
+// may; carefully, no node is taken for better than the best of these.
+func (p passable) of(shape, name string, careful bool) (out []string, limits []jobspec.Limit) {
+	hosts, best := map[int64][]string{}, int64(0)
+	for _, node := range slices.Sorted(maps.Keys(p[shape])) {
+		most := p[shape][node]
+		if best = max(best, most); most == 0 {
+			out = append(out, node)
+		} else {
+			hosts[most] = append(hosts[most], node)
+		}
+	}
+	for _, most := range slices.Sorted(maps.Keys(hosts)) {
+		limits = append(limits, jobspec.Limit{Name: name + "-" + strconv.FormatInt(most, 10), Hosts: hosts[most], Most: most})
+	}
+	if careful && best > 0 {
+		limits = append(limits, jobspec.Limit{Name: name, Level: resource.TypeNode, Most: best})
+	}
+	return out, limits
+}
+
+// begin returns what is excluded for a set of members. What was kept of another set of
+// the same group is forgotten.
+func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.UID]string) passable {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.groups == nil {
@@ -42,20 +104,24 @@ func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.
 	}
 	of := e.groups[k]
 	if of == nil || of.set != set {
-		e.groups[k] = &excluded{set: set, shapes: shapes, until: map[string]map[string][]group.Event{}}
+		e.groups[k] = &excluded{set: set, shapes: shapes, nodes: map[string]map[string]exclusion{}}
 		return nil
 	}
 	of.shapes = shapes
-	nodes := make(map[string][]string, len(of.until))
-	for shape, until := range of.until {
-		nodes[shape] = slices.Sorted(maps.Keys(until))
+	p := make(passable, len(of.nodes))
+	for shape, nodes := range of.nodes {
+		p[shape] = make(map[string]int64, len(nodes))
+		for node, x := range nodes {
+			p[shape][node] = x.most
+		}
 	}
-	return nodes
+	return p
 }
 
-// add excludes a node for the shape of a member of the group's set. Without a set,
-// where nothing is asked of siblings, it does nothing.
-func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, until []group.Event) {
+// add excludes a node for the shape of a member of the group's set, but for as many as
+// passed there already. Without a set, where nothing is asked of siblings, it does
+// nothing.
+func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, passed []types.UID, until []group.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	of := e.groups[k]
@@ -63,10 +129,16 @@ func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, 
 		return
 	}
 	shape := of.shapes[member]
-	if of.until[shape] == nil {
-		of.until[shape] = map[string][]group.Event{}
+	if of.nodes[shape] == nil {
+		of.nodes[shape] = map[string]exclusion{}
 	}
-	of.until[shape][node] = until
+	x := exclusion{until: until}
+	for _, uid := range passed {
+		if of.shapes[uid] == shape {
+			x.most++
+		}
+	}
+	of.nodes[shape][node] = x
 }
 
 // untilOf lists the events that may change the mind of the filter with this verdict.
@@ -89,7 +161,7 @@ func (e *exclusions) restart(k types.NamespacedName) (words string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if of := e.groups[k]; of != nil {
-		clear(of.until)
+		clear(of.nodes)
 		words = of.words
 	}
 	return words
@@ -107,10 +179,10 @@ func (e *exclusions) happened(ev group.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, of := range e.groups {
-		for shape, nodes := range of.until {
-			maps.DeleteFunc(nodes, func(_ string, until []group.Event) bool { return slices.Contains(until, ev) })
+		for shape, nodes := range of.nodes {
+			maps.DeleteFunc(nodes, func(_ string, x exclusion) bool { return slices.Contains(x.until, ev) })
 			if len(nodes) == 0 {
-				delete(of.until, shape)
+				delete(of.nodes, shape)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func (r *ruledOut) extended(name string, asked, passed []fwk.NodeInfo, failed, n
 			r.never = append(r.never, node)
 		} else {
 			why = failed[node]
-			r.now = append(r.now, node)
+			r.now, r.byExtender = append(r.now, node), true
 		}
 		r.why["extender "+name+": "+cmp.Or(why, "refused")]++
 		r.filters.Insert(name)

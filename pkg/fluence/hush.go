@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // Hush has a scheduler that is not running yet tell the pods of Fluence's profile
@@ -80,10 +83,9 @@ type told struct {
 	last map[types.UID]string
 }
 
-// isNews says whether a pod is told something that it was not told last, numbers
-// aside.
+// isNews says whether a pod is told something that it was not told last.
 func (t *told) isNews(pod types.UID, text string) bool {
-	text = withoutNumbers(text)
+	text = gist(text)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last[pod] == text {
@@ -96,8 +98,18 @@ func (t *told) isNews(pod types.UID, text string) bool {
 	return true
 }
 
-// withoutNumbers returns a text without its digits.
-func withoutNumbers(text string) string {
+// shortOn are the ways to say that a resource is short.
+var shortOn = regexp.MustCompile(` is short on \d+ of \d+ nodes?| runs out`)
+
+// gist is what a message says apart from what others change all the time: numbers, and
+// whose end would help most.
+func gist(text string) string {
+	if before, rest, ok := strings.Cut(text, translate.MoreIf); ok {
+		if _, after, ok := strings.Cut(rest, translate.Ends); ok {
+			text = strings.TrimRight(before, "; 0123456789") + after
+		}
+	}
+	text = shortOn.ReplaceAllString(text, " is short")
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
 			return -1

@@ -11,14 +11,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // A keeper knows for which groups room is kept, and on which nodes. The zero value
@@ -211,12 +213,7 @@ func (k keptRoom) leaveOut(requests []translate.ShapeRequest) {
 		return
 	}
 	for i := range requests {
-		now := &requests[i].Attributes.ConstraintsNow
-		if *now == nil {
-			*now = not(k.nodes)
-		} else {
-			*now = &jobspec.Constraint{Op: jobspec.OpAnd, Args: []jobspec.Constraint{**now, *not(k.nodes)}}
-		}
+		within(&requests[i].Attributes.ConstraintsNow, not(k.nodes))
 	}
 }
 
@@ -232,4 +229,15 @@ func (k keptRoom) tell(r *group.Refusal) {
 			r.Until = append(r.Until, ev)
 		}
 	}
+}
+
+// waitsSince is since when a group that waits for room has not been scheduled, as its
+// PodGroup says; zero if it waits for something else. That it had another reason at
+// first, such as that pods were missing, is not to be seen there.
+func waitsSince(pg *scheduling.PodGroup) time.Time {
+	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reasonNoRoom {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,11 +31,15 @@ type attempt struct {
 	// limits, by shape.
 	limits [][]jobspec.Limit
 	bond   bond
+	// careful takes the most that passed on any of the nodes where a filter refused more
+	// for what passes on every node: nodes are often alike.
+	careful bool
 }
 
 // attempts lists the ways to ask, the best first: for all pods before those that have
-// to be placed alone, and for the evenest spread before others.
-func (q *enquiry) attempts() []attempt {
+// to be placed alone, for the evenest spread before others, and carefully where that may
+// be of use.
+func (q *enquiry) attempts(excluded passable) []attempt {
 	s := q.siblings
 	all, least := make([]int64, len(q.shapes)), make([]int64, len(q.shapes))
 	for i, shape := range q.shapes {
@@ -56,30 +59,36 @@ func (q *enquiry) attempts() []attempt {
 				limits[i] = slices.Concat(apart[i], limits[i])
 			}
 			for _, b := range bonds {
-				as = append(as, attempt{counts: counts, limits: limits, bond: b})
+				a := attempt{counts: counts, limits: limits, bond: b, careful: excluded.partly()}
+				if as = append(as, a); a.careful {
+					a.careful = false
+					as = append(as, a)
+				}
 			}
 		}
 	}
 	return as[:min(maxAttempts, len(as))]
 }
 
-// requestsFor completes the requests for an attempt, without the nodes that are
-// excluded, by the key of a shape.
-func (q *enquiry) requestsFor(a attempt, excluded map[string][]string) []translate.ShapeRequest {
+// requestsFor completes the requests for an attempt, with what is excluded by the key of a
+// shape.
+func (q *enquiry) requestsFor(a attempt, excluded passable) []translate.ShapeRequest {
 	requests := slices.Clone(q.requests)
 	for i := range requests {
 		r := &requests[i]
 		if len(q.siblings.spreads) > 0 {
 			r.Min, r.Max = a.counts[i], a.counts[i]
 		}
-		r.Attributes.Limits = a.limits[i]
+		r.Attributes.Limits = slices.Concat(a.limits[i], a.bond.limits[i])
 		r.Attributes.Topology = a.bond.topology[i]
 		if hosts := a.bond.hosts[i]; hosts != nil {
 			within(&r.Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})
 		}
-		if out := excluded[q.shapes[i].key]; len(out) > 0 {
+		out, limits := excluded.of(q.shapes[i].key, "passed-"+strconv.Itoa(i), a.careful)
+		if len(out) > 0 {
 			within(&r.Attributes.ConstraintsNow, not(out))
 		}
+		r.Attributes.Limits = append(r.Attributes.Limits, limits...)
 	}
 	return requests
 }
@@ -102,7 +111,7 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 	excluded := pl.exclusions.begin(q.plan.Key, q.set(), q.keyOf())
 	var best error
 	var objections []objection
-	attempts := q.attempts()
+	attempts := q.attempts(excluded)
 	for i, repairs := 0, 0; i < len(attempts); {
 		requests := q.requestsFor(attempts[i], excluded)
 		keys := q.keysFor(requests)
@@ -143,12 +152,14 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 			return nil, q.objected(words)
 		}
 	}
+	counts := len(q.siblings.spreads)+len(q.siblings.together) > 0
+	if counts || len(excluded) > 0 {
+		best = forNow(best)
+	}
 	r := pl.refused(ctx, q, best)
 	r.Backoff = r.Backoff || len(excluded) > 0
-	if r.Reason == reasonNeverFits && (len(q.siblings.spreads)+len(q.siblings.together) > 0 || len(excluded) > 0) {
-		// What is there now had its part in it.
-		r.Reason = reasonNoRoom
-		r.Until = append(r.Until, group.Freed, group.PodChanged)
+	if counts {
+		r.Until = append(r.Until, group.PodChanged)
 	}
 	return nil, r
 }
@@ -193,6 +204,18 @@ func nearer(a, b error) error {
 	return a
 }
 
+// forNow turns "never" into a refusal for the present: what is there now had its part in
+// what was asked.
+func forNow(err error) error {
+	var no *match.Refusal
+	if !errors.Is(err, match.ErrUnsatisfiable) || !errors.As(err, &no) {
+		return err
+	}
+	reason := no.Reason
+	reason.WaitingHelps, reason.MayNeverFit = true, true
+	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
+}
+
 // targetsOf fails for a matcher that answers with what was not asked for.
 func targetsOf(slots []match.Slot, shapes int) ([]target, error) {
 	targets := make([]target, len(slots))
@@ -207,19 +230,12 @@ func targetsOf(slots []match.Slot, shapes int) ([]target, error) {
 }
 
 // exclude keeps shapes from the nodes that were refused to them, from now on.
-func (pl *Fluence) exclude(q *enquiry, excluded map[string][]string, v verified) map[string][]string {
-	all := maps.Clone(excluded)
-	if all == nil {
-		all = map[string][]string{}
-	}
+func (pl *Fluence) exclude(q *enquiry, excluded passable, v verified) passable {
 	for _, o := range v.objections {
-		key := q.shapes[o.shape].key
-		if !slices.Contains(all[key], o.node) {
-			all[key] = append(slices.Clone(all[key]), o.node)
-		}
-		pl.exclusions.add(q.plan.Key, q.shapes[o.shape].pods[0].UID, o.node, untilOf(o.status))
+		excluded = excluded.exclude(q.shapes[o.shape].key, o.node)
+		pl.exclusions.add(q.plan.Key, q.shapes[o.shape].pods[0].UID, o.node, nil, untilOf(o.status))
 	}
-	return all
+	return excluded
 }
 
 // objected is what a group is told whose assignments the filters refused, round by

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -80,6 +81,7 @@ func newReporter(p *podGroups, recorder events.EventRecorder, leading func() boo
 func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	n.message = translate.Shorten(n.message)
 	it := r.items[k]
 	if it == nil {
 		it = &item{}

@@ -83,7 +83,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
 		klog.FromContext(ctx).V(2).Info("Matched node refused", "group", pl.key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
 		if status := statuses.Get(node); status.Plugin() != names.NodeResourcesFit {
-			pl.exclusions.add(pl.key(pod), pod.UID, node, untilOf(status))
+			pl.exclusions.add(pl.key(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), untilOf(status))
 		}
 		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
 	} else if _, err := state.Read(askedKey); err != nil {
@@ -108,6 +108,7 @@ func (pl *Fluence) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, f
 // PostBind records progress.
 func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	pl.groups.Bound(pod.UID)
+	pl.exclusions.forget(pl.key(pod))
 	pl.tellPlaced(ctx)
 }
 

@@ -3,7 +3,6 @@ package fluence
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -43,6 +41,9 @@ type ruledOut struct {
 	why map[string]int
 	// filters are the plugins that ruled nodes out.
 	filters sets.Set[string]
+	// byExtender says that an extender ruled some out for the present: no event tells
+	// when it has changed its mind.
+	byExtender bool
 }
 
 // events lists what may let the filters answer otherwise, beside a change of a
@@ -79,6 +80,7 @@ func (r *ruledOut) add(o ruledOut) {
 		r.why[why] = max(r.why[why], n)
 	}
 	r.filters = r.filters.Union(o.filters)
+	r.byExtender = r.byExtender || o.byExtender
 }
 
 // String lists the filters' words with the numbers of nodes, most first.
@@ -162,104 +164,4 @@ func refusedBeforeFilter(pod *corev1.Pod, status *fwk.Status) *group.Refusal {
 		Until:   group.Cluster(),
 		Backoff: true,
 	}
-}
-
-// constraintsOf is the text of all that filters look at in a pod beside its
-// requests. Pods with the same text may go to the same nodes. Selected are the labels
-// by which pods of the group select each other.
-func constraintsOf(pod *corev1.Pod, selected sets.Set[string]) string {
-	var ports []corev1.ContainerPort
-	for _, cs := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, c := range cs {
-			for _, p := range c.Ports {
-				if p.HostPort > 0 {
-					ports = append(ports, corev1.ContainerPort{HostPort: p.HostPort, HostIP: p.HostIP, Protocol: p.Protocol})
-				}
-			}
-		}
-	}
-	var volumes []corev1.Volume
-	for _, v := range pod.Spec.Volumes {
-		if mayClash(v) {
-			volumes = append(volumes, v)
-		}
-	}
-	labels := maps.Clone(pod.Labels)
-	for _, own := range ownLabels {
-		if !selected.Has(own) {
-			delete(labels, own)
-		}
-	}
-	text, err := json.Marshal(struct {
-		Namespace string                            `json:"ns"`
-		Labels    map[string]string                 `json:"l,omitempty"`
-		Selector  map[string]string                 `json:"s,omitempty"`
-		Affinity  *corev1.Affinity                  `json:"a,omitempty"`
-		Tolerates []corev1.Toleration               `json:"t,omitempty"`
-		Spread    []corev1.TopologySpreadConstraint `json:"sp,omitempty"`
-		Ports     []corev1.ContainerPort            `json:"p,omitempty"`
-		Volumes   []corev1.Volume                   `json:"v,omitempty"`
-		Claims    []corev1.PodResourceClaim         `json:"c,omitempty"`
-		OS        *corev1.PodOS                     `json:"o,omitempty"`
-	}{
-		pod.Namespace, labels, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations,
-		pod.Spec.TopologySpreadConstraints, ports, volumes, pod.Spec.ResourceClaims, pod.Spec.OS,
-	})
-	if err != nil {
-		// Plain data of the API always has a JSON form.
-		panic(fmt.Sprintf("encode the constraints of pod %s/%s: %v", pod.Namespace, pod.Name, err))
-	}
-	return string(text)
-}
-
-// selectedLabels are the keys by which required affinity and spread constraints of a
-// plan's pods select.
-func selectedLabels(plan group.Plan) sets.Set[string] {
-	selected := sets.New[string]()
-	add := func(s *metav1.LabelSelector) {
-		if s == nil {
-			return
-		}
-		for k := range s.MatchLabels {
-			selected.Insert(k)
-		}
-		for _, e := range s.MatchExpressions {
-			selected.Insert(e.Key)
-		}
-	}
-	for _, pod := range slices.Concat(plan.Required, plan.Optional) {
-		for _, c := range pod.Spec.TopologySpreadConstraints {
-			add(c.LabelSelector)
-			selected.Insert(c.MatchLabelKeys...)
-		}
-		if a := pod.Spec.Affinity; a != nil {
-			for _, t := range affinityTerms(a) {
-				add(t.LabelSelector)
-			}
-		}
-	}
-	return selected
-}
-
-func affinityTerms(a *corev1.Affinity) []corev1.PodAffinityTerm {
-	var terms []corev1.PodAffinityTerm
-	if a.PodAffinity != nil {
-		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-	}
-	if a.PodAntiAffinity != nil {
-		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-	}
-	return terms
-}
-
-// ownLabels are labels in which the pods of one group differ by design: those of
-// a Job or a StatefulSet, those of the Jobs of a JobSet, the workers of an MPIJob
-// and of a LeaderWorkerSet, and their group and its sizes, which not all of them need
-// have. They count where a pod of the group selects by them.
-var ownLabels = [...]string{
-	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid", "job-name", "controller-uid",
-	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
-	"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-group-index", "jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/replicatedjob-name",
-	"jobset.sigs.k8s.io/replicatedjob-replicas", "training.kubeflow.org/replica-index", "training.kubeflow.org/job-role", "leaderworkerset.sigs.k8s.io/worker-index",
-	group.Label, group.SizeLabel, group.MinLabel,
 }

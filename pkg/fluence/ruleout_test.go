@@ -200,7 +200,7 @@ func TestConstraintsTellPodsApartByWhatFiltersLookAt(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if same := constraintsOf(aPod("a", inGroup("g")), nil) == constraintsOf(aPod("a", inGroup("g"), tc.edit), nil); same != tc.same {
+			if same := (selectedBy{}).constraintsOf(aPod("a", inGroup("g"))) == (selectedBy{}).constraintsOf(aPod("a", inGroup("g"), tc.edit)); same != tc.same {
 				t.Errorf("the constraints are the same: %v, want %v", same, tc.same)
 			}
 		})

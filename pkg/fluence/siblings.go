@@ -12,6 +12,7 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -38,6 +39,7 @@ type siblings struct {
 	// does not ask for.
 	unlabelled [][]string
 	domains    map[string]domains
+	estimate   room
 }
 
 // objectionable says whether a filter could object to one pod for the sake of
@@ -163,12 +165,15 @@ func (s *siblings) levelOf(key string, d domains) string {
 
 // atMost bounds the slots in each domain of a label.
 func (d domains) atMost(name string, most int64) []jobspec.Limit {
-	if d.level != "" {
+	switch {
+	case d.level != "":
 		return []jobspec.Limit{{Name: name, Level: d.level, Most: most}}
+	case len(d.values) == 0:
+		return nil
 	}
-	limits := make([]jobspec.Limit, 0, len(d.values))
-	for _, v := range d.values {
-		limits = append(limits, jobspec.Limit{Name: name + "/" + v, Hosts: d.hosts[v], Most: most})
+	hosts := make([]string, len(d.values))
+	for i, v := range d.values {
+		hosts[i] = hostlist.Encode(d.hosts[v])
 	}
-	return limits
+	return []jobspec.Limit{{Name: name, Hosts: hosts, Most: most}}
 }

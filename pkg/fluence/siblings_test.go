@@ -113,20 +113,20 @@ func TestPodsThatKeepApartAreLimited(t *testing.T) {
 		},
 		"any other key is value by value": {
 			nodes: zones, shapes: []*shape{asShape(2, ofApp("x"), shy(zoneKey, "x"))},
-			want: [][]jobspec.Limit{{{Name: "apart-0-0/a", Hosts: []string{"n0", "n1"}, Most: 1}, {Name: "apart-0-0/b", Hosts: []string{"n2"}, Most: 1}}},
+			want: [][]jobspec.Limit{{{Name: "apart-0-0", Hosts: []string{"n[0-1]", "n2"}, Most: 1}}},
 		},
 		"a level that a node lacks is value by value too: that node is no domain": {
 			nodes: append(slices.Clone(zones), aNode("n3")), levels: []string{zoneKey}, shapes: []*shape{asShape(2, ofApp("x"), shy(zoneKey, "x"))},
-			want: [][]jobspec.Limit{{{Name: "apart-0-0/a", Hosts: []string{"n0", "n1"}, Most: 1}, {Name: "apart-0-0/b", Hosts: []string{"n2"}, Most: 1}}},
+			want: [][]jobspec.Limit{{{Name: "apart-0-0", Hosts: []string{"n[0-1]", "n2"}, Most: 1}}},
 		},
 		"a value below two vertices is one domain": {
 			nodes:  []*nodeWith{aNode("n0", inZone("a"), ofKind("k")), aNode("n1", inZone("b"), ofKind("k"))},
 			levels: []string{zoneKey, "kind"}, shapes: []*shape{asShape(2, ofApp("x"), shy("kind", "x"))},
-			want: [][]jobspec.Limit{{{Name: "apart-0-0/k", Hosts: []string{"n0", "n1"}, Most: 1}}},
+			want: [][]jobspec.Limit{{{Name: "apart-0-0", Hosts: []string{"n[0-1]"}, Most: 1}}},
 		},
 		"nodes with no hostname are no domain": {
 			nodes: []*nodeWith{aNode("n0"), aNode("n1", without(corev1.LabelHostname))}, shapes: []*shape{asShape(2, ofApp("x"), shy(corev1.LabelHostname, "x"))},
-			want: [][]jobspec.Limit{{{Name: "apart-0-0/n0", Hosts: []string{"n0"}, Most: 1}}},
+			want: [][]jobspec.Limit{{{Name: "apart-0-0", Hosts: []string{"n0"}, Most: 1}}},
 		},
 		"two shapes that shun each other and their like share a limit": {
 			nodes: zones, shapes: []*shape{asShape(2, ofApp("x"), shy(corev1.LabelHostname, "x")), asShape(2, ofApp("x"), cpu("2"), shy(corev1.LabelHostname, "x"))},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 	"k8s.io/utils/ptr"
 
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
@@ -25,11 +26,31 @@ type spread struct {
 	key        string
 	maxSkew    int
 	minDomains int
-	// counted are the shapes whose pods it counts.
-	counted []int
+	// owners are the shapes that have it, and counted those whose pods it counts.
+	owners, counted []int
 	// level is as that of the key's domains.
 	level   string
 	domains []spreadDomain
+}
+
+// domainOf maps the hosts to the indices of their domains.
+func (sp *spread) domainOf() map[string]int {
+	of := map[string]int{}
+	for i, d := range sp.domains {
+		for _, h := range d.hosts {
+			of[h] = i
+		}
+	}
+	return of
+}
+
+// counts is how many pods are in each domain before any member is placed.
+func (sp *spread) counts() []int {
+	counts := make([]int, len(sp.domains))
+	for i, d := range sp.domains {
+		counts[i] = d.there
+	}
+	return counts
 }
 
 // spreadDomain is one value of the key with nodes that count.
@@ -46,7 +67,7 @@ type band struct{ least, most int }
 // spread finds the constraints that count members. The filters are not to judge by
 // these before any member is placed, but for the label that nodes have to have.
 func (s *siblings) spread() error {
-	known := map[string]bool{}
+	known := map[string]*spread{}
 	for i, shape := range s.shapes {
 		pod := shape.pods[0]
 		for c, constraint := range pod.Spec.TopologySpreadConstraints {
@@ -70,10 +91,12 @@ func (s *siblings) spread() error {
 				counted: counted, level: s.by(constraint.TopologyKey).level,
 				domains: s.spreadDomains(pod, constraint, selector),
 			}
-			if text := fmt.Sprintf("%+v", *sp); !known[text] {
-				known[text] = true
+			text := fmt.Sprintf("%+v", *sp)
+			if known[text] == nil {
+				known[text] = sp
 				s.spreads = append(s.spreads, sp)
 			}
+			known[text].owners = append(known[text].owners, i)
 		}
 	}
 	return nil
@@ -178,30 +201,30 @@ func countedOn(node fwk.NodeInfo, namespace string, selector labels.Selector) in
 
 // bands says how many of n members may come to each domain, for the end to be within
 // maxSkew: every domain comes to the same floor at the least, and maxSkew above it at
-// the most. The first answer has the highest floor, each next one a floor one lower;
-// there are no more than three. Members can come to the domains that are open only; the
-// others are ruled out, whatever their band says.
+// the most. The first answer has the highest floor that there can be, the next ones
+// lower and lower ones, down to that of the lowest domain as it is. Room is for how
+// many members there is room in each domain; none is where they may not come to, and
+// whatever the band of such a domain says, they are ruled out there.
 //
 // An end like that is reached within maxSkew at each step too, by whoever goes to the
 // lowest of the domains that are not full yet.
-func (sp *spread) bands(n int, open []bool) [][]band {
-	floor, short := math.MaxInt, len(sp.domains) < sp.minDomains
+func (sp *spread) bands(n int, room []int) [][]band {
+	lowest, floor := math.MaxInt, sp.filled(n, room)
 	for i, d := range sp.domains {
-		if !open[i] {
-			floor = min(floor, d.there)
-		}
+		lowest = min(lowest, d.there)
+		floor = min(floor, d.there+room[i])
 	}
-	floor = min(floor, sp.filled(n, open))
+	short := len(sp.domains) < sp.minDomains
 	if short {
 		// Too few domains count as if there was an empty one.
 		floor = 0
 	}
 	var all [][]band
-	for f := floor; f >= 0 && len(all) < 3; f-- {
+	for _, f := range floors(floor, lowest) {
 		bs := make([]band, len(sp.domains))
 		for i, d := range sp.domains {
 			bs[i] = band{least: max(0, f-d.there), most: max(0, f+sp.maxSkew-d.there)}
-			if short || !open[i] {
+			if short || room[i] == 0 {
 				bs[i].least = 0
 			}
 		}
@@ -213,11 +236,25 @@ func (sp *spread) bands(n int, open []bool) [][]band {
 	return all
 }
 
-// filled is the level to which n members fill all open domains.
-func (sp *spread) filled(n int, open []bool) int {
+// floors lists the ones that are tried: the highest three, one halfway down and the
+// lowest.
+func floors(highest, lowest int) []int {
+	var all []int
+	for _, f := range []int{highest, highest - 1, highest - 2, lowest + (highest-lowest)/2, lowest} {
+		if f >= lowest && !slices.Contains(all, f) || len(all) == 0 {
+			all = append(all, max(0, f))
+		}
+	}
+	slices.Sort(all)
+	slices.Reverse(all)
+	return slices.Compact(all)
+}
+
+// filled is the level to which n members fill all domains that they may come to.
+func (sp *spread) filled(n int, room []int) int {
 	var there []int
 	for i, d := range sp.domains {
-		if open[i] {
+		if room[i] > 0 {
 			there = append(there, d.there)
 		}
 	}
@@ -240,9 +277,32 @@ func (sp *spread) filled(n int, open []bool) int {
 // each names nearly all nodes.
 const maxComplements = 64
 
-// limits says bands as limits of n slots. Where too many domains have a least number
-// all are given shares of their own: as few above the least as there can be. Where the
-// domains are a level, what holds for most of them is said of that.
+// choices lists what the matcher may be asked for n members: by floors from the highest,
+// first for fixed shares, which are found at once where there is room as expected, and
+// then for all that the bands leave open.
+func (sp *spread) choices(n int, room []int) [][]band {
+	var all [][]band
+	for _, bs := range sp.bands(n, room) {
+		floors := 0
+		for _, b := range bs {
+			if b.least > 0 {
+				floors++
+			}
+		}
+		if floors > 0 {
+			if is := shares(n, bs, room); is != nil {
+				all = append(all, is)
+			}
+		}
+		if floors <= maxComplements {
+			all = append(all, bs)
+		}
+	}
+	return all
+}
+
+// limits says bands as limits of n slots. Where the domains are a level, what holds for
+// most of them is said of that.
 func (sp *spread) limits(name string, n int, bs []band) []jobspec.Limit {
 	floors, most := 0, 0
 	for _, b := range bs {
@@ -251,18 +311,24 @@ func (sp *spread) limits(name string, n int, bs []band) []jobspec.Limit {
 		}
 		most = max(most, b.most)
 	}
-	if floors > maxComplements {
-		bs, floors = shares(n, bs), 0
-	}
 	var limits []jobspec.Limit
 	if sp.level != "" {
 		limits = append(limits, jobspec.Limit{Name: name, Level: sp.level, Most: int64(most)})
 	}
+	hosts := map[int][]string{}
 	for i, d := range sp.domains {
 		if sp.level == "" || bs[i].most < most {
-			limits = append(limits, jobspec.Limit{Name: name + "/most/" + d.value, Hosts: d.hosts, Most: int64(bs[i].most)})
+			hosts[bs[i].most] = append(hosts[bs[i].most], hostlist.Encode(d.hosts))
 		}
-		if floors > 0 && bs[i].least > 0 {
+	}
+	for _, n := range slices.Sorted(maps.Keys(hosts)) {
+		limits = append(limits, jobspec.Limit{Name: name + "/most/" + strconv.Itoa(n), Hosts: hosts[n], Most: int64(n)})
+	}
+	if floors == 0 {
+		return limits
+	}
+	for i, d := range sp.domains {
+		if bs[i].least > 0 {
 			limits = append(limits, sp.elsewhere(name+"/least/"+d.value, i, n-bs[i].least)...)
 		}
 	}
@@ -280,26 +346,30 @@ func (sp *spread) elsewhere(name string, domain, most int) []jobspec.Limit {
 	if len(others) == 0 {
 		return nil
 	}
-	return []jobspec.Limit{{Name: name, Hosts: others, Most: int64(max(0, most))}}
+	return []jobspec.Limit{{Name: name, Hosts: []string{hostlist.Encode(others)}, Most: int64(max(0, most))}}
 }
 
-// shares gives each domain its least and what is left of n one by one to those that
-// may have more.
-func shares(n int, bs []band) []band {
+// shares gives each domain its least, and what is left of n one by one to those that
+// may have more and have room for it. What a domain has then is the most that it may
+// have: as all come to n, that is the least as well. It returns nil if they do not.
+func shares(n int, bs []band, room []int) []band {
 	is := make([]band, len(bs))
 	for i, b := range bs {
-		is[i] = band{least: b.least, most: b.least}
+		is[i].most = b.least
 		n -= b.least
 	}
 	for more := true; more && n > 0; {
 		more = false
 		for i, b := range bs {
-			if n > 0 && is[i].most < b.most {
+			if n > 0 && is[i].most < min(b.most, room[i]) {
 				is[i].most++
 				n--
 				more = true
 			}
 		}
+	}
+	if n != 0 {
+		return nil
 	}
 	return is
 }
@@ -314,12 +384,12 @@ func (s *siblings) limitsOfSpreads(counts []int64, k int, ruled []map[string]boo
 		for _, i := range sp.counted {
 			n += int(counts[i])
 		}
-		bands := sp.bands(n, sp.open(ruled))
-		if len(bands) == 0 {
+		choices := sp.choices(n, sp.rooms(n, s.room(), ruled))
+		if len(choices) == 0 {
 			continue
 		}
-		more = more || k+1 < len(bands)
-		for _, l := range sp.limits("spread-"+strconv.Itoa(x), n, bands[min(k, len(bands)-1)]) {
+		more = more || k+1 < len(choices)
+		for _, l := range sp.limits("spread-"+strconv.Itoa(x), n, choices[min(k, len(choices)-1)]) {
 			for _, i := range sp.counted {
 				limits[i] = append(limits[i], l)
 			}
@@ -328,13 +398,11 @@ func (s *siblings) limitsOfSpreads(counts []int64, k int, ruled []map[string]boo
 	return limits, more
 }
 
-// open says of each domain whether a counted member may come to one of its nodes.
-func (sp *spread) open(ruled []map[string]bool) []bool {
-	open := make([]bool, len(sp.domains))
+// rooms says for how many of n counted members there is room in each domain.
+func (sp *spread) rooms(n int, room room, ruled []map[string]bool) []int {
+	rooms := make([]int, len(sp.domains))
 	for i, d := range sp.domains {
-		open[i] = slices.ContainsFunc(sp.counted, func(shape int) bool {
-			return slices.ContainsFunc(d.hosts, func(h string) bool { return !ruled[shape][h] })
-		})
+		rooms[i] = room.on(sp.counted, d.hosts, ruled, n)
 	}
-	return open
+	return rooms
 }

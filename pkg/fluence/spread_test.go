@@ -28,6 +28,7 @@ func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
 		sp     *spread
 		n      int
 		closed []int
+		room   []int // where it is not as much as can be
 		want   []band
 	}{
 		"three empty domains":                         {sp: spreadOf(1, 1, 0, 0, 0), n: 6, want: []band{{2, 3}, {2, 3}, {2, 3}}},
@@ -37,22 +38,31 @@ func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
 		"a wider skew":                                {sp: spreadOf(3, 1, 0, 0), n: 4, want: []band{{2, 5}, {2, 5}}},
 		"a domain that nobody can go to stays lowest": {sp: spreadOf(2, 1, 0, 0, 0), n: 4, closed: []int{2}, want: []band{{0, 2}, {0, 2}, {0, 2}}},
 		"fewer domains than wanted count as empty":    {sp: spreadOf(2, 3, 0, 0), n: 4, want: []band{{0, 2}, {0, 2}}},
+		"a domain with little room is the floor":      {sp: spreadOf(100, 1, 0, 0), n: 10, room: []int{10, 2}, want: []band{{2, 102}, {2, 102}}},
+		"a full domain is the floor":                  {sp: spreadOf(100, 1, 0, 3), n: 10, room: []int{10, 0}, want: []band{{3, 103}, {0, 100}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.sp.bands(tc.n, openBut(tc.sp, tc.closed)); !slices.Equal(got[0], tc.want) {
+			room := tc.room
+			if room == nil {
+				room = openBut(tc.sp, tc.closed)
+			}
+			if got := tc.sp.bands(tc.n, room); !slices.Equal(got[0], tc.want) {
 				t.Errorf("bands = %v, want %v", got[0], tc.want)
 			}
 		})
 	}
 }
 
-func openBut(sp *spread, closed []int) []bool {
-	open := make([]bool, len(sp.domains))
-	for i := range open {
-		open[i] = !slices.Contains(closed, i)
+// openBut is room for very many in all domains but some.
+func openBut(sp *spread, closed []int) []int {
+	room := make([]int, len(sp.domains))
+	for i := range room {
+		if !slices.Contains(closed, i) {
+			room[i] = 1000
+		}
 	}
-	return open
+	return room
 }
 
 // may is what PodTopologySpread asks before it lets a pod come to a domain.
@@ -97,15 +107,17 @@ func TestBandsAreWhatCanBeReachedPodByPod(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		there := make([]int, 1+r.IntN(4))
-		open := make([]bool, len(there))
+		open, room := make([]bool, len(there)), make([]int, len(there))
 		for i := range there {
-			there[i], open[i] = r.IntN(5), r.IntN(5) > 0
+			if there[i], open[i] = r.IntN(5), r.IntN(5) > 0; open[i] {
+				room[i] = 1 + r.IntN(8)
+			}
 		}
 		n, maxSkew := r.IntN(7), 1+r.IntN(3)
 		could := map[string][]int{}
 		reachable(slices.Clone(there), open, maxSkew, n, map[string]bool{}, could)
 		sp := spreadOf(maxSkew, 1, there...)
-		floors := sp.bands(n, open)
+		floors := sp.bands(n, room)
 		allowed := map[string]bool{}
 		for _, bs := range floors {
 			var all [][]int
@@ -122,13 +134,13 @@ func TestBandsAreWhatCanBeReachedPodByPod(t *testing.T) {
 				}
 			}
 		}
-		if slices.Max(there) >= 3 {
-			// There may be more floors than are tried.
-			continue
-		}
-		for text := range could {
-			if len(floors) < 3 && !allowed[text] {
-				t.Fatalf("seed %d: %v and %d more with skew %d, open %v: %s can be reached, and no band allows it", seed, there, n, maxSkew, open, text)
+		for text, end := range could {
+			fits := true
+			for i := range end {
+				fits = fits && end[i]-there[i] <= room[i]
+			}
+			if fits && len(floors) < 5 && !allowed[text] {
+				t.Fatalf("seed %d: %v and %d more with skew %d, room %v: %s can be reached, and no band allows it", seed, there, n, maxSkew, room, text)
 			}
 		}
 	}
@@ -145,11 +157,10 @@ func TestBandsAsLimits(t *testing.T) {
 	}{
 		"one number for all is said of the level": {sp: level, n: 2, bs: []band{{0, 1}, {0, 1}}, want: []jobspec.Limit{{Name: "s", Level: "zone", Most: 1}}},
 		"what is lower than the most is said of the domain": {sp: level, n: 2, bs: []band{{0, 0}, {0, 1}}, want: []jobspec.Limit{
-			{Name: "s", Level: "zone", Most: 1}, {Name: "s/most/a", Hosts: []string{"a0", "a1"}, Most: 0}}},
+			{Name: "s", Level: "zone", Most: 1}, {Name: "s/most/0", Hosts: []string{"a[0-1]"}, Most: 0}}},
 		"at least so many is at most the rest elsewhere": {sp: spreadOf(1, 1, 0, 0), n: 3, bs: []band{{1, 2}, {0, 2}}, want: []jobspec.Limit{
-			{Name: "s/most/a", Hosts: []string{"a0", "a1"}, Most: 2},
-			{Name: "s/least/a", Hosts: []string{"b0", "b1"}, Most: 2},
-			{Name: "s/most/b", Hosts: []string{"b0", "b1"}, Most: 2},
+			{Name: "s/most/2", Hosts: []string{"a[0-1]", "b[0-1]"}, Most: 2},
+			{Name: "s/least/a", Hosts: []string{"b[0-1]"}, Most: 2},
 		}},
 	}
 	for name, tc := range cases {
@@ -163,13 +174,13 @@ func TestBandsAsLimits(t *testing.T) {
 
 func TestManyDomainsWithALeastGetSharesOfTheirOwn(t *testing.T) {
 	sp := spreadOf(1, 1, make([]int, maxComplements+1)...)
-	bs := sp.bands(len(sp.domains)+2, openBut(sp, nil))[0]
+	bs := sp.choices(len(sp.domains)+2, openBut(sp, nil))[0]
 	sum := int64(0)
 	for _, l := range sp.limits("s", len(sp.domains)+2, bs) {
 		if l.Most < 1 || l.Most > 2 {
 			t.Errorf("limit %+v, want 1 or 2", l)
 		}
-		sum += l.Most
+		sum += l.Most * int64(len(l.Hosts))
 	}
 	if want := int64(len(sp.domains) + 2); sum != want {
 		t.Errorf("room for %d, want exactly %d", sum, want)

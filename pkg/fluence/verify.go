@@ -3,11 +3,13 @@ package fluence
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -47,6 +49,7 @@ type stage struct {
 	only   []sets.Set[string] // the nodes that PreFilter leaves to a shape; nil is all
 	infos  map[string]fwk.NodeInfo
 	clones map[string]fwk.NodeInfo
+	skews  []skew
 	placed []placedPod
 	taken  []int // by shape, how many of its pods are placed
 	runs   int
@@ -67,14 +70,14 @@ func (pl *Fluence) verify(ctx context.Context, s *siblings, slots []target) (ver
 	for _, n := range s.nodes {
 		st.infos[n.Node().Name] = n
 	}
+	for _, sp := range s.spreads {
+		st.skews = append(st.skews, skew{spread: sp, counts: sp.counts(), domain: sp.domainOf()})
+	}
 	if refused := st.prepare(ctx); refused != nil {
 		return verified{}, refused
 	}
 	var v verified
-	pending := make([]int, len(slots))
-	for i := range pending {
-		pending[i] = i
-	}
+	pending := s.sequence(slots)
 	for len(pending) > 0 {
 		v.objections = v.objections[:0]
 		left := st.pass(ctx, slots, pending, &v)
@@ -166,6 +169,11 @@ func (st *stage) try(ctx context.Context, t target) *fwk.Status {
 	if status := st.shunned(t.shape, clone); status != nil {
 		return status
 	}
+	for _, sk := range st.skews {
+		if !sk.allows(t) {
+			return fwk.NewStatus(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch).WithPlugin(names.PodTopologySpread)
+		}
+	}
 	info, err := schedulerframework.NewPodInfo(pod)
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -176,9 +184,43 @@ func (st *stage) try(ctx context.Context, t target) *fwk.Status {
 			return status
 		}
 	}
+	for _, sk := range st.skews {
+		sk.add(t)
+	}
 	st.placed = append(st.placed, placedPod{shape: t.shape, info: info, node: clone})
 	st.taken[t.shape]++
 	return nil
+}
+
+// skew counts the pods in the domains of a constraint while members are placed.
+// PodTopologySpread keeps an eye on two domains when it is told of pods one by one, and
+// would take a third for as full as these.
+type skew struct {
+	spread *spread
+	counts []int
+	domain map[string]int
+}
+
+// allows says whether one more pod may come to a node.
+func (sk skew) allows(t target) bool {
+	d, counts := sk.domain[t.node]
+	if !counts || !slices.Contains(sk.spread.owners, t.shape) {
+		return true
+	}
+	lowest, is := slices.Min(sk.counts), sk.counts[d]
+	if len(sk.counts) < sk.spread.minDomains {
+		lowest = 0
+	}
+	if slices.Contains(sk.spread.counted, t.shape) {
+		is++
+	}
+	return is-lowest <= sk.spread.maxSkew
+}
+
+func (sk skew) add(t target) {
+	if d, counts := sk.domain[t.node]; counts && slices.Contains(sk.spread.counted, t.shape) {
+		sk.counts[d]++
+	}
 }
 
 // shunned finds an earlier member whose anti-affinity keeps a shape away from a node.

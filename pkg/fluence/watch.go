@@ -137,6 +137,7 @@ func filtersSee(old, pod *corev1.Pod) bool {
 func (pl *Fluence) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	pl.carryOut(ctx, pl.groups.PutPodGroup(k, asGroup(pg)))
+	pl.groups.Waited(k, waitsSince(pg))
 	pl.tellPlaced(ctx)
 	pl.waker.one(k)
 	pl.reporter.seen(k)
@@ -174,9 +175,9 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
 		pl.tellPlaced(ctx)
 		pl.waker.one(m.Key)
+		pl.exclusions.forget(m.Key)
 		if pl.podGroups.get(m.Key) == nil {
 			pl.reporter.forget(m.Key)
-			pl.exclusions.forget(m.Key)
 		}
 	}
 	if pod.Spec.NodeName != "" {

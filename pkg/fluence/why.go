@@ -48,12 +48,18 @@ func (r *running) of(job match.JobID) *corev1.Pod {
 }
 
 // endOf says in words whose end would help: that of a group, or of a pod. It is empty
-// if none would, or nobody known holds what is named.
-func (pl *Fluence) endOf(r match.Reason) string {
+// if none would, or nobody known holds what is named, or it is the group's own.
+func (pl *Fluence) endOf(r match.Reason, asks types.NamespacedName) string {
 	if r.End == nil {
 		return ""
 	}
-	if key, ok := pl.groups.OfJob(r.End.Job); ok {
+	if key, alone, ok := pl.groups.OfJob(r.End.Job); ok {
+		switch {
+		case key == asks:
+			return ""
+		case alone != nil:
+			return "pod " + podName(alone)
+		}
 		return "group " + key.String()
 	}
 	pod := pl.running.of(r.End.Job)
@@ -61,6 +67,9 @@ func (pl *Fluence) endOf(r match.Reason) string {
 		return ""
 	}
 	if m, ok := pl.groups.GroupOf(pod.UID); ok && m.Named {
+		if m.Key == asks {
+			return ""
+		}
 		// One pod of a group that started before this scheduler.
 		return "pod " + podName(pod) + " of group " + m.Key.String()
 	}

@@ -131,7 +131,7 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 		if _, err := s.policyOr("", m); err != nil {
 			return Verdict{Reason: ReasonInvalidPolicy, Message: err.Error()}
 		}
-		if _, err := s.saidTopology(m).parse(s.levels); err != nil {
+		if err := s.asked().err; err != nil {
 			return Verdict{Reason: ReasonInvalidTopology, Message: err.Error()}
 		}
 		return Verdict{Pass: s.chooseLate(now) == m.pod.UID}
@@ -178,9 +178,9 @@ func (s *state) check() (reason, message string) {
 		if m.badPolicy != nil && (s.podGroup == nil || s.podGroup.Policy == "") {
 			return ReasonInvalidPolicy, m.badPolicy.Error()
 		}
-		if _, err := s.saidTopology(m).parse(s.levels); err != nil {
-			return ReasonInvalidTopology, err.Error()
-		}
+	}
+	if err := s.asked().err; err != nil {
+		return ReasonInvalidTopology, err.Error()
 	}
 	if s.podGroup != nil {
 		if err := validPolicy(s.podGroup.Policy); err != nil {
@@ -233,7 +233,7 @@ func (s *state) chooseLate(now time.Time) types.UID {
 // annotation and the value in words fit for a user.
 func (s *state) policyOr(def string, m *member) (string, error) {
 	policy, err := s.namedPolicy(def, m)
-	if s.saidTopology(m).Exclusive == "true" {
+	if s.asked().exclusive {
 		policy = whole(policy)
 	}
 	return policy, err

@@ -74,17 +74,35 @@ func (g *Groups) headOf(s *state) (Head, bool) {
 }
 
 // wait takes note of what a group that has not started was refused: its time runs
-// as long as room could cure it.
+// as long as room could cure it. A refusal that asking again may end says nothing of
+// that, such as of a node whose room was given back a moment ago, which the scheduler
+// itself has not yet heard of: a stream of small groups brings those along.
 func (g *Groups) wait(s *state, r Refusal, now time.Time) {
-	switch r.Cure {
-	case CureRoom:
+	switch {
+	case r.Cure == CureRoom:
 		if s.since.IsZero() {
 			s.since = now
+			if !s.known && !s.before.IsZero() {
+				s.since = s.before
+			}
 		}
 		g.wanting[s.key] = s
-	case CureAnswer:
-	case CureOther:
+	case r.Cure == CureOther && !r.Backoff:
 		s.since = time.Time{}
+	default:
+		return
+	}
+	s.known = true
+}
+
+// Waited takes note of since when a group has waited for room by what its PodGroup
+// says; zero is not at all. It counts if this scheduler has not yet asked for the
+// group itself.
+func (g *Groups) Waited(key types.NamespacedName, since time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.groups[key]; s != nil {
+		s.before = since
 	}
 }
 

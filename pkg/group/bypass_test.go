@@ -77,6 +77,12 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 			s.update("1", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} })
 		}},
 		"it is matched, and may not start after all": {play: func(s *story) { s.refuse("0", noRoom); s.forgive("g"); s.match("0") }, want: []string{"g"}},
+		"the node that it was matched with was refused": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.forgive("g")
+			s.match("0")
+			s.Fail("0", s.now, "Insufficient cpu")
+		}, want: []string{"g"}},
 		"it has started, and others are late": {play: func(s *story) {
 			s.refuse("0", noRoom)
 			s.forgive("g")
@@ -99,6 +105,27 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 			tc.play(s)
 			s.wantOverdue()
 			s.now = noon.Add(minute)
+			s.wantOverdue(tc.want...)
+		})
+	}
+}
+
+func TestAGroupHasWaitedForAnotherSchedulerToo(t *testing.T) {
+	cases := map[string]struct {
+		play func(s *story)
+		want []string
+	}{
+		"and waits for this one":              {play: func(s *story) { s.refuse("0", noRoom) }, want: []string{"g"}},
+		"which then says what it is told":     {play: func(s *story) { s.refuse("0", noRoom); s.Waited(key, s.now) }, want: []string{"g"}},
+		"and waits for something else by now": {play: func(s *story) { s.refuse("0", never); s.again(noRoom) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(2, 2)
+			s.Waited(key, noon.Add(-minute))
+			s.wantOverdue()
+			tc.play(s)
 			s.wantOverdue(tc.want...)
 		})
 	}

@@ -104,6 +104,8 @@ type state struct {
 	// asked under the lock of the scheduler's queue, for each pod.
 	checked                   bool
 	lacksReason, lacksMessage string
+	// topology is what asked says, nil until it is asked for.
+	topology *topologyAsked
 	// met is the largest minimum that this incarnation has come up to. To ask for
 	// more than that is to grow, not to lack members.
 	met int
@@ -119,6 +121,10 @@ type state struct {
 	// since is the first in a row of the refusals that room could cure; zero while the
 	// group is not refused for want of room, or lacks members.
 	since time.Time
+	// before is what since was for a scheduler before this one, and known says
+	// that this one has refused the group as well, so that it knows better.
+	before time.Time
+	known  bool
 }
 
 // member is a pod of a group.
@@ -211,7 +217,7 @@ func (g *Groups) group(key types.NamespacedName) *state {
 // new incarnation when nobody is seated any more, and drops an empty group.
 func (g *Groups) settle(s *state) {
 	var waiting, unconfirmed, binding bool
-	s.checked = false
+	s.checked, s.topology = false, nil
 	onNode, refused, present := 0, 0, 0
 	s.gang = false
 	for _, m := range s.members {

@@ -40,7 +40,7 @@ func (s *story) gang(minMember int32, n int) {
 	}
 }
 
-func (s *story) add(name string, change ...func(*corev1.Pod)) {
+func (s *story) add(name string, change ...func(*corev1.Pod)) Effects {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: name, UID: types.UID(name),
 		Labels:            map[string]string{Label: key.Name},
@@ -50,7 +50,7 @@ func (s *story) add(name string, change ...func(*corev1.Pod)) {
 		c(pod)
 	}
 	s.pods[name] = pod
-	s.PutPod(pod)
+	return s.PutPod(pod)
 }
 
 // update changes a pod as the API would show it.

@@ -61,17 +61,21 @@ func (g *Groups) JobOf(pod *corev1.Pod) match.JobID {
 	return match.NewJobID("pod", string(pod.UID))
 }
 
-// OfJob returns the group of which members were matched under a job and still have
-// their seats, and false if there is none.
-func (g *Groups) OfJob(job match.JobID) (types.NamespacedName, bool) {
+// OfJob returns the group with a PodGroup of which members were matched under a job
+// and still have their seats, or else such a pod; false if there is none.
+func (g *Groups) OfJob(job match.JobID) (key types.NamespacedName, alone *corev1.Pod, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for key, s := range g.groups {
 		for _, m := range s.members {
-			if m.seat != nil && m.seat.job == job {
-				return key, true
+			switch {
+			case m.seat == nil || m.seat.job != job:
+			case s.named:
+				return key, nil, true
+			default:
+				return key, m.pod, true
 			}
 		}
 	}
-	return types.NamespacedName{}, false
+	return types.NamespacedName{}, nil, false
 }

@@ -76,7 +76,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started}
 	// What is wrong with it was admit's to say.
 	p.Policy, _ = s.policyOr(g.policy, m)
-	p.Topology, _ = s.saidTopology(m).parse(s.levels)
+	p.Topology = s.asked().topology
 	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.present() }) {
 		p.Near = append(p.Near, sibling.node())
 	}

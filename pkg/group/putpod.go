@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,11 +34,15 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		e.Left = append(e.Left, m.group.key)
 		m = nil
 	}
-	if m == nil {
+	exclusive := false
+	if m != nil {
+		exclusive = m.group.asked().exclusive
+	} else {
 		s := g.group(id.Key)
+		exclusive = s.asked().exclusive
 		s.named = s.named || id.Named
 		m = &member{pod: pod, group: s, unseen: id.Unseen}
-		s.members[pod.UID] = m
+		s.members[pod.UID], s.topology = m, nil
 		g.members[pod.UID] = m
 		if m.holds() && g.holder(m) != "" {
 			e.Rebook = append(e.Rebook, pod.UID)
@@ -49,13 +54,19 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 			g.unseen[uid][pod.UID] = m
 		}
 	}
-	if m.holds() && (m.pod.Annotations[MatchPolicyAnnotation] != pod.Annotations[MatchPolicyAnnotation] ||
-		m.pod.Annotations[ExclusiveAnnotation] != pod.Annotations[ExclusiveAnnotation]) {
+	if m.holds() && m.pod.Annotations[MatchPolicyAnnotation] != pod.Annotations[MatchPolicyAnnotation] {
 		e.Rebook = append(e.Rebook, pod.UID)
 	}
-	m.pod = pod
+	was := m.pod.Annotations
+	if m.pod, m.group.topology = pod, nil; m.group.asked().exclusive != exclusive {
+		e.Rebook = append(e.Rebook, m.group.onNodes()...)
+	}
 	if !known {
 		m.gang = id.Named && id.Gang
+	}
+	if !maps.Equal(was, pod.Annotations) && m.seat == nil && m.waits() {
+		// What was refused may be another request now.
+		m.group.forgive()
 	}
 	m.fault, m.badPolicy = m.examine(), validPolicy(pod.Annotations[MatchPolicyAnnotation])
 	switch {

@@ -21,7 +21,7 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
 		// Nothing was told on this object yet.
 		s.told = 0
 	}
-	s.podGroup, s.named = &pg, true
+	s.podGroup, s.named, s.topology = &pg, true, nil
 	e.add(g.reseat(s))
 	g.settle(s)
 	return e

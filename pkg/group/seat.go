@@ -185,6 +185,21 @@ func (g *Groups) Fail(uid types.UID, now time.Time, why string) Effects {
 	return e
 }
 
+// ReservedOn lists the members of a pod's group that were reserved on a node.
+func (g *Groups) ReservedOn(uid types.UID, node string) []types.UID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var uids []types.UID
+	if m := g.members[uid]; m != nil {
+		for _, o := range m.group.ordered((*member).reserved) {
+			if o.seat.slot.Node == node {
+				uids = append(uids, o.pod.UID)
+			}
+		}
+	}
+	return uids
+}
+
 // Abandon gives a seat back that a cycle lost, see Verdict. A seat of another
 // job than the lost one stays: its cycle may be under way.
 func (g *Groups) Abandon(uid types.UID, lost match.JobID, now time.Time) Effects {

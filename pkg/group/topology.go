@@ -2,8 +2,11 @@ package group
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -55,17 +58,14 @@ func SaidOfTopology(annotations map[string]string) TopologySaid {
 	}
 }
 
-// or fills in what t leaves open.
-func (t TopologySaid) or(o TopologySaid) TopologySaid {
-	for _, f := range []struct {
-		is    *string
-		other string
-	}{{&t.Required, o.Required}, {&t.Preferred, o.Preferred}, {&t.Balanced, o.Balanced}, {&t.Exclusive, o.Exclusive}} {
-		if *f.is == "" {
-			*f.is = f.other
-		}
+// fields are what is said, by the annotation that says it.
+func (t *TopologySaid) fields() map[string]*string {
+	return map[string]*string{
+		TopologyRequiredAnnotation:  &t.Required,
+		TopologyPreferredAnnotation: &t.Preferred,
+		TopologyBalancedAnnotation:  &t.Balanced,
+		ExclusiveAnnotation:         &t.Exclusive,
 	}
-	return t
 }
 
 // parse returns the topology, nil if none is asked for. An error names annotation,
@@ -99,7 +99,10 @@ func (t TopologySaid) parse(levels []Level) (*Topology, error) {
 	if e := t.Exclusive; e != "" && e != "true" && e != "false" {
 		return nil, fmt.Errorf(`annotation %s: %q: must be "true" or "false"`, ExclusiveAnnotation, e)
 	}
-	if is.Required == "" && is.Balanced == "" && is.Preferred == nil {
+	switch {
+	case is.Balanced != "" && is.Preferred != nil:
+		return nil, fmt.Errorf("annotations %s: %q and %s: %q: one of them only", TopologyPreferredAnnotation, t.Preferred, TopologyBalancedAnnotation, t.Balanced)
+	case is.Required == "" && is.Balanced == "" && is.Preferred == nil:
 		return nil, nil
 	}
 	return &is, nil
@@ -111,8 +114,11 @@ const levelNode = "node"
 // levelOf returns the type of the level that an annotation names, empty if it names
 // none.
 func levelOf(annotation, name string, levels []Level) (string, error) {
-	if name == "" || name == levelNode {
-		return name, nil
+	switch name {
+	case "":
+		return "", nil
+	case levelNode, corev1.LabelHostname:
+		return levelNode, nil
 	}
 	known := []string{levelNode}
 	for _, l := range levels {
@@ -124,13 +130,62 @@ func levelOf(annotation, name string, levels []Level) (string, error) {
 	return "", fmt.Errorf("annotation %s: %q: no such level; there are %q (topologyLevels of the scheduler)", annotation, name, known)
 }
 
-// saidTopology is what the PodGroup says of the topology or else the pod.
-func (s *state) saidTopology(m *member) TopologySaid {
-	said := SaidOfTopology(m.pod.Annotations)
-	if s.podGroup != nil {
-		return s.podGroup.Topology.or(said)
+// A topologyAsked is what the annotations of a group come to.
+type topologyAsked struct {
+	topology *Topology
+	// err names annotation and value in words fit for a user.
+	err error
+	// exclusive says that the group is to have whole nodes.
+	exclusive bool
+}
+
+// asked is what the PodGroup and the pods that wait say of the topology, annotation by
+// annotation: that of the PodGroup goes first, and what one pod says holds for all. Pods
+// that say different things are an error.
+func (s *state) asked() *topologyAsked {
+	if s.topology == nil {
+		said, err := s.saidTopology((*member).waits)
+		a := &topologyAsked{err: err}
+		if err == nil {
+			a.topology, a.err = said.parse(s.levels)
+		}
+		// Pods with nodes have them as they got them.
+		all, _ := s.saidTopology(func(m *member) bool { return !terminal(m.pod) })
+		a.exclusive = all.Exclusive == "true"
+		s.topology = a
 	}
-	return said
+	return s.topology
+}
+
+func (s *state) saidTopology(of func(*member) bool) (TopologySaid, error) {
+	values := map[string][]string{}
+	for _, m := range s.members {
+		if !of(m) {
+			continue
+		}
+		for name, is := range new(SaidOfTopology(m.pod.Annotations)).fields() {
+			if *is != "" && !slices.Contains(values[name], *is) {
+				values[name] = append(values[name], *is)
+			}
+		}
+	}
+	var said TopologySaid
+	if s.podGroup != nil {
+		said = s.podGroup.Topology
+	}
+	var err error
+	fields := said.fields()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if *fields[name] != "" {
+			continue
+		}
+		slices.Sort(values[name])
+		*fields[name] = values[name][len(values[name])-1]
+		if len(values[name]) > 1 && err == nil {
+			err = fmt.Errorf("annotation %s: pods of the group say %q: they have to say the same, or the PodGroup for them", name, values[name])
+		}
+	}
+	return said, err
 }
 
 // whole returns the policy of the same order that takes whole nodes.

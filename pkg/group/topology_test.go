@@ -3,6 +3,7 @@ package group
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +28,11 @@ func TestTopologyIsReadFromAnnotations(t *testing.T) {
 		"a level by its type":         {said: TopologySaid{Required: "rack"}, want: &Topology{Required: "rack"}},
 		"a level by its key":          {said: TopologySaid{Required: "example.com/rack"}, want: &Topology{Required: "rack"}},
 		"the nodes need no level":     {said: TopologySaid{Balanced: "node"}, want: &Topology{Balanced: "node"}},
+		"the nodes by their label":    {said: TopologySaid{Required: corev1.LabelHostname}, want: &Topology{Required: "node"}},
 		"several levels":              {said: TopologySaid{Preferred: "topology.kubernetes.io/zone, rack"}, want: &Topology{Preferred: []string{"zone", "rack"}}},
-		"all three":                   {said: TopologySaid{Required: "zone", Preferred: "rack", Balanced: "node"}, want: &Topology{Required: "zone", Preferred: []string{"rack"}, Balanced: "node"}},
+		"required and preferred":      {said: TopologySaid{Required: "zone", Preferred: "rack"}, want: &Topology{Required: "zone", Preferred: []string{"rack"}}},
+		"required and balanced":       {said: TopologySaid{Required: "zone", Balanced: "node"}, want: &Topology{Required: "zone", Balanced: "node"}},
+		"preferred and balanced":      {said: TopologySaid{Preferred: "rack", Balanced: "zone"}, wantErr: []string{TopologyPreferredAnnotation, TopologyBalancedAnnotation, `"rack"`, `"zone"`}},
 		"whole nodes are no topology": {said: TopologySaid{Exclusive: "true"}},
 		"an unknown level":            {said: TopologySaid{Required: "row"}, wantErr: []string{TopologyRequiredAnnotation, `"row"`, `["node" "zone" "rack"]`}},
 		"an unknown one among others": {said: TopologySaid{Preferred: "zone,row"}, wantErr: []string{TopologyPreferredAnnotation, `"row"`, `["node" "zone" "rack"]`}},
@@ -85,6 +89,55 @@ func TestNothingStartsWithALevelThatNobodyKnows(t *testing.T) {
 	}
 }
 
+func TestWhatOnePodSaysOfTheTopologyHoldsForAll(t *testing.T) {
+	cases := map[string]struct {
+		said []func(*corev1.Pod) // of pods 0, 1 and 2
+		want *Topology
+		// wantErr are parts of what the group is told.
+		wantErr []string
+	}{
+		"the one that asks says nothing": {said: []func(*corev1.Pod){nil, annotated(TopologyRequiredAnnotation, "rack"), nil}, want: &Topology{Required: "rack"}},
+		"all say the same": {said: []func(*corev1.Pod){
+			annotated(TopologyRequiredAnnotation, "rack"), annotated(TopologyRequiredAnnotation, "rack"), annotated(TopologyRequiredAnnotation, "rack"),
+		}, want: &Topology{Required: "rack"}},
+		"each says another thing": {said: []func(*corev1.Pod){annotated(TopologyRequiredAnnotation, "zone"), annotated(TopologyPreferredAnnotation, "rack"), nil}, want: &Topology{Required: "zone", Preferred: []string{"rack"}}},
+		"they differ":             {said: []func(*corev1.Pod){annotated(TopologyRequiredAnnotation, "zone"), annotated(TopologyRequiredAnnotation, "rack"), nil}, wantErr: []string{TopologyRequiredAnnotation, `["rack" "zone"]`}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newLevelStory(t)
+			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 3, Created: noon})
+			for i, say := range tc.said {
+				if say == nil {
+					say = func(*corev1.Pod) {}
+				}
+				s.add(strconv.Itoa(i), say)
+			}
+			v := s.Admit("0", s.now)
+			p, _ := s.Plan("0", s.now)
+			if v.Pass != (tc.wantErr == nil) || !reflect.DeepEqual(p.Topology, tc.want) {
+				t.Errorf("verdict %+v, topology %+v; want %+v", v, p.Topology, tc.want)
+			}
+			for _, part := range tc.wantErr {
+				if v.Reason != ReasonInvalidTopology || !strings.Contains(v.Message, part) {
+					t.Errorf("verdict %+v, want %s with %s", v, ReasonInvalidTopology, part)
+				}
+			}
+		})
+	}
+}
+
+// What runs has its word no more: a new template would wait for the old one's pods.
+func TestPodsOnNodesDoNotContradictThoseThatWait(t *testing.T) {
+	s := newLevelStory(t)
+	s.start(2)
+	s.update("0", annotated(TopologyRequiredAnnotation, "zone"))
+	s.add("2", annotated(TopologyRequiredAnnotation, "rack"))
+	if v := s.Admit("2", s.now); !v.Pass {
+		t.Errorf("verdict = %+v, want that it may ask", v)
+	}
+}
+
 func TestALateMemberWithABadTopologyIsHeld(t *testing.T) {
 	s := newLevelStory(t)
 	s.start(2)
@@ -131,7 +184,9 @@ func TestAGroupThatBecomesExclusiveIsBookedAnew(t *testing.T) {
 			pg.Topology.Exclusive = "true"
 			return s.PutPodGroup(key, pg)
 		},
-		"on a pod": func(s *story) Effects { return s.update("0", annotated(ExclusiveAnnotation, "true")) },
+		"on a pod":         func(s *story) Effects { return s.update("0", annotated(ExclusiveAnnotation, "true")) },
+		"on a new pod":     func(s *story) Effects { return s.add("2", annotated(ExclusiveAnnotation, "true")) },
+		"on another's pod": func(s *story) Effects { return s.update("1", annotated(ExclusiveAnnotation, "true")) },
 	}
 	for name, change := range changes {
 		s := newLevelStory(t)

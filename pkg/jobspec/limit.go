@@ -5,15 +5,17 @@ import (
 	"strconv"
 )
 
-// A Limit bounds how many slots stand on some nodes: on Hosts together, or below any
-// one vertex of a type.
+// A Limit bounds how many slots stand on some nodes: below any one vertex of a type, or
+// on the nodes of any one list.
 type Limit struct {
 	// Name is that of the limit: slots of all labels with a limit of this name count
 	// together, and all of them say the same of it.
 	Name string
 	// Level is the type of vertex, for instance node or rack; empty where Hosts are
-	// given, each a hostlist (RFC 29).
+	// given.
 	Level string
+	// Hosts are hostlists (RFC 29) without a name in common. Nodes that are in none of
+	// them are not bounded.
 	Hosts []string
 	// Most is how many slots there may be at the most; 0 is none.
 	Most int64

@@ -72,6 +72,9 @@ type Reason struct {
 	End *End `json:"end,omitempty"`
 	// WaitingHelps says whether the request can come to fit when others finish.
 	WaitingHelps bool `json:"waitingHelps"`
+	// MayNeverFit says that no placement was found in the graph without its jobs
+	// either, and that none is there was not proven.
+	MayNeverFit bool `json:"mayNeverFit,omitempty"`
 }
 
 // An End is what the end of a job would do for a request.

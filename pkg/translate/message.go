@@ -30,6 +30,13 @@ func Message(r match.Reason, holder string) string {
 	return Shorten(message(r, holder, 0))
 }
 
+// MoreIf and Ends are the words of a message before and after whose end would help most,
+// which may be another from one moment to the next.
+const (
+	MoreIf = " more if "
+	Ends   = " ends"
+)
+
 // Shorten cuts a text off where an event's message would have to end.
 func Shorten(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxMessage)], "")
@@ -59,7 +66,7 @@ func message(r match.Reason, holder string, n int) string {
 		b.WriteString(together(r))
 		fmt.Fprintf(&b, "; room%s for %d", place(r), r.Found)
 		if r.End != nil && holder != "" {
-			fmt.Fprintf(&b, "; %d more if %s ends", r.End.More, holder)
+			fmt.Fprintf(&b, "; %d%s%s%s", r.End.More, MoreIf, holder, Ends)
 		}
 		for i, s := range shown {
 			b.WriteString(separator(i))
@@ -172,19 +179,19 @@ func writeOutlook(b *strings.Builder, r match.Reason) {
 	}
 }
 
-// together says that the pods are wanted below one vertex above the nodes, where it
-// fails for that: one of them came closest.
+// together says that the pods are wanted below one vertex, where it fails for that: one
+// of them came closest.
 func together(r match.Reason) string {
-	if place(r) == "" {
+	if r.Vertex == "" || r.Level == resource.TypeCluster {
 		return ""
 	}
 	return " in one " + r.Level
 }
 
-// place names the vertex that came closest, where it is one above the nodes.
+// place names the vertex that came closest.
 func place(r match.Reason) string {
 	switch {
-	case r.Vertex == "" || r.Level == resource.TypeNode || r.Level == resource.TypeCluster:
+	case r.Vertex == "" || r.Level == resource.TypeCluster:
 		return ""
 	case r.Vertex == Unlabelled:
 		return " outside of any " + r.Level

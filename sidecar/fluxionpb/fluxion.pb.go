@@ -1855,7 +1855,9 @@ type Reason struct {
 	// Nodes in use by others, where whole nodes are wanted.
 	InUse int64 `protobuf:"varint,13,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
 	// Unset where the end of no one job would help.
-	End           *End `protobuf:"bytes,14,opt,name=end,proto3" json:"end,omitempty"`
+	End *End `protobuf:"bytes,14,opt,name=end,proto3" json:"end,omitempty"`
+	// Whether even the empty graph has room was not found out.
+	MayNeverFit   bool `protobuf:"varint,15,opt,name=may_never_fit,json=mayNeverFit,proto3" json:"may_never_fit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1986,6 +1988,13 @@ func (x *Reason) GetEnd() *End {
 		return x.End
 	}
 	return nil
+}
+
+func (x *Reason) GetMayNeverFit() bool {
+	if x != nil {
+		return x.MayNeverFit
+	}
+	return false
 }
 
 // An End is what the end of a job would do for a request.
@@ -2224,7 +2233,7 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\"\x0f\n" +
 	"\rReadyResponse\"5\n" +
 	"\aFailure\x12*\n" +
-	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\"\xfb\x02\n" +
+	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\"\x9f\x03\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\tR\x04slot\x12\x14\n" +
@@ -2240,7 +2249,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\rwaiting_helps\x18\v \x01(\bR\fwaitingHelps\x12\x14\n" +
 	"\x05whole\x18\f \x01(\x03R\x05whole\x12\x15\n" +
 	"\x06in_use\x18\r \x01(\x03R\x05inUse\x12!\n" +
-	"\x03end\x18\x0e \x01(\v2\x0f.fluence.v1.EndR\x03end\"+\n" +
+	"\x03end\x18\x0e \x01(\v2\x0f.fluence.v1.EndR\x03end\x12\"\n" +
+	"\rmay_never_fit\x18\x0f \x01(\bR\vmayNeverFit\"+\n" +
 	"\x03End\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x06R\x03job\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\x03R\x04more\"t\n" +

@@ -20,6 +20,7 @@ func encodeReason(r *match.Reason) *Reason {
 		Whole:        r.Whole,
 		InUse:        r.InUse,
 		WaitingHelps: r.WaitingHelps,
+		MayNeverFit:  r.MayNeverFit,
 	}
 	for _, s := range r.Shortages {
 		m.Shortages = append(m.Shortages, &Shortage{
@@ -46,6 +47,7 @@ func decodeReason(m *Reason) match.Reason {
 		Whole:        m.GetWhole(),
 		InUse:        m.GetInUse(),
 		WaitingHelps: m.GetWaitingHelps(),
+		MayNeverFit:  m.GetMayNeverFit(),
 	}
 	for _, s := range m.GetShortages() {
 		r.Shortages = append(r.Shortages, match.Shortage{

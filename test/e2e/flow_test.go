@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -99,6 +100,10 @@ func TestTwoHundredWaitingGroupsCostNothingAtRest(t *testing.T) {
 		n := s.refusedFor(ctx, "statefulset-w", "NoRoom")
 		return n == groups, fmt.Sprintf("%d are", n)
 	})
+	s.soon("all pods that wait for room say so", 500*time.Millisecond, func(ctx context.Context) (bool, string) {
+		n := s.silent(ctx)
+		return n == 0, fmt.Sprintf("%d do not", n)
+	})
 	before := s.settled()
 	rest := time.Now()
 	for i := range 5 {
@@ -131,6 +136,21 @@ func TestTwoHundredWaitingGroupsCostNothingAtRest(t *testing.T) {
 	if err := s.Client().CoreV1().Pods(s.ns).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// silent counts the pods without a node that do not say why they have none.
+func (s *story) silent(ctx context.Context) int {
+	pods, err := s.Client().CoreV1().Pods(s.ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return -1
+	}
+	n := 0
+	for _, p := range pods.Items {
+		if p.Spec.NodeName == "" && !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }) {
+			n++
+		}
+	}
+	return n
 }
 
 // forEach makes or deletes n groups of two, several at a time.

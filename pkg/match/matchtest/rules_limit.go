@@ -34,9 +34,15 @@ var limitRules = map[string]rule{
 	"no more slots stand on some hosts than a limit allows": {needs: limits, test: func(t *testing.T, s *subject) {
 		s.load(t, inRacks()...)
 		js := Limited(Slots("a", 4, Cores(2)), "a",
-			jobspec.Limit{Name: "l", Hosts: []string{"n[1-2]", "n4"}, Most: 3}, jobspec.Limit{Name: "m", Hosts: []string{"n2"}, Most: 0})
+			jobspec.Limit{Name: "l", Hosts: []string{"n[1-2],n4"}, Most: 3}, jobspec.Limit{Name: "m", Hosts: []string{"n2"}, Most: 0})
 		s.places(t, 1, js, "0@n1 1@n1 2@n3 3@n3")
 	}},
+	"each list of hosts is bounded by itself": {needs: limits, test: func(t *testing.T, s *subject) {
+		s.load(t, inRacks()...)
+		js := Limited(Slots("a", 4, Cores(2)), "a", jobspec.Limit{Name: "l", Hosts: []string{"n[1-2]", "n4"}, Most: 1})
+		s.places(t, 1, js, "0@n1 1@n3 2@n3 3@n4")
+	}},
+	"a host in two lists of a limit is invalid": invalidLimit(jobspec.Limit{Name: "l", Hosts: []string{"n[1-2]", "n2"}, Most: 1}),
 	"slots of several labels count together": {needs: both(shapes, limits), test: func(t *testing.T, s *subject) {
 		s.load(t, inRacks()...)
 		port := jobspec.Limit{Name: "port", Level: "node", Most: 1}

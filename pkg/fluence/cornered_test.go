@@ -1,0 +1,339 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// said is the reason and the message of the group's condition.
+func (r *rig) said() string {
+	c := r.api.get(g).Status.Conditions
+	if len(c) == 0 {
+		return "nothing"
+	}
+	return c[0].Reason + ": " + c[0].Message
+}
+
+func annotated(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		if p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		p.Annotations[key] = value
+	}
+}
+
+func inRack(name string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Labels["rack"] = name }
+}
+
+// racks creates so many nodes in so many racks.
+func (r *rig) racks(racks, nodes int, cores int64) {
+	r.Helper()
+	for i := range nodes {
+		r.node(fmt.Sprintf("n%03d", i), cores, inRack(fmt.Sprint("r", i%racks)))
+	}
+}
+
+// Groups for which there is one place, or many, and which have to find it.
+func TestSiblingsFindTheirPlace(t *testing.T) {
+	spread := func(racks, nodes, pods int) func(r *rig) int {
+		return func(r *rig) int {
+			r.racks(racks, nodes, 32)
+			r.gang(int32(pods), pods, ofApp("x"), spreadOver("rack", "x", 1))
+			return pods
+		}
+	}
+	cases := map[string]func(r *rig) (pods int){
+		"some of the shapes keep together, on a level of the graph": func(r *rig) int {
+			r.racks(1, 2, 4)
+			r.api.put(aPodGroup(g.Name, 3, "pg"))
+			r.pod("g-0", inGroup(g.Name), ofApp("launcher"), cpu("2"))
+			r.pod("g-1", inGroup(g.Name), ofApp("w"), nextTo(corev1.LabelHostname, "w"))
+			r.pod("g-2", inGroup(g.Name), ofApp("w"), nextTo(corev1.LabelHostname, "w"))
+			return 3
+		},
+		"the ninth rack is the one with room": func(r *rig) int {
+			r.racks(9, 18, 2)
+			for i := range 8 {
+				r.pod(fmt.Sprint("old-", i), cpu("2"), onNode(fmt.Sprintf("n%03d", i)))
+			}
+			r.gang(4, 4, ofApp("x"), nextTo("rack", "x"))
+			return 4
+		},
+		"one is to be beside any of many, who may stand apart": func(r *rig) int {
+			r.racks(1, 3, 2)
+			r.api.put(aPodGroup(g.Name, 5, "pg"))
+			r.pod("g-0", inGroup(g.Name), ofApp("monitor"), nextTo(corev1.LabelHostname, "w"))
+			for i := 1; i < 5; i++ {
+				r.pod(fmt.Sprint("g-", i), inGroup(g.Name), ofApp("w"))
+			}
+			return 5
+		},
+		"each is to be beside one of others, who stand apart": func(r *rig) int {
+			r.racks(1, 3, 2)
+			r.api.put(aPodGroup(g.Name, 6, "pg"))
+			for i := range 3 {
+				r.pod(fmt.Sprint("g-", i), inGroup(g.Name), ofApp("cache"), awayFrom("cache"))
+				r.pod(fmt.Sprint("h-", i), inGroup(g.Name), ofApp("w"), nextTo(corev1.LabelHostname, "cache"))
+			}
+			return 6
+		},
+		"a wide skew allows all in one rack where the other is full": func(r *rig) int {
+			r.racks(2, 2, 16)
+			r.pod("old", cpu("16"), onNode("n001"))
+			r.gang(10, 10, ofApp("x"), spreadOver("rack", "x", 100))
+			return 10
+		},
+		"six over three racks":                        spread(3, 3, 6),
+		"seventeen over five":                         spread(5, 15, 17),
+		"thirty-five over ten":                        spread(10, 30, 35),
+		"many over very many":                         spread(70, 70, 75),
+		"hundreds over three racks, one to each node": spread(3, 400, 400),
+		"a filter that speaks only once a sibling is reserved": func(r *rig) int {
+			r.racks(1, 6, 8)
+			r.gang(4, 4, ofApp("device"), awayFrom("nobody"))
+			return 4
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				others := len(r.assigned())
+				pods := tc(r)
+				r.pass(settleTime)
+				r.schedule()
+				r.pass(5 * time.Minute)
+				placed := -others
+				for name := range r.assigned() {
+					if !strings.HasPrefix(name, "old") {
+						placed++
+					}
+				}
+				if placed != pods {
+					t.Errorf("%d of %d have nodes: %s", placed, pods, r.said())
+				}
+			}, oneDevice{})
+		})
+	}
+}
+
+// oneDevice is a filter that lets one pod of an app onto each node, and knows of those
+// alone that were reserved: as DynamicResources does.
+type oneDevice struct{}
+
+func (oneDevice) Name() string { return "OneDevice" }
+
+func (oneDevice) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if isProbe(state) || pod.Labels["app"] != "device" {
+		return nil
+	}
+	for _, p := range node.GetPods() {
+		if p.GetPod().Labels["app"] == "device" {
+			return fwk.NewStatus(fwk.Unschedulable, "cannot allocate all claims")
+		}
+	}
+	return nil
+}
+
+func (oneDevice) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, nil
+}
+
+func TestAffinityByALabelThatNoNodeHasIsTold(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n0", 4)
+		r.pass(settleTime)
+		r.schedule()
+		r.gang(2, 2, ofApp("x"), nextTo("rack", "x"))
+		r.pass(10 * time.Second)
+		if got := r.said(); !strings.HasPrefix(got, reasonNoRoom+": ") || !strings.Contains(got, "didn't match pod affinity rules") {
+			t.Errorf("told %q, want %s with the filter's words", got, reasonNoRoom)
+		}
+	})
+}
+
+type withExtenders struct {
+	fwk.Handle
+	all []fwk.Extender
+}
+
+func (h *withExtenders) Extenders() []fwk.Extender { return h.all }
+
+// No event says so.
+func TestAnExtenderThatChangesItsMindIsAskedAgain(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n0", 4)
+		r.pass(settleTime)
+		x := &extension{failed: extenderv1.FailedNodesMap{"n0": "no licence"}}
+		h := r.pl.handle
+		r.pl.handle = &withExtenders{Handle: h, all: []fwk.Extender{x}}
+		defer func() { r.pl.handle = h }()
+		r.schedule()
+		r.gang(2, 2)
+		r.pass(time.Minute)
+		if got := r.said(); !strings.Contains(got, "no licence") {
+			t.Errorf("told %q, want the extender's words", got)
+		}
+		x.failed = nil
+		r.pass(10 * time.Minute)
+		if got := len(r.assigned()); got != 2 {
+			t.Errorf("%d of 2 have nodes after the extender's yes: %s", got, r.said())
+		}
+	})
+}
+
+func TestOnePodsAnnotationHoldsForItsGroup(t *testing.T) {
+	cases := map[string]struct{ annotation, value string }{
+		"all of them in one place": {group.TopologyRequiredAnnotation, "node"},
+		"whole nodes":              {group.ExclusiveAnnotation, "true"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n0", 2)
+				r.node("n1", 3)
+				r.pod("old", onNode("n0"))
+				r.pass(settleTime)
+				r.schedule()
+				r.api.put(aPodGroup(g.Name, 3, "pg"))
+				r.pod("g-0", inGroup(g.Name))
+				r.pod("g-1", inGroup(g.Name), annotated(tc.annotation, tc.value))
+				r.pod("g-2", inGroup(g.Name))
+				r.pass(time.Minute)
+				nodes := r.assigned()
+				if nodes["g-0"] != "n1" || nodes["g-1"] != "n1" || nodes["g-2"] != "n1" {
+					t.Errorf("pods on %v, want all three on n1: %s", nodes, r.said())
+				}
+			})
+		})
+	}
+}
+
+// Two that shun two others are objected to again and again while there is little room.
+func TestTheTimeOfAGroupThatFiltersObjectToGoesOn(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n0", 4)
+		r.node("n1", 4)
+		r.pass(settleTime)
+		r.schedule()
+		r.pod("old-1", cpu("3"))
+		r.pod("old-2", cpu("3"))
+		r.pass(time.Second)
+		r.api.put(aPodGroup(g.Name, 4, "pg"))
+		for i, edit := range []func(*corev1.Pod){awayFrom("w"), awayFrom("w"), nil, nil} {
+			edits := []func(*corev1.Pod){inGroup(g.Name), ofApp("w")}
+			if edit != nil {
+				edits = []func(*corev1.Pod){inGroup(g.Name), ofApp("leader"), edit}
+			}
+			r.pod(fmt.Sprint("g-", i), edits...)
+		}
+		r.pass(time.Second)
+		running := [2]string{"old-1", "old-2"}
+		for i := 0; !r.runs("g-0") && i < 40; i++ {
+			next := fmt.Sprint("small-", i)
+			r.swap(running[0], next, cpu("3"))
+			running = [2]string{running[1], next}
+			r.pass(time.Minute)
+		}
+		if !r.runs("g-0") {
+			t.Errorf("not its turn in 40 minutes: %s", r.said())
+		}
+	})
+}
+
+func TestNothingIsKeptOfSiblingsThatHaveStartedOrAreGone(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.racks(1, 4, 8)
+		r.pass(settleTime)
+		r.schedule()
+		r.gang(4, 4, ofApp("x"), awayFrom("x"))
+		r.placedSoon(4)
+		if n := len(r.pl.exclusions.groups); n != 0 {
+			t.Errorf("exclusions of %d groups that have started", n)
+		}
+		r.pod("h-0", inGroup("h"), ofApp("x"), awayFrom("x"))
+		r.pod("h-1", inGroup("h"), ofApp("x"), awayFrom("x"))
+		r.api.put(aPodGroup("h", 2, "pg-h"))
+		r.pass(time.Minute)
+		if n := len(r.pl.exclusions.groups); n != 1 {
+			t.Fatalf("exclusions of %d groups, want those of the one that waits", n)
+		}
+		r.remove("h-0")
+		r.remove("h-1")
+		r.pass(time.Minute)
+		if n := len(r.pl.exclusions.groups); n != 0 {
+			t.Errorf("exclusions of %d groups that have no pods", n)
+		}
+	})
+}
+
+// Whose end would help is another each time, and so is what else is short.
+func TestAPodIsToldOnceThoughOthersComeAndGo(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.pass(settleTime)
+		Hush(r.sched)
+		r.schedule()
+		r.pod("old-a", cpu("2"))
+		r.pod("old-b", cpu("2"))
+		r.pass(time.Second)
+		r.gang(4, 4, annotated(group.TopologyRequiredAnnotation, "node"))
+		r.pass(time.Second)
+		running := [2]string{"old-a", "old-b"}
+		for i := range 8 {
+			next := "small-" + strings.Repeat(string(rune('a'+i)), 3)
+			r.pod(next, cpu("2"))
+			r.pass(time.Second)
+			r.remove(running[0])
+			r.pass(20 * time.Second)
+			running = [2]string{running[1], next}
+		}
+		if got := r.said(); !strings.Contains(got, "2 more if pod ns/small-") {
+			t.Errorf("told %q, want whose end helps", got)
+		}
+		var told []string
+		for _, e := range r.recorder.of("Pod") {
+			if e.name == "g-0" && e.reason == "FailedScheduling" {
+				told = append(told, e.message)
+			}
+		}
+		if len(told) != 1 {
+			t.Errorf("%d events for one reason, want 1: %q", len(told), told)
+		}
+	})
+}
+
+func TestAnnotationsThatChangeLetAGroupAskAgain(t *testing.T) {
+	for name, from := range map[string]string{"it never fitted": "node", "the level was none": "row"} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n0", 1)
+				r.node("n1", 1)
+				r.pass(settleTime)
+				r.schedule()
+				r.gang(2, 2, annotated(group.TopologyRequiredAnnotation, from))
+				r.pass(time.Minute)
+				if got := len(r.assigned()); got != 0 {
+					t.Fatalf("%d pods have nodes before", got)
+				}
+				for _, p := range []string{"g-0", "g-1"} {
+					r.update(p, func(p *corev1.Pod) { p.Annotations = nil })
+				}
+				r.pass(5 * time.Second)
+				if got := len(r.assigned()); got != 2 {
+					t.Errorf("%d of 2 have nodes: %s", got, r.said())
+				}
+			})
+		})
+	}
+}
