@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
-	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 const (
@@ -23,86 +20,6 @@ const (
 	// maxAttempts bounds the ways to ask in one enquiry.
 	maxAttempts = 12
 )
-
-// An attempt is one way to ask for siblings.
-type attempt struct {
-	// counts are the numbers of pods by shape where these are fixed.
-	counts []int64
-	// limits, by shape.
-	limits [][]jobspec.Limit
-	bond   bond
-	// careful takes the most that passed on any of the nodes where a filter refused more
-	// for what passes on every node: nodes are often alike.
-	careful bool
-}
-
-// attempts lists the ways to ask, the best first: for all pods before those that have
-// to be placed alone, for the evenest spread before others, and carefully where that may
-// be of use.
-func (q *enquiry) attempts(excluded passable) []attempt {
-	s := q.siblings
-	all, least := make([]int64, len(q.shapes)), make([]int64, len(q.shapes))
-	for i, shape := range q.shapes {
-		all[i], least[i] = int64(len(shape.pods)), shape.required
-	}
-	sizes := [][]int64{all}
-	if len(s.spreads) > 0 && !slices.Equal(all, least) {
-		sizes = append(sizes, least)
-	}
-	apart, bonds := s.apart(), s.bonds(q.requests[0].Attributes.Topology, q.byShape)
-	var as []attempt
-	for _, counts := range sizes {
-		for k, more := 0, true; more; k++ {
-			var limits [][]jobspec.Limit
-			limits, more = s.limitsOfSpreads(counts, k, q.byShape)
-			for i := range limits {
-				limits[i] = slices.Concat(apart[i], limits[i])
-			}
-			for _, b := range bonds {
-				a := attempt{counts: counts, limits: limits, bond: b, careful: excluded.partly()}
-				if as = append(as, a); a.careful {
-					a.careful = false
-					as = append(as, a)
-				}
-			}
-		}
-	}
-	return as[:min(maxAttempts, len(as))]
-}
-
-// requestsFor completes the requests for an attempt, with what is excluded by the key of a
-// shape.
-func (q *enquiry) requestsFor(a attempt, excluded passable) []translate.ShapeRequest {
-	requests := slices.Clone(q.requests)
-	for i := range requests {
-		r := &requests[i]
-		if len(q.siblings.spreads) > 0 {
-			r.Min, r.Max = a.counts[i], a.counts[i]
-		}
-		r.Attributes.Limits = slices.Concat(a.limits[i], a.bond.limits[i])
-		r.Attributes.Topology = a.bond.topology[i]
-		if hosts := a.bond.hosts[i]; hosts != nil {
-			within(&r.Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})
-		}
-		out, limits := excluded.of(q.shapes[i].key, "passed-"+strconv.Itoa(i), a.careful)
-		if len(out) > 0 {
-			within(&r.Attributes.ConstraintsNow, not(out))
-		}
-		r.Attributes.Limits = append(r.Attributes.Limits, limits...)
-	}
-	return requests
-}
-
-// keysFor names the pods that the requests of an attempt are for.
-func (q *enquiry) keysFor(requests []translate.ShapeRequest) []string {
-	var keys []string
-	for i, s := range q.shapes {
-		for _, pod := range s.pods[:requests[i].Max] {
-			keys = append(keys, string(pod.UID))
-		}
-	}
-	return keys
-}
 
 // placeSiblings makes a match whose assignment the profile's filters pass, member by
 // member. Until they have, nothing is booked. It returns the slots in the order in
@@ -256,58 +173,4 @@ func wordsOf(objections []objection) string {
 		words += fmt.Sprintf(" (and %d more)", n)
 	}
 	return words
-}
-
-// book makes the match that was verified, with the pods of each shape assigned to its
-// slots in the order of the verification.
-func (pl *Fluence) book(ctx context.Context, q *enquiry, requests []translate.ShapeRequest, slots []match.Slot, targets []target, v verified) ([]match.Slot, *group.Refusal) {
-	keys, spare := q.assign(requests, targets, v.order)
-	a, err := pl.match(ctx, q, match.Allocate, requests, keys)
-	if err != nil {
-		return nil, pl.refused(ctx, q, err)
-	}
-	if !slices.EqualFunc(a.Slots, slots, func(a, b match.Slot) bool { return a.Node == b.Node && a.Label == b.Label }) {
-		pl.returns.add(group.Release{Job: q.plan.Job})
-		return nil, &group.Refusal{Reason: reasonNoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(group.Cluster(), group.Freed), Backoff: true}
-	}
-	if len(spare) > 0 {
-		pl.returns.add(group.Release{Job: q.plan.Job, Keys: spare})
-	}
-	ordered := make([]match.Slot, len(v.order))
-	for n, i := range v.order {
-		ordered[n] = a.Slots[i]
-	}
-	return ordered, nil
-}
-
-// assign returns the keys with which the slots come to the pods in the order given, and
-// those of slots that are not in it.
-func (q *enquiry) assign(requests []translate.ShapeRequest, targets []target, order []int) (keys, spare []string) {
-	taken := make([]int, len(q.shapes))
-	of := make([]string, len(targets))
-	next := func(i int) string {
-		shape := targets[i].shape
-		taken[shape]++
-		return string(q.shapes[shape].pods[taken[shape]-1].UID)
-	}
-	for _, i := range order {
-		of[i] = next(i)
-	}
-	for i := range of {
-		if of[i] == "" {
-			of[i] = next(i)
-			spare = append(spare, of[i])
-		}
-	}
-	for shape, s := range q.shapes {
-		for i, t := range targets {
-			if t.shape == shape {
-				keys = append(keys, of[i])
-			}
-		}
-		for _, pod := range s.pods[taken[shape]:requests[shape].Max] {
-			keys = append(keys, string(pod.UID))
-		}
-	}
-	return keys, spare
 }

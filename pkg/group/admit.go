@@ -2,7 +2,6 @@ package group
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,65 +50,6 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 		m.urgent = m.group.lacking() > 0
 	}
 	return v
-}
-
-// Overtaken returns the member that is to be asked for before a pod whose scheduling
-// cycle begins: its group has started and lacks it, and it does not stand before the
-// pod in the queue. It came into the queue before its group lacked anything, as on a
-// standby while another scheduler is at work, or after the pod was taken from there;
-// or it sits out the pause after a refusal, and what has happened since may help. It
-// is to be asked for by a Plan of its own, and Unclaim is to follow.
-func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	m := g.members[by]
-	if m == nil || m.seat != nil || m.urgent {
-		return "", false
-	}
-	var first *member
-	for _, s := range g.unseated {
-		if s == m.group || s.lacking() == 0 {
-			continue
-		}
-		s.endPause()
-		o := s.members[s.chooseLate(now)]
-		if o != nil && g.admit(o, now).Pass && (first == nil || g.rank(o).Less(g.rank(first))) {
-			first = o
-		}
-	}
-	if first == nil {
-		return "", false
-	}
-	return first.pod.UID, true
-}
-
-// endPause lets members ask at once that an event lets ask again, but for those whose
-// refusals no event is sure to follow: asking may repeat these. It says whether there
-// were any.
-func (s *state) endPause() bool {
-	ended := false
-	for _, m := range s.members {
-		if m.refusal != nil && m.refusal.released && !m.refusal.Backoff {
-			m.refusal, ended = nil, true
-		}
-	}
-	return ended
-}
-
-// lacking is how many members a group that has started has too few.
-func (s *state) lacking() int {
-	if !s.started {
-		return 0
-	}
-	return max(0, s.owed()-s.count((*member).present))
-}
-
-// owed is how many members a group that has started is to have.
-func (s *state) owed() int {
-	if s.met > 0 {
-		return min(s.met, s.minimum())
-	}
-	return s.minimum()
 }
 
 func (g *Groups) admit(m *member, now time.Time) Verdict {
@@ -226,121 +166,6 @@ func (s *state) chooseLate(now time.Time) types.UID {
 		}
 	}
 	return s.representative
-}
-
-// policyOr returns the policy that the group names, or a pod of it, and else def; of
-// a group that is to have whole nodes the one that takes them. An error names the
-// annotation and the value in words fit for a user.
-func (s *state) policyOr(def string, m *member) (string, error) {
-	policy, err := s.namedPolicy(def, m)
-	if s.asked().exclusive {
-		policy = whole(policy)
-	}
-	return policy, err
-}
-
-func (s *state) namedPolicy(def string, m *member) (string, error) {
-	var podGroup map[string]string
-	if s.podGroup != nil {
-		podGroup = map[string]string{MatchPolicyAnnotation: s.podGroup.Policy}
-	}
-	policy := Annotation(MatchPolicyAnnotation, podGroup, m.pod)
-	if policy == "" {
-		return def, nil
-	}
-	return policy, validPolicy(policy)
-}
-
-func validPolicy(policy string) error {
-	if policy != "" && !slices.Contains(match.Policies(), policy) {
-		return fmt.Errorf("annotation %s: %q: must be one of %q", MatchPolicyAnnotation, policy, match.Policies())
-	}
-	return nil
-}
-
-// Admissible lists the pods that Admit lets pass and that have no seat yet: the
-// representatives of groups that may ask for all their members, or for those that
-// are late. The caller puts them into the queue.
-func (g *Groups) Admissible(now time.Time) []*corev1.Pod {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var pods []*corev1.Pod
-	for _, s := range g.unseated {
-		pods = g.admissible(pods, s, now)
-	}
-	return pods
-}
-
-// AdmissibleOf lists those of some groups only.
-func (g *Groups) AdmissibleOf(keys []types.NamespacedName, now time.Time) []*corev1.Pod {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var pods []*corev1.Pod
-	for _, k := range keys {
-		if s := g.unseated[k]; s != nil {
-			pods = g.admissible(pods, s, now)
-		}
-	}
-	return pods
-}
-
-func (g *Groups) admissible(pods []*corev1.Pod, s *state, now time.Time) []*corev1.Pod {
-	asks := s.choose
-	if s.started {
-		asks = func() types.UID { return s.chooseLate(now) }
-	}
-	if m := s.members[asks()]; m != nil && m.seat == nil && g.admit(m, now).Pass {
-		pods = append(pods, m.pod)
-	}
-	return pods
-}
-
-// Due lists the groups with a refusal that has run out, and forgets it. Next is
-// when the next one does; zero is never.
-func (g *Groups) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	soonest := func(r *refusal) {
-		if r != nil && !r.retryAt.IsZero() && (next.IsZero() || r.retryAt.Before(next)) {
-			next = r.retryAt
-		}
-	}
-	for _, s := range g.unseated {
-		due := false
-		if s.refusal != nil && !s.refusal.standsAt(now) {
-			s.refusal, due = nil, true
-		}
-		soonest(s.refusal)
-		for _, m := range s.members {
-			if m.refusal != nil && !m.refusal.standsAt(now) {
-				m.refusal, due = nil, true
-			}
-			soonest(m.refusal)
-		}
-		if due {
-			keys = append(keys, s.key)
-		}
-	}
-	if len(keys) > 0 {
-		keys = append(keys, g.lackingOnes(keys)...)
-	}
-	return keys, next
-}
-
-// lackingOnes lists more groups that may ask, before those that may: what they
-// lack goes before all others, so where an event helps both they do not wait for
-// the end of their pause.
-func (g *Groups) lackingOnes(but []types.NamespacedName) []types.NamespacedName {
-	var keys []types.NamespacedName
-	for _, s := range g.unseated {
-		if !s.started || s.lacking() == 0 {
-			continue
-		}
-		if s.endPause() && !slices.Contains(but, s.key) {
-			keys = append(keys, s.key)
-		}
-	}
-	return keys
 }
 
 // Waiting is a group, or a lone pod, that could not ask for anything yet.
