@@ -184,7 +184,7 @@ func TestAnExtenderThatChangesItsMindIsAskedAgain(t *testing.T) {
 		if got := r.said(); !strings.Contains(got, "no licence") {
 			t.Errorf("told %q, want the extender's words", got)
 		}
-		x.failed = nil
+		x.agrees.Store(true)
 		r.pass(10 * time.Minute)
 		if got := len(r.assigned()); got != 2 {
 			t.Errorf("%d of 2 have nodes after the extender's yes: %s", got, r.said())

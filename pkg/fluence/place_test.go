@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -194,6 +195,8 @@ type extension struct {
 	ignorable     bool
 	indifferent   bool
 	asked         [][]string
+	// agrees says that it refuses nothing any more.
+	agrees atomic.Bool
 }
 
 func (*extension) Name() string                    { return "ext" }
@@ -207,7 +210,7 @@ func (x *extension) Filter(_ *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodeInfo,
 	for _, n := range nodes {
 		name := n.Node().Name
 		names = append(names, name)
-		if _, ok := x.failed[name]; ok {
+		if _, ok := x.failed[name]; ok && !x.agrees.Load() {
 			continue
 		}
 		if _, ok := x.never[name]; !ok {
