@@ -129,6 +129,32 @@ spec:
 	}
 }
 
+// That a device is taken is known once a pod is reserved, and to one filter alone.
+func TestClaimsOfDevicesLeadTheGroupToNodesThatHaveThem(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 6, "16")
+	s.discard("deviceclass/accelerator.example.com")
+	for i := range 5 {
+		s.discard(fmt.Sprintf("resourceslice/n-%d", i))
+		s.applyText(fmt.Sprintf(`apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: n-%[1]d}
+spec:
+  driver: accelerator.example.com
+  nodeName: n-%[1]d
+  pool: {name: n-%[1]d, generation: 1, resourceSliceCount: 1}
+  devices: [{name: first}]
+`, i))
+	}
+	s.apply("devices.yaml")
+	s.spreadOut("claimants-", 4)
+	for pod, node := range s.onNodes("claimants-") {
+		if node == "n-5" {
+			t.Errorf("pod %s is on a node without a device", pod)
+		}
+	}
+}
+
 func TestTolerationsOfOneShapeAreItsOwn(t *testing.T) {
 	s := tell(t)
 	s.nodes("login", 1, "8", label("role", "login"), func(n *corev1.Node) {
