@@ -43,10 +43,11 @@ type memory struct {
 	stale time.Time
 	// empty is since when the group has had no pods.
 	empty time.Time
-	// complete says that the event of this name was told, invalid what was told to
-	// be wrong.
-	complete bool
-	invalid  string
+	// complete says that the group has its minimum of pods, toldComplete what was told
+	// of that since it last started, and invalid what was told to be wrong.
+	complete     bool
+	toldComplete string
+	invalid      string
 	lack     lack
 }
 

@@ -272,6 +272,9 @@ func TestLifeOfAGroup(t *testing.T) {
 	}{
 		{pods: pods(2, size), wantPhase: scheduling.PodGroupPending},
 		{pods: pods(3, size), wantEvents: "Complete"},
+		// One is replaced.
+		{pods: pods(2, size)},
+		{pods: pods(3, size)},
 		{pods: join(pods(1, size, bound), pods(2, size))},
 		{pods: pods(3, size, bound)},
 		{pods: join(pods(1, size, in(corev1.PodRunning)), pods(2, size, bound))},

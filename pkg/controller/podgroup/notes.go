@@ -30,9 +30,15 @@ func (m *memory) tell(o observed, w wanted) []note {
 	have := c.members - c.failed
 	was := m.complete
 	m.complete = have >= w.minMember
-	// By its written phase a group that got further was complete before a restart.
-	if waited := o.podGroup.Status.Phase; m.complete && !was && (waited == "" || waited == scheduling.PodGroupPending) {
-		text := fmt.Sprintf("%d pods are there, minMember is %d", have, w.minMember)
+	if phase := o.podGroup.Status.Phase; phase != "" && phase != scheduling.PodGroupPending {
+		// By its written phase a group that got further was complete before a restart.
+		m.toldComplete = ""
+		return notes
+	}
+	text = fmt.Sprintf("%d pods are there, minMember is %d", have, w.minMember)
+	// One that is replaced before the start makes the group complete again: no news.
+	if m.complete && !was && m.toldComplete != text {
+		m.toldComplete = text
 		notes = append(notes, note{kind: corev1.EventTypeNormal, reason: "Complete", text: text})
 	}
 	return notes
