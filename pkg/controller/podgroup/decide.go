@@ -48,7 +48,7 @@ type memory struct {
 	complete     bool
 	toldComplete string
 	invalid      string
-	lack     lack
+	lack         lack
 }
 
 // A decision is what to do for a group. Fields that are unset ask for nothing.
