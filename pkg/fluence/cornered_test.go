@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // said is the reason and the message of the group's condition.
@@ -100,9 +101,9 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 		"many over very many":                         spread(70, 70, 75),
 		"hundreds over three racks, one to each node": spread(3, 400, 400),
 		"a filter that speaks only once a sibling is reserved": func(r *rig) int {
-			r.racks(1, 6, 8)
-			r.gang(4, 4, ofApp("device"), awayFrom("nobody"))
-			return 4
+			r.racks(1, 50, 8)
+			r.gang(40, 40, ofApp("device"), awayFrom("nobody"))
+			return 40
 		},
 	}
 	for name, tc := range cases {
@@ -332,6 +333,39 @@ func TestAnnotationsThatChangeLetAGroupAskAgain(t *testing.T) {
 				r.pass(5 * time.Second)
 				if got := len(r.assigned()); got != 2 {
 					t.Errorf("%d of 2 have nodes: %s", got, r.said())
+				}
+			})
+		})
+	}
+}
+
+// The search ended at its limit in the empty graph too: whether there is a place at all
+// is not known, and nobody else is to wait for it.
+func TestNoRoomIsKeptForWhatMayNeverFit(t *testing.T) {
+	for name, tc := range map[string]struct{ mayNeverFit, runs bool }{
+		"it is known to fit":     {false, false},
+		"it is not known to fit": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := realEngine(t)
+			inRig(t, e, func(r *rig) {
+				r.node("n0", 4)
+				r.pass(settleTime)
+				r.schedule()
+				r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+					if req.Holder != g.String() {
+						return e.Match(r.ctx, req)
+					}
+					return nil, &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{
+						Code: match.NotFound, Slot: "shape0", Wanted: 2, Nodes: 1, WaitingHelps: true, MayNeverFit: tc.mayNeverFit,
+					}}
+				})
+				r.gang(2, 2)
+				r.pass(11 * time.Minute)
+				r.pod("small")
+				r.pass(time.Minute)
+				if got := r.runs("small"); got != tc.runs {
+					t.Errorf("a small pod runs: %v, want %v; the group was told %s", got, tc.runs, r.said())
 				}
 			})
 		})
