@@ -18,11 +18,13 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build the three programs into bin.
+build: ## Build the three programs and the plugin of kubectl into bin.
 	@for p in scheduler sidecar controller; do \
 		echo "Building bin/fluence-$$p"; \
 		go build -ldflags "-X main.version=$(VERSION)" -o $(BIN)/fluence-$$p ./cmd/$$p || exit 1; \
 	done
+	@echo "Building bin/kubectl-fluence"
+	@go build -ldflags "-X main.version=$(VERSION)" -o $(BIN)/kubectl-fluence ./cmd/kubectl-fluence
 
 .PHONY: run
 run: ## Bring up a control plane with 16 simulated nodes and Fluence, and place a Job of 8.
@@ -46,7 +48,7 @@ test: tools race ## Run all tests; those of our own packages also under the race
 	@echo "Compiling all tests"
 	@go vet ./...
 	@echo "Running all tests, one package at a time"
-	@go test -count=1 -p=1 -timeout=30m ./...
+	@go test -count=1 -p=1 -timeout=45m ./...
 
 .PHONY: race
 race: ## Run the tests of our own packages under the race detector.
@@ -66,9 +68,11 @@ test-fluxion: ## Test the engine over the real Fluxion: FLUX_SCHED_ROOT is its s
 		LD_LIBRARY_PATH="$(FLUX_PREFIX)/lib:$(FLUX_PREFIX)/lib/flux:$$LD_LIBRARY_PATH" \
 		go test -tags fluxion -count=1 -timeout=20m ./sidecar/fluxion
 
+# E2E=-plain runs them on the plain manifests instead of the Helm chart.
+E2E :=
 .PHONY: e2e
 e2e: tools ## Run the end-to-end stories alone.
-	@go test -count=1 -timeout=30m ./test/e2e
+	@go test -count=1 -timeout=45m ./test/e2e $(E2E)
 
 # SEED=0 draws a fresh seed; CHAOS holds further flags, such as --keep.
 SEED := 0

@@ -34,6 +34,7 @@ func newCommand(signals func() context.Context) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:          "fluence-controller",
 		Short:        "Makes the PodGroups of Jobs and labelled pods that ask for the Fluence scheduler, and labels them",
+		Version:      version,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {

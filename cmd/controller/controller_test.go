@@ -52,9 +52,20 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
+	// Without rights it lives, is not ready, and ends when it is told to.
+	p, url := launch(ctx, t, c, binary)
+	if code := status(ctx, t, url+"/readyz"); code == http.StatusOK {
+		t.Error("it is ready without any right")
+	}
+	if err := p.WaitLog(ctx, "is forbidden"); err != nil {
+		t.Fatal(err)
+	}
+	stop(ctx, t, p)
+	p, url = launch(ctx, t, c, binary)
 	kubectl(ctx, t, c, nil, "apply", "-f", manifests+"/rbac")
-
-	p := start(ctx, t, c, binary)
+	if err := p.WaitHTTP(ctx, http.DefaultClient, url+"/readyz"); err != nil {
+		t.Fatal(err)
+	}
 	if err := p.WaitLog(ctx, "CRD podgroups.scheduling.x-k8s.io is not installed; apply manifests/crds"); err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +106,19 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	stop(ctx, t, p)
 }
 
-// start starts the program and waits until it says that it is healthy.
+// start starts the program and waits until it says that it is ready.
 func start(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string) *process.Process {
+	t.Helper()
+	p, url := launch(ctx, t, c, binary)
+	if err := p.WaitHTTP(ctx, http.DefaultClient, url+"/readyz"); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// launch starts the program and waits until it says that it lives. It returns where it
+// is probed.
+func launch(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string) (p *process.Process, url string) {
 	t.Helper()
 	kubeconfig, err := c.KubeconfigFor("system:serviceaccount:fluence-system:fluence-controller",
 		"system:serviceaccounts", "system:serviceaccounts:fluence-system")
@@ -108,18 +130,31 @@ func start(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string)
 		t.Fatal(err)
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	p, err := c.StartProcess(ctx, "fluence-controller", binary, "--kubeconfig", kubeconfig, "-v=2",
+	p, err = c.StartProcess(ctx, "fluence-controller", binary, "--kubeconfig", kubeconfig, "-v=2",
 		"--leader-elect-resource-namespace=fluence-system", "--metrics-bind-address=0", "--health-probe-bind-address="+addr,
 		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-port=%d", ports[1]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"healthz", "readyz"} {
-		if err := p.WaitHTTP(ctx, http.DefaultClient, fmt.Sprintf("http://%s/%s", addr, path)); err != nil {
-			t.Fatal(err)
-		}
+	if err := p.WaitHTTP(ctx, http.DefaultClient, "http://"+addr+"/healthz"); err != nil {
+		t.Fatal(err)
 	}
-	return p
+	return p, "http://" + addr
+}
+
+// status is the code of an answer.
+func status(ctx context.Context, t *testing.T, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
 }
 
 // stop ends the program by SIGTERM, which is no failure.

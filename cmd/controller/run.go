@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -18,6 +22,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/lifeline"
+	"github.com/flux-k8s/fluence/pkg/skew"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -53,14 +58,13 @@ func run(ctx context.Context, o options) error {
 		LeaderElectionID:              podgroup.FieldManager,
 		LeaderElectionNamespace:       o.leaseNamespace,
 		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       new(graceful),
 	})
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
 	}
-	for _, add := range []func(string, healthz.Checker) error{mgr.AddHealthzCheck, mgr.AddReadyzCheck} {
-		if err := add("ping", healthz.Ping); err != nil {
-			return fmt.Errorf("serve health: %w", err)
-		}
+	if err := addHealth(mgr); err != nil {
+		return err
 	}
 	if err := podgroup.AddToManager(ctx, mgr, o.podGroup); err != nil {
 		return err
@@ -73,15 +77,65 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	if err := mgr.Start(ctx); err != nil {
+	return serve(ctx, mgr)
+}
+
+// The manager has so long to end what it runs. One that was never able to list what it
+// watches does not end at all, and is left after a little longer.
+const (
+	graceful = 10 * time.Second
+	leave    = graceful + 2*time.Second
+)
+
+// serve runs the manager until it ends.
+func serve(ctx context.Context, mgr ctrl.Manager) error {
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case err = <-ended:
+		case <-time.After(leave):
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("run the controller: %w", err)
+	}
+	return nil
+}
+
+// readyWithin is how long a probe waits for caches.
+const readyWithin = 500 * time.Millisecond
+
+// addHealth serves that the process lives, and that it is ready: that all it watches has
+// been listed. One without the rights never is, so that a rolling update stops there.
+func addHealth(mgr ctrl.Manager) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("serve health: %w", err)
+	}
+	err := mgr.AddReadyzCheck("caches", func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), readyWithin)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("not all that is watched has been listed")
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("serve health: %w", err)
 	}
 	return nil
 }
 
 // addLifeline ends the manager when it has lost the API server.
 func addLifeline(mgr ctrl.Manager, cfg *rest.Config) error {
-	ping, err := lifeline.Version(cfg)
+	ping, err := lifeline.Version(cfg, func(v apiversion.Info) {
+		if err := skew.Of(v); err != nil {
+			klog.Background().Error(err, "The API server is of another version")
+		}
+	})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/lifeline"
+	"github.com/flux-k8s/fluence/pkg/skew"
 )
 
 // name is the program's, in its usage and to the API server.
@@ -96,7 +98,11 @@ func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error 
 	if d := config.ComponentConfig.LeaderElection.RenewDeadline.Duration; d > 0 {
 		patience = d
 	}
-	ping, err := lifeline.Version(config.KubeConfig)
+	ping, err := lifeline.Version(config.KubeConfig, func(v apiversion.Info) {
+		if err := skew.Of(v); err != nil {
+			klog.FromContext(ctx).Error(err, "The API server is of another version")
+		}
+	})
 	if err != nil {
 		return err
 	}

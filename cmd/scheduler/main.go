@@ -23,6 +23,9 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/endpoint"
 )
 
+// version is the release, set by the linker: -X main.version=v1.2.3.
+var version = "devel"
+
 func main() {
 	// The plugin says once that the matcher does not answer; the connection would
 	// say it several times a second.
@@ -39,8 +42,18 @@ func newCommand() *cobra.Command {
 		panic(err) // the gate is one of this very version of Kubernetes
 	}
 	l := &lease{}
-	place, sort := fluence.Factories(dial, l.held)
+	place, sort := fluence.Factories(dial, l.held, fluence.Identity{Name: ownName(), Version: version})
 	return command(l, app.WithPlugin(fluence.Name, place), app.WithPlugin(fluence.SortName, sort))
+}
+
+// ownName is what this process calls itself: the name of its pod, which is that of
+// its host.
+func ownName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
 }
 
 // dial connects to the sidecar for as long as the scheduler runs.

@@ -21,6 +21,8 @@ type counted struct {
 	// by containment path, which begins with a slash.
 	nodes map[string]struct{}
 	jobs  map[match.JobID]map[string]struct{} // the keys of slots, by job
+	// ready says that the graph is complete.
+	ready bool
 }
 
 func count(e match.Engine) *counted {
@@ -32,6 +34,7 @@ func count(e match.Engine) *counted {
 func (c *counted) clear() {
 	c.nodes = make(map[string]struct{})
 	c.jobs = make(map[match.JobID]map[string]struct{})
+	c.ready = false
 }
 
 // sizes returns how many jobs hold something and how many nodes there are.
@@ -39,6 +42,13 @@ func (c *counted) sizes() (jobs, nodes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.jobs), len(c.nodes)
+}
+
+// isReady says whether the graph is complete.
+func (c *counted) isReady() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ready
 }
 
 // slots returns how many slots all jobs hold together.
@@ -136,4 +146,14 @@ func (c *counted) Reset(ctx context.Context) (match.Epoch, error) {
 		c.clear()
 	}
 	return e, err
+}
+
+func (c *counted) Ready(ctx context.Context, e match.Epoch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.Engine.Ready(ctx, e)
+	if err == nil {
+		c.ready = true
+	}
+	return err
 }

@@ -141,3 +141,25 @@ func TestACallThatFailsCountsForNothing(t *testing.T) {
 		t.Errorf("%d jobs and %d nodes, want 1 and 1", jobs, nodes)
 	}
 }
+
+func TestReadyFollowsTheCalls(t *testing.T) {
+	fake := matchtest.NewFake()
+	c := count(fake)
+	epoch, err := c.Reset(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.isReady() {
+		t.Error("an empty graph is ready")
+	}
+	fake.FailNext(matchtest.Ready, match.ErrStale)
+	if err := c.Ready(t.Context(), epoch); err == nil || c.isReady() {
+		t.Errorf("Ready that failed: %v, and it is ready: %t", err, c.isReady())
+	}
+	if err := c.Ready(t.Context(), epoch); err != nil || !c.isReady() {
+		t.Errorf("Ready: %v, and it is ready: %t", err, c.isReady())
+	}
+	if _, err := c.Reset(t.Context()); err != nil || c.isReady() {
+		t.Errorf("Reset: %v, and it is ready: %t", err, c.isReady())
+	}
+}

@@ -241,8 +241,8 @@ func TestMistakesNameFlagAndValue(t *testing.T) {
 			[]string{"--listen", "tcp://0.0.0.0:0", "--tls-cert", "/c.pem", "--tls-key", "/k.pem", "--tls-client-ca", "/a.pem"},
 			[]string{"--tls-cert", "/c.pem", "no such file"},
 		},
-		"metrics for other machines": {[]string{"--metrics-listen", "0.0.0.0:0"}, []string{"--metrics-listen", "0.0.0.0", "loopback"}},
-		"an argument":                {[]string{"now"}, []string{"now"}},
+		"metrics at no port": {[]string{"--metrics-listen", "127.0.0.1"}, []string{"--metrics-listen", "127.0.0.1", "host:port"}},
+		"an argument":        {[]string{"now"}, []string{"now"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +304,7 @@ func TestMutualTLS(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	target := "unix://" + filepath.Join(t.TempDir(), "s")
-	s := launch(t, "--listen", target, "--metrics-listen", "127.0.0.1:0")
+	s := launch(t, "--listen", target, "--metrics-listen", ":0") // as for another machine
 	address := field(t, s.read(t, `msg="Serving metrics"`), "address")
 	s.read(t, "msg=Serving ")
 	c, ctx := dial(t, target, client.Options{}), soon(t)
@@ -332,6 +332,7 @@ func TestMetrics(t *testing.T) {
 		"fluence_sidecar_jobs 1\n",
 		"fluence_sidecar_slots 1\n",
 		"fluence_sidecar_nodes 2\n",
+		"fluence_sidecar_ready 1\n",
 		`fluence_sidecar_match_duration_seconds_count{outcome="matched"} 1` + "\n",
 		`fluence_sidecar_match_duration_seconds_count{outcome="unavailable"} 1` + "\n",
 	} {

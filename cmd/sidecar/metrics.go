@@ -8,38 +8,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
-
-// outcomes name how a Match can end, for fluence_sidecar_match_duration_seconds.
-// Everything else is "error".
-var outcomes = []struct {
-	name string
-	err  error
-}{
-	{"busy", match.ErrBusy},
-	{"unsatisfiable", match.ErrUnsatisfiable},
-	{"unavailable", match.ErrUnavailable},
-	{"conflict", match.ErrConflict},
-	{"stale", match.ErrStale},
-	{"invalid", match.ErrInvalid},
-	{"canceled", context.Canceled},
-	{"deadline", context.DeadlineExceeded},
-}
-
-func outcome(err error) string {
-	if err == nil {
-		return "matched"
-	}
-	for _, o := range outcomes {
-		if errors.Is(err, o.err) {
-			return o.name
-		}
-	}
-	return "error"
-}
 
 // A measured engine times the matches of an engine and counts what it holds.
 type measured struct {
@@ -58,8 +31,21 @@ func measure(e match.Engine) *measured {
 		}, []string{"outcome"}),
 		registry: prometheus.NewRegistry(),
 	}
+	for _, o := range match.Outcomes() {
+		m.duration.WithLabelValues(o) // so that each can be seen to rise
+	}
 	m.registry.MustRegister(
 		m.duration,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fluence_sidecar_ready", Help: "1 while a graph is loaded and matches are answered.",
+		}, func() float64 {
+			if m.isReady() {
+				return 1
+			}
+			return 0
+		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fluence_sidecar_jobs", Help: "Jobs that hold resources.",
 		}, func() float64 { jobs, _ := m.sizes(); return float64(jobs) }),
@@ -77,7 +63,7 @@ func measure(e match.Engine) *measured {
 func (m *measured) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
 	start := time.Now()
 	a, err := m.counted.Match(ctx, r)
-	m.duration.WithLabelValues(outcome(err)).Observe(time.Since(start).Seconds())
+	m.duration.WithLabelValues(match.OutcomeOf(err)).Observe(time.Since(start).Seconds())
 	return a, err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -27,8 +28,8 @@ type options struct {
 	// shape that are added to the embedded engine. What they leave out is as in
 	// Fluxion, and the policy as above.
 	graphOptions string
-	// metricsListen is the loopback host:port of /metrics; empty, the default, is
-	// none.
+	// metricsListen is the host:port of /metrics; empty, the default, is none. They
+	// hold no secret and change nothing, so any address will do.
 	metricsListen string
 	// verbosity is 0 for what an operator must know, and 4 for every call.
 	verbosity int
@@ -53,7 +54,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 		fmt.Sprintf("how nodes are chosen where a request does not say, one of %q", match.Policies()))
 	f.StringVar(&o.graphOptions, "graph-options", o.graphOptions,
 		"how graphs that are added to the embedded engine are matched: Fluxion's initialisation options, a JSON object")
-	f.StringVar(&o.metricsListen, "metrics-listen", "", "loopback host:port to serve /metrics at; empty for none")
+	f.StringVar(&o.metricsListen, "metrics-listen", "", "host:port to serve /metrics at, in plain HTTP; without a host on all addresses; empty for none")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log: 0 what an operator must know, 4 every call")
 }
 
@@ -79,9 +80,8 @@ func (o *options) endpoints() (service endpoint.Endpoint, metrics *endpoint.Endp
 	if o.metricsListen == "" {
 		return service, nil, nil
 	}
-	at, err := endpoint.Parse(endpoint.TCP+"://"+o.metricsListen, false)
-	if err != nil {
-		return service, nil, fmt.Errorf("--metrics-listen %q: %w", o.metricsListen, err)
+	if _, _, err := net.SplitHostPort(o.metricsListen); err != nil {
+		return service, nil, fmt.Errorf("--metrics-listen %q: want host:port: %w", o.metricsListen, err)
 	}
-	return service, &at, nil
+	return service, &endpoint.Endpoint{Network: endpoint.TCP, Address: o.metricsListen}, nil
 }

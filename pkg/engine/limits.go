@@ -133,12 +133,17 @@ func (b *board) addBound(of []int32, cells int, most int64) []bound {
 
 // allowed returns how many slots a bound allows on the node at a position.
 func (b *board) allowed(k int, at int32) int64 {
-	x := &b.bounds[k]
-	c := x.of[at]
-	switch {
-	case c < 0:
+	c := b.bounds[k].of[at]
+	if c < 0 {
 		return math.MaxInt64
-	case b.settled[x.base+c] == b.attempt:
+	}
+	return b.allowedIn(k, c)
+}
+
+// allowedIn returns how many slots a bound allows in a cell.
+func (b *board) allowedIn(k int, c int32) int64 {
+	x := &b.bounds[k]
+	if b.settled[x.base+c] == b.attempt {
 		return b.left[x.base+c]
 	}
 	return x.full(c)

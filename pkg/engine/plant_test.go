@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +55,9 @@ type soil struct {
 	// racks is how many there are, the nodes evenly among them; the group is planted
 	// in one of them. 0 is none: the group is planted in all nodes.
 	racks int
+	// zones is how many there are of those in which some shapes have as many slots at the
+	// most as were planted there; 0 is none.
+	zones int
 }
 
 // A plant is an instance that is known to have a solution.
@@ -76,7 +80,12 @@ type plantedNode struct {
 type plantedShape struct {
 	each  amount
 	count int64
+	// perZone is how many slots stand in a zone at the most; 0 is no bound.
+	perZone int64
 }
+
+// zoneOf is the zone that a node stands in.
+func (p *plant) zoneOf(node int) int { return node % p.zones }
 
 // randomSoil draws what an instance is to be like.
 func randomSoil(r *rand.Rand, racks bool) soil {
@@ -99,6 +108,7 @@ func (s soil) growTo(r *rand.Rand, target float64) plant {
 		p := plant{soil: s}
 		p.sow(r)
 		if p.thin(r, target) {
+			p.bound(r)
 			return p
 		}
 	}
@@ -209,6 +219,22 @@ func (p *plant) thin(r *rand.Rand, target float64) bool {
 	return p.fill >= plantLeast
 }
 
+// bound bounds about half of the shapes by what was planted of them in a zone.
+func (p *plant) bound(r *rand.Rand) {
+	if p.zones == 0 {
+		return
+	}
+	for s := range p.shapes {
+		in := make([]int64, p.zones)
+		for i, n := range p.nodes {
+			in[p.zoneOf(i)] += int64(n.slots[s])
+		}
+		if r.IntN(2) == 0 {
+			p.shapes[s].perZone = slices.Max(in)
+		}
+	}
+}
+
 // filled returns how full the group makes its nodes.
 func (p *plant) filled() float64 {
 	var all, used amount
@@ -236,6 +262,9 @@ func (p *plant) graphs() (graphs []*resource.Graph, held []match.Slot) {
 		var levels [][2]string
 		if p.racks > 0 {
 			levels = [][2]string{{"rack", fmt.Sprintf("r%d", n.rack)}}
+		}
+		if p.zones > 0 {
+			levels = [][2]string{{"zone", fmt.Sprintf("z%d", p.zoneOf(i))}}
 		}
 		graphs = append(graphs, matchtest.Node(name, levels, n.size.pools()...))
 		if n.held != (amount{}) {
@@ -275,6 +304,9 @@ func (p *plant) jobspec() *jobspec.Jobspec {
 		if p.racks > 0 {
 			matchtest.Constrain(js, label, jobspec.SlotAttributes{Topology: &jobspec.Topology{Required: "rack"}})
 		}
+		if shape.perZone > 0 {
+			matchtest.Constrain(js, label, jobspec.SlotAttributes{MaxPerLevel: map[string]int64{"zone": shape.perZone}})
+		}
 	}
 	return js
 }
@@ -283,7 +315,7 @@ func (p *plant) jobspec() *jobspec.Jobspec {
 func (p *plant) check(a *match.Allocation) error {
 	used := make([]amount, len(p.nodes))
 	counts := make([]int64, len(p.shapes))
-	racks := make(map[int]bool)
+	racks, zones := make(map[int]bool), make(map[[2]int]int64)
 	for _, slot := range a.Slots {
 		var shape, node int
 		if _, err := fmt.Sscan(slot.Label+" "+slot.Node[1:], &shape, &node); err != nil {
@@ -292,6 +324,12 @@ func (p *plant) check(a *match.Allocation) error {
 		used[node] = used[node].plus(1, p.shapes[shape].each)
 		counts[shape]++
 		racks[p.nodes[node].rack] = true
+		if most := p.shapes[shape].perZone; most > 0 {
+			in := [2]int{shape, p.zoneOf(node)}
+			if zones[in]++; zones[in] > most {
+				return fmt.Errorf("zone %d has more than %d slots of shape %d", in[1], most, shape)
+			}
+		}
 	}
 	for i, n := range p.nodes {
 		for k := range used[i] {

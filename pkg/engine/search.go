@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"encoding/binary"
+	"slices"
+)
+
 const (
 	// searchBudget bounds the first search of a match by counts of slots that are
 	// looked at. A search may use half of what is left for all of them, and
@@ -11,10 +16,14 @@ const (
 )
 
 // A search goes through all ways to lay out the shapes, depth first: shape by
-// shape, node by node, on each as many slots as fit and then ever fewer.
+// shape, node by node, on each as many slots as fit and then ever fewer. It is for
+// shapes with limits, which a packing does not see.
 type search struct {
 	*board
 	shapes []int
+	// failed are the states between two shapes from which there was no way.
+	failed map[string]struct{}
+	key    []byte // memory for one state
 	// ahead is, by position in shapes and by node, how many slots fit there and
 	// on the nodes after it, before any of the shape is laid out.
 	ahead  [][]int64
@@ -25,7 +34,7 @@ type search struct {
 // left of the budget. It is impossible if the search has seen all there are.
 func (b *board) search(v view, order []int, budget int) (outcome, int) {
 	b.start(v)
-	s := &search{board: b, shapes: order, budget: budget / nodeSteps, ahead: make([][]int64, len(order))}
+	s := &search{board: b, shapes: order, budget: budget / nodeSteps, ahead: make([][]int64, len(order)), failed: map[string]struct{}{}}
 	for i := range s.ahead {
 		s.ahead[i] = make([]int64, len(b.order)+1)
 	}
@@ -50,8 +59,44 @@ func (s *search) shape(k int) bool {
 	for i := len(s.order) - 1; i >= 0; i-- {
 		ahead[i] = plus(ahead[i+1], s.fits(at, i, least))
 	}
-	s.budget -= len(s.order)
-	return s.budget >= 0 && s.rest(k, 0, least, nil)
+	if s.budget -= len(s.order); s.budget < 0 || ahead[0] < least {
+		return false
+	}
+	state := s.state(k)
+	if _, been := s.failed[state]; been || s.budget < 0 {
+		return false
+	}
+	if s.rest(k, 0, least, nil) {
+		return true
+	}
+	if s.budget >= 0 {
+		s.failed[state] = struct{}{}
+	}
+	return false
+}
+
+// state is all that the shapes from position k on depend on: what is left on each node,
+// and what their limits still allow.
+func (s *search) state(k int) string {
+	key := binary.AppendUvarint(s.key[:0], uint64(k))
+	for i := range s.order {
+		for _, have := range s.row(i) {
+			key = binary.AppendVarint(key, have)
+		}
+	}
+	cells := 0
+	for l := range s.bounds {
+		if !slices.ContainsFunc(s.shapes[k:], func(at int) bool { return slices.Contains(s.ask.shapes[at].limits, l) }) {
+			continue
+		}
+		cells += int(s.bounds[l].cells)
+		for c := range s.bounds[l].cells {
+			key = binary.AppendVarint(key, s.allowedIn(l, c))
+		}
+	}
+	s.budget -= len(s.order) + (cells+nodeSteps-1)/nodeSteps
+	s.key = key
+	return string(key)
 }
 
 // rest lays out want more slots of the shape at position k, on nodes from i on.
@@ -109,9 +154,6 @@ func (s *search) with(k int, r run, want int64) bool {
 // alike says whether a node is in all that is still to come what the node of
 // last was before the run was laid on it.
 func (s *search) alike(k, i int, last *run) bool {
-	if s.ask.limited {
-		return false
-	}
 	each := s.ask.shapes[last.shape].each
 	mine, its := s.row(i), s.row(last.node)
 	for t := range mine {
@@ -122,6 +164,11 @@ func (s *search) alike(k, i int, last *run) bool {
 	for _, shape := range s.shapes[k:] {
 		if s.usable(shape, i) != s.usable(shape, last.node) {
 			return false
+		}
+		for _, l := range s.ask.shapes[shape].limits {
+			if of := s.bounds[l].of; of[s.order[i]] != of[s.order[last.node]] {
+				return false
+			}
 		}
 	}
 	return true

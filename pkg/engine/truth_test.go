@@ -164,6 +164,19 @@ func (p *puzzle) crowd(r *rand.Rand, all [2]int64) {
 	}
 }
 
+// Puzzles with limits that a search finds only if it remembers where it has been.
+func TestHardPuzzles(t *testing.T) {
+	for _, seed := range []uint64{432524150} {
+		p := largePuzzle(rand.New(rand.NewPCG(seed, 3)))
+		a, _, err := p.timed(t)
+		if err != nil {
+			t.Errorf("-seed=%d -exhaustive=1: Match() = %v, though there is a way", seed, err)
+		} else if bad := p.check(a); bad != nil {
+			t.Errorf("-seed=%d -exhaustive=1: placed %s: %v", seed, written(a.Slots), bad)
+		}
+	}
+}
+
 // TestExhaustive compares what is placed and what is refused for good with the truth:
 // what fits is placed, and what is said never to fit does not.
 func TestExhaustive(t *testing.T) {

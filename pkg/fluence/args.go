@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -45,6 +46,10 @@ type Args struct {
 	// TopologyLevels lists the node labels that make levels of the graph between
 	// the cluster and its nodes, the outermost first. Defaults to none.
 	TopologyLevels []string `json:"topologyLevels,omitempty"`
+	// StatusNamespace is where the leading scheduler keeps its figures for others, in
+	// the ConfigMap health.Name: its own namespace. Defaults to none, which is that it
+	// keeps none.
+	StatusNamespace string `json:"statusNamespace,omitempty"`
 }
 
 // TLS names PEM files for mutual TLS.
@@ -124,6 +129,11 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 		if _, err := translate.ParseLevels(a.TopologyLevels[:i+1]); err != nil {
 			errs = append(errs, field.Invalid(path.Child("topologyLevels").Index(i), key, err.Error()))
 			break
+		}
+	}
+	if ns := a.StatusNamespace; ns != "" {
+		for _, wrong := range validation.IsDNS1123Label(ns) {
+			errs = append(errs, field.Invalid(path.Child("statusNamespace"), ns, wrong))
 		}
 	}
 	return errs

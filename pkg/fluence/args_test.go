@@ -29,6 +29,7 @@ func TestDecodeArgs(t *testing.T) {
 		MatchPolicy:     "lonode",
 		ScheduleTimeout: metav1.Duration{Duration: 15 * time.Minute},
 		TopologyLevels:  []string{"topology.kubernetes.io/zone", "rack"},
+		StatusNamespace: "fluence-system",
 	}
 	typed := defaults
 	typed.TypeMeta = metav1.TypeMeta{Kind: "FluenceArgs", APIVersion: "kubescheduler.config.k8s.io/v1"}
@@ -49,11 +50,12 @@ matchPolicy: lonode
 scheduleTimeout: 15m
 maxBypass: 0s
 topologyLevels: [topology.kubernetes.io/zone, rack]
+statusNamespace: fluence-system
 `), want: all,
 		},
 		"JSON with every field at its limit": {
 			obj: raw(`{"endpoint":"tcp://matcher:4242","tls":{"certFile":"c","keyFile":"k","caFile":"ca"},"matchTimeout":"30s",` +
-				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","topologyLevels":["topology.kubernetes.io/zone","rack"]}`),
+				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
 			want: all,
 		},
 	}
@@ -103,6 +105,7 @@ func TestArgsAreInvalid(t *testing.T) {
 		want []string
 	}{
 		"without an address":             {`endpoint: ""`, []string{`args.endpoint: Required value: the matcher's address, for instance unix:///run/fluence/fluxion.sock`}},
+		"with a namespace that is none":  {"statusNamespace: Fluence", []string{`args.statusNamespace: Invalid value: "Fluence": a lowercase RFC 1123 label`}},
 		"with a timeout of nothing":      {"matchTimeout: 0s", []string{`args.matchTimeout: Invalid value: "0s": must be above 0 and at most 30s`}},
 		"with a timeout below nothing":   {"matchTimeout: -1s", []string{`args.matchTimeout: Invalid value: "-1s": must be above 0 and at most 30s`}},
 		"with a timeout too long":        {"matchTimeout: 30001ms", []string{`args.matchTimeout: Invalid value: "30.001s": must be above 0 and at most 30s`}},

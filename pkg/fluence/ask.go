@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -27,6 +28,13 @@ const (
 // ask makes one match for all pods of a plan and seats them. It returns the node
 // of the pod that asked, or why there is none.
 func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInfo) (string, *group.Refusal) {
+	began := pl.now()
+	node, refused := pl.askNow(ctx, plan, nodes)
+	pl.counters.enquired(refused, pl.now().Sub(began))
+	return node, refused
+}
+
+func (pl *Fluence) askNow(ctx context.Context, plan group.Plan, nodes []fwk.NodeInfo) (string, *group.Refusal) {
 	q, refused := pl.enquire(ctx, plan, nodes)
 	if refused != nil {
 		return "", refused
@@ -54,7 +62,8 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 	}
 	// Late ones of another shape, and those that found no room, ask next.
 	pl.waker.one(plan.Key)
-	klog.FromContext(ctx).V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "took", pl.now().Sub(now))
+	pl.logged.forget(plan.Key)
+	pl.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", nodesOf(slots), "took", pl.now().Sub(now))
 	// Not from here: the queue is told when this cycle is over the match.
 	pl.waker.pods(siblings)
 	if plan.InOrder && slots[0].Key != string(plan.Pod()) {
@@ -63,6 +72,15 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 		return "", nil
 	}
 	return node, nil
+}
+
+// nodesOf counts the nodes of slots.
+func nodesOf(slots []match.Slot) int {
+	names := sets.New[string]()
+	for i := range slots {
+		names.Insert(slots[i].Node)
+	}
+	return len(names)
 }
 
 // answer makes the match, and returns the slots in the order in which the pods take

@@ -38,7 +38,9 @@ func (pl *Fluence) tellBesides(ctx context.Context, leading func() bool) {
 			return
 		case <-t.C:
 		}
-		if !leading() {
+		leads := leading()
+		pl.leads.Store(leads)
+		if !leads {
 			continue
 		}
 		now := map[types.NamespacedName]string{}
@@ -48,6 +50,7 @@ func (pl *Fluence) tellBesides(ctx context.Context, leading func() bool) {
 				continue
 			}
 			if err := tellPod(ctx, pl.handle.ClientSet(), b); err != nil && ctx.Err() == nil {
+				pl.counters.failed(writesPod)
 				klog.FromContext(ctx).Error(err, "Tell a pod why its group waits", "pod", klog.KObj(b.Pod))
 			}
 			select {

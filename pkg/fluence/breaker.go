@@ -29,6 +29,8 @@ const (
 type breaker struct {
 	ping   func(context.Context) error
 	closed func()
+	// silent, if set, is called when the matcher is found not to answer.
+	silent func()
 
 	mu      sync.Mutex
 	why     string
@@ -66,6 +68,9 @@ func (b *breaker) run(ctx context.Context) {
 		answers, _ := b.answers(ctx)
 		if !answers {
 			klog.FromContext(ctx).Info("The matcher does not answer; groups wait")
+			if b.silent != nil {
+				b.silent()
+			}
 			if wait.PollUntilContextCancel(ctx, pingEvery, false, b.answers) != nil {
 				return
 			}

@@ -14,9 +14,11 @@
 package fluence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +30,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -76,7 +79,18 @@ type Fluence struct {
 	races     *races
 	keeper    keeper
 	running   running
-	told      told
+	// told is what pods were told last, and logged what was logged of groups.
+	told     told[types.UID]
+	logged   told[types.NamespacedName]
+	bulletin *bulletin
+	// log is for decisions on groups: that of a scheduling cycle adds keys of its own.
+	log klog.Logger
+	// drifted counts what the inventory found, and matchedAt is when the last match gave
+	// out room, in nanoseconds of Unix; 0 is never.
+	drifted   atomic.Int64
+	matchedAt atomic.Int64
+	// leads says whether this scheduler led when it was last asked.
+	leads atomic.Bool
 	// levels are those of the graph; exclusions hold what siblings were refused.
 	levels     []translate.Level
 	exclusions exclusions
@@ -104,11 +118,19 @@ var (
 
 // Factory returns the plugin's factory, for a scheduler without FluenceSort; see
 // Factories.
-func Factory(dial Dialer, leading func() bool) frameworkruntime.PluginFactory {
-	return factory(dial, leading, &order{})
+func Factory(dial Dialer, leading func() bool, as ...Identity) frameworkruntime.PluginFactory {
+	return factory(dial, leading, &order{}, cmp.Or(as...))
 }
 
-func factory(dial Dialer, leading func() bool, shared *order) frameworkruntime.PluginFactory {
+// An Identity is what a scheduler says of itself in its figures.
+type Identity struct {
+	// Name tells it from others that could lead, such as that of its pod.
+	Name string
+	// Version is the release.
+	Version string
+}
+
+func factory(dial Dialer, leading func() bool, shared *order, as Identity) frameworkruntime.PluginFactory {
 	var mu sync.Mutex
 	var owner string
 	return func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -129,7 +151,7 @@ func factory(dial Dialer, leading func() bool, shared *order) frameworkruntime.P
 		if err != nil {
 			return nil, fmt.Errorf("connect to the matcher: %w", err)
 		}
-		pl, err := newFluence(ctx, args, h, filters, matcher, leading)
+		pl, err := newFluence(ctx, args, h, filters, matcher, leading, as)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +161,7 @@ func factory(dial Dialer, leading func() bool, shared *order) frameworkruntime.P
 	}
 }
 
-func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework, matcher Matcher, leading func() bool) (*Fluence, error) {
+func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework, matcher Matcher, leading func() bool, as Identity) (*Fluence, error) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(Name))
 	levels, err := translate.ParseLevels(args.TopologyLevels)
 	if err != nil {
@@ -150,8 +172,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		profile: h.ProfileName(),
 		handle:  h,
 		filters: filters,
-		matcher: matcher,
 		levels:  levels,
+		log:     klog.FromContext(ctx),
 		now:     time.Now,
 	}
 	pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.ownerSeen(ctx, uid) })
@@ -165,6 +187,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	if pl.counters, err = newCounters(); err != nil {
 		return nil, err
 	}
+	pl.breaker.silent = pl.counters.outages.Inc
+	pl.matcher = timed{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }}
 	core := h.SharedInformerFactory().Core().V1()
 	pl.inventory, err = inventory.New(inventory.Config{
 		Engine:   matcher,
@@ -175,7 +199,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		Sources:  []inventory.Source{tentative{pl.groups}},
 		Levels:   levels,
 		OnChange: pl.onChange,
-		OnDrift:  pl.counters.onDrift,
+		OnDrift:  pl.onDrift,
 		OnAudit:  pl.counters.onAudit,
 		Returns:  func(job match.JobID, key string) bool { return pl.returns.has(job, key) },
 		Timeout:  args.MatchTimeout.Duration,
@@ -187,13 +211,21 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	if pl.podGroups, err = newPodGroups(ctx, h.KubeConfig(), pl); err != nil {
 		return nil, err
 	}
-	pl.reporter = newReporter(pl.podGroups, h.EventRecorder(), leading)
+	pl.reporter = newReporter(pl.podGroups, h.EventRecorder(), leading, func() { pl.counters.failed(writesPodGroup) })
 	if pl.races, err = newRaces(ctx, h, pl.owners, pl.podGroups, leading); err != nil {
 		return nil, err
+	}
+	pl.bulletin = &bulletin{
+		client: h.ClientSet(), namespace: args.StatusNamespace, leading: leading,
+		figures: func() health.Figures { return pl.read().figures(pl, as) },
+		failed:  func() { pl.counters.failed(writesHealth) },
 	}
 	// Also where it never comes to run: the queue has a goroutine of its own.
 	context.AfterFunc(ctx, pl.reporter.queue.ShutDown)
 	if err := pl.watch(ctx, leading); err != nil {
+		return nil, err
+	}
+	if err := observe(ctx, pl); err != nil {
 		return nil, err
 	}
 	return pl, nil
@@ -235,6 +267,7 @@ func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
 			wp.Reject(Name, e.Reason)
 		}
 	}
+	pl.recordSteps()
 	for _, r := range e.Release {
 		klog.FromContext(ctx).V(4).Info("Giving back", "job", r.Job, "slots", len(r.Keys), "reason", e.Reason)
 		pl.returns.add(r)
@@ -249,6 +282,7 @@ func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
 		if pl.podGroups.get(k) == nil {
 			pl.reporter.forget(k)
 			pl.exclusions.forget(k)
+			pl.logged.forget(k)
 		}
 	}
 	pl.waker.one(e.Found...)
@@ -271,6 +305,12 @@ func (pl *Fluence) onChange(c inventory.Change) {
 			pl.happened(group.NodeChanged)
 		}
 	}
+}
+
+// onDrift is told by the inventory where the engine differed from the cluster.
+func (pl *Fluence) onDrift(d inventory.Drift) {
+	pl.drifted.Add(1)
+	pl.counters.drift.WithLabelValues(string(d.Kind)).Inc()
 }
 
 // happened takes note of an event that may help waiting groups.

@@ -77,29 +77,30 @@ func (o once) Eventf(regarding, related runtime.Object, eventType, reason, actio
 	}
 }
 
-// told is what pods were told last, by UID. The zero value is ready for use.
-type told struct {
+// told is what was said last of something, such as to a pod, by UID. The zero value
+// is ready for use.
+type told[K comparable] struct {
 	mu   sync.Mutex
-	last map[types.UID]string
+	last map[K]string
 }
 
-// isNews says whether a pod is told something that it was not told last.
-func (t *told) isNews(pod types.UID, text string) bool {
+// isNews says whether something is said that was not said last.
+func (t *told[K]) isNews(of K, text string) bool {
 	text = gist(text)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.last[pod] == text {
+	if t.last[of] == text {
 		return false
 	}
 	if t.last == nil {
-		t.last = map[types.UID]string{}
+		t.last = map[K]string{}
 	}
-	t.last[pod] = text
+	t.last[of] = text
 	return true
 }
 
 // shortOn are the ways to say that a resource is short.
-var shortOn = regexp.MustCompile(` is short on \d+ of \d+ nodes?| runs out`)
+var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| runs out`)
 
 // gist is what a message says apart from what others change all the time: numbers, and
 // whose end would help most.
@@ -118,9 +119,9 @@ func gist(text string) string {
 	}, text)
 }
 
-// forget drops what a pod was told, that is gone or has a node.
-func (t *told) forget(pod types.UID) {
+// forget drops what was said of something, such as a pod that is gone or has a node.
+func (t *told[K]) forget(of K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.last, pod)
+	delete(t.last, of)
 }

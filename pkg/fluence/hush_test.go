@@ -79,7 +79,7 @@ func TestWhatPodsWereToldGoesWithThem(t *testing.T) {
 }
 
 func TestToldLeavesNumbersAside(t *testing.T) {
-	var all told
+	var all told[types.UID]
 	steps := []struct {
 		pod  types.UID
 		text string

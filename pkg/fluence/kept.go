@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -72,6 +71,19 @@ func (k *keeper) put(key types.NamespacedName, c choice) {
 		k.heads = map[types.NamespacedName]choice{}
 	}
 	k.heads[key] = c
+}
+
+// keeps says for how many groups room is kept, and on how many nodes.
+func (k *keeper) keeps() (groups, nodes int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	names := map[string]bool{}
+	for _, c := range k.heads {
+		for _, n := range c.nodes {
+			names[n] = true
+		}
+	}
+	return len(k.heads), len(names)
 }
 
 // drop forgets those that room is no longer kept for. It returns whether there were
@@ -183,7 +195,7 @@ func (pl *Fluence) choiceOf(ctx context.Context, h group.Head, nodes []fwk.NodeI
 			}
 		}
 	}
-	klog.FromContext(ctx).V(2).Info("Keeping room", "group", h.Key, "nodes", len(c.nodes), "waitsSince", h.Since)
+	pl.log.V(2).Info("Keeping room", "group", h.Key, "nodes", len(c.nodes), "waitsSince", h.Since)
 	pl.keeper.put(h.Key, c)
 	return c
 }

@@ -36,14 +36,20 @@ func (l *listing) expect() (listed func()) {
 
 func (l *listing) complete() bool { return l.left.Load() == 0 }
 
-// whenListed calls listed when an informer has told of all that there was, or after
+// A teller is a watcher's registration with an informer: it is synced when the watcher has
+// been told of all that there was, a while after the informer itself knows it.
+type teller interface {
+	HasSyncedChecker() cache.DoneChecker
+}
+
+// whenListed calls listed when a watcher has been told of all that there was, or after
 // listPatience.
-func whenListed(ctx context.Context, informer cache.SharedIndexInformer, what string, listed func()) {
+func whenListed(ctx context.Context, told teller, what string, listed func()) {
 	go func() {
 		patience := time.NewTimer(listPatience)
 		defer patience.Stop()
 		select {
-		case <-informer.HasSyncedChecker().Done():
+		case <-told.HasSyncedChecker().Done():
 		case <-patience.C:
 			klog.FromContext(ctx).Info("Groups are placed before all that they need could be listed", "missing", what, "after", listPatience)
 		case <-ctx.Done():

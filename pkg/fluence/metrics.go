@@ -3,51 +3,98 @@ package fluence
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/inventory"
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// counters count what the inventory finds; kube-scheduler serves them with its own
-// at /metrics.
+// counters count what happens; kube-scheduler serves them with its own at /metrics.
+// What is at the moment is told by gauges.
 type counters struct {
-	drift  *metrics.CounterVec
-	nodes  *metrics.Counter
-	rounds *metrics.Counter
-	loads  *metrics.Counter
+	drift         *metrics.CounterVec
+	nodes         *metrics.Counter
+	rounds        *metrics.Counter
+	loads         *metrics.Counter
+	outages       *metrics.Counter
+	matches       *metrics.HistogramVec
+	enquiries     *metrics.HistogramVec
+	waits         *metrics.Histogram
+	refusals      *metrics.CounterVec
+	gaveBack      *metrics.Counter
+	verifications *metrics.CounterVec
+	repairs       *metrics.Counter
+	failedWrites  *metrics.CounterVec
 }
+
+// How an enquiry ends, and a verification.
+const (
+	outcomeMatched  = "matched"
+	outcomeRefused  = "refused"
+	outcomePassed   = "passed"
+	outcomeObjected = "objected"
+)
+
+// What the scheduler writes to, beside bindings and events.
+const (
+	writesPodGroup = "podgroup"
+	writesPod      = "pod"
+	writesHealth   = "health"
+)
 
 // newCounters registers the metrics, or finds those that the process has already:
 // they count for all that is in it.
 func newCounters() (*counters, error) {
-	drift, err := registered(metrics.NewCounterVec(&metrics.CounterOpts{
-		Name: "fluence_drift_total", StabilityLevel: metrics.ALPHA,
-		Help: "Differences between the matcher's graph and the cluster that lasted, by kind. Each was logged and healed; none is to be expected.",
-	}, []string{"kind"}))
-	if err != nil {
-		return nil, err
+	c := &counters{}
+	var errs []error
+	counter := func(to **metrics.Counter, name, help string) {
+		var err error
+		*to, err = registered(metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}))
+		errs = append(errs, err)
 	}
-	c := &counters{drift: drift}
-	for _, m := range []struct {
-		to         **metrics.Counter
-		name, help string
-	}{
-		{&c.nodes, "fluence_audit_nodes_total", "Nodes of the matcher's graph that were compared with the cluster."},
-		{&c.rounds, "fluence_audit_rounds_total", "How often the whole graph was compared with the cluster."},
-		{&c.loads, "fluence_graph_loads_total", "How often the matcher's graph was filled: once at the start, and after it was lost."},
-	} {
-		*m.to, err = registered(metrics.NewCounter(&metrics.CounterOpts{Name: m.name, Help: m.help, StabilityLevel: metrics.ALPHA}))
-		if err != nil {
-			return nil, err
+	vector := func(to **metrics.CounterVec, name, help, label string, values []string) {
+		var err error
+		*to, err = registered(metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, []string{label}))
+		errs = append(errs, err)
+		for _, v := range values {
+			(*to).WithLabelValues(v).Add(0) // so that it can be seen to rise
 		}
 	}
-	for _, kind := range inventory.DriftKinds() {
-		drift.WithLabelValues(string(kind)).Add(0) // so that it can be seen to rise
+	timer := func(to **metrics.HistogramVec, name, help string, outcomes []string) {
+		var err error
+		*to, err = registered(metrics.NewHistogramVec(&metrics.HistogramOpts{
+			Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+			Buckets: metrics.ExponentialBuckets(0.0005, 2, 17), // 0.5 ms to 33 s, above the longest matchTimeout
+		}, []string{"outcome"}))
+		errs = append(errs, err)
+		for _, v := range outcomes {
+			(*to).WithLabelValues(v)
+		}
 	}
-	return c, nil
+	vector(&c.drift, "fluence_drift_total", "Differences between the matcher's graph and the cluster that lasted, by kind. Each was logged and healed; none is to be expected.", "kind", texts(inventory.DriftKinds()))
+	counter(&c.nodes, "fluence_audit_nodes_total", "Nodes of the matcher's graph that were compared with the cluster.")
+	counter(&c.rounds, "fluence_audit_rounds_total", "How often the whole graph was compared with the cluster.")
+	counter(&c.loads, "fluence_graph_loads_total", "How often the matcher's graph was filled: once at the start, and after it was lost.")
+	counter(&c.outages, "fluence_matcher_outages_total", "How often the matcher was found not to answer, also before it first did.")
+	timer(&c.matches, "fluence_match_duration_seconds", "Time that one match took as the scheduler sees it, by how it ended.", match.Outcomes())
+	timer(&c.enquiries, "fluence_enquiry_duration_seconds", "Time that it took to place a group, or to refuse it: filters, matches and verification.", []string{outcomeMatched, outcomeRefused})
+	vector(&c.refusals, "fluence_refusals_total", "Refusals of groups that asked or were matched, by reason.", "reason", reasons())
+	counter(&c.gaveBack, "fluence_given_back_total", "How often a group, or a member of a started one, lost the nodes that it was matched to.")
+	vector(&c.verifications, "fluence_verifications_total", "Assignments that the filters were run on pod by pod before they were booked, by how that ended.", "outcome", []string{outcomePassed, outcomeObjected, outcomeRefused})
+	counter(&c.repairs, "fluence_repairs_total", "Matches that were made anew since the filters objected to the last one.")
+	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, bindings and events left out, by what they were to.", "object", []string{writesPodGroup, writesPod, writesHealth})
+	var err error
+	c.waits, err = registered(metrics.NewHistogram(&metrics.HistogramOpts{
+		Name: "fluence_group_wait_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "Time from when a group could first be asked for until its minimum was reserved.",
+		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600},
+	}))
+	return c, errors.Join(append(errs, err)...)
 }
 
 // registered registers a metric, or returns the one that is registered already.
@@ -64,8 +111,19 @@ func registered[M metrics.Registerable](m M) (M, error) {
 	return m, nil
 }
 
-// onDrift counts what the inventory found.
-func (c *counters) onDrift(d inventory.Drift) { c.drift.WithLabelValues(string(d.Kind)).Inc() }
+func texts[T ~string](all []T) []string {
+	values := make([]string, len(all))
+	for i, v := range all {
+		values[i] = string(v)
+	}
+	return values
+}
+
+// reasons lists those that a group can be refused or waiting for, so that no label
+// has values without end.
+func reasons() []string {
+	return append(group.Reasons(), reasonNoRoom, reasonNeverFits, reasonUnavailable, reasonFilters, reasonMatchError)
+}
 
 // onAudit counts what the inventory compared.
 func (c *counters) onAudit(nodes int, round bool) {
@@ -74,3 +132,15 @@ func (c *counters) onAudit(nodes int, round bool) {
 		c.rounds.Inc()
 	}
 }
+
+// enquired counts an enquiry.
+func (c *counters) enquired(refused *group.Refusal, took time.Duration) {
+	outcome := outcomeMatched
+	if refused != nil {
+		outcome = outcomeRefused
+	}
+	c.enquiries.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// failed counts a write that failed.
+func (c *counters) failed(object string) { c.failedWrites.WithLabelValues(object).Inc() }

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/inventory"
 )
 
-// counted sums a metric up as it is served.
+// counted sums a metric up as it is served, of a histogram what was observed.
 func counted(name string) float64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
@@ -21,7 +21,7 @@ func counted(name string) float64 {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			sum += m.GetCounter().GetValue()
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	return sum
@@ -57,7 +57,7 @@ func TestADriftOfEachKindIsCounted(t *testing.T) {
 	}
 	before := drifts()
 	for _, kind := range inventory.DriftKinds() {
-		c.onDrift(inventory.Drift{Kind: kind})
+		(&Fluence{counters: c}).onDrift(inventory.Drift{Kind: kind})
 	}
 	if n := drifts() - before; n != float64(len(inventory.DriftKinds())) {
 		t.Errorf("%v drifts are counted, want one of each of %q", n, inventory.DriftKinds())

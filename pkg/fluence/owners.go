@@ -24,6 +24,7 @@ import (
 // controls it.
 type owners struct {
 	informers map[schema.GroupKind]cache.SharedIndexInformer
+	tellers   map[schema.GroupKind]teller
 }
 
 // followed lists the kinds that group.Owner.Followed names, as resources.
@@ -40,13 +41,13 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the client of owners: %w", err)
 	}
-	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}}
+	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, tellers: map[schema.GroupKind]teller{}}
 	for kind, resource := range followed {
 		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		if err := informer.SetTransform(slimOwner); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		o.tellers[kind], err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { seen(uidOf(obj)) },
 			UpdateFunc: func(old, obj any) {
 				// It went and another came under its name while nobody watched.
@@ -87,7 +88,7 @@ func slimOwner(obj any) (any, error) {
 func (o *owners) run(ctx context.Context, l *listing) {
 	for kind, informer := range o.informers {
 		resource, listed := followed[kind].GroupResource(), l.expect()
-		whenListed(ctx, informer, resource.Resource, listed)
+		whenListed(ctx, o.tellers[kind], resource.Resource, listed)
 		err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 			if apierrors.IsForbidden(err) {
 				klog.FromContext(ctx).Error(err, "The scheduler may not read owners of pods, so their pods wait; grant list and watch", "resource", resource)

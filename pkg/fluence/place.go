@@ -47,15 +47,19 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 		}
 		v, refused := pl.verify(ctx, q.siblings, targets)
 		if refused != nil {
+			pl.counters.verifications.WithLabelValues(outcomeRefused).Inc()
 			return nil, refused
 		}
 		if v.enough(q.siblings, targets) {
+			pl.counters.verifications.WithLabelValues(outcomePassed).Inc()
 			return pl.book(ctx, q, requests, a.Slots, targets, v)
 		}
+		pl.counters.verifications.WithLabelValues(outcomeObjected).Inc()
 		objections = v.objections
 		if repairs++; repairs > maxRepairs {
 			break
 		}
+		pl.counters.repairs.Inc()
 		excluded = pl.exclude(q, excluded, v)
 	}
 	if len(objections) > 0 {
@@ -126,6 +130,10 @@ func nearer(a, b error) error {
 func forNow(err error) error {
 	var no *match.Refusal
 	if !errors.Is(err, match.ErrUnsatisfiable) || !errors.As(err, &no) {
+		return err
+	}
+	if no.Reason.Code == match.TooLarge && no.Reason.Excluded == 0 {
+		// Nothing that is there now has kept a node from being looked at.
 		return err
 	}
 	reason := no.Reason

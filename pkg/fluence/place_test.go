@@ -80,8 +80,12 @@ func TestWhatNoRoundRepairsIsToldByPodNodeAndFilter(t *testing.T) {
 		}
 		r.pass(settleTime)
 		r.schedule()
+		verifications, repairs := counted("fluence_verifications_total"), counted("fluence_repairs_total")
 		r.gang(16, 16, ofApp("x"), awayFrom("nobody"))
 		r.pass(500 * time.Millisecond)
+		if v, n := counted("fluence_verifications_total")-verifications, counted("fluence_repairs_total")-repairs; v != 1 || n != 1 {
+			t.Errorf("%v verifications and %v repairs are counted, want 1 each", v, n)
+		}
 		c := r.api.get(g).Status.Conditions
 		if len(c) != 1 || c[0].Reason != reasonFilters || !strings.Contains(c[0].Message, "on node n0 was refused by Grudge: one is enough") {
 			t.Errorf("conditions = %+v, want %s with pod, node and filter", c, reasonFilters)

@@ -29,6 +29,7 @@ import (
 type podGroups struct {
 	client   rest.Interface
 	informer cache.SharedIndexInformer
+	teller   teller
 }
 
 // podGroupWatcher is told of PodGroups.
@@ -63,7 +64,7 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 		client:   client,
 		informer: cache.NewSharedIndexInformer(lw, &scheduling.PodGroup{}, 0, cache.Indexers{}),
 	}
-	_, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	p.teller, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.podGroupSeen(ctx, obj.(*scheduling.PodGroup)) },
 		UpdateFunc: func(_, obj any) { w.podGroupSeen(ctx, obj.(*scheduling.PodGroup)) },
 		DeleteFunc: func(obj any) {
@@ -81,14 +82,14 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 // run watches until ctx ends. Listed is called when all have been told of, or
 // cannot be.
 func (p *podGroups) run(ctx context.Context, listed func()) {
-	whenListed(ctx, p.informer, scheduling.PodGroups.Resource, listed)
+	whenListed(ctx, p.teller, scheduling.PodGroups.Resource, listed)
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		switch {
 		case apierrors.IsNotFound(err):
 			klog.FromContext(ctx).Error(err, "The API server does not serve PodGroups, so gangs wait; install the CRD", "crd", scheduling.CRDName)
 			listed()
 		case apierrors.IsForbidden(err):
-			klog.FromContext(ctx).Error(err, "The scheduler may not read PodGroups, so gangs wait; grant get, list and watch", "resource", scheduling.PodGroups.GroupResource())
+			klog.FromContext(ctx).Error(err, "The scheduler may not read PodGroups, so gangs wait; grant list and watch", "resource", scheduling.PodGroups.GroupResource())
 			listed()
 		case errors.Is(err, io.EOF):
 		default:

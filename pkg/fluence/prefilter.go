@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -61,7 +60,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 			node, refused = pl.ask(ctx, plan, nodes)
 		}
 		if refused != nil {
-			return nil, pl.refuse(ctx, pod, plan, *refused)
+			return nil, pl.refuse(pod, plan, *refused)
 		}
 		if node == "" {
 			return nil, held(whyTurn)
@@ -101,7 +100,7 @@ func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes [
 			return nil
 		}
 		if _, refused := pl.ask(ctx, plan, nodes); refused != nil {
-			pl.refuse(ctx, plan.Required[0], plan, *refused)
+			pl.refuse(plan.Required[0], plan, *refused)
 			if refused.Reason == reasonUnavailable {
 				return &group.Refusal{Reason: refused.Reason, Message: refused.Message, Until: refused.Until, Backoff: true}
 			}
@@ -114,14 +113,13 @@ func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes [
 }
 
 // refuse records a refusal and turns it into the pod's status.
-func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan, r group.Refusal) *fwk.Status {
-	klog.FromContext(ctx).V(2).Info("Group not placed", "group", plan.Key, "pod", klog.KObj(pod), "reason", r.Reason, "message", r.Message)
+func (pl *Fluence) refuse(pod *corev1.Pod, plan group.Plan, r group.Refusal) *fwk.Status {
 	if r.Reason == reasonUnavailable {
 		r.Cure = group.CureAnswer
 	}
 	pl.groups.Refuse(plan, r, pl.now())
 	pl.tellRefused(pod, r.Reason, r.Message)
-	pl.tellPlaced(ctx)
+	pl.tellPlaced()
 	// The refusal may run out by itself, or by what happened during the match; and
 	// of a started group those of another shape may ask.
 	pl.waker.one(plan.Key)
@@ -131,10 +129,14 @@ func (pl *Fluence) refuse(ctx context.Context, pod *corev1.Pod, plan group.Plan,
 	return fwk.NewStatus(fwk.Unschedulable, r.Message)
 }
 
-// tellRefused reports on a group. On a lone pod the scheduler itself says what it
-// was refused for.
+// tellRefused logs, counts and reports a refusal. On a lone pod the scheduler itself
+// says what it was refused for.
 func (pl *Fluence) tellRefused(pod *corev1.Pod, reason, message string) {
+	pl.counters.refusals.WithLabelValues(reason).Inc()
 	m, ok := pl.groups.GroupOf(pod.UID)
+	if ok {
+		pl.recordRefused(m.Key, reason, message)
+	}
 	switch {
 	case !ok || !m.Named:
 		return

@@ -218,7 +218,7 @@ func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
 		})
 		_, _, status := r.preFilter(pods[0])
-		if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "members left group ns/g during the match") {
+		if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "group ns/g changed during the match: a member of the group was deleted") {
 			t.Errorf("status = %v %q", status.Code(), status.Message())
 		}
 		r.pass(0)

@@ -32,7 +32,12 @@ type reporter struct {
 	leading func() bool
 	led     bool
 	askedAt time.Time
-	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// plain says that the CRD of PodGroup was found to have no conditions. It is for the
+	// one goroutine that writes.
+	plain bool
+	// failed is told of each write that failed.
+	failed func()
+	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	mu    sync.Mutex
 	items map[types.NamespacedName]*item
@@ -65,11 +70,12 @@ const (
 	numbersEvery = 20 * time.Second
 )
 
-func newReporter(p *podGroups, recorder events.EventRecorder, leading func() bool) *reporter {
+func newReporter(p *podGroups, recorder events.EventRecorder, leading func() bool, failed func()) *reporter {
 	return &reporter{
 		podGroups: p,
 		recorder:  recorder,
 		leading:   leading,
+		failed:    failed,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 30*time.Second)),
 		items: map[types.NamespacedName]*item{},
@@ -95,6 +101,17 @@ func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
 		it.pod = pod
 	}
 	r.queue.Add(k)
+}
+
+// latest returns the latest news of a group, whether or not it was written.
+func (r *reporter) latest(k types.NamespacedName) (news, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	it, ok := r.items[k]
+	if !ok {
+		return news{}, false
+	}
+	return it.news, true
 }
 
 // forget drops what is known of a group that is gone.
@@ -123,6 +140,7 @@ func (r *reporter) run(ctx context.Context) {
 		}
 		if err := r.write(ctx, k); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Report on a group", "group", k)
+			r.failed()
 			r.queue.AddRateLimited(k)
 		} else {
 			r.queue.Forget(k)
@@ -204,8 +222,14 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 		ObservedGeneration: pg.Generation,
 		LastTransitionTime: since,
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		r.plain = false
+	case !scheduling.LacksField(err):
 		return err
+	case !r.plain:
+		r.plain = true
+		klog.FromContext(ctx).Error(err, "The CRD of PodGroup has no conditions, so reasons are told by events alone; apply manifests/crds", "crd", scheduling.CRDName)
 	}
 	if before.status != it.status || before.reason != it.reason {
 		r.event(reference(pg), it.news)

@@ -148,6 +148,22 @@ func TestReportTriesAgainUntilItIsWritten(t *testing.T) {
 	})
 }
 
+// The CRD of scheduler-plugins serves, and its PodGroups have no conditions.
+func TestReportIsContentWithEventsWhereThereAreNoConditions(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.quiet("uid")
+		r.api.broken = func(int) error {
+			return errors.New("failed to create typed patch object: .status.conditions: field not declared in schema")
+		}
+		r.pass(0)
+		r.report("NoRoom", "why")
+		r.pass(time.Hour)
+		r.report("NeverFits", "why not")
+		r.pass(time.Hour)
+		r.wantWrites([]string{"NoRoom why", "NeverFits why not"}, []string{"NoRoom", "NeverFits"})
+	})
+}
+
 func TestReportDropsNewsOfAPodGroupThatIsGone(t *testing.T) {
 	resource := scheduling.PodGroups.GroupResource()
 	for name, err := range map[string]error{

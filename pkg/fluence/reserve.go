@@ -36,6 +36,7 @@ const permitTimeout = 15 * time.Minute
 // Permit lets nobody bind before the group's minimum is reserved.
 func (pl *Fluence) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 	ok, others := pl.groups.Permit(pod.UID)
+	pl.recordSteps()
 	if !ok {
 		return fwk.NewStatus(fwk.Wait, "waits for the rest of the group"), permitTimeout
 	}
@@ -81,7 +82,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 	if c, err := state.Read(chosenKey); err == nil {
 		node := string(c.(chosen))
 		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
-		klog.FromContext(ctx).V(2).Info("Matched node refused", "group", pl.key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
+		klog.FromContext(ctx).V(4).Info("Matched node refused", "group", pl.key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
 		if status := statuses.Get(node); status.Plugin() != names.NodeResourcesFit {
 			pl.exclusions.add(pl.key(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), untilOf(status))
 		}
@@ -91,7 +92,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		// Those that can be placed without it go on.
 		why := fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message())
 		pl.carryOut(ctx, pl.groups.TurnDown(pod.UID, pl.now(), reasonFilters, why))
-		pl.tellPlaced(ctx)
+		pl.tellPlaced()
 		pl.waker.one(pl.key(pod))
 	}
 	// A nomination, of a former scheduler perhaps, would keep room on a node that
@@ -106,15 +107,19 @@ func (pl *Fluence) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, f
 }
 
 // PostBind records progress.
-func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+func (pl *Fluence) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	pl.groups.Bound(pod.UID)
 	pl.exclusions.forget(pl.key(pod))
-	pl.tellPlaced(ctx)
+	pl.tellPlaced()
 }
 
-func (pl *Fluence) tellPlaced(ctx context.Context) {
+func (pl *Fluence) tellPlaced() {
 	for _, p := range pl.groups.Placed() {
-		klog.FromContext(ctx).V(2).Info("Group placed", "group", p.Key, "nodes", len(p.Nodes))
+		pods := 0
+		for _, n := range p.Nodes {
+			pods += n
+		}
+		pl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes))
 		pl.reporter.report(p.Key, scheduled(p), nil)
 	}
 }

@@ -45,6 +45,13 @@ func (r *returns) add(releases ...group.Release) {
 	signal(r.more)
 }
 
+// pending is how many releases the engine has yet to take.
+func (r *returns) pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue)
+}
+
 // has says whether a slot is still to be given back.
 func (r *returns) has(job match.JobID, key string) bool {
 	r.mu.Lock()

@@ -3,9 +3,12 @@ package fluence
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	ossignal "os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -113,8 +116,8 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 			engine = matchtest.Spy(behind)
 		}
 		r := &rig{T: t, fake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, api: newPodGroupAPI(), makers: newOwnerAPI()}
-		_, ctx := ktesting.NewTestContext(t)
-		ctx, cancel := context.WithCancel(ctx)
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		r.ctx = ctx
 		informers := r.start(more)
 		defer func() {
@@ -157,7 +160,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	factory := informers.NewSharedInformerFactory(r.client, 0)
 	r.snapshot = internalcache.NewEmptySnapshot()
 	registry := frameworkruntime.Registry{}
-	plugin := Factory(func(context.Context, *Args) (Matcher, error) { return r.matcher, nil }, func() bool { return !r.standby.Load() })
+	plugin := Factory(func(context.Context, *Args) (Matcher, error) { return r.matcher, nil }, func() bool { return !r.standby.Load() }, Identity{Name: "me", Version: "v1"})
 	r.must(registry.Register(Name, plugin))
 	profiles := obj.(*config.KubeSchedulerConfiguration).Profiles
 	for _, p := range more {
@@ -235,6 +238,32 @@ func (r *rig) assigned() map[string]string {
 		}
 	}
 	return nodes
+}
+
+// logged returns what was logged so far at a verbosity or a lower one, line by line,
+// without the header.
+func (r *rig) logged(verbosity int) string {
+	r.Helper()
+	sink, ok := klog.FromContext(r.ctx).GetSink().(ktesting.Underlier)
+	if !ok {
+		r.Fatal("the log is not kept")
+	}
+	var b strings.Builder
+	for _, e := range sink.GetBuffer().Data() {
+		if e.Verbosity > verbosity {
+			continue
+		}
+		fmt.Fprintf(&b, "%q", e.Message)
+		for i, kv := range slices.Concat(e.WithKVList, e.ParameterKVList) {
+			if i%2 == 0 {
+				fmt.Fprintf(&b, " %v=", kv)
+			} else {
+				fmt.Fprintf(&b, "%q", fmt.Sprint(kv))
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 // lose has the matcher lose its graph, as a restart does.

@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -69,10 +70,11 @@ func rankOfOther(e fwk.QueuedEntityInfo) group.Rank {
 // scheduler. One profile may enable Fluence: two would keep two inventories of one
 // graph. Any number may enable FluenceSort.
 //
-// Leading says whether this scheduler is the one that decides, or stands by.
-func Factories(dial Dialer, leading func() bool) (place, sort frameworkruntime.PluginFactory) {
+// Leading says whether this scheduler is the one that decides, or stands by, and as
+// what it calls itself; without one it has no name.
+func Factories(dial Dialer, leading func() bool, as ...Identity) (place, sort frameworkruntime.PluginFactory) {
 	shared := &order{}
-	return factory(dial, leading, shared), func(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	return factory(dial, leading, shared, cmp.Or(as...)), func(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		if obj != nil {
 			return nil, fmt.Errorf("profile %q: plugin %s takes no arguments", h.ProfileName(), SortName)
 		}

@@ -86,6 +86,7 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		go pl.podGroups.run(ctx, podGroupsListed)
 		go pl.races.run(ctx)
 		go pl.tellBesides(ctx, leading)
+		go pl.bulletin.run(ctx)
 		pl.owners.run(ctx, &pl.listing)
 		started()
 		go func() {
@@ -110,7 +111,7 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 			pl.told.forget(pod.UID)
 		}
 		pl.carryOut(ctx, pl.groups.PutPod(pod))
-		pl.tellPlaced(ctx)
+		pl.tellPlaced()
 		if m, ok := pl.groups.GroupOf(pod.UID); ok {
 			pl.waker.one(m.Key)
 		}
@@ -138,7 +139,7 @@ func (pl *Fluence) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	pl.carryOut(ctx, pl.groups.PutPodGroup(k, asGroup(pg)))
 	pl.groups.Waited(k, waitsSince(pg))
-	pl.tellPlaced(ctx)
+	pl.tellPlaced()
 	pl.waker.one(k)
 	pl.reporter.seen(k)
 }
@@ -149,6 +150,7 @@ func (pl *Fluence) podGroupGone(ctx context.Context, k types.NamespacedName) {
 	pl.waker.one(k)
 	pl.reporter.forget(k)
 	pl.exclusions.forget(k)
+	pl.logged.forget(k)
 }
 
 // ownerSeen takes note of an object that controls pods, or others that do.
@@ -173,11 +175,12 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		pl.told.forget(pod.UID)
 		m, _ := pl.groups.GroupOf(pod.UID)
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
-		pl.tellPlaced(ctx)
+		pl.tellPlaced()
 		pl.waker.one(m.Key)
 		pl.exclusions.forget(m.Key)
 		if pl.podGroups.get(m.Key) == nil {
 			pl.reporter.forget(m.Key)
+			pl.logged.forget(m.Key)
 		}
 	}
 	if pod.Spec.NodeName != "" {
@@ -224,7 +227,7 @@ func (pl *Fluence) runTicks(ctx context.Context) {
 		now := pl.now()
 		pl.carryOut(ctx, pl.groups.Expire(now))
 		pl.sweepWaiting()
-		pl.tellPlaced(ctx)
+		pl.tellPlaced()
 		pl.letPass()
 		if n%4 == 0 {
 			lasting = pl.tellWaiting(lasting)
@@ -244,6 +247,7 @@ func (pl *Fluence) tellWaiting(before map[types.NamespacedName]string) map[types
 		}
 		now[w.Key] = w.Reason
 		if w.Reason != "" && before[w.Key] == w.Reason {
+			pl.recordRefused(w.Key, w.Reason, w.Message)
 			pl.reporter.report(w.Key, notScheduled(w.Reason, w.Message), w.Pod)
 		}
 	}

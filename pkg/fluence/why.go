@@ -40,6 +40,19 @@ func (r *running) drop(pod *corev1.Pod) {
 	delete(r.pods, match.NewJobID("pod", string(pod.UID)))
 }
 
+// others counts the pods that ask for another scheduler than the one named.
+func (r *running) others(scheduler string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, pod := range r.pods {
+		if pod.Spec.SchedulerName != scheduler {
+			n++
+		}
+	}
+	return n
+}
+
 // of returns the pod that a job stands for, or nil.
 func (r *running) of(job match.JobID) *corev1.Pod {
 	r.mu.Lock()

@@ -44,6 +44,26 @@ func (g *Groups) admissible(pods []*corev1.Pod, s *state, now time.Time) []*core
 	return pods
 }
 
+// Elapse forgets the refusals of a group that run out by themselves, as if they had. It
+// says whether there were any.
+func (g *Groups) Elapse(key types.NamespacedName) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s, any := g.groups[key], false
+	if s == nil {
+		return false
+	}
+	if s.refusal != nil && s.refusal.Backoff {
+		s.refusal, any = nil, true
+	}
+	for _, m := range s.members {
+		if m.refusal != nil && m.refusal.Backoff {
+			m.refusal, any = nil, true
+		}
+	}
+	return any
+}
+
 // Due lists the groups with a refusal that has run out, and forgets it. Next is
 // when the next one does; zero is never.
 func (g *Groups) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {

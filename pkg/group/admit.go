@@ -37,7 +37,8 @@ type Verdict struct {
 }
 
 // Admit decides on a pod that wants to enter the queue. It changes nothing but
-// the choice of a representative, and the place of those that pass.
+// the choice of a representative, the place of those that pass, and since when a group
+// could be asked for.
 func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,6 +79,9 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 	}
 	if why, msg := s.incomplete(); why != "" {
 		return Verdict{Reason: why, Message: msg}
+	}
+	if s.complete.IsZero() {
+		s.complete = now
 	}
 	if s.refusal.standsAt(now) {
 		return Verdict{Reason: s.refusal.Reason, Message: s.refusal.Message}

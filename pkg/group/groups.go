@@ -59,6 +59,8 @@ type Groups struct {
 	attempts uint64
 	// events counts, by kind, the events that may help a waiting group.
 	events [numEvents]uint64
+	// steps is what Steps has to tell.
+	steps []Step
 }
 
 // New returns an empty Groups. Owners is asked with a lock held: it answers from
@@ -106,6 +108,8 @@ type state struct {
 	lacksReason, lacksMessage string
 	// topology is what asked says, nil until it is asked for.
 	topology *topologyAsked
+	// exclusive is what heed found last.
+	exclusive bool
 	// met is the largest minimum that this incarnation has come up to. To ask for
 	// more than that is to grow, not to lack members.
 	met int
@@ -118,6 +122,8 @@ type state struct {
 	// refused those in a row since its last match.
 	failures int
 	refused  int
+	// complete is since when the group could be asked for, zero while it may not.
+	complete time.Time
 	// since is the first in a row of the refusals that room could cure; zero while the
 	// group is not refused for want of room, or lacks members.
 	since time.Time
@@ -236,7 +242,8 @@ func (g *Groups) settle(s *state) {
 		}
 	}
 	if s.started && present == 0 {
-		s.started = false
+		g.step(Step{Kind: Ended, Key: s.key})
+		s.started, s.complete = false, time.Time{}
 		s.told, s.toldRefused, s.met = 0, 0, 0
 		s.forgive()
 	}
@@ -252,9 +259,10 @@ func (g *Groups) settle(s *state) {
 		s.told, s.toldRefused = max(s.told, onNode), refused
 		g.placed[s.key] = true
 	}
-	if !s.since.IsZero() {
-		if why, _ := s.incomplete(); s.started || why != "" {
-			s.since = time.Time{}
+	if !s.since.IsZero() || !s.complete.IsZero() {
+		// A group with seats is past waiting, whoever joins it.
+		if why, _ := s.incomplete(); s.started || why != "" && !unconfirmed {
+			s.since, s.complete = time.Time{}, time.Time{}
 		}
 	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended

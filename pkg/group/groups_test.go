@@ -585,6 +585,26 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatRunsOutByItselfElapses(t *testing.T) {
+	s := newStory(t)
+	if s.Elapse(key) {
+		t.Error("the refusal of a group that there is not has elapsed")
+	}
+	s.gang(2, 2)
+	p, _ := s.Plan("0", s.now)
+	s.Refuse(p, Refusal{Reason: "NoRoom", Until: []Event{Freed}}, s.now)
+	if s.Elapse(key) {
+		t.Error("a refusal that only an event ends has elapsed")
+	}
+	s.wantAdmitted()
+	s.Refuse(p, Refusal{Reason: "NodeRefused", Backoff: true}, s.now)
+	s.wantAdmitted()
+	if !s.Elapse(key) || s.Elapse(key) {
+		t.Error("a refusal for a while has not elapsed once")
+	}
+	s.wantAdmitted("0")
+}
+
 // A cycle may have begun by the time the word of a lost seat is acted on.
 func TestALostSeatIsNotTakenForTheNextOne(t *testing.T) {
 	s := newStory(t)

@@ -129,6 +129,54 @@ func TestAMinimumThatIsRaisedGivesTheSeatsBack(t *testing.T) {
 	s.wantTentative(0)
 }
 
+// What happens to the PodGroup during a match counts as if it had happened before.
+func TestAPodGroupThatChangesDuringTheMatch(t *testing.T) {
+	cases := map[string]struct {
+		change func(s *story)
+		// starts is how many reserved pods let the group start, want why it may not.
+		starts int
+		want   string
+	}{
+		"nothing":          {change: func(*story) {}, starts: 3},
+		"fewer are enough": {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon}) }, starts: 2},
+		"all are needed":   {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4, Created: noon}) }, starts: 4},
+		"more are needed":  {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 5, Created: noon}) }, want: "minMember of the PodGroup was raised"},
+		"it is deleted":    {change: func(s *story) { s.DropPodGroup(key) }, want: "the PodGroup was deleted"},
+		"a pod is":         {change: func(s *story) { s.DropPod("1"); s.DropPod("2") }, want: "a member of the group was deleted"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(3, 4)
+			p, _ := s.Plan("0", s.now)
+			tc.change(s)
+			pods := []string{"0", "1", "2", "3"}
+			var slots []match.Slot
+			for _, pod := range pods {
+				slots = append(slots, match.Slot{Key: pod, Node: "n-" + pod})
+			}
+			_, _, e, err := s.Seat(p, slots, s.now.Add(time.Minute))
+			if tc.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.wantTentative(4)
+				for i, pod := range pods[:tc.starts] {
+					if s.confirm(pod); len(s.Steps()) > 0 != (i+1 == tc.starts) {
+						t.Errorf("with %d pods reserved the group has started, or has not: want it with %d", i+1, tc.starts)
+					}
+				}
+				return
+			}
+			if err == nil || !strings.HasSuffix(err.Error(), ": "+tc.want) {
+				t.Errorf("Seat() = %v, want %q", err, tc.want)
+			}
+			s.wantReleased(e, p.Job, pods...)
+			s.wantTentative(0)
+		})
+	}
+}
+
 func TestAMinimumThatIsLoweredLetsTheReservedBind(t *testing.T) {
 	s := newStory(t)
 	s.gang(3, 3)

@@ -45,6 +45,8 @@ type Plan struct {
 
 	uid    types.UID
 	events [numEvents]uint64
+	// complete is since when the group could be asked for.
+	complete time.Time
 }
 
 // Plan says what to ask for, for a pod whose scheduling cycle begins. Effects
@@ -93,7 +95,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		return p, e
 	}
 	p.Job = g.nextJob(s.id(uid))
-	s.need = s.minimum()
+	s.need, p.complete = s.minimum(), s.complete
 	// The representative asks, so it is among those that must be placed.
 	waiting := s.ordered(func(o *member) bool { return o != m && o.waits() })
 	p.Required = append(p.Required, m.pod)
@@ -165,20 +167,39 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 			siblings = append(siblings, m.pod)
 		}
 	}
+	why := s.overtaken(p, seated, node != "")
 	switch {
 	case node == "" && p.Late:
 		// Not unseatAll: the siblings' seats are none of this match.
 		return "", nil, e, fmt.Errorf("the match gave the pod that asked nothing")
-	case node == "" || !p.Late && seated < s.need:
-		e.add(g.unseatAll(s, "a member of the group was deleted"))
+	case why != "":
+		e.add(g.unseatAll(s, why))
 		g.settle(s)
-		return "", nil, e, fmt.Errorf("members left group %s during the match", p.Key)
+		return "", nil, e, fmt.Errorf("group %s changed during the match: %s", p.Key, why)
 	}
 	if !p.Late {
-		s.refusal, s.refused = nil, 0
+		s.refusal, s.refused, s.complete = nil, 0, p.complete
 	}
 	g.settle(s)
 	return node, siblings, e, nil
+}
+
+// overtaken says what has happened during a match so that the group may not start with
+// so many seats, that of the pod that asked among them; nothing if it may.
+func (s *state) overtaken(p Plan, seated int, asker bool) string {
+	if p.Late {
+		return ""
+	}
+	s.need = s.minimum()
+	switch {
+	case s.gang && s.podGroup == nil:
+		return "the PodGroup was deleted"
+	case asker && seated >= s.need:
+		return ""
+	case asker && seated >= len(p.Required):
+		return "minMember of the PodGroup was raised"
+	}
+	return "a member of the group was deleted"
 }
 
 // Refuse records that a plan found no room: for the group, or for the late member

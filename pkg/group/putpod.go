@@ -34,12 +34,8 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		e.Left = append(e.Left, m.group.key)
 		m = nil
 	}
-	exclusive := false
-	if m != nil {
-		exclusive = m.group.asked().exclusive
-	} else {
+	if m == nil {
 		s := g.group(id.Key)
-		exclusive = s.asked().exclusive
 		s.named = s.named || id.Named
 		m = &member{pod: pod, group: s, unseen: id.Unseen}
 		s.members[pod.UID], s.topology = m, nil
@@ -58,7 +54,7 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		e.Rebook = append(e.Rebook, pod.UID)
 	}
 	was := m.pod.Annotations
-	if m.pod, m.group.topology = pod, nil; m.group.asked().exclusive != exclusive {
+	if m.pod = pod; m.group.heed() {
 		e.Rebook = append(e.Rebook, m.group.onNodes()...)
 	}
 	if !known {
@@ -146,6 +142,10 @@ func (g *Groups) drop(m *member) Effects {
 	e.add(g.unseat(m, "a member of the group was deleted"))
 	delete(m.group.members, m.pod.UID)
 	delete(g.members, m.pod.UID)
+	m.group.topology = nil
+	if m.pod.Annotations[ExclusiveAnnotation] != "" && m.group.heed() {
+		e.Rebook = append(e.Rebook, m.group.onNodes()...)
+	}
 	g.see(m)
 	if m.group.representative == m.pod.UID {
 		m.group.representative = ""

@@ -12,16 +12,17 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
 		// What was refused may be another request now.
 		s.forgive()
 	}
-	var e Effects
-	if s.podGroup == nil || s.podGroup.Policy != pg.Policy || s.podGroup.Topology.Exclusive != pg.Topology.Exclusive {
-		// Whether their nodes are the group's alone may be another matter now.
-		e.Rebook = s.onNodes()
-	}
+	ordered := s.podGroup == nil || s.podGroup.Policy != pg.Policy
 	if s.podGroup == nil || s.podGroup.UID != pg.UID {
 		// Nothing was told on this object yet.
 		s.told = 0
 	}
-	s.podGroup, s.named, s.topology = &pg, true, nil
+	s.podGroup, s.named = &pg, true
+	var e Effects
+	if s.heed() || ordered {
+		// Whether their nodes are the group's alone may be another matter now.
+		e.Rebook = s.onNodes()
+	}
 	e.add(g.reseat(s))
 	g.settle(s)
 	return e
@@ -47,7 +48,7 @@ func (g *Groups) reseat(s *state) Effects {
 		return g.unseatAll(s, "minMember of the PodGroup was raised")
 	}
 	if s.count((*member).reserved) >= s.need {
-		s.start()
+		g.start(s)
 	}
 	return Effects{}
 }
@@ -69,11 +70,12 @@ func (g *Groups) DropPodGroup(key types.NamespacedName) Effects {
 	if s == nil {
 		return Effects{}
 	}
+	ordered := s.podGroup != nil && s.podGroup.Policy != ""
+	s.podGroup = nil
 	var e Effects
-	if s.podGroup != nil && (s.podGroup.Policy != "" || s.podGroup.Topology.Exclusive != "") {
+	if s.heed() || ordered {
 		e.Rebook = s.onNodes()
 	}
-	s.podGroup = nil
 	if s.gang && !s.started {
 		e.add(g.unseatAll(s, "the PodGroup was deleted"))
 	}

@@ -23,6 +23,7 @@ func (g *Groups) unseat(m *member, why string) Effects {
 	if !m.holds() {
 		// A seat that the API shows is the inventory's to give back.
 		e.release(m.seat.job, string(m.pod.UID))
+		g.step(Step{Kind: GaveBack, Key: m.group.key, Job: m.seat.job, Pods: 1, Reason: why})
 	}
 	m.seat = nil
 	return e
@@ -40,6 +41,7 @@ func (g *Groups) unseatAll(s *state, why string) Effects {
 	}
 	for job, keys := range keys {
 		e.release(job, keys...)
+		g.step(Step{Kind: GaveBack, Key: s.key, Job: job, Pods: len(keys), Reason: why})
 	}
 	return e
 }
@@ -111,7 +113,7 @@ func (g *Groups) Permit(uid types.UID) (ok bool, others []types.UID) {
 	if len(reserved) < s.need {
 		return false, nil
 	}
-	s.start()
+	g.start(s)
 	for _, o := range reserved {
 		if o != m {
 			others = append(others, o.pod.UID)
@@ -121,7 +123,13 @@ func (g *Groups) Permit(uid types.UID) (ok bool, others []types.UID) {
 }
 
 // start takes note that minMember are reserved: from now on members may be bound.
-func (s *state) start() {
+func (g *Groups) start(s *state) {
+	reserved := s.ordered((*member).reserved)
+	step := Step{Kind: Started, Key: s.key, Pods: len(reserved), Complete: s.complete}
+	if len(reserved) > 0 {
+		step.Job = reserved[0].seat.job
+	}
+	g.step(step)
 	s.started = true
 	s.failures = 0
 }

@@ -157,6 +157,15 @@ func (s *state) asked() *topologyAsked {
 	return s.topology
 }
 
+// heed looks anew at what the group asks for, and says whether that its nodes are to be
+// its own has become another matter.
+func (s *state) heed() bool {
+	s.topology = nil
+	was := s.exclusive
+	s.exclusive = s.asked().exclusive
+	return s.exclusive != was
+}
+
 func (s *state) saidTopology(of func(*member) bool) (TopologySaid, error) {
 	values := map[string][]string{}
 	for _, m := range s.members {

@@ -192,6 +192,13 @@ func (i *Inventory) Epoch() match.Epoch {
 	return i.epoch
 }
 
+// Nodes returns how many nodes the graph has, or is to have while it is loaded.
+func (i *Inventory) Nodes() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.nodes.size()
+}
+
 // Generation rises with every Change, after the engine took it and before
 // OnChange is called. A refusal holds for as long as the generation is the one
 // that was read before asking.

@@ -56,6 +56,17 @@ func (l *ledger[K, V]) wanted(key K) (v V) {
 	return v
 }
 
+// size is how many keys something is called for under.
+func (l *ledger[K, V]) size() int {
+	n := 0
+	for _, e := range l.entries {
+		if !e.gone {
+			n++
+		}
+	}
+	return n
+}
+
 // drop calls for nothing and reports whether that is news.
 func (l *ledger[K, V]) drop(key K) bool {
 	e := l.entries[key]

@@ -8,9 +8,11 @@ package lifeline
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
@@ -57,8 +59,10 @@ func pingOnce(ctx context.Context, ping func(context.Context) error) error {
 }
 
 // Version returns a ping that asks for the version of the API server, which it tells
-// everybody and without etcd. Any answer of HTTP will do.
-func Version(config *rest.Config) (func(context.Context) error, error) {
+// everybody and without etcd. Any answer of HTTP will do. It is for one caller at a
+// time. The first version, and each that differs from the one before, is told to tell,
+// which may be nil.
+func Version(config *rest.Config, tell func(version.Info)) (func(context.Context) error, error) {
 	config = rest.CopyConfig(config)
 	// Not in line with what else the process asks for.
 	config.QPS = -1
@@ -67,12 +71,20 @@ func Version(config *rest.Config) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the client that pings: %w", err)
 	}
+	var last *version.Info
 	return func(ctx context.Context) error {
 		code := 0
-		err := client.Get().AbsPath("/version").MaxRetries(0).Do(ctx).StatusCode(&code).Error()
-		if code != 0 {
-			return nil
+		answer := client.Get().AbsPath("/version").MaxRetries(0).Do(ctx).StatusCode(&code)
+		body, err := answer.Raw()
+		if code == 0 {
+			return err
 		}
-		return err
+		var v version.Info
+		// Not for something between that answers instead, in words of its own.
+		if tell != nil && err == nil && json.Unmarshal(body, &v) == nil && (last == nil || *last != v) {
+			last = &v
+			tell(v)
+		}
+		return nil
 	}, nil
 }

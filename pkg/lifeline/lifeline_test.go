@@ -3,13 +3,16 @@ package lifeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 )
 
@@ -88,7 +91,7 @@ func TestVersionIsContentWithAnyAnswer(t *testing.T) {
 		}
 		w.WriteHeader(code)
 	}))
-	ping, err := Version(&rest.Config{Host: server.URL})
+	ping, err := Version(&rest.Config{Host: server.URL}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,5 +103,26 @@ func TestVersionIsContentWithAnyAnswer(t *testing.T) {
 	server.Close()
 	if err := ping(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("error %v of a server that is gone", err)
+	}
+}
+
+func TestVersionTellsOfEachVersion(t *testing.T) {
+	var answer string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, answer)
+	}))
+	defer server.Close()
+	var told []string
+	ping, err := Version(&rest.Config{Host: server.URL}, func(v version.Info) { told = append(told, v.Minor) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, answer = range []string{"not yet", `{"major":"1","minor":"37"}`, `{"major":"1","minor":"37"}`, `{"major":"1","minor":"38"}`} {
+		if err := ping(t.Context()); err != nil {
+			t.Errorf("an answer of %s: %v", answer, err)
+		}
+	}
+	if want := []string{"37", "38"}; !slices.Equal(told, want) {
+		t.Errorf("told of %q, want %q", told, want)
 	}
 }

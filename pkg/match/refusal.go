@@ -90,11 +90,11 @@ type Shortage struct {
 	Type string `json:"type"`
 	Unit string `json:"unit,omitempty"`
 	// Wanted is the amount that one slot needs, Most the largest amount that any
-	// usable node has left for it: free now or, where Code is TooLarge, free of all but
-	// what is Shared.
+	// usable node, of the Vertex if one is named, has left for it: free now or, where
+	// Code is TooLarge, free of all but what is Shared.
 	Wanted int64 `json:"wanted"`
 	Most   int64 `json:"most"`
-	// Nodes counts the usable nodes that have less than Wanted. 0 says that every
+	// Nodes counts the usable nodes there that have less than Wanted. 0 says that every
 	// node has enough for a slot, but not for as many as would have to stand there.
 	Nodes int64 `json:"nodes"`
 }

@@ -106,10 +106,14 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 	if s.Type == TypePods {
 		name = "the number of pods"
 	}
-	if s.Nodes == 0 {
+	switch {
+	case s.Nodes == 0:
 		// Enough on any one node, but not for all that would have to go there.
 		fmt.Fprintf(b, "%s runs out", name)
-	} else {
+	case place(r) != "":
+		// How many nodes there are in that place is not told.
+		fmt.Fprintf(b, "%s is short on %s there", name, nodes(s.Nodes))
+	default:
 		usable := r.Nodes - r.Down - r.Excluded - r.Whole - r.InUse
 		if s.Nodes > usable {
 			// The verdict "never" looks at nodes that are not ready too.

@@ -81,7 +81,7 @@ func TestMessage(t *testing.T) {
 				Code: match.TooFew, Level: "rack", Vertex: "r3", Wanted: 12, Found: 9, Nodes: 16, WaitingHelps: true,
 				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 8, Most: 2, Nodes: 3}}, End: &match.End{Job: 7, More: 3},
 			},
-			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9; 3 more if job ns/long ends: nvidia.com/gpu is short on 3 of 16 nodes (most free 2)",
+			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9; 3 more if job ns/long ends: nvidia.com/gpu is short on 3 nodes there (most free 2)",
 		},
 		"no placement was found in a rack": {
 			match.Reason{Code: match.NotFound, Level: "rack", Vertex: "r3", Wanted: 4, Nodes: 8, WaitingHelps: true},

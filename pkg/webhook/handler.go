@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
@@ -20,6 +21,8 @@ type handler struct {
 	find      func(ctx context.Context, namespace string, o group.Owner) (Known, bool)
 	// timeout bounds the time that is spent on looking up owners.
 	timeout time.Duration
+	// objects counts by outcome; nil counts nothing.
+	objects *prometheus.CounterVec
 }
 
 // Handle implements admission.Handler.
@@ -28,6 +31,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 		// The API server takes an error for a refusal, whatever the failure policy.
 		if r := recover(); r != nil {
 			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "A bug: the object is created without labels", "stack", string(debug.Stack()))
+			h.count(outcomeBug)
 			resp = admission.Allowed("")
 		}
 	}()
@@ -37,6 +41,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	c, err := readCreation(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Namespace, req.Object.Raw)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("An object is left as it is", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "reason", err)
+		h.count(outcomeUnreadable)
 		return admission.Allowed("")
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
@@ -44,5 +49,10 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	l := labeller{creation: c, find: func(namespace string, o group.Owner) (Known, bool) { return h.find(ctx, namespace, o) }}
 	ops := patch(c.fields, l.edits(h.scheduler))
 	klog.FromContext(ctx).V(4).Info("An object is created", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "changes", len(ops))
+	if len(ops) > 0 {
+		h.count(outcomeLabelled)
+	} else {
+		h.count(outcomeUnchanged)
+	}
 	return admission.Patched("", ops...)
 }

@@ -44,7 +44,8 @@ func TestAServerThatCannotServeTriesAgain(t *testing.T) {
 			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), ktesting.NewLogger(log, ktesting.NewConfig())))
 			defer cancel()
 			done := make(chan error, 1)
-			go func() { done <- (&server{config: c, clock: clock, handler: &handler{}}).Start(ctx) }()
+			s := &server{config: c, clock: clock, handler: &handler{}}
+			go func() { done <- s.Start(ctx) }()
 
 			for range 2 {
 				until(t, "it waits to try again", func() bool {
@@ -54,6 +55,9 @@ func TestAServerThatCannotServeTriesAgain(t *testing.T) {
 				clock.Step(c.CertificatePoll)
 			}
 			until(t, "it waits to try again", clock.HasWaiters)
+			if s.ready(nil) == nil {
+				t.Error("it is ready, and does not serve")
+			}
 			mend()
 			clock.Step(c.CertificatePoll)
 			until(t, "it serves", func() bool {
@@ -64,6 +68,9 @@ func TestAServerThatCannotServeTriesAgain(t *testing.T) {
 				}
 				return err == nil
 			})
+			if err := s.ready(nil); err != nil {
+				t.Errorf("it serves, and is not ready: %v", err)
+			}
 			cancel()
 			if err := <-done; err != nil {
 				t.Errorf("Start() = %v, want nil when it is told to stop", err)

@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +22,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
@@ -110,7 +114,7 @@ func (c Config) validate() error {
 // their specs at least what says how many pods they make. Without the rights to
 // its Secret, without a configuration, a readable CertDir or a port to listen on,
 // the webhook says so in the log and tries again; nothing else of the manager
-// suffers.
+// suffers, but that it is not ready: the API server is not to be led here.
 func AddToManager(mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -122,7 +126,11 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		clock:   clock.RealClock{},
 		timeout: config.LookupTimeout,
 	}
-	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout}}
+	counted, err := newCount(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout, objects: counted}}
 	if config.CertDir == "" {
 		// Not the manager's client, which would watch all Secrets.
 		direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
@@ -137,6 +145,9 @@ func AddToManager(mgr manager.Manager, config Config) error {
 	if err := mgr.Add(withLogger{s, mgr}); err != nil {
 		return fmt.Errorf("add the webhook: %w", err)
 	}
+	if err := mgr.AddReadyzCheck("webhook", s.ready); err != nil {
+		return fmt.Errorf("add the webhook to what is ready: %w", err)
+	}
 	return nil
 }
 
@@ -146,6 +157,17 @@ type server struct {
 	handler      admission.Handler
 	certificates *certificates // nil if they are in a folder
 	clock        clock.Clock
+	// started checks the listener of the current attempt; nil before the first.
+	started atomic.Pointer[healthz.Checker]
+}
+
+// ready says whether the webhook answers, to the prober of the manager.
+func (s *server) ready(req *http.Request) error {
+	started := s.started.Load()
+	if started == nil {
+		return errors.New("there is no certificate yet")
+	}
+	return (*started)(req)
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -186,6 +208,7 @@ func (s *server) serve(ctx context.Context, options webhook.Options) error {
 	defer cancel()
 	srv := webhook.NewServer(options)
 	srv.Register(Path, &admission.Webhook{Handler: s.handler})
+	s.started.Store(new(srv.StartedChecker()))
 	if err := srv.Start(ctx); err != nil {
 		return fmt.Errorf("serve the webhook: %w", err)
 	}

@@ -96,8 +96,8 @@ func New(o Options) (*Engine, error) {
 			return nil, fmt.Errorf("fluxion options: granules: %q: %d is no size of a unit", kind, n)
 		}
 	}
-	if o.Policy == match.PolicyLonodex {
-		return nil, fmt.Errorf("fluxion options: policy %q is for single requests", o.Policy)
+	if match.TakesWhole(o.Policy) {
+		return nil, fmt.Errorf("fluxion options: policy %q takes whole nodes, and a graph is loaded with one that does not", o.Policy)
 	}
 	book, err := engine.New(engine.Options{Policy: o.Policy, Epoch: o.Epoch})
 	if err != nil {

@@ -327,6 +327,7 @@ func TestOptions(t *testing.T) {
 		"no epochs":                       {func(o *fluxion.Options) { o.Epoch = nil }, "epochs"},
 		"a policy not known":              {func(o *fluxion.Options) { o.Policy = "best" }, `"best"`},
 		"a policy for requests":           {func(o *fluxion.Options) { o.Policy = match.PolicyLonodex }, `"lonodex"`},
+		"a policy not offered":            {func(o *fluxion.Options) { o.Policy = match.PolicyHinodex }, `"hinodex"`},
 		"a unit of nothing":               {func(o *fluxion.Options) { o.Granules = map[string]int64{"core": 0} }, `"core": 0`},
 		"a unit of less than nothing":     {func(o *fluxion.Options) { o.Granules = map[string]int64{"core": 1, "memory": -1} }, `"memory": -1`},
 		"all that is needed, and no more": {func(*fluxion.Options) {}, ""},

@@ -57,8 +57,10 @@ type AuditEvent struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	Received time.Time `json:"requestReceivedTimestamp"`
-	Answered time.Time `json:"stageTimestamp"`
+	// Annotations hold, among others, what the authorizer decided.
+	Annotations map[string]string `json:"annotations"`
+	Received    time.Time         `json:"requestReceivedTimestamp"`
+	Answered    time.Time         `json:"stageTimestamp"`
 }
 
 // AuditEvents reads the audit log from its beginning to its present end. An

@@ -43,10 +43,10 @@ func (s *story) killAPIServer() {
 	}
 }
 
-// startAPIServer starts it, again if it was killed.
-func (s *story) startAPIServer() {
+// restore brings a component of the control plane back.
+func (s *story) restore(component string) {
 	s.Helper()
-	if err := s.Restart(context.WithoutCancel(s.Context()), cluster.KubeAPIServer); err != nil {
+	if err := s.Restart(context.WithoutCancel(s.Context()), component); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -86,7 +86,7 @@ func TestTheAPIServerIsAwayForHalfAMinute(t *testing.T) {
 	if ended[stack.Sidecar] > 0 {
 		t.Error("the sidecar ended, which has no part in this")
 	}
-	s.startAPIServer()
+	s.restore(cluster.KubeAPIServer)
 	back := time.Now()
 	s.soon("the half bound group on nodes", 20*time.Millisecond, func(context.Context) (bool, string) {
 		s.supervise(ended)
@@ -114,7 +114,7 @@ func (s *story) unwatched(happens func()) time.Time {
 	s.Helper()
 	s.pause(stack.Scheduler)
 	defer s.resume(stack.Scheduler)
-	s.startAPIServer()
+	s.restore(cluster.KubeAPIServer)
 	happens()
 	return time.Now()
 }
@@ -162,11 +162,12 @@ func TestWhatHappensWhileNobodyWatchesIsNoticed(t *testing.T) {
 	s.allBooked()
 
 	// kube-scheduler itself ends when a bound pod has given way to a namesake without
-	// a node, and is started again.
+	// a node, and is started again. So may the stock one, which begins anew.
 	before := slices.DeleteFunc(s.pods(""), func(p corev1.Pod) bool { return onNoNode(p) || p.Name == "stays-8" })
 	resumed = s.unwatched(func() {
 		s.lose("stays-8")
 		s.applyText(member("stays-8", "stays", "1", sized(8)))
+		s.restore(cluster.KubeScheduler)
 	})
 	ended := map[string]int{}
 	s.eventually("the namesake runs", func(context.Context) (bool, string) {

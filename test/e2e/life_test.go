@@ -98,7 +98,13 @@ func TestWaitingGroupsCostNothingWhileOthersComeAndGo(t *testing.T) {
 		s.applyText(job(fmt.Sprintf("never-%d", i), 3, "8"))
 		s.refused(fmt.Sprintf("job-never-%d-", i), "NeverFits", "room for 2", "untolerated taint")
 	}
-	asked := func() int { return strings.Count(s.schedulerLog(), `"Group not placed"`) }
+	asked := func() int {
+		n, err := s.SchedulerMetric(t.Context(), "fluence_refusals_total")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(n)
+	}
 	before := asked()
 	const others = 12
 	for i := range others {

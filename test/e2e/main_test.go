@@ -8,15 +8,23 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/rights"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
 // fluence is the one stack that the stories run on, one after another.
 var fluence *stack.Stack
+
+// plain installs Fluence by the plain manifests instead of the chart.
+var plain = flag.Bool("plain", false, "install Fluence by the plain manifests, without the chart")
 
 // metricsAddress is where its sidecar serves metrics.
 var metricsAddress string
@@ -43,7 +51,12 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	chart := &stack.Chart{}
+	if *plain {
+		chart = nil
+	}
 	fluence, err = stack.Start(ctx, c, stack.Config{
+		Chart:          chart,
 		SidecarMetrics: metricsAddress,
 		Args:           map[string]any{"topologyLevels": []string{"topology.kubernetes.io/zone"}},
 		Verbosity:      4,
@@ -53,7 +66,53 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return m.Run()
+	code := m.Run()
+	if !*plain {
+		if missing := missingRights(); len(missing) > 0 {
+			fmt.Fprintln(os.Stderr, "FAIL: rights that the chart does not give:", strings.Join(missing, "; "))
+			return 1
+		}
+	}
+	return code
+}
+
+// missingRights lists what Fluence's accounts were refused in all stories, and have no
+// right to. While it starts, an API server may refuse what it has not read yet that it is
+// granted.
+func missingRights() []string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var missing []string
+	for _, account := range []string{stack.Scheduler, stack.Controller} {
+		user := "system:serviceaccount:" + stack.Namespace + ":" + account
+		record, err := rights.Read(fluence.AuditEvents(), user)
+		if err != nil {
+			missing = append(missing, err.Error())
+		}
+		for _, r := range record.Denied {
+			if granted, err := mayNow(ctx, user, r); err != nil || !granted {
+				missing = append(missing, fmt.Sprintf("%s: %s (%v)", account, r, err))
+			}
+		}
+	}
+	return missing
+}
+
+// mayNow asks the API server whether a service account has a right.
+func mayNow(ctx context.Context, user string, r rights.Right) (bool, error) {
+	resource, sub, _ := strings.Cut(r.Resource, "/")
+	review, err := fluence.Client().AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + stack.Namespace, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: sub, Namespace: r.Namespace, Name: r.Name,
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return review.Status.Allowed, nil
 }
 
 func freeAddress() (string, error) {

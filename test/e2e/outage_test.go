@@ -14,13 +14,14 @@ import (
 // unanswered counts the scheduling cycles that waited for the matcher in vain.
 func (s *story) unanswered() int {
 	s.Helper()
-	n := 0
-	for line := range strings.Lines(s.schedulerLog()) {
-		if strings.Contains(line, `"Group not placed"`) && strings.Contains(line, `reason="MatcherUnavailable"`) {
-			n++
-		}
-	}
-	return n
+	var n float64
+	// A scheduler that was just started does not serve at once.
+	s.eventually("the scheduler tells its metrics", func(ctx context.Context) (ok bool, seen string) {
+		var err error
+		n, err = s.SchedulerMetric(ctx, `fluence_refusals_total{reason="MatcherUnavailable"}`)
+		return err == nil, fmt.Sprint(err)
+	})
+	return int(n)
 }
 
 // outages counts how often the scheduler said that the matcher does not answer.

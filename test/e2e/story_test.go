@@ -76,15 +76,28 @@ func (s *story) end() {
 	})
 }
 
-// survivors fails if one of Fluence's processes has ended by itself, and starts it
-// again for the stories that follow. A scheduler whose lease ran out is one.
+// survivors fails if a process of Fluence or of the control plane has ended by itself,
+// and starts it again for the stories that follow. A scheduler whose lease ran out is one.
 func (s *story) survivors() {
 	s.Helper()
-	for _, name := range []string{stack.Scheduler, stack.Controller, stack.Sidecar} {
+	for _, p := range []struct {
+		name  string
+		again func(string)
+	}{
+		{cluster.Etcd, s.restore},
+		{cluster.KubeAPIServer, s.restore},
+		{cluster.KubeControllerManager, s.restore},
+		{cluster.KubeScheduler, s.restore},
+		{cluster.Kwok, s.restore},
+		{cluster.FakeKubelet, s.restore},
+		{stack.Sidecar, s.start},
+		{stack.Controller, s.start},
+		{stack.Scheduler, s.start},
+	} {
 		select {
-		case <-s.Process(name).Done():
-			s.Errorf("%s has ended:\n%s", name, s.Process(name).Tail(10))
-			s.start(name)
+		case <-s.Process(p.name).Done():
+			s.Errorf("%s has ended:\n%s", p.name, s.Process(p.name).Tail(10))
+			p.again(p.name)
 		default:
 		}
 	}

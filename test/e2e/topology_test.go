@@ -195,6 +195,11 @@ func TestGroupsStandTogetherAsTheySay(t *testing.T) {
 	if got := s.counts("one-rack-"); got["r2"] != 4 {
 		t.Errorf("pods by rack: %v, want all in r2", got)
 	}
+	// Five in one rack of four nodes there never are.
+	s.apply("five-in-a-rack.yaml")
+	s.refused("job-five-in-a-rack-", "NeverFits", "needs 5 pods with cpu 8 in one rack; room in rack r2 for 4")
+	s.noneOnNodes("five-in-a-rack-")
+	s.kubectl("delete", "job", "five-in-a-rack", "-n", s.ns)
 	// A level that nobody has configured is told, and what is put right goes on.
 	s.applyText(job("odd", 1, "1", "annotations: {fluence.flux-framework.org/topology-required: row}"))
 	s.refused("job-odd-", "InvalidTopology", "fluence.flux-framework.org/topology-required", `"row"`, `"node" "zone" "block" "rack"`)

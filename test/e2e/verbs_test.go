@@ -33,6 +33,12 @@ func (s *story) restart(name string, change func(*stack.Config)) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	defer cancel()
+	select {
+	case <-s.Process(name).Done():
+		// Some stories kill it; where none did, this says why it went.
+		s.Logf("%s had ended:\n%s", name, s.Process(name).Tail(20))
+	default:
+	}
 	if err := s.Process(name).Stop(ctx); err != nil {
 		s.Fatalf("stop %s: %v", name, err)
 	}

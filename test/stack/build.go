@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
-// Build compiles the three programs into the repository's bin folder, and
+// Build compiles the three programs and the plugin of kubectl into the repository's bin folder, and
 // returns it. Where nothing changed the compiler has nothing to do.
 func Build(ctx context.Context, log io.Writer) (string, error) {
 	root, err := tools.RepositoryRoot()
@@ -20,7 +20,7 @@ func Build(ctx context.Context, log io.Writer) (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(root, "bin")
-	for program, pkg := range map[string]string{Scheduler: "./cmd/scheduler", Sidecar: "./cmd/sidecar", Controller: "./cmd/controller"} {
+	for program, pkg := range map[string]string{Scheduler: "./cmd/scheduler", Sidecar: "./cmd/sidecar", Controller: "./cmd/controller", KubectlPlugin: "./cmd/kubectl-fluence"} {
 		start := time.Now()
 		if err := compile(ctx, root, filepath.Join(bin, program), pkg); err != nil {
 			return "", err

@@ -68,10 +68,7 @@ func (s *Stack) socketOf(i instance) string   { return filepath.Join(s.Dir(), i.
 func (s *Stack) endpointOf(i instance) string { return "unix://" + s.socketOf(i) }
 
 func (s *Stack) startSidecar(ctx context.Context, i instance) error {
-	args := []string{"--listen=" + s.endpointOf(i)}
-	if i.metrics != "" {
-		args = append(args, "--metrics-listen="+i.metrics)
-	}
+	args := append(s.deployedFlags("sidecar"), "--listen="+s.endpointOf(i), "--metrics-listen="+i.metrics)
 	return s.start(ctx, i.sidecar, filepath.Join(s.cfg.Binaries, Sidecar), args...)
 }
 
@@ -92,7 +89,7 @@ func (s *Stack) startScheduler(ctx context.Context, i instance) error {
 	if binary == "" {
 		binary = filepath.Join(s.cfg.Binaries, Scheduler)
 	}
-	return s.start(ctx, i.scheduler, binary,
+	return s.start(ctx, i.scheduler, binary, append(s.deployedFlags("scheduler"),
 		"--config="+config,
 		"--authentication-kubeconfig="+kubeconfig,
 		"--authorization-kubeconfig="+kubeconfig,
@@ -102,7 +99,7 @@ func (s *Stack) startScheduler(ctx context.Context, i instance) error {
 		"--tls-private-key-file="+key,
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz,/livez",
 		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
-	)
+	)...)
 }
 
 // A Lease is what the lease of the schedulers says.

@@ -15,7 +15,8 @@ import (
 const scrapeTimeout = 5 * time.Second
 
 // SchedulerMetric returns the sum of the scheduler's samples of this name, whatever
-// their labels are; 0 where there is none.
+// their labels are, or the one sample of a name with all its labels; 0 where there is
+// none.
 func (s *Stack) SchedulerMetric(ctx context.Context, name string) (float64, error) {
 	return s.Metric(ctx, Scheduler, name)
 }

@@ -19,6 +19,7 @@ nodes 1.5e+01
 	}{
 		"labels are added up, longer names left out": {name: "jobs_total", want: 5},
 		"a name without labels":                      {name: "nodes", want: 15},
+		"one sample by all its labels":               {name: `jobs_total{kind="c"}`, want: 3},
 		"a name that is not there":                   {name: "pods", want: 0},
 	}
 	for name, tc := range cases {

@@ -27,6 +27,9 @@ const (
 	StandbySidecar   = "fluence-sidecar-2"
 )
 
+// KubectlPlugin is the program that kubectl fluence runs.
+const KubectlPlugin = "kubectl-fluence"
+
 // Namespace is where the service accounts and leases are.
 const Namespace = "fluence-system"
 
@@ -51,6 +54,8 @@ type Config struct {
 	Standby bool
 	// ControllerArgs are further flags of the controller.
 	ControllerArgs []string
+	// Chart installs the chart instead of the plain manifests; nil does not.
+	Chart *Chart
 	// WithoutCRD leaves the PodGroup CRD out.
 	WithoutCRD bool
 	// WithoutWebhook leaves the controller's webhook out.
@@ -68,6 +73,7 @@ type Stack struct {
 	root        string
 	webhookPort int
 	instances   []instance
+	deployed    *deployed // nil without the chart
 }
 
 // Start installs what Fluence needs in the cluster and starts its three
@@ -121,10 +127,13 @@ func Install(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error
 
 // install applies the CRD, the roles and the webhook's configuration.
 func (s *Stack) install(ctx context.Context) error {
-	fmt.Fprintln(s.cfg.Log, "Installing the PodGroup CRD, service accounts and roles")
 	if _, _, err := s.Kubectl(ctx, "create", "namespace", Namespace); err != nil {
 		return fmt.Errorf("create the namespace: %w", err)
 	}
+	if s.cfg.Chart != nil {
+		return s.installChart(ctx)
+	}
+	fmt.Fprintln(s.cfg.Log, "Installing the PodGroup CRD, service accounts and roles")
 	if !s.cfg.WithoutCRD {
 		if err := s.InstallCRD(ctx); err != nil {
 			return err
@@ -153,6 +162,9 @@ func (s *Stack) Socket() string { return s.socketOf(s.instances[0]) }
 // Endpoint is the sidecar's address.
 func (s *Stack) Endpoint() string { return s.endpointOf(s.instances[0]) }
 
+// Built is the folder of the programs of this repository.
+func (s *Stack) Built() string { return s.cfg.Binaries }
+
 // Example is the path of a file of manifests/examples.
 func (s *Stack) Example(name string) string {
 	return filepath.Join(s.root, "manifests", "examples", name)
@@ -170,13 +182,14 @@ func (s *Stack) StartController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{
-		"--kubeconfig=" + kubeconfig,
-		"--leader-elect-resource-namespace=" + Namespace,
+	args := append(s.deployedFlags("controller"),
+		"--kubeconfig="+kubeconfig,
+		"--leader-elect-resource-namespace="+Namespace,
 		"--metrics-bind-address=0",
 		"--health-probe-bind-address=0",
 		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
-	}, s.webhookFlags()...)
+	)
+	args = append(args, s.webhookFlags()...)
 	return s.start(ctx, Controller, filepath.Join(s.cfg.Binaries, Controller), append(args, s.cfg.ControllerArgs...)...)
 }
 
@@ -195,12 +208,16 @@ func (s *Stack) start(ctx context.Context, name, binary string, args ...string) 
 
 // kubeconfig is that of a service account of the namespace.
 func (s *Stack) kubeconfig(account string) (string, error) {
+	if s.deployed != nil {
+		return s.deployed.kubeconfigs[account], nil
+	}
 	return s.KubeconfigFor("system:serviceaccount:"+Namespace+":"+account, "system:serviceaccounts", "system:serviceaccounts:"+Namespace)
 }
 
-// schedulerConfig writes manifests/scheduler-config.yaml as an instance needs it.
+// schedulerConfig writes manifests/scheduler-config.yaml, or the chart's, as an
+// instance needs it.
 func (s *Stack) schedulerConfig(i instance, kubeconfig string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(s.root, "manifests", "scheduler-config.yaml"))
+	text, err := s.configSource()
 	if err != nil {
 		return "", fmt.Errorf("read the scheduler's configuration: %w", err)
 	}
@@ -208,7 +225,7 @@ func (s *Stack) schedulerConfig(i instance, kubeconfig string) (string, error) {
 	if err := yaml.Unmarshal(text, &config); err != nil {
 		return "", fmt.Errorf("read the scheduler's configuration: %w", err)
 	}
-	config["clientConnection"] = map[string]any{"kubeconfig": kubeconfig, "qps": 1000, "burst": 2000}
+	config["clientConnection"].(map[string]any)["kubeconfig"] = kubeconfig
 	// A killed scheduler's lease runs out in seconds, not in a quarter of a minute;
 	// but a busy machine must not lose it.
 	election := config["leaderElection"].(map[string]any)
@@ -228,6 +245,14 @@ func (s *Stack) schedulerConfig(i instance, kubeconfig string) (string, error) {
 		return "", fmt.Errorf("write the scheduler's configuration: %w", err)
 	}
 	return path, nil
+}
+
+// configSource is the scheduler's configuration as it is installed.
+func (s *Stack) configSource() ([]byte, error) {
+	if s.deployed != nil {
+		return s.deployed.config, nil
+	}
+	return os.ReadFile(filepath.Join(s.root, "manifests", "scheduler-config.yaml"))
 }
 
 // PluginArgs returns the plugin's arguments in a scheduler's configuration, to be

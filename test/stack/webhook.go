@@ -43,12 +43,17 @@ func WebhookConfiguration(port int) ([]byte, error) {
 	}
 	for _, hook := range config["webhooks"].([]any) {
 		path := hook.(map[string]any)["clientConfig"].(map[string]any)["service"].(map[string]any)["path"]
-		hook.(map[string]any)["clientConfig"] = map[string]any{"url": fmt.Sprintf("https://%s:%d%s", webhookHost, port, path)}
+		hook.(map[string]any)["clientConfig"] = map[string]any{"url": webhookURL(port, path.(string))}
 	}
 	if text, err = yaml.Marshal(config); err != nil {
 		return nil, fmt.Errorf("write the webhook's configuration: %w", err)
 	}
 	return text, nil
+}
+
+// webhookURL is where the API server finds the webhook's process.
+func webhookURL(port int, path string) string {
+	return fmt.Sprintf("https://%s:%d%s", webhookHost, port, path)
 }
 
 // installWebhook tells the API server where the webhook will be, and chooses the

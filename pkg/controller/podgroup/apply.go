@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,10 +74,4 @@ func applied(pg *scheduling.PodGroup, owners []metav1.OwnerReference, part strin
 		return nil, fmt.Errorf("encode the %s: %w", part, err)
 	}
 	return client.RawPatch(types.ApplyPatchType, data), nil
-}
-
-// lacksField says that an apply was refused because the CRD lacks a field. The
-// API server has no code of its own for that.
-func lacksField(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "field not declared in schema")
 }

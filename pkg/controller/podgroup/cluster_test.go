@@ -32,8 +32,9 @@ import (
 // serviceAccount is the user that manifests/rbac gives its rights to.
 const serviceAccount = "system:serviceaccount:fluence-system:fluence-controller"
 
-// patience bounds every wait for the cluster.
-const patience = time.Minute
+// patience bounds every wait for the cluster. A Job that has lost three pods makes the
+// next ones after 40 s.
+const patience = 2 * time.Minute
 
 // shared is the control plane of all tests of the package, started by the first
 // that needs it.

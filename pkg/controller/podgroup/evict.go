@@ -30,8 +30,10 @@ func (r *reconciler) evict(ctx context.Context, o observed, pods []*corev1.Pod, 
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			// It has gone by itself.
 		case err != nil:
+			r.counts.eviction(wasRefused)
 			refused = clip(fmt.Sprintf("pod %s: %v", pod.Name, err))
 		default:
+			r.counts.eviction(wasEvicted)
 			klog.FromContext(ctx).V(2).Info("Evicted pod of incomplete group", "pod", klog.KObj(pod))
 		}
 	}

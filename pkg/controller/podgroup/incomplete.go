@@ -20,7 +20,7 @@ const ConditionIncomplete = "Incomplete"
 // Reasons of ConditionIncomplete, and of events.
 const (
 	// ReasonMembersMissing is that of a true condition, and of an event.
-	ReasonMembersMissing = "MembersMissing"
+	ReasonMembersMissing = group.ReasonMembersMissing
 	// ReasonComplete: the group has as many pods on nodes as it needs.
 	ReasonComplete = "Complete"
 	// ReasonNotStarted: none of its pods is on a node any more, so that the next

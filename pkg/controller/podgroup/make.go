@@ -20,15 +20,23 @@ const (
 	ReasonOwnerUnreadable = "OwnerUnreadable"
 )
 
+// CheckName says what keeps a value of group.Label from being the name of a PodGroup; nil if
+// nothing does.
+func CheckName(value string) error {
+	if wrong := validation.IsDNS1123Subdomain(value); len(wrong) > 0 {
+		return fmt.Errorf("label %s: %q: cannot be the name of a PodGroup: %s", group.Label, value, wrong[0])
+	}
+	return nil
+}
+
 // decideToMake decides for a group without a PodGroup.
 func (c Config) decideToMake(o observed, m memory) (decision, memory) {
 	live := o.live()
 	if o.unseen || !c.asksForOne(o, live) {
 		return decision{}, memory{}
 	}
-	if wrong := validation.IsDNS1123Subdomain(o.key.Name); len(wrong) > 0 {
-		text := fmt.Sprintf("label %s: %q: cannot be the name of a PodGroup: %s", group.Label, o.key.Name, wrong[0])
-		return refuse(m, live, ReasonInvalidName, text)
+	if err := CheckName(o.key.Name); err != nil {
+		return refuse(m, live, ReasonInvalidName, err.Error())
 	}
 	w := c.wantedSize(o)
 	if w.unknown {

@@ -32,6 +32,7 @@ type reconciler struct {
 	finder *finder
 	events events.EventRecorder
 	clock  clock.PassiveClock
+	counts *counters
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
@@ -65,6 +66,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
 		}
 		r.hasMade(o.key, o.now)
+		r.counts.podGroup(wasMade)
 		klog.FromContext(ctx).V(2).Info("Created pod group", "minMember", d.create.Spec.MinMember)
 		o.podGroup = d.create
 		r.tell(o.podGroup, d.events)
@@ -100,7 +102,7 @@ func (r *reconciler) write(ctx context.Context, o observed, d decision) error {
 		return nil
 	}
 	err := r.applyStatus(ctx, o.podGroup, d.status, o.plainCRD)
-	if lacksField(err) && !o.plainCRD {
+	if scheduling.LacksField(err) && !o.plainCRD {
 		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: conditions and creation time are not written; apply manifests/crds", "crd", scheduling.CRDName)
 		r.mu.Lock()
 		r.plainUntil = o.now.Add(plainRetry)
@@ -139,6 +141,7 @@ func (r *reconciler) remove(ctx context.Context, o observed) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete pod group: %w", err)
 	}
+	r.counts.podGroup(wasRemoved)
 	klog.FromContext(ctx).V(2).Info("Deleted pod group without pods")
 	return nil
 }
@@ -164,6 +167,7 @@ func (r *reconciler) recall(key types.NamespacedName) memory {
 func (r *reconciler) remember(key types.NamespacedName, m memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.counts.lacking(r.memories[key].lack.shown, m.lack.shown)
 	if m == (memory{}) {
 		delete(r.memories, key)
 		return

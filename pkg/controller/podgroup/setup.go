@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -41,7 +42,12 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 			return fmt.Errorf("index %T by group: %w", obj, err)
 		}
 	}
+	counts, err := newCounters(metrics.Registry)
+	if err != nil {
+		return err
+	}
 	r := &reconciler{
+		counts:   counts,
 		config:   config,
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),

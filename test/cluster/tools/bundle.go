@@ -16,6 +16,7 @@ const (
 	kubernetesBundle = "kubernetes"
 	kwokBundle       = "kwok"
 	kubeletBundle    = "fake-kubelet"
+	helmBundle       = "helm"
 )
 
 // bundle is a set of programs built from one module into one folder.
@@ -71,7 +72,12 @@ func bundlesOf(root string) ([]*bundle, error) {
 		},
 		programs: []program{{name: "fake-kubelet", pkg: modulePath + "/test/cluster/fake-kubelet", ldflags: "-s -w"}},
 	}
-	return []*bundle{kubernetes, kwok, kubelet}, nil
+	helm := &bundle{
+		name:     helmBundle,
+		dir:      filepath.Join(root, "hack", "tools", "helm"),
+		programs: []program{{name: "helm", pkg: "helm.sh/helm/v4/cmd/helm", ldflags: "-s -w"}},
+	}
+	return []*bundle{kubernetes, kwok, kubelet, helm}, nil
 }
 
 // versionStamp returns the linker flags that make the Kubernetes programs name

@@ -35,6 +35,8 @@ type Binaries struct {
 	// Kubelet is fake-kubelet, of this repository: it decides which pods fit
 	// their node.
 	Kubelet string
+	// Helm renders and installs the chart.
+	Helm string
 	// KwokFiles is the folder with the files of the kwok module named by
 	// NodeInitialize and the other constants.
 	KwokFiles string
@@ -90,6 +92,7 @@ func build(ctx context.Context, root, cache string, log io.Writer) (*Binaries, e
 		Kubectl:           filepath.Join(k8s, "kubectl"),
 		Kwok:              filepath.Join(kwok, "kwok"),
 		Kubelet:           filepath.Join(kubelet, "fake-kubelet"),
+		Helm:              filepath.Join(dirs[helmBundle], "helm"),
 		KwokFiles:         kwok,
 	}, nil
 }

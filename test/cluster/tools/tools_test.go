@@ -156,7 +156,7 @@ func TestTheRealToolsAreBuiltOnce(t *testing.T) {
 	if *first != *second {
 		t.Errorf("Build() = %v, then %v", first, second)
 	}
-	for _, path := range []string{first.Etcd, first.APIServer, first.ControllerManager, first.Scheduler, first.Kubectl, first.Kwok, first.Kubelet} {
+	for _, path := range []string{first.Etcd, first.APIServer, first.ControllerManager, first.Scheduler, first.Kubectl, first.Kwok, first.Kubelet, first.Helm} {
 		if info, err := os.Stat(path); err != nil || info.Mode()&0o111 == 0 {
 			t.Errorf("%s is no program (%v)", path, err)
 		}

@@ -101,24 +101,51 @@ func up(ctx context.Context, out io.Writer, dir string, nodes, racks int) error 
 	if err != nil {
 		return err
 	}
-	err = place(ctx, out, c)
+	commands, err := place(ctx, out, c, dir)
 	if err != nil {
 		return errors.Join(err, cluster.Down(context.WithoutCancel(ctx), dir))
 	}
 	fmt.Fprintf(out, "\nDone in %.0fs. Everything is left running; `make down` stops it. To look around:\n\n    export KUBECONFIG=%s PATH=%s:$PATH\n\n",
-		time.Since(start).Seconds(), c.Kubeconfig(), filepath.Dir(c.Binaries().Kubectl))
+		time.Since(start).Seconds(), c.Kubeconfig(), commands)
 	return nil
 }
 
-// place starts Fluence, and a Job of 8 with it.
-func place(ctx context.Context, out io.Writer, c *cluster.Cluster) error {
+// place installs and starts Fluence, and a Job of 8 with it. It returns the folder of
+// the commands to look around with.
+func place(ctx context.Context, out io.Writer, c *cluster.Cluster, dir string) (commands string, err error) {
+	// Simulated nodes run no programs: processes do the work of the chart's pods.
 	s, err := stack.Start(ctx, c, stack.Config{
-		Args: map[string]any{"topologyLevels": []string{rackLabel}},
-		Log:  out,
+		Chart: &stack.Chart{Set: []string{"replicas=0", "scheduler.args.topologyLevels={" + rackLabel + "}"}},
+		Log:   out,
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
+	if commands, err = link(c, s, dir); err != nil {
+		return "", err
+	}
+	return commands, firstJob(ctx, out, s)
+}
+
+// link makes a folder with what a user types.
+func link(c *cluster.Cluster, s *stack.Stack, dir string) (string, error) {
+	commands := filepath.Join(dir, "bin")
+	if err := os.MkdirAll(commands, 0o700); err != nil {
+		return "", fmt.Errorf("make the folder of commands: %w", err)
+	}
+	for name, path := range map[string]string{
+		"kubectl":           c.Binaries().Kubectl,
+		"helm":              c.Binaries().Helm,
+		stack.KubectlPlugin: filepath.Join(s.Built(), stack.KubectlPlugin),
+	} {
+		if err := os.Symlink(path, filepath.Join(commands, name)); err != nil {
+			return "", fmt.Errorf("make the folder of commands: %w", err)
+		}
+	}
+	return commands, nil
+}
+
+func firstJob(ctx context.Context, out io.Writer, s *stack.Stack) error {
 	fmt.Fprintln(out, "Applying manifests/examples/job.yaml, a Job of 8 pods")
 	if _, _, err := s.Kubectl(ctx, "apply", "-f", s.Example("job.yaml")); err != nil {
 		return err
@@ -128,7 +155,7 @@ func place(ctx context.Context, out io.Writer, c *cluster.Cluster) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"get", "podgroups.scheduling.x-k8s.io"},
+		{"get", "fpg"},
 		{"get", "pods", "-o", "custom-columns=NAME:.metadata.name,STATUS:.status.phase,NODE:.spec.nodeName"},
 		{"describe", "podgroups.scheduling.x-k8s.io", name},
 	} {

@@ -1,0 +1,70 @@
+{{/* Refuses values that are wrong only together, before anything is installed. */}}
+{{- define "fluence.checks" -}}
+{{- $v := .Values }}
+{{- if not $v.image.registry }}
+{{- fail "image.registry: must be set to the registry that holds the images you built, such as registry.example.com/hpc; see docs/install.md" }}
+{{- end }}
+{{- $lease := trimSuffix "s" $v.leaderElection.leaseDuration | int }}
+{{- $renew := trimSuffix "s" $v.leaderElection.renewDeadline | int }}
+{{- $retry := trimSuffix "s" $v.leaderElection.retryPeriod | int }}
+{{- if le $lease $renew }}
+{{- fail (printf "leaderElection.leaseDuration: %ds is not longer than leaderElection.renewDeadline, %ds; make the lease longer" $lease $renew) }}
+{{- end }}
+{{- /* A retry comes up to 1.2 times as late as its period says. */}}
+{{- if le (mul 10 $renew) (mul 12 $retry) }}
+{{- fail (printf "leaderElection.retryPeriod: %ds leaves no second try within leaderElection.renewDeadline, %ds; make it less than 5/6 of that" $retry $renew) }}
+{{- end }}
+{{- if and $v.fluxion.granule (ne $v.engine "fluxion") }}
+{{- fail (printf "fluxion.granule: set with the engine %q, which has no granules; set engine to fluxion" $v.engine) }}
+{{- end }}
+{{- if and (eq $v.engine "fluxion") (has $v.scheduler.args.matchPolicy (list "hinodex" "firstnodex")) }}
+{{- fail (printf "scheduler.args.matchPolicy: %q is not offered by the engine fluxion; take first, low, high, lonode, hinode or lonodex, or the engine embedded" $v.scheduler.args.matchPolicy) }}
+{{- end }}
+{{- if and $v.serviceMonitor.enabled (not $v.metrics.enabled) }}
+{{- fail "serviceMonitor.enabled: there is nothing to find without metrics.enabled" }}
+{{- end }}
+{{- if and $v.priorityClass.create (or (not $v.priorityClassName) (hasPrefix "system-" $v.priorityClassName)) }}
+{{- fail (printf "priorityClassName: %q cannot be made by priorityClass.create; give it a name of your own, not beginning with system-" $v.priorityClassName) }}
+{{- end }}
+{{- $names := dict $v.schedulerName "schedulerName" }}
+{{- range $i, $profile := $v.scheduler.extraProfiles }}
+{{- $at := printf "scheduler.extraProfiles[%d].schedulerName" $i }}
+{{- with get $names $profile.schedulerName }}
+{{- fail (printf "%s: %q is the name of another profile (%s)" $at $profile.schedulerName .) }}
+{{- end }}
+{{- $_ := set $names $profile.schedulerName $at }}
+{{- end }}
+{{- $types := dict }}
+{{- range $i, $key := $v.scheduler.args.topologyLevels }}
+{{- $type := base $key }}
+{{- if hasKey $types $type }}
+{{- fail (printf "scheduler.args.topologyLevels[%d]: %q has the type %q of %q before it" $i $key $type (get $types $type)) }}
+{{- end }}
+{{- $_ := set $types $type $key }}
+{{- end }}
+{{- with $v.scheduler.config }}
+{{- $first := .podInitialBackoffSeconds | default 1 | int }}
+{{- $longest := .podMaxBackoffSeconds | default 10 | int }}
+{{- if gt $first $longest }}
+{{- fail (printf "scheduler.config.podInitialBackoffSeconds: %d is more than podMaxBackoffSeconds, %d; raise that too" $first $longest) }}
+{{- end }}
+{{- end }}
+{{- /* A cluster is asked only where there is one: not by helm template. */}}
+{{- if lookup "v1" "Namespace" "" "kube-system" }}
+{{- if not $v.crds.install }}
+{{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "podgroups.scheduling.x-k8s.io" }}
+{{- if not $crd }}
+{{- fail "crds.install: false, but the cluster has no CRD podgroups.scheduling.x-k8s.io; set it to true, or apply manifests/crds first" }}
+{{- end }}
+{{- range $crd.spec.versions }}
+{{- if not (dig "schema" "openAPIV3Schema" "properties" "status" "properties" "conditions" "" .) }}
+{{- fail "crds.install: false, but the cluster's CRD podgroups.scheduling.x-k8s.io has no status.conditions, in which Fluence says why a group waits; apply manifests/crds, which has all fields of the other, or set it to true with --take-ownership" }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $class := $v.priorityClassName }}
+{{- if not (or (not $class) $v.priorityClass.create (lookup "scheduling.k8s.io/v1" "PriorityClass" "" $class)) }}
+{{- fail (printf "priorityClassName: the cluster has no PriorityClass %q, and no pod would be made; create it first, or let priorityClass.create make it" $class) }}
+{{- end }}
+{{- end }}
+{{- end }}

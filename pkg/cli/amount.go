@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// inUnit writes an amount in its pool's own unit.
+func inUnit(n int64) string { return strconv.FormatInt(n, 10) }
+
+// cores writes thousandths of a core as cores.
+func cores(n int64) string {
+	text := strconv.FormatInt(n/1000, 10)
+	if rest := n % 1000; rest > 0 {
+		text += "." + strings.TrimRight(fmt.Sprintf("%03d", rest), "0")
+	}
+	return text
+}
+
+// inBytes writes a number of bytes in the largest unit that it has at least one of, with
+// one digit after the point where that is not nothing. It rounds down: what is free is
+// never said to be more.
+func inBytes(n int64) string {
+	units := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
+	i, unit := 0, int64(1)
+	for i < len(units)-1 && n >= unit<<10 {
+		unit <<= 10
+		i++
+	}
+	text := strconv.FormatInt(n/unit, 10)
+	// Without the multiplication that could overflow.
+	if tenth := (n % unit) / max(1, unit/10); i > 0 && tenth > 0 {
+		text += "." + strconv.FormatInt(min(9, tenth), 10)
+	}
+	return text + units[i]
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

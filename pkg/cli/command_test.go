@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// A call is a command line with what it stands on.
+type call struct {
+	args  string
+	stdin string
+	// in is read instead of stdin if it is set.
+	in      io.Reader
+	objects []runtime.Object
+	// without and forbidden are resources that are not served, or may not be read.
+	without, forbidden []string
+	// unauthorized is that the user's credentials are not accepted.
+	unauthorized bool
+	// minor is that of the API server's version; empty is that of this build.
+	minor    string
+	terminal bool
+	want     int
+	// completes says that the command line is to be completed: its last word may be empty,
+	// and KUBECONFIG in it stands for the file's name.
+	completes bool
+}
+
+func (c call) run(t *testing.T) (out, errOut string, code int) {
+	t.Helper()
+	s := serve(t, c.objects...)
+	for _, r := range c.without {
+		s.unknown[r] = true
+	}
+	for _, r := range c.forbidden {
+		s.forbidden[r] = true
+	}
+	s.unauthorized = c.unauthorized
+	if c.minor != "" {
+		s.minor = c.minor
+	}
+	args := append(strings.Fields(c.args), "--kubeconfig", s.kubeconfig())
+	if c.completes {
+		args = strings.Split(strings.ReplaceAll(c.args, "KUBECONFIG", s.kubeconfig()), " ")
+	}
+	if c.in == nil {
+		c.in = strings.NewReader(c.stdin)
+	}
+	var stdout, stderr bytes.Buffer
+	code = Run(t.Context(), Config{
+		IOStreams: genericiooptions.IOStreams{In: c.in, Out: &stdout, ErrOut: &stderr},
+		Now:       func() time.Time { return noon },
+		Terminal:  c.terminal,
+		Version:   "v1",
+	}, args)
+	return stdout.String(), stderr.String(), code
+}
+
+const levels = " --topology-levels topology.kubernetes.io/zone,example.com/rack"
+
+func TestCommands(t *testing.T) {
+	silence, talks := io.Pipe()
+	t.Cleanup(func() { _ = talks.Close() })
+	stale := well()
+	stale.Updated = noon.Add(-time.Hour)
+	unwell := well()
+	unwell.MatcherAnswers, unwell.LastMatch = false, nil
+	configured := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: configMap},
+		Data: map[string]string{"config.yaml": strings.Join([]string{
+			"apiVersion: kubescheduler.config.k8s.io/v1", "kind: KubeSchedulerConfiguration", "profiles:", "- schedulerName: fluence",
+			"  plugins: {multiPoint: {enabled: [{name: Fluence}]}, queueSort: {enabled: [{name: Fluence}], disabled: [{name: '*'}]}}",
+			"  pluginConfig: [{name: Fluence, args: {topologyLevels: [example.com/rack]}}]",
+		}, "\n")},
+	}
+	cases := map[string]call{
+		"groups are listed":                                    {args: "groups", objects: cluster()},
+		"groups with their nodes":                              {args: "groups -o wide", objects: cluster()},
+		"groups of all namespaces":                             {args: "groups -A", objects: cluster()},
+		"groups as yaml":                                       {args: "groups -o yaml", objects: cluster()},
+		"no groups":                                            {args: "groups"},
+		"groups without the CRD":                               {args: "groups", without: []string{"podgroups"}, want: ExitError},
+		"groups that may not be read":                          {args: "groups", forbidden: []string{"podgroups"}, want: ExitError},
+		"groups of pods whose owners may not be read":          {args: "groups -o wide", objects: cluster(), forbidden: []string{"jobs"}},
+		"an output that there is not":                          {args: "groups -o xml", want: ExitError},
+		"a colour that there is not":                           {args: "groups --color blue", want: ExitError},
+		"a topology level that is no label":                    {args: "graph --topology-levels a/b/c", want: ExitError},
+		"why a group waits, named for its job":                 {args: "why training", objects: cluster(), want: ExitNo},
+		"why a group waits, as json":                           {args: "why job/training -o json", objects: cluster(), want: ExitNo},
+		"why a group waits, asked now":                         {args: "why training --now", objects: cluster(), want: ExitNo},
+		"why of a group that has started":                      {args: "why solver --now", objects: cluster()},
+		"why a pod of a group waits":                           {args: "why training-3", objects: cluster(), want: ExitNo},
+		"why a lone pod waits":                                 {args: "why pod/huge --now", objects: cluster(), want: ExitNo},
+		"why of what is not there":                             {args: "why nothing", objects: cluster(), want: ExitError},
+		"groups that are in trouble":                           {args: "groups", objects: troubled()},
+		"why of a name that two things have":                   {args: "why dup", objects: troubled(), want: ExitError},
+		"why of a job as kubectl prints it":                    {args: "why job.batch/dup", objects: troubled()},
+		"why of a pod by its short name":                       {args: "why po/unheard", objects: troubled(), want: ExitNo},
+		"why of a PodGroup as kubectl prints it":               {args: "why podgroup.scheduling.x-k8s.io/job-dup-8d765ce38c", objects: troubled()},
+		"why of what is in another namespace":                  {args: "why other/job-dup", objects: troubled(), want: ExitError},
+		"a job of another namespace":                           {args: "simulate -f - -n other", stdin: strings.Replace(manifest("x", 1, "1"), "name: x", "name: x\n  namespace: lab", 1), objects: cluster(), want: ExitError},
+		"groups of labelled pods whose owners may not be read": {args: "groups", objects: []runtime.Object{pod("a", "", "1", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "g"} })}, forbidden: []string{"jobs", "replicasets", "statefulsets"}},
+		"nodes of a cluster without any, as json":              {args: "nodes -o json"},
+		"why a pod waits where groups may not be read":         {args: "why pod/band-1", objects: troubled(), forbidden: []string{"podgroups"}, want: ExitNo},
+		"why a job waits where groups may not be read":         {args: "why job/dup", objects: troubled(), forbidden: []string{"podgroups"}, want: ExitError},
+		"why of no name":                                       {args: "why pod/", objects: troubled(), want: ExitError},
+		"why of nothing":                                       {args: "why", objects: troubled(), want: ExitError},
+		"why a pod of another scheduler waits":                 {args: "why alone --now", objects: troubled(), want: ExitNo},
+		"why a job of another scheduler waits":                 {args: "why stranger", objects: troubled(), want: ExitNo},
+		"why a suspended job waits":                            {args: "why susp -o yaml", objects: troubled(), want: ExitNo},
+		"why a job without pods waits":                         {args: "why empty", objects: troubled(), want: ExitNo},
+		"why of a job that has ended":                          {args: "why done", objects: troubled()},
+		"why labelled pods without a PodGroup wait":            {args: "why band", objects: troubled(), want: ExitNo},
+		"why one of labelled pods without a PodGroup waits":    {args: "why band-1", objects: troubled(), want: ExitNo},
+		"why a gated pod waits":                                {args: "why pod/gated --now", objects: troubled(), want: ExitNo},
+		"why a gated job waits":                                {args: "why job/gated --now", objects: troubled(), want: ExitNo},
+		"why a group that lost members waits":                  {args: "why lost", objects: troubled(), want: ExitNo},
+		"why of a group that is larger than its minimum":       {args: "why wide", objects: troubled(), want: ExitNo},
+		"why of a label that is no name":                       {args: "why My_Band", objects: troubled(), want: ExitNo},
+		"why of a group that runs with a fault":                {args: "why odd", objects: troubled()},
+		"groups that may not be asked for any more":            {args: "groups", unauthorized: true, want: ExitError},
+		"an API server that is away":                           {args: "groups --server http://127.0.0.1:1", want: ExitError},
+		"a job that nobody types":                              {args: "simulate -f - --timeout 20ms", in: silence, want: ExitError},
+		"a file without objects":                               {args: "simulate -f -", stdin: "# nothing\n", want: ExitError},
+		"why of a pod that is being deleted":                   {args: "why going", objects: troubled()},
+		"why of a pod that has ended":                          {args: "why odd-1", objects: troubled()},
+		"nodes beside what is in trouble":                      {args: "nodes", objects: troubled()},
+		"a job that is there twice in the file":                {args: "simulate -f -", stdin: manifest("x", 1, "1") + "---\n" + manifest("x", 1, "1"), objects: cluster(), want: ExitError},
+		"a large job of another scheduler":                     {args: "simulate -f -", stdin: strings.Replace(manifest("x", 300, "1"), "schedulerName: fluence", "schedulerName: other", 1), objects: cluster(), want: ExitError},
+		"a job whose pods would be called like others":         {args: "simulate -f -", stdin: manifest("training", 3, "1"), objects: append(cluster(), pod("training-#0", "", "1"))[2:], want: ExitYes},
+		"nodes are listed":                                     {args: "nodes", objects: cluster()},
+		"nodes with their levels":                              {args: "nodes -o wide" + levels, objects: cluster()},
+		"nodes that may not be read":                           {args: "nodes", forbidden: []string{"nodes"}, want: ExitError},
+		"the graph without levels":                             {args: "graph", objects: cluster()},
+		"the graph by the levels that are configured":          {args: "graph", objects: append(cluster(), configured)},
+		"the graph by levels":                                  {args: "graph" + levels, objects: cluster()},
+		"the graph on a terminal":                              {args: "graph" + levels, objects: cluster(), terminal: true},
+		"the graph as json":                                    {args: "graph -o json", objects: cluster()[:6]},
+		"the graph as jgf":                                     {args: "graph -o jgf" + levels, objects: cluster()[:6]},
+		"a scheduler that is well":                             {args: "status", objects: []runtime.Object{figures(well())}},
+		"a scheduler that has not written for long":            {args: "status", objects: []runtime.Object{figures(stale)}, want: ExitNo},
+		"a scheduler whose matcher is silent":                  {args: "status", objects: []runtime.Object{figures(unwell)}, want: ExitNo},
+		"no scheduler":                                         {args: "status", want: ExitNo},
+		"a scheduler that may not be seen":                     {args: "status", forbidden: []string{"configmaps"}, want: ExitError},
+		"a scheduler beside an API server of another version":  {args: "status", objects: []runtime.Object{figures(well())}, minor: "39", want: ExitNo},
+		"a scheduler as json":                                  {args: "status -o json", objects: []runtime.Object{figures(well())}},
+		"a graph beside a group that may have been given room": {args: "graph", objects: append(cluster(), promised()...)},
+		"a job that would start":                               {args: "simulate -f - -o wide", stdin: manifest("small", 3, "2"), objects: cluster()},
+		"a job that has to wait":                               {args: "simulate -f -", stdin: manifest("large", 4, "6"), objects: cluster(), want: ExitNo},
+		"a job that never fits":                                {args: "simulate -f -", stdin: manifest("huge", 2, "64"), objects: cluster(), want: ExitNo},
+		"a job as json":                                        {args: "simulate -f - -o json", stdin: manifest("small", 2, "2"), objects: cluster()},
+		"two jobs of one file, for one of which there is room": {args: "simulate -f -", stdin: manifest("one", 3, "6") + "---\n" + manifest("two", 3, "6"), objects: cluster(), want: ExitNo},
+		"two jobs of one file, of which the second is urgent":  {args: "simulate -f -", stdin: manifest("one", 3, "6") + "---\n" + strings.Replace(manifest("two", 3, "6"), "schedulerName: fluence", "schedulerName: fluence\n      priorityClassName: urgent", 1), objects: cluster(), want: ExitNo},
+		"a job of another scheduler":                           {args: "simulate -f -", stdin: strings.Replace(manifest("x", 1, "1"), "schedulerName: fluence", "schedulerName: other", 1), objects: cluster(), want: ExitError},
+		"a job with a field that there is not":                 {args: "simulate -f -", stdin: strings.Replace(manifest("x", 1, "1"), "parallelism", "paralellism", 1), objects: cluster(), want: ExitError},
+		"a job that is there already":                          {args: "simulate -f -", stdin: manifest("training", 1, "1"), objects: cluster(), want: ExitError},
+		"a job of a priority that there is not":                {args: "simulate -f -", stdin: strings.Replace(manifest("x", 1, "1"), "schedulerName: fluence", "schedulerName: fluence\n      priorityClassName: none", 1), objects: cluster(), want: ExitError},
+		"a kind that is not known":                             {args: "simulate -f -", stdin: "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: js}\n---\n" + manifest("small", 1, "1"), objects: cluster()},
+		"a file that is not there":                             {args: "simulate -f /nowhere.yaml", objects: cluster(), want: ExitError},
+		"no file":                                              {args: "simulate", want: ExitError},
+		"a configuration that is none":                         {args: "simulate -f - --config testdata/world.txt", stdin: manifest("small", 1, "1"), objects: cluster(), want: ExitError},
+		"a job where volumes may not be read":                  {args: "simulate -f -", stdin: manifest("small", 1, "1"), objects: cluster(), forbidden: []string{"persistentvolumes"}},
+		"a job on an API server of another version":            {args: "simulate -f -", stdin: manifest("small", 1, "1"), objects: cluster(), minor: "36"},
+		"a job where pods may not be read":                     {args: "simulate -f -", stdin: manifest("small", 1, "1"), objects: cluster(), forbidden: []string{"pods"}, want: ExitError},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out, errOut, code := tc.run(t)
+			if code != tc.want {
+				t.Errorf("exit code %d, want %d", code, tc.want)
+			}
+			got := fmt.Sprintf("$ kubectl fluence %s\n%s", tc.args, out)
+			if errOut != "" {
+				got += "--- stderr\n" + errOut
+			}
+			compare(t, strings.NewReplacer(" ", "-", ",", "").Replace(name), got+fmt.Sprintf("--- exit code %d\n", code))
+		})
+	}
+}
+
+func TestWithoutAKubeconfig(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nowhere")
+	var errOut bytes.Buffer
+	code := Run(t.Context(), Config{IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: &errOut}, Now: time.Now}, []string{"groups"})
+	if code != ExitError || !strings.Contains(errOut.String(), "name one by --kubeconfig") {
+		t.Errorf("exit code %d with %q, want an error that says what to do", code, &errOut)
+	}
+}
+
+func TestAFaultIsAnError(t *testing.T) {
+	var errOut bytes.Buffer
+	o := call{objects: cluster()}
+	code := Run(t.Context(), Config{
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: &errOut},
+		Now:       func() time.Time { panic("no time") },
+	}, []string{"groups", "--kubeconfig", serve(t, o.objects...).kubeconfig()})
+	if code != ExitError || !strings.HasPrefix(errOut.String(), "error: no time: this is a fault of kubectl fluence") {
+		t.Errorf("exit code %d with %q, want an error", code, &errOut)
+	}
+}
+
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// manifest is that of a Job.
+func manifest(name string, n int, cpu string) string {
+	return fmt.Sprintf(`apiVersion: batch/v1
+kind: Job
+metadata:
+  name: %s
+spec:
+  parallelism: %d
+  completions: %d
+  template:
+    spec:
+      schedulerName: fluence
+      restartPolicy: Never
+      containers:
+      - name: c
+        image: i
+        resources: {requests: {cpu: %q, memory: 1Gi}}
+`, name, n, n, cpu)
+}

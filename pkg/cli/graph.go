@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	graph "github.com/flux-k8s/fluence/pkg/resource"
+)
+
+func (o *options) nodesCommand() *cobra.Command {
+	return o.viewCommand(&cobra.Command{
+		Use:     "nodes",
+		Aliases: []string{"node"},
+		Short:   "List the nodes: where they stand, what is free of them, and whose pods are there",
+		Example: "  kubectl fluence nodes\n  kubectl fluence nodes -o wide",
+	}, func(v *view) any { return v.root.nodes() }, o.tellNodes)
+}
+
+func (o *options) graphCommand() *cobra.Command {
+	return o.viewCommand(&cobra.Command{
+		Use:   "graph",
+		Short: "Draw the cluster level by level: what is free, and which groups stand where",
+		Long: `Draw the cluster level by level, as the scheduler's graph has it: what is free of
+it, and which groups stand where. What groups were promised and the API does not show
+yet is not in it.
+
+With -o jgf it is the graph itself in the JSON Graph Format of the Flux project, each
+pool with the property "used".`,
+		Example: "  kubectl fluence graph\n  kubectl fluence graph --topology-levels topology.kubernetes.io/zone -o jgf",
+	}, func(v *view) any { return v.root }, o.tellGraph)
+}
+
+// viewCommand makes a command that shows a view.
+func (o *options) viewCommand(cmd *cobra.Command, value func(*view) any, text func(io.Writer, *view, bool) error) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	f := addForm(cmd, formWide, formJGF)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := f.validate(); err != nil {
+			return err
+		}
+		return o.within(cmd.Context(), func(ctx context.Context) error {
+			r, err := o.reader()
+			if err != nil {
+				return err
+			}
+			v, err := o.readView(ctx, r)
+			if err != nil {
+				return err
+			}
+			o.notes(r.missing)
+			if f.value == formJGF {
+				return writeJGF(o.Out, v.graph)
+			}
+			return f.print(o.Out, value(v), func(w io.Writer) error { return text(w, v, f.value == formWide) })
+		})
+	}
+	return cmd
+}
+
+func writeJGF(w io.Writer, g *graph.Graph) error {
+	text, err := g.JGF()
+	if err != nil {
+		return fmt.Errorf("encode the graph: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
+}
+
+// tellNodes writes a table of the nodes.
+func (o *options) tellNodes(w io.Writer, v *view, wide bool) error {
+	resources := v.root.resources(wide)
+	head := []string{"NODE"}
+	for _, l := range v.levels {
+		head = append(head, strings.ToUpper(l.Type))
+	}
+	head = append(head, "STATUS")
+	for _, r := range resources {
+		head = append(head, strings.ToUpper(resourceName(r))+" FREE")
+	}
+	rows := [][]string{append(head, "GROUPS", "OTHERS")}
+	var walk func(p *place, above []string)
+	walk = func(p *place, above []string) {
+		if p.Type != graph.TypeNode {
+			if p != v.root {
+				above = append(slices.Clone(above), p.Name)
+			}
+			for _, b := range p.Below {
+				walk(b, above)
+			}
+			return
+		}
+		status := p.Status
+		if status == "" {
+			status = "Ready"
+		}
+		row := append(append([]string{p.Name}, above...), status)
+		for _, r := range resources {
+			row = append(row, share(p, r))
+		}
+		groups := counts(p.Groups, most(wide))
+		if groups == "" {
+			groups = "-"
+		}
+		rows = append(rows, append(row, groups, fmt.Sprint(p.Others)))
+	}
+	walk(v.root, nil)
+	return table(w, rows)
+}
+
+// most is how many groups are named in one line.
+func most(wide bool) int {
+	if wide {
+		return 0
+	}
+	return 3
+}
+
+// share writes what is free of a resource, and of how much.
+func share(p *place, r string) string {
+	if _, ok := p.Size[r]; !ok {
+		return "-"
+	}
+	return amount(r, p.free(r)) + "/" + amount(r, p.Size[r])
+}
+
+// tellGraph draws the tree.
+func (o *options) tellGraph(w io.Writer, v *view, wide bool) error {
+	resources := v.root.resources(wide)
+	fmt.Fprintf(w, "%s %s, free: %s\n", o.paint(bold, v.root.Name), plural(v.root.Nodes, "node"), o.shares(v.root, resources))
+	o.draw(w, v.root, "", resources, wide)
+	return nil
+}
+
+func (o *options) draw(w io.Writer, p *place, indent string, resources []string, wide bool) {
+	for i, b := range p.Below {
+		branch, below := "├─ ", "│  "
+		if i == len(p.Below)-1 {
+			branch, below = "└─ ", "   "
+		}
+		fmt.Fprintf(w, "%s%s\n", o.paint(dim, indent+branch), o.line(b, resources, wide))
+		o.draw(w, b, indent+below, resources, wide)
+	}
+}
+
+// line is what is written of a place in the tree.
+func (o *options) line(p *place, resources []string, wide bool) string {
+	if p.Type != graph.TypeNode {
+		return fmt.Sprintf("%s %s, %s, free: %s", p.Type, o.paint(bold, p.Name), plural(p.Nodes, "node"), o.shares(p, resources))
+	}
+	text := fmt.Sprintf("%s, free: %s", o.paint(bold, p.Name), o.shares(p, resources))
+	if p.Status != "" {
+		text += "  " + o.paint(red, p.Status)
+	}
+	if g := counts(p.Groups, most(wide)); g != "" {
+		text += "  " + o.paint(green, g)
+	}
+	if wide && p.Others > 0 {
+		text += "  others: " + fmt.Sprint(p.Others)
+	}
+	return text
+}
+
+// shares writes what is free of each resource; what is used up stands out.
+func (o *options) shares(p *place, resources []string) string {
+	var parts []string
+	for _, r := range resources {
+		if p.Size[r] == 0 {
+			continue
+		}
+		text := resourceName(r) + " " + share(p, r)
+		if p.free(r) == 0 {
+			text = o.paint(yellow, text)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}

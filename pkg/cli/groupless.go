@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// What is waited for where there are no pods.
+const (
+	waitingSuspended = "Suspended"
+	waitingNoPods    = "NoPods"
+)
+
+// groupless lists what is called so and has no PodGroup, though it makes pods of a group,
+// or pods say that they are in it.
+func (ns *namespace) groupless(n naming) []finding {
+	stands := map[naming]*standing{}
+	standOf := func(kind string, in, name string) *standing {
+		as := naming{strings.ToLower(kind), name}
+		if stands[as] == nil {
+			stands[as] = &standing{Kind: kind, row: row{Namespace: in, Name: name}}
+		}
+		return stands[as]
+	}
+	for _, o := range ns.owners {
+		kind, m := kindOf(o), o.(metav1.Object)
+		if n.is(kind, m.GetName()) && !ns.makes(m) {
+			s := standOf(kind, m.GetNamespace(), m.GetName())
+			s.Created = m.GetCreationTimestamp()
+			s.WaitingFor, s.Message = withoutPods(o)
+			s.Waits = s.WaitingFor != ""
+		}
+	}
+	for _, pod := range ns.pods {
+		id := group.Of(pod, ns.above)
+		if !id.Named || ns.group(id) != nil {
+			continue
+		}
+		kind, name := "PodGroup", id.Key.Name
+		if maker, ok := ns.madeBy(pod, n); ok {
+			kind, name = maker.Kind, maker.Name
+		}
+		if n.is(kind, name) {
+			s := standOf(kind, pod.Namespace, name)
+			s.members = append(s.members, pod)
+			s.Waits = s.Waits || waits(pod)
+			s.wants = wanted(id)
+		}
+	}
+	var found []finding
+	for _, as := range slices.SortedFunc(maps.Keys(stands), func(a, b naming) int { return cmp.Compare(a.String(), b.String()) }) {
+		found = append(found, finding{as.String(), stands[as]})
+	}
+	return found
+}
+
+// wanted is the PodGroup that pods of an identity wait for; empty if they need none.
+func wanted(id group.Identity) string {
+	if id.Named && id.Gang {
+		return id.Key.Name
+	}
+	return ""
+}
+
+// madeBy is what is called so and made a pod, at first hand or at the top.
+func (ns *namespace) madeBy(pod *corev1.Pod, n naming) (group.Owner, bool) {
+	var makers []group.Owner
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		makers = append(makers, group.OwnerOf(*ref))
+	}
+	for _, m := range append(makers, group.Of(pod, ns.above).Owner) {
+		if m != (group.Owner{}) && n.is(m.Kind, m.Name) {
+			return m, true
+		}
+	}
+	return group.Owner{}, false
+}
+
+// makes says that there are pods, or a PodGroup, of an object.
+func (ns *namespace) makes(o metav1.Object) bool {
+	of := func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() }
+	return slices.ContainsFunc(ns.pods, func(p *corev1.Pod) bool { return slices.ContainsFunc(p.OwnerReferences, of) }) ||
+		slices.ContainsFunc(ns.groups, func(pg scheduling.PodGroup) bool { return slices.ContainsFunc(pg.OwnerReferences, of) })
+}
+
+// kindOf is that of an object that makes pods.
+func kindOf(o runtime.Object) string {
+	switch o.(type) {
+	case *batchv1.Job:
+		return "Job"
+	case *appsv1.ReplicaSet:
+		return "ReplicaSet"
+	default:
+		return "StatefulSet"
+	}
+}
+
+// suspended says that an object is a Job that makes no pods for now.
+func suspended(o runtime.Object) bool {
+	job, ok := o.(*batchv1.Job)
+	return ok && job.Spec.Suspend != nil && *job.Spec.Suspend
+}
+
+// untilResumed is why a suspended Job has no pods.
+const untilResumed = "the Job is suspended, and has no pods until it is resumed (spec.suspend)"
+
+// withoutPods says why an object has no pods; nothing if it is to have none.
+func withoutPods(o runtime.Object) (reason, message string) {
+	none := false
+	switch o := o.(type) {
+	case *batchv1.Job:
+		none = slices.ContainsFunc(o.Status.Conditions, func(c batchv1.JobCondition) bool {
+			return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+		}) || o.Spec.Parallelism != nil && *o.Spec.Parallelism == 0
+	case *appsv1.ReplicaSet:
+		none = o.Spec.Replicas != nil && *o.Spec.Replicas == 0
+	case *appsv1.StatefulSet:
+		none = o.Spec.Replicas != nil && *o.Spec.Replicas == 0
+	}
+	switch {
+	case none:
+		return "", ""
+	case suspended(o):
+		return waitingSuspended, untilResumed
+	}
+	return waitingNoPods, fmt.Sprintf("it has no pods: kubectl describe %s %s says why", strings.ToLower(kindOf(o)), o.(metav1.Object).GetName())
+}

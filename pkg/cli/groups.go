@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+	"github.com/flux-k8s/fluence/pkg/fluence"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/rehearsal"
+	"github.com/flux-k8s/fluence/pkg/translate"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A row is what there is to say of a group.
+type row struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Of is what the group is named for, as KIND/NAME.
+	Of string `json:"of,omitempty"`
+	// Size is how many pods there are that have not ended, or Minimum if that is more:
+	// how many it can start with.
+	Size    int32  `json:"size"`
+	Minimum int32  `json:"minimum"`
+	Bound   int32  `json:"bound"`
+	Phase   string `json:"phase,omitempty"`
+	// WaitingFor is a reason, empty if the group waits for nothing.
+	WaitingFor string      `json:"waitingFor,omitempty"`
+	Message    string      `json:"message,omitempty"`
+	Since      metav1.Time `json:"since,omitzero"`
+	// Fault is what is wrong with a group that runs all the same.
+	Fault   string      `json:"fault,omitempty"`
+	Created metav1.Time `json:"created"`
+	// Nodes counts the pods on each node.
+	Nodes map[string]int `json:"nodes,omitempty"`
+}
+
+func (o *options) groupsCommand() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "groups",
+		Aliases: []string{"group", "podgroups"},
+		Short:   "List the groups: how large they are, how far they have come, what they wait for",
+		Example: "  kubectl fluence groups\n  kubectl fluence groups -A -o wide",
+		Args:    cobra.NoArgs,
+	}
+	f := addForm(cmd, formWide)
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "those of all namespaces")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := f.validate(); err != nil {
+			return err
+		}
+		return o.within(cmd.Context(), func(ctx context.Context) error { return o.groups(ctx, f, all) })
+	}
+	return cmd
+}
+
+func (o *options) groups(ctx context.Context, f *form, all bool) error {
+	r, err := o.reader()
+	if err != nil {
+		return err
+	}
+	if all {
+		r.namespace = ""
+	}
+	rows, err := r.rows(ctx)
+	if err != nil {
+		return err
+	}
+	o.notes(r.missing)
+	return f.print(o.Out, rows, func(w io.Writer) error {
+		if len(rows) == 0 {
+			where := "namespace " + r.namespace
+			if all {
+				where = "any namespace"
+			}
+			fmt.Fprintf(o.ErrOut, "No groups in %s.\n", where)
+			return nil
+		}
+		return table(w, o.cells(rows, all, f.value == formWide))
+	})
+}
+
+func (o *options) cells(rows []row, namespaces, wide bool) [][]string {
+	head := []string{"NAME", "SIZE", "BOUND", "PHASE", "WAITING FOR", "AGE"}
+	if wide {
+		head = append(head, "OF", "NODES")
+	}
+	if namespaces {
+		head = slices.Insert(head, 0, "NAMESPACE")
+	}
+	cells := [][]string{head}
+	for _, g := range rows {
+		c := []string{
+			g.Name, fmt.Sprint(g.Size), fmt.Sprint(g.Bound), cmp.Or(g.Phase, "<none>"),
+			cmp.Or(g.WaitingFor, "-"), o.age(g.Created),
+		}
+		if wide {
+			c = append(c, cmp.Or(g.Of, "-"), cmp.Or(counts(g.Nodes, 0), "-"))
+		}
+		if namespaces {
+			c = slices.Insert(c, 0, g.Namespace)
+		}
+		cells = append(cells, c)
+	}
+	return cells
+}
+
+// counts writes names with how many there are of each; at most that many names, or all
+// if most is 0.
+func counts(of map[string]int, most int) string {
+	var parts []string
+	for _, name := range sortedKeys(of) {
+		if most > 0 && len(parts) == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(of)-most))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s: %d", name, of[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rows reads the groups of the reader's namespace.
+func (r *reader) rows(ctx context.Context) ([]row, error) {
+	groups, err := r.readPodGroups(ctx, r.namespace)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := r.readPods(ctx, r.namespace)
+	if err != nil {
+		return nil, err
+	}
+	owners, err := r.readOwners(ctx, pods)
+	if err != nil {
+		return nil, err
+	}
+	members := membersOf(pods, rehearsal.OwnersOf(owners))
+	rows := make([]row, 0, len(groups))
+	for i := range groups {
+		rows = append(rows, rowOf(&groups[i], members[types.NamespacedName{Namespace: groups[i].Namespace, Name: groups[i].Name}]))
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return rows, nil
+}
+
+func rowOf(pg *scheduling.PodGroup, pods []*corev1.Pod) row {
+	g := row{
+		Namespace: pg.Namespace, Name: pg.Name, Minimum: pg.Spec.MinMember, Bound: pg.Status.Scheduled,
+		Phase: string(pg.Status.Phase), Created: metav1.NewTime(scheduling.CreationTime(pg).Time), Nodes: map[string]int{},
+	}
+	if refs := pg.OwnerReferences; len(refs) == 1 {
+		g.Of = refs[0].Kind + "/" + refs[0].Name
+	}
+	for _, pod := range pods {
+		if translate.Holds(pod) {
+			g.Nodes[pod.Spec.NodeName]++
+		}
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			g.Size++
+		}
+	}
+	g.Size = max(g.Size, g.Minimum)
+	if pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed {
+		return g
+	}
+	switch c, held := standsInTheWay(pg), gates(pods); {
+	case c != nil && c.Type == podgroup.ConditionValid && g.Bound >= g.Minimum && !slices.ContainsFunc(pods, waits):
+		g.Fault = c.Reason + ": " + c.Message
+	case c != nil:
+		g.WaitingFor, g.Message, g.Since = c.Reason, c.Message, c.LastTransitionTime
+	case pg.Status.Phase == scheduling.PodGroupUnknown:
+		g.WaitingFor, g.Message = group.ReasonMembersMissing, fmt.Sprintf("%d of the %d pods that it needs are on nodes; others have ended, or were deleted", g.Bound, g.Minimum)
+	case held != "":
+		g.WaitingFor, g.Message = corev1.PodReasonSchedulingGated, held
+	}
+	return g
+}
+
+// standsInTheWay is the condition that says why a group waits: what is wrong with it,
+// or what the scheduler says, or that it lacks members. It is nil if none does.
+func standsInTheWay(pg *scheduling.PodGroup) *metav1.Condition {
+	for _, c := range []struct {
+		kind string
+		when metav1.ConditionStatus
+	}{
+		{podgroup.ConditionValid, metav1.ConditionFalse},
+		{fluence.ConditionScheduled, metav1.ConditionFalse},
+		{podgroup.ConditionIncomplete, metav1.ConditionTrue},
+	} {
+		if found := meta.FindStatusCondition(pg.Status.Conditions, c.kind); found != nil && found.Status == c.when {
+			return found
+		}
+	}
+	return nil
+}

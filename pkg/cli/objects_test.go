@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/health"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// noon is the time of the tests.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
+
+// node has 8 cores and 32Gi in a zone and a rack.
+func node(name, zone, rack string, change ...func(*corev1.Node)) *corev1.Node {
+	list := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("110")}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{
+			"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "example.com/rack": rack,
+		}},
+		Status: corev1.NodeStatus{Capacity: list, Allocatable: list, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+	for _, c := range change {
+		c(n)
+	}
+	return n
+}
+
+func cordoned(n *corev1.Node) {
+	n.Spec.Unschedulable = true
+	n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+}
+
+func gpus(n *corev1.Node) {
+	n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("4")
+}
+
+// pod is of namespace lab, on a node unless that is empty.
+func pod(name, on, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: ago(5 * time.Minute)},
+		Spec: corev1.PodSpec{NodeName: on, SchedulerName: "fluence", Containers: []corev1.Container{{
+			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi")}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if on != "" {
+		p.Status.Phase = corev1.PodRunning
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func ofDefaultScheduler(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }
+
+func ofJob(j *batchv1.Job) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}
+	}
+}
+
+func job(name string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, UID: types.UID("uid-" + name)}}
+}
+
+// podGroup is that of a Job.
+func podGroup(j *batchv1.Job, size, bound int32, phase string, conditions ...metav1.Condition) *scheduling.PodGroup {
+	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
+		Namespace: j.Namespace, Name: group.Owner{Group: "batch", Kind: "Job", Name: j.Name, UID: j.UID}.PodGroupName(),
+		UID: "group-" + j.UID, CreationTimestamp: ago(5 * time.Minute),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID}},
+	}}
+	pg.Spec.MinMember = size
+	pg.Status.Scheduled, pg.Status.Conditions = bound, conditions
+	pg.Status.Phase = scheduling.PodGroupPhase(phase)
+	return pg
+}
+
+func scheduled(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: "Scheduled", Status: status, Reason: reason, Message: message, LastTransitionTime: ago(3 * time.Minute)}
+}
+
+// cluster has two zones with two racks each; a group runs in one, another waits, and a
+// lone pod is too large for all.
+func cluster() []runtime.Object {
+	runs, waits := job("solver"), job("training")
+	objects := []runtime.Object{runs, waits, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}}
+	for i := range 8 {
+		name, change := fmt.Sprintf("node-%d", i), []func(*corev1.Node){}
+		switch i {
+		case 6:
+			change = append(change, gpus)
+		case 7:
+			change = append(change, cordoned)
+		}
+		objects = append(objects, node(name, string(rune('a'+i/4)), fmt.Sprintf("r%d", i/2), change...))
+	}
+	for i := range 4 {
+		objects = append(objects, pod(fmt.Sprintf("solver-%d", i), fmt.Sprintf("node-%d", i), "6", ofJob(runs)))
+	}
+	for i := range 8 {
+		objects = append(objects, pod(fmt.Sprintf("training-%d", i), "", "6", ofJob(waits)))
+	}
+	huge := pod("huge", "", "64", func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no node is large enough: cpu 64 wanted, largest node has 8"}}
+	})
+	return append(objects, huge, pod("web", "node-4", "500m", ofDefaultScheduler),
+		podGroup(runs, 4, 4, "Running", scheduled(metav1.ConditionTrue, "Placed", "4 pods on 4 nodes")),
+		podGroup(waits, 8, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 8 pods with cpu 6; room for 3")))
+}
+
+// troubled holds what users get wrong, and names that are two things.
+func troubled() []runtime.Object {
+	held := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }
+	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "band"} }
+	susp, stranger, gatedJob, dup, lost, wide := job("susp"), job("stranger"), job("gated"), job("dup"), job("lost"), job("wide")
+	susp.Spec.Suspend = new(true)
+	done := job("done")
+	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	objects := []runtime.Object{
+		susp, stranger, gatedJob, dup, lost, wide, done, job("empty"),
+		pod("stranger-0", "", "1", ofJob(stranger), ofDefaultScheduler), pod("stranger-1", "", "1", ofJob(stranger), ofDefaultScheduler),
+		pod("alone", "", "1", ofDefaultScheduler), pod("unheard", "", "1"),
+		pod("band-0", "", "1", labelled), pod("band-1", "", "1", labelled),
+		podGroup(gatedJob, 2, 0, "Pending"), pod("gated-0", "", "1", ofJob(gatedJob), held), pod("gated-1", "", "1", ofJob(gatedJob), held), pod("gated", "", "1", held),
+		podGroup(dup, 1, 1, "Running", scheduled(metav1.ConditionTrue, "Placed", "1 pod on 1 node")), pod("dup-0", "node-0", "1", ofJob(dup)), pod("dup", "", "1"),
+		podGroup(lost, 3, 1, "Unknown", scheduled(metav1.ConditionTrue, "Placed", "3 pods on 1 node")), pod("lost-0", "node-0", "1", ofJob(lost)),
+		podGroup(wide, 1, 2, "Running", scheduled(metav1.ConditionTrue, "Placed", "1 pod on 1 node")),
+	}
+	for i, on := range []string{"node-0", "node-1", ""} {
+		objects = append(objects, pod(fmt.Sprintf("wide-%d", i), on, "1", ofJob(wide)))
+	}
+	odd := job("odd")
+	going := pod("going", "", "1", func(p *corev1.Pod) {
+		p.DeletionTimestamp = new(ago(time.Second))
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "cpu 64"}}
+	})
+	return append(objects, odd, node("node-0", "a", "r0"), node("node-1", "a", "r0"), going,
+		pod("misnamed", "", "1", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "My_Band"} }),
+		podGroup(odd, 1, 1, "Running", scheduled(metav1.ConditionTrue, "Placed", "1 pod on 1 node"),
+			metav1.Condition{Type: "Valid", Status: metav1.ConditionFalse, Reason: "InvalidAnnotation", Message: `annotation incomplete-policy: "foo"`}),
+		pod("odd-0", "node-1", "1", ofJob(odd)), pod("odd-1", "", "1", ofJob(odd), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
+}
+
+// figures is the ConfigMap of a scheduler's health.
+func figures(f health.Figures) *corev1.ConfigMap {
+	data, err := f.Data()
+	if err != nil {
+		panic(err)
+	}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: health.Name}, Data: data}
+}
+
+func well() health.Figures {
+	matched := noon.Add(-4 * time.Minute)
+	return health.Figures{
+		Epoch: 0xcafe, Nodes: 8, GroupsByPhase: map[string]int{"complete": 2, "held": 1}, WaitingByReason: map[string]int{"NoRoom": 1, "NeverFits": 1},
+		Allocations: 4, MatcherAnswers: true, LastMatch: &matched, Leader: "fluence-scheduler-0", Version: "v0.7.0", Updated: noon.Add(-time.Minute),
+	}
+}
+
+// promised is a group of which nobody has said yet why it waits.
+func promised() []runtime.Object {
+	j := job("fresh")
+	return []runtime.Object{j, podGroup(j, 1, 0, ""), pod("fresh-0", "", "1", ofJob(j))}
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+)
+
+// The forms of output, beside the text that is the default.
+const (
+	formJSON = "json"
+	formYAML = "yaml"
+	formWide = "wide"
+	formJGF  = "jgf"
+)
+
+// A form is the value of the flag -o.
+type form struct {
+	value string
+	valid []string
+}
+
+// addForm adds the flag -o with what is valid beside json and yaml.
+func addForm(cmd *cobra.Command, more ...string) *form {
+	f := &form{valid: append([]string{formJSON, formYAML}, more...)}
+	cmd.Flags().StringVarP(&f.value, "output", "o", "", "one of "+strings.Join(f.valid, ", "))
+	err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.valid, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag was added right above
+	}
+	return f
+}
+
+func (f *form) validate() error {
+	if f.value != "" && !slices.Contains(f.valid, f.value) {
+		return fmt.Errorf("--output: %q: must be one of %s", f.value, strings.Join(f.valid, ", "))
+	}
+	return nil
+}
+
+// print writes v as JSON or YAML if that was asked for, and else what text writes.
+func (f *form) print(w io.Writer, v any, text func(io.Writer) error) error {
+	switch f.value {
+	case formJSON:
+		out, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encode: %w", err)
+		}
+		_, err = fmt.Fprintf(w, "%s\n", out)
+		return err
+	case formYAML:
+		out, err := yaml.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("encode: %w", err)
+		}
+		_, err = w.Write(out)
+		return err
+	}
+	// What cannot be written is an error, whoever wrote it.
+	var b bytes.Buffer
+	if err := text(&b); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// table writes rows below each other.
+func table(w io.Writer, rows [][]string) error {
+	t := printers.GetNewTabWriter(w)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// notes writes to the side what limits an answer.
+func (o *options) notes(notes []string) {
+	for _, n := range notes {
+		fmt.Fprintf(o.ErrOut, "note: %s\n", n)
+	}
+}
+
+// age says how long ago something was.
+func (o *options) age(t metav1.Time) string {
+	if t.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(max(0, o.now().Sub(t.Time)).Round(time.Second))
+}
+
+// A paint is a colour of a terminal, as its number in ECMA-48.
+type paint int
+
+const (
+	bold   paint = 1
+	dim    paint = 2
+	red    paint = 31
+	green  paint = 32
+	yellow paint = 33
+)
+
+// paint colours text where that is wanted.
+func (o *options) paint(p paint, text string) string {
+	if text == "" || o.colour == "never" || o.colour == "auto" && !o.terminal {
+		return text
+	}
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", p, text)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

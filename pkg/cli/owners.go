@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// readOwners reads what controls pods in the reader's namespace. Where that may not be
+// read, pods are found by their labels alone.
+func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.Object, error) {
+	var objects []runtime.Object
+	var hidden []string
+	for _, k := range []kind{
+		{name: "jobs", list: page(r.client.BatchV1().Jobs(r.namespace).List)},
+		{name: "replicasets", list: page(r.client.AppsV1().ReplicaSets(r.namespace).List)},
+		{name: "statefulsets", list: page(r.client.AppsV1().StatefulSets(r.namespace).List)},
+	} {
+		some, err := every(ctx, k.name, k.list)
+		switch {
+		case apierrors.IsForbidden(err):
+			hidden = append(hidden, k.name)
+		case err != nil:
+			return nil, err
+		}
+		objects = append(objects, some...)
+	}
+	unlabelled := func(pod *corev1.Pod) bool {
+		return metav1.GetControllerOfNoCopy(pod) != nil && pod.Labels[group.Label] == ""
+	}
+	if len(hidden) > 0 && slices.ContainsFunc(pods, unlabelled) {
+		r.missing = append(r.missing, fmt.Sprintf("you may not list %s: pods that they control are found by their labels only, which some lack", strings.Join(hidden, ", ")))
+	}
+	return objects, nil
+}
+
+// membersOf are the pods of each group with a PodGroup.
+func membersOf(pods []*corev1.Pod, above group.Owners) map[types.NamespacedName][]*corev1.Pod {
+	members := map[types.NamespacedName][]*corev1.Pod{}
+	for _, pod := range pods {
+		if id := group.Of(pod, above); id.Named {
+			members[id.Key] = append(members[id.Key], pod)
+		}
+	}
+	return members
+}

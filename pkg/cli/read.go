@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/rehearsal"
+	"github.com/flux-k8s/fluence/pkg/skew"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A reader reads what its user may read.
+type reader struct {
+	client    kubernetes.Interface
+	podGroups rest.Interface
+	// namespace is where the user is, and all namespaces are asked for if it is empty.
+	namespace string
+	// missing says what could not be read, and what follows from that.
+	missing []string
+}
+
+func (o *options) reader() (*reader, error) {
+	if raw, err := o.flags.ToRawKubeConfigLoader().RawConfig(); err == nil && clientcmdapi.IsConfigEmpty(&raw) && *o.flags.APIServer == "" {
+		if _, err := rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("no kubeconfig says which cluster: name one by --kubeconfig or the variable KUBECONFIG, or the API server by --server")
+		}
+	}
+	config, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	config.QPS, config.Burst = 50, 100
+	namespace, _, err := o.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("find the namespace: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("build the client: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := scheduling.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("build the scheme of PodGroups: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &scheduling.GroupVersion
+	config.APIPath = "/apis"
+	config.ContentType = runtime.ContentTypeJSON
+	config.AcceptContentTypes = runtime.ContentTypeJSON
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	podGroups, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("build the client of PodGroups: %w", err)
+	}
+	return &reader{client: client, podGroups: podGroups, namespace: namespace}, nil
+}
+
+// A list reads one page of the objects of a kind.
+type list func(context.Context, metav1.ListOptions) (runtime.Object, error)
+
+// every lists a kind page by page.
+func every(ctx context.Context, what string, l list) ([]runtime.Object, error) {
+	var all []runtime.Object
+	err := pager.New(pager.ListPageFunc(l)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		if m, ok := o.(metav1.Object); ok {
+			m.SetManagedFields(nil) // most of what is read, and of no use
+		}
+		all = append(all, o)
+		return nil
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("you may not list %s: ask for a role that grants it, such as ClusterRole fluence-viewer, and check with kubectl auth can-i: %w", what, err)
+	case err != nil:
+		return nil, fmt.Errorf("list %s: %w", what, err)
+	}
+	return all, nil
+}
+
+// page makes a list of a typed client's.
+func page[L runtime.Object](f func(context.Context, metav1.ListOptions) (L, error)) list {
+	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) }
+}
+
+// readPodGroups reads those of a namespace, or all if it is empty.
+func (r *reader) readPodGroups(ctx context.Context, namespace string) ([]scheduling.PodGroup, error) {
+	objects, err := every(ctx, "podgroups."+scheduling.GroupVersion.Group, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		l := &scheduling.PodGroupList{}
+		req := r.podGroups.Get().Resource(scheduling.PodGroups.Resource).Param("limit", fmt.Sprint(o.Limit)).Param("continue", o.Continue)
+		if namespace != "" {
+			req = req.Namespace(namespace)
+		}
+		return l, req.Do(ctx).Into(l)
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("the API server does not serve PodGroups: install the CRD %s: %w", scheduling.CRDName, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]scheduling.PodGroup, 0, len(objects))
+	for _, o := range objects {
+		groups = append(groups, *o.(*scheduling.PodGroup))
+	}
+	return groups, nil
+}
+
+// readPods reads the pods of a namespace, or all if it is empty.
+func (r *reader) readPods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
+	objects, err := every(ctx, "pods", page(r.client.CoreV1().Pods(namespace).List))
+	if err != nil {
+		return nil, err
+	}
+	return as[*corev1.Pod](objects), nil
+}
+
+// as are the objects of one type.
+func as[T runtime.Object](objects []runtime.Object) []T {
+	var all []T
+	for _, o := range objects {
+		if t, ok := o.(T); ok {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// skewed says what is wrong with the version of the API server, if anything is. One that
+// does not tell it may still tell all else.
+func (r *reader) skewed(ctx context.Context) error {
+	v, err := discovery.ToServerVersionInterfaceWithContext(r.client.Discovery()).ServerVersionWithContext(ctx)
+	if err == nil {
+		return skew.Of(*v)
+	}
+	return nil
+}
+
+// readCluster reads all that the scheduler looks at. Without nodes and pods there is no
+// answer; what else cannot be read is left out, and said.
+func (r *reader) readCluster(ctx context.Context) (rehearsal.Cluster, error) {
+	var c rehearsal.Cluster
+	if err := r.skewed(ctx); err != nil {
+		r.missing = append(r.missing, err.Error())
+	}
+	for _, k := range r.kinds() {
+		objects, err := every(ctx, k.name, k.list)
+		switch {
+		case err == nil:
+			c.Objects = append(c.Objects, objects...)
+		case k.without == "" || ctx.Err() != nil:
+			return c, err
+		case apierrors.IsNotFound(err):
+			// This API server has no such kind, so there are no such objects.
+		case !apierrors.IsForbidden(err):
+			return c, err
+		default:
+			r.missing = append(r.missing, fmt.Sprintf("you may not list %s: %s", k.name, k.without))
+		}
+	}
+	var err error
+	c.PodGroups, err = r.readPodGroups(ctx, "")
+	switch {
+	case apierrors.IsNotFound(err):
+		r.missing = append(r.missing, err.Error())
+	case err != nil:
+		return c, err
+	}
+	return c, nil
+}
+
+// promised tells how many groups wait of which nobody has said why: a scheduler may have
+// given them room that the API does not show yet. Those of but are left out.
+func (r *reader) promised(c rehearsal.Cluster, scheduler string, but ...types.NamespacedName) {
+	above := rehearsal.OwnersOf(c.Objects)
+	waiting := map[types.NamespacedName]bool{}
+	for _, pod := range as[*corev1.Pod](c.Objects) {
+		if id := group.Of(pod, above); id.Named && waits(pod) && !gated(pod) && pod.Spec.SchedulerName == scheduler {
+			waiting[id.Key] = true
+		}
+	}
+	n := 0
+	for i := range c.PodGroups {
+		pg := &c.PodGroups[i]
+		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+		if waiting[key] && standsInTheWay(pg) == nil && !slices.Contains(but, key) {
+			n++
+		}
+	}
+	if n > 0 {
+		r.missing = append(r.missing, plural(n, "group")+" may have been given room that the API does not show yet: pods wait, and nothing is said of why")
+	}
+}
+
+// A kind is one that the scheduler looks at.
+type kind struct {
+	name string
+	list list
+	// without says what follows where it cannot be read; empty is that there is no
+	// answer then.
+	without string
+}
+
+func (r *reader) kinds() []kind {
+	core, apps, storage, devices := r.client.CoreV1(), r.client.AppsV1(), r.client.StorageV1(), r.client.ResourceV1()
+	const (
+		volumes = "pods with volumes are judged as if there were none"
+		claims  = "pods with resource claims are judged as if there were no devices"
+		groups  = "pods that they control are taken to wait for them"
+		spread  = "default spreading does not count those that they select"
+	)
+	return []kind{
+		{name: "nodes", list: page(core.Nodes().List)},
+		{name: "pods", list: page(core.Pods("").List)},
+		{"namespaces", page(core.Namespaces().List), "affinity by the labels of namespaces does not count"},
+		{"jobs", page(r.client.BatchV1().Jobs("").List), groups},
+		{"replicasets", page(apps.ReplicaSets("").List), groups},
+		{"statefulsets", page(apps.StatefulSets("").List), groups},
+		{"services", page(core.Services("").List), spread},
+		{"replicationcontrollers", page(core.ReplicationControllers("").List), spread},
+		{"priorityclasses", page(r.client.SchedulingV1().PriorityClasses().List), "pods that name one cannot be simulated"},
+		{"persistentvolumes", page(core.PersistentVolumes().List), volumes},
+		{"persistentvolumeclaims", page(core.PersistentVolumeClaims("").List), volumes},
+		{"storageclasses", page(storage.StorageClasses().List), volumes},
+		{"csinodes", page(storage.CSINodes().List), "limits of volumes on a node do not count"},
+		{"csidrivers", page(storage.CSIDrivers().List), volumes},
+		{"csistoragecapacities", page(storage.CSIStorageCapacities("").List), volumes},
+		{"resourceclaims", page(devices.ResourceClaims("").List), claims},
+		{"resourceclaimtemplates", page(devices.ResourceClaimTemplates("").List), claims},
+		{"resourceslices", page(devices.ResourceSlices().List), claims},
+		{"deviceclasses", page(devices.DeviceClasses().List), claims},
+	}
+}

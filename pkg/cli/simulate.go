@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/flux-k8s/fluence/pkg/rehearsal"
+)
+
+// A simulated is what would become of a group.
+type simulated struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Kind      string `json:"kind"`
+	rehearsal.Decision
+	// first is the place in the file of the group's first pod.
+	first int
+}
+
+func (o *options) simulateCommand() *cobra.Command {
+	var files resource.FilenameOptions
+	cmd := &cobra.Command{
+		Use:   "simulate -f FILE",
+		Short: "Say where the pods of a file would go now, or why not; nothing is created",
+		Long: `Say where the pods of a file would go now, or why not; nothing is created.
+
+The scheduler's own code is asked over what the cluster holds at this moment: its
+filters, its matcher, and the room that is kept for groups that have waited too long.
+Groups that wait already and stand before it in the queue ask first, and so do those of
+the file among themselves. What a scheduler has promised to others and the API does not
+show yet is not known, nor is what admission in this cluster would change or refuse.
+
+The pods of these kinds are known: ` + strings.Join(rehearsal.Kinds(), ", ") + `.
+
+Exit codes: 0 all groups would start, 1 error, 2 one would not.`,
+		Example: "  kubectl fluence simulate -f job.yaml\n  cat job.yaml | kubectl fluence simulate -f - -o json",
+		Args:    cobra.NoArgs,
+	}
+	f := addForm(cmd, formWide)
+	cmd.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "files, folders or URLs, or - for the standard input")
+	cmd.Flags().StringVarP(&files.Kustomize, "kustomize", "k", "", "a folder with a kustomization")
+	cmd.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "also the folders in folders")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := f.validate(); err != nil {
+			return err
+		}
+		if len(files.Filenames) == 0 && files.Kustomize == "" {
+			return errors.New("--filename: name a file of what is to be simulated")
+		}
+		return o.within(cmd.Context(), func(ctx context.Context) error { return o.simulate(ctx, f, &files) })
+	}
+	return cmd
+}
+
+func (o *options) simulate(ctx context.Context, f *form, files *resource.FilenameOptions) error {
+	r, err := o.reader()
+	if err != nil {
+		return err
+	}
+	objects, err := o.readFiles(ctx, files, r.namespace)
+	if err != nil {
+		return err
+	}
+	configuration, err := o.configuration(ctx, r)
+	if err != nil {
+		return err
+	}
+	cluster, err := r.readCluster(ctx)
+	if err != nil {
+		return err
+	}
+	workload, err := rehearsal.Make(objects, cluster, configuration.Scheduler(), o.now())
+	if err != nil {
+		return err
+	}
+	answers, err := ask(ctx, cluster, workload, configuration)
+	if err != nil {
+		return err
+	}
+	if !slices.IsSortedFunc(answers, func(a, b simulated) int { return cmp.Compare(a.first, b.first) }) {
+		workload.Notes = append(workload.Notes, "groups of a higher priority ask first here, as if all of the file were there at once: where it is applied, one that is made before them may start before them")
+	}
+	r.promised(cluster, configuration.Scheduler())
+	if n := configuration.Extenders; n > 0 {
+		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler also asks %s, which is not asked here", plural(n, "extender")))
+	}
+	o.notes(append(r.missing, workload.Notes...))
+	err = f.print(o.Out, answers, func(w io.Writer) error {
+		for _, a := range answers {
+			o.tellSimulated(w, a, f.value == formWide)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(answers, func(a simulated) bool { return !a.Starts }) {
+		return errNo
+	}
+	return nil
+}
+
+// ask has the groups of a workload ask, in the order of the queue.
+func ask(ctx context.Context, cluster rehearsal.Cluster, w *rehearsal.Workload, c rehearsal.Configuration) ([]simulated, error) {
+	pods := w.Pods()
+	if len(pods) == 0 {
+		return nil, fmt.Errorf("there is no pod for the scheduler %q in what is to be simulated%s", c.Scheduler(), strings.Join(append([]string{""}, w.Notes...), "; "))
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	r, err := rehearsal.New(ctx, cluster.With(w.Cluster), c)
+	if err != nil {
+		return nil, err
+	}
+	first := map[types.NamespacedName]int{}
+	for i, pod := range slices.Backward(pods) {
+		if key, ok := r.GroupOf(pod.UID); ok {
+			first[key] = i
+		}
+	}
+	var answers []simulated
+	for _, key := range r.Groups() {
+		at, wanted := first[key]
+		if !wanted {
+			continue
+		}
+		d, err := r.Ask(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		a := simulated{Namespace: key.Namespace, Name: key.Name, Kind: "PodGroup", Decision: d, first: at}
+		if !d.Named {
+			a.Kind, a.Name = "Pod", strings.Split(key.Name, "/")[1]
+		}
+		answers = append(answers, a)
+	}
+	return answers, nil
+}
+
+// readFiles reads the objects of files; those without a namespace are of the user's.
+func (o *options) readFiles(ctx context.Context, files *resource.FilenameOptions, namespace string) ([]*unstructured.Unstructured, error) {
+	infos, err := o.visitFiles(ctx, files)
+	if err != nil {
+		return nil, fmt.Errorf("read what is to be simulated: %w", err)
+	}
+	if len(infos) == 0 {
+		return nil, errors.New("read what is to be simulated: there is no object in it")
+	}
+	var objects []*unstructured.Unstructured
+	for _, i := range infos {
+		u, ok := i.Object.(*unstructured.Unstructured)
+		if !ok {
+			return nil, fmt.Errorf("read %s: an object of type %T", i.Source, i.Object)
+		}
+		switch in := u.GetNamespace(); {
+		case in == "":
+			u.SetNamespace(namespace)
+		case *o.flags.Namespace != "" && in != namespace:
+			return nil, fmt.Errorf("%s %s: metadata.namespace: %q: --namespace says %q", u.GetKind(), u.GetName(), in, namespace)
+		}
+		objects = append(objects, u)
+	}
+	return objects, nil
+}
+
+// visitFiles reads files. Neither the standard input nor a URL ends with ctx, so they are
+// left to themselves then.
+func (o *options) visitFiles(ctx context.Context, files *resource.FilenameOptions) ([]*resource.Info, error) {
+	named := *files
+	named.Filenames = slices.DeleteFunc(slices.Clone(files.Filenames), func(f string) bool { return f == "-" })
+	b := resource.NewBuilder(o.flags).Unstructured().Local().FilenameParam(false, &named).Flatten()
+	if len(named.Filenames) < len(files.Filenames) {
+		b = b.Stream(o.In, "the standard input")
+	}
+	type visited struct {
+		infos []*resource.Info
+		err   error
+	}
+	done := make(chan visited, 1)
+	go func() {
+		infos, err := b.Do().Infos()
+		done <- visited{infos, err}
+	}()
+	select {
+	case v := <-done:
+		return v.infos, v.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (o *options) tellSimulated(w io.Writer, a simulated, wide bool) {
+	fmt.Fprintf(w, "%s %s/%s\n", a.Kind, a.Namespace, o.paint(bold, a.Name))
+	o.tellDecision(w, "now", a.Decision)
+	if !wide {
+		return
+	}
+	for _, p := range a.Places {
+		fmt.Fprintf(w, "    %s on %s\n", p.Pod, p.Node)
+	}
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/health"
+)
+
+// staleAfter is the age of figures from which nobody seems to write them any more.
+const staleAfter = health.SignOfLife + 2*health.Pause
+
+// A report is the answer of status.
+type report struct {
+	// Healthy says that the figures are fresh, and that the matcher answers and has its
+	// graph. Wrong says what is not.
+	Healthy bool            `json:"healthy"`
+	Wrong   []string        `json:"wrong,omitempty"`
+	Figures *health.Figures `json:"figures,omitempty"`
+}
+
+func (o *options) statusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say how the scheduler is, as it says itself",
+		Long: `Say how the scheduler is, as it says itself: the scheduler that leads keeps a few
+figures in ConfigMap ` + health.Name + ` of its namespace.
+
+Exit codes: 0 it is well, 1 error, 2 it is not, or does not say so.`,
+		Args: cobra.NoArgs,
+	}
+	f := addForm(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := f.validate(); err != nil {
+			return err
+		}
+		return o.within(cmd.Context(), func(ctx context.Context) error { return o.status(ctx, f) })
+	}
+	return cmd
+}
+
+func (o *options) status(ctx context.Context, f *form) error {
+	r, err := o.reader()
+	if err != nil {
+		return err
+	}
+	answer, err := o.report(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := f.print(o.Out, answer, func(w io.Writer) error { return o.tellStatus(w, answer) }); err != nil {
+		return err
+	}
+	if !answer.Healthy {
+		return errNo
+	}
+	return nil
+}
+
+// report reads the figures and judges them.
+func (o *options) report(ctx context.Context, r *reader) (report, error) {
+	name := o.schedulerNamespace + "/" + health.Name
+	var answer report
+	if err := r.skewed(ctx); err != nil {
+		answer.Wrong = append(answer.Wrong, err.Error())
+	}
+	c, err := r.client.CoreV1().ConfigMaps(o.schedulerNamespace).Get(ctx, health.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		answer.Wrong = append(answer.Wrong, fmt.Sprintf("there is no ConfigMap %s: no scheduler has led there that keeps one; say where it runs by --scheduler-namespace, and see kubectl get pods -n %s", name, o.schedulerNamespace))
+		return answer, nil
+	case apierrors.IsForbidden(err):
+		return report{}, fmt.Errorf("you may not read ConfigMap %s: ask for a role that grants get on it: %w", name, err)
+	case err != nil:
+		return report{}, fmt.Errorf("read ConfigMap %s: %w", name, err)
+	}
+	figures, err := health.Read(c.Data)
+	if err != nil {
+		return report{}, fmt.Errorf("ConfigMap %s: %w", name, err)
+	}
+	answer.Figures = &figures
+	if age := o.now().Sub(figures.Updated); age > staleAfter {
+		answer.Wrong = append(answer.Wrong, fmt.Sprintf("the figures are %s old: no scheduler leads, or it cannot write them; see kubectl get pods -n %s", o.age(metav1.NewTime(figures.Updated)), o.schedulerNamespace))
+	}
+	if !figures.MatcherAnswers {
+		answer.Wrong = append(answer.Wrong, "the matcher does not answer: groups wait until it does; see the sidecar's log")
+	}
+	if figures.Epoch == 0 {
+		answer.Wrong = append(answer.Wrong, "the matcher's graph is not loaded: groups wait until it is")
+	}
+	answer.Healthy = len(answer.Wrong) == 0
+	return answer, nil
+}
+
+func (o *options) tellStatus(w io.Writer, r report) error {
+	if r.Healthy {
+		fmt.Fprintln(w, o.paint(green, fmt.Sprintf("The scheduler is well, as of %s ago.", o.age(metav1.NewTime(r.Figures.Updated)))))
+	}
+	for _, wrong := range r.Wrong {
+		fmt.Fprintln(w, o.paint(red, "Not well:"), wrong)
+	}
+	f := r.Figures
+	if f == nil {
+		return nil
+	}
+	answers := "answers"
+	if !f.MatcherAnswers {
+		answers = "does not answer"
+	}
+	return table(w, [][]string{
+		{"Leader", fmt.Sprintf("%s, version %s", dash(f.Leader), dash(f.Version))},
+		{"Updated", o.age(metav1.NewTime(f.Updated)) + " ago"},
+		{"Matcher", answers},
+		{"Graph", fmt.Sprintf("%s, room for %s, epoch %d", plural(f.Nodes, "node"), plural(f.Allocations, "pod"), f.Epoch)},
+		{"Drift", plural(int(f.Drift), "difference") + " since the start"},
+		{"Groups", dash(counts(f.GroupsByPhase, 0))},
+		{"Waiting for", dash(counts(f.WaitingByReason, 0))},
+		{"Last match", o.ago(f.LastMatch)},
+	})
+}
+
+func (o *options) ago(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return o.age(metav1.NewTime(*t)) + " ago"
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/rehearsal"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A standing is the answer of why.
+type standing struct {
+	// Kind is PodGroup, or Pod where the pod is of no group, or that of what makes pods of a
+	// group without a PodGroup.
+	Kind string `json:"kind"`
+	row
+	// Waits says that pods of it wait for nodes.
+	Waits bool `json:"waits"`
+	// Pod is what was asked about, where that is a pod of the group.
+	Pod *podStanding `json:"pod,omitempty"`
+	// Hints say what else keeps pods of it waiting.
+	Hints []string `json:"hints,omitempty"`
+	// Now is what the scheduler would say now.
+	Now *rehearsal.Decision `json:"now,omitempty"`
+
+	podGroup *scheduling.PodGroup
+	members  []*corev1.Pod
+	// wants is the PodGroup that its pods wait for, where there is none.
+	wants string
+}
+
+type podStanding struct {
+	Name  string `json:"name"`
+	Node  string `json:"node,omitempty"`
+	Phase string `json:"phase,omitempty"`
+	// Ended says what has become of it, if it is not to run any more.
+	Ended   string `json:"ended,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+func (o *options) whyCommand() *cobra.Command {
+	var now bool
+	cmd := &cobra.Command{
+		Use:   "why GROUP|POD",
+		Short: "Say why a group or a pod waits",
+		Long: `Say why a group or a pod waits, as the API has it.
+
+The argument is the name of a PodGroup, of a pod, or of what a PodGroup is named for,
+such as a Job; KIND/NAME says which. With --now the scheduler's own code is asked over
+what the cluster holds at this moment, after the groups that stand before it in the
+queue. What a scheduler has promised to others and the API does not show yet it does
+not know.
+
+Exit codes: 0 it has its nodes, 1 error, 2 it waits.`,
+		Example: "  kubectl fluence why training\n  kubectl fluence why pod/training-0 --now",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errNameOne
+			}
+			return nil
+		},
+		ValidArgsFunction: o.completeGroups,
+	}
+	f := addForm(cmd)
+	cmd.Flags().BoolVar(&now, "now", false, "ask the scheduler's own code what it would say now")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.validate(); err != nil {
+			return err
+		}
+		return o.within(cmd.Context(), func(ctx context.Context) error { return o.why(ctx, f, args[0], now) })
+	}
+	return cmd
+}
+
+func (o *options) why(ctx context.Context, f *form, name string, now bool) error {
+	n, err := parseNaming(name)
+	if err != nil {
+		return err
+	}
+	r, err := o.reader()
+	if err != nil {
+		return err
+	}
+	s, err := r.find(ctx, n)
+	if err != nil {
+		return err
+	}
+	if s.unclear() || now && s.Waits {
+		configuration, err := o.configuration(ctx, r)
+		if err != nil {
+			return err
+		}
+		s.judge(configuration.Scheduler())
+		if now {
+			if err := r.askNow(ctx, s, configuration); err != nil {
+				return err
+			}
+		}
+	}
+	o.notes(r.missing)
+	if err := f.print(o.Out, s, func(w io.Writer) error { return o.tellWhy(w, s) }); err != nil {
+		return err
+	}
+	if s.Waits {
+		return errNo
+	}
+	return nil
+}
+
+// askNow has the scheduler's code decide on the group.
+func (r *reader) askNow(ctx context.Context, s *standing, configuration rehearsal.Configuration) error {
+	cluster, err := r.readCluster(ctx)
+	if err != nil {
+		return err
+	}
+	r.promised(cluster, configuration.Scheduler(), types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	rehearsed, err := rehearsal.New(ctx, cluster, configuration)
+	if err != nil {
+		return err
+	}
+	for _, pod := range s.members {
+		if key, ok := rehearsed.GroupOf(pod.UID); ok {
+			d, err := rehearsed.Ask(ctx, key)
+			s.Now = &d
+			return err
+		}
+	}
+	r.missing = append(r.missing, fmt.Sprintf("no pod of it asks for the scheduler %q now, so there is nothing to ask", configuration.Scheduler()))
+	return nil
+}
+
+func (o *options) tellWhy(w io.Writer, s *standing) error {
+	fmt.Fprintf(w, "%s %s/%s", s.Kind, s.Namespace, o.paint(bold, s.Name))
+	if s.Of != "" {
+		fmt.Fprintf(w, " of %s", s.Of)
+	}
+	fmt.Fprintln(w)
+	if s.podGroup != nil {
+		least := ""
+		if s.Minimum < s.Size {
+			least = fmt.Sprintf(" (%d are enough)", s.Minimum)
+		}
+		fmt.Fprintf(w, "  %d of %d pods bound%s, phase %s, age %s\n", s.Bound, s.Size, least, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
+	}
+	if len(s.Nodes) > 0 {
+		fmt.Fprintf(w, "  on %s\n", counts(s.Nodes, 8))
+	}
+	switch {
+	case s.WaitingFor != "":
+		fmt.Fprintf(w, "  waits%s: %s\n    %s\n", o.since(s.Since), o.paint(yellow, s.WaitingFor), s.Message)
+	case s.Waits && len(s.Hints) > 0:
+		fmt.Fprintln(w, "  waits")
+	case s.Waits && s.podGroup != nil && s.Bound >= s.Minimum:
+		fmt.Fprintf(w, "  pods wait for nodes that the group can start without\n")
+	case s.Waits:
+		fmt.Fprintf(w, "  waits, and nobody has said why: kubectl fluence status says whether the scheduler runs, --now what it would say\n")
+	default:
+		fmt.Fprintf(w, "  %s\n", o.paint(green, "waits for nothing"))
+	}
+	if s.Fault != "" {
+		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "has a fault"), s.Fault)
+	}
+	for _, hint := range s.Hints {
+		fmt.Fprintf(w, "    %s\n", hint)
+	}
+	if p := s.Pod; p != nil && (s.podGroup != nil || p.Ended != "") {
+		o.tellPod(w, p)
+	}
+	if s.Now != nil {
+		o.tellDecision(w, "now", *s.Now)
+	}
+	return nil
+}
+
+func (o *options) tellPod(w io.Writer, p *podStanding) {
+	switch {
+	case p.Ended != "":
+		fmt.Fprintf(w, "  pod %s %s\n", p.Name, p.Ended)
+	case p.Node != "":
+		fmt.Fprintf(w, "  pod %s is on node %s\n", p.Name, p.Node)
+	case p.Message != "":
+		fmt.Fprintf(w, "  pod %s waits: %s\n", p.Name, p.Message)
+	default:
+		fmt.Fprintf(w, "  pod %s waits with its group\n", p.Name)
+	}
+}
+
+// since says for how long something has been.
+func (o *options) since(t metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " for " + o.age(t)
+}
+
+// tellDecision writes what the scheduler's code says of a group.
+func (o *options) tellDecision(w io.Writer, when string, d rehearsal.Decision) {
+	nodes := map[string]int{}
+	for _, p := range d.Places {
+		nodes[p.Node]++
+	}
+	switch {
+	case d.Starts && len(d.Places) > 0:
+		fmt.Fprintf(w, "  %s: %s, %s on %s (%s)\n", when, o.paint(green, "would start"), plural(len(d.Places), "pod"), plural(len(nodes), "node"), counts(nodes, 8))
+	case d.Starts:
+		fmt.Fprintf(w, "  %s: has started\n", when)
+	default:
+		fmt.Fprintf(w, "  %s: %s: %s\n    %s\n", when, o.paint(red, "would not start"), d.Reason, d.Message)
+		return
+	}
+	if len(d.Waiting) > 0 {
+		fmt.Fprintf(w, "    %s more cannot follow: %s: %s\n", plural(len(d.Waiting), "pod"), d.Reason, d.Message)
+	}
+}
+
+// completeGroups completes the names of groups.
+func (o *options) completeGroups(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	r, err := o.reader()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	groups, err := r.readPodGroups(cmd.Context(), r.namespace)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, pg := range groups {
+		names = append(names, pg.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A server is an API server that can be read only. It lists what it was given, and
+// answers a write with an error that it remembers.
+type server struct {
+	t       *testing.T
+	scheme  *runtime.Scheme
+	objects map[schema.GroupVersionResource][]runtime.Object
+	// forbidden and unknown are the resources that may not be read, or are not served.
+	forbidden, unknown map[string]bool
+	// minor is that of its version.
+	minor string
+	// unauthorized is that nobody is let in.
+	unauthorized bool
+
+	mu     sync.Mutex
+	writes []string
+}
+
+func serve(t *testing.T, objects ...runtime.Object) *server {
+	t.Helper()
+	s := &server{t: t, scheme: runtime.NewScheme(), objects: map[schema.GroupVersionResource][]runtime.Object{}, forbidden: map[string]bool{}, unknown: map[string]bool{}, minor: "37"}
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, scheduling.AddToScheme} {
+		if err := add(s.scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range objects {
+		kinds, _, err := s.scheme.ObjectKinds(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.GetObjectKind().SetGroupVersionKind(kinds[0])
+		resource, _ := meta.UnsafeGuessKindToResource(kinds[0])
+		s.objects[resource] = append(s.objects[resource], o)
+	}
+	return s
+}
+
+// kubeconfig starts the server and returns the file that points there.
+func (s *server) kubeconfig() string {
+	s.t.Helper()
+	h := httptest.NewServer(s)
+	s.t.Cleanup(h.Close)
+	s.t.Cleanup(func() {
+		if len(s.writes) > 0 {
+			s.t.Errorf("the command wrote: %s", strings.Join(s.writes, "; "))
+		}
+	})
+	path := filepath.Join(s.t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"clusters":[{"name":"c","cluster":{"server":%q}}],"users":[{"name":"u"}],
+		"contexts":[{"name":"c","context":{"cluster":"c","user":"u","namespace":"lab"}}]}`, h.URL)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		s.mu.Lock()
+		s.writes = append(s.writes, r.Method+" "+r.URL.Path)
+		s.mu.Unlock()
+	}
+	if s.unauthorized {
+		s.fail(w, apierrors.NewUnauthorized("Unauthorized"))
+		return
+	}
+	if r.URL.Path == "/version" {
+		s.write(w, http.StatusOK, map[string]any{"major": "1", "minor": s.minor})
+		return
+	}
+	gvr, namespace, name := parse(r.URL.Path)
+	switch {
+	case s.forbidden[gvr.Resource]:
+		s.fail(w, apierrors.NewForbidden(gvr.GroupResource(), name, fmt.Errorf("user %q cannot read it", "u")))
+		return
+	case s.unknown[gvr.Resource]:
+		s.fail(w, apierrors.NewNotFound(gvr.GroupResource(), name))
+		return
+	}
+	items := []runtime.Object{}
+	for _, o := range s.objects[gvr] {
+		m, err := meta.Accessor(o)
+		if err != nil {
+			s.t.Error(err)
+		}
+		if namespace != "" && m.GetNamespace() != namespace {
+			continue
+		}
+		if name == m.GetName() {
+			s.write(w, http.StatusOK, o)
+			return
+		}
+		items = append(items, o)
+	}
+	if name != "" {
+		s.fail(w, apierrors.NewNotFound(gvr.GroupResource(), name))
+		return
+	}
+	s.write(w, http.StatusOK, map[string]any{
+		"apiVersion": gvr.GroupVersion().String(), "kind": s.listKind(gvr), "metadata": map[string]any{"resourceVersion": "1"}, "items": items,
+	})
+}
+
+// parse takes the path of a request apart.
+func parse(path string) (gvr schema.GroupVersionResource, namespace, name string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if parts[0] == "apis" {
+		gvr.Group, parts = parts[1], parts[1:]
+	}
+	gvr.Version, parts = parts[1], parts[2:]
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		namespace, parts = parts[1], parts[2:]
+	}
+	gvr.Resource = parts[0]
+	if len(parts) > 1 {
+		name = parts[1]
+	}
+	return gvr, namespace, name
+}
+
+func (s *server) listKind(gvr schema.GroupVersionResource) string {
+	for kind := range s.scheme.KnownTypes(gvr.GroupVersion()) {
+		if guess, _ := meta.UnsafeGuessKindToResource(gvr.GroupVersion().WithKind(strings.TrimSuffix(kind, "List"))); strings.HasSuffix(kind, "List") && guess == gvr {
+			return kind
+		}
+	}
+	s.t.Errorf("no list of %s is known", gvr)
+	return ""
+}
+
+func (s *server) fail(w http.ResponseWriter, err *apierrors.StatusError) {
+	status := err.Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	s.write(w, int(status.Code), status)
+}
+
+func (s *server) write(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		s.t.Error(err)
+	}
+}

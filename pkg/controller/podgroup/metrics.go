@@ -1,0 +1,82 @@
+package podgroup
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// counters count what the controller does. nil counts nothing.
+type counters struct {
+	podGroups  *prometheus.CounterVec
+	evictions  *prometheus.CounterVec
+	incomplete prometheus.Gauge
+}
+
+// What becomes of PodGroups, and of evictions.
+const (
+	wasMade    = "made"
+	wasRemoved = "removed"
+	wasEvicted = "evicted"
+	wasRefused = "refused"
+)
+
+// newCounters registers the metrics, or finds those that are registered already.
+func newCounters(r prometheus.Registerer) (*counters, error) {
+	c := &counters{}
+	var errs [3]error
+	c.podGroups, errs[0] = registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fluence_controller_podgroups_total", Help: "PodGroups that the controller made, or removed since their pods were gone.",
+	}, []string{"action"}))
+	c.evictions, errs[1] = registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fluence_controller_evictions_total", Help: "Evictions of pods whose group lacks members and is to start anew, by whether the API server made them.",
+	}, []string{"outcome"}))
+	c.incomplete, errs[2] = registered(r, prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "fluence_controller_incomplete_groups", Help: "Groups that have lacked members for longer than their timeout.",
+	}))
+	for _, action := range []string{wasMade, wasRemoved} {
+		c.podGroups.WithLabelValues(action)
+	}
+	for _, outcome := range []string{wasEvicted, wasRefused} {
+		c.evictions.WithLabelValues(outcome)
+	}
+	return c, errors.Join(errs[:]...)
+}
+
+// registered registers a metric, or returns the one that is registered already.
+func registered[M prometheus.Collector](r prometheus.Registerer, m M) (M, error) {
+	err := r.Register(m)
+	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if m, ok := before.ExistingCollector.(M); ok {
+			return m, nil
+		}
+	}
+	if err != nil {
+		return m, fmt.Errorf("register a metric: %w", err)
+	}
+	return m, nil
+}
+
+func (c *counters) podGroup(action string) {
+	if c != nil {
+		c.podGroups.WithLabelValues(action).Inc()
+	}
+}
+
+func (c *counters) eviction(outcome string) {
+	if c != nil {
+		c.evictions.WithLabelValues(outcome).Inc()
+	}
+}
+
+// lacking takes note that a group was told to lack members, and is now.
+func (c *counters) lacking(was, is bool) {
+	switch {
+	case c == nil || was == is:
+	case is:
+		c.incomplete.Inc()
+	default:
+		c.incomplete.Dec()
+	}
+}

@@ -1,0 +1,157 @@
+package fluence
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/flux-k8s/fluence/pkg/health"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// figures reads what the scheduler wrote of itself.
+func (r *rig) figures() health.Figures {
+	r.Helper()
+	cm, err := r.client.CoreV1().ConfigMaps("fluence-system").Get(r.ctx, health.Name, metav1.GetOptions{})
+	r.must(err)
+	f, err := health.Read(cm.Data)
+	r.must(err)
+	return f
+}
+
+// bulletins counts the writes of figures, whether or not they were taken.
+func (r *rig) bulletins() int {
+	n := 0
+	for _, a := range r.client.Actions() {
+		if a.Matches("patch", "configmaps") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTheLeaderSaysHowItDoes(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.node("n2", 4)
+		r.schedule()
+		r.gang(2, 2, cpu("3"))
+		r.pass(time.Second)
+		matched := time.Now().Add(-time.Second).UTC().Truncate(time.Second)
+		r.pod("late", cpu("3"))
+		r.pod("other", onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
+		// The first word came when the scheduler did.
+		r.pass(health.Pause + bulletinEvery)
+		got := r.figures()
+		want := health.Figures{
+			Epoch: uint64(r.pl.inventory.Epoch()), Nodes: 2,
+			GroupsByPhase:   map[string]int{"held": 1, "complete": 1},
+			WaitingByReason: map[string]int{"NoRoom": 1},
+			Allocations:     2, MatcherAnswers: true, LastMatch: &matched,
+			Leader: "me", Version: "v1",
+		}
+		near := cmpopts.EquateApproxTime(time.Second)
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(health.Figures{}, "Updated"), near); diff != "" {
+			t.Errorf("figures (-want +got):\n%s", diff)
+		}
+		if age := time.Since(got.Updated); age < 0 || age > health.Pause+bulletinEvery {
+			t.Errorf("updated %s ago", age)
+		}
+		r.matcher.silence(true)
+		r.fake.FailNext(matchtest.Update, match.ErrUnavailable)
+		r.pl.inventory.Resync()
+		r.pass(health.Pause + 2*bulletinEvery)
+		if got := r.figures(); got.MatcherAnswers || got.Epoch == want.Epoch {
+			t.Errorf("the matcher is away, and the figures are %+v", got)
+		}
+	})
+}
+
+func TestFiguresAreWrittenRarely(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pass(2 * bulletinEvery)
+		if n := r.bulletins(); n != 1 {
+			t.Fatalf("%d writes at the start, want 1", n)
+		}
+		// Nothing but the time is another.
+		r.pass(health.SignOfLife - health.Pause)
+		if n := r.bulletins(); n != 1 {
+			t.Errorf("%d writes though nothing happened, want 1", n)
+		}
+		r.pass(health.Pause + bulletinEvery)
+		if n := r.bulletins(); n != 2 {
+			t.Errorf("%d writes, want another as a sign of life", n)
+		}
+		// However much happens.
+		const minutes = 5
+		before := r.bulletins()
+		for i := range minutes * 30 {
+			r.node("n"+string(rune('a'+i/26))+string(rune('a'+i%26)), 1)
+			r.pass(2 * time.Second)
+		}
+		if n := r.bulletins() - before; n < minutes || n > minutes*2 {
+			t.Errorf("%d writes in %d minutes in which much happened, want one each half minute at the most", n, minutes)
+		}
+	})
+}
+
+func TestAStandbyWritesNoFigures(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pass(2 * bulletinEvery)
+		r.standby.Store(true)
+		before := r.bulletins()
+		r.node("n1", 4)
+		r.pass(2 * health.SignOfLife)
+		if n := r.bulletins() - before; n != 0 {
+			t.Errorf("a standby wrote %d times", n)
+		}
+		r.standby.Store(false)
+		r.pass(2 * bulletinEvery)
+		if n := r.bulletins() - before; n != 1 || r.figures().Nodes != 1 {
+			t.Errorf("one that leads again wrote %d times, the last time %+v", n, r.figures())
+		}
+	})
+}
+
+func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pass(2 * bulletinEvery)
+		written := r.bulletins()
+		var forbidden atomic.Bool
+		forbidden.Store(true)
+		r.client.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if forbidden.Load() {
+				return true, nil, errors.New("may not")
+			}
+			return false, nil, nil
+		})
+		before := counted("fluence_failed_writes_total")
+		r.node("n1", 4)
+		r.pass(5*health.Pause + bulletinEvery)
+		tries := r.bulletins() - written
+		if tries < 4 || tries > 5 {
+			t.Errorf("%d tries in five pauses, want one each", tries)
+		}
+		if n := counted("fluence_failed_writes_total") - before; n != float64(tries) {
+			t.Errorf("%v failures are counted, want %d", n, tries)
+		}
+		if n := strings.Count(r.logged(0), "Write the figures of health"); n != 1 {
+			t.Errorf("said %d times that it cannot write, want once:\n%s", n, r.logged(0))
+		}
+		forbidden.Store(false)
+		r.pass(health.Pause + bulletinEvery)
+		if got := r.figures().Nodes; got != 1 {
+			t.Errorf("the figures tell of %d nodes, want 1", got)
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package fluence
+
+import (
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A reading is what the plugin knows at one moment, for those who look on.
+type reading struct {
+	group.Census
+	// longest is how long the group has waited that has waited longest.
+	longest time.Duration
+	// others is how many pods hold room that no group of the profile has.
+	others int
+	nodes  int
+	epoch  match.Epoch
+	// leads says that this scheduler leads, or did a few seconds ago.
+	leads bool
+	// answers says that the matcher does.
+	answers bool
+	// returns is how much is to be given back to the matcher.
+	returns int
+	// keptFor is for how many groups room is kept, and kept on how many nodes.
+	keptFor, kept int
+}
+
+// notAnswered is what a group waits for that is complete and has yet to be answered.
+const notAnswered = "Queued"
+
+// read looks at everything once. It calls nothing that could block, nor asks whether
+// this scheduler leads: that is read from metrics, of which this is a part.
+func (pl *Fluence) read() reading {
+	r := reading{
+		Census: pl.groups.Census(), others: pl.running.others(pl.profile),
+		leads: pl.leads.Load(),
+		nodes: pl.inventory.Nodes(), epoch: pl.inventory.Epoch(), returns: pl.returns.pending(),
+	}
+	unready := pl.notReady() != ""
+	open, _ := pl.breaker.state()
+	r.answers = !open
+	r.keptFor, r.kept = pl.keeper.keeps()
+	if !r.Longest.IsZero() {
+		r.longest = pl.now().Sub(r.Longest)
+	}
+	if n := r.Waiting[""]; n > 0 {
+		delete(r.Waiting, "")
+		why := notAnswered
+		if unready {
+			why = reasonUnavailable
+		}
+		r.Waiting[why] += n
+	}
+	return r
+}

@@ -1,0 +1,80 @@
+package fluence
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// Of returns the plugin that a profile was built with, or nil. It is for those who
+// drive a scheduler step by step, and want to know what the plugin has to say.
+func Of(profile schedulerframework.Framework) *Fluence {
+	for _, p := range profile.PreEnqueuePlugins() {
+		if pl, ok := p.(*Fluence); ok {
+			return pl
+		}
+	}
+	return nil
+}
+
+// NotReady says why no group can be placed at all, or nothing.
+func (pl *Fluence) NotReady() string { return pl.notReady() }
+
+// A Standing is how it stands with a pod that waits for a node.
+type Standing struct {
+	// Group is that of the pod's PodGroup if Named, and else names the pod alone.
+	Group types.NamespacedName
+	Named bool
+	// Asks says that the pod may go through a scheduling cycle now: it has a seat whose
+	// turn it is, or asks for its group.
+	Asks bool
+	// Seated says that the pod was given a node that the API does not show yet.
+	Seated bool
+	// Started says that members of the group have nodes, or were let bind, and Lacking
+	// how many are missing then to its minimum.
+	Started bool
+	Lacking int
+	// Reason and Message say what stands in the way of the group, as its PodGroup is
+	// told. They are empty while nothing is known to, also where the pod waits for
+	// siblings that ask.
+	Reason, Message string
+}
+
+// Standing returns how it stands with a pod, and false if it has not been seen.
+func (pl *Fluence) Standing(pod *corev1.Pod) (Standing, bool) {
+	m, ok := pl.groups.GroupOf(pod.UID)
+	if !ok {
+		return Standing{}, false
+	}
+	v := pl.groups.Admit(pod.UID, pl.now())
+	s := Standing{
+		Group: m.Key, Named: m.Named, Asks: v.Pass, Seated: pl.groups.Seated(pod.UID),
+		Started: m.Started, Lacking: m.Lacking, Reason: v.Reason, Message: v.Message,
+	}
+	if v.Reason == "" {
+		// It waits for a sibling, which is nothing to tell.
+		s.Message = ""
+	}
+	if told, ok := pl.reporter.latest(m.Key); ok && told.status == metav1.ConditionFalse && told.reason == s.Reason {
+		s.Message = told.message
+	}
+	return s, true
+}
+
+// Elapse lets a group ask again that is to do so after a while, as if that had passed, and
+// says whether there is such a group.
+func (pl *Fluence) Elapse(key types.NamespacedName) bool { return pl.groups.Elapse(key) }
+
+// LevelsOf returns the levels that the plugin's arguments ask for, as they stand in a
+// KubeSchedulerConfiguration. It fails where they are wrong, as the plugin does.
+func LevelsOf(args runtime.Object) ([]translate.Level, error) {
+	a, err := decodeArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	return translate.ParseLevels(a.TopologyLevels)
+}

@@ -1,0 +1,41 @@
+package rehearsal
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// Owners know what controls objects that control pods, by the UID of these: the zero
+// Owner where nothing does. They implement group.Owners.
+type Owners map[types.UID]group.Owner
+
+// OwnersOf are those among objects of any kind.
+func OwnersOf(objects []runtime.Object) Owners {
+	owners := Owners{}
+	for _, o := range objects {
+		switch o.(type) {
+		case *batchv1.Job, *appsv1.ReplicaSet, *appsv1.StatefulSet:
+			owners.put(o.(metav1.Object))
+		}
+	}
+	return owners
+}
+
+func (o Owners) put(m metav1.Object) {
+	above := group.Owner{}
+	if ref := metav1.GetControllerOfNoCopy(m); ref != nil {
+		above = group.OwnerOf(*ref)
+	}
+	o[m.GetUID()] = above
+}
+
+// ControllerOf implements group.Owners.
+func (o Owners) ControllerOf(_ string, of group.Owner) (group.Owner, bool) {
+	above, ok := o[of.UID]
+	return above, ok
+}

@@ -1,0 +1,105 @@
+package rehearsal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A store serves what the plugin reads by clients of its own, by resource: PodGroups,
+// and the metadata of what controls pods. It takes no write.
+type store map[string][]byte
+
+func newStore(c Cluster) (store, error) {
+	podGroups := scheduling.PodGroupList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: c.PodGroups}
+	podGroups.TypeMeta = metav1.TypeMeta{APIVersion: scheduling.GroupVersion.String(), Kind: "PodGroupList"}
+	if podGroups.Items == nil {
+		podGroups.Items = []scheduling.PodGroup{}
+	}
+	lists := map[string]any{scheduling.PodGroups.Resource: podGroups}
+	owners := map[string]*metav1.PartialObjectMetadataList{}
+	for _, resource := range []string{"jobs", "replicasets", "statefulsets"} {
+		owners[resource] = &metav1.PartialObjectMetadataList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+			Items:    []metav1.PartialObjectMetadata{},
+		}
+		lists[resource] = owners[resource]
+	}
+	for _, o := range c.Objects {
+		switch o := o.(type) {
+		case *batchv1.Job:
+			add(owners["jobs"], o)
+		case *appsv1.ReplicaSet:
+			add(owners["replicasets"], o)
+		case *appsv1.StatefulSet:
+			add(owners["statefulsets"], o)
+		}
+	}
+	s := store{}
+	for resource, list := range lists {
+		text, err := json.Marshal(list)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", resource, err)
+		}
+		s[resource] = text
+	}
+	return s, nil
+}
+
+func add(list *metav1.PartialObjectMetadataList, o metav1.Object) {
+	list.Items = append(list.Items, metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+			ResourceVersion: "1", OwnerReferences: o.GetOwnerReferences(),
+		},
+	})
+}
+
+// RoundTrip lists; a watch never has anything to tell.
+func (s store) RoundTrip(r *http.Request) (*http.Response, error) {
+	resource := path.Base(r.URL.Path)
+	list, ok := s[resource]
+	q := r.URL.Query()
+	switch {
+	case r.Method != http.MethodGet || !ok:
+		return refused(apierrors.NewMethodNotSupported(schema.GroupResource{Resource: resource}, r.Method))
+	case q.Get("sendInitialEvents") != "":
+		// The client lists then.
+		return refused(apierrors.NewInvalid(schema.GroupKind{Kind: resource}, "", nil))
+	case q.Get("watch") != "":
+		reader, writer := io.Pipe()
+		go func() {
+			<-r.Context().Done()
+			_ = writer.Close()
+		}()
+		return response(http.StatusOK, reader), nil
+	}
+	return response(http.StatusOK, io.NopCloser(bytes.NewReader(list))), nil
+}
+
+func refused(err *apierrors.StatusError) (*http.Response, error) {
+	s := err.Status()
+	s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	text, failed := json.Marshal(s)
+	return response(int(s.Code), io.NopCloser(bytes.NewReader(text))), failed
+}
+
+func response(code int, body io.ReadCloser) *http.Response {
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Body: body,
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}
+}

@@ -1,0 +1,30 @@
+package webhook
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flux-k8s/fluence/test/metricdoc"
+)
+
+func TestEachMetricOfTheWebhookIsDocumented(t *testing.T) {
+	rows, err := metricdoc.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	// Also where it is registered twice.
+	for range 2 {
+		if _, err := newCount(registry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	served, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range metricdoc.Differences(rows[metricdoc.Webhook], served) {
+		t.Error(wrong)
+	}
+}

@@ -1,0 +1,210 @@
+package chart_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// patience bounds every wait for something that has to come about.
+const patience = 60 * time.Second
+
+// A site is a cluster on which the chart is installed.
+type site struct {
+	*testing.T
+	*stack.Stack
+}
+
+// Fluence is installed by Helm on a real control plane, works with the rights that the
+// chart gives it and uses all of them, and is upgraded and uninstalled.
+func TestInstalled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	c, err := cluster.Start(ctx, cluster.Config{StockScheduler: true, Log: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("stop the cluster: %v", err)
+		}
+	})
+	allIsValid(t, c)
+	nothingIsHalfInstalled(t, c)
+	eachIsUpgraded(t, c)
+	remediesHelp(t, c)
+	st, err := stack.Start(ctx, c, stack.Config{
+		Chart: &stack.Chart{Set: []string{"controller.emptyGroupDelay=1s"}}, Verbosity: 4, Log: os.Stderr,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t, st}
+	t.Cleanup(s.dump)
+	s.podsAreAdmitted()
+	s.firstJob()
+	s.usersSeeTheirGroups()
+	s.everyKind()
+	s.restarts()
+	s.certificateIsMended()
+	s.checkRights()
+	s.upgrade()
+	s.uninstall()
+}
+
+// allIsValid asks the API server whether it would take all that the chart can render.
+func allIsValid(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	for _, file := range []string{"minimal", "alone", "everything"} {
+		text, err := template(t, "--values", filepath.Join("testdata", "values", file+".yaml"), "--namespace", "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var known []string
+		for doc := range strings.SplitSeq(text, "\n---\n") {
+			if !strings.Contains(doc, "\nkind: ServiceMonitor\n") { // not installed here
+				known = append(known, doc)
+			}
+		}
+		in := strings.NewReader(strings.Join(known, "\n---\n"))
+		if _, _, err := c.KubectlInput(t.Context(), in, "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func (s *site) kubectl(args ...string) string {
+	s.Helper()
+	out, _, err := s.Kubectl(s.Context(), args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return out
+}
+
+func (s *site) apply(manifest string) {
+	s.Helper()
+	if _, _, err := s.KubectlInput(s.Context(), strings.NewReader(manifest), "apply", "-f", "-"); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// eventually waits until done returns true; the text says how far it is.
+func (s *site) eventually(what string, done func(context.Context) (bool, string)) {
+	s.Helper()
+	var last string
+	err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (ok bool, _ error) {
+		ok, last = done(ctx)
+		return ok, nil
+	})
+	if err != nil {
+		s.Fatalf("waited %s in vain for: %s; last: %s", patience, what, last)
+	}
+}
+
+func (s *site) dump() {
+	if !s.Failed() {
+		return
+	}
+	for _, name := range []string{stack.Scheduler, stack.Controller, stack.Sidecar} {
+		if p := s.Process(name); p != nil {
+			s.Logf("--- %s:\n%s", name, p.Tail(40))
+		}
+	}
+}
+
+// podsAreAdmitted waits for the pods of both Deployments, in a namespace that admits
+// none that is not restricted.
+func (s *site) podsAreAdmitted() {
+	s.Helper()
+	s.eventually("two pods of each Deployment", func(ctx context.Context) (bool, string) {
+		pods, err := s.Client().CoreV1().Pods(stack.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=fluence"})
+		if err != nil {
+			return false, err.Error()
+		}
+		n := map[string]int{}
+		for _, p := range pods.Items {
+			n[p.Labels["app.kubernetes.io/component"]]++
+			s.tokens(p)
+		}
+		return n["scheduler"] == 2 && n["controller"] == 2, fmt.Sprint(n)
+	})
+}
+
+// tokens says which containers of an admitted pod have a token, and should not.
+func (s *site) tokens(p corev1.Pod) {
+	s.Helper()
+	for _, c := range p.Spec.Containers {
+		has := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return strings.HasPrefix(m.MountPath, "/var/run/secrets/kubernetes.io")
+		})
+		if needs := c.Name != "sidecar"; has != needs {
+			s.Errorf("container %s of %s has a token: %t, needs one: %t", c.Name, p.Name, has, needs)
+		}
+	}
+}
+
+// firstJob is what a user tries first.
+func (s *site) firstJob() {
+	s.Helper()
+	if _, err := s.AddNodes(s.Context(), cluster.Nodes{Count: 4, Name: func(i int) string { return fmt.Sprintf("node-%d", i) }}); err != nil {
+		s.Fatal(err)
+	}
+	s.kubectl("create", "namespace", "first")
+	s.kubectl("apply", "-n", "first", "-f", s.Example("job.yaml"))
+	if _, err := s.WaitPlaced(s.Context(), "first", 1); err != nil {
+		s.Fatal(err)
+	}
+	s.kubectl("delete", "job", "--all", "-n", "first")
+}
+
+// usersSeeTheirGroups asks what the roles allow that users have anyway.
+func (s *site) usersSeeTheirGroups() {
+	s.Helper()
+	for role, verbs := range map[string]string{"view": "list", "edit": "list create delete"} {
+		s.kubectl("create", "rolebinding", role, "--clusterrole="+role, "--user="+role, "-n", "first")
+		for verb := range strings.FieldsSeq(verbs) {
+			s.eventually(role+" may "+verb+" PodGroups", func(ctx context.Context) (bool, string) {
+				may, _, err := s.Kubectl(ctx, "auth", "can-i", verb, "podgroups.scheduling.x-k8s.io", "-n", "first", "--as="+role)
+				return err == nil, fmt.Sprint(may, err)
+			})
+		}
+	}
+	if _, _, err := s.Kubectl(s.Context(), "auth", "can-i", "create", "podgroups.scheduling.x-k8s.io", "-n", "first", "--as=view"); err == nil {
+		s.Error("who may view a namespace may write its PodGroups")
+	}
+}
+
+// stop ends a process as a shutdown does: its token goes with its account.
+func (s *site) stop(process string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	if err := s.Process(process).Stop(ctx); err != nil {
+		s.Fatalf("stop %s: %v", process, err)
+	}
+}
+
+func (s *site) helm(args ...string) string {
+	s.Helper()
+	out, err := s.Helm(s.Context(), args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return out
+}

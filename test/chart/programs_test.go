@@ -1,0 +1,69 @@
+package chart_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/sidecar/fluxion"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// Each program takes the flags of its container, whatever the values: it gets as far as
+// the file or address that the test puts in their place, which is not there.
+func TestTheProgramsTakeTheirFlags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
+	cases := map[string]struct{ instead, says string }{
+		"scheduler":  {"--config=/nowhere", "open /nowhere"},
+		"sidecar":    {"--listen=nowhere", `--listen "nowhere"`},
+		"controller": {"--kubeconfig=/nowhere", "read the kubeconfig"},
+	}
+	dir := t.TempDir()
+	for _, file := range []string{"minimal", "alone", "everything"} {
+		text, err := template(t, "--values", filepath.Join("testdata", "values", file+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rendered := objects(t, text)
+		for _, name := range []string{"fluence-scheduler", "fluence-controller"} {
+			for _, c := range deployment(t, rendered, name).Spec.Template.Spec.Containers {
+				program, err := stack.BuildProgram(t.Context(), dir, "./cmd/"+c.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tc := cases[c.Name]
+				out, err := exec.CommandContext(t.Context(), program, append(c.Args, tc.instead)...).CombinedOutput()
+				if err == nil || !strings.Contains(string(out), tc.says) {
+					t.Errorf("%s, with the values %s: %v; it says nothing of %q:\n%s", c.Name, file, err, tc.says, out)
+				}
+			}
+		}
+	}
+}
+
+// With Fluxion the sidecar's graph is loaded with a policy that offers the plugin's; the
+// chart refuses just those for which there is none.
+func TestFluxionOffersThePolicy(t *testing.T) {
+	for _, policy := range match.Policies() {
+		loaded := slices.DeleteFunc(match.Policies(), func(p string) bool {
+			_, err := fluxion.New(fluxion.Options{Policy: p, Open: fluxion.Open, Epoch: func() match.Epoch { return 1 }})
+			return err != nil || !slices.Contains(fluxion.Policies(p), policy)
+		})
+		text, err := template(t, "--set", registry, "--set", "engine=fluxion", "--set", "scheduler.args.matchPolicy="+policy)
+		if err != nil {
+			if len(loaded) > 0 {
+				t.Errorf("policy %s is refused, and is offered by a graph loaded with %q: %v", policy, loaded, err)
+			}
+			continue
+		}
+		args := deployment(t, objects(t, text), "fluence-scheduler").Spec.Template.Spec.Containers[1].Args
+		if !slices.ContainsFunc(loaded, func(p string) bool { return slices.Contains(args, "--policy="+p) }) {
+			t.Errorf("policy %s: the sidecar has the flags %q, and is to be loaded with one of %q", policy, args, loaded)
+		}
+	}
+}

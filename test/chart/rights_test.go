@@ -1,0 +1,259 @@
+package chart_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/rights"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+const (
+	streamed = "what is there comes by the watch; it is listed where an API server does not stream it"
+	series   = "an event that is told again within minutes becomes a series"
+)
+
+// unused are rights that this test does not see used, and why they are granted.
+var unused = map[string]string{
+	"fluence-scheduler: list jobs.batch":                                        streamed,
+	"fluence-scheduler: list podgroups.scheduling.x-k8s.io":                     streamed,
+	"fluence-controller: list jobs.batch":                                       streamed,
+	"fluence-controller: list podgroups.scheduling.x-k8s.io":                    streamed,
+	"fluence-controller: list replicasets.apps":                                 streamed,
+	"fluence-controller: list statefulsets.apps":                                streamed,
+	"fluence-controller: patch events.events.k8s.io":                            series,
+	"fluence-controller: patch events in " + stack.Namespace:                    series,
+	"fluence-scheduler: create configmaps fluence-status in " + stack.Namespace: "the object is made by server-side apply, which the audit log calls a patch",
+}
+
+// template of a pod that asks for Fluence, as the specs below hold it.
+const podSpec = `{schedulerName: fluence, containers: [{name: main, image: busybox, resources: {requests: {cpu: 10m}}}]}`
+
+// makers are objects whose pods are groups, one of each kind that is made by
+// Kubernetes itself.
+const makers = `apiVersion: batch/v1
+kind: Job
+metadata: {name: job, namespace: kinds}
+spec: {template: {spec: {restartPolicy: Never, schedulerName: fluence, containers: [{name: main, image: busybox}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: deployment, namespace: kinds}
+spec:
+  selector: {matchLabels: {app: deployment}}
+  template: {metadata: {labels: {app: deployment}}, spec: ` + podSpec + `}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: replicaset, namespace: kinds}
+spec:
+  selector: {matchLabels: {app: replicaset}}
+  template: {metadata: {labels: {app: replicaset}}, spec: ` + podSpec + `}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: statefulset, namespace: kinds}
+spec:
+  serviceName: none
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: statefulset}}
+  template: {metadata: {labels: {app: statefulset}}, spec: ` + podSpec + `}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: labelled, namespace: kinds, labels: {scheduling.x-k8s.io/pod-group: labelled, fluence.group-size: "1"}}
+spec: ` + podSpec + `
+`
+
+// others are objects of other projects, whose controllers are not here: the test makes
+// what these would.
+const others = `apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: jobset, namespace: kinds}
+spec: {replicatedJobs: [{name: j, replicas: 1, template: {spec: {parallelism: 1, template: {spec: ` + podSpec + `}}}}]}
+---
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: mpijob, namespace: kinds}
+spec: {mpiReplicaSpecs: {Worker: {replicas: 1, template: {spec: ` + podSpec + `}}}}
+---
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: unit, namespace: kinds}
+spec: {replicas: 1, leaderWorkerTemplate: {size: 2, workerTemplate: {spec: ` + podSpec + `}}}
+`
+
+// everyKind makes a group of each kind, and lets the controller make its PodGroup a
+// second time, for which it asks whether what it belongs to is still there.
+func (s *site) everyKind() {
+	s.Helper()
+	crds := filepath.Join(root(s.T), "pkg", "controller", "podgroup", "testdata", "crds.yaml")
+	s.kubectl("apply", "-f", crds)
+	s.kubectl("create", "namespace", "kinds")
+	if err := s.WaitCRDs(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("the namespace has its service account", func(ctx context.Context) (bool, string) {
+		_, err := s.Client().CoreV1().ServiceAccounts("kinds").Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	s.apply(makers)
+	s.apply(others)
+	s.owned("jobset.jobset.x-k8s.io/jobset", pod("of-jobset"))
+	s.owned("mpijob.kubeflow.org/mpijob", pod("of-mpijob"))
+	// A set of leaders, and for each of these a set of its workers.
+	s.owned("leaderworkerset.leaderworkerset.x-k8s.io/unit", set("unit"))
+	s.eventually("a leader", func(ctx context.Context) (bool, string) {
+		_, err := s.Client().CoreV1().Pods("kinds").Get(ctx, "unit-0", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	s.owned("pod/unit-0", set("unit-0"))
+	const n = 5 + 3 // PodGroups of makers and of others
+	placed := func() {
+		s.Helper()
+		if _, err := s.WaitPlaced(s.Context(), "kinds", n); err != nil {
+			s.Fatal(err)
+		}
+	}
+	placed()
+	s.kubectl("delete", "podgroups.scheduling.x-k8s.io", "--all", "-n", "kinds")
+	placed()
+	s.kubectl("scale", "statefulset/statefulset", "--replicas=2", "-n", "kinds")
+	s.eventually("a PodGroup of two", func(ctx context.Context) (bool, string) {
+		groups, err := s.PodGroups(ctx, "kinds")
+		two := slices.ContainsFunc(groups, func(g scheduling.PodGroup) bool {
+			return strings.HasPrefix(g.Name, "statefulset-statefulset") && g.Spec.MinMember == 2
+		})
+		return two, fmt.Sprint(err)
+	})
+	// The PodGroup of labelled pods belongs to nobody: the controller removes it.
+	s.kubectl("delete", "pod", "labelled", "-n", "kinds", "--force", "--grace-period=0")
+	s.eventually("the PodGroup of no pods is gone", func(ctx context.Context) (bool, string) {
+		groups, err := s.PodGroups(ctx, "kinds")
+		return err == nil && len(groups) == n-1, fmt.Sprintf("%d PodGroups, %v", len(groups), err)
+	})
+	s.kubectl("delete", "namespace", "kinds", "--wait=false")
+}
+
+// pod and set are a pod, and a StatefulSet of one, up to their names.
+func pod(name string) string {
+	return "apiVersion: v1\nkind: Pod\nspec: " + podSpec + "\nmetadata:\n  name: " + name
+}
+
+func set(name string) string {
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: StatefulSet
+spec:
+  serviceName: none
+  selector: {matchLabels: {app: %[1]s}}
+  template: {metadata: {labels: {app: %[1]s}}, spec: %[2]s}
+metadata:
+  name: %[1]s`, name, podSpec)
+}
+
+// owned makes an object that another controls.
+func (s *site) owned(owner, manifest string) {
+	s.Helper()
+	ref := strings.Fields(s.kubectl("get", owner, "-n", "kinds", "-o", "jsonpath={.apiVersion} {.kind} {.metadata.name} {.metadata.uid}"))
+	s.apply(fmt.Sprintf("%s\n  namespace: kinds\n  ownerReferences: [{apiVersion: %s, kind: %s, name: %s, uid: %s, controller: true}]\n",
+		manifest, ref[0], ref[1], ref[2], ref[3]))
+}
+
+// restarts lets a group lose a member for good, whose others are evicted then.
+func (s *site) restarts() {
+	s.Helper()
+	s.kubectl("create", "namespace", "restarts")
+	s.kubectl("apply", "-n", "restarts", "-f", s.Example("incomplete-restart.yaml"))
+	if _, err := s.WaitPlaced(s.Context(), "restarts", 1); err != nil {
+		s.Fatal(err)
+	}
+	pods, err := s.Client().CoreV1().Pods("restarts").List(s.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, n := range s.nodesBut(pods.Items[0].Spec.NodeName) {
+		s.kubectl("cordon", n)
+	}
+	left := pods.Items[0]
+	s.kubectl("delete", "pod", pods.Items[1].Name, "-n", "restarts", "--force", "--grace-period=0")
+	s.eventually("the pod that is left is evicted", func(ctx context.Context) (bool, string) {
+		now, err := s.Client().CoreV1().Pods("restarts").Get(ctx, left.Name, metav1.GetOptions{})
+		return err != nil || now.UID != left.UID || now.DeletionTimestamp != nil, fmt.Sprint(err)
+	})
+	s.kubectl("delete", "namespace", "restarts", "--wait=false")
+}
+
+// nodesBut lists the nodes that are not this one.
+func (s *site) nodesBut(name string) []string {
+	s.Helper()
+	nodes, err := s.Client().CoreV1().Nodes().List(s.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var names []string
+	for _, n := range slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == name }) {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+// checkRights compares what each account did with what the chart's own roles grant it:
+// nothing was refused, and nothing is granted for nothing.
+func (s *site) checkRights() {
+	s.Helper()
+	there := map[string]bool{}
+	for _, account := range []string{stack.Scheduler, stack.Controller} {
+		record, err := rights.Read(s.AuditEvents(), "system:serviceaccount:"+stack.Namespace+":"+account)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, r := range record.Denied {
+			s.Errorf("%s may not %s", account, r)
+		}
+		granted := s.granted(account)
+		for _, r := range granted {
+			there[account+": "+r.String()] = true
+		}
+		for _, r := range rights.Unused(granted, record.Used) {
+			if key := account + ": " + r.String(); unused[key] == "" {
+				s.Errorf("%s: granted, and not used", key)
+			}
+		}
+	}
+	for key := range unused {
+		if !there[key] {
+			s.Errorf("%s: excused, and not granted", key)
+		}
+	}
+}
+
+// granted lists what the roles of an account's own name grant.
+func (s *site) granted(account string) []rights.Right {
+	s.Helper()
+	api := s.Client().RbacV1()
+	everywhere, err := api.ClusterRoles().Get(s.Context(), account, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	here, err := api.Roles(stack.Namespace).Get(s.Context(), account, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var all []rights.Right
+	for namespace, rules := range map[string][]rbacv1.PolicyRule{"": everywhere.Rules, stack.Namespace: here.Rules} {
+		granted, err := rights.Granted(rules, namespace)
+		if err != nil {
+			s.Fatalf("%s: %v", account, err)
+		}
+		all = append(all, granted...)
+	}
+	return all
+}

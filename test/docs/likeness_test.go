@@ -1,0 +1,83 @@
+package docs
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Whatever differs from run to run, and what stands for it.
+var varying = []struct {
+	what *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*( ?Z| [+-]\d{4} \w+)?`), "TIME"},
+	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
+	{regexp.MustCompile(`\b(\d+(\.\d+)?(ms|[dhms]))+\b`), "AGE"},
+	{regexp.MustCompile(`-[0-9a-f]{10}\b`), "-HASH"},
+	{regexp.MustCompile(`epoch [0-9a-f]+`), "epoch HASH"},
+	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "-RANDOM"},
+	{regexp.MustCompile(`[\w./-]*/\.?run/(kubeconfig|bin)\b`), "RUN/$1"},
+	{regexp.MustCompile(`[ \t]+`), " "},
+}
+
+// plain is a line without what varies.
+func plain(line string) string {
+	for _, v := range varying {
+		line = v.what.ReplaceAllString(line, v.as)
+	}
+	return strings.TrimSpace(line)
+}
+
+// like says whether lines are those that a page shows. There "..." on a line of its own
+// stands for any lines.
+func like(got, page []string) bool {
+	if len(page) == 0 {
+		return len(got) == 0
+	}
+	if strings.TrimSpace(page[0]) == "..." {
+		for from := range len(got) + 1 {
+			if like(got[from:], page[1:]) {
+				return true
+			}
+		}
+		return false
+	}
+	return len(got) > 0 && plain(got[0]) == plain(page[0]) && like(got[1:], page[1:])
+}
+
+// lines are those of a text, without the empty ones at its end.
+func lines(text string) []string {
+	text = strings.TrimRight(text, "\n")
+	if text == "" {
+		return []string{}
+	}
+	return strings.Split(text, "\n")
+}
+
+func TestLike(t *testing.T) {
+	cases := map[string]struct {
+		got, page string
+		want      bool
+	}{
+		"the same":                     {"a\nb", "a\nb", true},
+		"nothing":                      {"", "", true},
+		"something for nothing":        {"a", "", false},
+		"nothing for something":        {"", "a", false},
+		"another word":                 {"8 pods", "9 pods", false},
+		"one line more":                {"a\nb", "a", false},
+		"lines that are left out":      {"a\nb\nc", "a\n...\nc", true},
+		"none that is left out":        {"a\nc", "a\n...\nc", true},
+		"lines left out at the end":    {"a\nb\nc", "a\n...", true},
+		"what follows is not there":    {"a\nb", "a\n...\nc", false},
+		"ages and widths of columns":   {"job-x-0123456789  8   12s", "job-x-fedcba9876 8 1m5s", true},
+		"the names of pods":            {"eight-dtbmm Running", "eight-zvp98 Running", true},
+		"another node":                 {"x-dtbmm node-0001", "x-zvp98 node-0002", false},
+		"an age where there is a word": {"x never", "x 5s", false},
+	}
+	for name, tc := range cases {
+		if got := like(lines(tc.got), lines(tc.page)); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/flux-k8s/fluence/test/cluster/tools"
+)
+
+// A step is a command of a page, and what the page says that it writes; nil where it
+// says nothing of that.
+type step struct {
+	command string
+	shows   []string
+}
+
+// root is the folder that the commands of all pages are typed in.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := tools.RepositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// pages are all of them, by their paths below the root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all := []string{"README.md", "CONTRIBUTING.md"}
+	found, err := filepath.Glob(filepath.Join(root(t), "docs", "*.md"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("pages: %v, %v", found, err)
+	}
+	for _, path := range found {
+		all = append(all, filepath.Join("docs", filepath.Base(path)))
+	}
+	return all
+}
+
+// heredoc is what the lines up to one of this word alone are read by.
+var heredoc = regexp.MustCompile(`<<'(\w+)'$`)
+
+// steps reads the commands of a page: each line of a block of sh, and in a block of
+// console the lines behind a dollar, which are followed by what they write.
+func steps(t *testing.T, page string) []step {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []step
+	language, until, joined := "", "", false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		command, isCommand := strings.CutPrefix(line, "$ ")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			language = strings.TrimSpace(strings.TrimPrefix(line, "```"))
+		case language != "sh" && language != "console":
+		case joined, until != "":
+			all[len(all)-1].command += "\n" + line
+			if line == until {
+				until = ""
+			}
+		case language == "console" && isCommand:
+			all = append(all, step{command: command, shows: []string{}})
+		case language == "console" && len(all) > 0:
+			last := &all[len(all)-1]
+			last.shows = append(last.shows, line)
+		case line != "" && !strings.HasPrefix(line, "#"):
+			all = append(all, step{command: line})
+		}
+		joined = strings.HasSuffix(line, `\`)
+		if m := heredoc.FindStringSubmatch(line); m != nil {
+			until = m[1]
+		}
+	}
+	return all
+}

@@ -1,0 +1,220 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// A viewer is a user of kubectl fluence who may read and do nothing else.
+type viewer struct {
+	*story
+	program, kubeconfig string
+}
+
+// viewer builds the plugin, and makes a user with the role that is there for it.
+func (s *story) viewer() *viewer {
+	s.Helper()
+	program, err := stack.BuildProgram(s.Context(), s.TempDir(), "./cmd/kubectl-fluence")
+	if err != nil {
+		s.Fatal(err)
+	}
+	name := "viewer-" + s.ns
+	s.kubectl("apply", "-f", filepath.Join(filepath.Dir(filepath.Dir(s.Example(""))), "manifests", "viewer.yaml"))
+	s.kubectl("create", "clusterrolebinding", name, "--clusterrole=fluence-viewer", "--user="+name)
+	s.Cleanup(func() { s.discard("clusterrolebinding/" + name) })
+	kubeconfig, err := s.KubeconfigFor(name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return &viewer{story: s, program: program, kubeconfig: kubeconfig}
+}
+
+// ask runs a command and decodes its JSON. It returns the exit code, of 0 and 2.
+func (v *viewer) ask(into any, stdin string, args ...string) int {
+	v.Helper()
+	cmd := exec.CommandContext(v.Context(), v.program, append(args,
+		"-o", "json", "-n", v.ns, "--kubeconfig", v.kubeconfig, "--config", filepath.Join(v.Dir(), stack.Scheduler+".yaml"))...)
+	var out, side bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &side
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 2) {
+		v.Fatalf("kubectl fluence %s: %v\n%s", strings.Join(args, " "), err, &side)
+	}
+	if side.Len() > 0 {
+		v.Errorf("kubectl fluence %s: %s", strings.Join(args, " "), &side)
+	}
+	if err := json.Unmarshal(out.Bytes(), into); err != nil {
+		v.Fatalf("kubectl fluence %s: %v\n%s", strings.Join(args, " "), err, &out)
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// A forecast is what simulate and why answer of a group.
+type forecast struct {
+	Starts          bool
+	Places          []struct{ Pod, Node string }
+	Reason, Message string
+}
+
+// nodes counts the pods on each node.
+func (f forecast) nodes() map[string]int {
+	on := map[string]int{}
+	for _, p := range f.Places {
+		on[p.Node]++
+	}
+	return on
+}
+
+// anyEnd is the part of a message that says whose end would help: of the scheduler's own
+// groups it knows more than the API shows.
+var anyEnd = regexp.MustCompile(`; \d+ more if .*? ends`)
+
+func (f forecast) no() string { return f.Reason + ": " + anyEnd.ReplaceAllString(f.Message, "") }
+
+// drawnJob is a Job of random size, with what else pods may ask for.
+func drawnJob(rng *rand.Rand, name string) (manifest string, n int) {
+	n = 1 + rng.IntN(6)
+	metadata := []string{
+		"", "", "",
+		"annotations: {fluence.flux-framework.org/topology-required: zone}",
+		"annotations: {fluence.flux-framework.org/match-policy: lonodex}",
+	}[rng.IntN(5)]
+	manifest = job(name, n, fmt.Sprint(1+rng.IntN(9)), metadata)
+	const spec = "schedulerName: fluence\n"
+	return strings.Replace(manifest, spec, spec+[]string{
+		"", "",
+		"      nodeSelector: {topology.kubernetes.io/zone: a}\n",
+		"      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {job-name: " + name + "}}}]}}\n",
+		"      topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {job-name: " + name + "}}}]\n",
+	}[rng.IntN(5)], 1), n
+}
+
+// outcome waits until the scheduler has decided on a Job, and returns the pods on each
+// node, or what the group was told.
+func (s *story) outcome(name string, n int) (on map[string]int, told string) {
+	s.Helper()
+	s.eventually("a decision on "+name, func(ctx context.Context) (bool, string) {
+		g := s.group(ctx, "job-"+name+"-")
+		if g == nil {
+			return false, "no PodGroup"
+		}
+		c := meta.FindStatusCondition(g.Status.Conditions, "Scheduled")
+		if c == nil || c.Reason == "Gathering" {
+			return false, "no condition"
+		}
+		on, told = map[string]int{}, ""
+		for _, node := range s.onNodes(name + "-") {
+			on[node]++
+		}
+		if c.Status == metav1.ConditionFalse {
+			told = forecast{Reason: c.Reason, Message: c.Message}.no()
+			return true, ""
+		}
+		return len(on) > 0 && len(s.pods(name+"-")) == n, fmt.Sprintf("on %v", on)
+	})
+	return on, told
+}
+
+func TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes(t *testing.T) {
+	s := tell(t)
+	v := s.viewer()
+	// One after the other: of nodes that are alike the scheduler takes the one first that
+	// came first, and the plugin, which has seen none of them come, goes by their names.
+	for i := range 6 {
+		s.nodes(fmt.Sprintf("n%d", i), 1, "8", label(corev1.LabelTopologyZone, string(rune('a'+i%2))))
+	}
+	rng := rand.New(rand.NewPCG(7, 1))
+	var there []string
+	started, refused := 0, 0
+	cases := 40
+	if testing.Short() {
+		cases = 12
+	}
+	for i := range cases {
+		name := fmt.Sprintf("c%d", i)
+		manifest, n := drawnJob(rng, name)
+		var before []forecast
+		code := v.ask(&before, manifest, "simulate", "-f", "-")
+		if len(before) != 1 || (code == 0) != before[0].Starts {
+			t.Fatalf("simulate: exit code %d with %+v", code, before)
+		}
+		s.applyText(manifest)
+		on, told := s.outcome(name, n)
+		switch f := before[0]; {
+		case f.Starts:
+			started++
+			if told != "" || !maps.Equal(on, f.nodes()) {
+				t.Errorf("simulated on %v, placed on %v (told %q):\n%s", f.nodes(), on, told, manifest)
+			}
+			there = append(there, name)
+		default:
+			refused++
+			if told != f.no() {
+				t.Errorf("simulated %q, told %q (on %v):\n%s", f.no(), told, on, manifest)
+			}
+			var why struct{ Now forecast }
+			if code := v.ask(&why, "", "why", "job/"+name, "--now"); code != 2 || why.Now.no() != told {
+				t.Errorf("why: exit code %d, %q; told %q", code, why.Now.no(), told)
+			}
+			s.dropJob(name)
+		}
+		for len(there) > 3 {
+			k := rng.IntN(len(there))
+			s.dropJob(there[k])
+			there = slices.Delete(there, k, k+1)
+		}
+	}
+	if started < cases/6 || refused < cases/6 {
+		t.Errorf("%d groups started and %d were refused, want some of both", started, refused)
+	}
+	v.onlyRead()
+}
+
+// dropJob deletes a Job, and waits until its pods are gone.
+func (s *story) dropJob(name string) {
+	s.Helper()
+	s.kubectl("delete", "job", name, "-n", s.ns, "--cascade=foreground", "--timeout=60s")
+	s.eventually("the pods of "+name+" gone", func(context.Context) (bool, string) {
+		left := len(s.pods(name + "-"))
+		return left == 0, fmt.Sprintf("%d left", left)
+	})
+}
+
+// onlyRead fails if the viewer did anything but read, or was refused something: the role
+// is to cover what the plugin reads.
+func (v *viewer) onlyRead() {
+	v.Helper()
+	verbs := map[string]int{}
+	for e, err := range v.AuditEvents() {
+		if err != nil {
+			v.Fatal(err)
+		}
+		if e.User.Username != "viewer-"+v.ns {
+			continue
+		}
+		verbs[e.Verb]++
+		if e.Verb != "get" && e.Verb != "list" || e.ResponseStatus.Code == 403 {
+			v.Errorf("%s %s: %d", e.Verb, e.RequestURI, e.ResponseStatus.Code)
+		}
+	}
+	if verbs["list"] == 0 {
+		v.Errorf("verbs %v, want lists", verbs)
+	}
+}

@@ -1,0 +1,156 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/flux-k8s/fluence/pkg/webhook"
+	"github.com/flux-k8s/fluence/test/cluster"
+)
+
+// A Chart says how the chart of manifests/charts is installed in place of the plain
+// manifests. The processes then have the flags of its Deployments, the configuration
+// of its ConfigMap and tokens of its ServiceAccounts, but for where they listen and
+// how long a lease is held.
+type Chart struct {
+	// Set are values as helm --set takes them, such as webhook.timeoutSeconds=5.
+	Set []string
+}
+
+const (
+	// schedulerConfigMap and schedulerConfigKey are where the chart keeps the
+	// configuration of the scheduler.
+	schedulerConfigMap = "fluence-scheduler-config"
+	schedulerConfigKey = "config.yaml"
+	// tokenLife is longer than anybody leaves a cluster of make run alone.
+	tokenLife = 365 * 24 * time.Hour
+)
+
+// ChartValues are those that every installation of a test has: images that are
+// nowhere, and no node for the pods, whose programs run as processes.
+func ChartValues() []string {
+	return []string{"image.registry=registry.invalid/fluence", "nodeSelector.fluence\\.test/none=none"}
+}
+
+// installChart installs the chart with Helm, into a namespace that admits restricted
+// pods alone, and leads the API server to the webhook's process.
+func (s *Stack) installChart(ctx context.Context) error {
+	fmt.Fprintln(s.cfg.Log, "Installing the chart")
+	if _, _, err := s.Kubectl(ctx, "label", "namespace", Namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
+		return fmt.Errorf("label the namespace: %w", err)
+	}
+	args := []string{
+		"install", "fluence", filepath.Join(s.root, "manifests", "charts", "fluence"), "--namespace", Namespace,
+		"--set", fmt.Sprintf("crds.install=%t,webhook.enabled=%t", !s.cfg.WithoutCRD, !s.cfg.WithoutWebhook),
+	}
+	for _, value := range append(ChartValues(), s.cfg.Chart.Set...) {
+		args = append(args, "--set", value)
+	}
+	if _, err := s.Helm(ctx, args...); err != nil {
+		return fmt.Errorf("install the chart: %w", err)
+	}
+	if err := s.ReadChart(ctx); err != nil {
+		return err
+	}
+	if s.cfg.WithoutWebhook {
+		return nil
+	}
+	return s.redirectWebhook(ctx)
+}
+
+// redirectWebhook puts a port of loopback in place of the Service in the chart's
+// configuration of the webhook.
+func (s *Stack) redirectWebhook(ctx context.Context) error {
+	ports, err := cluster.FreePorts(1)
+	if err != nil {
+		return err
+	}
+	s.webhookPort = ports[0]
+	configs := s.Client().AdmissionregistrationV1().MutatingWebhookConfigurations()
+	config, err := configs.Get(ctx, webhook.ConfigurationName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the chart's webhook: %w", err)
+	}
+	for i := range config.Webhooks {
+		c := &config.Webhooks[i].ClientConfig
+		*c = admissionregistrationv1.WebhookClientConfig{URL: new(webhookURL(s.webhookPort, *c.Service.Path))}
+	}
+	if _, err := configs.Update(ctx, config, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("lead to the webhook: %w", err)
+	}
+	return nil
+}
+
+// A deployed is what processes take over from the chart.
+type deployed struct {
+	// config is the scheduler's configuration.
+	config []byte
+	// flags are by container.
+	flags map[string][]string
+	// kubeconfigs are files with a token, by service account.
+	kubeconfigs map[string]string
+}
+
+// ReadChart reads what the chart has installed, and asks for tokens of its service
+// accounts: processes that are started later need no API server for that. It is for
+// one that was installed again, too.
+func (s *Stack) ReadChart(ctx context.Context) error {
+	m, err := s.Client().CoreV1().ConfigMaps(Namespace).Get(ctx, schedulerConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the chart's configuration: %w", err)
+	}
+	d := &deployed{config: []byte(m.Data[schedulerConfigKey]), flags: map[string][]string{}, kubeconfigs: map[string]string{}}
+	for _, account := range []string{Scheduler, Controller} {
+		deployment, err := s.Client().AppsV1().Deployments(Namespace).Get(ctx, account, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read the chart's flags: %w", err)
+		}
+		for _, c := range deployment.Spec.Template.Spec.Containers {
+			d.flags[c.Name] = c.Args
+		}
+		if d.kubeconfigs[account], err = s.tokenKubeconfig(ctx, account); err != nil {
+			return err
+		}
+	}
+	s.deployed = d
+	return nil
+}
+
+// deployedFlags are those that the chart gives a container; none without the chart.
+func (s *Stack) deployedFlags(container string) []string {
+	if s.deployed == nil {
+		return nil
+	}
+	return slices.Clone(s.deployed.flags[container])
+}
+
+// tokenKubeconfig writes a kubeconfig with a token of a service account, and returns
+// its path.
+func (s *Stack) tokenKubeconfig(ctx context.Context, account string) (string, error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife / time.Second))}}
+	got, err := s.Client().CoreV1().ServiceAccounts(Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("ask for a token of %s: %w", account, err)
+	}
+	server := s.RESTConfig()
+	out := api.NewConfig()
+	out.Clusters["cluster"] = &api.Cluster{Server: server.Host, CertificateAuthorityData: server.CAData}
+	out.AuthInfos[account] = &api.AuthInfo{Token: got.Status.Token}
+	out.Contexts["context"] = &api.Context{Cluster: "cluster", AuthInfo: account, Namespace: corev1.NamespaceDefault}
+	out.CurrentContext = "context"
+	path := filepath.Join(s.Dir(), account+"-token.yaml")
+	if err := clientcmd.WriteToFile(*out, path); err != nil {
+		return "", fmt.Errorf("write the kubeconfig of %s: %w", account, err)
+	}
+	return path, nil
+}
