@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -98,4 +100,64 @@ func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 			t.Errorf("groups are kept: %+v", got)
 		}
 	}, m)
+}
+
+// An interrupter does something in the moment in which a line is logged.
+type interrupter struct {
+	klog.LogSink
+	line string
+	do   func()
+}
+
+func (i interrupter) Info(level int, msg string, values ...any) {
+	i.LogSink.Info(level, msg, values...)
+	if msg == i.line {
+		i.do()
+	}
+}
+
+// What is kept of a group to tell it is kept by one goroutine, and forgotten by the one
+// that learns of its end: nothing stays where the end comes first.
+func TestNothingIsKeptOfAGroupThatEndsWhileItIsSpokenOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		line  string
+		pods  int
+		cores string
+	}{
+		"that it gathers": {line: "Group refused", pods: 1, cores: "1"},
+		"that it waits":   {line: "Group refused", pods: 2, cores: "3"},
+		"that it started": {line: "Group placed", pods: 2, cores: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				ended := false
+				end := sync.OnceFunc(func() {
+					for i := range tc.pods {
+						_ = r.client.CoreV1().Pods(ns).Delete(r.ctx, fmt.Sprintf("g-%d", i), metav1.DeleteOptions{})
+					}
+					r.api.drop(g)
+					// All others learn of it.
+					time.Sleep(time.Millisecond)
+					ended = true
+				})
+				r.pl.log = klog.New(interrupter{LogSink: r.pl.log.GetSink(), line: tc.line, do: end})
+				r.node("n1", 4)
+				r.schedule()
+				r.gang(2, tc.pods, cpu(tc.cores))
+				r.pass(10 * time.Second)
+				if !ended {
+					t.Fatalf("%q was not logged", tc.line)
+				}
+				if got := r.news(); len(got) != 0 {
+					t.Errorf("news of %v are kept", got)
+				}
+				if got := r.pl.logged.last; len(got) != 0 {
+					t.Errorf("what was logged is kept: %v", got)
+				}
+				if got := r.pl.exclusions.groups; len(got) != 0 {
+					t.Errorf("excluded nodes are kept: %v", got)
+				}
+			})
+		})
+	}
 }

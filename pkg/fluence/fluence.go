@@ -280,9 +280,7 @@ func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
 	}
 	for _, k := range e.Left {
 		if pl.podGroups.get(k) == nil {
-			pl.reporter.forget(k)
-			pl.exclusions.forget(k)
-			pl.logged.forget(k)
+			pl.forget(k)
 		}
 	}
 	pl.waker.one(e.Found...)

@@ -119,6 +119,7 @@ func (pl *Fluence) refuse(pod *corev1.Pod, plan group.Plan, r group.Refusal) *fw
 	}
 	pl.groups.Refuse(plan, r, pl.now())
 	pl.tellRefused(pod, r.Reason, r.Message)
+	pl.forgetGone(plan.Key)
 	pl.tellPlaced()
 	// The refusal may run out by itself, or by what happened during the match; and
 	// of a started group those of another shape may ask.
@@ -134,11 +135,13 @@ func (pl *Fluence) refuse(pod *corev1.Pod, plan group.Plan, r group.Refusal) *fw
 func (pl *Fluence) tellRefused(pod *corev1.Pod, reason, message string) {
 	pl.counters.refusals.WithLabelValues(reason).Inc()
 	m, ok := pl.groups.GroupOf(pod.UID)
-	if ok {
-		pl.recordRefused(m.Key, reason, message)
+	if !ok {
+		return
 	}
+	defer pl.forgetGone(m.Key)
+	pl.recordRefused(m.Key, reason, message)
 	switch {
-	case !ok || !m.Named:
+	case !m.Named:
 		return
 	case m.Started && m.Lacking == 0:
 		// The group is placed; what is late is told with that.

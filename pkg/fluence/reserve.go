@@ -121,6 +121,7 @@ func (pl *Fluence) tellPlaced() {
 		}
 		pl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes))
 		pl.reporter.report(p.Key, scheduled(p), nil)
+		pl.forgetGone(p.Key)
 	}
 }
 

@@ -148,9 +148,22 @@ func (pl *Fluence) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
 func (pl *Fluence) podGroupGone(ctx context.Context, k types.NamespacedName) {
 	pl.carryOut(ctx, pl.groups.DropPodGroup(k))
 	pl.waker.one(k)
+	pl.forget(k)
+}
+
+// forget drops what is kept of a group beside package group.
+func (pl *Fluence) forget(k types.NamespacedName) {
 	pl.reporter.forget(k)
 	pl.exclusions.forget(k)
 	pl.logged.forget(k)
+}
+
+// forgetGone forgets a group that has ended. Who keeps something of a group calls it
+// thereafter: the group may have gone, and been forgotten, in the moment before.
+func (pl *Fluence) forgetGone(k types.NamespacedName) {
+	if !pl.groups.Knows(k) {
+		pl.forget(k)
+	}
 }
 
 // ownerSeen takes note of an object that controls pods, or others that do.
@@ -179,8 +192,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		pl.waker.one(m.Key)
 		pl.exclusions.forget(m.Key)
 		if pl.podGroups.get(m.Key) == nil {
-			pl.reporter.forget(m.Key)
-			pl.logged.forget(m.Key)
+			pl.forget(m.Key)
 		}
 	}
 	if pod.Spec.NodeName != "" {
@@ -249,6 +261,7 @@ func (pl *Fluence) tellWaiting(before map[types.NamespacedName]string) map[types
 		if w.Reason != "" && before[w.Key] == w.Reason {
 			pl.recordRefused(w.Key, w.Reason, w.Message)
 			pl.reporter.report(w.Key, notScheduled(w.Reason, w.Message), w.Pod)
+			pl.forgetGone(w.Key)
 		}
 	}
 	return now

@@ -38,6 +38,13 @@ func (g *Groups) GroupOf(uid types.UID) (Membership, bool) {
 	return Membership{Key: s.key, Named: s.named, Started: s.started, Lacking: s.lacking(), Minimum: s.owed()}, true
 }
 
+// Knows says whether a group has pods or a PodGroup.
+func (g *Groups) Knows(key types.NamespacedName) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.groups[key] != nil
+}
+
 // A Membership is what there is to say of a pod's group.
 type Membership struct {
 	Key types.NamespacedName
