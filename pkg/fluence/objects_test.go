@@ -83,20 +83,25 @@ func (r *rig) gang(minMember int32, n int, edit ...func(*corev1.Pod)) []*corev1.
 	return pods
 }
 
-// node creates a node with so many cores.
-func (r *rig) node(name string, cores int64, edit ...func(*corev1.Node)) {
-	r.Helper()
+// readyNode is a node with so many cores.
+func readyNode(name string, cores int64) *corev1.Node {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(cores, resource.DecimalSI),
 		corev1.ResourceMemory: resource.MustParse("8Gi"),
 		corev1.ResourcePods:   resource.MustParse("110"),
 	}
-	node := &corev1.Node{
+	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
 		Status: corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
 		}},
 	}
+}
+
+// node creates a node with so many cores.
+func (r *rig) node(name string, cores int64, edit ...func(*corev1.Node)) {
+	r.Helper()
+	node := readyNode(name, cores)
 	for _, e := range edit {
 		e(node)
 	}

@@ -3,6 +3,7 @@ package fluence
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -65,9 +66,25 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		if node == "" {
 			return nil, held(whyTurn)
 		}
+		if pl.cameMeanwhile(node, nodes) {
+			// The filters of this cycle cannot see it. Those of the pod's next one will.
+			pl.groups.Unclaim(pod.UID)
+			pl.waker.pods([]*corev1.Pod{pod})
+			return nil, held(fmt.Sprintf("node %s came while the pod was placed, and is looked at next", node))
+		}
 	}
 	state.Write(chosenKey, chosen(node))
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
+}
+
+// cameMeanwhile says whether a node is in the cluster, but not among the nodes that a
+// cycle began with.
+func (pl *Fluence) cameMeanwhile(node string, nodes []fwk.NodeInfo) bool {
+	if slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == node }) {
+		return false
+	}
+	_, err := pl.handle.SharedInformerFactory().Core().V1().Nodes().Lister().Get(node)
+	return err == nil
 }
 
 // mayNotAsk says why a pod cannot be placed now, or nothing. One that has a seat

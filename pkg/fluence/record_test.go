@@ -8,6 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // varying is what of a line of the log differs from run to run.
@@ -71,6 +74,36 @@ func TestEachDecisionOnAGroupIsOneLine(t *testing.T) {
 			r.end(name)
 		}
 		r.wantDecisions(append(want, `"Group released" group="ns/g"`)...)
+	})
+}
+
+// The matcher may know a node before the scheduling cycle that asks for it: the cycle
+// sees the cluster as it was when it began.
+func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 4)
+		asked := 0
+		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+			asked++
+			node := readyNode("n2", 4)
+			if _, err := r.client.CoreV1().Nodes().Create(r.ctx, node, metav1.CreateOptions{}); err != nil {
+				return nil, err
+			}
+			// All others learn of it.
+			time.Sleep(time.Millisecond)
+			return &match.Allocation{ID: req.ID, Slots: []match.Slot{{Key: req.Keys[0], Node: "n2"}, {Key: req.Keys[1], Node: "n1"}}}, nil
+		})
+		r.schedule()
+		r.gang(2, 2)
+		r.pass(time.Second)
+		r.wantAssigned(map[string]string{"g-0": "n2", "g-1": "n1"})
+		if asked != 1 {
+			t.Errorf("the matcher was asked %d times, want once", asked)
+		}
+		r.wantDecisions(
+			`"Group matched" group="ns/g" job pods="2" nodes="2" took`,
+			`"Group started" group="ns/g" job pods="2" waited`,
+			`"Group placed" group="ns/g" pods="2" nodes="2"`)
 	})
 }
 
