@@ -3,7 +3,6 @@ package fluence
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -66,21 +65,23 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		if node == "" {
 			return nil, held(whyTurn)
 		}
-		if pl.cameMeanwhile(node, nodes) {
-			// The filters of this cycle cannot see it. Those of the pod's next one will.
-			pl.groups.Unclaim(pod.UID)
+	}
+	if pl.isNew(node) {
+		// The filters cannot see it in this cycle, but in one of the pod's next.
+		pl.groups.Unclaim(pod.UID)
+		if plan.Node == "" {
 			pl.waker.pods([]*corev1.Pod{pod})
-			return nil, held(fmt.Sprintf("node %s came while the pod was placed, and is looked at next", node))
 		}
+		return nil, held(fmt.Sprintf("node %s is new and looked at next", node))
 	}
 	state.Write(chosenKey, chosen(node))
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }
 
-// cameMeanwhile says whether a node is in the cluster, but not among the nodes that a
-// cycle began with.
-func (pl *Fluence) cameMeanwhile(node string, nodes []fwk.NodeInfo) bool {
-	if slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == node }) {
+// isNew says whether a node is in the cluster, but not in what the scheduling cycle sees
+// of it: the matcher may hear of a node before the scheduler does.
+func (pl *Fluence) isNew(node string) bool {
+	if _, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(node); err == nil {
 		return false
 	}
 	_, err := pl.handle.SharedInformerFactory().Core().V1().Nodes().Lister().Get(node)

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -104,6 +106,34 @@ func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
 			`"Group matched" group="ns/g" job pods="2" nodes="2" took`,
 			`"Group started" group="ns/g" job pods="2" waited`,
 			`"Group placed" group="ns/g" pods="2" nodes="2"`)
+	})
+}
+
+// The scheduler itself may hear of a node last of all.
+func TestASeatOnANewNodeWaitsForTheSchedulerToSeeIt(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 4)
+		node := readyNode("n1", 4)
+		log := klog.FromContext(r.ctx)
+		r.must(r.sched.Cache.RemoveNode(log, node))
+		r.give("n1", "n1")
+		pods := r.gang(2, 2)
+		for range 2 {
+			for _, pod := range pods {
+				_, _, status := r.preFilter(pod)
+				r.wantStatus(status, fwk.Unschedulable, "node n1 is new and looked at next")
+			}
+		}
+		if got := r.pl.groups.Unclaimed(); len(got) != 2 {
+			t.Errorf("%d pods with seats wait for their cycle, want both", len(got))
+		}
+		r.sched.Cache.AddNode(log, node)
+		for _, pod := range pods {
+			if node := r.nodeOf(pod); node != "n1" {
+				t.Errorf("pod %s goes to %s, want n1", pod.Name, node)
+			}
+		}
+		r.wantDecisions(`"Group matched" group="ns/g" job pods="2" nodes="1" took`)
 	})
 }
 

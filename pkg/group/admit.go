@@ -89,8 +89,8 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 	return Verdict{Pass: s.choose() == m.pod.UID}
 }
 
-// Unclaim leaves a seat that was matched in another pod's scheduling cycle to one of
-// the pod's own.
+// Unclaim leaves a seat to a further scheduling cycle of the pod: this one cannot take
+// it up.
 func (g *Groups) Unclaim(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
