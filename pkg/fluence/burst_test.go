@@ -102,6 +102,54 @@ func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 	}, m)
 }
 
+// A leaver deletes group g while the filters are asked which nodes it may have.
+type leaver struct {
+	r    *rig
+	once sync.Once
+}
+
+func (*leaver) Name() string { return "Leaver" }
+
+func (l *leaver) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	if isProbe(state) {
+		l.once.Do(func() { l.r.deleteGang(2) })
+	}
+	return nil
+}
+
+func (*leaver) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, nil
+}
+
+// deleteGang deletes PodGroup g and its n pods from another goroutine than the test's,
+// and returns when all others have learned of it.
+func (r *rig) deleteGang(n int) {
+	for i := range n {
+		// Those that are not made yet are not there to be deleted.
+		_ = r.client.CoreV1().Pods(ns).Delete(r.ctx, fmt.Sprintf("g-%d", i), metav1.DeleteOptions{})
+	}
+	r.api.drop(g)
+	time.Sleep(time.Millisecond)
+}
+
+// Which nodes its filters refused a group is kept for its next attempt, if there is one.
+func TestNoNodesAreKeptOfAGroupThatEndsWhileItAsks(t *testing.T) {
+	l := &leaver{}
+	inRig(t, realEngine(t), func(r *rig) {
+		l.r = r
+		r.node("n1", 4)
+		r.schedule()
+		r.gang(2, 2, ofApp("g"), awayFrom("g"))
+		r.pass(10 * time.Second)
+		if len(r.matches()) == 0 {
+			t.Error("the group did not ask")
+		}
+		if got := r.pl.exclusions.groups; len(got) != 0 {
+			t.Errorf("excluded nodes are kept: %v", got)
+		}
+	}, l)
+}
+
 // An interrupter does something in the moment in which a line is logged.
 type interrupter struct {
 	klog.LogSink
@@ -132,12 +180,7 @@ func TestNothingIsKeptOfAGroupThatEndsWhileItIsSpokenOf(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				ended := false
 				end := sync.OnceFunc(func() {
-					for i := range tc.pods {
-						_ = r.client.CoreV1().Pods(ns).Delete(r.ctx, fmt.Sprintf("g-%d", i), metav1.DeleteOptions{})
-					}
-					r.api.drop(g)
-					// All others learn of it.
-					time.Sleep(time.Millisecond)
+					r.deleteGang(tc.pods)
 					ended = true
 				})
 				r.pl.log = klog.New(interrupter{LogSink: r.pl.log.GetSink(), line: tc.line, do: end})
