@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -53,19 +52,9 @@ func (o *options) reader() (*reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the client: %w", err)
 	}
-	scheme := runtime.NewScheme()
-	if err := scheduling.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("build the scheme of PodGroups: %w", err)
-	}
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &scheduling.GroupVersion
-	config.APIPath = "/apis"
-	config.ContentType = runtime.ContentTypeJSON
-	config.AcceptContentTypes = runtime.ContentTypeJSON
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	podGroups, err := rest.RESTClientFor(config)
+	podGroups, err := scheduling.RESTClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("build the client of PodGroups: %w", err)
+		return nil, err
 	}
 	return &reader{client: client, podGroups: podGroups, namespace: namespace}, nil
 }

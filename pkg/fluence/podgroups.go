@@ -11,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -45,19 +43,9 @@ const fieldManager = "fluence-scheduler"
 const writeTimeout = 10 * time.Second
 
 func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (*podGroups, error) {
-	scheme := runtime.NewScheme()
-	if err := scheduling.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("build the scheme of PodGroups: %w", err)
-	}
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &scheduling.GroupVersion
-	config.APIPath = "/apis"
-	config.ContentType = runtime.ContentTypeJSON
-	config.AcceptContentTypes = runtime.ContentTypeJSON
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(config)
+	client, err := scheduling.RESTClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("build the client of PodGroups: %w", err)
+		return nil, err
 	}
 	lw := cache.NewListWatchFromClient(client, scheduling.PodGroups.Resource, metav1.NamespaceAll, fields.Everything())
 	p := &podGroups{
