@@ -82,7 +82,9 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 		return err
 	}
 	l.unwanted.Store(config.LeaderElection == nil)
-	fluence.Hush(sched)
+	if err := fluence.Attach(sched); err != nil {
+		return err
+	}
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	if err := holdOn(ctx, config); err != nil {

@@ -43,6 +43,13 @@ type Args struct {
 	// it could use is kept for it until it starts. 0 is that nobody may ever pass.
 	// Defaults to 10m.
 	MaxBypass metav1.Duration `json:"maxBypass"`
+	// MaxBinds is how many binds may be in flight at most. The API server takes them
+	// faster than one after another, and refuses them where they are too many. Defaults
+	// to 32; at least 1.
+	MaxBinds int `json:"maxBinds"`
+	// PodEvents says when a pod's event Scheduled is sent: PodEventsDeferred or
+	// PodEventsAlways. Defaults to PodEventsDeferred.
+	PodEvents string `json:"podEvents"`
 	// TopologyLevels lists the node labels that make levels of the graph between
 	// the cluster and its nodes, the outermost first. Defaults to none.
 	TopologyLevels []string `json:"topologyLevels,omitempty"`
@@ -51,6 +58,15 @@ type Args struct {
 	// keeps none.
 	StatusNamespace string `json:"statusNamespace,omitempty"`
 }
+
+// The values of Args.PodEvents.
+const (
+	// PodEventsDeferred has the events wait for binds and for the conditions of PodGroups,
+	// at most 30 seconds. Of more than 10,000 that wait the oldest are lost.
+	PodEventsDeferred = "deferred"
+	// PodEventsAlways has each be sent right after its bind, as kube-scheduler does.
+	PodEventsAlways = "always"
+)
 
 // TLS names PEM files for mutual TLS.
 type TLS struct {
@@ -69,6 +85,8 @@ func defaultArgs() *Args {
 		MatchPolicy:     match.PolicyLonode,
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
+		MaxBinds:        32,
+		PodEvents:       PodEventsDeferred,
 	}
 }
 
@@ -120,6 +138,12 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 	}
 	if d := a.MaxBypass.Duration; d < 0 {
 		errs = append(errs, field.Invalid(path.Child("maxBypass"), d.String(), "must be 0 or above"))
+	}
+	if n := a.MaxBinds; n < 1 {
+		errs = append(errs, field.Invalid(path.Child("maxBinds"), n, "must be at least 1"))
+	}
+	if podEvents := []string{PodEventsDeferred, PodEventsAlways}; !slices.Contains(podEvents, a.PodEvents) {
+		errs = append(errs, field.NotSupported(path.Child("podEvents"), a.PodEvents, podEvents))
 	}
 	if !slices.Contains(match.Policies(), a.MatchPolicy) {
 		errs = append(errs, field.NotSupported(path.Child("matchPolicy"), a.MatchPolicy, match.Policies()))

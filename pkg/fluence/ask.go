@@ -50,9 +50,12 @@ func (pl *Fluence) askNow(ctx context.Context, plan group.Plan, nodes []fwk.Node
 	if timeout == 0 {
 		timeout = pl.args.ScheduleTimeout.Duration
 	}
+	// Before they have their seats: one that loses its seat is no longer expected.
+	pl.expect(slots)
 	node, siblings, effects, err := pl.groups.Seat(plan, slots, now.Add(timeout))
 	pl.carryOut(ctx, effects)
 	if err != nil {
+		pl.noLongerExpected(keysOf(slots)...)
 		return "", &group.Refusal{Reason: group.ReasonGathering, Message: err.Error(), Until: group.Cluster(), Backoff: true}
 	}
 	if pl.inventory.Epoch() != q.epoch {

@@ -283,7 +283,6 @@ func TestAPodIsToldOnceThoughOthersComeAndGo(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.pass(settleTime)
-		Hush(r.sched)
 		r.schedule()
 		r.pod("old-a", cpu("2"))
 		r.pod("old-b", cpu("2"))

@@ -25,6 +25,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -77,8 +80,16 @@ type Fluence struct {
 	counters  *counters
 	nominated nominations
 	races     *races
-	keeper    keeper
-	running   running
+	// binds are the pods that are to be bound next, core the client that binds them, and
+	// guard says whether a node still takes a pod, of nodes.
+	binds *bindGate
+	core  rest.Interface
+	guard guard
+	nodes corelisters.NodeLister
+	// events are sent after binds.
+	events  *eventWriter
+	keeper  keeper
+	running running
 	// told is what pods were told last, and logged what was logged of groups.
 	told     told[types.UID]
 	logged   told[types.NamespacedName]
@@ -112,6 +123,8 @@ var (
 	_ fwk.PodGroupPostFilterPlugin = &Fluence{}
 	_ fwk.ReservePlugin            = &Fluence{}
 	_ fwk.PermitPlugin             = &Fluence{}
+	_ fwk.PreBindPlugin            = &Fluence{}
+	_ fwk.BindPlugin               = &Fluence{}
 	_ fwk.PostBindPlugin           = &Fluence{}
 	_ fwk.SignPlugin               = &Fluence{}
 )
@@ -183,6 +196,10 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	pl.groups = group.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
 	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
 	pl.waker = newWaker(pl.wake)
+	pl.binds = newBindGate(args.MaxBinds)
+	if pl.core, err = newCoreClient(h.KubeConfig()); err != nil {
+		return nil, err
+	}
 	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(group.MatcherBack) })
 	if pl.counters, err = newCounters(); err != nil {
 		return nil, err
@@ -190,6 +207,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	pl.breaker.silent = pl.counters.outages.Inc
 	pl.matcher = timed{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }}
 	core := h.SharedInformerFactory().Core().V1()
+	pl.nodes = core.Nodes().Lister()
 	pl.inventory, err = inventory.New(inventory.Config{
 		Engine:   matcher,
 		Nodes:    core.Nodes().Informer(),
@@ -211,8 +229,16 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	if pl.podGroups, err = newPodGroups(ctx, h.KubeConfig(), pl); err != nil {
 		return nil, err
 	}
-	pl.reporter = newReporter(pl.podGroups, h.EventRecorder(), leading, func() { pl.counters.failed(writesPodGroup) })
-	if pl.races, err = newRaces(ctx, h, pl.owners, pl.podGroups, leading); err != nil {
+	if pl.events, err = newEventWriter(h.KubeConfig(), args, pl.profile, as.Name); err != nil {
+		return nil, err
+	}
+	recorder := events.EventRecorder(orderedRecorder{EventRecorderLogger: h.EventRecorder(), writer: pl.events})
+	pl.reporter = newReporter(pl.podGroups, recorder, leading, func() { pl.counters.failed(writesPodGroup) })
+	pl.reporter.first = pl.binds.whenEmpty
+	pl.events.first, pl.events.busy = pl.binds.whenEmpty, pl.reporter.busy
+	pl.events.dropped = pl.counters.eventsDropped.Inc
+	pl.events.throttled = pl.counters.throttled.WithLabelValues(writesEvent).Inc
+	if pl.races, err = newRaces(ctx, h, recorder, pl.owners, pl.podGroups, leading); err != nil {
 		return nil, err
 	}
 	pl.bulletin = &bulletin{
@@ -265,12 +291,15 @@ func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
 	for _, uid := range e.Reject {
 		if wp := pl.handle.GetWaitingPod(uid); wp != nil {
 			wp.Reject(Name, e.Reason)
+		} else {
+			pl.binds.tell(uid, e.Reason)
 		}
 	}
 	pl.recordSteps()
 	for _, r := range e.Release {
 		klog.FromContext(ctx).V(4).Info("Giving back", "job", r.Job, "slots", len(r.Keys), "reason", e.Reason)
 		pl.returns.add(r)
+		pl.noLongerExpected(r.Keys...)
 	}
 	if len(e.Rebook) > 0 {
 		pl.inventory.Recheck(e.Rebook...)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/flux-k8s/fluence/pkg/gate"
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
@@ -72,6 +73,7 @@ func observe(ctx context.Context, pl *Fluence) error {
 func newGauges() *gauges {
 	g := &gauges{}
 	g.addGroups()
+	g.addGate()
 	all := func(name, help string, value func(r reading) float64) {
 		g.plain(name, help, value)
 		g.all[len(g.all)-1].byAll = true
@@ -104,6 +106,22 @@ func (g *gauges) addGroups() {
 	}, "state")
 	g.plain("fluence_kept_groups", "Groups that have waited longer than maxBypass, so that room is kept for them.", func(r reading) float64 { return float64(r.keptFor) })
 	g.plain("fluence_kept_nodes", "Nodes that are kept for them.", func(r reading) float64 { return float64(r.kept) })
+}
+
+// addGate adds what is to be told of binds.
+func (g *gauges) addGate() {
+	g.plain("fluence_binds_in_flight", "Binds that were sent to the API server and not answered.", func(r reading) float64 { return float64(r.gate.InFlight) })
+	g.plain("fluence_bind_limit", "How many binds may be in flight: maxBinds, or fewer after the API server had too many requests.", func(r reading) float64 { return float64(r.gate.Limit) })
+	byLane := func(name, help string, of func(gate.Figures) [2]int) {
+		g.add(name, help, func(r reading, tell func(float64, ...string)) {
+			for _, l := range gate.Lanes() {
+				tell(float64(of(r.gate)[l]), l.String())
+			}
+		}, "lane")
+	}
+	byLane("fluence_gate_pods", "Pods that have nodes and wait to be bound, by the lane of their group.", func(f gate.Figures) [2]int { return f.Standing })
+	byLane("fluence_gate_groups", "Groups that wait for their turn to ask, since pods of others are to be bound first, by lane.", func(f gate.Figures) [2]int { return f.Waiting })
+	g.plain("fluence_events_waiting", "Events that are to be sent behind binds and conditions.", func(r reading) float64 { return float64(r.events) })
 }
 
 func (g *gauges) add(name, help string, read func(r reading, tell func(float64, ...string)), labels ...string) {

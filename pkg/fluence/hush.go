@@ -18,26 +18,24 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// Hush has a scheduler that is not running yet tell the pods of Fluence's profile
-// only once why they wait: the scheduler itself tells them at every attempt, though
-// nothing but a number may be another. Pods of other profiles are told as ever, and
-// what a pod's condition says is always the newest. It changes nothing where no
-// profile enables Fluence.
-func Hush(sched *scheduler.Scheduler) {
-	for _, profile := range sched.Profiles {
-		for _, p := range profile.PreEnqueuePlugins() {
-			pl, ok := p.(*Fluence)
-			if !ok {
-				continue
-			}
-			told := sched.FailureHandler
-			sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-				if f.ProfileName() == pl.profile {
-					f = hushed{Framework: f, pl: pl, pod: pod.GetPodInfo().GetPod().UID}
-				}
-				told(ctx, f, pod, status, nominating, start)
+// maxFailures is how many pods that were to be bound are told at the same time that they
+// are not: a whole group may be called back at once.
+const maxFailures = 8
+
+// hush has the pods of Fluence's profile be told only once why they wait: the scheduler
+// itself tells them at every attempt, though nothing but a number may be another. What a
+// pod's condition says is always the newest.
+func hush(sched *scheduler.Scheduler, pl *Fluence) {
+	told, places := sched.FailureHandler, make(chan struct{}, maxFailures)
+	sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if f.ProfileName() == pl.profile {
+			f = hushed{Framework: f, pl: pl, pod: pod.GetPodInfo().GetPod().UID}
+			if pod.GetPodInfo().GetPod().Spec.NodeName != "" {
+				places <- struct{}{}
+				defer func() { <-places }()
 			}
 		}
+		told(ctx, f, pod, status, nominating, start)
 	}
 }
 

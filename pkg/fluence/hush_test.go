@@ -17,7 +17,6 @@ import (
 // for the same reason is told once. Its condition has the newest numbers.
 func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		Hush(r.sched)
 		asked := 0
 		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
 			asked++
@@ -54,7 +53,6 @@ func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
 // The scheduler tells also of a pod that was deleted during its cycle.
 func TestWhatPodsWereToldGoesWithThem(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		Hush(r.sched)
 		const pods = 10
 		r.node("n", 1)
 		asked := 0

@@ -22,15 +22,19 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// transport sends requests to the one of two API servers that serves them.
+// transport sends requests to the one of three API servers that serves them.
 type transport struct {
 	podGroups *podGroupAPI
 	owners    *ownerAPI
+	binds     *bindAPI
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(r.URL.Path, "/apis/scheduling.x-k8s.io/") {
 		return t.podGroups.RoundTrip(r)
+	}
+	if r.Method == http.MethodPost {
+		return t.binds.RoundTrip(r)
 	}
 	return t.owners.RoundTrip(r)
 }

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/gate"
 )
 
 // PreEnqueue lets one representative of a complete group into the queue, and
@@ -20,6 +22,10 @@ func (pl *Fluence) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 		pl.waker.lost(pod.UID, v.Lost)
 	}
 	if v.Pass {
+		if v.Asks > 0 && !pl.binds.Admit(gate.Asker{Group: v.Key, Rank: v.Rank, Pods: v.Asks}, pl.now()) {
+			signal(pl.binds.more)
+			return held("waits for its turn to ask")
+		}
 		return nil
 	}
 	if v.Message == "" {

@@ -23,13 +23,13 @@ const chosenKey fwk.StateKey = Name + "/node"
 // placed before.
 const whyTurn = "waits for its turn among its siblings"
 
-// asked is in the state of a scheduling cycle that this plugin had its say in.
-type asked struct{}
+// spoken is in the state of a scheduling cycle that this plugin had its say in.
+type spoken struct{}
 
 // Clone returns the same: it never changes.
-func (a asked) Clone() fwk.StateData { return a }
+func (s spoken) Clone() fwk.StateData { return s }
 
-const askedKey fwk.StateKey = Name + "/asked"
+const spokenKey fwk.StateKey = Name + "/spoken"
 
 // PreFilter gives the pod the node that its group's match chose for it. For a
 // representative it asks the matcher first, for the whole group.
@@ -37,7 +37,10 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	if isProbe(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(askedKey, asked{})
+	state.Write(spokenKey, spoken{})
+	if !pl.groups.Seated(pod.UID) {
+		defer pl.asked(pl.key(pod))
+	}
 	if why := pl.mayNotAsk(pod); why != "" {
 		return nil, held(why)
 	}

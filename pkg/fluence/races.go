@@ -41,7 +41,7 @@ type races struct {
 	lost      *metrics.Counter
 }
 
-func newRaces(ctx context.Context, h fwk.Handle, owners group.Owners, p *podGroups, leading func() bool) (*races, error) {
+func newRaces(ctx context.Context, h fwk.Handle, recorder events.EventRecorder, owners group.Owners, p *podGroups, leading func() bool) (*races, error) {
 	lost, err := registered(metrics.NewCounter(&metrics.CounterOpts{
 		Name: "fluence_bind_races_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that were bound and then rejected by their kubelet for lack of room, which somebody else had taken meanwhile.",
@@ -56,7 +56,7 @@ func newRaces(ctx context.Context, h fwk.Handle, owners group.Owners, p *podGrou
 	r := &races{
 		informer: coreinformers.NewFilteredPodInformer(h.ClientSet(), metav1.NamespaceAll, 0, cache.Indexers{},
 			func(o *metav1.ListOptions) { o.FieldSelector = failed }),
-		profile: h.ProfileName(), leading: leading, owners: owners, podGroups: p, recorder: h.EventRecorder(), lost: lost,
+		profile: h.ProfileName(), leading: leading, owners: owners, podGroups: p, recorder: recorder, lost: lost,
 	}
 	if err := r.informer.SetTransform(trimmed); err != nil {
 		return nil, fmt.Errorf("watch failed pods: %w", err)

@@ -85,7 +85,7 @@ func TestRacesOfBeforeAndOfOthersAreNotCounted(t *testing.T) {
 		r.pass(time.Second)
 		r.standby.Store(false)
 		// A scheduler that comes now finds it in its first list, and hears of others.
-		again, err := newRaces(r.ctx, r.fwk, r.pl.owners, r.pl.podGroups, func() bool { return true })
+		again, err := newRaces(r.ctx, r.fwk, r.recorder, r.pl.owners, r.pl.podGroups, func() bool { return true })
 		r.must(err)
 		go again.run(r.ctx)
 		r.pass(time.Second)

@@ -3,6 +3,7 @@ package fluence
 import (
 	"time"
 
+	"github.com/flux-k8s/fluence/pkg/gate"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -24,6 +25,9 @@ type reading struct {
 	returns int
 	// keptFor is for how many groups room is kept, and kept on how many nodes.
 	keptFor, kept int
+	// gate is how it stands at the gate, and events how many wait to be sent.
+	gate   gate.Figures
+	events int
 }
 
 // notAnswered is what a group waits for that is complete and has yet to be answered.
@@ -37,6 +41,7 @@ func (pl *Fluence) read() reading {
 		leads: pl.leads.Load(),
 		nodes: pl.inventory.Nodes(), epoch: pl.inventory.Epoch(), returns: pl.returns.pending(),
 	}
+	r.gate, r.events = pl.binds.Figures(), pl.events.waiting()
 	unready := pl.notReady() != ""
 	open, _ := pl.breaker.state()
 	r.answers = !open

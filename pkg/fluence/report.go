@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ import (
 )
 
 // A reporter writes what becomes of groups onto their PodGroups: a condition,
-// and an event when the reason changes. It writes from a goroutine of its own,
+// and an event when the reason changes. It writes from goroutines of its own,
 // the latest news only, and nothing that is there already.
 type reporter struct {
 	podGroups *podGroups
@@ -30,23 +31,28 @@ type reporter struct {
 	// leading says whether this scheduler is the one that decides: a standby sees
 	// the same groups and must not speak of them.
 	leading func() bool
-	led     bool
-	askedAt time.Time
-	// plain says that the CRD of PodGroup was found to have no conditions. It is for the
-	// one goroutine that writes.
-	plain bool
+	// plain says that the CRD of PodGroup was found to have no conditions.
+	plain atomic.Bool
 	// failed is told of each write that failed.
 	failed func()
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// first is closed while there is nothing that goes before conditions.
+	first func() <-chan struct{}
+	// writing counts the workers that are at it.
+	writing atomic.Int32
 
-	mu    sync.Mutex
-	items map[types.NamespacedName]*item
+	mu      sync.Mutex
+	items   map[types.NamespacedName]*item
+	led     bool
+	askedAt time.Time
 }
 
 // An item is what is known of one group; a successor of the same name has
 // another.
 type item struct {
 	news
+	// at is since when there is news to write.
+	at time.Time
 	// pod is where the news goes while there is no PodGroup.
 	pod *corev1.Pod
 	// told is the news that was written last, at the time toldAt, and since when
@@ -96,6 +102,9 @@ func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
 	if it.news == n {
 		return
 	}
+	if it.told == it.news {
+		it.at = time.Now()
+	}
 	it.news = n
 	if pod != nil {
 		it.pod = pod
@@ -131,13 +140,51 @@ func (r *reporter) seen(k types.NamespacedName) {
 	}
 }
 
+const (
+	// reportWorkers write at the same time.
+	reportWorkers = 4
+	// reportWithin is how old news get at most while binds go before them.
+	reportWithin = 2 * time.Second
+)
+
+// busy says that news wait to be written, or are being written.
+func (r *reporter) busy() bool { return r.queue.Len() > 0 || r.writing.Load() > 0 }
+
 // run writes until the queue is shut down.
 func (r *reporter) run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range reportWorkers {
+		workers.Go(func() { r.work(ctx) })
+	}
+	workers.Wait()
+}
+
+// yield waits until no bind waits, or until news have become old enough to go first.
+func (r *reporter) yield(ctx context.Context, k types.NamespacedName) {
+	r.mu.Lock()
+	it := r.items[k]
+	if it == nil || it.told == it.news {
+		r.mu.Unlock()
+		return
+	}
+	old := time.NewTimer(time.Until(it.at.Add(reportWithin)))
+	r.mu.Unlock()
+	defer old.Stop()
+	select {
+	case <-r.first():
+	case <-old.C:
+	case <-ctx.Done():
+	}
+}
+
+func (r *reporter) work(ctx context.Context) {
 	for {
 		k, shutdown := r.queue.Get()
 		if shutdown {
 			return
 		}
+		r.writing.Add(1)
+		r.yield(ctx, k)
 		if err := r.write(ctx, k); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Report on a group", "group", k)
 			r.failed()
@@ -145,6 +192,7 @@ func (r *reporter) run(ctx context.Context) {
 		} else {
 			r.queue.Forget(k)
 		}
+		r.writing.Add(-1)
 		r.queue.Done(k)
 	}
 }
@@ -224,11 +272,10 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	})
 	switch {
 	case err == nil:
-		r.plain = false
+		r.plain.Store(false)
 	case !scheduling.LacksField(err):
 		return err
-	case !r.plain:
-		r.plain = true
+	case !r.plain.Swap(true):
 		klog.FromContext(ctx).Error(err, "The CRD of PodGroup has no conditions, so reasons are told by events alone; apply manifests/crds", "crd", scheduling.CRDName)
 	}
 	if before.status != it.status || before.reason != it.reason {
@@ -240,8 +287,9 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 }
 
 // leads asks whether this scheduler leads, no more often than a standby has to.
-// It is called by the one goroutine that writes.
 func (r *reporter) leads() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if now := time.Now(); now.Sub(r.askedAt) >= standbyCheck {
 		r.led, r.askedAt = r.leading(), now
 	}

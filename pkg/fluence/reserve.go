@@ -26,6 +26,9 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // Unreserve gives the seats of a group back that can no longer start together.
 // A group that has started keeps them.
 func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	pl.binds.Failed(pod.UID, pl.now())
+	pl.binds.look()
+	signal(pl.binds.more)
 	pl.carryOut(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved or bound", pod.Name)))
 }
 
@@ -36,10 +39,10 @@ const permitTimeout = 15 * time.Minute
 // Permit lets nobody bind before the group's minimum is reserved.
 func (pl *Fluence) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 	ok, others := pl.groups.Permit(pod.UID)
-	pl.recordSteps()
 	if !ok {
 		return fwk.NewStatus(fwk.Wait, "waits for the rest of the group"), permitTimeout
 	}
+	pl.binds.Permitted(append([]types.UID{pod.UID}, others...), pl.now())
 	for _, uid := range others {
 		pl.allow(uid)
 	}
@@ -68,7 +71,7 @@ func (pl *Fluence) sweepWaiting() {
 		}
 	})
 	for _, wp := range reject {
-		wp.Reject(Name, "the group gave its nodes back")
+		wp.Reject(Name, whyGaveBack)
 	}
 	for _, wp := range allow {
 		wp.Allow(Name)
@@ -87,9 +90,10 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 			pl.exclusions.add(pl.key(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), untilOf(status))
 		}
 		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
-	} else if _, err := state.Read(askedKey); err != nil {
+	} else if _, err := state.Read(spokenKey); err != nil {
 		// Another plugin refused the pod on all nodes, before this one was asked.
 		// Those that can be placed without it go on.
+		pl.asked(pl.key(pod))
 		why := fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message())
 		pl.carryOut(ctx, pl.groups.TurnDown(pod.UID, pl.now(), reasonFilters, why))
 		pl.tellPlaced()
@@ -109,6 +113,9 @@ func (pl *Fluence) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, f
 // PostBind records progress.
 func (pl *Fluence) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	pl.groups.Bound(pod.UID)
+	pl.binds.Bound(pod.UID, pl.now())
+	pl.binds.look()
+	signal(pl.binds.more)
 	pl.exclusions.forget(pl.key(pod))
 	pl.tellPlaced()
 }

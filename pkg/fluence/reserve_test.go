@@ -34,6 +34,12 @@ func (r *rig) reserve(pod *corev1.Pod) fwk.CycleState {
 	return state
 }
 
+// leave takes a pod that is reserved through the gate.
+func (r *rig) leave(state fwk.CycleState, pod *corev1.Pod, node string) {
+	r.Helper()
+	r.wantStatus(r.fwk.RunPreBindPlugins(r.ctx, state, pod, node), fwk.Success, "")
+}
+
 // permitted is what a pod that waits in Permit is told; it waits until then.
 func (r *rig) permitted(pod *corev1.Pod) *fwk.Status { return r.fwk.WaitOnPermit(r.ctx, pod) }
 
@@ -75,9 +81,12 @@ func TestPermitLetsAllBindWithTheLastOfTheMinimum(t *testing.T) {
 // The API server shows a bound pod a little later.
 func TestPostBindSaysThatTheGroupIsPlaced(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
 		r.give("n1", "n1")
 		pods := r.gang(2, 2)
 		states := []fwk.CycleState{r.reserve(pods[0]), r.reserve(pods[1])}
+		r.leave(states[0], pods[0], "n1")
+		r.leave(states[1], pods[1], "n1")
 		r.fwk.RunPostBindPlugins(r.ctx, states[0], pods[0], "n1")
 		r.pass(0)
 		if c := r.api.get(g).Status.Conditions; len(c) != 0 {
@@ -107,10 +116,13 @@ func TestUnreserveOfOneRejectsTheOthers(t *testing.T) {
 
 func TestUnreserveInAGroupThatHasStartedKeepsTheSeat(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
+		r.node("n2", 8)
 		r.give("n1", "n2")
 		pods := r.gang(2, 2)
-		r.reserve(pods[0])
+		first := r.reserve(pods[0])
 		state := r.reserve(pods[1])
+		r.leave(first, pods[0], "n1")
 		r.fwk.RunReservePluginsUnreserve(r.ctx, state, pods[1], "n2")
 		r.pass(0)
 		if got := r.fake.Calls(matchtest.Release); len(got) != 0 {

@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/klog/v2"
@@ -70,6 +69,7 @@ type rig struct {
 	client   *fake.Clientset
 	api      *podGroupAPI
 	makers   *ownerAPI
+	binds    *bindAPI
 	recorder *recorder
 	fake     *matchtest.Fake
 	matcher  *matcher
@@ -116,6 +116,7 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 			engine = matchtest.Spy(behind)
 		}
 		r := &rig{T: t, fake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, api: newPodGroupAPI(), makers: newOwnerAPI()}
+		r.binds = &bindAPI{rig: r}
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		r.ctx = ctx
@@ -156,7 +157,6 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	r.must(err)
 	r.client = fake.NewClientset()
-	r.client.PrependReactor("create", "pods", r.bind)
 	factory := informers.NewSharedInformerFactory(r.client, 0)
 	r.snapshot = internalcache.NewEmptySnapshot()
 	registry := frameworkruntime.Registry{}
@@ -170,11 +170,12 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	}
 	r.sched, err = scheduler.New(r.ctx, r.client, factory, nil,
 		func(string) events.EventRecorderLogger { return r.recorder },
-		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.api, owners: r.makers}}),
+		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.api, owners: r.makers, binds: r.binds}}),
 		scheduler.WithProfiles(profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 		scheduler.WithNodeInfoSnapshot(r.snapshot))
 	r.must(err)
+	r.must(Attach(r.sched))
 	r.fwk = r.sched.Profiles[profile]
 	for _, p := range r.fwk.PreEnqueuePlugins() {
 		if pl, ok := p.(*Fluence); ok {
@@ -182,23 +183,6 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 		}
 	}
 	return factory
-}
-
-// bind takes note of a binding as the API server does.
-func (r *rig) bind(action clienttesting.Action) (bool, runtime.Object, error) {
-	binding, ok := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
-	if !ok {
-		return false, nil, nil
-	}
-	// The client is locked while it calls this; what is behind it is not.
-	pods := corev1.SchemeGroupVersion.WithResource("pods")
-	obj, err := r.client.Tracker().Get(pods, binding.Namespace, binding.Name)
-	if err == nil {
-		pod := obj.(*corev1.Pod).DeepCopy()
-		pod.Spec.NodeName = binding.Target.Name
-		err = r.client.Tracker().Update(pods, pod, binding.Namespace)
-	}
-	return true, binding, err
 }
 
 // schedule starts the scheduler's loop, which runs until the test ends.

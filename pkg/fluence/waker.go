@@ -31,7 +31,9 @@ type waker struct {
 type wanted struct {
 	all    bool
 	groups map[types.NamespacedName]bool
-	pods   map[string]*corev1.Pod
+	// turns are groups whose turn it is to ask.
+	turns []types.NamespacedName
+	pods  map[string]*corev1.Pod
 	// lost are pods, by UID, whose seats of this job a scheduling cycle lost.
 	lost map[types.UID]match.JobID
 }
@@ -57,6 +59,11 @@ func (w *waker) one(keys ...types.NamespacedName) {
 			want.groups[k] = true
 		}
 	})
+}
+
+// turn wakes groups whose turn it is to ask.
+func (w *waker) turn(keys ...types.NamespacedName) {
+	w.add(func(want *wanted) { want.turns = append(want.turns, keys...) })
 }
 
 // pods wakes pods that have a seat.
@@ -114,15 +121,21 @@ func (pl *Fluence) wake(ctx context.Context, w wanted) time.Time {
 	if w.all {
 		ready = append(pl.groups.Admissible(now), pl.groups.Unclaimed()...)
 	} else {
-		ready = pl.groups.AdmissibleOf(slices.AppendSeq(due, maps.Keys(w.groups)), now)
+		ready = pl.groups.AdmissibleOf(slices.AppendSeq(append(due, w.turns...), maps.Keys(w.groups)), now)
+	}
+	for _, key := range w.turns {
+		if !pl.groups.MayAsk(key, now) {
+			pl.asked(key)
+		}
 	}
 	// What a group lacks that has started stands in the queue before the first of
 	// the others can be taken from it.
 	urgent := map[string]*corev1.Pod{}
 	for _, p := range ready {
-		if m, _ := pl.groups.GroupOf(p.UID); m.Started && m.Lacking > 0 {
+		switch m, _ := pl.groups.GroupOf(p.UID); {
+		case m.Started && m.Lacking > 0:
 			urgent[string(p.UID)] = p
-		} else {
+		case !pl.binds.Waits(m.Key):
 			pods[string(p.UID)] = p
 		}
 	}

@@ -80,9 +80,11 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		}
 		// Only now is the queue there to be woken.
 		go pl.waker.run(ctx)
+		go pl.runGate(ctx)
 		go pl.breaker.run(ctx)
 		go pl.returns.run(ctx)
 		go pl.reporter.run(ctx)
+		go pl.events.run(ctx)
 		go pl.podGroups.run(ctx, podGroupsListed)
 		go pl.races.run(ctx)
 		go pl.tellBesides(ctx, leading)
@@ -109,6 +111,7 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 	if pod.Spec.SchedulerName == pl.profile {
 		if pod.Spec.NodeName != "" {
 			pl.told.forget(pod.UID)
+			pl.noLongerExpected(string(pod.UID))
 		}
 		pl.carryOut(ctx, pl.groups.PutPod(pod))
 		pl.tellPlaced()
@@ -156,6 +159,7 @@ func (pl *Fluence) forget(k types.NamespacedName) {
 	pl.reporter.forget(k)
 	pl.exclusions.forget(k)
 	pl.logged.forget(k)
+	pl.asked(k)
 }
 
 // forgetGone forgets a group that has ended. Who keeps something of a group calls it
@@ -186,6 +190,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		}
 	} else {
 		pl.told.forget(pod.UID)
+		pl.noLongerExpected(string(pod.UID))
 		m, _ := pl.groups.GroupOf(pod.UID)
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
 		pl.tellPlaced()
@@ -239,6 +244,8 @@ func (pl *Fluence) runTicks(ctx context.Context) {
 		now := pl.now()
 		pl.carryOut(ctx, pl.groups.Expire(now))
 		pl.sweepWaiting()
+		pl.sweepGate()
+		pl.tellBinding()
 		pl.tellPlaced()
 		pl.letPass()
 		if n%4 == 0 {

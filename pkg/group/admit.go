@@ -30,6 +30,12 @@ type Verdict struct {
 	// its group's representative.
 	Reason  string
 	Message string
+	// Asks is for how many pods one that passes is to ask, where its group may wait for its
+	// turn: Key is the group's, Rank the pod's place in the queue. It is 0 for a pod with a
+	// seat, and for one that its started group lacks.
+	Asks int
+	Key  types.NamespacedName
+	Rank Rank
 	// Lost is the job of a seat that a scheduling cycle took up before it ended
 	// without a word: the caller is to give the seat back by Abandon. It is 0 where
 	// there is none.
@@ -47,10 +53,30 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 		return Verdict{Reason: ReasonNotSeen, Message: "the pod was not seen yet"}
 	}
 	v := g.admit(m, now)
-	if v.Pass {
-		m.urgent = m.group.lacking() > 0
+	if !v.Pass {
+		return v
+	}
+	m.urgent = m.group.lacking() > 0
+	if m.seat == nil && !m.urgent {
+		v.Asks, v.Key, v.Rank = m.group.asking(now), m.group.key, g.rank(m)
 	}
 	return v
+}
+
+// asking counts the members that are asked for together.
+func (s *state) asking(now time.Time) int {
+	if s.started {
+		return s.count(func(m *member) bool { return m.late(now) })
+	}
+	return s.count((*member).waits)
+}
+
+// MayAsk says whether a group may ask for nodes now, as far as it goes itself.
+func (g *Groups) MayAsk(key types.NamespacedName, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.unseated[key]
+	return s != nil && len(g.admissible(nil, s, now)) > 0
 }
 
 func (g *Groups) admit(m *member, now time.Time) Verdict {
@@ -76,6 +102,8 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 			return Verdict{Reason: ReasonInvalidTopology, Message: err.Error()}
 		}
 		return Verdict{Pass: s.chooseLate(now) == m.pod.UID}
+	case s.permitted:
+		return Verdict{Message: "waits until the group has started"}
 	}
 	if why, msg := s.incomplete(); why != "" {
 		return Verdict{Reason: why, Message: msg}

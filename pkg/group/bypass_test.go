@@ -87,12 +87,7 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 			s.refuse("0", noRoom)
 			s.forgive("g")
 			s.match("0")
-			for _, name := range []string{"0", "1"} {
-				if err := s.Reserve(types.UID(name), "n-"+name); err != nil {
-					s.Fatal(err)
-				}
-				s.Permit(types.UID(name))
-			}
+			s.confirm("0", "1")
 			s.add("2")
 			s.add("3")
 			s.refuse("2", noRoom)

@@ -15,6 +15,10 @@ const (
 	Done       Phase = "done"
 )
 
+// ReasonBinding is that a group has nodes, or is about to ask for them, and waits until the
+// API server has taken the binds of its pods or of those before it.
+const ReasonBinding = "Binding"
+
 // Phases lists them in the order of a group's life.
 func Phases() []Phase {
 	return []Phase{Gathering, Complete, Tentative, Held, Incomplete, Done}
@@ -27,7 +31,7 @@ const ReasonMembersMissing = "MembersMissing"
 func Reasons() []string {
 	return []string{
 		ReasonGathering, ReasonNoPodGroup, ReasonInvalidSize, ReasonNotSeen, ReasonOwnerNotSeen, ReasonInvalidPolicy,
-		ReasonInvalidTopology, ReasonNotReserved, ReasonFiltered, ReasonMembersMissing,
+		ReasonInvalidTopology, ReasonNotReserved, ReasonFiltered, ReasonMembersMissing, ReasonBinding,
 	}
 }
 

@@ -92,14 +92,21 @@ func TestCensus(t *testing.T) {
 	}
 }
 
-// confirm takes pods that were matched as far as Permit.
+// confirm takes pods that were matched as far as Permit. Those that may be bound leave the
+// gate.
 func (s *story) confirm(names ...string) {
 	s.Helper()
 	for _, name := range names {
 		if err := s.Reserve(types.UID(name), "n-"+name); err != nil {
 			s.Fatalf("reserve pod %s: %v", name, err)
 		}
-		s.Permit(types.UID(name))
+		ok, others := s.Permit(types.UID(name))
+		if ok {
+			s.depart(name)
+		}
+		for _, o := range others {
+			s.depart(string(o))
+		}
 	}
 }
 
@@ -150,6 +157,15 @@ func TestSteps(t *testing.T) {
 			s.match("0")
 			s.confirm("0", "1")
 			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon})
+			s.depart("0", "1")
+		}, want: []Step{started}},
+		"a start that is told once, though its only bind was refused for a 429": {play: func(s *story) {
+			s.gang(2, 2)
+			s.match("0")
+			s.confirm("0", "1")
+			s.Recall("0")
+			s.Recall("1")
+			s.depart("0", "1")
 		}, want: []Step{started}},
 		"a start beside a pod that came meanwhile and asks for nonsense": {play: func(s *story) {
 			s.gang(2, 2)

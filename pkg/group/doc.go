@@ -8,9 +8,9 @@
 //	gathering ------------------> complete ----------------> tentative
 //	    ^                            ^                           |
 //	    | a member is missing        | Unreserve, PostFilter,    | minMember are
-//	    |                            | a deletion, the next      | reserved: all
-//	    |                            | attempt, the deadline     | may bind
-//	    |                            +---------------------------+
+//	    |                            | a deletion, a node that   | reserved, and
+//	    |                            | closes, the deadline      | the first bind
+//	    |                            +---------------------------+ is sent
 //	    |                                                        v
 //	    |          every member holds what it was given       incomplete
 //	    |                          held <--------------------> (a bind is
@@ -18,9 +18,10 @@
 //	    |  a new incarnation         | the last member ends
 //	    +----------- done <----------+
 //
-// What a match gives a member is its seat. Up to the moment when minMember
-// seats are reserved, all seats of a group are given back together. From then
-// on the group has started: a seat is given back alone, members that come later
+// What a match gives a member is its seat. When minMember seats are reserved the
+// members may stand at the gate (package gate). Up to the moment when the first of them
+// departs from there to be bound, all seats of a group are given back together. From
+// then on the group has started: a seat is given back alone, members that come later
 // are matched without their siblings, as many as there is room for near these,
 // and these never move. When no member is seated or holds a node any more, the
 // next ones are a new incarnation, for which all-or-nothing begins anew.

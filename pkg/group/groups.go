@@ -100,8 +100,12 @@ type state struct {
 
 	// need is the number of reserved members at which the attempt may bind.
 	need int
-	// started says that a member of this incarnation was let bind.
-	started bool
+	// permitted says that as many members are reserved: they may stand at the gate.
+	permitted bool
+	// started says that a bind of this incarnation was sent, so that its seats cannot be
+	// given back together any more. startTold says that a Step told it.
+	started   bool
+	startTold bool
 	// checked says that lacksReason and lacksMessage are what incomplete says: it is
 	// asked under the lock of the scheduler's queue, for each pod.
 	checked                   bool
@@ -166,9 +170,11 @@ type seat struct {
 	// not be taken up before those of lower places are reserved. 0 is no order.
 	place int
 	// tried is set when a scheduling cycle took the seat up, reserved when it
-	// came as far as Reserve, bound when the bind was made.
+	// came as far as Reserve, leaving while its bind is in flight, bound when the bind
+	// was made.
 	tried    bool
 	reserved bool
+	leaving  bool
 	bound    bool
 }
 
@@ -243,7 +249,7 @@ func (g *Groups) settle(s *state) {
 	}
 	if s.started && present == 0 {
 		g.step(Step{Kind: Ended, Key: s.key})
-		s.started, s.complete = false, time.Time{}
+		s.permitted, s.started, s.startTold, s.complete = false, false, false, time.Time{}
 		s.told, s.toldRefused, s.met = 0, 0, 0
 		s.forgive()
 	}

@@ -101,8 +101,8 @@ func (s *story) match(name string) Plan {
 	return p
 }
 
-// reserve takes pods through their scheduling cycles up to Permit, and returns
-// those that may bind.
+// reserve takes pods through their scheduling cycles up to Permit. Those that may bind
+// leave the gate, and are returned.
 func (s *story) reserve(names ...string) []string {
 	s.Helper()
 	var free []string
@@ -123,7 +123,18 @@ func (s *story) reserve(names ...string) []string {
 		}
 	}
 	slices.Sort(free)
+	s.depart(free...)
 	return free
+}
+
+// depart has the binds of pods that stand at the gate be sent.
+func (s *story) depart(names ...string) {
+	s.Helper()
+	for _, name := range names {
+		if why, _ := s.Depart(types.UID(name), "", s.now); why != "" {
+			s.Fatalf("pod %s may not be bound: %s", name, why)
+		}
+	}
 }
 
 func (s *story) wantReleased(e Effects, job match.JobID, keys ...string) {
@@ -300,7 +311,9 @@ func (s *story) start(n int) Plan {
 	if err := s.Reserve("0", "n-0"); err != nil {
 		s.Fatal(err)
 	}
-	s.Permit("0")
+	if ok, _ := s.Permit("0"); ok {
+		s.depart("0")
+	}
 	for i := 1; i < n; i++ {
 		s.reserve(fmt.Sprint(i))
 	}

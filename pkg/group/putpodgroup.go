@@ -47,9 +47,7 @@ func (g *Groups) reseat(s *state) Effects {
 	if seated < s.need {
 		return g.unseatAll(s, "minMember of the PodGroup was raised")
 	}
-	if s.count((*member).reserved) >= s.need {
-		g.start(s)
-	}
+	s.permitted = s.count((*member).reserved) >= s.need
 	return Effects{}
 }
 

@@ -114,6 +114,22 @@ func (c *chance) cycle(pod *corev1.Pod) {
 	if _, mayBind := c.Awaited(pod.UID); !mayBind {
 		return
 	}
+	closed := ""
+	if c.IntN(8) == 0 {
+		closed = "its node is cordoned"
+	}
+	if why, e := c.Depart(pod.UID, closed, c.now); why != "" {
+		c.carryOut(e)
+		return
+	}
+	switch c.IntN(8) {
+	case 0: // answered with 429, and deleted or let go again later
+		c.Recall(pod.UID)
+		return
+	case 1:
+		c.carryOut(c.Unreserve(pod.UID, c.now, "no"))
+		return
+	}
 	c.Bound(pod.UID)
 	if p := c.pods[pod.Name]; p != nil && c.IntN(2) == 0 {
 		c.change(p, bound(node))

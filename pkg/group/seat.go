@@ -10,16 +10,19 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// unseat takes a member's seat away: alone in a group that has started, with all
-// others in one that has not, for then none of them may start.
+// unseat takes a member's seat away: alone in a group that has started or can start
+// without it, and else with all others, for then none of them may start.
 func (g *Groups) unseat(m *member, why string) Effects {
 	if m.seat == nil {
 		return Effects{}
 	}
-	if !m.group.started {
+	if !m.group.started && !m.group.spares(m) {
 		return g.unseatAll(m.group, why)
 	}
-	var e Effects
+	e := Effects{Reason: why}
+	if m.seat.reserved && !m.seat.bound {
+		e.Reject = append(e.Reject, m.pod.UID)
+	}
 	if !m.holds() {
 		// A seat that the API shows is the inventory's to give back.
 		e.release(m.seat.job, string(m.pod.UID))
@@ -29,8 +32,14 @@ func (g *Groups) unseat(m *member, why string) Effects {
 	return e
 }
 
+// spares says whether enough members are reserved for the group to start without one.
+func (s *state) spares(m *member) bool {
+	return s.permitted && s.count(func(o *member) bool { return o != m && o.reserved() }) >= s.minimum()
+}
+
 func (g *Groups) unseatAll(s *state, why string) Effects {
 	e := Effects{Reason: why}
+	s.permitted, s.startTold = false, false
 	keys := map[match.JobID][]string{}
 	for _, m := range s.ordered(func(m *member) bool { return m.seat != nil && !m.holds() }) {
 		keys[m.seat.job] = append(keys[m.seat.job], string(m.pod.UID))
@@ -106,14 +115,14 @@ func (g *Groups) Permit(uid types.UID) (ok bool, others []types.UID) {
 		return false, nil
 	}
 	s := m.group
-	if s.started {
+	if s.started || s.permitted {
 		return true, nil
 	}
 	reserved := s.ordered((*member).reserved)
 	if len(reserved) < s.need {
 		return false, nil
 	}
-	g.start(s)
+	s.permitted = true
 	for _, o := range reserved {
 		if o != m {
 			others = append(others, o.pod.UID)
@@ -122,19 +131,8 @@ func (g *Groups) Permit(uid types.UID) (ok bool, others []types.UID) {
 	return true, others
 }
 
-// start takes note that minMember are reserved: from now on members may be bound.
-func (g *Groups) start(s *state) {
-	reserved := s.ordered((*member).reserved)
-	step := Step{Kind: Started, Key: s.key, Pods: len(reserved), Complete: s.complete}
-	if len(reserved) > 0 {
-		step.Job = reserved[0].seat.job
-	}
-	g.step(step)
-	s.started = true
-	s.failures = 0
-}
-
-// Awaited says whether a pod that waits in Permit still has a reason to.
+// Awaited says whether a pod that waits in Permit or at the gate still has a reason to, and
+// whether it may go on from Permit.
 func (g *Groups) Awaited(uid types.UID) (waits, mayBind bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +140,7 @@ func (g *Groups) Awaited(uid types.UID) (waits, mayBind bool) {
 	if m == nil || m.seat == nil || !m.seat.reserved {
 		return false, false
 	}
-	return true, m.group.started
+	return true, m.group.started || m.group.permitted
 }
 
 // Unreserve takes note that a reserved pod will not be bound in this cycle.
@@ -156,7 +154,7 @@ func (g *Groups) Unreserve(uid types.UID, now time.Time, why string) Effects {
 		return Effects{}
 	}
 	if m.group.started {
-		m.seat.reserved, m.seat.tried = false, false
+		m.seat.reserved, m.seat.tried, m.seat.leaving = false, false, false
 		return Effects{}
 	}
 	e := g.turnDown(m, ReasonNotReserved, why, now)
@@ -247,7 +245,7 @@ func (g *Groups) Bound(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if m := g.members[uid]; m != nil && m.seat != nil {
-		m.seat.bound = true
+		m.seat.bound, m.seat.leaving = true, false
 		g.settle(m.group)
 	}
 }
@@ -302,8 +300,9 @@ func (g *Groups) Expire(now time.Time) Effects {
 			return m.seat != nil && !m.holds() && !m.seat.bound && !m.seat.deadline.After(now)
 		})
 		for _, m := range expired {
-			if m.seat == nil || s.started && m.seat.reserved {
-				// Taken with an earlier one, or its bind is under way.
+			if m.seat == nil || s.started && m.seat.reserved || s.permitted && !s.started {
+				// Taken with an earlier one, or its bind is under way, or the group stands at
+				// the gate.
 				continue
 			}
 			const why = "not all members could be reserved in time"

@@ -1,0 +1,95 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/gate"
+)
+
+const (
+	// bindTimeout bounds one bind, with what the API server has it wait.
+	bindTimeout = 30 * time.Second
+	// retryAfter is for how long nothing is sent after a 429 that does not say so.
+	retryAfter = time.Second
+)
+
+// Bind binds a pod that has left the gate. One that the API server is too busy for goes
+// back to its place there.
+func (pl *Fluence) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	for {
+		err := postBinding(ctx, pl.core, pod, node)
+		after, busy := tooBusy(err)
+		if !busy {
+			return fwk.AsStatus(err)
+		}
+		pl.counters.throttled.WithLabelValues(writesBinding).Inc()
+		klog.FromContext(ctx).V(2).Info("The API server is too busy to bind a pod", "pod", klog.KObj(pod), "again", after)
+		pl.groups.Recall(pod.UID)
+		why, err := pl.atGate(ctx, pod.UID, func(p gate.Pod, now time.Time) bool { return pl.binds.Throttled(p, after, now) })
+		switch {
+		case err != nil:
+			return fwk.AsStatus(err)
+		case why != "":
+			return calledBack(pod, node, why)
+		}
+	}
+}
+
+// newCoreClient returns a client of the core API for requests that are made once.
+func newCoreClient(config *rest.Config) (rest.Interface, error) {
+	client, err := corev1client.NewForConfig(withoutRate(config))
+	if err != nil {
+		return nil, fmt.Errorf("build the client that binds: %w", err)
+	}
+	return client.RESTClient(), nil
+}
+
+// withoutRate is a configuration without the client's own limit of requests a second: what
+// bounds binds and events is how many are in flight.
+func withoutRate(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	return config
+}
+
+// postBinding asks the API server once to bind a pod: the client's own repetitions would
+// hide an answer of 429, and sleep in the pod's place.
+func postBinding(ctx context.Context, client rest.Interface, pod *corev1.Pod, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
+	defer cancel()
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	err := client.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("binding").
+		VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
+		Body(binding).MaxRetries(0).Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("bind pod to node %s: %w", node, err)
+	}
+	return nil
+}
+
+// tooBusy says whether the API server did not look at a request since it has too many, and
+// for how long to send nothing.
+func tooBusy(err error) (after time.Duration, busy bool) {
+	seconds, says := apierrors.SuggestsClientDelay(err)
+	switch {
+	case apierrors.IsTooManyRequests(err):
+		return max(retryAfter, time.Duration(seconds)*time.Second), true
+	case apierrors.IsServiceUnavailable(err) && says:
+		return time.Duration(seconds) * time.Second, true
+	}
+	return 0, false
+}

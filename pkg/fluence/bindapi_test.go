@@ -1,0 +1,137 @@
+package fluence
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// A bindAPI takes bindings and events as the API server does.
+type bindAPI struct {
+	rig *rig
+
+	mu sync.Mutex
+	// takes is how long it takes a binding, and answer what it answers instead of taking
+	// it, unless that is nil. An answer of 429 is in plain text, as flow control gives it.
+	takes  time.Duration
+	answer func(pod string) *http.Response
+	// binds and sent are what was taken, in order; most is how many bindings were under
+	// way at a time.
+	binds   []string
+	sent    []sentEvent
+	now     int
+	most    int
+	refused int
+}
+
+// A sentEvent is an event that was sent, and when.
+type sentEvent struct {
+	pod, reason, note string
+	at, made          time.Time
+}
+
+// tooMany is how flow control refuses a request.
+func tooMany(after string) *http.Response {
+	r := response(http.StatusTooManyRequests, http.NoBody)
+	r.Header = http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "Retry-After": {after}}
+	return r
+}
+
+// RoundTrip takes a binding or an event.
+func (a *bindAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	name := parts[len(parts)-2]
+	if parts[len(parts)-1] == "events" {
+		return a.event(r), nil
+	}
+	if parts[len(parts)-1] != "binding" {
+		return failed(apierrors.NewBadRequest("no such request: " + r.URL.Path)), nil
+	}
+	var b corev1.Binding
+	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+		return failed(apierrors.NewBadRequest(err.Error())), nil
+	}
+	a.mu.Lock()
+	a.now++
+	a.most = max(a.most, a.now)
+	takes, answer := a.takes, a.answer
+	a.mu.Unlock()
+	time.Sleep(takes)
+	a.mu.Lock()
+	a.now--
+	a.mu.Unlock()
+	if answer != nil {
+		if refused := answer(name); refused != nil {
+			a.mu.Lock()
+			a.refused++
+			a.mu.Unlock()
+			return refused, nil
+		}
+	}
+	return a.bind(&b), nil
+}
+
+func (a *bindAPI) bind(b *corev1.Binding) *http.Response {
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	obj, err := a.rig.client.Tracker().Get(pods, ns, b.Name)
+	if err != nil {
+		return failed(apierrors.NewNotFound(pods.GroupResource(), b.Name))
+	}
+	pod := obj.(*corev1.Pod).DeepCopy()
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		return failed(apierrors.NewConflict(pods.GroupResource(), b.Name, fmt.Errorf("pod is already assigned to node %q", pod.Spec.NodeName)))
+	}
+	pod.Spec.NodeName = b.Target.Name
+	if err := a.rig.client.Tracker().Update(pods, pod, ns); err != nil {
+		return failed(apierrors.NewInternalError(err))
+	}
+	a.mu.Lock()
+	a.binds = append(a.binds, b.Name)
+	a.mu.Unlock()
+	return response(http.StatusCreated, http.NoBody)
+}
+
+func (a *bindAPI) event(r *http.Request) *http.Response {
+	var e eventsv1.Event
+	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+		return failed(apierrors.NewBadRequest(err.Error()))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.answer != nil {
+		if refused := a.answer(e.Regarding.Name + " event"); refused != nil {
+			return refused
+		}
+	}
+	a.sent = append(a.sent, sentEvent{pod: e.Regarding.Name, reason: e.Reason, note: e.Note, at: time.Now(), made: e.EventTime.Time})
+	return response(http.StatusCreated, http.NoBody)
+}
+
+// bound lists the pods that were bound, in order.
+func (a *bindAPI) bound() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.binds)
+}
+
+// events lists the events that were sent.
+func (a *bindAPI) events() []sentEvent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.sent)
+}
+
+// set changes how requests are answered.
+func (a *bindAPI) set(takes time.Duration, answer func(pod string) *http.Response) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.takes, a.answer = takes, answer
+}

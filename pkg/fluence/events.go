@@ -1,0 +1,262 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	recordutil "k8s.io/client-go/tools/record/util"
+	"k8s.io/klog/v2"
+)
+
+// eventWriter sends the events of the profile when their turn has come: after binds and the
+// conditions of PodGroups, and none much later than eventsWithin. Events are for people,
+// who can wait; and there are as many as binds.
+type eventWriter struct {
+	client rest.Interface
+	// controller and instance are what the events say of who sent them.
+	controller, instance string
+	// always has the event of a bind be sent in the bind's place.
+	always bool
+	// first says whether what goes before events has been sent, or when to ask again.
+	first func() <-chan struct{}
+	// busy says that conditions wait to be written.
+	busy    func() bool
+	dropped func()
+	// throttled is told of each answer of 429.
+	throttled func()
+	now       func() time.Time
+
+	mu    sync.Mutex
+	queue []queuedEvent
+	// pause is until when nothing is sent.
+	pause time.Time
+	more  chan struct{}
+}
+
+// queuedEvent is an event that waits. An event about a bind is built when it is sent: many
+// may wait.
+type queuedEvent struct {
+	made time.Time
+	// pod and note are of an event about a bind.
+	pod  corev1.ObjectReference
+	note string
+	// record hands any other event to the scheduler's own recorder.
+	record func()
+}
+
+const (
+	// maxEvents is how many events wait at most, and eventsWithin how long.
+	maxEvents    = 10_000
+	eventsWithin = 25 * time.Second
+	// eventWorkers send at the same time.
+	eventWorkers = 4
+	// recordEvery is the time between two events that a worker hands to the recorder, which
+	// sends each in a goroutine of its own.
+	recordEvery = 20 * time.Millisecond
+	// eventLook is how often is looked whether conditions are written.
+	eventLook = 50 * time.Millisecond
+)
+
+func newEventWriter(config *rest.Config, args *Args, profile, instance string) (*eventWriter, error) {
+	client, err := eventsclient.NewForConfig(withoutRate(config))
+	if err != nil {
+		return nil, fmt.Errorf("build the client of events: %w", err)
+	}
+	return &eventWriter{
+		client: client.RESTClient(), controller: profile, instance: profile + "-" + instance,
+		always: args.PodEvents == PodEventsAlways, now: time.Now, more: make(chan struct{}, 1),
+	}, nil
+}
+
+// orderedRecorder records events in the order of writes.
+type orderedRecorder struct {
+	events.EventRecorderLogger
+	writer *eventWriter
+}
+
+// WithLogger implements events.EventRecorderLogger.
+func (o orderedRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+	o.EventRecorderLogger = o.EventRecorderLogger.WithLogger(logger)
+	return o
+}
+
+// eventScheduled is that of kube-scheduler's event about a bind.
+const eventScheduled = "Scheduled"
+
+// Eventf implements events.EventRecorder.
+func (o orderedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	e := queuedEvent{made: o.writer.now()}
+	if pod, ok := regarding.(*corev1.Pod); ok && reason == eventScheduled && eventType == corev1.EventTypeNormal {
+		e.note = fmt.Sprintf(note, args...)
+		e.pod = corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+		if o.writer.always {
+			o.writer.sendOrKeep(context.Background(), e)
+			return
+		}
+	} else {
+		e.record = func() { o.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, note, args...) }
+	}
+	o.writer.keep(e)
+}
+
+// recorder returns a recorder in front of the scheduler's own.
+func (w *eventWriter) recorder(own events.EventRecorderLogger) events.EventRecorderLogger {
+	return orderedRecorder{EventRecorderLogger: own, writer: w}
+}
+
+// keep has an event wait for its turn.
+func (w *eventWriter) keep(e queuedEvent) {
+	w.mu.Lock()
+	lost := len(w.queue) >= maxEvents
+	if lost {
+		w.queue = w.queue[1:]
+	}
+	w.queue = append(w.queue, e)
+	w.mu.Unlock()
+	if lost {
+		w.dropped()
+	}
+	signal(w.more)
+}
+
+// waiting is how many events wait.
+func (w *eventWriter) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
+}
+
+// run sends events until ctx ends.
+func (w *eventWriter) run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range eventWorkers {
+		workers.Go(func() {
+			for {
+				e, ok := w.next(ctx)
+				if !ok {
+					return
+				}
+				w.sendOrKeep(ctx, e)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// next returns the oldest event when its turn has come, and false when ctx ends.
+func (w *eventWriter) next(ctx context.Context) (queuedEvent, bool) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return queuedEvent{}, false
+		case <-timer.C:
+		case <-w.more:
+		}
+		e, again, ok := w.take()
+		if ok {
+			signal(w.more) // for another worker
+			return e, true
+		}
+		timer.Reset(again)
+	}
+}
+
+// take returns the oldest event, or when to look again.
+func (w *eventWriter) take() (e queuedEvent, again time.Duration, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	switch {
+	case len(w.queue) == 0:
+		return e, time.Hour, false
+	case now.Before(w.pause):
+		return e, w.pause.Sub(now), false
+	}
+	if late := w.queue[0].made.Add(eventsWithin); now.Before(late) && !w.mayGo() {
+		return e, min(eventLook, late.Sub(now)), false
+	}
+	e = w.queue[0]
+	w.queue[0] = queuedEvent{}
+	w.queue = w.queue[1:]
+	return e, 0, true
+}
+
+// mayGo says whether nothing waits that goes before events.
+func (w *eventWriter) mayGo() bool {
+	select {
+	case <-w.first():
+		return !w.busy()
+	default:
+		return false
+	}
+}
+
+// sendOrKeep sends an event, and keeps it for later if the API server does not take it now.
+func (w *eventWriter) sendOrKeep(ctx context.Context, e queuedEvent) {
+	if e.record != nil {
+		e.record()
+		select {
+		case <-ctx.Done():
+		case <-time.After(recordEvery):
+		}
+		return
+	}
+	err := w.post(ctx, e)
+	after, busy := tooBusy(err)
+	switch {
+	case err == nil || apierrors.IsAlreadyExists(err):
+		return
+	case busy:
+		w.throttled()
+	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsInternalError(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err):
+		// It says no, as for a namespace that goes.
+		klog.FromContext(ctx).V(2).Info("An event was refused", "pod", klog.KRef(e.pod.Namespace, e.pod.Name), "err", err)
+		w.dropped()
+		return
+	default:
+		after = retryAfter
+	}
+	w.mu.Lock()
+	if until := w.now().Add(after); until.After(w.pause) {
+		w.pause = until
+	}
+	if len(w.queue) < maxEvents {
+		w.queue = append([]queuedEvent{e}, w.queue...)
+		w.mu.Unlock()
+		return
+	}
+	w.mu.Unlock()
+	w.dropped()
+}
+
+// post sends the event about a bind once.
+func (w *eventWriter) post(ctx context.Context, e queuedEvent) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	event := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: e.pod.Namespace, Name: recordutil.GenerateEventName(e.pod.Name, e.made.UnixNano())},
+		EventTime:           metav1.NewMicroTime(e.made),
+		ReportingController: w.controller, ReportingInstance: w.instance,
+		Action: "Binding", Reason: eventScheduled, Regarding: e.pod, Note: e.note, Type: corev1.EventTypeNormal,
+	}
+	err := w.client.Post().Namespace(e.pod.Namespace).Resource("events").
+		VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
+		Body(event).MaxRetries(0).Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("create the event of a bind: %w", err)
+	}
+	return nil
+}

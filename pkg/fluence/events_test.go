@@ -1,0 +1,143 @@
+package fluence
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEventsOfBindsWaitForBinds(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(2, 100*time.Millisecond)
+		r.node("n1", 60)
+		for i := range 5 {
+			r.named(fmt.Sprintf("g%d", i), 8)
+		}
+		r.schedule()
+		r.pass(1900 * time.Millisecond)
+		if n, bound := len(r.binds.events()), len(r.binds.bound()); n > 0 || bound >= 40 {
+			t.Errorf("%d events are sent when %d of 40 pods are bound, want none", n, bound)
+		}
+		r.pass(2 * time.Second)
+		events := r.binds.events()
+		if len(events) != 40 {
+			t.Fatalf("%d events are sent, want 40", len(events))
+		}
+		for i, e := range events {
+			if e.reason != "Scheduled" || !strings.HasPrefix(e.note, "Successfully assigned ns/"+e.pod+" to n1") {
+				t.Errorf("event %d: %+v", i, e)
+			}
+		}
+		// They say when pods were bound, and not when they were sent.
+		if first, last := events[0].made, events[39].made; first.Equal(last) {
+			t.Errorf("events are of %v to %v, want the times of the binds", first, last)
+		}
+	})
+}
+
+// While binds go on, no event gets older than half a minute, and no condition than two
+// seconds.
+func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(1, 100*time.Millisecond)
+		r.node("n1", 600)
+		r.node("n2", 600)
+		r.node("n3", 600)
+		r.node("n4", 600)
+		r.schedule()
+		r.named("g", 2)
+		for i := range 50 {
+			r.named(fmt.Sprintf("h%02d", i), 8)
+		}
+		r.pass(3 * time.Second)
+		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
+			t.Errorf("condition of the group that was bound first: %+v, want %s", c, reasonPlaced)
+		}
+		r.pass(27 * time.Second)
+		events := r.binds.events()
+		if len(events) == 0 || len(r.binds.bound()) >= 402 {
+			t.Fatalf("%d events are sent while binds go on (%d)", len(events), len(r.binds.bound()))
+		}
+		r.pass(time.Minute)
+		for _, e := range r.binds.events() {
+			if age := e.at.Sub(e.made); age > 30*time.Second {
+				t.Errorf("the event of pod %s was sent %v after its bind", e.pod, age)
+			}
+		}
+		if got := len(r.binds.events()); got != 402 {
+			t.Errorf("%d events, want one for each of 402 pods", got)
+		}
+	})
+}
+
+func TestEventsAreSentWithTheirBindsWhereTheArgumentsSaySo(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(2, 100*time.Millisecond)
+		r.pl.events.always = true
+		r.node("n1", 60)
+		r.named("g", 20)
+		r.schedule()
+		for range 10 {
+			r.pass(100 * time.Millisecond)
+			if bound, sent := len(r.binds.bound()), len(r.binds.events()); bound-sent > 2 {
+				t.Errorf("%d pods are bound, and %d events are sent", bound, sent)
+			}
+		}
+		if got := len(r.binds.events()); got != 20 {
+			t.Errorf("%d events are sent, want 20", got)
+		}
+	})
+}
+
+func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
+	for _, always := range []bool{false, true} {
+		t.Run(fmt.Sprintf("always=%t", always), func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pl.events.always = always
+				r.binds.set(0, func(what string) *http.Response {
+					if strings.HasSuffix(what, " event") {
+						return tooMany("1")
+					}
+					return nil
+				})
+				r.node("n1", 60)
+				r.named("g", 20)
+				r.schedule()
+				r.pass(10 * time.Second)
+				if bound, waiting := len(r.binds.bound()), r.pl.events.waiting(); bound != 20 || waiting != 21 {
+					t.Errorf("%d pods are bound and %d events wait, want 20, and one each and one of the PodGroup", bound, waiting)
+				}
+				r.binds.set(0, nil)
+				r.pass(5 * time.Second)
+				if got := len(r.binds.events()); got != 20 || r.pl.events.waiting() != 0 {
+					t.Errorf("%d events are sent and %d wait, want 20 and none", got, r.pl.events.waiting())
+				}
+			})
+		})
+	}
+}
+
+func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		w := r.pl.events
+		dropped := 0
+		w.dropped = func() { dropped++ }
+		r.binds.set(0, func(string) *http.Response { return tooMany("3600") })
+		for i := range maxEvents + 7 {
+			w.keep(queuedEvent{made: time.Now(), note: fmt.Sprint(i)})
+		}
+		r.pass(time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		notes := make([]string, 0, len(w.queue))
+		for _, e := range w.queue {
+			notes = append(notes, e.note)
+		}
+		if dropped < 7 || len(w.queue) > maxEvents || slices.Contains(notes, "0") || !slices.Contains(notes, fmt.Sprint(maxEvents+6)) {
+			t.Errorf("%d events were dropped and %d are kept, want the oldest 7 dropped", dropped, len(w.queue))
+		}
+	})
+}

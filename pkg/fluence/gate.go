@@ -1,0 +1,283 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/gate"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// bindGate is the gate with those who wait at it. Pods wait in PreBind, after all other
+// plugins: there a pod can still be called back and other plugins' work on it, such as
+// binding volumes, is done. In Bind it could not be.
+type bindGate struct {
+	*gate.Gate
+	// more is signalled when the gate may have something to do.
+	more chan struct{}
+
+	mu      sync.Mutex
+	waiting map[types.UID]waiter
+	// empty is closed while nothing stands at the gate and no bind is in flight.
+	empty  chan struct{}
+	closed bool
+}
+
+// A waiter is a pod's binding goroutine that waits at the gate.
+type waiter struct {
+	// verdict receives why the pod is not to be bound; empty is that it is.
+	verdict chan string
+	since   time.Time
+}
+
+func newBindGate(maxBinds int) *bindGate {
+	b := &bindGate{Gate: gate.New(maxBinds), more: make(chan struct{}, 1), waiting: map[types.UID]waiter{}, empty: make(chan struct{}), closed: true}
+	close(b.empty)
+	return b
+}
+
+// wait takes note that a pod's goroutine waits.
+func (b *bindGate) wait(uid types.UID, now time.Time) <-chan string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := waiter{verdict: make(chan string, 1), since: now}
+	b.waiting[uid] = w
+	return w.verdict
+}
+
+// tell gives a pod that waits the verdict, and returns since when it has waited; false if
+// it does not.
+func (b *bindGate) tell(uid types.UID, why string) (since time.Time, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w, ok := b.waiting[uid]
+	if ok {
+		delete(b.waiting, uid)
+		w.verdict <- why
+	}
+	return w.since, ok
+}
+
+// leave takes note that a pod's goroutine waits no more.
+func (b *bindGate) leave(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.waiting, uid)
+}
+
+// look brings up to date whether the gate is empty.
+func (b *bindGate) look() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch empty := b.Empty(); {
+	case empty && !b.closed:
+		close(b.empty)
+		b.closed = true
+	case !empty && b.closed:
+		b.empty = make(chan struct{})
+		b.closed = false
+	}
+}
+
+// whenEmpty returns a channel that is closed when the gate is empty.
+func (b *bindGate) whenEmpty() <-chan struct{} {
+	b.look()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.empty
+}
+
+// atGate has a pod's goroutine wait at the gate, to which arrive brings it, and returns why
+// the pod is not to be bound; empty is that it is. An error is that the scheduler does
+// not want it any more.
+func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.Pod, time.Time) bool) (why string, err error) {
+	verdict := pl.binds.wait(uid, pl.now())
+	defer pl.binds.leave(uid)
+	// Only now: what becomes of the seat from here on is told to this goroutine.
+	r, ok := pl.groups.Reserved(uid)
+	if !ok {
+		return whyGaveBack, nil
+	}
+	if !arrive(gate.Pod{UID: uid, Group: r.Rank.Key, Rank: r.Rank, Begun: r.Started}, pl.now()) {
+		return whyGaveBack, nil
+	}
+	pl.binds.look()
+	signal(pl.binds.more)
+	select {
+	case why = <-verdict:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if why != "" || err != nil {
+		pl.binds.Forget(pl.now(), uid)
+		pl.binds.look()
+	}
+	return why, err
+}
+
+// whyGaveBack is what a pod is told whose seat is gone.
+const whyGaveBack = "the group gave its nodes back"
+
+// calledBack is the status of a pod that was called back from the gate: as if it had been
+// rejected in Permit, it waits until this plugin puts it into the queue again.
+func calledBack(pod *corev1.Pod, node, why string) *fwk.Status {
+	status := fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(Name)
+	fit := &schedulerframework.FitError{
+		NumAllNodes: 1, Pod: pod,
+		Diagnosis: schedulerframework.Diagnosis{
+			NodeToStatus:         schedulerframework.NewDefaultNodeToStatus(),
+			UnschedulablePlugins: sets.New(Name),
+		},
+	}
+	fit.Diagnosis.NodeToStatus.Set(node, status)
+	return fwk.NewStatus(fwk.Unschedulable).WithError(fit).WithPlugin(Name)
+}
+
+// runGate lets pods leave the gate, and groups ask whose turn it is, until ctx ends.
+func (pl *Fluence) runGate(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pl.binds.more:
+		case <-timer.C:
+		}
+		pl.openGate(ctx)
+		if until := pl.binds.Paused(pl.now()); !until.IsZero() {
+			timer.Reset(time.Until(until))
+		}
+	}
+}
+
+// openGate lets those leave that may, and wakes the groups that may ask.
+func (pl *Fluence) openGate(ctx context.Context) {
+	for {
+		now := pl.now()
+		p, ok := pl.binds.Next(now)
+		if !ok {
+			break
+		}
+		why, effects := pl.groups.Depart(p.UID, pl.closedTo(p.UID), now)
+		pl.recordSteps()
+		if why != "" {
+			pl.counters.calledBack.Inc()
+			pl.carryOut(ctx, effects)
+		}
+		since, waits := pl.binds.tell(p.UID, why)
+		if why != "" || !waits {
+			pl.binds.Failed(p.UID, now)
+			continue
+		}
+		pl.counters.gateWaits.Observe(now.Sub(since).Seconds())
+	}
+	pl.binds.look()
+	if due := pl.binds.Due(pl.now()); len(due) > 0 {
+		pl.waker.turn(due...)
+	}
+}
+
+// sweepGate makes good for what reached nobody: pods that were expected and did not come,
+// and groups that were to ask and did not.
+func (pl *Fluence) sweepGate() {
+	now := pl.now()
+	pl.binds.Sweep(now)
+	if idle := pl.binds.Idle(now, idleAfter); len(idle) > 0 {
+		pl.waker.turn(idle...)
+	}
+	signal(pl.binds.more)
+}
+
+// idleAfter is after how long a group is woken again that was to ask and did not: its pod
+// may have been missed, or stands behind many others in the queue.
+const idleAfter = 2 * time.Second
+
+// asked takes note that a group has asked.
+func (pl *Fluence) asked(key types.NamespacedName) {
+	pl.binds.Asked(key, pl.now())
+	signal(pl.binds.more)
+}
+
+// Times after which a group is told that it waits at the gate: its pods stand there, or it
+// waits for its turn to ask since those of others do. The latter are many.
+const (
+	bindingAfter = time.Second
+	turnAfter    = 10 * time.Second
+)
+
+// tellBinding reports the groups that wait for binds.
+func (pl *Fluence) tellBinding() {
+	now := pl.now()
+	f := pl.binds.Figures()
+	inFlight := fmt.Sprintf("binds in flight: %d, at most %d", f.InFlight, f.Limit)
+	for _, key := range pl.binds.Lasting(now, bindingAfter) {
+		bound, of := pl.groups.OnNodes(key)
+		pl.reportBinding(key, fmt.Sprintf("%d of %s bound; %d wait until the API server takes their binds (%s)", bound, plural(of, "pod"), of-bound, inFlight))
+	}
+	for _, key := range pl.binds.WaitingTurn(now, turnAfter) {
+		// Without numbers: there may be many such groups, and each number is a write.
+		pl.reportBinding(key, "waits for its turn to ask for nodes: pods of groups before it have nodes and are bound first")
+	}
+}
+
+func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {
+	if pl.podGroups.get(key) == nil {
+		return
+	}
+	pl.log.V(4).Info("Group waits for binds", "group", key, "message", message)
+	pl.reporter.report(key, notScheduled(group.ReasonBinding, message), nil)
+	pl.forgetGone(key)
+}
+
+// closedTo says why the node of a pod that stands at the gate takes it no more, from
+// memory; empty is that it does.
+func (pl *Fluence) closedTo(uid types.UID) string {
+	r, ok := pl.groups.Reserved(uid)
+	if !ok {
+		return "" // Depart says that it has no seat
+	}
+	node, err := pl.nodes.Get(r.Node)
+	if err != nil {
+		return fmt.Sprintf("node %s, which was matched for pod %s, is gone", r.Node, r.Pod.Name)
+	}
+	return pl.guard.closed(pl.log, node, r.Pod)
+}
+
+// expect takes note of pods that were matched together.
+func (pl *Fluence) expect(slots []match.Slot) {
+	uids := make([]types.UID, len(slots))
+	for i, s := range slots {
+		uids[i] = types.UID(s.Key)
+	}
+	pl.binds.Expect(uids, pl.now())
+}
+
+// noLongerExpected takes note of pods that lost their seats, are gone, or are on their
+// nodes.
+func (pl *Fluence) noLongerExpected(keys ...string) {
+	uids := make([]types.UID, len(keys))
+	for i, k := range keys {
+		uids[i] = types.UID(k)
+	}
+	pl.binds.Forget(pl.now(), uids...)
+	pl.binds.look()
+	signal(pl.binds.more)
+}
+
+func keysOf(slots []match.Slot) []string {
+	keys := make([]string, len(slots))
+	for i, s := range slots {
+		keys[i] = s.Key
+	}
+	return keys
+}

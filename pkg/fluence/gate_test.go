@@ -1,0 +1,317 @@
+package fluence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/gate"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// narrow lets so many binds be in flight, each of which takes a while.
+func (r *rig) narrow(maxBinds int, takes time.Duration) {
+	r.pl.binds.Gate = gate.New(maxBinds)
+	r.binds.set(takes, nil)
+}
+
+// named creates a gang of n pods, all of which are needed.
+func (r *rig) named(name string, n int, edit ...func(*corev1.Pod)) {
+	r.Helper()
+	r.api.put(aPodGroup(name, int32(n), types.UID(name)))
+	for i := range n {
+		r.pod(fmt.Sprintf("%s-%d", name, i), append(edit, inGroup(name))...)
+	}
+}
+
+// closeFor answers the bindings of pods with 429 whose names begin so.
+func (r *rig) closeFor(prefixes ...string) {
+	r.binds.set(0, func(pod string) *http.Response {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(pod, p) }) {
+			return tooMany("1")
+		}
+		return nil
+	})
+}
+
+func TestBindsInFlightAreBounded(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(5, 100*time.Millisecond)
+		r.node("n1", 100)
+		for i := range 10 {
+			r.named(fmt.Sprintf("g%d", i), 6)
+		}
+		r.schedule()
+		r.pass(10 * time.Second)
+		if got := len(r.assigned()); got != 60 || r.binds.most != 5 {
+			t.Errorf("%d pods are bound, at most %d at a time; want 60, 5 at a time", got, r.binds.most)
+		}
+		if !r.pl.binds.Empty() || len(r.pl.binds.waiting) > 0 {
+			t.Errorf("the gate is not empty: %+v", r.pl.binds.Figures())
+		}
+	})
+}
+
+// A group is asked for when those before it have been bound but for what leaves the gate in
+// a second; so one that matters more and comes meanwhile need not wait for many.
+func TestDecisionsDoNotRunAheadOfBinds(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(4, 500*time.Millisecond) // eight a second
+		r.node("n1", 100)
+		r.node("n2", 100)
+		for i := range 20 {
+			r.named(fmt.Sprintf("g%02d", i), 8)
+		}
+		r.schedule()
+		for range 19 {
+			r.pass(time.Second)
+			// What leaves in a second, the group that was asked for last, and those in flight.
+			if ahead, most := r.pl.groups.Census().Tentative, 8+8+4; ahead > most {
+				t.Errorf("%d pods have nodes and are not bound, want %d at most", ahead, most)
+			}
+		}
+		r.named("urgent", 8, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
+		begun := len(r.binds.bound())
+		r.pass(5 * time.Second)
+		first := slices.IndexFunc(r.binds.bound(), func(name string) bool { return strings.HasPrefix(name, "urgent") })
+		if first < 0 || first-begun > 24 {
+			t.Errorf("pods of the urgent group are bound after %d others, want 24 at most", first-begun)
+		}
+		r.pass(time.Minute)
+		if got := len(r.assigned()); got != 168 {
+			t.Errorf("%d pods are bound, want all", got)
+		}
+		order := r.binds.bound()
+		for i := 8; i < 100; i++ {
+			if order[i-8][:3] > order[i][:3] {
+				t.Errorf("pod %s was bound before %s", order[i-8], order[i])
+			}
+		}
+	})
+}
+
+func TestALonePodIsBoundWhileALargeGangIs(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(4, 100*time.Millisecond)
+		r.node("n1", 500)
+		r.named("g", 300)
+		r.schedule()
+		r.pass(time.Second)
+		r.pod("lone")
+		r.pass(time.Second)
+		if r.assigned()["lone"] == "" {
+			t.Errorf("the lone pod is not bound after a second; %d pods are", len(r.assigned()))
+		}
+	})
+}
+
+// What happens to pods that stand at the gate, with the API server too busy to bind them.
+func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
+	cordon := func(r *rig, name string) {
+		r.updateNode(name, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	}
+	cases := map[string]struct {
+		// busy are the pods that the API server is too busy for.
+		busy    []string
+		happens func(r *rig)
+		// want says how many pods are on which nodes, and back how many gave their seats back.
+		want map[string]int
+		back int
+	}{
+		"a node that is cordoned costs a group without a bind all its seats": {
+			busy:    []string{"g-"},
+			happens: func(r *rig) { cordon(r, "n2") },
+			want:    map[string]int{"n1": 2, "n3": 2}, back: 4,
+		},
+		"a node that is tainted does, too": {
+			busy: []string{"g-"},
+			happens: func(r *rig) {
+				r.updateNode("n2", func(n *corev1.Node) {
+					n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}
+				})
+			},
+			want: map[string]int{"n1": 2, "n3": 2}, back: 4,
+		},
+		"a group with a bind loses the pods alone whose node is cordoned": {
+			busy:    []string{"g-2", "g-3"},
+			happens: func(r *rig) { cordon(r, "n2") },
+			want:    map[string]int{"n1": 2, "n3": 2}, back: 2,
+		},
+		"a taint that does not keep pods off changes nothing": {
+			busy: []string{"g-"},
+			happens: func(r *rig) {
+				r.updateNode("n2", func(n *corev1.Node) {
+					n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
+				})
+			},
+			want: map[string]int{"n1": 2, "n2": 2},
+		},
+		"a member that is deleted costs a group without a bind all its seats": {
+			busy: []string{"g-"},
+			happens: func(r *rig) {
+				r.remove("g-3")
+				cordon(r, "n1")
+				r.pod("g-4", inGroup("g"))
+			},
+			want: map[string]int{"n2": 2, "n3": 2}, back: 4,
+		},
+		"nothing happens": {busy: []string{"g-"}, happens: func(*rig) {}, want: map[string]int{"n1": 2, "n2": 2}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 2)
+				r.node("n2", 2)
+				r.closeFor(tc.busy...)
+				r.named("g", 4)
+				r.schedule()
+				r.pass(2 * time.Second)
+				r.node("n3", 4)
+				tc.happens(r)
+				r.pass(10 * time.Second)
+				if len(tc.busy) == 1 && len(r.assigned()) > 0 {
+					t.Errorf("pods are bound: %v", r.assigned())
+				}
+				r.binds.set(0, nil)
+				r.pass(30 * time.Second)
+				got := map[string]int{}
+				for _, node := range r.assigned() {
+					got[node]++
+				}
+				if fmt.Sprint(got) != fmt.Sprint(tc.want) {
+					t.Errorf("pods on nodes: %v, want %v; %s", got, tc.want, r.message("g"))
+				}
+				back := 0
+				for _, c := range r.fake.Calls(matchtest.Release) {
+					back += len(c.Keys)
+				}
+				if back != tc.back {
+					t.Errorf("%d pods gave their seats back, want %d", back, tc.back)
+				}
+				if !r.pl.binds.Empty() || len(r.pl.binds.waiting) > 0 {
+					t.Errorf("the gate is not empty: %+v", r.pl.binds.Figures())
+				}
+			})
+		})
+	}
+}
+
+func TestAGroupThatStandsAtTheGateSaysSo(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 16)
+		r.closeFor("g-1", "g-2")
+		r.named("g", 3)
+		r.schedule()
+		r.pass(4 * time.Second)
+		c := r.scheduledCondition()
+		if c.Reason != group.ReasonBinding || !strings.Contains(c.Message, "1 of 3 pods bound; 2 wait until the API server takes their binds") {
+			t.Errorf("condition = %+v, want reason %s with the numbers", c, group.ReasonBinding)
+		}
+		r.binds.set(0, nil)
+		r.pass(5 * time.Second)
+		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
+			t.Errorf("condition = %+v, want reason %s", c, reasonPlaced)
+		}
+	})
+}
+
+func TestAGroupThatWaitsForItsTurnSaysSo(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(1, 3*time.Second)
+		r.node("n1", 100)
+		for i := range 4 {
+			r.named(fmt.Sprintf("a%d", i), 8)
+		}
+		r.named("g", 8)
+		r.schedule()
+		r.pass(13 * time.Second)
+		if c := r.scheduledCondition(); c.Reason != group.ReasonBinding || !strings.Contains(c.Message, "waits for its turn to ask for nodes") {
+			t.Errorf("condition = %+v, want reason %s", c, group.ReasonBinding)
+		}
+		r.binds.set(0, nil)
+		r.pass(time.Minute)
+		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
+			t.Errorf("condition = %+v, want reason %s", c, reasonPlaced)
+		}
+	})
+}
+
+// The API server's answers to a binding, and what becomes of the pod.
+func TestOnlyAServerThatIsTooBusyIsAskedAgainAtOnce(t *testing.T) {
+	cases := map[string]struct {
+		answer func() *http.Response
+		// asked is how often a binding is refused in the first ten seconds.
+		least, most int
+	}{
+		"too many requests, in plain text": {func() *http.Response { return tooMany("2") }, 5, 5},
+		"too many, without saying when":    {func() *http.Response { return tooMany("") }, 10, 10},
+		"unavailable, and says when": {func() *http.Response {
+			r := response(http.StatusServiceUnavailable, http.NoBody)
+			r.Header = http.Header{"Content-Type": {"text/plain"}, "Retry-After": {"5"}}
+			return r
+		}, 2, 2},
+		"an error": {func() *http.Response { return response(http.StatusInternalServerError, http.NoBody) }, 2, 4},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 4)
+				r.binds.set(0, func(string) *http.Response { return tc.answer() })
+				r.schedule()
+				r.pod("lone")
+				r.pass(10*time.Second - time.Millisecond)
+				if got := r.binds.refused; got < tc.least || got > tc.most {
+					t.Errorf("asked %d times in ten seconds, want %d to %d", got, tc.least, tc.most)
+				}
+				r.binds.set(0, nil)
+				r.pass(20 * time.Second)
+				if r.assigned()["lone"] == "" {
+					t.Error("the pod is not bound")
+				}
+			})
+		})
+	}
+}
+
+// The framework cancels what a pod waits for in PreBind when it is preempted there.
+func TestAPodAtTheGateCanBeCancelled(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 4)
+		r.give("n1", "n1")
+		r.narrow(1, 0)
+		pods := r.gang(2, 2)
+		states := []fwk.CycleState{r.reserve(pods[0]), r.reserve(pods[1])}
+		r.leave(states[0], pods[0], "n1")
+		ctx, cancel := context.WithCancelCause(r.ctx)
+		time.AfterFunc(time.Second, func() { cancel(errors.New("preempted")) })
+		status := r.pl.PreBind(ctx, states[1], pods[1], "n1")
+		r.wantStatus(status, fwk.Error, "preempted")
+		r.fwk.RunReservePluginsUnreserve(r.ctx, states[1], pods[1], "n1")
+		if f := r.pl.binds.Figures(); f.InFlight != 1 || f.Standing != [2]int{} {
+			t.Errorf("the gate has %+v, want the first pod in flight alone", f)
+		}
+	})
+}
+
+// Pods that are called back come into the queue as if Permit had rejected them.
+func TestAPodThatIsCalledBackWaitsForThePlugin(t *testing.T) {
+	status := calledBack(aPod("p"), "n1", "node n1 is gone")
+	var fit *schedulerframework.FitError
+	if !errors.As(status.AsError(), &fit) || !fit.Diagnosis.UnschedulablePlugins.Has(Name) || status.Code() != fwk.Unschedulable {
+		t.Errorf("status = %v with %v, want Unschedulable by %s", status.Code(), status.AsError(), Name)
+	}
+	if !strings.Contains(status.Message(), "node n1 is gone") {
+		t.Errorf("message %q does not say why", status.Message())
+	}
+}

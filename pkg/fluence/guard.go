@@ -1,0 +1,50 @@
+package fluence
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// A guard says whether a node still takes a pod that was matched to it a moment ago, as far
+// as the profile's own filters look at that. The zero value lets all pass.
+type guard struct {
+	// cordons and taints say which of the filters the profile enables.
+	cordons, taints bool
+}
+
+// guardOf returns the guard of a profile with these filters.
+func guardOf(filters []string) guard {
+	var g guard
+	for _, name := range filters {
+		g.cordons = g.cordons || name == names.NodeUnschedulable
+		g.taints = g.taints || name == names.TaintToleration
+	}
+	return g
+}
+
+// closed says why a node takes a pod no more; empty is that it does.
+func (g guard) closed(log klog.Logger, node *corev1.Node, pod *corev1.Pod) string {
+	operators := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
+	if g.cordons && node.Spec.Unschedulable {
+		cordon := &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+		if !corev1helpers.TolerationsTolerateTaint(log, pod.Spec.Tolerations, cordon, operators) {
+			return fmt.Sprintf("node %s, which was matched for pod %s, is cordoned", node.Name, pod.Name)
+		}
+	}
+	if !g.taints {
+		return ""
+	}
+	keepsOff := func(t *corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	}
+	if t, there := corev1helpers.FindMatchingUntoleratedTaint(log, node.Spec.Taints, pod.Spec.Tolerations, keepsOff, operators); there {
+		return fmt.Sprintf("node %s, which was matched for pod %s, has the taint %s, which the pod does not tolerate", node.Name, pod.Name, t.ToString())
+	}
+	return ""
+}

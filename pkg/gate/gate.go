@@ -1,0 +1,197 @@
+// Package gate decides which pod is bound next, and how far decisions on groups may run
+// ahead of binds. It does no I/O, starts no goroutine and reads no clock: its caller
+// sends the binds and says how they ended.
+//
+// A group asks for nodes when it is its turn (turn.go). Its pods are expected at the gate
+// from then on, stand there when all else is done for them (standing.go), and leave in
+// order (next.go), as many at a time as the API server takes (limit.go). What stands at the gate, and
+// how fast it left in the last second, decides whether the next group may ask (lane.go).
+package gate
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// A Pod is one that stands at the gate: all is done for it but its bind.
+type Pod struct {
+	UID   types.UID
+	Group types.NamespacedName
+	// Rank is the pod's place in the queue.
+	Rank group.Rank
+	// Begun says that a bind of its group was sent before.
+	Begun bool
+}
+
+// Gate is the gate of one scheduler. Its methods are safe for concurrent use and return
+// without waiting for anything.
+type Gate struct {
+	mu    sync.Mutex
+	limit limit
+	lanes [2]lane
+	// pods are those that were given nodes, by what the gate knows of them.
+	pods map[types.UID]*pod
+	// groups are those of which pods stand at the gate.
+	groups map[inLane]*standing
+	// inFlight are the binds that were sent and not answered, with their lanes.
+	inFlight map[types.UID]sent
+	// large counts the pods of large groups that left since one of a small group did.
+	large int
+}
+
+// A sent bind has not been answered.
+type sent struct {
+	lane Lane
+	at   time.Time
+}
+
+// pod is a pod that was given a node.
+type pod struct {
+	lane Lane
+	// counts is until when an expected pod counts as one ahead; zero of one that stands
+	// at the gate or no longer counts.
+	counts time.Time
+	// at is set while the pod stands at the gate, and since is when it first came there.
+	at    *Pod
+	since time.Time
+	// again says that its bind was answered with 429, index where it stands among those of
+	// its group.
+	again bool
+	index int
+}
+
+// New returns an empty gate that lets at most max binds be in flight.
+func New(max int) *Gate {
+	return &Gate{
+		limit:    newLimit(max),
+		pods:     map[types.UID]*pod{},
+		groups:   map[inLane]*standing{},
+		inFlight: map[types.UID]sent{},
+		lanes:    [2]lane{newLane(max), newLane(max)},
+	}
+}
+
+// Expected pods count for so long if they do not arrive: those that are permitted may sit
+// in PreBind for minutes, and nobody is to wait for these.
+const (
+	seatedCounts    = 5 * time.Second
+	permittedCounts = time.Second
+)
+
+// Expect takes note of pods that were matched together.
+func (g *Gate) Expect(uids []types.UID, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	in := LaneOf(len(uids))
+	for _, uid := range uids {
+		g.forget(uid, now)
+		g.pods[uid] = &pod{lane: in, counts: now.Add(seatedCounts)}
+		g.lanes[in].expected++
+	}
+	g.lanes[in].touch(now)
+}
+
+// Permitted takes note of expected pods whose group may be bound.
+func (g *Gate) Permitted(uids []types.UID, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, uid := range uids {
+		if p := g.pods[uid]; p != nil && p.counts.After(now.Add(permittedCounts)) {
+			p.counts = now.Add(permittedCounts)
+		}
+	}
+}
+
+// Arrive takes note of a pod that stands at the gate.
+func (g *Gate) Arrive(p Pod, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	known := g.pods[p.UID]
+	if known == nil {
+		// It has its node from an earlier attempt, and comes alone.
+		known = &pod{lane: Small}
+		g.pods[p.UID] = known
+	}
+	g.stand(known, p, now)
+}
+
+// stand puts a pod among those that stand at the gate.
+func (g *Gate) stand(known *pod, p Pod, now time.Time) {
+	l := &g.lanes[known.lane]
+	g.stopCounting(known)
+	g.leavePlace(known)
+	known.at = &p
+	of := inLane{p.Group, known.lane}
+	s := g.groups[of]
+	if known.since.IsZero() {
+		known.since = now
+	}
+	if s == nil {
+		s = &standing{of: of, since: known.since}
+		g.groups[of] = s
+	}
+	l.crowd.add(s, known)
+	l.standing++
+	l.touch(now)
+}
+
+// Forget drops pods that have no node any more, that are gone, or that the API shows on
+// their nodes. A bind of theirs that is in flight stays in flight until it is answered.
+func (g *Gate) Forget(now time.Time, uids ...types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, uid := range uids {
+		g.forget(uid, now)
+	}
+}
+
+func (g *Gate) forget(uid types.UID, now time.Time) {
+	p := g.pods[uid]
+	if p == nil {
+		return
+	}
+	g.stopCounting(p)
+	g.leavePlace(p)
+	delete(g.pods, uid)
+	g.lanes[p.lane].touch(now)
+}
+
+// stopCounting has an expected pod no longer count.
+func (g *Gate) stopCounting(p *pod) {
+	if !p.counts.IsZero() {
+		p.counts = time.Time{}
+		g.lanes[p.lane].expected--
+	}
+}
+
+// leavePlace takes a pod from among those that stand.
+func (g *Gate) leavePlace(p *pod) {
+	if p.at == nil {
+		return
+	}
+	s := g.groups[inLane{p.at.Group, p.lane}]
+	g.lanes[p.lane].crowd.remove(s, p)
+	if len(s.pods) == 0 {
+		delete(g.groups, s.of)
+	}
+	p.at = nil
+	g.lanes[p.lane].standing--
+}
+
+// Sweep has expected pods no longer count whose time is over.
+func (g *Gate) Sweep(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.pods {
+		if !p.counts.IsZero() && !p.counts.After(now) {
+			g.stopCounting(p)
+		}
+	}
+	for i := range g.lanes {
+		g.lanes[i].touch(now)
+	}
+}

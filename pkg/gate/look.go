@@ -1,0 +1,65 @@
+package gate
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Figures say how the gate is used at a moment.
+type Figures struct {
+	// InFlight counts the binds that were sent and not answered, and Limit is how many
+	// there may be.
+	InFlight, Limit int
+	// Standing counts the pods at the gate by lane, and Waiting the groups that wait for
+	// their turn to ask.
+	Standing, Waiting [2]int
+}
+
+// Figures returns those of now.
+func (g *Gate) Figures() Figures {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := Figures{InFlight: len(g.inFlight), Limit: g.limit.now}
+	for i := range g.lanes {
+		f.Standing[i], f.Waiting[i] = g.lanes[i].standing, len(g.lanes[i].turns.line)
+	}
+	return f
+}
+
+// Empty says that no pod stands at the gate and no bind is in flight.
+func (g *Gate) Empty() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.groups) == 0 && len(g.inFlight) == 0
+}
+
+// Lasting lists the groups of which pods have stood at the gate for longer than after.
+func (g *Gate) Lasting(now time.Time, after time.Duration) []types.NamespacedName {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var lasting []types.NamespacedName
+	for of, s := range g.groups {
+		if now.Sub(s.since) > after && !slices.Contains(lasting, of.group) {
+			lasting = append(lasting, of.group)
+		}
+	}
+	return lasting
+}
+
+// WaitingTurn lists the groups that have waited for their turn to ask for longer than
+// after.
+func (g *Gate) WaitingTurn(now time.Time, after time.Duration) []types.NamespacedName {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var waiting []types.NamespacedName
+	for i := range g.lanes {
+		for _, t := range g.lanes[i].turns.line {
+			if now.Sub(t.since) > after {
+				waiting = append(waiting, t.Group)
+			}
+		}
+	}
+	return waiting
+}

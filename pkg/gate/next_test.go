@@ -1,0 +1,220 @@
+package gate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestPodsLeaveInOrder(t *testing.T) {
+	cases := map[string]func(s *story){
+		"no more are in flight than may be": func(s *story) {
+			s.matched("a", 8)
+			s.wantLeave(8, "a0 a1 a2 a3")
+			s.bound("a1")
+			s.wantLeave(8, "a4")
+			s.bound("a0", "a2", "a3", "a4")
+			s.wantLeave(8, "a5 a6 a7")
+		},
+		"groups leave by rank, whenever they came": func(s *story) {
+			s.matched("b", 2)
+			s.matched("c", 2)
+			s.matched("a", 2)
+			s.wantLeave(4, "a0 a1 b0 b1")
+		},
+		"one that has begun is finished before others begin": func(s *story) {
+			s.matched("b", 6)
+			s.wantLeave(4, "b0 b1 b2 b3")
+			s.matched("a", 2)
+			s.bound("b0", "b1", "b2")
+			s.wantLeave(3, "b4 b5 a0")
+		},
+		"unless it is far from whole": func(s *story) {
+			s.matched("b", 60)
+			s.wantLeave(4, "b0 b1 b2 b3")
+			s.matched("a", 2)
+			s.bound("b0", "b1", "b2")
+			s.wantLeave(3, "a0 a1 b4")
+		},
+		"pods that come late to a group that has begun leave first": func(s *story) {
+			s.matched("a", 2)
+			s.Arrive(Pod{UID: "b9", Group: key("b"), Rank: rankOf("b9"), Begun: true}, s.now)
+			s.wantLeave(2, "b9 a0")
+		},
+		"of eight that leave one is of a small group": func(s *story) {
+			s.matched("a", 60)
+			for _, lone := range []string{"b", "c", "d"} {
+				s.matched(lone, 1)
+			}
+			var order []string
+			for range 24 {
+				p := s.leave(1)
+				s.bound(p)
+				order = append(order, p[:1])
+			}
+			s.want("groups in order", strings.Join(order, ""), "aaaaaaabaaaaaaacaaaaaaad")
+		},
+		"a small group of higher rank leaves at once": func(s *story) {
+			s.matched("b", 60)
+			s.matched("a", 3)
+			s.wantLeave(4, "a0 a1 a2 b0")
+		},
+		"a pod that is called back leaves its place to the next": func(s *story) {
+			s.matched("a", 6)
+			s.Forget(s.now, "a1", "a2")
+			s.wantLeave(4, "a0 a3 a4 a5")
+			s.bound("a0", "a3", "a4", "a5")
+		},
+		"a pod that is gone holds its place while its bind is in flight": func(s *story) {
+			s.matched("a", 6)
+			s.wantLeave(4, "a0 a1 a2 a3")
+			s.Forget(s.now, "a0", "a4", "a5")
+			s.wantLeave(4, "")
+			s.Failed("a0", s.now)
+			s.arrive("a4")
+			s.wantLeave(4, "a4")
+			s.bound("a1", "a2", "a3", "a4")
+		},
+		"what failed is forgotten, and comes again by itself": func(s *story) {
+			s.matched("a", 1)
+			s.wantLeave(1, "a0")
+			s.Failed("a0", s.now)
+			s.wantNothing()
+			s.arrive("a0")
+			s.wantLeave(1, "a0")
+			s.bound("a0")
+			s.wantNothing()
+		},
+		"an answer twice counts once": func(s *story) {
+			s.matched("a", 5)
+			s.wantLeave(4, "a0 a1 a2 a3")
+			s.bound("a0", "a0", "a0")
+			s.wantLeave(4, "a4")
+		},
+	}
+	for name, play := range cases {
+		t.Run(name, func(t *testing.T) { play(newStory(t, 4)) })
+	}
+}
+
+func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
+	const second = time.Second
+	cases := map[string]func(s *story){
+		"a bind that is refused keeps its place": func(s *story) {
+			s.matched("a", 10)
+			s.wantLeave(8, "a0 a1 a2 a3 a4 a5 a6 a7")
+			s.throttled(second, "a5")
+			s.bound("a0", "a1", "a2", "a3", "a4", "a6", "a7")
+			s.wantLeave(8, "")
+			s.pass(second)
+			s.wantLeave(8, "a5 a8 a9")
+		},
+		"nothing leaves while the server asks for a pause": func(s *story) {
+			s.matched("a", 9)
+			s.wantLeave(8, "a0 a1 a2 a3 a4 a5 a6 a7")
+			s.throttled(3*second, "a0")
+			s.throttled(second, "a1")
+			s.pass(3*second - 1)
+			s.wantLeave(8, "")
+			if got := s.Paused(s.now); !got.Equal(noon.Add(3 * second)) {
+				t := s.T
+				t.Errorf("paused until %v, want %v", got, noon.Add(3*second))
+			}
+			s.pass(1)
+			s.bound("a2", "a3", "a4", "a5", "a6", "a7")
+			s.wantLeave(8, "a0 a1 a8")
+		},
+		"what was sent together is one refusal": func(s *story) {
+			s.matched("a", 20)
+			all := uidsOf(s.leave(8))
+			s.pass(second / 10)
+			s.throttled(second, all...)
+			s.pass(second)
+			s.wantLeave(20, "a0 a1 a2 a3")
+			s.pass(second / 10)
+			s.throttled(second/2, "a0")
+			s.pass(second / 2)
+			// Three are in flight, and two may be.
+			s.wantLeave(20, "")
+			s.bound("a1", "a2")
+			s.wantLeave(20, "a0")
+		},
+		"one bind may be in flight whatever happens": func(s *story) {
+			s.matched("a", 20)
+			for range 10 {
+				sent := uidsOf(s.leave(8))
+				s.pass(second / 10)
+				s.throttled(second, sent...)
+				s.pass(second)
+			}
+			s.wantLeave(20, "a0")
+		},
+		"it grows by one a second while binds are taken": func(s *story) {
+			s.matched("a", 60)
+			sent := uidsOf(s.leave(8))
+			s.pass(second / 10)
+			s.throttled(second, sent...)
+			for _, want := range []int{4, 5, 6, 7, 8, 8} {
+				s.pass(second)
+				sent := uidsOf(s.leave(20))
+				if len(sent) != want {
+					s.Fatalf("%d binds in flight, want %d", len(sent), want)
+				}
+				s.bound(sent...)
+				s.bound(uidsOf(s.leave(1))...)
+			}
+		},
+		"a pod that is gone meanwhile does not come back": func(s *story) {
+			s.matched("a", 1)
+			s.leave(1)
+			s.Forget(s.now, "a0")
+			if s.Throttled(Pod{UID: "a0", Group: key("a")}, second, s.now) {
+				s.Error("it stands at the gate again")
+			}
+			s.wantNothing()
+		},
+	}
+	for name, play := range cases {
+		t.Run(name, func(t *testing.T) { play(newStory(t, 8)) })
+	}
+}
+
+func TestFiguresSayWhatStandsAndWaits(t *testing.T) {
+	s := newStory(t, 2)
+	s.matched("a", 3)
+	s.matched("b", 20)
+	s.asks("c30", "d1")
+	s.leave(5)
+	if got, want := s.Figures(), (Figures{InFlight: 2, Limit: 2, Standing: [2]int{1, 20}, Waiting: [2]int{0, 1}}); got != want {
+		t.Errorf("figures = %+v, want %+v", got, want)
+	}
+	if s.Empty() {
+		t.Error("the gate is empty")
+	}
+	s.pass(3 * time.Second)
+	if got := s.Lasting(s.now, time.Second); len(got) != 2 || !slices.Contains(got, key("a")) || !slices.Contains(got, key("b")) {
+		t.Errorf("pods that stand for longer than a second: %v", got)
+	}
+	if got := s.WaitingTurn(s.now, time.Second); len(got) != 1 || got[0] != key("c") {
+		t.Errorf("groups that wait for their turn for longer than a second: %v", got)
+	}
+	if got := s.Lasting(s.now, time.Minute); len(got) != 0 {
+		t.Errorf("pods that stand for longer than a minute: %v", got)
+	}
+	s.throttled(time.Second, "a0", "a1")
+	if got := s.Lasting(s.now, time.Second); !slices.Contains(got, key("a")) {
+		t.Errorf("groups that stand for longer than a second, with one whose binds came back: %v", got)
+	}
+	s.pass(time.Second)
+	s.leave(2)
+	s.Forget(s.now, append(podsOf("a", 3), podsOf("b", 20)...)...)
+	s.Asked(key("c"), s.now)
+	s.Asked(key("d"), s.now)
+	for _, uid := range []types.UID{"a0", "a1"} {
+		s.Failed(uid, s.now)
+	}
+	s.wantNothing()
+}

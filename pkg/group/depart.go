@@ -1,0 +1,103 @@
+package group
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Depart lets a pod that stands at the gate be bound, and says why not if it may not: then
+// the seats that Effects name are lost. Closed says why its node takes it no more; empty is
+// that it does. The first pod of a group that departs starts it: up to then the group gives
+// back all its seats, thereafter a pod its own.
+func (g *Groups) Depart(uid types.UID, closed string, now time.Time) (why string, e Effects) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat == nil || !m.seat.reserved || !m.waits() {
+		return "the group gave its nodes back", Effects{}
+	}
+	s := m.group
+	switch {
+	case closed != "":
+		e = g.turnDown(m, ReasonFiltered, closed, now)
+		if s.started {
+			e.add(g.unseat(m, closed))
+		} else {
+			e.add(g.unseatAll(s, closed))
+		}
+		g.settle(s)
+		return closed, e
+	case !s.started && s.count((*member).reserved) < s.minimum():
+		const why = "fewer members are reserved than the group starts with"
+		e = g.unseatAll(s, why)
+		g.settle(s)
+		return why, e
+	}
+	m.seat.leaving = true
+	g.start(s)
+	return "", Effects{}
+}
+
+// start takes note that a bind of a group was sent.
+func (g *Groups) start(s *state) {
+	if !s.startTold && !s.started {
+		reserved := s.ordered((*member).reserved)
+		g.step(Step{Kind: Started, Key: s.key, Pods: len(reserved), Complete: s.complete, Job: reserved[0].seat.job})
+		s.startTold = true
+	}
+	s.started = true
+	s.failures = 0
+}
+
+// Recall takes note that the API server did not look at a bind that Depart let go, and
+// that the pod stands at the gate again. A group of which no other bind was sent has not
+// started.
+func (g *Groups) Recall(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || m.seat == nil {
+		return
+	}
+	m.seat.leaving = false
+	s := m.group
+	if s.first(func(o *member) bool { return o.onNode() || o.seat != nil && o.seat.leaving }) == nil {
+		s.started = false
+		g.settle(s)
+	}
+}
+
+// A Reserved pod has a seat that a scheduling cycle has confirmed.
+type Reserved struct {
+	Pod *corev1.Pod
+	// Node is the seat's, and Rank the pod's place in the queue.
+	Node string
+	Rank Rank
+	// Started says that binds of its group were sent.
+	Started bool
+}
+
+// Reserved returns a pod with its confirmed seat; false if it has none or is on its way
+// out.
+func (g *Groups) Reserved(uid types.UID) (Reserved, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || !m.reserved() || !m.waits() {
+		return Reserved{}, false
+	}
+	return Reserved{Pod: m.pod, Node: m.seat.slot.Node, Rank: g.rank(m), Started: m.group.started}, true
+}
+
+// OnNodes counts the members of a group that have nodes, and how many there are to be.
+func (g *Groups) OnNodes(key types.NamespacedName) (n, of int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil {
+		return 0, 0
+	}
+	return s.count((*member).onNode), s.count((*member).present)
+}

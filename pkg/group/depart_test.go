@@ -1,0 +1,147 @@
+package group
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// atTheGate brings a gang of n, of which least are enough, as far as the gate.
+func (s *story) atTheGate(least, n int) Plan {
+	s.Helper()
+	s.gang(int32(least), n)
+	p := s.match("0")
+	for i := range n {
+		name := string(rune('0' + i))
+		if err := s.Reserve(types.UID(name), "n-"+name); err != nil {
+			s.Fatal(err)
+		}
+		s.Permit(types.UID(name))
+	}
+	return p
+}
+
+func TestSeatsAtTheGate(t *testing.T) {
+	const cordoned = "node n-1 was cordoned"
+	cases := map[string]struct {
+		least int
+		play  func(s *story) Effects
+		// released and rejected are the pods that lose their seats, and of these those
+		// that are not to be bound.
+		released, rejected []string
+		left               int
+	}{
+		"a node that closes costs a group without a bind all seats": {least: 3, play: func(s *story) Effects {
+			_, e := s.Depart("1", cordoned, s.now)
+			return e
+		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
+		"also where fewer would be enough": {least: 2, play: func(s *story) Effects {
+			_, e := s.Depart("1", cordoned, s.now)
+			return e
+		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
+		"a node that closes costs a group with a bind this seat alone": {least: 3, play: func(s *story) Effects {
+			s.depart("0")
+			_, e := s.Depart("1", cordoned, s.now)
+			return e
+		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
+		"a bind that was refused for a 429 is none": {least: 3, play: func(s *story) Effects {
+			s.depart("0")
+			s.Recall("0")
+			_, e := s.Depart("1", cordoned, s.now)
+			return e
+		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
+		"but another that is in flight is one": {least: 3, play: func(s *story) Effects {
+			s.depart("0", "2")
+			s.Recall("0")
+			_, e := s.Depart("1", cordoned, s.now)
+			return e
+		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
+		"and so is one that was made": {least: 3, play: func(s *story) Effects {
+			s.depart("0", "2")
+			s.Bound("2")
+			s.Recall("0")
+			_, e := s.Depart("1", cordoned, s.now)
+			return e
+		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
+		"a member that is deleted costs a group without a bind all seats": {least: 3, play: func(s *story) Effects {
+			return s.DropPod("1")
+		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
+		"unless the others are enough": {least: 2, play: func(s *story) Effects {
+			return s.DropPod("1")
+		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
+		"a member that is deleted costs a group with a bind this seat alone": {least: 3, play: func(s *story) Effects {
+			s.depart("0")
+			return s.DropPod("1")
+		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
+		"a minimum that is raised above the members costs all seats": {least: 3, play: func(s *story) Effects {
+			return s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4, Created: noon})
+		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
+		"the gate is no place at which a deadline is missed": {least: 3, play: func(s *story) Effects {
+			s.now = s.now.Add(time.Hour)
+			return s.Expire(s.now)
+		}, left: 3},
+		"what fails before the first bind costs all seats": {least: 3, play: func(s *story) Effects {
+			return s.Unreserve("1", s.now, "no volume")
+		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			p := s.atTheGate(tc.least, 3)
+			e := tc.play(s)
+			s.wantReleased(e, p.Job, tc.released...)
+			var rejected []string
+			for _, uid := range e.Reject {
+				rejected = append(rejected, string(uid))
+			}
+			if slices.Sort(rejected); !slices.Equal(rejected, tc.rejected) {
+				t.Errorf("rejected pods = %v, want %v", rejected, tc.rejected)
+			}
+			s.wantTentative(tc.left)
+		})
+	}
+}
+
+func TestAPodWithoutASeatDoesNotDepart(t *testing.T) {
+	cases := map[string]func(s *story){
+		"it was never seen":          func(s *story) { s.DropPod("0") },
+		"it is being deleted":        func(s *story) { s.update("0", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }) },
+		"somebody else has bound it": func(s *story) { s.update("0", bound("elsewhere")) },
+		"its group gave back":        func(s *story) { s.Depart("1", "node n-1 was cordoned", s.now) },
+		"it stands there a second time": func(s *story) {
+			s.depart("0")
+			s.Unreserve("0", s.now, "the bind failed")
+		},
+	}
+	for name, play := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.atTheGate(2, 2)
+			play(s)
+			if why, _ := s.Depart("0", "", s.now); why == "" {
+				t.Error("it departs")
+			}
+		})
+	}
+}
+
+func TestAGroupAtTheGateAsksForNothing(t *testing.T) {
+	s := newStory(t)
+	s.atTheGate(2, 2)
+	s.add("late")
+	s.now = s.now.Add(time.Minute)
+	if v := s.Admit("late", s.now); v.Pass {
+		t.Error("a pod that came meanwhile asks before its group has started")
+	}
+	if waits, may := s.Awaited("0"); !waits || !may {
+		t.Errorf("Awaited = %t, %t; want that it waits and may go on", waits, may)
+	}
+	s.depart("0", "1")
+	if v := s.Admit("late", s.now); !v.Pass {
+		t.Errorf("a pod that is late may not ask: %s", v.Message)
+	}
+}
