@@ -3,9 +3,11 @@ package fluence
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,7 +110,7 @@ func decodeArgs(obj runtime.Object) (*Args, error) {
 		}
 		// Unlike encoding/json this tells matchTimeout from matchtimeout.
 		strict, err := kjson.UnmarshalStrict(raw, args)
-		if err := cmp.Or(err, errors.Join(strict...)); err != nil {
+		if err := cmp.Or(wrongType(raw, err), errors.Join(strict...)); err != nil {
 			return nil, fmt.Errorf("plugin %s: arguments: %w", Name, err)
 		}
 	}
@@ -116,6 +118,29 @@ func decodeArgs(obj runtime.Object) (*Args, error) {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
 	return args, nil
+}
+
+// wrongType says of a value that is of another type than its field what it is: the error
+// of the decoder has the type alone.
+func wrongType(raw []byte, err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok || wrong.Field == "" {
+		return err
+	}
+	var given any
+	if json.Unmarshal(raw, &given) != nil {
+		return err
+	}
+	path := field.NewPath("args")
+	for _, name := range strings.Split(wrong.Field, ".") {
+		fields, ok := given.(map[string]any)
+		if !ok {
+			return err
+		}
+		given, path = fields[name], path.Child(name)
+	}
+	text, _ := json.Marshal(given)
+	return field.Invalid(path, json.RawMessage(text), "must be of type "+wrong.Type.String())
 }
 
 func (a *Args) validate(path *field.Path) field.ErrorList {

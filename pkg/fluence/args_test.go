@@ -21,6 +21,8 @@ func TestDecodeArgs(t *testing.T) {
 		MatchPolicy:     "lonode",
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
+		MaxBinds:        32,
+		PodEvents:       "deferred",
 	}
 	all := Args{
 		Endpoint:        "tcp://matcher:4242",
@@ -28,6 +30,8 @@ func TestDecodeArgs(t *testing.T) {
 		MatchTimeout:    metav1.Duration{Duration: 30 * time.Second},
 		MatchPolicy:     "lonode",
 		ScheduleTimeout: metav1.Duration{Duration: 15 * time.Minute},
+		MaxBinds:        1,
+		PodEvents:       "always",
 		TopologyLevels:  []string{"topology.kubernetes.io/zone", "rack"},
 		StatusNamespace: "fluence-system",
 	}
@@ -49,13 +53,15 @@ matchTimeout: 30s
 matchPolicy: lonode
 scheduleTimeout: 15m
 maxBypass: 0s
+maxBinds: 1
+podEvents: always
 topologyLevels: [topology.kubernetes.io/zone, rack]
 statusNamespace: fluence-system
 `), want: all,
 		},
 		"JSON with every field at its limit": {
 			obj: raw(`{"endpoint":"tcp://matcher:4242","tls":{"certFile":"c","keyFile":"k","caFile":"ca"},"matchTimeout":"30s",` +
-				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
+				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","maxBinds":1,"podEvents":"always","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
 			want: all,
 		},
 	}
@@ -83,7 +89,11 @@ func TestDecodeArgsRefuses(t *testing.T) {
 		"a field in other letters":               {obj: raw("matchtimeout: 3s"), want: `unknown field "matchtimeout"`},
 		"a field given twice":                    {obj: raw("matchTimeout: 1s\nmatchTimeout: 2s"), want: `"matchTimeout" already set`},
 		"a field given twice, in JSON":           {obj: raw(`{"matchTimeout":"1s","matchTimeout":"2s"}`), want: `"matchTimeout" already set`},
-		"a number for a duration":                {obj: raw("matchTimeout: 2"), want: "cannot unmarshal number"},
+		"a number for a duration":                {obj: raw("matchTimeout: 2"), want: "args.matchTimeout: Invalid value: 2: must be of type string"},
+		"a word for a number":                    {obj: raw("maxBinds: x"), want: `args.maxBinds: Invalid value: "x": must be of type int`},
+		"a fraction for a number":                {obj: raw("maxBinds: 1.5"), want: `args.maxBinds: Invalid value: 1.5: must be of type int`},
+		"a list for a word":                      {obj: raw("podEvents: [always]"), want: `args.podEvents: Invalid value: ["always"]: must be of type string`},
+		"a number for a file":                    {obj: raw("tls: {certFile: 7}"), want: `args.tls.certFile: Invalid value: 7: must be of type string`},
 		"a duration without a unit":              {obj: raw(`matchTimeout: "2"`), want: `missing unit in duration "2"`},
 		"a list":                                 {obj: raw("[]"), want: "cannot unmarshal array"},
 		"what is no YAML":                        {obj: raw("{"), want: "yaml"},
@@ -112,6 +122,9 @@ func TestArgsAreInvalid(t *testing.T) {
 		"with no time to schedule":       {"scheduleTimeout: 0s", []string{`args.scheduleTimeout: Invalid value: "0s": must be above 0 and at most 15m`}},
 		"with too long to schedule":      {"scheduleTimeout: 15m1s", []string{`args.scheduleTimeout: Invalid value: "15m1s": must be above 0 and at most 15m`}},
 		"with less than no bypass":       {"maxBypass: -1s", []string{`args.maxBypass: Invalid value: "-1s": must be 0 or above`}},
+		"with no bind at a time":         {"maxBinds: 0", []string{`args.maxBinds: Invalid value: 0: must be at least 1`}},
+		"with less than no bind":         {"maxBinds: -1", []string{`args.maxBinds: Invalid value: -1: must be at least 1`}},
+		"with some events":               {"podEvents: some", []string{`args.podEvents: Unsupported value: "some": supported values: "deferred", "always"`}},
 		"with a policy nobody knows":     {"matchPolicy: fifo", []string{`args.matchPolicy: Unsupported value: "fifo": supported values: "first", "low", "high", "lonode", "hinode", "firstnodex", "lonodex", "hinodex"`}},
 		"with a level that is no key":    {"topologyLevels: [zone, no key]", []string{`args.topologyLevels[1]: Invalid value: "no key"`}},
 		"with a level named twice":       {"topologyLevels: [zone, rack, zone]", []string{`args.topologyLevels[2]: Invalid value: "zone"`}},

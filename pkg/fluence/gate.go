@@ -234,7 +234,6 @@ func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {
 	if pl.podGroups.get(key) == nil {
 		return
 	}
-	pl.log.V(4).Info("Group waits for binds", "group", key, "message", message)
 	pl.reporter.report(key, notScheduled(group.ReasonBinding, message), nil)
 	pl.forgetGone(key)
 }

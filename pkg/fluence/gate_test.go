@@ -261,7 +261,7 @@ func TestOnlyAServerThatIsTooBusyIsAskedAgainAtOnce(t *testing.T) {
 			r.Header = http.Header{"Content-Type": {"text/plain"}, "Retry-After": {"5"}}
 			return r
 		}, 2, 2},
-		"an error": {func() *http.Response { return response(http.StatusInternalServerError, http.NoBody) }, 2, 4},
+		"an error": {func() *http.Response { return response(http.StatusInternalServerError, http.NoBody) }, 2, 8},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

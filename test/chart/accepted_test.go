@@ -22,6 +22,7 @@ func TestAccepted(t *testing.T) {
 	cases := map[string]string{
 		"the shortest times":                 `scheduler: {args: {matchTimeout: 1ms, scheduleTimeout: 1s, maxBypass: 0s}}`,
 		"the longest times":                  `scheduler: {args: {matchTimeout: 30s, scheduleTimeout: 15m, maxBypass: 1000h}}`,
+		"one bind at a time, with its event": `scheduler: {args: {maxBinds: 1, podEvents: always}}`,
 		"the longest in small units":         `scheduler: {args: {matchTimeout: 30000ms, scheduleTimeout: 900s, maxBypass: 1h30m10s5ms}}`,
 		"the first policy":                   `scheduler: {args: {matchPolicy: first}}`,
 		"whole nodes":                        `scheduler: {args: {matchPolicy: firstnodex}}`,
