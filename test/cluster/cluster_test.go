@@ -133,6 +133,7 @@ func TestBadConfigurations(t *testing.T) {
 		"a lease too short":                    {cfg: cluster.Config{NodeLease: time.Millisecond}, want: "nodeLease: "},
 		"no kubelet where there is none":       {cfg: cluster.Config{APIOnly: true, NoKubelet: true}, want: "noKubelet: "},
 		"no pod stages where KWOK is left out": {cfg: cluster.Config{APIOnly: true, NoPodStages: true}, want: "noPodStages: "},
+		"no heartbeat where KWOK is left out":  {cfg: cluster.Config{APIOnly: true, NoHeartbeat: true}, want: "noHeartbeat: "},
 		"arguments for a kubelet that is left out": {
 			cfg:  cluster.Config{NoKubelet: true, ExtraArgs: map[string][]string{cluster.FakeKubelet: nil}},
 			want: "extraArgs: ",

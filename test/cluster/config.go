@@ -41,6 +41,10 @@ type Config struct {
 	// pod, ends it, or removes it when its grace period is over. Goes without APIOnly,
 	// which leaves KWOK out.
 	NoPodStages bool
+	// NoHeartbeat has KWOK write the status of a node once, to make it Ready; its lease
+	// keeps it so. Otherwise it is written again after ten minutes, that of all nodes
+	// within ten seconds. Goes without APIOnly.
+	NoHeartbeat bool
 	// StockScheduler also runs kube-scheduler in its default configuration, but
 	// without its limit of 50 requests a second.
 	StockScheduler bool
@@ -72,8 +76,10 @@ func (c *Config) validate() error {
 	if c.APIOnly && c.NoKubelet {
 		return errors.New("noKubelet: apiOnly leaves the kubelet out already")
 	}
-	if c.APIOnly && c.NoPodStages {
-		return errors.New("noPodStages: apiOnly leaves KWOK out")
+	for name, on := range map[string]bool{"noPodStages": c.NoPodStages, "noHeartbeat": c.NoHeartbeat} {
+		if c.APIOnly && on {
+			return fmt.Errorf("%s: apiOnly leaves KWOK out", name)
+		}
 	}
 	if _, ok := c.ExtraArgs[FakeKubelet]; ok && c.NoKubelet {
 		return fmt.Errorf("extraArgs: noKubelet leaves %q out", FakeKubelet)

@@ -62,7 +62,10 @@ func (c *Cluster) startKwok(ctx context.Context, cfg Config) error {
 // shortly, before it is rejected.
 func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 	documents := [][]byte{[]byte(kwokOptions)}
-	stages := []string{tools.NodeInitialize, tools.NodeHeartbeat}
+	stages := []string{tools.NodeInitialize}
+	if !cfg.NoHeartbeat {
+		stages = append(stages, tools.NodeHeartbeat)
+	}
 	if !cfg.NoPodStages {
 		stages = append(stages, tools.PodReady, tools.PodDelete)
 	}

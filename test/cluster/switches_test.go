@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ func TestSwitches(t *testing.T) {
 		NoAudit:     true,
 		NoKubelet:   true,
 		NoPodStages: true,
+		NoHeartbeat: true,
 		NodeLease:   600 * time.Second,
 		Nodes:       cluster.Nodes{Count: 1, Allocatable: requests("cpu", "2")},
 		// What history there is of ConfigMaps is etcd's.
@@ -40,6 +43,16 @@ func TestSwitches(t *testing.T) {
 			if err == nil {
 				t.Fatal("AuditEvents() has an event")
 			}
+		}
+	})
+	t.Run("KWOK knows only how to make a node Ready", func(t *testing.T) {
+		config, err := os.ReadFile(filepath.Join(c.Dir(), "kwok.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stages := regexp.MustCompile(`(?m)^kind: Stage\nmetadata:\n  name: (.*)$`).FindAllSubmatch(config, -1)
+		if len(stages) != 1 || string(stages[0][1]) != "node-initialize" {
+			t.Errorf("the stages of KWOK: %q", stages)
 		}
 	})
 	t.Run("a node's lease is as long as it is told to be", func(t *testing.T) {
