@@ -91,6 +91,7 @@ func (r row) cluster(log io.Writer) cluster.Config {
 		NoAudit:       true,
 		NoKubelet:     true,
 		NoPodStages:   true,
+		NoHeartbeat:   true,
 		NodeLease:     600 * time.Second,
 		ExtraArgs: map[string][]string{
 			// Compaction is made between runs.

@@ -117,14 +117,16 @@ func (s *Stand) writeConfig() error {
 // Start starts a contender, which binds the pods of a namespace from then on, and returns
 // its processes by the names that figures have. On error none is left running.
 func (s *Stand) Start(ctx context.Context, spec Spec, namespace string) (map[string]*process.Process, error) {
-	start := s.startFluence
+	var running map[string]*process.Process
+	var err error
 	switch spec.sort {
 	case binder:
-		start = s.startBinder
+		running, err = s.startBinder(ctx, spec, namespace)
 	case kubeScheduler:
-		start = s.startKubeScheduler
+		running, err = s.startKubeScheduler(ctx, spec)
+	case fluence:
+		running, err = s.startFluence(ctx)
 	}
-	running, err := start(ctx, spec, namespace)
 	if err != nil {
 		Stop(context.WithoutCancel(ctx), running)
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
@@ -145,7 +147,7 @@ func (s *Stand) startBinder(ctx context.Context, spec Spec, namespace string) (m
 	return map[string]*process.Process{Binder: p}, nil
 }
 
-func (s *Stand) startKubeScheduler(ctx context.Context, spec Spec, _ string) (map[string]*process.Process, error) {
+func (s *Stand) startKubeScheduler(ctx context.Context, spec Spec) (map[string]*process.Process, error) {
 	ports, err := cluster.FreePorts(1)
 	if err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func (s *Stand) startKubeScheduler(ctx context.Context, spec Spec, _ string) (ma
 	return map[string]*process.Process{Scheduler: p}, nil
 }
 
-func (s *Stand) startFluence(ctx context.Context, _ Spec, _ string) (map[string]*process.Process, error) {
+func (s *Stand) startFluence(ctx context.Context) (map[string]*process.Process, error) {
 	running := map[string]*process.Process{}
 	for _, p := range []struct{ figure, name string }{
 		{Sidecar, stack.Sidecar}, {Controller, stack.Controller}, {Scheduler, stack.Scheduler},

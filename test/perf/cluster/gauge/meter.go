@@ -80,7 +80,7 @@ func (c Calm) Wait(ctx context.Context, processes map[string]Process) (Reading, 
 		case <-tick.C:
 		case <-ctx.Done():
 			last := samples[len(samples)-1]
-			return last, fmt.Errorf("wait until %v are quiet: %w", c.busy(samples[0], last), ctx.Err())
+			return last, fmt.Errorf("wait until all processes are quiet (%v were not): %w", c.busy(samples[0], last), ctx.Err())
 		}
 		samples = append(samples, Read(processes))
 		last := samples[len(samples)-1]

@@ -27,9 +27,9 @@ func (b *book) run(contender string, repetition int, speed float64) *book {
 	return b
 }
 
-// bracket adds one that stands behind a repetition.
-func (b *book) bracket(contender string, repetition int, speed float64) *book {
-	b.run(contender, repetition, speed)
+// bracket adds one of the ceiling that stands behind a repetition.
+func (b *book) bracket(repetition int, speed float64) *book {
+	b.run("ceiling", repetition, speed)
 	b.results[len(b.results)-1].Bracket = true
 	return b
 }

@@ -35,8 +35,20 @@ type Verdict struct {
 	Values []float64
 	// Why says what kept it from being measured; empty if nothing did.
 	Why  string
-	Pass bool
+	Word Word
 }
+
+// A Word is a verdict in short.
+type Word string
+
+const (
+	// Pass says that the goal was reached.
+	Pass Word = "PASS"
+	// Fail says that it was not.
+	Fail Word = "FAIL"
+	// Open says that not all was run that it needs.
+	Open Word = "OPEN"
+)
 
 // Judge says whether the goals of a row were reached.
 func Judge(goals []Goal, s *Session, rows map[string]*Session) []Verdict {
@@ -48,10 +60,10 @@ func Judge(goals []Goal, s *Session, rows map[string]*Session) []Verdict {
 }
 
 func (g Goal) judge(s *Session, rows map[string]*Session) Verdict {
-	v := Verdict{Goal: g}
+	v := Verdict{Goal: g, Word: Pass}
 	for _, f := range s.all(g.Contender) {
 		if f.Outcome != AllBound {
-			v.Why = fmt.Sprintf("%s: %s", g.Contender, f.Outcome)
+			v.Word, v.Why = Fail, fmt.Sprintf("%s: %s", g.Contender, f.Outcome)
 			return v
 		}
 	}
@@ -61,13 +73,12 @@ func (g Goal) judge(s *Session, rows map[string]*Session) Verdict {
 		}
 	}
 	if len(v.Values) == 0 {
-		v.Why = "no figure"
+		v.Word, v.Why = Open, "no figure"
 		return v
 	}
-	v.Pass = true
 	for _, value := range g.counted(v.Values) {
 		if g.AtMost && value > g.Limit || !g.AtMost && value < g.Limit {
-			v.Pass = false
+			v.Word = Fail
 		}
 	}
 	return v

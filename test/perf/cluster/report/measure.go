@@ -37,13 +37,13 @@ func gang(of func(Gangs) float64) Measure {
 	}
 }
 
-// GangP50, GangP99 and GangWorst are seconds from a gang's first bind to its last.
+// GangP50 is the seconds from a gang's first bind to its last, of the middle one.
 func GangP50(f Figures) (float64, bool) { return gang(func(g Gangs) float64 { return g.P50 })(f) }
 
-// GangP99 is that of the slowest gang but one in a hundred.
+// GangP99 is the same of the slowest of 99 in 100.
 func GangP99(f Figures) (float64, bool) { return gang(func(g Gangs) float64 { return g.P99 })(f) }
 
-// GangWorst is that of the slowest gang.
+// GangWorst is the same of the slowest of all.
 func GangWorst(f Figures) (float64, bool) { return gang(func(g Gangs) float64 { return g.Worst })(f) }
 
 // Halves is how many gangs stood in halves for more than two seconds.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -26,15 +27,12 @@ func Page(page string, rows []Row, results []Result) (string, error) {
 		return "", fmt.Errorf("the page has no line %q behind %q", end, begin)
 	}
 	newest := Newest(results)
-	text := before + begin + "\n"
-	if len(newest) == 0 {
-		text += "\nNo row has been recorded yet.\n"
-	}
 	known := map[string]bool{}
+	var tables strings.Builder
 	for _, r := range rows {
 		known[r.Name] = true
 		if s := newest[r.Name]; s != nil {
-			text += r.markdown(s, newest)
+			r.markdown(&tables, s, newest)
 		}
 	}
 	for name := range newest {
@@ -42,31 +40,34 @@ func Page(page string, rows []Row, results []Result) (string, error) {
 			return "", fmt.Errorf("there are results of row %q, which there is not", name)
 		}
 	}
-	return text + "\n" + end + "\n" + after, nil
+	if len(newest) == 0 {
+		tables.WriteString("\nNo row has been recorded yet.\n")
+	}
+	return before + begin + "\n" + tables.String() + "\n" + end + "\n" + after, nil
 }
 
 // markdown is a section of the page.
-func (r Row) markdown(s *Session, rows map[string]*Session) string {
-	text := fmt.Sprintf("\n### %s\n\n%s.\n", r.Name, s.summary())
+func (r Row) markdown(w io.Writer, s *Session, rows map[string]*Session) {
+	fmt.Fprintf(w, "\n### %s\n\n%s.\n", r.Name, s.summary())
 	for _, t := range r.tables(s) {
-		text += "\n" + t.markdown()
+		fmt.Fprintln(w)
+		t.markdown(w)
 	}
-	verdicts := Judge(r.Goals, s, rows)
-	if len(verdicts) > 0 {
-		text += "\n"
+	for i, v := range Judge(r.Goals, s, rows) {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "- %s\n", v)
 	}
-	for _, v := range verdicts {
-		text += "- " + v.String() + "\n"
-	}
-	return text
 }
 
-func (t table) markdown() string {
-	text := "| " + strings.Join(t.headings, " | ") + " |\n|" + strings.Repeat("---|", len(t.headings)) + "\n"
-	for _, line := range t.rows {
-		text += "| " + strings.Join(line, " | ") + " |\n"
+func (t table) markdown(w io.Writer) {
+	line := func(cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+	line(t.headings)
+	fmt.Fprintf(w, "|%s\n", strings.Repeat("---|", len(t.headings)))
+	for _, cells := range t.rows {
+		line(cells)
 	}
-	return text
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

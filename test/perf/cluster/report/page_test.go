@@ -15,7 +15,7 @@ var rewrite = flag.Bool("rewrite", false, "write what comes to testdata")
 func full() []Result {
 	b := &book{}
 	b.session("gangs", 1, 5)
-	b.bracket("ceiling", 0, 800).bracket("ceiling", 1, 1100).but(func(f *Figures) {
+	b.bracket(0, 800).bracket(1, 1100).but(func(f *Figures) {
 		f.CPU = map[string]float64{"binder": 0.4, "apiserver": 1.25, "etcd": 0.3, "kcm": 0.2, "kwok": 0.01, "bench": 0.2}
 	})
 	b.run("native", 1, 150).but(func(f *Figures) {

@@ -49,11 +49,11 @@ type Parameters struct {
 type Outcome string
 
 const (
-	// AllBound: every pod got a node.
+	// AllBound says that every pod got a node.
 	AllBound Outcome = "all bound"
-	// Ended: a process of the contender ended by itself before.
+	// Ended says that a process of the contender ended by itself before.
 	Ended Outcome = "ended by itself"
-	// Late: the limit of the run was over before.
+	// Late says that the limit of the run was over before.
 	Late Outcome = "out of time"
 )
 

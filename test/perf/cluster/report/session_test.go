@@ -28,9 +28,9 @@ func TestNewest(t *testing.T) {
 func TestRatiosAreTakenWithinARepetition(t *testing.T) {
 	b := &book{}
 	b.session("a", 1, 8)
-	b.bracket("ceiling", 0, 100)
-	b.run("native", 1, 40).run("fluence", 1, 80).bracket("ceiling", 1, 300)
-	b.run("native", 2, 20).run("fluence", 2, 100).bracket("ceiling", 2, 500)
+	b.bracket(0, 100)
+	b.run("native", 1, 40).run("fluence", 1, 80).bracket(1, 300)
+	b.run("native", 2, 20).run("fluence", 2, 100).bracket(2, 500)
 	b.run("fluence", 3, 100)
 	s := b.only()
 	cases := map[string]struct {
@@ -57,7 +57,7 @@ func TestRatiosAreTakenWithinARepetition(t *testing.T) {
 
 func TestNoise(t *testing.T) {
 	b := &book{}
-	b.session("a", 1, 4).bracket("ceiling", 0, 100).bracket("ceiling", 1, 125).bracket("ceiling", 2, 99).bracket("ceiling", 3, 100)
+	b.session("a", 1, 4).bracket(0, 100).bracket(1, 125).bracket(2, 99).bracket(3, 100)
 	// What runs between brackets may be as fast as it likes.
 	b.run("fluence", 1, 1000)
 	s := b.only()
@@ -74,7 +74,7 @@ func TestResultsComeBackFromTheirFile(t *testing.T) {
 		t.Errorf("Read() of no file = %v, %v", got, err)
 	}
 	b := &book{}
-	b.session("a", 1, 2).bracket("ceiling", 0, 10).run("fluence", 1, 20).but(func(f *Figures) {
+	b.session("a", 1, 2).bracket(0, 10).run("fluence", 1, 20).but(func(f *Figures) {
 		f.CPU = map[string]float64{"etcd": 0.5}
 		f.Gangs = &Gangs{Count: 500, P50: 0.25}
 		f.Arrivals = []Arrival{{Name: "urgent-8", Pods: 8, First: 0.5}}

@@ -118,19 +118,23 @@ func figures(s *Session, columns []column) table {
 
 // fate says what has to be known of the runs of a contender.
 func fate(runs []Figures) string {
-	var ends []string
+	count := map[string]int{}
 	for _, f := range runs {
 		if f.Outcome != AllBound {
-			ends = append(ends, fmt.Sprintf("%s with %s bound", f.Outcome, thousands(f.Bound)))
+			count[string(f.Outcome)]++
 		}
 		if f.Reopened > 0 {
-			ends = append(ends, "binds were told late")
+			count["told late"]++
 		}
 	}
-	if len(ends) == 0 {
+	var words []string
+	for _, word := range sortedKeys(count) {
+		words = append(words, fmt.Sprintf("%d of %d %s", count[word], len(runs), word))
+	}
+	if len(words) == 0 {
 		return ""
 	}
-	return " (" + strings.Join(ends, "; ") + ")"
+	return " (" + strings.Join(words, ", ") + ")"
 }
 
 // arrivals has a line for each gang that came meanwhile, by contender.

@@ -45,48 +45,45 @@ func (t table) print(w io.Writer) error {
 func (s *Session) summary() string {
 	first := s.Results[0]
 	p := first.Parameters
-	text := fmt.Sprintf("%s pods of %s CPU", thousands(p.Pods), p.CPU)
+	what := fmt.Sprintf("%s pods of %s CPU", thousands(p.Pods), p.CPU)
 	if p.Size > 1 {
-		text += fmt.Sprintf(" in gangs of %s", thousands(p.Size))
+		what += fmt.Sprintf(" in gangs of %s", thousands(p.Size))
 	}
-	text += fmt.Sprintf(" on %s nodes; ", thousands(p.Nodes))
+	parts := []string{what + fmt.Sprintf(" on %s nodes", thousands(p.Nodes))}
 	if n := s.Repetitions(); n == 1 {
-		text += "one repetition"
+		parts = append(parts, "one repetition")
 	} else {
-		text += fmt.Sprintf("%d repetitions", n)
+		parts = append(parts, fmt.Sprintf("%d repetitions", n))
 	}
 	for _, key := range sortedKeys(p.Args) {
-		text += fmt.Sprintf("; %s: %v", key, p.Args[key])
+		parts = append(parts, fmt.Sprintf("%s: %v", key, p.Args[key]))
 	}
-	text += "; commit " + first.Commit
+	commit := "commit " + first.Commit
 	if first.Dirty {
-		text += ", with changes"
+		commit += ", with changes"
 	}
-	text += fmt.Sprintf("; %s; %d cores", first.Session.UTC().Format("2006-01-02"), first.Cores)
+	parts = append(parts, commit, first.Session.UTC().Format("2006-01-02"), fmt.Sprintf("%d cores", first.Cores))
 	for n := 1; n <= s.Repetitions(); n++ {
 		if s.Noisy(n) {
-			text += fmt.Sprintf("; repetition %d was noisy", n)
+			parts = append(parts, fmt.Sprintf("repetition %d was noisy", n))
 		}
 	}
 	if !s.Complete() {
-		text += fmt.Sprintf("; only %d of %d runs were made", len(s.Results), first.Runs)
+		parts = append(parts, fmt.Sprintf("only %d of %d runs were made", len(s.Results), first.Runs))
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // String says in one line whether a goal was reached.
 func (v Verdict) String() string {
-	word, limit := "FAIL", "at least "
-	if v.Pass {
-		word = "PASS"
+	found, limit := v.Why, "at least "
+	if found == "" {
+		found = cell(v.Values, 2)
 	}
 	if v.Goal.AtMost {
 		limit = "at most "
 	}
-	if v.Why != "" {
-		return fmt.Sprintf("%s  %s: %s, want %s%s", word, v.Goal.Text, v.Why, limit, number(v.Goal.Limit, 2))
-	}
-	return fmt.Sprintf("%s  %s: %s, want %s%s", word, v.Goal.Text, cell(v.Values, 2), limit, number(v.Goal.Limit, 2))
+	return fmt.Sprintf("%s  %s: %s, want %s%s", v.Word, v.Goal.Text, found, limit, number(v.Goal.Limit, 2))
 }
 
 // cell is the median of values and, if they differ, the least and the most.

@@ -14,7 +14,7 @@ import (
 )
 
 // tailLines is how much of the log of a process that ended is quoted.
-const tailLines = 5
+const tailLines = 3
 
 // errLate says that the limit of a run is over.
 var errLate = errors.New("the limit is over")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,12 +15,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
 	"github.com/flux-k8s/fluence/test/perf/cluster/gauge"
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 	"github.com/flux-k8s/fluence/test/perf/cluster/trial"
+	"github.com/flux-k8s/fluence/test/stack"
 )
 
 // hasty does not wait for rest: what is measured here is not to be compared.
@@ -38,7 +41,7 @@ func TestRuns(t *testing.T) {
 		FeatureGates:  map[string]bool{"GenericWorkload": true, "TopologyAwareWorkloadScheduling": true},
 		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true},
 		Nodes:         cluster.Nodes{Count: 4},
-		NoAudit:       true, NoKubelet: true, NoPodStages: true,
+		NoAudit:       true, NoKubelet: true, NoPodStages: true, NoHeartbeat: true,
 		Log: os.Stderr,
 	})
 	if err != nil {
@@ -54,6 +57,7 @@ func TestRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("every contender binds all", func(t *testing.T) { testContenders(t, bench) })
+	t.Run("schedulers are configured alike", func(t *testing.T) { testConfigurations(t, c) })
 	t.Run("some come while others are bound", func(t *testing.T) { testArrivals(t, bench) })
 	t.Run("one that never does it is late", func(t *testing.T) { testLate(t, bench) })
 	t.Run("one that ends is told of", func(t *testing.T) { testEnded(t, c, bench) })
@@ -138,6 +142,38 @@ func testContenders(t *testing.T, bench *trial.Bench) {
 				t.Errorf("requests let through: %v, want those of %s", f.Dispatched, tc.level)
 			}
 		})
+	}
+}
+
+// testConfigurations looks at what the schedulers were started with.
+func testConfigurations(t *testing.T, c *cluster.Cluster) {
+	read := func(file string) map[string]any {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(c.Dir(), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var config map[string]any
+		if err := yaml.Unmarshal(text, &config); err != nil {
+			t.Fatal(err)
+		}
+		return config
+	}
+	ours, theirs := read("fluence-scheduler.yaml"), read("bench-kube-scheduler.yaml")
+	if got := stack.PluginArgs(ours)["matchPolicy"]; got != "low" {
+		t.Errorf("matchPolicy: %v, want what was asked for", got)
+	}
+	election := map[string]any{"leaderElect": true, "resourceName": "fluence-scheduler", "resourceNamespace": "fluence-system"}
+	if diff := cmp.Diff(any(election), ours["leaderElection"]); diff != "" {
+		t.Errorf("leader election of Fluence, with the defaults of kube-scheduler (-want +got):\n%s", diff)
+	}
+	connections := [2]map[string]any{}
+	for i, config := range []map[string]any{ours, theirs} {
+		connections[i] = config["clientConnection"].(map[string]any)
+		delete(connections[i], "kubeconfig")
+	}
+	if diff := cmp.Diff(connections[0], connections[1]); diff != "" {
+		t.Errorf("limits of the API client (-Fluence +kube-scheduler):\n%s", diff)
 	}
 }
 
