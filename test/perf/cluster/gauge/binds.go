@@ -25,9 +25,9 @@ const listTimeout = time.Minute
 const assigned = "spec.nodeName!="
 
 // Binds are the times at which a watch told that pods were bound. Such a time lies behind
-// that of the bind by what the API server, the connection and this process take: a few
-// milliseconds, and tens of them while all CPUs are busy. Nothing is told sooner to anybody
-// else.
+// that of the bind by what the API server, the connection and this process take:
+// milliseconds, and for one bind in a hundred tenths of a second while all CPUs are busy.
+// Nobody else is told sooner.
 type Binds struct {
 	mu       sync.Mutex
 	at       map[string]time.Time // by name of the pod
