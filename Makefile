@@ -15,7 +15,7 @@ OURS := ./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the three programs and the plugin of kubectl into bin.
@@ -96,6 +96,19 @@ bench: ## Run all benchmarks.
 .PHONY: perf
 perf: tools ## Measure restarts, outages, rest and reasons, on a control plane.
 	@go test -run='^$$' -bench=. -benchtime=1x -timeout=60m -v ./test/perf
+
+# BENCH=help lists the rows; BENCHFLAGS holds further flags, such as
+# '-repetitions 1 -arg matchPolicy=low -out FILE', and --help lists them.
+BENCH := quick
+BENCHFLAGS :=
+.PHONY: bench-cluster
+bench-cluster: tools ## Compare Fluence with kube-scheduler on a control plane, by the row BENCH.
+	@go build -o $(BIN)/bench-cluster ./test/perf/cluster
+	@$(BIN)/bench-cluster -row=$(BENCH) $(BENCHFLAGS)
+
+.PHONY: bench-table
+bench-table: ## Write the tables of docs/performance.md from the results of bench-cluster.
+	@go run ./test/perf/cluster -table
 
 FUZZTIME := 20s
 .PHONY: fuzz

@@ -30,8 +30,26 @@ func auditLogMegabytes(detached bool) int {
 	return 1 << 20
 }
 
+// auditFlags are the flags by which the API server writes the audit log; none
+// without one.
+func (c *Cluster) auditFlags(cfg Config) ([]string, error) {
+	if cfg.NoAudit {
+		return nil, nil
+	}
+	policy, err := c.writeFile("audit-policy.yaml", []byte(auditPolicy))
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		"--audit-policy-file=" + policy,
+		"--audit-log-path=" + c.AuditLog(),
+		fmt.Sprintf("--audit-log-maxsize=%d", auditLogMegabytes(cfg.Detached)),
+		"--audit-log-maxbackup=1",
+	}, nil
+}
+
 // AuditLog is the path of the API server's audit log: JSON, one event a line,
-// in the order of the answers.
+// in the order of the answers. With Config.NoAudit there is no such file.
 func (c *Cluster) AuditLog() string { return filepath.Join(c.dir.path, "audit.log") }
 
 // AuditEvent is the part of an audit log's line that tests ask for.

@@ -128,9 +128,16 @@ func TestBadConfigurations(t *testing.T) {
 		cfg  cluster.Config
 		want string
 	}{
-		"detached without a folder":          {cfg: cluster.Config{Detached: true}, want: "dir: "},
-		"arguments for an unknown component": {cfg: cluster.Config{ExtraArgs: map[string][]string{"apiserver": nil}}, want: "extraArgs: "},
-		"a lease too short":                  {cfg: cluster.Config{NodeLease: time.Millisecond}, want: "nodeLease: "},
+		"detached without a folder":            {cfg: cluster.Config{Detached: true}, want: "dir: "},
+		"arguments for an unknown component":   {cfg: cluster.Config{ExtraArgs: map[string][]string{"apiserver": nil}}, want: "extraArgs: "},
+		"a lease too short":                    {cfg: cluster.Config{NodeLease: time.Millisecond}, want: "nodeLease: "},
+		"no kubelet where there is none":       {cfg: cluster.Config{APIOnly: true, NoKubelet: true}, want: "noKubelet: "},
+		"no pod stages where KWOK is left out": {cfg: cluster.Config{APIOnly: true, NoPodStages: true}, want: "noPodStages: "},
+		"no heartbeat where KWOK is left out":  {cfg: cluster.Config{APIOnly: true, NoHeartbeat: true}, want: "noHeartbeat: "},
+		"arguments for a kubelet that is left out": {
+			cfg:  cluster.Config{NoKubelet: true, ExtraArgs: map[string][]string{cluster.FakeKubelet: nil}},
+			want: "extraArgs: ",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

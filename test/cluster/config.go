@@ -31,6 +31,20 @@ type Config struct {
 	// as they are written, and nobody makes pods, ends them or finds a node dead. It
 	// is for clusters too large to be simulated. Goes without Nodes.
 	APIOnly bool
+	// NoAudit leaves out the audit log, to which the API server writes every request:
+	// AuditEvents then fails.
+	NoAudit bool
+	// NoKubelet leaves out the fake kubelet: it admits no pod, and none runs. Goes
+	// without APIOnly, which leaves it out already.
+	NoKubelet bool
+	// NoPodStages has KWOK look after nodes alone: they stay Ready, but nobody runs a
+	// pod, ends it, or removes it when its grace period is over. Goes without APIOnly,
+	// which leaves KWOK out.
+	NoPodStages bool
+	// NoHeartbeat has KWOK write the status of a node once, to make it Ready; its lease
+	// keeps it so. Otherwise it is written again after ten minutes, that of all nodes
+	// within ten seconds. Goes without APIOnly.
+	NoHeartbeat bool
 	// StockScheduler also runs kube-scheduler in its default configuration, but
 	// without its limit of 50 requests a second.
 	StockScheduler bool
@@ -58,6 +72,17 @@ func (c *Config) validate() error {
 	}
 	if c.APIOnly && (c.Nodes.Count > 0 || c.StockScheduler) {
 		return errors.New("apiOnly: nobody makes nodes ready or runs pods; leave nodes and stockScheduler out")
+	}
+	if c.APIOnly && c.NoKubelet {
+		return errors.New("noKubelet: apiOnly leaves the kubelet out already")
+	}
+	for name, on := range map[string]bool{"noPodStages": c.NoPodStages, "noHeartbeat": c.NoHeartbeat} {
+		if c.APIOnly && on {
+			return fmt.Errorf("%s: apiOnly leaves KWOK out", name)
+		}
+	}
+	if _, ok := c.ExtraArgs[FakeKubelet]; ok && c.NoKubelet {
+		return fmt.Errorf("extraArgs: noKubelet leaves %q out", FakeKubelet)
 	}
 	for name := range c.ExtraArgs {
 		if !isComponent(name) {

@@ -33,7 +33,9 @@ func (c *Cluster) startControlPlane(ctx context.Context, cfg Config) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.startControllerManager(gctx, cfg) })
 	g.Go(func() error { return c.startKwok(gctx, cfg) })
-	g.Go(func() error { return c.startKubelet(gctx, cfg) })
+	if !cfg.NoKubelet {
+		g.Go(func() error { return c.startKubelet(gctx, cfg) })
+	}
 	if cfg.StockScheduler {
 		g.Go(func() error { return c.startScheduler(gctx, cfg) })
 	}
@@ -71,7 +73,7 @@ func (c *Cluster) etcd(cfg Config, ports []int) component {
 }
 
 func (c *Cluster) startAPIServer(ctx context.Context, cfg Config) error {
-	audit, err := c.writeFile("audit-policy.yaml", []byte(auditPolicy))
+	audit, err := c.auditFlags(cfg)
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, cfg Config) error {
 			Name: KubeAPIServer,
 			Path: c.bins.APIServer,
 			URL:  c.state.Server + "/readyz",
-			Args: append([]string{
+			Args: append(append([]string{
 				"--etcd-servers=" + c.state.Etcd,
 				"--bind-address=127.0.0.1",
 				"--advertise-address=127.0.0.1",
@@ -104,13 +106,9 @@ func (c *Cluster) startAPIServer(ctx context.Context, cfg Config) error {
 				"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 				"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
 				"--proxy-client-key-file=" + pki("front-proxy-client.key"),
-				"--audit-policy-file=" + audit,
-				"--audit-log-path=" + c.AuditLog(),
-				fmt.Sprintf("--audit-log-maxsize=%d", auditLogMegabytes(cfg.Detached)),
-				"--audit-log-maxbackup=1",
 				"--runtime-config=" + joinSwitches(cfg.RuntimeConfig),
 				c.FeatureGatesFlag(),
-			}, cfg.ExtraArgs[KubeAPIServer]...),
+			}, audit...), cfg.ExtraArgs[KubeAPIServer]...),
 		}
 	})
 }

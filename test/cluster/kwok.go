@@ -32,7 +32,7 @@ func (c *Cluster) startKwok(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	config, err := c.kwokConfig()
+	config, err := c.kwokConfig(cfg)
 	if err != nil {
 		return err
 	}
@@ -60,9 +60,16 @@ func (c *Cluster) startKwok(ctx context.Context, cfg Config) error {
 // kwokConfig joins KWOK's own stages and ours. KWOK's pod-ready is narrowed to
 // pods that the fake kubelet has admitted, so that none is Ready, however
 // shortly, before it is rejected.
-func (c *Cluster) kwokConfig() ([]byte, error) {
+func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 	documents := [][]byte{[]byte(kwokOptions)}
-	for _, name := range []string{tools.NodeInitialize, tools.NodeHeartbeat, tools.PodReady, tools.PodDelete} {
+	stages := []string{tools.NodeInitialize}
+	if !cfg.NoHeartbeat {
+		stages = append(stages, tools.NodeHeartbeat)
+	}
+	if !cfg.NoPodStages {
+		stages = append(stages, tools.PodReady, tools.PodDelete)
+	}
+	for _, name := range stages {
 		text, err := readText(filepath.Join(c.bins.KwokFiles, name))
 		if err != nil {
 			return nil, err
@@ -73,6 +80,9 @@ func (c *Cluster) kwokConfig() ([]byte, error) {
 			}
 		}
 		documents = append(documents, text)
+	}
+	if cfg.NoPodStages {
+		return bytes.Join(documents, separator), nil // ours are all of pods
 	}
 	entries, err := ownStages.ReadDir("stages")
 	if err != nil {
@@ -85,8 +95,11 @@ func (c *Cluster) kwokConfig() ([]byte, error) {
 		}
 		documents = append(documents, text)
 	}
-	return bytes.Join(documents, []byte("\n---\n")), nil
+	return bytes.Join(documents, separator), nil
 }
+
+// separator stands between the documents of a YAML file.
+var separator = []byte("\n---\n")
 
 // withResources has the status of a container say what it has, as those of real
 // kubelets do: without it the API server takes no resize.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,8 +29,6 @@ const (
 	calm = 5 * time.Second
 	// restPatience bounds the wait for it.
 	restPatience = 5 * time.Minute
-	// ticks is how many of the kernel's clock ticks are a second.
-	ticks = 100
 )
 
 // BenchmarkRest watches Fluence while 500 groups wait for room and nothing happens:
@@ -57,9 +54,9 @@ func BenchmarkRest(b *testing.B) {
 
 	for b.Loop() {
 		waitCalm(b, s)
-		from, before, asked := time.Now(), cpuOf(b, s), matches(b, s)
+		from, before, asked := time.Now(), cpuOf(s), matches(b, s)
 		<-time.After(restWindow)
-		took, after := time.Since(from), cpuOf(b, s)
+		took, after := time.Since(from), cpuOf(s)
 		for _, name := range processes {
 			b.ReportMetric(100*(after[name]-before[name]).Seconds()/took.Seconds(), name+"-cpu-%")
 		}
@@ -158,24 +155,10 @@ func writesSince(b *testing.B, s *stack.Stack, from time.Time) (writes []string)
 }
 
 // cpuOf returns the CPU time that each process has used.
-func cpuOf(b *testing.B, s *stack.Stack) map[string]time.Duration {
-	b.Helper()
+func cpuOf(s *stack.Stack) map[string]time.Duration {
 	used := map[string]time.Duration{}
 	for _, name := range processes {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Process(name).PID()))
-		if err != nil {
-			b.Fatal(err)
-		}
-		// Behind the name, which may hold anything: utime and stime are the 12th and
-		// 13th field, in clock ticks.
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		for _, f := range fields[11:13] {
-			n, err := strconv.ParseInt(f, 10, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			used[name] += time.Duration(n) * time.Second / ticks
-		}
+		used[name] = s.Process(name).CPU()
 	}
 	return used
 }

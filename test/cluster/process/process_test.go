@@ -23,11 +23,37 @@ func TestMain(m *testing.M) {
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Fprintln(os.Stdout, "up")
+	case "busy":
+		burn()
+		fmt.Fprintln(os.Stdout, "up")
 	case "failing":
 		fmt.Fprintln(os.Stdout, "cannot do it")
 		os.Exit(3)
 	}
 	time.Sleep(time.Hour) // not an empty select, which the runtime calls a deadlock
+}
+
+const (
+	busyFor   = 100 * time.Millisecond
+	busyBytes = 64 << 20
+)
+
+// held is what a busy process keeps.
+var held []byte
+
+// burn uses memory, and the CPU until it has had its share.
+func burn() {
+	held = make([]byte, busyBytes)
+	var use syscall.Rusage
+	for used := time.Duration(0); used < busyFor+2*time.Second/ticksPerSecond; {
+		for i := range held {
+			held[i]++
+		}
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+			panic(err)
+		}
+		used = time.Duration(use.Utime.Nano() + use.Stime.Nano())
+	}
 }
 
 // start runs this binary in g and waits until it is up.

@@ -118,16 +118,3 @@ func (o *output) contains(path string, text []byte) bool {
 	o.last = bytes.Clone(seen[max(0, len(seen)-len(text)+1):])
 	return bytes.Contains(seen, text)
 }
-
-// Memory returns the process's resident set in bytes, 0 if it has ended.
-func (p *Process) Memory() int64 {
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.record.PID))
-	if err != nil || !p.record.alive() {
-		return 0
-	}
-	var size, resident int64
-	if _, err := fmt.Sscan(string(statm), &size, &resident); err != nil {
-		return 0
-	}
-	return resident * int64(os.Getpagesize())
-}

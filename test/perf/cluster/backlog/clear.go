@@ -1,0 +1,83 @@
+package backlog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// pollInterval is how often it is looked whether objects are gone.
+const pollInterval = 200 * time.Millisecond
+
+// made are the kinds of objects that a run leaves behind in the namespace, in the order in
+// which they can go: a native PodGroup stays until its pods are gone, and everything that
+// happens to an object may make an event.
+var made = []schema.GroupVersionResource{
+	{Version: "v1", Resource: "pods"},
+	{Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"},
+	scheduling.PodGroups,
+	{Version: "v1", Resource: "events"},
+}
+
+// Clear removes all pods, PodGroups and events of the namespace, and returns when they are
+// gone.
+func (s *Store) Clear(ctx context.Context) error {
+	for _, kind := range made {
+		if err := s.remove(ctx, kind, s.namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ClearLeases removes the leases and events of a scheduler's own namespace: the next one
+// need not wait until a lease runs out.
+func (s *Store) ClearLeases(ctx context.Context, namespace string) error {
+	for _, kind := range []schema.GroupVersionResource{
+		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
+		{Version: "v1", Resource: "events"},
+	} {
+		if err := s.remove(ctx, kind, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes all objects of a kind, again as long as there are any.
+func (s *Store) remove(ctx context.Context, kind schema.GroupVersionResource, namespace string) error {
+	objects := s.names.Resource(kind).Namespace(namespace)
+	what := fmt.Sprintf("remove %s of namespace %s", kind.Resource, namespace)
+	return poll(ctx, what, func(ctx context.Context) (bool, error) {
+		list, err := objects.List(ctx, metav1.ListOptions{})
+		if err != nil || len(list.Items) == 0 {
+			return err == nil, err
+		}
+		var calls []func(context.Context) error
+		for _, o := range list.Items {
+			calls = append(calls, func(ctx context.Context) error {
+				err := objects.Delete(ctx, o.Name, *metav1.NewDeleteOptions(0))
+				if apierrors.IsNotFound(err) {
+					return nil
+				}
+				return err
+			})
+		}
+		return false, all(ctx, calls)
+	})
+}
+
+// poll asks until the answer is yes, an error, or late.
+func poll(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
+	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, done); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

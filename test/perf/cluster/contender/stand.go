@@ -1,0 +1,184 @@
+package contender
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/cluster/process"
+	"github.com/flux-k8s/fluence/test/cluster/tools"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// The processes of contenders, as figures name them.
+const (
+	Binder     = "binder"
+	Scheduler  = "scheduler"
+	Sidecar    = "sidecar"
+	Controller = "controller"
+)
+
+// kubeSchedulerUser is whose rights, and whose place in flow control, kube-scheduler and
+// the clients that only bind have.
+const kubeSchedulerUser = "system:kube-scheduler"
+
+// A Stand is a cluster on which every contender can be started. What Fluence installs is
+// there for all of them.
+type Stand struct {
+	*cluster.Cluster
+	fluence *stack.Stack
+	// binder is the path of the client that only binds.
+	binder string
+	// kubeconfig is the path of that of kubeSchedulerUser.
+	kubeconfig string
+	// config is the path of kube-scheduler's configuration.
+	config string
+}
+
+// NewStand installs Fluence with the chart, but for its webhook and Deployments, and builds
+// what contenders need. args are set among the plugin's arguments, over those of the
+// chart. Progress goes to log.
+func NewStand(ctx context.Context, c *cluster.Cluster, args map[string]any, log io.Writer) (*Stand, error) {
+	fluence, err := stack.Install(ctx, c, stack.Config{
+		Chart:          &stack.Chart{Set: []string{"replicas=0"}},
+		WithoutWebhook: true,
+		Args:           args,
+		Profile:        ownLease,
+		Log:            log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	fluence.Reconfigure(func(cfg *stack.Config) { cfg.Log = io.Discard })
+	s := &Stand{Cluster: c, fluence: fluence}
+	if s.binder, err = stack.BuildProgram(ctx, c.Dir(), "./test/perf/cluster/binder"); err != nil {
+		return nil, err
+	}
+	if s.kubeconfig, err = c.KubeconfigFor(kubeSchedulerUser); err != nil {
+		return nil, err
+	}
+	return s, s.writeConfig()
+}
+
+// ownLease gives the schedulers' lease the times that it has where nothing is set, which
+// are the chart's, in place of those that suit tests.
+func ownLease(config map[string]any) {
+	election := config["leaderElection"].(map[string]any)
+	for _, key := range []string{"leaseDuration", "renewDeadline", "retryPeriod"} {
+		delete(election, key)
+	}
+}
+
+// writeConfig writes the configuration of kube-scheduler: its defaults, with the limits of
+// the API client that Fluence's scheduler has.
+func (s *Stand) writeConfig() error {
+	root, err := tools.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "manifests", "scheduler-config.yaml"))
+	if err != nil {
+		return fmt.Errorf("read the scheduler's configuration: %w", err)
+	}
+	var ours struct {
+		ClientConnection map[string]any `json:"clientConnection"`
+	}
+	if err := yaml.Unmarshal(text, &ours); err != nil {
+		return fmt.Errorf("read the scheduler's configuration: %w", err)
+	}
+	connection := map[string]any{"kubeconfig": s.kubeconfig}
+	for _, key := range []string{"qps", "burst"} {
+		if ours.ClientConnection[key] == nil {
+			return fmt.Errorf("manifests/scheduler-config.yaml: clientConnection.%s is not set", key)
+		}
+		connection[key] = ours.ClientConnection[key]
+	}
+	out, err := yaml.Marshal(map[string]any{
+		"apiVersion":       "kubescheduler.config.k8s.io/v1",
+		"kind":             "KubeSchedulerConfiguration",
+		"leaderElection":   map[string]any{"leaderElect": false},
+		"clientConnection": connection,
+	})
+	if err != nil {
+		return fmt.Errorf("write the configuration of kube-scheduler: %w", err)
+	}
+	s.config = filepath.Join(s.Dir(), "bench-kube-scheduler.yaml")
+	if err := os.WriteFile(s.config, out, 0o600); err != nil {
+		return fmt.Errorf("write the configuration of kube-scheduler: %w", err)
+	}
+	return nil
+}
+
+// Start starts a contender, which binds the pods of a namespace from then on, and returns
+// its processes by the names that figures have. On error none is left running.
+func (s *Stand) Start(ctx context.Context, spec Spec, namespace string) (map[string]*process.Process, error) {
+	var running map[string]*process.Process
+	var err error
+	switch spec.sort {
+	case binder:
+		running, err = s.startBinder(ctx, spec, namespace)
+	case kubeScheduler:
+		running, err = s.startKubeScheduler(ctx, spec)
+	case fluence:
+		running, err = s.startFluence(ctx)
+	}
+	if err != nil {
+		Stop(context.WithoutCancel(ctx), running)
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	return running, nil
+}
+
+func (s *Stand) startBinder(ctx context.Context, spec Spec, namespace string) (map[string]*process.Process, error) {
+	p, err := s.StartProcess(ctx, "bench-binder", s.binder,
+		"-kubeconfig="+s.kubeconfig,
+		"-namespace="+namespace,
+		fmt.Sprintf("-workers=%d", spec.workers),
+		fmt.Sprintf("-watches=%d", spec.watches),
+		fmt.Sprintf("-events=%t", spec.events))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]*process.Process{Binder: p}, nil
+}
+
+func (s *Stand) startKubeScheduler(ctx context.Context, spec Spec) (map[string]*process.Process, error) {
+	ports, err := cluster.FreePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	args := append(s.ServingFlags(ports[0], s.kubeconfig), "--config="+s.config, "-v=2")
+	if spec.gates {
+		args = append(args, s.FeatureGatesFlag())
+	}
+	p, err := s.StartProcess(ctx, "bench-kube-scheduler", s.Binaries().Scheduler, args...)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]*process.Process{Scheduler: p}, nil
+}
+
+func (s *Stand) startFluence(ctx context.Context) (map[string]*process.Process, error) {
+	running := map[string]*process.Process{}
+	for _, p := range []struct{ figure, name string }{
+		{Sidecar, stack.Sidecar}, {Controller, stack.Controller}, {Scheduler, stack.Scheduler},
+	} {
+		if err := s.fluence.StartNamed(ctx, p.name); err != nil {
+			return running, err
+		}
+		running[p.figure] = s.Process(p.name)
+	}
+	return running, nil
+}
+
+// Stop ends the processes of a contender at once.
+func Stop(ctx context.Context, running map[string]*process.Process) {
+	for _, p := range running {
+		_ = p.Kill(ctx) // it has ended, or ctx has, and the cluster ends what is left
+	}
+}

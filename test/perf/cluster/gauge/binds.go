@@ -1,0 +1,138 @@
+// Package gauge reads what one run of a benchmark is judged by: when pods were bound,
+// what processes used, and what the API server was asked for.
+package gauge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// listTimeout bounds the list that a watch goes on from.
+const listTimeout = time.Minute
+
+// assigned leaves out pods without a node: the watch tells of each pod once, when it
+// is bound.
+const assigned = "spec.nodeName!="
+
+// Binds are the times at which a watch told that pods were bound. Such a time lies behind
+// that of the bind by what the API server, the connection and this process take:
+// milliseconds, and for one bind in a hundred tenths of a second while all CPUs are busy.
+// Nobody else is told sooner.
+type Binds struct {
+	mu       sync.Mutex
+	at       map[string]time.Time // by name of the pod
+	reopened int
+	err      error
+	more     chan struct{} // closed and replaced when at or err changes
+}
+
+// WatchBinds watches the pods of a namespace, of which none may be bound yet, until ctx
+// is done.
+func WatchBinds(ctx context.Context, client kubernetes.Interface, namespace string) (*Binds, error) {
+	pods := client.CoreV1().Pods(namespace)
+	listCtx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := pods.List(listCtx, metav1.ListOptions{FieldSelector: assigned})
+	if err != nil {
+		return nil, fmt.Errorf("list bound pods: %w", err)
+	}
+	if n := len(list.Items); n > 0 {
+		return nil, fmt.Errorf("%d pods of namespace %s are bound already, such as %s", n, namespace, list.Items[0].Name)
+	}
+	b := &Binds{at: map[string]time.Time{}, more: make(chan struct{})}
+	go b.follow(ctx, pods, list.ResourceVersion)
+	return b, nil
+}
+
+// follow watches from a version on, and goes on where a watch was broken off: the API
+// server does that to one that does not keep up.
+func (b *Binds) follow(ctx context.Context, pods corev1client.PodInterface, version string) {
+	for ctx.Err() == nil {
+		w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: assigned, ResourceVersion: version, AllowWatchBookmarks: true})
+		if err == nil {
+			version, err = b.read(w, version)
+		}
+		b.change(func() {
+			b.err = err
+			b.reopened++
+		})
+		if err != nil {
+			return
+		}
+	}
+}
+
+// read takes the events of a watch until there are no more, and returns the version that
+// it came to.
+func (b *Binds) read(w watch.Interface, version string) (string, error) {
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		now := time.Now()
+		pod, ok := e.Object.(*corev1.Pod)
+		if !ok {
+			return version, fmt.Errorf("watch pods: %w", apierrors.FromObject(e.Object))
+		}
+		version = pod.ResourceVersion
+		if e.Type == watch.Added || e.Type == watch.Modified {
+			b.change(func() {
+				if b.at[pod.Name].IsZero() {
+					b.at[pod.Name] = now
+				}
+			})
+		}
+	}
+	return version, nil
+}
+
+func (b *Binds) change(do func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	do()
+	close(b.more)
+	b.more = make(chan struct{})
+}
+
+// Wait returns when enough says so of the times seen so far, by name of the pod, which it
+// must neither change nor keep. It fails when the watch fails or ctx is done before.
+func (b *Binds) Wait(ctx context.Context, enough func(at map[string]time.Time) bool) error {
+	for {
+		b.mu.Lock()
+		done, err, more := enough(b.at), b.err, b.more
+		b.mu.Unlock()
+		if done {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for binds: %w", ctx.Err())
+		}
+	}
+}
+
+// Seen returns the times seen so far, by name of the pod.
+func (b *Binds) Seen() map[string]time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.at)
+}
+
+// Reopened is how often the watch was broken off. What happened meanwhile was told late.
+func (b *Binds) Reopened() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reopened
+}

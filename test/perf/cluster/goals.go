@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/flux-k8s/fluence/test/perf/cluster/report"
+)
+
+func join(goals ...[]report.Goal) []report.Goal { return slices.Concat(goals...) }
+
+// scheduling is the CPU time that a scheduler takes, its sidecar included.
+var scheduling = report.CPU("scheduler", "sidecar")
+
+// lead is by how many times Fluence does better than native gangs.
+type lead struct {
+	text  string
+	limit float64
+	of    func(s *report.Session, repetition int) (float64, bool)
+}
+
+// leads are those that are asked for with gangs of 8 on 1,000 nodes.
+func leads() []lead {
+	more := func(m report.Measure) func(*report.Session, int) (float64, bool) {
+		return func(s *report.Session, n int) (float64, bool) { return s.Ratio(m, "fluence", "native", n) }
+	}
+	less := func(m report.Measure) func(*report.Session, int) (float64, bool) {
+		return func(s *report.Session, n int) (float64, bool) { return s.Ratio(m, "native", "fluence", n) }
+	}
+	return []lead{
+		{"pods/s, to native's", 1.7, more(report.Speed)},
+		{"CPU a pod of kube-scheduler for native gangs, to Fluence's scheduler and sidecar", 4, less(scheduling)},
+		{"native's time to the first bind, to Fluence's", 15, less(report.FirstBind)},
+		{"native's time to the last bind, to Fluence's", 2.4, less(report.LastBind)},
+	}
+}
+
+// againstNative asks for each lead.
+func againstNative() []report.Goal {
+	var out []report.Goal
+	for _, l := range leads() {
+		out = append(out, report.Goal{Text: l.text, Contender: "fluence", Limit: l.limit, Value: func(v report.View) (float64, bool) {
+			return l.of(v.Session, v.Repetition)
+		}})
+	}
+	return out
+}
+
+// asAtFewerNodes asks for nine tenths of each lead that another row has in its first
+// repetition.
+func asAtFewerNodes(row string) []report.Goal {
+	var out []report.Goal
+	for _, l := range leads() {
+		out = append(out, report.Goal{Text: l.text + ", as a share of that in " + row, Contender: "fluence", Limit: 0.9, Value: func(v report.View) (float64, bool) {
+			there := v.Rows[row]
+			if there == nil {
+				return 0, false
+			}
+			was, okWas := l.of(there, 1)
+			is, okIs := l.of(v.Session, v.Repetition)
+			return is / was, okWas && okIs
+		}})
+	}
+	return out
+}
+
+// always is a goal on a measure of Fluence that every repetition has to reach.
+func always(text string, m report.Measure, limit float64) report.Goal {
+	return report.Goal{Text: text, Contender: "fluence", Limit: limit, AtMost: true, Always: true, Value: func(v report.View) (float64, bool) {
+		return v.Value(m, "fluence", v.Repetition)
+	}}
+}
+
+// notInHalves bounds the seconds from a gang's first bind to its last.
+func notInHalves() []report.Goal {
+	return []report.Goal{
+		always("seconds from a gang's first bind to its last, 99 of 100", report.GangP99, 0.3),
+		always("seconds from a gang's first bind to its last, the worst", report.GangWorst, 1),
+	}
+}
+
+// wholeBySpeed bounds the same for large gangs by how fast pods are bound.
+func wholeBySpeed(size int) []report.Goal {
+	return []report.Goal{always(
+		fmt.Sprintf("the slowest gang, to what %d pods take at Fluence's own speed", size),
+		func(f report.Figures) (float64, bool) {
+			worst, okWorst := report.GangWorst(f)
+			speed, okSpeed := report.Speed(f)
+			return worst * speed / float64(size), okWorst && okSpeed
+		}, 1.5)}
+}
+
+// soon bounds the seconds until who comes in the middle is bound.
+func soon(who string, seconds float64) []report.Goal {
+	return []report.Goal{always(
+		"seconds to the first bind of the slowest "+who,
+		report.SlowestArrival(func(a report.Arrival) float64 { return a.First }), seconds)}
+}
+
+// governed asks that the API server refuses nothing, and that none of Fluence's requests
+// stand with those of all service accounts.
+func governed() []report.Goal {
+	return []report.Goal{
+		always("requests answered 429", report.TooMany, 0),
+		always("requests let through at workload-low", report.DispatchedAt("workload-low"), 0),
+	}
+}

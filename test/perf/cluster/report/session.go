@@ -1,0 +1,129 @@
+package report
+
+import "slices"
+
+// A Session is the runs of one row that were made together.
+type Session struct {
+	Row     string
+	Results []Result // in the order of the runs; never empty
+}
+
+// Complete reports whether all runs of the session are there.
+func (s *Session) Complete() bool { return len(s.Results) == s.Results[0].Runs }
+
+// Newest returns of each row the complete session that was begun last, by row.
+func Newest(results []Result) map[string]*Session {
+	newest := map[string]*Session{}
+	for _, s := range sessions(results) {
+		if was := newest[s.Row]; s.Complete() && (was == nil || s.Results[0].Session.After(was.Results[0].Session)) {
+			newest[s.Row] = s
+		}
+	}
+	return newest
+}
+
+// sessions sorts results by the sessions that they are of.
+func sessions(results []Result) []*Session {
+	var all []*Session
+	for _, r := range results {
+		i := slices.IndexFunc(all, func(s *Session) bool {
+			return s.Row == r.Row && s.Results[0].Session.Equal(r.Session)
+		})
+		if i < 0 {
+			all = append(all, &Session{Row: r.Row})
+			i = len(all) - 1
+		}
+		all[i].Results = append(all[i].Results, r)
+	}
+	return all
+}
+
+// Contenders are those that the session compares, in the order of their first runs.
+func (s *Session) Contenders() []string {
+	var names []string
+	for _, r := range s.Results {
+		if !slices.Contains(names, r.Contender) {
+			names = append(names, r.Contender)
+		}
+	}
+	return names
+}
+
+// Repetitions is how many there are.
+func (s *Session) Repetitions() int {
+	n := 0
+	for _, r := range s.Results {
+		n = max(n, r.Repetition)
+	}
+	return n
+}
+
+// runs are those of a contender in a repetition: of a bracket the one before and the one
+// after it.
+func (s *Session) runs(contender string, repetition int) []Figures {
+	var out []Figures
+	for _, r := range s.Results {
+		if r.Contender != contender {
+			continue
+		}
+		if r.Repetition == repetition || r.Bracket && r.Repetition == repetition-1 {
+			out = append(out, r.Figures)
+		}
+	}
+	return out
+}
+
+// all are the runs of a contender in all repetitions.
+func (s *Session) all(contender string) []Figures {
+	var out []Figures
+	for _, r := range s.Results {
+		if r.Contender == contender {
+			out = append(out, r.Figures)
+		}
+	}
+	return out
+}
+
+// A Measure takes one figure out of those of a run, and says whether it is there.
+type Measure func(Figures) (value float64, ok bool)
+
+// Value is the measure of a contender in a repetition, the mean of both for a bracket. It
+// is not there unless each of these runs has it.
+func (s *Session) Value(m Measure, contender string, repetition int) (float64, bool) {
+	runs := s.runs(contender, repetition)
+	sum := 0.0
+	for _, f := range runs {
+		v, ok := m(f)
+		if !ok {
+			return 0, false
+		}
+		sum += v
+	}
+	return sum / float64(max(1, len(runs))), len(runs) > 0
+}
+
+// Ratio is the measure of one contender divided by that of another, within a repetition.
+func (s *Session) Ratio(m Measure, contender, other string, repetition int) (float64, bool) {
+	a, okA := s.Value(m, contender, repetition)
+	b, okB := s.Value(m, other, repetition)
+	if !okA || !okB || b == 0 {
+		return 0, false
+	}
+	return a / b, true
+}
+
+// noise is by how much the faster of the two brackets of a repetition may be faster than
+// the other.
+const noise = 1.25
+
+// Noisy reports whether the machine was not as fast at the end of a repetition as at its
+// start.
+func (s *Session) Noisy(repetition int) bool {
+	var speeds []float64
+	for _, r := range s.Results {
+		if v, ok := Speed(r.Figures); ok && r.Bracket && (r.Repetition == repetition || r.Repetition == repetition-1) {
+			speeds = append(speeds, v)
+		}
+	}
+	return len(speeds) > 0 && slices.Max(speeds) > noise*slices.Min(speeds)
+}

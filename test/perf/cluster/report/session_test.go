@@ -1,0 +1,100 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNewest(t *testing.T) {
+	b := &book{}
+	b.session("a", 1, 2).run("x", 1, 10).run("y", 1, 10)
+	b.session("a", 3, 2).run("x", 1, 30).run("y", 1, 30)
+	b.session("a", 2, 2).run("x", 1, 20).run("y", 1, 20)
+	b.session("a", 4, 2).run("x", 1, 40)
+	b.session("b", 1, 2).run("x", 1, 50)
+	got := map[string]float64{}
+	for row, s := range Newest(b.results) {
+		got[row] = s.Results[0].PodsPerSecond
+	}
+	// The last session of a, and the only one of b, have not all their runs.
+	if diff := cmp.Diff(map[string]float64{"a": 30}, got); diff != "" {
+		t.Errorf("Newest() (-want +got):\n%s", diff)
+	}
+}
+
+func TestRatiosAreTakenWithinARepetition(t *testing.T) {
+	b := &book{}
+	b.session("a", 1, 8)
+	b.bracket(0, 100)
+	b.run("native", 1, 40).run("fluence", 1, 80).bracket(1, 300)
+	b.run("native", 2, 20).run("fluence", 2, 100).bracket(2, 500)
+	b.run("fluence", 3, 100)
+	s := b.only()
+	cases := map[string]struct {
+		contender, other string
+		want             []float64
+	}{
+		"to another contender": {contender: "fluence", other: "native", want: []float64{2, 5, 0}},
+		// The mean of both brackets; behind the third there is none.
+		"to the bracket":                {contender: "fluence", other: "ceiling", want: []float64{0.4, 0.25, 0.2}},
+		"to one that there is not":      {contender: "fluence", other: "stock", want: []float64{0, 0, 0}},
+		"of one that did not run again": {contender: "native", other: "fluence", want: []float64{0.5, 0.2, 0}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for i, want := range tc.want {
+				got, ok := s.Ratio(Speed, tc.contender, tc.other, i+1)
+				if got != want || ok != (want > 0) {
+					t.Errorf("repetition %d: %v, %t, want %v", i+1, got, ok, want)
+				}
+			}
+		})
+	}
+}
+
+func TestNoise(t *testing.T) {
+	b := &book{}
+	b.session("a", 1, 4).bracket(0, 100).bracket(1, 125).bracket(2, 99).bracket(3, 100)
+	// What runs between brackets may be as fast as it likes.
+	b.run("fluence", 1, 1000)
+	s := b.only()
+	for repetition, want := range map[int]bool{1: false, 2: true, 3: false} {
+		if got := s.Noisy(repetition); got != want {
+			t.Errorf("Noisy(%d) = %t, want %t", repetition, got, want)
+		}
+	}
+}
+
+func TestResultsComeBackFromTheirFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.jsonl")
+	if got, err := Read(path); err != nil || got != nil {
+		t.Errorf("Read() of no file = %v, %v", got, err)
+	}
+	b := &book{}
+	b.session("a", 1, 2).bracket(0, 10).run("fluence", 1, 20).but(func(f *Figures) {
+		f.CPU = map[string]float64{"etcd": 0.5}
+		f.Gangs = &Gangs{Count: 500, P50: 0.25}
+		f.Arrivals = []Arrival{{Name: "urgent-8", Pods: 8, First: 0.5}}
+	})
+	for _, r := range b.results {
+		if err := Append(path, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b.results, got); diff != "" {
+		t.Errorf("Read() (-want +got):\n%s", diff)
+	}
+	if err := os.WriteFile(path, []byte("{}\n{\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path); err == nil {
+		t.Error("Read() of half a line has no error")
+	}
+}

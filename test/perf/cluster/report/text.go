@@ -1,0 +1,116 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Print writes a session for somebody at a terminal, with verdicts on its goals. rows are
+// the newest sessions of other rows, which goals may look at.
+func (r Row) Print(w io.Writer, s *Session, rows map[string]*Session) error {
+	fmt.Fprintf(w, "\n%s: %s\n", r.Name, s.summary())
+	tables := append(r.tables(s),
+		counted(s, "writes a pod", func(f Figures) map[string]float64 { return f.Writes }, 3),
+		counted(s, "requests let through", func(f Figures) map[string]float64 { return f.Dispatched }, 0),
+		counted(s, "requests refused", func(f Figures) map[string]float64 { return f.Rejected }, 0))
+	for _, t := range tables {
+		if len(t.rows) == 0 {
+			continue
+		}
+		fmt.Fprintln(w)
+		if err := t.print(w); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(w)
+	for _, v := range Judge(r.Goals, s, rows) {
+		fmt.Fprintln(w, v)
+	}
+	return nil
+}
+
+func (t table) print(w io.Writer) error {
+	tabs := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range append([][]string{t.headings}, t.rows...) {
+		fmt.Fprintln(tabs, strings.Join(line, "\t"))
+	}
+	return tabs.Flush()
+}
+
+// summary says what a session was made with.
+func (s *Session) summary() string {
+	first := s.Results[0]
+	p := first.Parameters
+	what := fmt.Sprintf("%s pods of %s CPU", thousands(p.Pods), p.CPU)
+	if p.Size > 1 {
+		what += fmt.Sprintf(" in gangs of %s", thousands(p.Size))
+	}
+	parts := []string{what + fmt.Sprintf(" on %s nodes", thousands(p.Nodes))}
+	if n := s.Repetitions(); n == 1 {
+		parts = append(parts, "one repetition")
+	} else {
+		parts = append(parts, fmt.Sprintf("%d repetitions", n))
+	}
+	for _, key := range sortedKeys(p.Args) {
+		parts = append(parts, fmt.Sprintf("%s: %v", key, p.Args[key]))
+	}
+	commit := "commit " + first.Commit
+	if first.Dirty {
+		commit += ", with changes"
+	}
+	parts = append(parts, commit, first.Session.UTC().Format("2006-01-02"), fmt.Sprintf("%d cores", first.Cores))
+	for n := 1; n <= s.Repetitions(); n++ {
+		if s.Noisy(n) {
+			parts = append(parts, fmt.Sprintf("repetition %d was noisy", n))
+		}
+	}
+	if !s.Complete() {
+		parts = append(parts, fmt.Sprintf("only %d of %d runs were made", len(s.Results), first.Runs))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// String says in one line whether a goal was reached.
+func (v Verdict) String() string {
+	found, limit := v.Why, "at least "
+	if found == "" {
+		found = cell(v.Values, 2)
+	}
+	if v.Goal.AtMost {
+		limit = "at most "
+	}
+	return fmt.Sprintf("%s  %s: %s, want %s%s", v.Word, v.Goal.Text, found, limit, number(v.Goal.Limit, 2))
+}
+
+// cell is the median of values and, if they differ, the least and the most.
+func cell(values []float64, digits int) string {
+	if len(values) == 0 {
+		return "-"
+	}
+	least, most := number(slices.Min(values), digits), number(slices.Max(values), digits)
+	if least == most {
+		return least
+	}
+	return fmt.Sprintf("%s (%s-%s)", number(median(values), digits), least, most)
+}
+
+// number has so many digits behind the point at the most.
+func number(v float64, digits int) string {
+	if digits == 0 {
+		return thousands(int(v + 0.5))
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}
+
+// thousands sets commas between groups of three digits.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

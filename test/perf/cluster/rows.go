@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
+	"github.com/flux-k8s/fluence/test/perf/cluster/report"
+	"github.com/flux-k8s/fluence/test/perf/cluster/trial"
+)
+
+// The limits of one run: what native gangs need, and more, on two cores.
+const (
+	usual = 4 * time.Minute
+	large = 10 * time.Minute
+)
+
+// rows are all benchmarks, in the order of the page.
+func rows() []row {
+	like, likeEvents := contender.CeilingLike(contender.Workers, false), contender.CeilingLike(contender.Workers, true)
+	againstLikes := []string{"native", "ceiling-like", "ceiling-like-events"}
+	gangs := []entry{{Spec: likeEvents}, {Spec: contender.Native()}, {Spec: contender.Fluence()}}
+	gangsOnce := []entry{{Spec: likeEvents}, {Spec: contender.Native(), repetitions: 1}, {Spec: contender.Fluence()}}
+	return []row{
+		{
+			Row:   report.Row{Name: "quick", Against: []string{"native", "ceiling"}, Goals: join(againstNative(), notInHalves(), governed())},
+			what:  "all that matters in ten minutes",
+			nodes: 1000, pods: 4000, size: 8, cpu: "1", repetitions: 3, limit: usual,
+			bracket:    contender.Ceiling(contender.Workers),
+			contenders: []entry{{Spec: contender.Stock()}, {Spec: contender.Native()}, {Spec: contender.Fluence()}},
+		},
+		{
+			Row:   report.Row{Name: "gangs-8", Against: againstLikes, Goals: join(againstNative(), notInHalves(), governed())},
+			what:  "gangs of 8",
+			nodes: 1000, pods: 4000, size: 8, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket: like, contenders: gangs,
+		},
+		{
+			Row:   report.Row{Name: "gangs-250", Against: againstLikes, Goals: join(wholeBySpeed(250), governed())},
+			what:  "gangs of 250",
+			nodes: 1000, pods: 4000, size: 250, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket: like, contenders: gangs,
+		},
+		{
+			Row:   report.Row{Name: "alone", Against: []string{"stock", "ceiling-like", "ceiling-like-events"}, Goals: governed()},
+			what:  "pods on their own",
+			nodes: 1000, pods: 4000, size: 1, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket:    like,
+			contenders: []entry{{Spec: likeEvents}, {Spec: contender.Stock()}, {Spec: contender.FluenceAlone()}},
+		},
+		{
+			Row:   report.Row{Name: "backlog-20000", Against: againstLikes, Goals: join(notInHalves(), governed())},
+			what:  "a backlog five times as long",
+			nodes: 1000, pods: 20000, size: 8, cpu: "400m", repetitions: 1, limit: large, recorded: true,
+			bracket: like, contenders: gangsOnce,
+		},
+		{
+			Row:   report.Row{Name: "nodes-5000", Against: againstLikes, Goals: join(notInHalves(), asAtFewerNodes("backlog-20000"), governed())},
+			what:  "the same on five times as many nodes",
+			nodes: 5000, pods: 20000, size: 8, cpu: "400m", repetitions: 1, limit: large, recorded: true,
+			bracket: like, contenders: gangsOnce,
+		},
+		{
+			Row:   report.Row{Name: "ceiling", Against: []string{"ceiling"}},
+			what:  "how fast clients bind that do nothing else",
+			nodes: 1000, pods: 4000, size: 8, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket: contender.Ceiling(contender.Workers),
+			contenders: []entry{
+				{Spec: contender.Ceiling(8)}, {Spec: contender.Ceiling(16)}, {Spec: contender.Ceiling(64)},
+				{Spec: contender.Ceiling(128)}, {Spec: contender.Ceiling(256)}, {Spec: like}, {Spec: likeEvents},
+			},
+		},
+		{
+			Row:   report.Row{Name: "urgent", Against: []string{"native", "ceiling"}, Goals: join(soon("urgent gang", 1.5), governed())},
+			what:  "an urgent gang of 8 and then one of 64 come in the middle of gangs of 8",
+			nodes: 1000, pods: 4000, size: 8, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket:    contender.Ceiling(contender.Workers),
+			contenders: []entry{{Spec: contender.Native(), repetitions: 1}, {Spec: contender.Fluence()}},
+			arrivals: []trial.Arrival{
+				{Name: "urgent-8", Pods: 8, Urgent: true, After: 0.25},
+				{Name: "urgent-64", Pods: 64, Urgent: true, After: 0.5},
+			},
+		},
+		{
+			Row:   report.Row{Name: "lone", Against: []string{"ceiling"}, Goals: join(soon("lone pod", 1), governed())},
+			what:  "five lone pods come one after the other while a gang of 5,000 binds",
+			nodes: 1000, pods: 5000, size: 5000, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket:    contender.Ceiling(contender.Workers),
+			contenders: []entry{{Spec: contender.Fluence()}},
+			arrivals:   lonePods(5),
+		},
+	}
+}
+
+// lonePods come one after the other from when a tenth of the backlog is bound.
+func lonePods(n int) []trial.Arrival {
+	var out []trial.Arrival
+	for i := range n {
+		out = append(out, trial.Arrival{Name: fmt.Sprintf("lone-%d", i+1), Pods: 1, After: 0.1 + 0.15*float64(i)})
+	}
+	return out
+}
+
+// find returns the row of a name. The error lists all.
+func find(name string) (row, error) {
+	var list strings.Builder
+	for _, r := range rows() {
+		if r.Name == name {
+			return r, nil
+		}
+		fmt.Fprintf(&list, "\n  %-14s %s", r.Name, r.what)
+	}
+	return row{}, fmt.Errorf("-row: there is no row %q; there are:%s", name, list.String())
+}

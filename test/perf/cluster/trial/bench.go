@@ -1,0 +1,202 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/cluster/process"
+	"github.com/flux-k8s/fluence/test/perf/cluster/backlog"
+	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
+	"github.com/flux-k8s/fluence/test/perf/cluster/gauge"
+	"github.com/flux-k8s/fluence/test/perf/cluster/report"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// namespace is where the pods are.
+const namespace = "bench"
+
+// preparation bounds each step before the contender's start: for 20,000 pods it takes
+// minutes on two cores.
+const preparation = 10 * time.Minute
+
+// processes are those of the control plane, by the names that figures have.
+var processes = map[string]string{
+	"etcd":      cluster.Etcd,
+	"apiserver": cluster.KubeAPIServer,
+	"kcm":       cluster.KubeControllerManager,
+	"kwok":      cluster.Kwok,
+}
+
+// Timing says how long a run waits for rest.
+type Timing struct {
+	// Before is what counts as quiet before the contender's start, and After behind its
+	// last bind.
+	Before, After gauge.Calm
+	// Patience bounds the wait for either.
+	Patience time.Duration
+}
+
+// DefaultTiming suits a cluster of so many nodes, whose leases alone keep the API server
+// busy for some percent. A contender that still writes now and then, such as events that it
+// has put off, is not quiet.
+func DefaultTiming(nodes int) Timing {
+	share := 0.1 + 0.05*float64(nodes)/1000
+	const own = 0.02
+	return Timing{
+		Before: gauge.Calm{Share: share, For: 3 * time.Second},
+		After: gauge.Calm{Share: share, For: 5 * time.Second, Shares: map[string]float64{
+			contender.Scheduler: own, contender.Sidecar: own, contender.Controller: own, contender.Binder: own,
+		}},
+		Patience: 3 * time.Minute,
+	}
+}
+
+// A Bench makes runs on one cluster, one after the other.
+type Bench struct {
+	stand  *contender.Stand
+	store  *backlog.Store
+	client kubernetes.Interface
+	timing Timing
+	log    io.Writer
+}
+
+// NewBench prepares a cluster for runs, with arguments for the plugin Fluence over those
+// of the chart. Progress goes to log.
+func NewBench(ctx context.Context, c *cluster.Cluster, args map[string]any, timing Timing, log io.Writer) (*Bench, error) {
+	stand, err := contender.NewStand(ctx, c, args, log)
+	if err != nil {
+		return nil, err
+	}
+	store, err := backlog.NewStore(ctx, c.RESTConfig(), namespace)
+	if err != nil {
+		return nil, err
+	}
+	config := rest.CopyConfig(c.RESTConfig())
+	config.ContentType = runtime.ContentTypeProtobuf
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("build a client: %w", err)
+	}
+	return &Bench{stand: stand, store: store, client: client, timing: timing, log: log}, nil
+}
+
+// Run makes one run. That a contender ends by itself, or is late, is told by the figures
+// and is no error.
+func (b *Bench) Run(ctx context.Context, plan Plan) (report.Figures, error) {
+	if err := b.prepare(ctx, plan); err != nil {
+		return report.Figures{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	binds, err := gauge.WatchBinds(ctx, b.client, namespace)
+	if err != nil {
+		return report.Figures{}, err
+	}
+	requests, err := b.requests(ctx)
+	if err != nil {
+		return report.Figures{}, err
+	}
+	m := measured{plan: plan, others: b.controlPlane()}
+	m.before = gauge.Read(m.others)
+	m.start = time.Now()
+	running, err := b.stand.Start(ctx, plan.Contender, namespace)
+	if err != nil {
+		return report.Figures{}, err
+	}
+	defer contender.Stop(context.WithoutCancel(ctx), running)
+	m.contender = readable(running)
+	peaks := gauge.WatchPeaks(ctx, m.contender)
+
+	if m.outcome, m.why, m.arrivals, err = b.follow(ctx, plan, binds, running); err != nil {
+		return report.Figures{}, err
+	}
+	m.end, m.binds, m.reopened = time.Now(), binds.Seen(), binds.Reopened()
+	if err := b.rest(ctx, &m); err != nil {
+		return report.Figures{}, err
+	}
+	m.peaks = peaks.Bytes()
+	after, err := b.requests(ctx)
+	if err != nil {
+		return report.Figures{}, err
+	}
+	m.requests = after.Since(requests)
+	return m.figures(), nil
+}
+
+// prepare makes the backlog in a clean namespace, and waits for rest.
+func (b *Bench) prepare(ctx context.Context, plan Plan) error {
+	ctx, cancel := context.WithTimeout(ctx, preparation)
+	defer cancel()
+	if err := b.store.Clear(ctx); err != nil {
+		return err
+	}
+	if err := b.store.ClearLeases(ctx, stack.Namespace); err != nil {
+		return err
+	}
+	if err := b.stand.Compact(ctx); err != nil {
+		return err
+	}
+	if err := b.store.Make(ctx, plan.Contender.Scheduler(), plan.CPU, plan.gangs()...); err != nil {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(ctx, b.timing.Patience)
+	defer cancel()
+	if _, err := b.timing.Before.Wait(ctx, b.controlPlane()); err != nil {
+		return fmt.Errorf("before %s is started: %w", plan.Contender.Name, err)
+	}
+	return nil
+}
+
+// rest waits until all processes are quiet, if the contender has done its work, and reads
+// what they have used until then.
+func (b *Bench) rest(ctx context.Context, m *measured) error {
+	all := maps.Clone(m.others)
+	maps.Copy(all, m.contender)
+	if m.outcome != report.AllBound {
+		m.after = gauge.Read(all)
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, b.timing.Patience)
+	defer cancel()
+	var err error
+	if m.after, err = b.timing.After.Wait(waiting, all); err == nil {
+		m.quiet = true
+		return nil
+	}
+	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	fmt.Fprintf(b.log, "%s: %v\n", m.plan.Contender.Name, err)
+	return nil
+}
+
+func (b *Bench) requests(ctx context.Context) (gauge.Requests, error) {
+	return gauge.ReadRequests(ctx, b.client.CoreV1().RESTClient())
+}
+
+// controlPlane are the processes that work for every contender, the one that measures
+// included.
+func (b *Bench) controlPlane() map[string]gauge.Process {
+	out := map[string]gauge.Process{"bench": gauge.Self{}}
+	for name, component := range processes {
+		out[name] = b.stand.Process(component)
+	}
+	return out
+}
+
+func readable(running map[string]*process.Process) map[string]gauge.Process {
+	out := map[string]gauge.Process{}
+	for name, p := range running {
+		out[name] = p
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package trial
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/flux-k8s/fluence/test/perf/cluster/gauge"
+	"github.com/flux-k8s/fluence/test/perf/cluster/report"
+)
+
+// halfway is how long a gang may take from its first bind to its last before it counts as
+// seen in halves.
+const halfway = 2 * time.Second
+
+// measured is what was read in one run.
+type measured struct {
+	plan     Plan
+	outcome  report.Outcome
+	why      string
+	arrivals []report.Arrival
+
+	// start is that of the contender, and end when the run was given up or done.
+	start, end time.Time
+	binds      map[string]time.Time // by name of the pod
+	reopened   int                  // how often the watch of binds was
+
+	// contender and others are the processes whose CPU time counts.
+	contender, others map[string]gauge.Process
+	// before is of others, at the contender's start; after is of all.
+	before, after gauge.Reading
+	// quiet says that all were quiet from after on.
+	quiet    bool
+	peaks    map[string]int64
+	requests gauge.Requests
+}
+
+func (m *measured) figures() report.Figures {
+	f := report.Figures{
+		Outcome: m.outcome, Why: m.why, Arrivals: m.arrivals, Bound: len(m.binds), Reopened: m.reopened,
+		CPU: map[string]float64{}, Peak: m.peaks,
+		Writes: map[string]float64{}, Rejected: m.requests.Rejected, Dispatched: m.requests.Dispatched, TooMany: m.requests.TooMany,
+	}
+	if m.plan.size() > 1 {
+		f.Gangs = m.gangs()
+	}
+	if f.Bound == 0 {
+		return f
+	}
+	order := slices.SortedFunc(maps.Values(m.binds), time.Time.Compare)
+	first, last := order[0], order[len(order)-1]
+	f.FirstBind, f.LastBind = first.Sub(m.start).Seconds(), last.Sub(m.start).Seconds()
+	f.PodsPerSecondAll = rate(order, 1, len(order))
+	f.PodsPerSecond = rate(order, (m.plan.total()+9)/10, m.plan.total()*9/10)
+	if m.quiet {
+		f.Quiet = max(0, m.after.At.Sub(last).Seconds())
+	}
+	for name, used := range m.after.CPU {
+		f.CPU[name] = float64(used-m.before.CPU[name]) / float64(time.Millisecond) / float64(f.Bound)
+	}
+	for name, n := range m.requests.Writes {
+		f.Writes[name] = n / float64(f.Bound)
+	}
+	return f
+}
+
+// rate is how many were bound in a second between the bind of one number, counted from 1,
+// and that of another; 0 if there are no two such binds at different times.
+func rate(order []time.Time, from, to int) float64 {
+	if from < 1 || to <= from || to > len(order) {
+		return 0
+	}
+	took := order[to-1].Sub(order[from-1]).Seconds()
+	if took <= 0 {
+		return 0
+	}
+	return float64(to-from) / took
+}
+
+// gangs says how long the gangs of the backlog took from their first bind to their last.
+func (m *measured) gangs() *report.Gangs {
+	var took []time.Duration
+	g := &report.Gangs{}
+	for _, gang := range m.plan.gangs() {
+		first, last, n := span(m.binds, gang.Pods)
+		if n == 0 {
+			continue
+		}
+		if n < len(gang.Pods) {
+			last = m.end
+		}
+		took = append(took, last.Sub(first))
+		if last.Sub(first) > halfway {
+			g.Halves++
+		}
+	}
+	slices.Sort(took)
+	g.Count = len(took)
+	g.P50, g.P99, g.Worst = rank(took, 0.5), rank(took, 0.99), rank(took, 1)
+	return g
+}
+
+// rank is the value in seconds at which a share of sorted values is not exceeded.
+func rank(sorted []time.Duration, share float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	i := int(math.Ceil(share*float64(len(sorted)))) - 1
+	return sorted[max(0, i)].Seconds()
+}

@@ -1,0 +1,265 @@
+package trial_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
+	"github.com/flux-k8s/fluence/test/perf/cluster/gauge"
+	"github.com/flux-k8s/fluence/test/perf/cluster/report"
+	"github.com/flux-k8s/fluence/test/perf/cluster/trial"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// hasty does not wait for rest: what is measured here is not to be compared.
+func hasty() trial.Timing {
+	calm := gauge.Calm{Share: 100, For: 100 * time.Millisecond}
+	return trial.Timing{Before: calm, After: calm, Patience: time.Minute}
+}
+
+func TestRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // the first one builds
+	defer cancel()
+	c, err := cluster.Start(ctx, cluster.Config{
+		FeatureGates:  map[string]bool{"GenericWorkload": true, "TopologyAwareWorkloadScheduling": true},
+		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true},
+		Nodes:         cluster.Nodes{Count: 4},
+		NoAudit:       true, NoKubelet: true, NoPodStages: true, NoHeartbeat: true,
+		Log: os.Stderr,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	bench, err := trial.NewBench(ctx, c, map[string]any{"matchPolicy": "low"}, hasty(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("every contender binds all", func(t *testing.T) { testContenders(t, bench) })
+	t.Run("schedulers are configured alike", func(t *testing.T) { testConfigurations(t, c) })
+	t.Run("some come while others are bound", func(t *testing.T) { testArrivals(t, bench) })
+	t.Run("one that never does it is late", func(t *testing.T) { testLate(t, bench) })
+	t.Run("one that ends is told of", func(t *testing.T) { testEnded(t, c, bench) })
+	t.Run("nothing goes on behind an interruption", func(t *testing.T) { testInterrupted(t, c, bench) })
+}
+
+// plan is of 16 pods of so much CPU in gangs of 4.
+func plan(spec contender.Spec, cpu string) trial.Plan {
+	return trial.Plan{Contender: spec, Pods: 16, Size: 4, CPU: resource.MustParse(cpu), Limit: time.Minute}
+}
+
+func testContenders(t *testing.T, bench *trial.Bench) {
+	all := []string{"apiserver", "bench", "etcd", "kcm", "kwok"}
+	cases := map[string]struct {
+		spec      contender.Spec
+		processes []string
+		gangs     int
+		// level is where its requests stand, and writes what it writes for each pod.
+		level  string
+		writes []string
+	}{
+		"ceiling": {
+			spec: contender.Ceiling(8), processes: []string{"binder"}, gangs: 4,
+			level: "kube-scheduler/workload-high", writes: []string{"POST pods/binding"},
+		},
+		"ceiling-like": {
+			spec: contender.CeilingLike(8, false), processes: []string{"binder"}, gangs: 4,
+			level: "kube-scheduler/workload-high", writes: []string{"POST pods/binding"},
+		},
+		"ceiling-like-events": {
+			spec: contender.CeilingLike(8, true), processes: []string{"binder"}, gangs: 4,
+			level: "kube-scheduler/workload-high", writes: []string{"POST pods/binding", "POST events.events.k8s.io"},
+		},
+		"stock": {
+			spec: contender.Stock(), processes: []string{"scheduler"},
+			level: "kube-scheduler/workload-high", writes: []string{"POST pods/binding"},
+		},
+		"native": {
+			spec: contender.Native(), processes: []string{"scheduler"}, gangs: 4,
+			level: "kube-scheduler/workload-high", writes: []string{"POST pods/binding"},
+		},
+		"fluence": {
+			spec: contender.Fluence(), processes: []string{"controller", "scheduler", "sidecar"}, gangs: 4,
+			writes: []string{"POST pods/binding"},
+		},
+		"fluence alone": {
+			spec: contender.FluenceAlone(), processes: []string{"controller", "scheduler", "sidecar"},
+			writes: []string{"POST pods/binding"},
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		tc := cases[name]
+		t.Run(name, func(t *testing.T) {
+			f, err := bench.Run(t.Context(), plan(tc.spec, "1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Outcome != report.AllBound || f.Bound != 16 || f.FirstBind <= 0 || f.LastBind < f.FirstBind || f.PodsPerSecond <= 0 {
+				t.Errorf("figures: %+v", f)
+			}
+			if diff := cmp.Diff(slices.Sorted(slices.Values(append(tc.processes, all...))), slices.Sorted(maps.Keys(f.CPU))); diff != "" {
+				t.Errorf("processes whose CPU time is told (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.processes, slices.Sorted(maps.Keys(f.Peak))); diff != "" {
+				t.Errorf("processes whose memory is told (-want +got):\n%s", diff)
+			}
+			for name, bytes := range f.Peak {
+				if bytes < 1<<20 {
+					t.Errorf("%s has used %d bytes at the most", name, bytes)
+				}
+			}
+			if got := f.Gangs; (got == nil) != (tc.gangs == 0) || got != nil && got.Count != tc.gangs {
+				t.Errorf("gangs: %+v, want %d", got, tc.gangs)
+			}
+			for _, write := range tc.writes {
+				// The last event may come after the run.
+				if n := f.Writes[write]; n < 0.9 || n > 1 {
+					t.Errorf("%v %s for each pod, want 1", n, write)
+				}
+			}
+			if tc.level != "" && f.Dispatched[tc.level] < 16 {
+				t.Errorf("requests let through: %v, want those of %s", f.Dispatched, tc.level)
+			}
+		})
+	}
+}
+
+// testConfigurations looks at what the schedulers were started with.
+func testConfigurations(t *testing.T, c *cluster.Cluster) {
+	read := func(file string) map[string]any {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(c.Dir(), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var config map[string]any
+		if err := yaml.Unmarshal(text, &config); err != nil {
+			t.Fatal(err)
+		}
+		return config
+	}
+	ours, theirs := read("fluence-scheduler.yaml"), read("bench-kube-scheduler.yaml")
+	if got := stack.PluginArgs(ours)["matchPolicy"]; got != "low" {
+		t.Errorf("matchPolicy: %v, want what was asked for", got)
+	}
+	election := map[string]any{"leaderElect": true, "resourceName": "fluence-scheduler", "resourceNamespace": "fluence-system"}
+	if diff := cmp.Diff(any(election), ours["leaderElection"]); diff != "" {
+		t.Errorf("leader election of Fluence, with the defaults of kube-scheduler (-want +got):\n%s", diff)
+	}
+	connections := [2]map[string]any{}
+	for i, config := range []map[string]any{ours, theirs} {
+		connections[i] = config["clientConnection"].(map[string]any)
+		delete(connections[i], "kubeconfig")
+	}
+	if diff := cmp.Diff(connections[0], connections[1]); diff != "" {
+		t.Errorf("limits of the API client (-Fluence +kube-scheduler):\n%s", diff)
+	}
+}
+
+func testArrivals(t *testing.T, bench *trial.Bench) {
+	p := plan(contender.Fluence(), "1")
+	p.Arrivals = []trial.Arrival{{Name: "urgent", Pods: 2, Urgent: true, After: 0.25}, {Name: "lone", Pods: 1, After: 0.5}}
+	f, err := bench.Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Outcome != report.AllBound || f.Bound != 19 || len(f.Arrivals) != 2 {
+		t.Fatalf("figures: %+v", f)
+	}
+	if a := f.Arrivals[0]; a.Name != "urgent" || a.Pods != 2 || a.Before < 4 || a.After < a.Before || a.Last < a.First || a.Last == 0 {
+		t.Errorf("the gang: %+v", a)
+	}
+	if a := f.Arrivals[1]; a.Name != "lone" || a.Pods != 1 || a.Before < 10 {
+		t.Errorf("the lone pod: %+v", a)
+	}
+}
+
+// No node has nine CPUs.
+func testLate(t *testing.T, bench *trial.Bench) {
+	p := plan(contender.Native(), "9")
+	p.Limit = 2 * time.Second
+	f, err := bench.Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Outcome != report.Late || !strings.Contains(f.Why, "2s") || f.Bound != 0 {
+		t.Errorf("figures: %+v", f)
+	}
+}
+
+func testEnded(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
+	p := plan(contender.Fluence(), "9")
+	var f report.Figures
+	g, ctx := errgroup.WithContext(t.Context())
+	g.Go(func() (err error) {
+		f, err = bench.Run(ctx, p)
+		return err
+	})
+	g.Go(func() error { return kill(ctx, c, "fluence-sidecar") })
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if f.Outcome != report.Ended || !strings.HasPrefix(f.Why, "sidecar ended (signal: killed)") || f.Peak["scheduler"] == 0 {
+		t.Errorf("figures: %+v", f)
+	}
+}
+
+// kill waits until a process runs that was not there before, and ends it.
+func kill(ctx context.Context, c *cluster.Cluster, name string) error {
+	was := c.Process(name)
+	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		p := c.Process(name)
+		if p == nil || p == was || p.PeakMemory() == 0 {
+			return false, nil
+		}
+		return true, p.Kill(ctx)
+	})
+}
+
+func testInterrupted(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const name = "bench-kube-scheduler"
+	was := c.Process(name)
+	var g errgroup.Group
+	g.Go(func() error {
+		_, err := bench.Run(ctx, plan(contender.Native(), "9"))
+		return err
+	})
+	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return c.Process(name) != was, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := g.Wait(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run() = %v, want it canceled", err)
+	}
+	select {
+	case <-c.Process(name).Done():
+	default:
+		t.Error("the scheduler runs on")
+	}
+}
