@@ -218,13 +218,18 @@ const (
 // tellBinding reports the groups that wait for binds.
 func (pl *Fluence) tellBinding() {
 	now := pl.now()
+	standing, waiting := pl.binds.Lasting(now, bindingAfter), pl.binds.WaitingTurn(now, turnAfter)
+	if len(standing)+len(waiting) == 0 || !pl.reporter.leads() {
+		// A standby asks for nobody, and knows nothing of the leader's gate.
+		return
+	}
 	f := pl.binds.Figures()
 	inFlight := fmt.Sprintf("binds in flight: %d, at most %d", f.InFlight, f.Limit)
-	for _, key := range pl.binds.Lasting(now, bindingAfter) {
+	for _, key := range standing {
 		bound, of := pl.groups.OnNodes(key)
 		pl.reportBinding(key, fmt.Sprintf("%d of %s bound; %d wait until the API server takes their binds (%s)", bound, plural(of, "pod"), of-bound, inFlight))
 	}
-	for _, key := range pl.binds.WaitingTurn(now, turnAfter) {
+	for _, key := range waiting {
 		// Without numbers: there may be many such groups, and each number is a write.
 		pl.reportBinding(key, "waits for its turn to ask for nodes: pods of groups before it have nodes and are bound first")
 	}

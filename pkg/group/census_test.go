@@ -167,6 +167,17 @@ func TestSteps(t *testing.T) {
 			s.Recall("1")
 			s.depart("0", "1")
 		}, want: []Step{started}},
+		"a start of a group whose PodGroup was made again during the match, since then": {play: func(s *story) {
+			s.gang(2, 2)
+			s.wantAdmitted("0")
+			p, _ := s.Plan("0", s.now)
+			s.DropPodGroup(key)
+			s.PutPodGroup(key, PodGroup{UID: "again", MinMember: 2, Created: noon.Add(time.Minute)})
+			if _, _, _, err := s.Seat(p, []match.Slot{{Key: "0", Node: "n-0"}, {Key: "1", Node: "n-1"}}, s.now.Add(time.Hour)); err != nil {
+				s.Fatal(err)
+			}
+			s.confirm("0", "1")
+		}, want: []Step{{Kind: Started, Key: key, Pods: 2, Complete: noon.Add(time.Minute)}}},
 		"a start beside a pod that came meanwhile and asks for nonsense": {play: func(s *story) {
 			s.gang(2, 2)
 			s.wantAdmitted("0")

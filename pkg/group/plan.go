@@ -45,8 +45,10 @@ type Plan struct {
 
 	uid    types.UID
 	events [numEvents]uint64
-	// complete is since when the group could be asked for.
+	// complete is since when the group could be asked for, and podGroup the UID of its
+	// PodGroup then.
 	complete time.Time
+	podGroup types.UID
 }
 
 // Plan says what to ask for, for a pod whose scheduling cycle begins. Effects
@@ -83,7 +85,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		p.Near = append(p.Near, sibling.node())
 	}
 	if s.podGroup != nil {
-		p.Timeout = s.podGroup.Timeout
+		p.Timeout, p.podGroup = s.podGroup.Timeout, s.podGroup.UID
 	}
 	if s.started {
 		// The siblings hold their nodes: as many follow as there is room for.
@@ -179,6 +181,10 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 	}
 	if !p.Late {
 		s.refusal, s.refused, s.complete = nil, 0, p.complete
+		if pg := s.podGroup; pg != nil && pg.UID != p.podGroup && pg.Created.After(s.complete) {
+			// Another PodGroup of this name came during the match: its own wait began then.
+			s.complete = pg.Created
+		}
 	}
 	g.settle(s)
 	return node, siblings, e, nil
