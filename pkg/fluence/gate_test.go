@@ -292,7 +292,7 @@ func TestAPodAtTheGateCanBeCancelled(t *testing.T) {
 		r.narrow(1, 0)
 		pods := r.gang(2, 2)
 		states := []fwk.CycleState{r.reserve(pods[0]), r.reserve(pods[1])}
-		r.leave(states[0], pods[0], "n1")
+		r.leave(states[0], pods[0])
 		ctx, cancel := context.WithCancelCause(r.ctx)
 		time.AfterFunc(time.Second, func() { cancel(errors.New("preempted")) })
 		status := r.pl.PreBind(ctx, states[1], pods[1], "n1")

@@ -34,10 +34,10 @@ func (r *rig) reserve(pod *corev1.Pod) fwk.CycleState {
 	return state
 }
 
-// leave takes a pod that is reserved through the gate.
-func (r *rig) leave(state fwk.CycleState, pod *corev1.Pod, node string) {
+// leave takes a pod that is reserved on node n1 through the gate.
+func (r *rig) leave(state fwk.CycleState, pod *corev1.Pod) {
 	r.Helper()
-	r.wantStatus(r.fwk.RunPreBindPlugins(r.ctx, state, pod, node), fwk.Success, "")
+	r.wantStatus(r.fwk.RunPreBindPlugins(r.ctx, state, pod, "n1"), fwk.Success, "")
 }
 
 // permitted is what a pod that waits in Permit is told; it waits until then.
@@ -85,8 +85,8 @@ func TestPostBindSaysThatTheGroupIsPlaced(t *testing.T) {
 		r.give("n1", "n1")
 		pods := r.gang(2, 2)
 		states := []fwk.CycleState{r.reserve(pods[0]), r.reserve(pods[1])}
-		r.leave(states[0], pods[0], "n1")
-		r.leave(states[1], pods[1], "n1")
+		r.leave(states[0], pods[0])
+		r.leave(states[1], pods[1])
 		r.fwk.RunPostBindPlugins(r.ctx, states[0], pods[0], "n1")
 		r.pass(0)
 		if c := r.api.get(g).Status.Conditions; len(c) != 0 {
@@ -122,7 +122,7 @@ func TestUnreserveInAGroupThatHasStartedKeepsTheSeat(t *testing.T) {
 		pods := r.gang(2, 2)
 		first := r.reserve(pods[0])
 		state := r.reserve(pods[1])
-		r.leave(first, pods[0], "n1")
+		r.leave(first, pods[0])
 		r.fwk.RunReservePluginsUnreserve(r.ctx, state, pods[1], "n2")
 		r.pass(0)
 		if got := r.fake.Calls(matchtest.Release); len(got) != 0 {
