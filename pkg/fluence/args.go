@@ -132,7 +132,7 @@ func wrongType(raw []byte, err error) error {
 		return err
 	}
 	path := field.NewPath("args")
-	for _, name := range strings.SplitSeq(wrong.Field, ".") {
+	for name := range strings.SplitSeq(wrong.Field, ".") {
 		fields, ok := given.(map[string]any)
 		if !ok {
 			return err
