@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -72,6 +72,9 @@ func run(ctx context.Context, o options) error {
 	if err := addLifeline(mgr, cfg); err != nil {
 		return err
 	}
+	if err := addVersionWatch(mgr, cfg); err != nil {
+		return err
+	}
 	if o.withWebhook {
 		if err := addWebhook(mgr, o); err != nil {
 			return err
@@ -131,11 +134,7 @@ func addHealth(mgr ctrl.Manager) error {
 
 // addLifeline ends the manager when it has lost the API server.
 func addLifeline(mgr ctrl.Manager, cfg *rest.Config) error {
-	ping, err := lifeline.Version(cfg, func(v apiversion.Info) {
-		if err := skew.Of(v); err != nil {
-			klog.Background().Error(err, "The API server is of another version")
-		}
-	})
+	ping, err := lifeline.Livez(cfg)
 	if err != nil {
 		return err
 	}
@@ -144,6 +143,25 @@ func addLifeline(mgr ctrl.Manager, cfg *rest.Config) error {
 	})})
 	if err != nil {
 		return fmt.Errorf("watch over the connection: %w", err)
+	}
+	return nil
+}
+
+// addVersionWatch logs that the API server is of a version that this build is not made
+// for.
+func addVersionWatch(mgr ctrl.Manager, cfg *rest.Config) error {
+	api, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("build the client that asks for the version: %w", err)
+	}
+	err = mgr.Add(always{manager.RunnableFunc(func(ctx context.Context) error {
+		skew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
+			mgr.GetLogger().Error(err, "The API server is of another version")
+		})
+		return nil
+	})})
+	if err != nil {
+		return fmt.Errorf("watch the version of the API server: %w", err)
 	}
 	return nil
 }
