@@ -26,11 +26,13 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// Requests to the API server per second, and how many at once: a burst of Jobs
-// must not wait for the client. Priority and fairness protect the server.
+// Requests to the API server per second and kind of object, and how many at once. What
+// bounds the controller is how many groups it sees to at a time, each with one request in
+// flight, and limitEvents; the rate only tames a loop that has gone wrong. A thousand Jobs
+// need two writes each as soon as they come, which must not wait for the client.
 const (
-	clientQPS   = 100
-	clientBurst = 200
+	clientQPS   = 1000
+	clientBurst = 2000
 )
 
 // run runs the controller until ctx is done. It fails when it loses its lease, for
@@ -180,5 +182,6 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	}
 	cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	cfg.QPS, cfg.Burst = clientQPS, clientBurst
+	cfg.Wrap(limitEvents)
 	return cfg, nil
 }
