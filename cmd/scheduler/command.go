@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
-	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
@@ -90,6 +91,9 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 	if err := holdOn(ctx, config); err != nil {
 		return err
 	}
+	if err := watchVersion(ctx, config); err != nil {
+		return err
+	}
 	return app.Run(ctx, config, sched)
 }
 
@@ -100,11 +104,7 @@ func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error 
 	if d := config.ComponentConfig.LeaderElection.RenewDeadline.Duration; d > 0 {
 		patience = d
 	}
-	ping, err := lifeline.Version(config.KubeConfig, func(v apiversion.Info) {
-		if err := skew.Of(v); err != nil {
-			klog.FromContext(ctx).Error(err, "The API server is of another version")
-		}
-	})
+	ping, err := lifeline.Livez(config.KubeConfig)
 	if err != nil {
 		return err
 	}
@@ -116,5 +116,17 @@ func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error 
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
 	}()
+	return nil
+}
+
+// watchVersion logs that the API server is of a version that this build is not made for.
+func watchVersion(ctx context.Context, config *schedulerconfig.CompletedConfig) error {
+	api, err := discovery.NewDiscoveryClientForConfig(config.KubeConfig)
+	if err != nil {
+		return fmt.Errorf("build the client that asks for the version: %w", err)
+	}
+	go skew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
+		klog.FromContext(ctx).Error(err, "The API server is of another version")
+	})
 	return nil
 }

@@ -8,12 +8,11 @@ package lifeline
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -58,33 +57,39 @@ func pingOnce(ctx context.Context, ping func(context.Context) error) error {
 	return ping(ctx)
 }
 
-// Version returns a ping that asks for the version of the API server, which it tells
-// everybody and without etcd. Any answer of HTTP will do. It is for one caller at a
-// time. The first version, and each that differs from the one before, is told to tell,
-// which may be nil.
-func Version(config *rest.Config, tell func(version.Info)) (func(context.Context) error, error) {
-	config = rest.CopyConfig(config)
-	// Not in line with what else the process asks for.
-	config.QPS = -1
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	client, err := rest.UnversionedRESTClientFor(config)
+// Livez returns a ping that asks /livez, which the API server answers under any load:
+// its flow control exempts that path. Every answer of HTTP will do, whatever its status
+// and its body; only silence is an error: no connection, no TLS, no answer before the
+// deadline.
+//
+// It speaks HTTP itself, with the credentials of config. client-go's REST client hides
+// the status of an answer whose body it cannot decode, such as the text of flow control's
+// 429 and of a proxy's 503, and it follows redirects.
+func Livez(config *rest.Config) (func(context.Context) error, error) {
+	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("build the client that pings: %w", err)
+		return nil, fmt.Errorf("find the API server: %w", err)
 	}
-	var last *version.Info
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("build the connection that pings: %w", err)
+	}
+	url := base.JoinPath("livez").String()
 	return func(ctx context.Context) error {
-		code := 0
-		answer := client.Get().AbsPath("/version").MaxRetries(0).Do(ctx).StatusCode(&code)
-		body, err := answer.Raw()
-		if code == 0 {
-			return err
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return fmt.Errorf("ask %s: %w", url, err)
 		}
-		var v version.Info
-		// Not for something between that answers instead, in words of its own.
-		if tell != nil && err == nil && json.Unmarshal(body, &v) == nil && (last == nil || *last != v) {
-			last = &v
-			tell(v)
+		answer, err := transport.RoundTrip(req)
+		if err != nil {
+			return fmt.Errorf("ask %s: %w", url, err)
 		}
+		// Over HTTP/1 a connection is kept only if the answer was read to its end.
+		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
+		_ = answer.Body.Close()
 		return nil
 	}, nil
 }
+
+// maxAnswer is how many bytes of an answer are read.
+const maxAnswer = 64 << 10

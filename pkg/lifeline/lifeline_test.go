@@ -3,17 +3,9 @@ package lifeline
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/client-go/rest"
 )
 
 func TestHold(t *testing.T) {
@@ -81,48 +73,4 @@ func TestHoldCountsWhatItAsked(t *testing.T) {
 			t.Errorf("Hold() = %v, want it to hold", err)
 		}
 	})
-}
-
-func TestVersionIsContentWithAnyAnswer(t *testing.T) {
-	code := http.StatusOK
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/version" {
-			t.Errorf("asked for %s", r.URL.Path)
-		}
-		w.WriteHeader(code)
-	}))
-	ping, err := Version(&rest.Config{Host: server.URL}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, code = range []int{http.StatusOK, http.StatusForbidden, http.StatusInternalServerError} {
-		if err := ping(t.Context()); err != nil {
-			t.Errorf("an answer of %d: %v", code, err)
-		}
-	}
-	server.Close()
-	if err := ping(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("error %v of a server that is gone", err)
-	}
-}
-
-func TestVersionTellsOfEachVersion(t *testing.T) {
-	var answer string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, answer)
-	}))
-	defer server.Close()
-	var told []string
-	ping, err := Version(&rest.Config{Host: server.URL}, func(v version.Info) { told = append(told, v.Minor) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, answer = range []string{"not yet", `{"major":"1","minor":"37"}`, `{"major":"1","minor":"37"}`, `{"major":"1","minor":"38"}`} {
-		if err := ping(t.Context()); err != nil {
-			t.Errorf("an answer of %s: %v", answer, err)
-		}
-	}
-	if want := []string{"37", "38"}; !slices.Equal(told, want) {
-		t.Errorf("told of %q, want %q", told, want)
-	}
 }

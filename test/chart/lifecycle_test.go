@@ -133,6 +133,9 @@ func (s *site) uninstall() {
 	if !apierrors.IsNotFound(err) {
 		s.Errorf("the webhook's configuration is left: %v", err)
 	}
+	if schemas := s.kubectl("get", "flowschemas", "-o", "name"); strings.Contains(schemas, "fluence") {
+		s.Errorf("FlowSchemas are left: %q", strings.Fields(schemas))
+	}
 	kinds := "deployments,services,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,leases"
 	left := strings.Fields(s.kubectl("get", kinds, "-n", stack.Namespace, "-o", "name"))
 	left = slices.DeleteFunc(left, func(name string) bool { return ownLeft[name] != "" })

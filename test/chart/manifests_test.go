@@ -60,11 +60,11 @@ func bare(o object) object {
 	return o
 }
 
-// By default the chart installs the roles, the webhook and the CRD of the plain
-// manifests as they are.
+// By default the chart installs the roles, the FlowSchemas, the webhook and the CRD of
+// the plain manifests as they are.
 func TestTheDefaultsAreThePlainManifests(t *testing.T) {
 	rendered := render(t)
-	for _, glob := range []string{"rbac/*.yaml", "viewer.yaml", "webhook/*.yaml", "crds/*.yaml"} {
+	for _, glob := range []string{"rbac/*.yaml", "flowcontrol/*.yaml", "viewer.yaml", "webhook/*.yaml", "crds/*.yaml"} {
 		for _, want := range plain(t, glob) {
 			if want.kind() == "Namespace" {
 				continue // that of the release is made by helm --create-namespace

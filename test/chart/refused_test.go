@@ -83,6 +83,8 @@ func TestRefused(t *testing.T) {
 		"a class above all others":             {"priorityClassName: mine\npriorityClass: {create: true, value: 2000000000}", []string{"/priorityClass/value", "maximum"}},
 		"a share of more than all":             {`podDisruptionBudget: {maxUnavailable: 101%}`, []string{"/podDisruptionBudget/maxUnavailable"}},
 		"a peer that is nobody":                {`networkPolicy: {metricsFrom: [{}]}`, []string{"/networkPolicy/metricsFrom/0"}},
+		"flow control switched off amiss":      {`flowSchemas: {enable: false}`, []string{"/flowSchemas", "enable"}},
+		"flow control taken away":              {`flowSchemas: false`, []string{"/flowSchemas"}},
 		"yes for true":                         {`crds: {install: "yes"}`, []string{"/crds/install"}},
 		"an image's tag that is none":          {`image: {registry: r.example.com, tag: "a b"}`, []string{"/image/tag", "a b"}},
 		"a digest that is none":                {`image: {registry: r.example.com, digest: abc}`, []string{"/image/digest", "abc"}},

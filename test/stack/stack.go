@@ -125,7 +125,7 @@ func Install(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error
 	return s, s.install(ctx)
 }
 
-// install applies the CRD, the roles and the webhook's configuration.
+// install applies the CRD, the roles, the FlowSchemas and the webhook's configuration.
 func (s *Stack) install(ctx context.Context) error {
 	if _, _, err := s.Kubectl(ctx, "create", "namespace", Namespace); err != nil {
 		return fmt.Errorf("create the namespace: %w", err)
@@ -133,14 +133,14 @@ func (s *Stack) install(ctx context.Context) error {
 	if s.cfg.Chart != nil {
 		return s.installChart(ctx)
 	}
-	fmt.Fprintln(s.cfg.Log, "Installing the PodGroup CRD, service accounts and roles")
+	fmt.Fprintln(s.cfg.Log, "Installing the PodGroup CRD, service accounts, roles and FlowSchemas")
 	if !s.cfg.WithoutCRD {
 		if err := s.InstallCRD(ctx); err != nil {
 			return err
 		}
 	}
-	if _, _, err := s.Kubectl(ctx, "apply", "-f", filepath.Join(s.root, "manifests", "rbac")); err != nil {
-		return fmt.Errorf("apply the roles: %w", err)
+	if _, _, err := s.Kubectl(ctx, "apply", "-f", filepath.Join(s.root, "manifests", "rbac"), "-f", filepath.Join(s.root, "manifests", "flowcontrol")); err != nil {
+		return fmt.Errorf("apply the roles and FlowSchemas: %w", err)
 	}
 	if s.cfg.WithoutWebhook {
 		return nil

@@ -21,6 +21,16 @@ import (
 // job makes a Job of this many pods, which run for runFor if it is set.
 func (e *env) job(name string, parallelism int32, runFor string, edits ...func(*batchv1.Job)) *batchv1.Job {
 	e.Helper()
+	job := e.newJob(name, parallelism, runFor)
+	for _, edit := range edits {
+		edit(job)
+	}
+	e.create(job)
+	return job
+}
+
+// newJob is such a Job before it is made.
+func (e *env) newJob(name string, parallelism int32, runFor string) *batchv1.Job {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: name},
 		Spec: batchv1.JobSpec{
@@ -34,10 +44,6 @@ func (e *env) job(name string, parallelism int32, runFor string, edits ...func(*
 	if runFor != "" {
 		job.Spec.Template.Annotations = map[string]string{kubelet.RunFor: runFor}
 	}
-	for _, edit := range edits {
-		edit(job)
-	}
-	e.create(job)
 	return job
 }
 

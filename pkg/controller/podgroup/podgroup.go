@@ -60,7 +60,9 @@ type Config struct {
 	CRDPoll time.Duration
 	// Timeout bounds the calls to the API server for one group. Defaults to 30s.
 	Timeout time.Duration
-	// Workers is how many groups are seen to at a time. Defaults to 4.
+	// Workers is how many groups are seen to at a time, each with one request in flight.
+	// A group that comes takes two writes: at 10 ms for a write, eight workers make the
+	// PodGroups of 500 Jobs in little more than a second. Defaults to 8.
 	Workers int
 }
 
@@ -73,7 +75,7 @@ func DefaultConfig() Config {
 		IncompleteTimeout: 5 * time.Minute,
 		CRDPoll:           2 * time.Second,
 		Timeout:           30 * time.Second,
-		Workers:           4,
+		Workers:           8,
 	}
 }
 

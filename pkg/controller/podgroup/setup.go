@@ -72,7 +72,7 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").
 		For(&scheduling.PodGroup{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
+		Watches(&corev1.Pod{}, r.podEvents(), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
 		Watches(&batchv1.Job{}, parts, onParts).
 		Watches(&appsv1.ReplicaSet{}, parts, onParts).
 		Watches(&appsv1.StatefulSet{}, parts, onParts).
@@ -85,15 +85,6 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 		return fmt.Errorf("set up the controller: %w", err)
 	}
 	return nil
-}
-
-// requestsOfPod asks to see to the groups that an event of a pod concerns.
-func (r *reconciler) requestsOfPod(ctx context.Context, obj client.Object) []ctrl.Request {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return nil
-	}
-	return requests(pod.Namespace, namesOfPod(pod, cached{ctx, r.client}))
 }
 
 // requestsOfPart asks to see to the groups that an event of a part concerns: those

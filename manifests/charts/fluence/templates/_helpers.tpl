@@ -47,6 +47,10 @@ The argument is a dict of root and file.
 {{- if eq $doc.metadata.namespace "fluence-system" }}{{ $_ := set $doc.metadata "namespace" $root.Release.Namespace }}{{ end }}
 {{- end }}
 {{- range $subject := $doc.subjects }}{{ $_ := set $subject "namespace" $root.Release.Namespace }}{{ end }}
+{{- range $rule := dig "spec" "rules" (list) $doc }}
+{{- range $subject := $rule.subjects }}{{ $_ := set $subject.serviceAccount "namespace" $root.Release.Namespace }}{{ end }}
+{{- range $r := $rule.resourceRules }}{{ if has "fluence-system" $r.namespaces }}{{ $_ := set $r "namespaces" (list $root.Release.Namespace) }}{{ end }}{{ end }}
+{{- end }}
 {{- if hasKey $doc "rules" }}
 {{- $rules := list }}
 {{- range $rule := $doc.rules }}

@@ -1,0 +1,181 @@
+package podgroup_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/cluster"
+)
+
+var jobsFlag = flag.Int("jobs", 50, "how many Jobs of 8 pods come at once")
+
+const (
+	// writers is how many objects these tests make, or bind, at a time.
+	writers = 32
+	// podsOnANode is how many pods a node of these tests takes.
+	podsOnANode = 1000
+)
+
+// A burst is Jobs that come at once, and what the controller has done for them.
+type burst struct {
+	jobs, pods int
+	// groups is after which time all PodGroups were there, running from the first bind of
+	// a pod until all were told to run, and all from the first Job until then.
+	groups, running, all time.Duration
+	// looks is how often a group was looked at, writes how often one was written.
+	looks, writes int
+}
+
+// burst makes so many Jobs of so many pods, and binds the pods as a scheduler does. A
+// test that calls it is not parallel to others, whose looks it would count.
+func (e *env) burst(jobs, size int) burst {
+	e.Helper()
+	nodes := e.roomFor(jobs * size)
+	before, start := e.looks(), time.Now()
+	e.forEach(jobs, func(i int) error {
+		return e.client.Create(e.ctx, e.newJob(fmt.Sprintf("j%03d", i), int32(size), ""))
+	})
+	b := burst{jobs: jobs, pods: jobs * size}
+	e.groups(jobs, "")
+	b.groups = time.Since(start)
+	pods := e.newPods(b.pods)
+
+	bound := time.Now()
+	e.forEach(b.pods, func(i int) error {
+		return shared.Client().CoreV1().Pods(e.ns).Bind(e.ctx, &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: pods[i]},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: nodes[i/podsOnANode]},
+		}, metav1.CreateOptions{})
+	})
+	e.groups(jobs, scheduling.PodGroupRunning)
+	b.running, b.all = time.Since(bound), time.Since(start)
+	b.looks = e.looks() - before
+	b.writes, _ = e.writes()
+	e.Logf("%d Jobs of %d: their PodGroups were there after %s, and running %s after the first bind; %.1f looks at a group and %.2f writes; %.2f looks for a pod",
+		jobs, size, b.groups.Round(time.Millisecond), b.running.Round(time.Millisecond), float64(b.looks)/float64(jobs), float64(b.writes)/float64(jobs), float64(b.looks)/float64(b.pods))
+	return b
+}
+
+// patient lets no status be written for numbers alone, however slow the machine is.
+func patient(c *podgroup.Config) { c.CountDelay = time.Hour }
+
+// It comes before the test of many Jobs: the controllers of later tests look at the
+// groups of earlier ones.
+func TestALargeGangCostsAFewLooks(t *testing.T) {
+	e := newEnv(t, patient)
+	b := e.burst(1, 250)
+	if b.writes > 3 {
+		t.Errorf("%d writes to a PodGroup, want no more than three", b.writes)
+	}
+	// Four a second, and those for what is told of the Job and the PodGroup.
+	if most := 4*int(b.all.Seconds()+1) + 12; b.looks > most {
+		t.Errorf("%d looks at a group whose pods came and ran in %s, want no more than %d", b.looks, b.all, most)
+	}
+}
+
+// Of each group some thirty things are told within a moment: its Job comes, its pods
+// come, are bound and run.
+func TestManyJobsAtOnce(t *testing.T) {
+	e := newEnv(t, patient)
+	b := e.burst(*jobsFlag, 8)
+	if b.writes > 3*b.jobs {
+		t.Errorf("%d writes to %d PodGroups, want no more than three for each", b.writes, b.jobs)
+	}
+	if b.looks > 12*b.jobs {
+		t.Errorf("%d looks at %d groups, want no more than twelve at each", b.looks, b.jobs)
+	}
+}
+
+// looks is how often the controllers of this process have looked at a group.
+func (e *env) looks() int {
+	e.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		e.Fatal(err)
+	}
+	n := 0.0
+	for _, f := range families {
+		if f.GetName() == "controller_runtime_reconcile_total" {
+			for _, m := range f.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return int(n)
+}
+
+// roomFor adds nodes for so many pods, and returns their names.
+func (e *env) roomFor(pods int) []string {
+	e.Helper()
+	names, err := shared.AddNodes(e.ctx, cluster.Nodes{
+		Count:       (pods + podsOnANode - 1) / podsOnANode,
+		Name:        func(i int) string { return fmt.Sprintf("%s-%d", e.ns, i) },
+		Allocatable: corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(podsOnANode, resource.DecimalSI)},
+	})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return names
+}
+
+func (e *env) forEach(n int, do func(i int) error) {
+	e.Helper()
+	var g errgroup.Group
+	g.SetLimit(writers)
+	for i := range n {
+		g.Go(func() error { return do(i) })
+	}
+	if err := g.Wait(); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// groups waits until so many PodGroups are in this phase; empty is any.
+func (e *env) groups(n int, phase scheduling.PodGroupPhase) {
+	e.Helper()
+	there := map[string]bool{}
+	for e.ctx.Err() == nil { // a busy API server ends a watch that is slow
+		w, err := e.client.Watch(e.ctx, &scheduling.PodGroupList{}, client.InNamespace(e.ns))
+		if err != nil {
+			e.Fatalf("watch pod groups: %v", err)
+		}
+		for ev := range w.ResultChan() {
+			if pg, is := ev.Object.(*scheduling.PodGroup); is && (phase == "" || pg.Status.Phase == phase) {
+				there[pg.Name] = true
+			}
+			if len(there) == n {
+				w.Stop()
+				return
+			}
+		}
+	}
+	e.Fatalf("%d PodGroups are in phase %q, want %d", len(there), phase, n)
+}
+
+// newPods waits until the namespace has so many pods.
+func (e *env) newPods(n int) []string {
+	e.Helper()
+	names := map[string]bool{}
+	err := cluster.Until(e.ctx, shared.Client().CoreV1().Pods(e.ns), "", func(_ watch.EventType, pod *corev1.Pod) bool {
+		names[pod.Name] = true
+		return len(names) == n
+	})
+	if err != nil {
+		e.Fatalf("wait for %d pods: %v", n, err)
+	}
+	return slices.Sorted(maps.Keys(names))
+}
