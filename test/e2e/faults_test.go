@@ -159,7 +159,7 @@ func TestSchedulerKilledWithAGroupHalfCreated(t *testing.T) {
 // A Filter that returns an error after the match calls neither PostFilter nor
 // Unreserve.
 func TestAnErrorOfAnotherFilterLeavesNothingAllocated(t *testing.T) {
-	binary, err := stack.BuildProgram(t.Context(), t.TempDir(), "./test/e2e/faulty-scheduler")
+	binary, err := faultyScheduler()
 	if err != nil {
 		t.Fatal(err)
 	}
