@@ -89,6 +89,12 @@ SOAKEVENTS := 50000
 soak: ## The same for hours on a large cluster: SOAKEVENTS, and how large by SOAK.
 	@$(MAKE) --no-print-directory chaos EVENTS=$(SOAKEVENTS) CHAOS='$(SOAK) $(CHAOS)'
 
+# PART names one part of it, or several; one that is not there lists them. SEED is for all.
+PART :=
+.PHONY: long
+long: ## Run in full what `make test` runs in small, for a day; PART names a part.
+	@go run ./test/long -dir=$(BIN)/long -seed=$(SEED) $(PART)
+
 .PHONY: bench
 bench: ## Run all benchmarks.
 	@go test -run='^$$' -bench=. -benchmem $(OURS)
