@@ -165,19 +165,13 @@ func TestAnErrorOfAnotherFilterLeavesNothingAllocated(t *testing.T) {
 	}
 	s := tell(t)
 	s.nodes("n", 2, "8")
-	restart := func(change func(*stack.Config)) {
-		s.kill(stack.Scheduler)
-		s.Reconfigure(change)
-		s.start(stack.Scheduler)
-	}
-	restart(func(c *stack.Config) {
+	s.restarted(func(c *stack.Config) {
 		c.SchedulerBinary = binary
 		c.Profile = func(config map[string]any) {
 			points := config["profiles"].([]any)[0].(map[string]any)["plugins"].(map[string]any)
 			points["filter"] = map[string]any{"enabled": []any{map[string]any{"name": "Faulty"}}}
 		}
-	})
-	defer restart(func(c *stack.Config) { c.SchedulerBinary, c.Profile = "", nil })
+	}, func(c *stack.Config) { c.SchedulerBinary, c.Profile = "", nil })
 	s.applyText(job("bad", 2, "8", "labels: {faulty: please}"))
 	s.eventually("the fault on the pod", func(context.Context) (bool, string) {
 		for _, p := range s.pods("bad-") {

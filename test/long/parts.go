@@ -47,7 +47,8 @@ func parts() []part {
 		{"fuzz", 5, "minutes for each parser", "make fuzz FUZZTIME=COUNTm"},
 		{"race", 1, "run", "make race SHORT= RACED='./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...'"},
 		{"thousand", 1000, "groups", "go test -count=1 -timeout=1h ./test/e2e -run='^TestNothingIsLeftOfABurstOfGroups$' -burst.groups=COUNT -burst.seed=SEED"},
-		{"kills", 2000, "events", "make chaos EVENTS=COUNT SEED=SEED CHAOS=--weights=kill=2000"},
+		trials("kills", 200, "test/e2e", "TestKillsAtAnyMomentLoseAndLeakNothing"),
+		{"chaos-of-kills", 2000, "events", "make chaos EVENTS=COUNT SEED=SEED CHAOS=--weights=kill=2000"},
 		{"chaos", 10_000, "events", "make chaos EVENTS=COUNT SEED=SEED"},
 		row("gangs-8"), row("gangs-250"), row("alone"), row("backlog-20000"), row("nodes-5000"),
 	}
