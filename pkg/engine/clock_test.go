@@ -15,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // never is the end of what has none, in seconds after matchtest.Now.
@@ -62,9 +63,10 @@ type wish struct {
 // after each what is held and reserved, and each verdict and time with what the
 // calendar says.
 func TestRandomSeriesOverTime(t *testing.T) {
-	seed := rand.Uint64()
+	seed := trials.Seed(t)
 	came := make(map[string]int)
-	for round := range uint64(150) {
+	rounds := trials.Count(150)
+	for round := range uint64(rounds) {
 		c := &calendar{
 			driver: driver{e: newEngine(t)}, Rand: rand.New(rand.NewPCG(seed, round)), came: came,
 			nodes: make(map[string]ledgerNode), jobs: make(map[match.JobID]*calendarJob),
@@ -79,7 +81,7 @@ func TestRandomSeriesOverTime(t *testing.T) {
 	}
 	t.Logf("requests came to %v", came)
 	for _, what := range []string{"allocated", "reserved", "refused", "allocated after it was reserved", "reserved anew"} {
-		if came[what] < 20 {
+		if 150*came[what] < 20*rounds {
 			t.Errorf("%d requests were %s", came[what], what)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // A puzzle is an instance small enough to try every placement.
@@ -290,7 +291,7 @@ func (p puzzle) check(a *match.Allocation) error {
 // clever.
 func TestExhaustiveVerdicts(t *testing.T) {
 	verdicts := make(map[string]int)
-	for seed := range uint64(4000) {
+	for seed := range trials.Seeds(4000) {
 		p := randomPuzzle(rand.New(rand.NewPCG(seed, 1)))
 		a, err := p.pose(t)
 		var refusal *match.Refusal

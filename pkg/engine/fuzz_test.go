@@ -12,6 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // A ledger is what the engine should have, kept in the simplest way: the nodes
@@ -60,7 +61,7 @@ func FuzzSeries(f *testing.F) {
 
 // TestRandomSeries does so with bytes by chance.
 func TestRandomSeries(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range trials.Seeds(300) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		data := make([]byte, 400)
 		for i := range data {

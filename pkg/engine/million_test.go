@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -13,9 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/traverser"
+	"github.com/flux-k8s/fluence/test/trials"
 )
-
-var jobsFlag = flag.Int("jobs", 200_000, "how many jobs are matched and released in an added graph")
 
 // How much the heap may differ after all jobs are gone.
 const heapBound = 128 << 10
@@ -117,8 +115,8 @@ func answers(t *testing.T, e *engine.Engine, epoch match.Epoch, now time.Time) [
 	return list
 }
 
-// Jobs that come and go by the hundred thousand leave the graph free and the heap
-// as it was. With -jobs=1000000 they are a million.
+// Jobs that come and go by the ten thousand leave the graph free and the heap as it
+// was. With -trials=1000000 they are a million.
 func TestManyJobsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("matches for many seconds")
@@ -141,24 +139,25 @@ func TestManyJobsLeaveNothing(t *testing.T) {
 		}
 		return e, epoch
 	}
-	c := &crowd{t: t, random: rand.New(rand.NewPCG(rand.Uint64(), 1)), now: time.Unix(0, 0)}
+	jobs := trials.Count(50_000)
+	c := &crowd{t: t, random: rand.New(rand.NewPCG(trials.Seed(t), 1)), now: time.Unix(0, 0)}
 	c.e, c.epoch = open()
 	c.come(5000) // the memory that calls leave to each other grows to its size
 	c.release(len(c.live))
 	c.given, c.held = 0, 0
 	before := heap()
 	begin := time.Now()
-	c.come(*jobsFlag)
+	c.come(jobs)
 	took := time.Since(begin)
 	c.release(len(c.live))
 	after := heap()
 	t.Logf("%d jobs, %d of them given room and %d of these reserved, in %s; heap %d bytes before, %d after",
-		*jobsFlag, c.given, c.held, took.Round(time.Millisecond), before, after)
+		jobs, c.given, c.held, took.Round(time.Millisecond), before, after)
 	if after > before+heapBound {
 		t.Errorf("the heap grew from %d to %d bytes", before, after)
 	}
-	if c.given < *jobsFlag/4 || c.held == 0 {
-		t.Errorf("of %d jobs %d were given room, %d of these reserved: too few to say anything", *jobsFlag, c.given, c.held)
+	if c.given < jobs/4 || c.held == 0 {
+		t.Errorf("of %d jobs %d were given room, %d of these reserved: too few to say anything", jobs, c.given, c.held)
 	}
 	for _, criteria := range []string{"sched-now=allocated", "sched-future=reserved"} {
 		set, err := c.e.Find(t.Context(), c.epoch, criteria, c.now)

@@ -1,10 +1,7 @@
 package engine_test
 
 import (
-	crand "crypto/rand"
-	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,26 +10,8 @@ import (
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/trials"
 )
-
-const plantedByDefault = 3000
-
-var plantedFlag = flag.Int("planted", plantedByDefault, "how many planted instances are asked for")
-
-// freshSeed returns the seed to draw from: the flag's, or a fresh one.
-func freshSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		var b [4]byte
-		if _, err := crand.Read(b[:]); err != nil {
-			t.Fatal(err)
-		}
-		seed = 1 + uint64(binary.LittleEndian.Uint32(b[:]))
-	}
-	t.Logf("seed %d", seed)
-	return seed
-}
 
 // A tallied class of instances: how many were found.
 type tallied struct{ found, missed int }
@@ -49,14 +28,14 @@ type survey struct {
 // within the budget of the search.
 func TestPlanted(t *testing.T) {
 	t.Run("no topology", func(t *testing.T) {
-		checkPlanted(t, *plantedFlag, 1000, func(r *rand.Rand) soil { return randomSoil(r, false) })
+		checkPlanted(t, trials.Count(3000), 1000, func(r *rand.Rand) soil { return randomSoil(r, false) })
 	})
 	t.Run("in one rack of several", func(t *testing.T) {
-		checkPlanted(t, *plantedFlag/2, 1000, func(r *rand.Rand) soil { return randomSoil(r, true) })
+		checkPlanted(t, trials.Count(1500), 1000, func(r *rand.Rand) soil { return randomSoil(r, true) })
 	})
 	// What patterns do not see is harder to find.
 	t.Run("bounded in zones", func(t *testing.T) {
-		checkPlanted(t, *plantedFlag/2, 20, func(r *rand.Rand) soil {
+		checkPlanted(t, trials.Count(1500), 20, func(r *rand.Rand) soil {
 			s := randomSoil(r, false)
 			s.nodes, s.zones = 2+r.IntN(15), 2+r.IntN(2)
 			return s
@@ -64,14 +43,15 @@ func TestPlanted(t *testing.T) {
 	})
 }
 
-// checkPlanted asks for so many planted groups, one in so many of which may be missed.
+// checkPlanted asks for so many planted groups. One in so many may be missed, and one if
+// there are fewer.
 func checkPlanted(t *testing.T, count, oneIn int, draw func(*rand.Rand) soil) {
 	t.Helper()
-	seed := freshSeed(t)
+	seed := trials.Seed(t)
 	s := survey{classes: make(map[string]*tallied)}
 	begin := time.Now()
 	for i := range uint64(count) {
-		if *plantedFlag == plantedByDefault && time.Since(begin) > testTime {
+		if trials.Usual() && time.Since(begin) > testTime {
 			t.Logf("stopped after %d of %d instances", i, count)
 			break
 		}
@@ -80,7 +60,7 @@ func checkPlanted(t *testing.T, count, oneIn int, draw func(*rand.Rand) soil) {
 		s.ask(t, seed+i, &p)
 	}
 	s.report(t)
-	if missed := len(s.missed); oneIn*missed > len(s.took) {
+	if missed := len(s.missed); missed > max(1, len(s.took)/oneIn) {
 		t.Errorf("%d of %d were not found, want 1 in %d at the most: seeds %v", missed, len(s.took), oneIn, s.missed)
 	}
 }
@@ -106,15 +86,15 @@ func (s *survey) ask(t *testing.T, seed uint64, p *plant) {
 	switch {
 	case err == nil:
 		if bad := p.check(a); bad != nil {
-			t.Errorf("-seed=%d -planted=1: %v", seed, bad)
+			t.Errorf("-seed=%d -trials=1: %v", seed, bad)
 		}
 	case !errors.Is(err, match.ErrBusy):
-		t.Errorf("-seed=%d -planted=1: Match() = %v, want at the worst the error %q", seed, err, match.ErrBusy)
+		t.Errorf("-seed=%d -trials=1: Match() = %v, want at the worst the error %q", seed, err, match.ErrBusy)
 	default:
 		s.missed = append(s.missed, seed)
 		var no *match.Refusal
 		if !errors.As(err, &no) || no.Reason.Code != match.NotFound {
-			t.Errorf("-seed=%d -planted=1: Match() = %v, want at the worst %s", seed, err, match.NotFound)
+			t.Errorf("-seed=%d -trials=1: Match() = %v, want at the worst %s", seed, err, match.NotFound)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // A stand is an instance with limits and a topology, small enough to try every way
@@ -372,7 +373,7 @@ func (x stand) read(t *testing.T, a *match.Allocation) laid {
 func TestTopologyAgainstEveryLayout(t *testing.T) {
 	now, ever := trial{up: true, now: true}, trial{empty: true}
 	verdicts := make(map[string]int)
-	for seed := range uint64(3000) {
+	for seed := range trials.Seeds(3000) {
 		x := randomStand(rand.New(rand.NewPCG(seed, 7)), seed%3 == 0)
 		a, err := x.pose(t)
 		cost, fits := x.best(x.least(), now)

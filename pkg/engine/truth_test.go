@@ -2,17 +2,13 @@ package engine_test
 
 import (
 	"errors"
-	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/trials"
 )
-
-const exhaustiveByDefault = 6000
-
-var exhaustiveFlag = flag.Int("exhaustive", exhaustiveByDefault, "how many instances are compared with the truth")
 
 // testTime bounds how long instances are drawn for one test.
 const testTime = 10 * time.Second
@@ -170,9 +166,9 @@ func TestHardPuzzles(t *testing.T) {
 		p := largePuzzle(rand.New(rand.NewPCG(seed, 3)))
 		a, _, err := p.timed(t)
 		if err != nil {
-			t.Errorf("-seed=%d -exhaustive=1: Match() = %v, though there is a way", seed, err)
+			t.Errorf("-seed=%d -trials=1: Match() = %v, though there is a way", seed, err)
 		} else if bad := p.check(a); bad != nil {
-			t.Errorf("-seed=%d -exhaustive=1: placed %s: %v", seed, written(a.Slots), bad)
+			t.Errorf("-seed=%d -trials=1: placed %s: %v", seed, written(a.Slots), bad)
 		}
 	}
 }
@@ -180,12 +176,13 @@ func TestHardPuzzles(t *testing.T) {
 // TestExhaustive compares what is placed and what is refused for good with the truth:
 // what fits is placed, and what is said never to fit does not.
 func TestExhaustive(t *testing.T) {
-	seed := freshSeed(t)
+	seed := trials.Seed(t)
 	var found, missed, refused, wrong, never, open int
 	begin, slowest := time.Now(), time.Duration(0)
-	for i := range uint64(*exhaustiveFlag) {
-		if *exhaustiveFlag == exhaustiveByDefault && time.Since(begin) > testTime {
-			t.Logf("stopped after %d of %d instances", i, *exhaustiveFlag)
+	instances := uint64(trials.Count(6000))
+	for i := range instances {
+		if trials.Usual() && time.Since(begin) > testTime {
+			t.Logf("stopped after %d of %d instances", i, instances)
 			break
 		}
 		p := largePuzzle(rand.New(rand.NewPCG(seed+i, 3)))
@@ -196,23 +193,23 @@ func TestExhaustive(t *testing.T) {
 		case err == nil && way:
 			found++
 			if bad := p.check(a); bad != nil {
-				t.Errorf("-seed=%d -exhaustive=1: placed %s: %v", seed+i, written(a.Slots), bad)
+				t.Errorf("-seed=%d -trials=1: placed %s: %v", seed+i, written(a.Slots), bad)
 			}
 			continue
 		case err == nil:
-			t.Fatalf("-seed=%d -exhaustive=1: placed %s, though there is no way", seed+i, written(a.Slots))
+			t.Fatalf("-seed=%d -trials=1: placed %s, though there is no way", seed+i, written(a.Slots))
 		case !errors.As(err, &refusal):
-			t.Fatalf("-seed=%d -exhaustive=1: Match() = %v", seed+i, err)
+			t.Fatalf("-seed=%d -trials=1: Match() = %v", seed+i, err)
 		case way:
 			missed++
-			t.Errorf("-seed=%d -exhaustive=1: Match() = %v, though there is a way", seed+i, err)
+			t.Errorf("-seed=%d -trials=1: Match() = %v, though there is a way", seed+i, err)
 		default:
 			refused++
 		}
 		switch unsatisfiable, ever := errors.Is(err, match.ErrUnsatisfiable), p.possible(trial{empty: true}); {
 		case unsatisfiable && ever:
 			wrong++
-			t.Errorf("-seed=%d -exhaustive=1: Match() = %v, though there is a way in the empty graph", seed+i, err)
+			t.Errorf("-seed=%d -trials=1: Match() = %v, though there is a way in the empty graph", seed+i, err)
 		case unsatisfiable:
 			never++
 		case !ever || refusal.Reason.Code == match.NotFound:

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -59,9 +60,8 @@ func aPodGroup(name string, minMember int32, uid types.UID) *scheduling.PodGroup
 // pod creates a pod.
 func (r *rig) pod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
 	r.Helper()
-	pod, err := r.client.CoreV1().Pods(ns).Create(r.ctx, aPod(name, edit...), metav1.CreateOptions{})
-	r.must(err)
-	r.pass(0)
+	pod := aPod(name, edit...)
+	r.add(pod)
 	return pod
 }
 
@@ -105,8 +105,14 @@ func (r *rig) node(name string, cores int64, edit ...func(*corev1.Node)) {
 	for _, e := range edit {
 		e(node)
 	}
-	_, err := r.client.CoreV1().Nodes().Create(r.ctx, node, metav1.CreateOptions{})
-	r.must(err)
+	r.add(node)
+}
+
+// add creates an object. A Create of the fake client says the same and takes 7 ms, for it
+// lists all kinds of Kubernetes to find out who manages which field.
+func (r *rig) add(obj runtime.Object) {
+	r.Helper()
+	r.must(r.client.Tracker().Add(obj))
 	r.pass(0)
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // spreadOf builds a constraint over domains with so many pods each.
@@ -104,7 +105,7 @@ func ends(there []int, bs []band, i, n int, at []int, all *[][]int) {
 // What bands allow is what can be reached pod by pod, of the ends with the highest
 // floors.
 func TestBandsAreWhatCanBeReachedPodByPod(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range trials.Seeds(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		there := make([]int, 1+r.IntN(4))
 		open, room := make([]bool, len(there)), make([]int, len(there))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // given is a slot that an engine gave out.
@@ -179,7 +180,7 @@ func (c *chance) step() {
 // The seats that a Groups has are those that were given and not given back:
 // otherwise an engine keeps what nobody has, or gives a seat out twice.
 func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range trials.Seeds(300) {
 		c := &chance{
 			Groups: New(seenOwners{}, match.PolicyLonode), Rand: rand.New(rand.NewPCG(seed, 0)), now: noon,
 			pods: map[string]*corev1.Pod{}, slots: map[given]bool{}, seen: map[string]bool{},

@@ -16,6 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // A scheduler is the caller of an inventory's engine, with groups that come, wait
@@ -30,7 +31,7 @@ type scheduler struct {
 // answer, every release and every event takes as long as it may, and the engine is
 // restarted or does not answer now and then.
 func TestNothingIsFoundInHealthHoweverSlow(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range trials.Seeds(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			s := &scheduler{seats: &source{}}
 			run(t, embedded, func(c *Config) {

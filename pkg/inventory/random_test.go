@@ -18,6 +18,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // embedded returns the real engine, with calls that can be made to fail.
@@ -44,7 +45,7 @@ type cluster struct {
 // now and then, what the engine holds with what the cluster says, and the room
 // it sees with what is left by plain arithmetic.
 func TestTheEngineEqualsTheClusterWhateverHappens(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range trials.Seeds(30) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			run(t, embedded, auditOften, func(w *world) {
 				c := &cluster{

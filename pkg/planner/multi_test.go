@@ -1,6 +1,10 @@
 package planner
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/flux-k8s/fluence/test/trials"
+)
 
 func TestMultiBooksSeveralAmountsTogether(t *testing.T) {
 	m := NewMulti([]int64{10, 4})
@@ -54,7 +58,7 @@ func TestMultiKnowsTheTimesOfSpansThatTakeNothing(t *testing.T) {
 
 func TestRandomBookingsOfAMulti(t *testing.T) {
 	r := newRandom(t)
-	for round := range 100 {
+	for round := range trials.Count(100) {
 		totals := []int64{r.Int64N(30), r.Int64N(30), r.Int64N(30)}
 		m := NewMulti(totals)
 		var known record

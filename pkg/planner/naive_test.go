@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // A span is one booking, of one amount or several.
@@ -93,7 +95,6 @@ func randomSpan(r *rand.Rand, horizon int64, amounts int) span {
 
 // newRandom returns a source of random numbers after saying how to repeat it.
 func newRandom(t *testing.T) *rand.Rand {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	t.Helper()
+	return rand.New(rand.NewPCG(trials.Seed(t), 0))
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 func TestPlanSaysWhatIsBooked(t *testing.T) {
@@ -126,7 +128,7 @@ func checkNodes(t *testing.T, n *node, root bool) (depth int) {
 func TestRandomBookingsOfAPlan(t *testing.T) {
 	r := newRandom(t)
 	deepest := 0
-	for round := range 27 {
+	for round := range trials.Count(27) {
 		var p Plan
 		var known record
 		horizon := []int64{8, 100, 100_000}[round%3]

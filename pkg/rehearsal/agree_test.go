@@ -30,6 +30,8 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 func TestMain(m *testing.M) {
@@ -262,12 +264,8 @@ func TestARehearsalAgreesWithTheScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seeds := 60
-	if testing.Short() {
-		seeds = 15
-	}
 	placed, refused := 0, 0
-	for seed := range uint64(seeds) {
+	for seed := range trials.Seeds(60) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			c := random(seed)
 			want, got := play(t, c, configuration), rehearse(t, c, configuration)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // below says whether a vertex is on the way to path, or is there or below it.
@@ -69,7 +70,7 @@ func TestGrowth(t *testing.T) {
 // forgotten.
 func TestGrowthWhileHeld(t *testing.T) {
 	random := seed(t)
-	for range 100 {
+	for range trials.Count(100) {
 		policy := drawnPolicies[random.IntN(len(drawnPolicies))]
 		kept, grown := load(t, policy, small()), load(t, policy, small())
 		for id := range match.JobID(8) {

@@ -14,6 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // shapes are requests of many forms for the graph small.
@@ -54,19 +55,17 @@ func draw(random *rand.Rand, id match.JobID, now int64) match.Request {
 		})
 }
 
-// seed draws a fresh seed and tells it.
+// seed is the source of what a test draws.
 func seed(t testing.TB) *rand.Rand {
 	t.Helper()
-	s := rand.Uint64()
-	t.Logf("seed %d", s)
-	return rand.New(rand.NewPCG(s, 1))
+	return rand.New(rand.NewPCG(trials.Seed(t), 1))
 }
 
 // What Jobs lists makes, by Update, of a new traverser one that holds the same and
 // answers the same.
 func TestJobsRoundTrip(t *testing.T) {
 	random := seed(t)
-	for range 200 {
+	for range trials.Count(200) {
 		old := load(t, match.PolicyLow, small())
 		now := int64(0)
 		for id := range match.JobID(12) {
@@ -142,7 +141,7 @@ func bare(jobs []match.Job) []match.Job {
 // the rest alone had ever been there.
 func TestReleaseLeavesNoTrace(t *testing.T) {
 	random := seed(t)
-	for range 200 {
+	for range trials.Count(200) {
 		r := load(t, drawnPolicies[random.IntN(len(drawnPolicies))], small())
 		for id := range match.JobID(10) {
 			q := draw(random, id+1, 0)
@@ -190,8 +189,8 @@ func TestReleaseLeavesNoTrace(t *testing.T) {
 func TestManyJobsLeaveNoBooking(t *testing.T) {
 	random := seed(t)
 	r := load(t, match.PolicyFirst, small())
-	now, given := int64(0), 0
-	for id := range match.JobID(20_000) {
+	now, given, jobs := int64(0), 0, trials.Count(20_000)
+	for id := range match.JobID(jobs) {
 		now += random.Int64N(10)
 		if _, err := r.try(draw(random, id+1, now)); err == nil {
 			given++
@@ -208,7 +207,7 @@ func TestManyJobsLeaveNoBooking(t *testing.T) {
 	for _, j := range r.Jobs() {
 		r.Release(j.ID)
 	}
-	if given < 4000 {
+	if given < jobs/5 {
 		t.Errorf("%d jobs were given room: too few to say anything", given)
 	}
 	same(t, "dump", r.dump(), load(t, match.PolicyLow, small()).dump())

@@ -10,6 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/sidecar/fluxion/reapitest"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // A world is what a random series has put, and an engine that was told.
@@ -28,7 +29,9 @@ type world struct {
 // refused only where the second leaves no room; and in the end all is free.
 func TestWhatTheLibraryHoldsIsWhatIsHeld(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release reapitest.Release) {
-		for _, seed := range []uint64{1, 2, 3, 4, rand.Uint64()} {
+		first := trials.Seed(t)
+		for i := range uint64(trials.Count(5)) {
+			seed := first + i
 			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 				w := &world{
 					random: rand.New(rand.NewPCG(seed, 0)), cores: make(map[string]int64),

@@ -23,7 +23,10 @@ func TestTheProgramsTakeTheirFlags(t *testing.T) {
 		"sidecar":    {"--listen=nowhere", `--listen "nowhere"`},
 		"controller": {"--kubeconfig=/nowhere", "read the kubeconfig"},
 	}
-	dir := t.TempDir()
+	bin, err := stack.Build(t.Context(), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, file := range []string{"minimal", "alone", "everything"} {
 		text, err := template(t, "--values", filepath.Join("testdata", "values", file+".yaml"))
 		if err != nil {
@@ -32,12 +35,8 @@ func TestTheProgramsTakeTheirFlags(t *testing.T) {
 		rendered := objects(t, text)
 		for _, name := range []string{"fluence-scheduler", "fluence-controller"} {
 			for _, c := range deployment(t, rendered, name).Spec.Template.Spec.Containers {
-				program, err := stack.BuildProgram(t.Context(), dir, "./cmd/"+c.Name)
-				if err != nil {
-					t.Fatal(err)
-				}
 				tc := cases[c.Name]
-				out, err := exec.CommandContext(t.Context(), program, append(c.Args, tc.instead)...).CombinedOutput()
+				out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "fluence-"+c.Name), append(c.Args, tc.instead)...).CombinedOutput()
 				if err == nil || !strings.Contains(string(out), tc.says) {
 					t.Errorf("%s, with the values %s: %v; it says nothing of %q:\n%s", c.Name, file, err, tc.says, out)
 				}

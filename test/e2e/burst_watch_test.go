@@ -191,7 +191,7 @@ func (w *burstWatch) wait(s *story) {
 		}
 	}
 	slices.Sort(left)
-	s.Fatalf("after %s %d groups have not run, such as %q", burstPatience, len(left), left[:min(10, len(left))])
+	s.Fatalf("after %s %d of %d groups are deleted; %d have not run, such as %q", burstPatience, w.gone, len(w.groups), len(left), left[:min(10, len(left))])
 }
 
 // partlyPlaced reports whether some of the minimum have nodes and others do not,

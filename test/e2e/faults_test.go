@@ -159,25 +159,19 @@ func TestSchedulerKilledWithAGroupHalfCreated(t *testing.T) {
 // A Filter that returns an error after the match calls neither PostFilter nor
 // Unreserve.
 func TestAnErrorOfAnotherFilterLeavesNothingAllocated(t *testing.T) {
-	binary, err := stack.BuildProgram(t.Context(), t.TempDir(), "./test/e2e/faulty-scheduler")
+	binary, err := faultyScheduler()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := tell(t)
 	s.nodes("n", 2, "8")
-	restart := func(change func(*stack.Config)) {
-		s.kill(stack.Scheduler)
-		s.Reconfigure(change)
-		s.start(stack.Scheduler)
-	}
-	restart(func(c *stack.Config) {
+	s.restarted(func(c *stack.Config) {
 		c.SchedulerBinary = binary
 		c.Profile = func(config map[string]any) {
 			points := config["profiles"].([]any)[0].(map[string]any)["plugins"].(map[string]any)
 			points["filter"] = map[string]any{"enabled": []any{map[string]any{"name": "Faulty"}}}
 		}
-	})
-	defer restart(func(c *stack.Config) { c.SchedulerBinary, c.Profile = "", nil })
+	}, func(c *stack.Config) { c.SchedulerBinary, c.Profile = "", nil })
 	s.applyText(job("bad", 2, "8", "labels: {faulty: please}"))
 	s.eventually("the fault on the pod", func(context.Context) (bool, string) {
 		for _, p := range s.pods("bad-") {

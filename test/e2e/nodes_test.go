@@ -283,6 +283,9 @@ func TestPodsOfOthersAreChargedAcrossRestarts(t *testing.T) {
 		for _, p := range down {
 			s.kill(p)
 		}
+		if slices.Contains(down, stack.Scheduler) {
+			s.dropLease()
+		}
 		s.applyText(ofSize(lonePod(name, "default-scheduler"), "2"))
 		s.running(name, 1)
 		for _, p := range slices.Backward(down) {

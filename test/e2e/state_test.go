@@ -3,10 +3,12 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/flux-k8s/fluence/test/stack"
+	"github.com/flux-k8s/fluence/test/trials"
 )
 
 // State 1 of the lessons of earlier systems: scheduler and sidecar are killed
@@ -44,25 +46,36 @@ func TestSchedulerAndSidecarKilledTogether(t *testing.T) {
 }
 
 // State 1 of the lessons of earlier systems, at any moment: groups come and go
-// while scheduler and sidecar are killed in turn, each time at another moment.
+// while scheduler and sidecar are killed in turn, each time at another moment. With
+// -trials the moments beyond the sixth are drawn.
 func TestKillsAtAnyMomentLoseAndLeakNothing(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 8, "8")
-	for round := range 6 {
-		victim := []string{stack.Scheduler, stack.Sidecar}[round%2]
-		name := fmt.Sprintf("round-%d", round)
+	moments, last := []int{0, 1, 8, 16, 24, 32}, ""
+	for seed := range trials.Seeds(6) {
+		name := fmt.Sprintf("round-%d", seed)
 		s.applyText(job(name, 32, "1"))
 		// From the first pod that is made to the last that has a node.
-		bound := []int{0, 1, 8, 16, 24, 32}[round]
+		bound := rand.New(rand.NewPCG(seed, 0)).IntN(33)
+		if len(moments) > 0 {
+			bound, moments = moments[0], moments[1:]
+		}
 		s.soon(fmt.Sprintf("%d pods of %s on nodes", bound, name), 5*time.Millisecond, func(context.Context) (bool, string) {
 			return len(s.pods(name)) > 0 && len(s.onNodes(name)) >= bound, ""
 		})
-		s.kill(victim)
-		s.start(victim)
-		if round > 0 {
-			s.kubectl("delete", "job", fmt.Sprintf("round-%d", round-1), "-n", s.ns)
+		if seed%2 == 0 {
+			s.kill(stack.Scheduler)
+			s.dropLease()
+			s.start(stack.Scheduler)
+		} else {
+			s.kill(stack.Sidecar)
+			s.start(stack.Sidecar)
+		}
+		if last != "" {
+			s.kubectl("delete", "job", last, "-n", s.ns)
 		}
 		s.running(name+"-", 32)
+		last = name
 	}
 	// What the last one holds is charged, and what the others held is free.
 	s.applyText(job("rest", 32, "1"))

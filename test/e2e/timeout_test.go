@@ -11,7 +11,7 @@ import (
 // of the queue, until it has the label released.
 func (s *story) holdingBack(pod string) {
 	s.Helper()
-	binary, err := stack.BuildProgram(s.Context(), s.TempDir(), "./test/e2e/faulty-scheduler")
+	binary, err := faultyScheduler()
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A part is something that is run in full.
+type part struct {
+	name string
+	// count is how many units it has.
+	count int
+	unit  string
+	// command is run by bash in the root of the repository, with COUNT and SEED filled in.
+	command string
+}
+
+// parts lists all. The quick ones come first, and those of a kind stand together.
+func parts() []part {
+	return []part{
+		trials("seats", 30_000, "pkg/group", "TestSeatsAreWhatIsNotGivenBack"),
+		trials("bands", 100_000, "pkg/fluence", "TestBandsAreWhatCanBeReachedPodByPod"),
+		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),
+		trials("bookings-of-many", 100_000, "pkg/planner", "TestRandomBookingsOfAMulti"),
+		trials("rebuilt", 20_000, "pkg/traverser", "TestJobsRoundTrip"),
+		trials("released", 20_000, "pkg/traverser", "TestReleaseLeavesNoTrace"),
+		trials("grown", 10_000, "pkg/traverser", "TestGrowthWhileHeld"),
+		trials("jobs-by-vertex", 1_000_000, "pkg/traverser", "TestManyJobsLeaveNoBooking"),
+		trials("jobs", 1_000_000, "pkg/engine", "TestManyJobsLeaveNothing"),
+		trials("series", 30_000, "pkg/engine", "TestRandomSeries"),
+		trials("series-over-time", 15_000, "pkg/engine", "TestRandomSeriesOverTime"),
+		trials("verdicts", 500_000, "pkg/engine", "TestExhaustiveVerdicts"),
+		trials("layouts", 100_000, "pkg/engine", "TestTopologyAgainstEveryLayout"),
+		trials("truth", 500_000, "pkg/engine", "TestExhaustive"),
+		trials("planted", 100_000, "pkg/engine", "TestPlanted"),
+		trials("planted-large", 1_000, "pkg/engine", "TestLargeRequestsAreSearchedFor"),
+		trials("searched-twice", 20_000, "pkg/engine", "TestSearchesAreTheSameForTheSameRequest"),
+		trials("tours", 2_000_000, "pkg/engine", "TestToursAndPricesAreRight"),
+		trials("differential", 100_000, "pkg/engine", "TestDifferential"),
+		trials("drawn-cases", 20_000, "test/golden", "TestRandomGetsAnswersOfAllKinds"),
+		trials("fluxion", 500, "sidecar/fluxion", "TestWhatTheLibraryHoldsIsWhatIsHeld"),
+		trials("inventory", 1_000, "pkg/inventory", "TestTheEngineEqualsTheClusterWhateverHappens"),
+		trials("audit", 200, "pkg/inventory", "TestNothingIsFoundInHealthHoweverSlow"),
+		trials("rehearsal", 2_000, "pkg/rehearsal", "TestARehearsalAgreesWithTheScheduler"),
+		trials("simulate", 400, "test/e2e", "TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes"),
+		{"fuzz", 5, "minutes for each parser", "make fuzz FUZZTIME=COUNTm"},
+		{"race", 1, "run", "make race SHORT= RACED='./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...'"},
+		{"thousand", 1000, "groups", "go test -count=1 -timeout=1h ./test/e2e -run='^TestNothingIsLeftOfABurstOfGroups$' -burst.groups=COUNT -burst.seed=SEED"},
+		trials("kills", 200, "test/e2e", "TestKillsAtAnyMomentLoseAndLeakNothing"),
+		{"chaos-of-kills", 2000, "events", "make chaos EVENTS=COUNT SEED=SEED CHAOS=--weights=kill=2000"},
+		{"chaos", 10_000, "events", "make chaos EVENTS=COUNT SEED=SEED"},
+		row("gangs-8"), row("gangs-250"), row("alone"), row("backlog-20000"), row("nodes-5000"),
+	}
+}
+
+// trials is a random test with more trials than its own.
+func trials(name string, count int, pkg, test string) part {
+	return part{name, count, "trials", fmt.Sprintf("go test -count=1 -timeout=12h ./%s -run='^%s$' -trials=COUNT -seed=SEED", pkg, test)}
+}
+
+// row is one of the benchmark of the cluster.
+func row(name string) part {
+	return part{name, 1, "run", "make bench-cluster BENCH=" + name}
+}
+
+// what says in a few words what the part is.
+func (p part) what(seed uint64) string {
+	text := fmt.Sprintf("%d %s", p.count, p.unit)
+	if strings.Contains(p.command, "SEED") {
+		text += fmt.Sprintf(", seed %d", seed)
+	}
+	return text
+}
+
+// filledIn is the command with its count and seed.
+func (p part) filledIn(seed uint64) string {
+	return strings.NewReplacer("COUNT", strconv.Itoa(p.count), "=SEED", fmt.Sprintf("=%d", seed)).Replace(p.command)
+}
