@@ -27,6 +27,17 @@ type stats struct {
 	stands    map[string][]int
 	slowTimes int
 	slowTime  time.Duration
+	// overloads is how many there were, and refused how many requests were refused in
+	// them.
+	overloads, refused int
+}
+
+// overload takes note of one, in which so many requests were refused.
+func (s *stats) overload(refused int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.overloads++
+	s.refused += max(0, refused)
 }
 
 // slow takes note of an answer of the API server that took so long.
@@ -203,6 +214,7 @@ func (r *run) tell(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%d foreign pods bound, in bursts of %.0f a second\n", s.foreign.Load(), rate)
 	fmt.Fprintf(out, "%d kills, of which %d before their group came so far%s; %d processes stopped; %d API faults\n", s.kills.Load(), s.missed.Load(), s.missedAt(), s.freezes.Load(), s.outages.Load())
+	fmt.Fprintf(out, "%d overloads of the API server, in which it refused %d requests of Fluence\n", s.overloads, s.refused)
 	fmt.Fprintf(out, "%d times the API server took long to answer, %.0fs together\n", s.slowTimes, s.slowTime.Seconds())
 	ended := r.keeper.endedByThemselves()
 	for _, name := range slices.Sorted(maps.Keys(ended)) {

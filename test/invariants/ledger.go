@@ -166,6 +166,24 @@ func (l *ledger) tenants(yield func(*tenant) bool) {
 	}
 }
 
+// stirred reports whether a node has come, gone or changed since a moment, or got a pod
+// that Fluence did not bind.
+func (l *ledger) stirred(since time.Time) bool {
+	for _, b := range l.nodes {
+		for i, s := range b.states {
+			if s.at.After(since) && (i > 0 || s.gone) {
+				return true
+			}
+		}
+	}
+	for t := range l.tenants {
+		if !t.ours && t.since.After(since) {
+			return true
+		}
+	}
+	return false
+}
+
 // clean forgets what was over before a moment.
 func (l *ledger) clean(old time.Time) {
 	for name, b := range l.nodes {

@@ -67,7 +67,7 @@ func (g *groupFact) stale(c count) string {
 	for _, s := range g.condition(conditionScheduled) {
 		members := c.serving + c.pending
 		switch {
-		case s.reason == reasonNoMatcher, s.reason == reasonNoPodGroup:
+		case s.reason == reasonNoMatcher, s.reason == reasonNoPodGroup, s.reason == reasonBinding && c.serving == 0:
 			return fmt.Sprintf("it is still %s (%s)", s.reason, s.message)
 		case s.reason == reasonGathering && members >= g.minMember:
 			return fmt.Sprintf("it is still %s (%s), and %d pods exist, which is enough", s.reason, s.message, members)

@@ -144,6 +144,13 @@ func TestNoReason(t *testing.T) {
 			tell: func(s *script) { two(s).group("g", 2, because("MatcherUnavailable", "x")).after(16 * time.Second) },
 			want: silent,
 		},
+		"it waits for its binds for ever": {
+			tell: func(s *script) { two(s).group("g", 2, because("Binding", "x")).after(16 * time.Second) },
+			want: silent,
+		},
+		"it waits for its binds for a while": {tell: func(s *script) {
+			two(s).group("g", 2, because("Binding", "x")).after(14*time.Second).bind("a", "n").bind("b", "n").group("g", 2, placed()).after(time.Hour)
+		}},
 		"the matcher does not answer for a while": {tell: func(s *script) {
 			for range 5 {
 				two(s).group("g", 2, because("MatcherUnavailable", "x")).after(14*time.Second).group("g", 2, refusal()).after(time.Second)
