@@ -96,6 +96,14 @@ func (s *stats) events() int {
 	return n
 }
 
+// witnessed sums up what happened, with the groups that ran and the rounds of the audit.
+func (s *stats) witnessed(ran, rounds int) witness {
+	events := s.events()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return witness{events: events, ran: ran, rounds: rounds, overloads: s.overloads, refused: s.refused}
+}
+
 func (s *stats) burst(pods int, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
