@@ -170,13 +170,6 @@ func (s *story) forEach(n int, do func(context.Context, *burstGroup) error) {
 // this reason.
 func (s *story) refusedFor(ctx context.Context, prefix, reason string) int {
 	s.Helper()
-	return s.scheduled(ctx, prefix, metav1.ConditionFalse, reason)
-}
-
-// scheduled counts the PodGroups whose names begin so and whose condition Scheduled is
-// this; it is negative while they cannot be read.
-func (s *story) scheduled(ctx context.Context, prefix string, status metav1.ConditionStatus, reason string) int {
-	s.Helper()
 	groups, err := s.PodGroups(ctx, s.ns)
 	if err != nil {
 		return -1
@@ -184,7 +177,7 @@ func (s *story) scheduled(ctx context.Context, prefix string, status metav1.Cond
 	n := 0
 	for _, g := range groups {
 		for _, c := range g.Status.Conditions {
-			if strings.HasPrefix(g.Name, prefix) && c.Type == "Scheduled" && c.Status == status && c.Reason == reason {
+			if strings.HasPrefix(g.Name, prefix) && c.Type == "Scheduled" && c.Status == metav1.ConditionFalse && c.Reason == reason {
 				n++
 			}
 		}

@@ -71,7 +71,7 @@ func (l *load) begin(schedulers ...string) {
 // remove deletes the Jobs and all pods, and waits until they are gone.
 func (l *load) remove() {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.Context()), l.patience())
 	defer cancel()
 	background := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	if err := l.Client().BatchV1().Jobs(l.ns).DeleteCollection(ctx, background, metav1.ListOptions{}); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -137,8 +138,16 @@ func (l *load) allPlaced() {
 	l.Helper()
 	l.seen(l.size(), l.size())
 	l.within(l.patience(), "every PodGroup placed", 500*time.Millisecond, func(ctx context.Context) (bool, string) {
-		n := l.scheduled(ctx, "job-gang", metav1.ConditionTrue, "Placed")
-		return n == l.jobs, fmt.Sprintf("%d of %d are", n, l.jobs)
+		groups, err := l.PodGroups(ctx, l.ns)
+		var others []string
+		for _, g := range groups {
+			c := meta.FindStatusCondition(g.Status.Conditions, "Scheduled")
+			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Placed" {
+				others = append(others, fmt.Sprintf("%s, %s: %+v", g.Name, g.Status.Phase, c))
+			}
+		}
+		return err == nil && len(groups) == l.jobs && len(others) == 0,
+			fmt.Sprintf("%d of %d are not, such as %q; error %v", len(others), len(groups), others[:min(3, len(others))], err)
 	})
 }
 
@@ -154,7 +163,7 @@ func (l *load) nothingDoubled() {
 // leader waits until a scheduler leads, and returns it.
 func (l *load) leader() (name string) {
 	l.Helper()
-	l.soon("a scheduler leads", 20*time.Millisecond, func(ctx context.Context) (bool, string) {
+	l.soon("a scheduler leads", 50*time.Millisecond, func(ctx context.Context) (bool, string) {
 		var err error
 		name, err = l.Leader(ctx)
 		return name != "", fmt.Sprint(err)

@@ -33,10 +33,14 @@ func TestPartialGang(t *testing.T) {
 			want: partialGang,
 		},
 		"the other half follows within seconds": {
-			tell: func(s *script) { two(s).bind("a", "n").after(9*time.Second).bind("b", "n").after(2 * time.Minute) },
+			tell: func(s *script) {
+				two(s).bind("a", "n").after(9*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
+			},
 		},
 		"the other half follows too late": {
-			tell: func(s *script) { two(s).bind("a", "n").after(11*time.Second).bind("b", "n").after(2 * time.Minute) },
+			tell: func(s *script) {
+				two(s).bind("a", "n").after(11*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
+			},
 			want: partialGang,
 		},
 		"half is bound, and nothing follows for ever": {
@@ -48,7 +52,7 @@ func TestPartialGang(t *testing.T) {
 				end := two(s).bind("a", "n").after(time.Second).excuse()
 				s.after(30 * time.Second)
 				end()
-				s.after(8*time.Second).bind("b", "n").after(2 * time.Minute)
+				s.after(8*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
 			},
 		},
 		"half is bound, and long after an excuse the rest": {
@@ -56,7 +60,7 @@ func TestPartialGang(t *testing.T) {
 				end := two(s).bind("a", "n").after(time.Second).excuse()
 				s.after(30 * time.Second)
 				end()
-				s.after(10*time.Second).bind("b", "n").after(2 * time.Minute)
+				s.after(10*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
 			},
 			want: partialGang,
 		},
@@ -65,7 +69,7 @@ func TestPartialGang(t *testing.T) {
 				end := two(s).bind("a", "n").after(12 * time.Second).excuse()
 				s.after(100 * time.Millisecond)
 				end()
-				s.after(20*time.Second).bind("b", "n").after(2 * time.Minute)
+				s.after(20*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
 			},
 			want: partialGang,
 		},
@@ -108,7 +112,7 @@ func TestPartialGang(t *testing.T) {
 		},
 		"a member succeeds before its sibling is bound": {
 			tell: func(s *script) {
-				two(s).bind("a", "n").edit("a", phase(corev1.PodSucceeded)).bind("b", "n").after(time.Hour)
+				two(s).bind("a", "n").edit("a", phase(corev1.PodSucceeded)).bind("b", "n").group("g", 2, placed()).after(time.Hour)
 			},
 		},
 		"minMember is raised between the binds": {
