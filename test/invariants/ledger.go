@@ -13,7 +13,7 @@ import (
 // of it, by resource version and by time of delivery.
 type ledger struct {
 	nodes map[string]*book
-	// asked are the requests that bound pods, by pod; binds the pods that were bound
+	// asked are the requests that bound pods, or may have, by pod; binds the pods that were bound
 	// and are not judged yet.
 	asked map[types.NamespacedName][]auditFact
 	binds []bind
