@@ -69,7 +69,7 @@ func (r *run) result() Result {
 		Violations: len(r.checker.Violations()),
 		Drift:      max(drift, r.tally.sum(driftMetric)),
 		Leaks:      r.leaks,
-		Doubt:      doubt(r.checker.Stats(), r.stats.events(), ran, r.tally.sum(roundsMetric)),
+		Doubt:      doubt(r.checker.Stats(), r.stats.witnessed(ran, r.tally.sum(roundsMetric))),
 	}
 }
 
@@ -83,21 +83,27 @@ const (
 	// happen as manyEvents.
 	excusedShare = 0.85
 	manyEvents   = 200
+	// manyOverloads is how many overloads of the API server refuse something for certain.
+	manyOverloads = 4
 )
 
+// A witness is what happened in a run, beside what the checker saw: events, groups that ran,
+// rounds of the scheduler's audit, and overloads with the requests refused in them.
+type witness struct{ events, ran, rounds, overloads, refused int }
+
 // doubt says why a run that found nothing has proved nothing; empty is that it has.
-// It is told how many events and rounds of the scheduler's audit there were, and how
-// many groups ran.
-func doubt(s invariants.Stats, events, ran, rounds int) string {
+func doubt(s invariants.Stats, w witness) string {
 	unknown := max(unknownBinds, int(unknownShare*float64(s.Binds+s.BindsExcused+s.BindsUnknown)))
 	switch {
-	case ran > 0 && s.Binds == 0:
-		return fmt.Sprintf("%d groups ran, and no bind was judged", ran)
+	case w.ran > 0 && s.Binds == 0:
+		return fmt.Sprintf("%d groups ran, and no bind was judged", w.ran)
 	case s.BindsUnknown > unknown:
 		return fmt.Sprintf("%d binds are in no audit log, at most %d may be", s.BindsUnknown, unknown)
-	case rounds == 0:
+	case w.rounds == 0:
 		return "no round of the scheduler's audit was seen"
-	case events >= manyEvents && excused(s) > excusedShare:
+	case w.overloads >= manyOverloads && w.refused == 0:
+		return fmt.Sprintf("no request was refused in %d overloads of the API server", w.overloads)
+	case w.events >= manyEvents && excused(s) > excusedShare:
 		return fmt.Sprintf("%.0f %% of the time were excused, at most %.0f %% may be", 100*excused(s), 100*excusedShare)
 	default:
 		return ""

@@ -1,6 +1,8 @@
 package chaos
 
-// kinds are all kinds of events. Their order is part of what a seed means.
+// kinds are all kinds of events. Their order is part of what a seed means: the first of them
+// are shuffled, and the others then dealt between these by dice of their own, so that they
+// leave all else in its order.
 var kinds = []kind{
 	{"create-job", 140, drawCreate(Job)},
 	{"create-pods", 50, drawCreate(Pods)},
@@ -41,4 +43,9 @@ var kinds = []kind{
 	{"freeze", 6, drawFreeze},
 	{"outage", 3, drawOutage},
 	{"kill-kubelet", 1, func(d *dice) Action { return killKubelet{Kwok: d.chance(50)} }},
+
+	{"overload", 3, func(d *dice) Action { return drawOverload(d.late) }},
 }
+
+// firstKinds is how many kinds are shuffled.
+const firstKinds = 32

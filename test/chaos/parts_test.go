@@ -47,23 +47,26 @@ func TestARunThatSawTooLittleHasNotPassed(t *testing.T) {
 		return s
 	}
 	cases := map[string]struct {
-		stats               invariants.Stats
-		events, ran, rounds int
-		want                string
+		stats invariants.Stats
+		saw   witness
+		want  string
 	}{
-		"all was judged":                       {stats: good(), events: 500, ran: 9, rounds: 3},
-		"no bind was judged":                   {stats: good(func(s *invariants.Stats) { s.Binds = 0 }), events: 500, ran: 9, rounds: 3, want: "no bind was judged"},
-		"no group ran":                         {stats: invariants.Stats{Watched: time.Second}, events: 500, rounds: 3},
-		"too many unknown binds":               {stats: good(func(s *invariants.Stats) { s.BindsUnknown = 13 }), events: 500, ran: 9, rounds: 3, want: "13 binds are in no audit log, at most 12"},
-		"few unknown binds of few":             {stats: invariants.Stats{Binds: 5, BindsUnknown: 3}, events: 30, ran: 9, rounds: 3},
-		"more unknown binds of few":            {stats: invariants.Stats{Binds: 5, BindsUnknown: 9}, events: 30, ran: 9, rounds: 3, want: "at most 8"},
-		"nobody compared the engine":           {stats: good(), events: 500, ran: 9, want: "no round"},
-		"nearly all was excused":               {stats: good(func(s *invariants.Stats) { s.Excused = 86 * time.Second }), events: 200, ran: 9, rounds: 3, want: "86 % of the time"},
-		"nearly all was excused of few events": {stats: good(func(s *invariants.Stats) { s.Excused = 86 * time.Second }), events: 199, ran: 9, rounds: 3},
+		"all was judged":                       {stats: good(), saw: witness{events: 500, ran: 9, rounds: 3}},
+		"no bind was judged":                   {stats: good(func(s *invariants.Stats) { s.Binds = 0 }), saw: witness{events: 500, ran: 9, rounds: 3}, want: "no bind was judged"},
+		"no group ran":                         {stats: invariants.Stats{Watched: time.Second}, saw: witness{events: 500, rounds: 3}},
+		"too many unknown binds":               {stats: good(func(s *invariants.Stats) { s.BindsUnknown = 13 }), saw: witness{events: 500, ran: 9, rounds: 3}, want: "13 binds are in no audit log, at most 12"},
+		"few unknown binds of few":             {stats: invariants.Stats{Binds: 5, BindsUnknown: 3}, saw: witness{events: 30, ran: 9, rounds: 3}},
+		"more unknown binds of few":            {stats: invariants.Stats{Binds: 5, BindsUnknown: 9}, saw: witness{events: 30, ran: 9, rounds: 3}, want: "at most 8"},
+		"nobody compared the engine":           {stats: good(), saw: witness{events: 500, ran: 9}, want: "no round"},
+		"nearly all was excused":               {stats: good(func(s *invariants.Stats) { s.Excused = 86 * time.Second }), saw: witness{events: 200, ran: 9, rounds: 3}, want: "86 % of the time"},
+		"nearly all was excused of few events": {stats: good(func(s *invariants.Stats) { s.Excused = 86 * time.Second }), saw: witness{events: 199, ran: 9, rounds: 3}},
+		"overloads that refused something":     {stats: good(), saw: witness{events: 500, ran: 9, rounds: 3, overloads: 4, refused: 1}},
+		"overloads that refused nothing":       {stats: good(), saw: witness{events: 500, ran: 9, rounds: 3, overloads: 4}, want: "no request was refused in 4 overloads"},
+		"a few that refused nothing":           {stats: good(), saw: witness{events: 500, ran: 9, rounds: 3, overloads: 3}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := doubt(tc.stats, tc.events, tc.ran, tc.rounds)
+			got := doubt(tc.stats, tc.saw)
 			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 				t.Errorf("doubt() = %q, want %q", got, tc.want)
 			}

@@ -32,6 +32,26 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 	}
 }
 
+// A seed from before there were overloads draws what it drew then.
+func TestLaterKindsLeaveTheOthersInTheirOrder(t *testing.T) {
+	const events = 3000
+	without := map[string]int{}
+	for _, k := range kinds[firstKinds:] {
+		without[k.name] = 0
+	}
+	var all []string
+	for _, e := range plan(t, Config{Seed: 7, Events: 2 * events}) {
+		if _, later := without[e.Kind]; !later {
+			all = append(all, fmt.Sprint(e.Kind, " ", e.Do))
+		}
+	}
+	for i, e := range plan(t, Config{Seed: 7, Events: events, Weights: without}) {
+		if got := fmt.Sprint(e.Kind, " ", e.Do); got != all[i] {
+			t.Fatalf("event %d is %q among all kinds, and %q among the first", i+1, all[i], got)
+		}
+	}
+}
+
 // In as many events as the weights add up to, each kind happens as often as it
 // weighs.
 func TestAPlanHasEveryKind(t *testing.T) {

@@ -27,6 +27,17 @@ type stats struct {
 	stands    map[string][]int
 	slowTimes int
 	slowTime  time.Duration
+	// overloads is how many there were, and refused how many requests were refused in
+	// them.
+	overloads, refused int
+}
+
+// overload takes note of one, in which so many requests were refused.
+func (s *stats) overload(refused int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.overloads++
+	s.refused += max(0, refused)
 }
 
 // slow takes note of an answer of the API server that took so long.
@@ -83,6 +94,14 @@ func (s *stats) events() int {
 		n += of
 	}
 	return n
+}
+
+// witnessed sums up what happened, with the groups that ran and the rounds of the audit.
+func (s *stats) witnessed(ran, rounds int) witness {
+	events := s.events()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return witness{events: events, ran: ran, rounds: rounds, overloads: s.overloads, refused: s.refused}
 }
 
 func (s *stats) burst(pods int, took time.Duration) {
@@ -203,6 +222,7 @@ func (r *run) tell(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%d foreign pods bound, in bursts of %.0f a second\n", s.foreign.Load(), rate)
 	fmt.Fprintf(out, "%d kills, of which %d before their group came so far%s; %d processes stopped; %d API faults\n", s.kills.Load(), s.missed.Load(), s.missedAt(), s.freezes.Load(), s.outages.Load())
+	fmt.Fprintf(out, "%d overloads of the API server, in which it refused %d requests of Fluence\n", s.overloads, s.refused)
 	fmt.Fprintf(out, "%d times the API server took long to answer, %.0fs together\n", s.slowTimes, s.slowTime.Seconds())
 	ended := r.keeper.endedByThemselves()
 	for _, name := range slices.Sorted(maps.Keys(ended)) {

@@ -127,7 +127,7 @@ func (s *story) dump(ctx context.Context) {
 		out, _, err := s.Kubectl(ctx, append(args, "-n", s.ns)...)
 		s.Logf("$ kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
 	}
-	for _, name := range []string{stack.Scheduler, stack.Controller, stack.Sidecar} {
+	for _, name := range []string{stack.Scheduler, stack.StandbyScheduler, stack.Controller, stack.Sidecar} {
 		if p := s.Process(name); p != nil {
 			s.Logf("--- %s:\n%s", name, p.Tail(60))
 		}
@@ -191,8 +191,14 @@ func (s *story) eventually(what string, done func(context.Context) (bool, string
 // soon is eventually with an interval of its own.
 func (s *story) soon(what string, every time.Duration, done func(context.Context) (bool, string)) {
 	s.Helper()
+	s.within(patience, what, every, done)
+}
+
+// within is soon with a bound of its own.
+func (s *story) within(most time.Duration, what string, every time.Duration, done func(context.Context) (bool, string)) {
+	s.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(context.WithoutCancel(s.Context()), every, patience, true, func(ctx context.Context) (ok bool, _ error) {
+	err := wait.PollUntilContextTimeout(context.WithoutCancel(s.Context()), every, most, true, func(ctx context.Context) (ok bool, _ error) {
 		ok, text := done(ctx)
 		if ctx.Err() == nil {
 			last = text
@@ -200,7 +206,7 @@ func (s *story) soon(what string, every time.Duration, done func(context.Context
 		return ok, nil
 	})
 	if err != nil {
-		s.Fatalf("waited %s in vain for: %s; last: %s", patience, what, last)
+		s.Fatalf("waited %s in vain for: %s; last: %s", most, what, last)
 	}
 }
 

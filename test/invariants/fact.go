@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"maps"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -186,3 +187,6 @@ type auditFact struct {
 }
 
 func (a auditFact) done() bool { return a.code >= 200 && a.code < 300 }
+
+// perhaps: who asked went away, or gave up, before the answer. It may have been done.
+func (a auditFact) perhaps() bool { return a.code == http.StatusGatewayTimeout }

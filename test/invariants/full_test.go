@@ -22,6 +22,12 @@ func others(s *script, ago time.Duration) *script {
 		bindBy("system:kube-scheduler", "other", "n").after(ago)
 }
 
+// ask is a request of Fluence's to bind a pod, and the code of the answer.
+func ask(s *script, pod string, code int) *script {
+	s.seeAudit(auditFact{user: schedulerAccount, verb: "create", subresource: "binding", pod: name(pod), code: code, received: s.now})
+	return s
+}
+
 // State 1, 7 and 8 of the lessons of earlier systems: nothing is given out twice,
 // whoever else places pods and whatever happens to nodes.
 func TestFullNode(t *testing.T) {
@@ -38,6 +44,13 @@ func TestFullNode(t *testing.T) {
 		"a pod of Fluence's scheduler that its maker put there a moment before": {
 			tell: func(s *script) { s.node("n", 1).pod("b", "", on("n")).after(5*time.Second).pod("a", "").bind("a", "n") },
 			want: full,
+		},
+		"full for long, and who asked for the bind was killed before the answer": {
+			tell: func(s *script) { ask(others(s, time.Minute), "a", 504).edit("a", on("n")) },
+			want: full,
+		},
+		"full for long, and what was asked for was refused": {
+			tell: func(s *script) { ask(others(s, time.Minute), "a", 429).edit("a", on("n")) },
 		},
 		"another scheduler overfills it": {
 			tell: func(s *script) { others(s, time.Minute).bindBy("system:kube-scheduler", "a", "n") },

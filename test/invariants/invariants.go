@@ -39,6 +39,9 @@ type Config struct {
 	IncompleteTimeout time.Duration
 	// Slack is how late a reason, a condition or a policy may be. Defaults to 15s.
 	Slack time.Duration
+	// StartWithin is how long a group may take from its first bind until it is whole, if
+	// nothing explains that it takes longer. Defaults to 10s.
+	StartWithin time.Duration
 	// Linger is how long after the last of its pods the PodGroup of bare pods may
 	// stay. Defaults to 60s.
 	Linger time.Duration
@@ -53,7 +56,7 @@ func (c *Config) validate() error {
 	case c.Audit == "":
 		return errors.New(`invariants: Audit: "": must be the path of the audit log`)
 	}
-	for name, d := range map[string]time.Duration{"IncompleteTimeout": c.IncompleteTimeout, "Slack": c.Slack, "Linger": c.Linger} {
+	for name, d := range map[string]time.Duration{"IncompleteTimeout": c.IncompleteTimeout, "Slack": c.Slack, "StartWithin": c.StartWithin, "Linger": c.Linger} {
 		if d < 0 {
 			return fmt.Errorf("invariants: %s: %v: must not be negative", name, d)
 		}
@@ -74,6 +77,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Slack == 0 {
 		c.Slack = 15 * time.Second
+	}
+	if c.StartWithin == 0 {
+		c.StartWithin = 10 * time.Second
 	}
 	if c.Linger == 0 {
 		c.Linger = time.Minute
@@ -117,6 +123,9 @@ type Stats struct {
 	// nodes had too few, LongestPartial the longest of these times, excuses included.
 	Started, Together, Partial int
 	LongestPartial             time.Duration
+	// LongestStart is the longest time from the first bind of a group until it was whole,
+	// without what was excused of it.
+	LongestStart time.Duration
 	// Removals is how many deletes and evictions by Fluence were judged.
 	Removals int
 	// Waited is how often a group or a lone pod waited, Told how often it was
@@ -134,9 +143,9 @@ type Stats struct {
 
 func (s Stats) String() string {
 	return fmt.Sprintf("facts %d (pods %d, groups %d, nodes %d, relists %d); binds judged %d, excused %d, others' %d, unknown %d, beside others %d, spread %d; "+
-		"groups started %d, %d of several pods undisturbed, partial %d, longest %.1fs; removals %d; waited %d, told %d; events %d; excuses %d, %.1fs of %.1fs; probed %d",
+		"groups started %d, %d of several pods undisturbed, longest start %.1fs, partial %d, longest %.1fs; removals %d; waited %d, told %d; events %d; excuses %d, %.1fs of %.1fs; probed %d",
 		s.Facts, s.Pods, s.Groups, s.Nodes, s.Relists, s.Binds, s.BindsExcused, s.BindsForeign, s.BindsUnknown, s.Stands, s.Spreads,
-		s.Started, s.Together, s.Partial, s.LongestPartial.Seconds(), s.Removals, s.Waited, s.Told, s.Events, s.Excuses, s.Excused.Seconds(), s.Watched.Seconds(), s.Probed)
+		s.Started, s.Together, s.LongestStart.Seconds(), s.Partial, s.LongestPartial.Seconds(), s.Removals, s.Waited, s.Told, s.Events, s.Excuses, s.Excused.Seconds(), s.Watched.Seconds(), s.Probed)
 }
 
 // A Checker watches a cluster. Its methods may be called from several goroutines.

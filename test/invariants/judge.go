@@ -189,7 +189,7 @@ func (j *judge) seeLease(holder string, s seen) {
 // seeAudit takes note of a request.
 func (j *judge) seeAudit(a auditFact) {
 	if a.subresource == "binding" {
-		if a.done() {
+		if a.done() || a.perhaps() {
 			j.asked[a.pod] = append(j.asked[a.pod], a)
 		}
 		return

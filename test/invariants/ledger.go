@@ -13,7 +13,7 @@ import (
 // of it, by resource version and by time of delivery.
 type ledger struct {
 	nodes map[string]*book
-	// asked are the requests that bound pods, by pod; binds the pods that were bound
+	// asked are the requests that bound pods, or may have, by pod; binds the pods that were bound
 	// and are not judged yet.
 	asked map[types.NamespacedName][]auditFact
 	binds []bind
@@ -164,6 +164,24 @@ func (l *ledger) tenants(yield func(*tenant) bool) {
 			}
 		}
 	}
+}
+
+// stirred reports whether a node has come, gone or changed since a moment, or got a pod
+// that Fluence did not bind.
+func (l *ledger) stirred(since time.Time) bool {
+	for _, b := range l.nodes {
+		for i, s := range b.states {
+			if s.at.After(since) && (i > 0 || s.gone) {
+				return true
+			}
+		}
+	}
+	for t := range l.tenants {
+		if !t.ours && t.since.After(since) {
+			return true
+		}
+	}
+	return false
 }
 
 // clean forgets what was over before a moment.

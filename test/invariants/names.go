@@ -35,6 +35,7 @@ const (
 	reasonNoPodGroup  = "NoPodGroup"
 	reasonNotReserved = "NotReserved"
 	reasonNoMatcher   = "MatcherUnavailable"
+	reasonBinding     = "Binding"   // it waits for its binds
 	longestPause      = time.Minute // between two attempts of a group that was not reserved
 
 	// attemptFailed is the reason of the event that kube-scheduler's own code tells.

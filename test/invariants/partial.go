@@ -13,7 +13,7 @@ import (
 const lossGrace = 5 * time.Second
 
 // startGrace is how long after the first bind the others of the same match are on
-// their way: what disturbs Fluence later than that explains no partial start.
+// their way: a group that is disturbed later than that counts as undisturbed.
 const startGrace = 5 * time.Second
 
 // partial is what is remembered of a family that has pods on nodes.
@@ -24,6 +24,10 @@ type partial struct {
 	started time.Time
 	ever    map[types.UID]bool
 	size    int
+	// refused is what the group was told when it started; turned is set when nodes have
+	// changed since that the rest of it may have been given.
+	refused conditionFact
+	turned  bool
 	// disturbed: something kept Fluence from hearing or answering when it started.
 	disturbed bool
 	// whole: it has had all that it needs. met is how many that was, as far as it
@@ -92,6 +96,7 @@ func (fam *family) regrouped(before *groupFact, now time.Time) {
 func (j *judge) weighPartial(fam *family, c count, need, have int, now time.Time) int {
 	if c.serving > 0 && fam.started.IsZero() {
 		fam.started, fam.size, fam.ever = now, fam.group.minMember, map[types.UID]bool{}
+		fam.refused = fam.group.refusal()
 	}
 	fam.compare(now)
 	if c.serving == 0 {
@@ -107,6 +112,7 @@ func (j *judge) weighPartial(fam *family, c count, need, have int, now time.Time
 	if !fam.whole && (have >= need || len(fam.ever) >= fam.group.minMember) {
 		fam.whole = true
 		j.stats.Started++
+		j.stats.LongestStart = max(j.stats.LongestStart, j.excuses.elapsed(fam.started, now))
 		if !fam.disturbed && need > 1 {
 			j.stats.Together++
 		}
@@ -154,17 +160,42 @@ func (fam *family) compare(now time.Time) {
 	fam.there = there
 }
 
-// weighStart judges a group that starts for the first time, undisturbed: all
-// together.
+// weighStart judges a group that starts for the first time: once its binds have begun, the
+// rest of them follow.
 func (j *judge) weighStart(fam *family, need, have int, now time.Time) {
-	explained := fam.whole || fam.startTold || fam.disturbed ||
-		fam.lost.After(fam.started.Add(-lossGrace)) || fam.group.minMember > fam.size
-	if explained || now.Sub(fam.started) <= j.cfg.Slack {
+	fam.turned = fam.turned || j.turnedAway(fam)
+	explained := fam.whole || fam.startTold || fam.turned || fam.lost.After(fam.started.Add(-lossGrace)) || fam.group.minMember > fam.size
+	took := j.excuses.elapsed(fam.started, now)
+	if explained || took <= j.cfg.StartWithin {
 		return
 	}
-	fam.startTold = true
-	j.report(RulePartialGang, fam.about, now, "it must start together or not at all: %.1fs after its first bind %d of %d pods are on nodes, and nothing disturbed it",
-		now.Sub(fam.started).Seconds(), have, need)
+	fam.startTold, fam.lackTold = true, true
+	j.report(RulePartialGang, fam.about, now, "it must start together or not at all: %.1fs after its first bind, without what was excused, %d of %d pods are on nodes, and nothing explains it",
+		took.Seconds(), have, need)
+}
+
+// turnedAway reports whether the nodes changed that the rest of a group was given when it
+// started, as far as one can know: something happened to nodes, and the group was told
+// since why the rest has none.
+func (j *judge) turnedAway(fam *family) bool {
+	told := fam.group.refusal()
+	switch {
+	case told == conditionFact{}, told == fam.refused, told.reason == reasonBinding, told.reason == reasonNoMatcher:
+		return false
+	default:
+		return j.stirred(fam.started.Add(-lossGrace))
+	}
+}
+
+// refusal is the condition by which a group is told why it is not placed; it is empty if
+// there is none.
+func (g *groupFact) refusal() conditionFact {
+	for _, c := range g.condition(conditionScheduled) {
+		if c.status == "False" {
+			return c
+		}
+	}
+	return conditionFact{}
 }
 
 // weighLack judges a group that lacks members.

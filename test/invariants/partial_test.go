@@ -29,30 +29,38 @@ var partialGang = []broke{{RulePartialGang, "ns/g"}}
 func TestPartialGang(t *testing.T) {
 	run(t, map[string]tale{
 		"half of a gang is bound and nothing follows": {
-			tell: func(s *script) { two(s).bind("a", "n").after(20 * time.Second) },
+			tell: func(s *script) { two(s).bind("a", "n").after(11 * time.Second) },
 			want: partialGang,
 		},
-		"the other half follows within the slack": {
-			tell: func(s *script) { two(s).bind("a", "n").after(10*time.Second).bind("b", "n").after(2 * time.Minute) },
-		},
-		"the other half follows after the slack": {
-			tell: func(s *script) { two(s).bind("a", "n").after(16*time.Second).bind("b", "n").after(2 * time.Minute) },
-			want: partialGang,
-		},
-		"half is bound, an excuse later the rest": {
+		"the other half follows within seconds": {
 			tell: func(s *script) {
-				end := two(s).bind("a", "n").after(time.Second).excuse()
-				s.after(30 * time.Second)
-				end()
-				s.after(10*time.Second).bind("b", "n").after(2 * time.Minute)
+				two(s).bind("a", "n").after(9*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
 			},
 		},
-		"half is bound and an excuse changes nothing for ever": {
+		"the other half follows too late": {
+			tell: func(s *script) {
+				two(s).bind("a", "n").after(11*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
+			},
+			want: partialGang,
+		},
+		"half is bound, and nothing follows for ever": {
+			tell: func(s *script) { two(s).bind("a", "n").after(time.Hour) },
+			want: partialGang,
+		},
+		"half is bound, and within seconds after an excuse the rest": {
 			tell: func(s *script) {
 				end := two(s).bind("a", "n").after(time.Second).excuse()
 				s.after(30 * time.Second)
 				end()
-				s.after(testTimeout + testSlack)
+				s.after(8*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
+			},
+		},
+		"half is bound, and long after an excuse the rest": {
+			tell: func(s *script) {
+				end := two(s).bind("a", "n").after(time.Second).excuse()
+				s.after(30 * time.Second)
+				end()
+				s.after(10*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
 			},
 			want: partialGang,
 		},
@@ -61,24 +69,50 @@ func TestPartialGang(t *testing.T) {
 				end := two(s).bind("a", "n").after(12 * time.Second).excuse()
 				s.after(100 * time.Millisecond)
 				end()
-				s.after(20*time.Second).bind("b", "n").after(2 * time.Minute)
+				s.after(20*time.Second).bind("b", "n").group("g", 2, placed()).after(2 * time.Minute)
 			},
 			want: partialGang,
 		},
-		"half is bound and disturbed, and that is long ago": {
+		"half is bound, a node closes, and it says why the rest has none": {
 			tell: func(s *script) {
-				end := two(s).bind("a", "n").after(time.Second).excuse()
-				s.after(time.Second)
-				end()
-				s.after(10*time.Second).group("g", 2, lacking("True")).after(3 * time.Hour)
+				two(s).node("m", 8).bind("a", "n").node("m", 8, cordoned).group("g", 2, because("NoRoom", "needs 1 pod")).after(testTimeout).
+					group("g", 2, lacking("True")).after(3 * time.Hour)
 			},
+		},
+		"half is bound, others take the room, and it says why the rest has none": {
+			tell: func(s *script) {
+				two(s).bind("a", "n").pod("f", "", foreign).bindBy("elsewhere", "f", "n").group("g", 2, because("NoRoom", "needs 1 pod")).
+					after(testTimeout).group("g", 2, lacking("True")).after(time.Hour)
+			},
+		},
+		"half is bound, a node closes, and it says what it said before": {
+			tell: func(s *script) { two(s).node("m", 8).bind("a", "n").node("m", 8, cordoned).after(11 * time.Second) },
+			want: partialGang,
+		},
+		"half is bound, a node closes, and it waits for its binds": {
+			tell: func(s *script) {
+				two(s).node("m", 8).bind("a", "n").node("m", 8, cordoned).group("g", 2, because("Binding", "1 of 2 pods")).after(11 * time.Second)
+			},
+			want: partialGang,
+		},
+		"half is bound, a node closes, and the matcher does not answer": {
+			tell: func(s *script) {
+				two(s).node("m", 8).bind("a", "n").node("m", 8, cordoned).group("g", 2, because("MatcherUnavailable", "x")).after(11*time.Second).group("g", 2, refusal())
+			},
+			want: partialGang,
+		},
+		"half is bound, and it says why the rest has none though no node changed": {
+			tell: func(s *script) {
+				two(s).after(time.Minute).bind("a", "n").group("g", 2, because("NoRoom", "needs 1 pod")).after(11 * time.Second)
+			},
+			want: partialGang,
 		},
 		"a member is deleted while the others are bound": {
 			tell: func(s *script) { two(s).remove("b").bind("a", "n").pod("b2", "g").after(testTimeout) },
 		},
 		"a member succeeds before its sibling is bound": {
 			tell: func(s *script) {
-				two(s).bind("a", "n").edit("a", phase(corev1.PodSucceeded)).bind("b", "n").after(time.Hour)
+				two(s).bind("a", "n").edit("a", phase(corev1.PodSucceeded)).bind("b", "n").group("g", 2, placed()).after(time.Hour)
 			},
 		},
 		"minMember is raised between the binds": {

@@ -208,7 +208,7 @@ func TestViolationsOnARealCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	p := newPlant(t, invariants.Config{Slack: 4 * time.Second, Linger: time.Second})
+	p := newPlant(t, invariants.Config{Slack: 4 * time.Second, StartWithin: 2 * time.Second, Linger: time.Second})
 
 	// Half of a gang is bound.
 	p.group("half", 2)
@@ -268,6 +268,7 @@ func TestConfigIsValidated(t *testing.T) {
 		"no API server":     {cfg: invariants.Config{Audit: "x"}, want: "REST"},
 		"no audit log":      {cfg: invariants.Config{REST: &rest.Config{}}, want: `Audit: ""`},
 		"a negative length": {cfg: invariants.Config{REST: &rest.Config{}, Audit: "x", Slack: -time.Second}, want: "Slack: -1s"},
+		"a negative start":  {cfg: invariants.Config{REST: &rest.Config{}, Audit: "x", StartWithin: -time.Second}, want: "StartWithin: -1s"},
 		"no such file":      {cfg: invariants.Config{REST: &rest.Config{}, Audit: "/nowhere/audit.log"}, want: "/nowhere/audit.log"},
 	}
 	for title, tc := range cases {

@@ -19,10 +19,15 @@ type waiting struct {
 	unchanged time.Time
 	// podTold: a pod of it was told why, where there is no PodGroup.
 	podTold bool
+	// refusedAll is since when it has said that it waits though all of its pods are on
+	// nodes; refusedTold: the violation was reported.
+	refusedAll  time.Time
+	refusedTold bool
 }
 
 // weighReason judges whether a group that waits is told why.
 func (j *judge) weighReason(fam *family, c count, need, have int, now time.Time) {
+	j.weighRefusal(fam, c, need, have, now)
 	if c.pending == 0 || have >= need {
 		fam.content()
 		return
@@ -40,6 +45,25 @@ func (j *judge) weighReason(fam *family, c count, need, have int, now time.Time)
 		fam.unchanged = time.Time{}
 	}
 	j.weighTold(fam, fault, now, fmt.Sprintf("%d pods wait and %d of %d are on nodes", c.pending, have, need))
+}
+
+// weighRefusal judges whether a group all of whose pods are on nodes still says that it
+// waits for them.
+func (j *judge) weighRefusal(fam *family, c count, need, have int, now time.Time) {
+	said := fam.group.refusal()
+	if said == (conditionFact{}) || need == 0 || have < need || c.serving == 0 || c.pending > 0 {
+		fam.refusedAll, fam.refusedTold = time.Time{}, false
+		return
+	}
+	fam.open = true
+	if fam.refusedAll.IsZero() {
+		fam.refusedAll = now
+	}
+	if !fam.refusedTold && j.excuses.elapsed(fam.refusedAll, now) > j.cfg.Slack {
+		fam.refusedTold = true
+		j.report(RuleNoReason, fam.about, now, "all of its %d pods are on nodes, and for more than %v the condition %s has said that they are not: it is False (%s: %s)",
+			have, j.cfg.Slack, conditionScheduled, said.reason, said.message)
+	}
 }
 
 // untold says what is wrong with the condition of a group that waits; empty is
@@ -67,7 +91,7 @@ func (g *groupFact) stale(c count) string {
 	for _, s := range g.condition(conditionScheduled) {
 		members := c.serving + c.pending
 		switch {
-		case s.reason == reasonNoMatcher, s.reason == reasonNoPodGroup:
+		case s.reason == reasonNoMatcher, s.reason == reasonNoPodGroup, s.reason == reasonBinding && c.serving == 0:
 			return fmt.Sprintf("it is still %s (%s)", s.reason, s.message)
 		case s.reason == reasonGathering && members >= g.minMember:
 			return fmt.Sprintf("it is still %s (%s), and %d pods exist, which is enough", s.reason, s.message, members)

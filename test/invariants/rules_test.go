@@ -144,6 +144,34 @@ func TestNoReason(t *testing.T) {
 			tell: func(s *script) { two(s).group("g", 2, because("MatcherUnavailable", "x")).after(16 * time.Second) },
 			want: silent,
 		},
+		"all are on nodes, and it says for ever that it waits": {
+			tell: func(s *script) { two(s).bind("a", "n").bind("b", "n").after(16 * time.Second) },
+			want: silent,
+		},
+		"all are on nodes, and it says so for the second time": {
+			tell: func(s *script) {
+				running(s).after(time.Minute).group("g", 2, refusal()).after(time.Minute).group("g", 2, placed()).after(time.Minute).
+					group("g", 2, refusal()).after(time.Minute)
+			},
+			want: append(silent, silent...),
+		},
+		"all are on nodes, and it says so in an excuse": {tell: func(s *script) {
+			s.excuse()
+			two(s).bind("a", "n").bind("b", "n").after(time.Hour)
+		}},
+		"all are on nodes, and it says so in time": {tell: func(s *script) {
+			two(s).bind("a", "n").bind("b", "n").after(14*time.Second).group("g", 2, placed()).after(time.Hour)
+		}},
+		"all were on nodes, and it says nothing new": {tell: func(s *script) {
+			two(s).bind("a", "n").bind("b", "n").after(time.Second).remove("a").remove("b").after(time.Hour)
+		}},
+		"it waits for its binds for ever": {
+			tell: func(s *script) { two(s).group("g", 2, because("Binding", "x")).after(16 * time.Second) },
+			want: silent,
+		},
+		"it waits for its binds for a while": {tell: func(s *script) {
+			two(s).group("g", 2, because("Binding", "x")).after(14*time.Second).bind("a", "n").bind("b", "n").group("g", 2, placed()).after(time.Hour)
+		}},
 		"the matcher does not answer for a while": {tell: func(s *script) {
 			for range 5 {
 				two(s).group("g", 2, because("MatcherUnavailable", "x")).after(14*time.Second).group("g", 2, refusal()).after(time.Second)

@@ -67,7 +67,7 @@ func (j *judge) atRest(fam *family) bool {
 	if c.serving == 0 && c.pending == 0 {
 		return true
 	}
-	refused := fam.group.untold(c.serving) == "" && fam.group.stale(c) == ""
+	refused := fam.group.untold(c.serving) == "" && fam.group.stale(c) == "" && fam.group.refusal().reason != reasonBinding
 	need, have := j.need(fam, c)
 	if fam.met > 0 { // what is asked of it since it ran, it has not lost
 		need = min(need, fam.met)

@@ -15,7 +15,11 @@ func TestAtRest(t *testing.T) {
 		"gathering, and one that is there is not to stay": {
 			tell: func(s *script) { gathering(s).pod("b", "g", deleting) }, want: true,
 		},
-		"without a matcher":             {tell: func(s *script) { two(s).group("g", 2, because("MatcherUnavailable", "x")) }},
+		"without a matcher":     {tell: func(s *script) { two(s).group("g", 2, because("MatcherUnavailable", "x")) }},
+		"waiting for its binds": {tell: func(s *script) { two(s).group("g", 2, because("Binding", "x")) }},
+		"waiting for the rest of them": {tell: func(s *script) {
+			two(s).bind("a", "n").group("g", 2, because("Binding", "x"))
+		}},
 		"no PodGroup, and there is one": {tell: func(s *script) { two(s).group("g", 2, because("NoPodGroup", "x")) }},
 		"a started group without a matcher": {tell: func(s *script) {
 			loses(s, because("MatcherUnavailable", "x")).group("g", 2, because("MatcherUnavailable", "x"))

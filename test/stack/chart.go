@@ -118,7 +118,7 @@ func (s *Stack) ReadChart(ctx context.Context) error {
 		for _, c := range deployment.Spec.Template.Spec.Containers {
 			d.flags[c.Name] = c.Args
 		}
-		if d.kubeconfigs[account], err = s.tokenKubeconfig(ctx, account); err != nil {
+		if d.kubeconfigs[account], err = s.tokenKubeconfig(ctx, account, account+"-token.yaml", s.RESTConfig().Host); err != nil {
 			return err
 		}
 	}
@@ -134,21 +134,21 @@ func (s *Stack) deployedFlags(container string) []string {
 	return slices.Clone(s.deployed.flags[container])
 }
 
-// tokenKubeconfig writes a kubeconfig with a token of a service account, and returns
-// its path.
-func (s *Stack) tokenKubeconfig(ctx context.Context, account string) (string, error) {
+// tokenKubeconfig writes a kubeconfig into a file of the cluster's folder, with a token
+// of a service account and the address of a server whose certificate the cluster's
+// authority signed. It returns its path.
+func (s *Stack) tokenKubeconfig(ctx context.Context, account, file, server string) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife / time.Second))}}
 	got, err := s.Client().CoreV1().ServiceAccounts(Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("ask for a token of %s: %w", account, err)
 	}
-	server := s.RESTConfig()
 	out := api.NewConfig()
-	out.Clusters["cluster"] = &api.Cluster{Server: server.Host, CertificateAuthorityData: server.CAData}
+	out.Clusters["cluster"] = &api.Cluster{Server: server, CertificateAuthorityData: s.CABundle()}
 	out.AuthInfos[account] = &api.AuthInfo{Token: got.Status.Token}
 	out.Contexts["context"] = &api.Context{Cluster: "cluster", AuthInfo: account, Namespace: corev1.NamespaceDefault}
 	out.CurrentContext = "context"
-	path := filepath.Join(s.Dir(), account+"-token.yaml")
+	path := filepath.Join(s.Dir(), file)
 	if err := clientcmd.WriteToFile(*out, path); err != nil {
 		return "", fmt.Errorf("write the kubeconfig of %s: %w", account, err)
 	}

@@ -73,7 +73,7 @@ func (s *Stack) startSidecar(ctx context.Context, i instance) error {
 }
 
 func (s *Stack) startScheduler(ctx context.Context, i instance) error {
-	kubeconfig, err := s.kubeconfig(Scheduler)
+	kubeconfig, err := s.kubeconfig(ctx, Scheduler)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,9 @@ type Config struct {
 	Standby bool
 	// ControllerArgs are further flags of the controller.
 	ControllerArgs []string
+	// Server is where scheduler and controller reach the API server, such as a proxy on
+	// loopback, with tokens of their service accounts. Defaults to the API server itself.
+	Server string
 	// Chart installs the chart instead of the plain manifests; nil does not.
 	Chart *Chart
 	// WithoutCRD leaves the PodGroup CRD out.
@@ -178,7 +181,7 @@ func (s *Stack) Reconfigure(change func(*Config)) { change(&s.cfg) }
 
 // StartController starts the controller, again if it was killed.
 func (s *Stack) StartController(ctx context.Context) error {
-	kubeconfig, err := s.kubeconfig(Controller)
+	kubeconfig, err := s.kubeconfig(ctx, Controller)
 	if err != nil {
 		return err
 	}
@@ -207,7 +210,10 @@ func (s *Stack) start(ctx context.Context, name, binary string, args ...string) 
 }
 
 // kubeconfig is that of a service account of the namespace.
-func (s *Stack) kubeconfig(account string) (string, error) {
+func (s *Stack) kubeconfig(ctx context.Context, account string) (string, error) {
+	if s.cfg.Server != "" {
+		return s.tokenKubeconfig(ctx, account, account+"-elsewhere.yaml", s.cfg.Server)
+	}
 	if s.deployed != nil {
 		return s.deployed.kubeconfigs[account], nil
 	}

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+	"github.com/flux-k8s/fluence/test/invariants"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+const (
+	// besideRate is how many pods others bind a second, and besideStay how long these run.
+	besideRate = 100
+	besideStay = 5 * time.Second
+	// besideNodes are there for them.
+	besideNodes = 100
+	// besideCordons is how many nodes are cordoned, one after another.
+	besideCordons = 10
+)
+
+// Another scheduler binds its pods beside many binds, onto the first nodes that seem to
+// have room, and some nodes are cordoned. No bind of Fluence's is to a node that had been
+// full or closed for longer than its watches take.
+func TestNoBindIsToANodeThatOthersFilled(t *testing.T) {
+	s := tell(t)
+	l := s.load(*loadJobs, besideNodes)
+	l.backlog(stack.Scheduler)
+	checker, err := invariants.Watch(t.Context(), invariants.Config{REST: s.RESTConfig(), Audit: s.AuditLog()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.begin(stack.Scheduler)
+	ctx, done := context.WithCancel(t.Context())
+	l.seen(l.size(), 1)
+	others := l.beside(ctx)
+	l.seen(l.size(), l.size()/4)
+	for i := range besideCordons {
+		s.kubectl("cordon", fmt.Sprintf("n-%d", l.jobs/2+i))
+	}
+	l.seen(l.size(), l.size())
+	done()
+	n, err := others()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.allPlaced()
+	t.Logf("%d pods of others came; %v", n, checker.Stats())
+	for _, v := range checker.Violations() {
+		// That nobody is told why it waits before there is a scheduler is no fault.
+		if v.Rule != invariants.RuleNoReason {
+			t.Errorf("%v", v)
+		}
+	}
+	if checker.Stats().Binds == 0 {
+		t.Error("no bind was judged: the API server broke off each watch")
+	}
+}
+
+// beside makes pods of another scheduler until ctx ends, and returns a function that waits
+// for the last and says how many there were.
+func (l *load) beside(ctx context.Context) (wait func() (int, error)) {
+	var all, writers errgroup.Group
+	writers.SetLimit(loadWriters)
+	n := 0
+	all.Go(func() error {
+		limit := rate.NewLimiter(besideRate, 1)
+		for ; limit.Wait(ctx) == nil; n++ {
+			name, node := fmt.Sprintf("other-%d", n), l.roomy()
+			writers.Go(func() error { return l.bindOther(name, node) })
+		}
+		return writers.Wait()
+	})
+	return func() (int, error) { return n, all.Wait() }
+}
+
+// roomy is the first node on which less is held than it has, by what was seen so far.
+func (l *load) roomy() string {
+	used := map[string]int{}
+	for _, obj := range l.all.List() {
+		if p := obj.(*corev1.Pod); p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			used[p.Spec.NodeName]++
+		}
+	}
+	i := 0
+	for used[fmt.Sprintf("n-%d", i)] >= loadSize {
+		i++
+	}
+	return fmt.Sprintf("n-%d", i%(l.jobs+besideNodes))
+}
+
+// bindOther makes a pod that has its node from the beginning.
+func (l *load) bindOther(name, node string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.Context()), patience)
+	defer cancel()
+	_, err := l.Client().CoreV1().Pods(l.ns).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{kubelet.RunFor: besideStay.String()}},
+		Spec:       corev1.PodSpec{NodeName: node, SchedulerName: "elsewhere", RestartPolicy: corev1.RestartPolicyNever, Containers: oneCPU()},
+	}, metav1.CreateOptions{})
+	if apierrors.IsTooManyRequests(err) {
+		return nil
+	}
+	return err
+}

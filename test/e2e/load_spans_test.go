@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// A span is a time from one moment to another.
+type span struct{ from, to time.Time }
+
+// without is how long a span lasts beside another.
+func (a span) without(b span) time.Duration {
+	from, to := a.from, a.to
+	if b.from.After(from) {
+		from = b.from
+	}
+	if b.to.Before(to) {
+		to = b.to
+	}
+	return a.to.Sub(a.from) - max(0, to.Sub(from))
+}
+
+// bindTimes are when the pods of the Jobs were bound, by name and by the API server's log.
+// Of a scheduler that was killed meanwhile, the log does not know that a bind succeeded.
+func (l *load) bindTimes() map[string]time.Time {
+	l.Helper()
+	times := map[string]time.Time{}
+	for ev, err := range l.AuditEvents() {
+		if err != nil {
+			l.Fatal(err)
+		}
+		ref := ev.ObjectRef
+		if ref == nil || ref.Subresource != "binding" || ref.Namespace != l.ns {
+			continue
+		}
+		_, known := times[ref.Name]
+		switch code := ev.ResponseStatus.Code; code {
+		case http.StatusConflict, http.StatusTooManyRequests:
+		case http.StatusCreated:
+			times[ref.Name] = ev.Answered
+		default:
+			if !known {
+				times[ref.Name] = ev.Answered
+			}
+		}
+	}
+	return times
+}
+
+// binding are the times from the first bind of each Job to its last, and how many of its
+// pods were bound.
+func (l *load) binding() (spans map[string]span, pods map[string]int) {
+	l.Helper()
+	spans, pods = map[string]span{}, map[string]int{}
+	for pod, at := range l.bindTimes() {
+		job := pod[:strings.LastIndexByte(pod, '-')]
+		b := spans[job]
+		if pods[job]++; b.from.IsZero() || at.Before(b.from) {
+			b.from = at
+		}
+		if at.After(b.to) {
+			b.to = at
+		}
+		spans[job] = b
+	}
+	return spans, pods
+}
+
+// neverInHalves fails unless each Job was bound as a whole, and within these times from its
+// first bind to its last; what passed of that in an outage does not count.
+func (l *load) neverInHalves(p99, worst time.Duration, outage span) {
+	l.Helper()
+	spans, pods := l.binding()
+	var took []time.Duration
+	var all span
+	for job, b := range spans {
+		if pods[job] != loadSize {
+			l.Errorf("%s: %d pods were bound, want %d", job, pods[job], loadSize)
+		}
+		took = append(took, b.without(outage))
+		if all.from.IsZero() || b.from.Before(all.from) {
+			all.from = b.from
+		}
+		if b.to.After(all.to) {
+			all.to = b.to
+		}
+	}
+	if len(took) != l.jobs {
+		l.Fatalf("%d Jobs have been bound, want %d", len(took), l.jobs)
+	}
+	slices.Sort(took)
+	at := func(percent int) time.Duration {
+		return took[(len(took)*percent+99)/100-1].Round(time.Millisecond)
+	}
+	l.Logf("%d pods were bound in %.1fs; from the first to the last of each Job: median %v, 99%% within %v, at most %v",
+		l.size(), all.to.Sub(all.from).Seconds(), at(50), at(99), at(100))
+	if at(99) > p99 || at(100) > worst {
+		l.Errorf("99%% of the Jobs were in halves for up to %v and one for %v, want at most %v and %v", at(99), at(100), p99, worst)
+	}
+}
+
+// tooMany counts, by account of Fluence's, the requests that the API server has refused
+// since the load began because there were too many.
+func (l *load) tooMany() map[string]int {
+	l.Helper()
+	refused := map[string]int{}
+	for ev, err := range l.AuditEvents() {
+		if err != nil {
+			l.Fatal(err)
+		}
+		account, ours := strings.CutPrefix(ev.User.Username, "system:serviceaccount:"+stack.Namespace+":")
+		if ours && ev.ResponseStatus.Code == http.StatusTooManyRequests && ev.Received.After(l.start) {
+			refused[account]++
+		}
+	}
+	return refused
+}
