@@ -2,7 +2,6 @@ package lifeline
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -23,8 +22,8 @@ import (
 const jailed = "jailed"
 
 // The flow control of a real API server refuses a user everything, at first but for
-// /livez, which it exempts, and then that too. The server is there all the time. Then it
-// goes.
+// /livez, which it exempts; its etcd does not answer for a while; and then it refuses that
+// too. The server is there all the time, until it goes.
 func TestAnAPIServerThatRefusesIsThere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -57,10 +56,27 @@ func TestAnAPIServerThatRefusesIsThere(t *testing.T) {
 	}
 	answers("/version", http.StatusOK)
 
-	imprison(ctx, t, c)
+	imprison(ctx, t, c, config)
 	takeTheSeat(ctx, t, config)
 	answers("/version", http.StatusTooManyRequests)
 	answers("/livez", http.StatusOK)
+
+	etcd := c.Process(cluster.Etcd)
+	if err := etcd.Pause(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// What the server knows of its etcd it tells again for a moment.
+	ticker := time.NewTicker(250 * time.Millisecond)
+	defer ticker.Stop()
+	for range 20 {
+		<-ticker.C
+		if err := pingOnce(ctx, ping); err != nil {
+			t.Fatalf("etcd does not answer, and the server is taken for gone: %v", err)
+		}
+	}
+	if err := etcd.Resume(); err != nil {
+		t.Fatal(err)
+	}
 
 	// Of schemas that come alike the first by name counts: this one comes before "probes".
 	before := []byte(`{"spec":{"matchingPrecedence":2}}`)
@@ -78,8 +94,8 @@ func TestAnAPIServerThatRefusesIsThere(t *testing.T) {
 }
 
 // imprison gives the user a priority level without a queue, where one request is served
-// at a time.
-func imprison(ctx context.Context, t *testing.T, c *cluster.Cluster) {
+// at a time, and waits until the API server goes by that.
+func imprison(ctx context.Context, t *testing.T, c *cluster.Cluster, config *rest.Config) {
 	t.Helper()
 	api := c.Client().FlowcontrolV1()
 	_, err := api.PriorityLevelConfigurations().Create(ctx, &flowcontrolv1.PriorityLevelConfiguration{
@@ -95,7 +111,7 @@ func imprison(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = api.FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{
+	schema, err := api.FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{
 		ObjectMeta: metav1.ObjectMeta{Name: jailed},
 		Spec: flowcontrolv1.FlowSchemaSpec{
 			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: jailed},
@@ -110,6 +126,9 @@ func imprison(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	until(ctx, t, config, "/version", func(answer *http.Response) bool {
+		return answer.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID)
+	})
 }
 
 // takeTheSeat asks something that every user may ask, and does not end its question
@@ -143,6 +162,19 @@ func takeTheSeat(ctx context.Context, t *testing.T, config *rest.Config) {
 // that client-go has no decoder for.
 func untilAnswered(ctx context.Context, t *testing.T, config *rest.Config, path string, code int) {
 	t.Helper()
+	contentType := ""
+	until(ctx, t, config, path, func(answer *http.Response) bool {
+		contentType = answer.Header.Get("Content-Type")
+		return answer.StatusCode == code
+	})
+	if code == http.StatusTooManyRequests && !strings.HasPrefix(contentType, "text/plain") {
+		t.Fatalf("%s is refused in %s, not in plain text", path, contentType)
+	}
+}
+
+// until asks for a path until the answer is as wanted.
+func until(ctx context.Context, t *testing.T, config *rest.Config, path string, wanted func(*http.Response) bool) {
+	t.Helper()
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -158,13 +190,10 @@ func untilAnswered(ctx context.Context, t *testing.T, config *rest.Config, path 
 			return false, err
 		}
 		defer answer.Body.Close()
-		last = fmt.Sprintf("%d %s", answer.StatusCode, answer.Header.Get("Content-Type"))
-		return answer.StatusCode == code, nil
+		last = answer.Status
+		return wanted(answer), nil
 	})
 	if err != nil {
-		t.Fatalf("%s is answered by %s, want %d: %v", path, last, code, err)
-	}
-	if code == http.StatusTooManyRequests && !strings.Contains(last, "text/plain") {
-		t.Fatalf("%s is refused by %s, not in plain text", path, last)
+		t.Fatalf("wait for another answer to %s than %s: %v", path, last, err)
 	}
 }

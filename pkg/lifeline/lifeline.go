@@ -58,9 +58,9 @@ func pingOnce(ctx context.Context, ping func(context.Context) error) error {
 }
 
 // Livez returns a ping that asks /livez, which the API server answers under any load:
-// its flow control exempts that path. Every answer of HTTP will do, whatever its status
-// and its body; only silence is an error: no connection, no TLS, no answer before the
-// deadline.
+// its flow control exempts that path. What stands behind the server is left out, for a
+// slow etcd would delay the answer. Every answer of HTTP will do, whatever its status and
+// its body; only silence is an error: no connection, no TLS, no answer before the deadline.
 //
 // It speaks HTTP itself, with the credentials of config. client-go's REST client hides
 // the status of an answer whose body it cannot decode, such as the text of flow control's
@@ -74,7 +74,9 @@ func Livez(config *rest.Config) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the connection that pings: %w", err)
 	}
-	url := base.JoinPath("livez").String()
+	base = base.JoinPath("livez")
+	base.RawQuery = "exclude=etcd&exclude=kms-providers"
+	url := base.String()
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {

@@ -62,7 +62,7 @@ func nothingIsHalfInstalled(t *testing.T, c *cluster.Cluster) {
 // nothingIsLeft looks for objects of the chart, and for Helm's own of a release.
 func nothingIsLeft(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	kinds := "clusterroles,clusterrolebindings,roles,rolebindings,mutatingwebhookconfigurations,deployments,services," +
+	kinds := "clusterroles,clusterrolebindings,roles,rolebindings,flowschemas,mutatingwebhookconfigurations,deployments,services," +
 		"serviceaccounts,configmaps,networkpolicies,poddisruptionbudgets,secrets"
 	for _, label := range []string{"app.kubernetes.io/name=fluence", "owner=helm"} {
 		left, _, err := c.Kubectl(t.Context(), "get", kinds, "-A", "-l", label, "-o", "name")
