@@ -193,7 +193,9 @@ func TestAWaitForRefusalsEndsWhenTheyHaveCome(t *testing.T) {
 	p, client, _ := before(t, func(http.ResponseWriter, *http.Request) {})
 	p.Refuse(func(*request.RequestInfo) bool { return true })
 	done := make(chan error, 1)
-	go func() { done <- p.WaitRefused(t.Context(), 2) }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() { done <- p.WaitRefused(ctx, 2) }()
 	for range 2 {
 		resp, err := ask(t, p, client, http.MethodGet, "/version")
 		if err != nil {

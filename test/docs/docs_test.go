@@ -69,9 +69,10 @@ func TestThePagesShowWhatComes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts control planes")
 	}
+	bin := t.TempDir()
 	for _, together := range walked {
 		t.Run(together[0], func(t *testing.T) {
-			r := newReader(t)
+			r := newReader(t, bin)
 			if steps(t, together[0])[0].command != "make run" {
 				r.follow(step{command: "make run"})
 			}
@@ -86,12 +87,14 @@ func TestThePagesShowWhatComes(t *testing.T) {
 	}
 }
 
-// newReader has a folder for the run that it makes, and leaves nothing behind.
-func newReader(t *testing.T) *reader {
+// newReader has a folder for the run that it makes, and leaves nothing behind. What it
+// builds goes to bin: otherwise make build and make run, which link otherwise, undo each
+// other's work.
+func newReader(t *testing.T, bin string) *reader {
 	t.Helper()
 	dir := t.TempDir()
 	r := &reader{T: t, env: append(os.Environ(),
-		"MAKEFLAGS=RUN="+filepath.Join(dir, "run"),
+		"MAKEFLAGS=BIN="+bin+" RUN="+filepath.Join(dir, "run"),
 		// Below make test, make would tell which folder it enters; nobody's shell is below make.
 		"MAKELEVEL=0",
 		"KUBECACHEDIR="+filepath.Join(dir, "cache"),

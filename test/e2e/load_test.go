@@ -83,11 +83,11 @@ func (l *load) see(pod *corev1.Pod) {
 	l.changed = make(chan struct{})
 }
 
-// counts are how many pods of the Jobs have been seen to be made, and to be bound.
-func (l *load) counts() (made, bound int) {
+// onNode is how many pods of the Jobs have been seen to be bound.
+func (l *load) onNode() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.made.Len(), l.bound.Len()
+	return l.bound.Len()
 }
 
 // size is how many pods the Jobs have in all.

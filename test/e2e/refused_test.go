@@ -62,8 +62,8 @@ func asksHealth(r *request.RequestInfo) bool {
 // binds reports whether a request binds a pod.
 func binds(r *request.RequestInfo) bool { return r.Resource == "pods" && r.Subresource == "binding" }
 
-// The API server refuses all that Fluence asks, while Jobs are bound and others come. It
-// goes on where it was: with its leases without another start, without them after one.
+// The API server refuses all that Fluence asks, while Jobs are bound and others come. With
+// its leases Fluence goes on where it was; without them its leaders end, and start anew.
 func TestTheAPIServerRefusesWhatFluenceAsks(t *testing.T) {
 	cases := map[string]struct {
 		refuses func(*request.RequestInfo) bool
@@ -112,7 +112,7 @@ func TestTheAPIServerRefusesWhatFluenceAsks(t *testing.T) {
 				if tc.ends {
 					s.supervise(ended)
 				}
-				_, bound := l.counts()
+				bound := l.onNode()
 				return bound == l.size(), fmt.Sprintf("%d of %d are", bound, l.size())
 			})
 			l.allPlaced()
