@@ -74,7 +74,7 @@ func (g *Groups) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 			next = r.retryAt
 		}
 	}
-	for _, s := range g.unseated {
+	for _, s := range g.refused {
 		due := false
 		if s.refusal != nil && !s.refusal.standsAt(now) {
 			s.refusal, due = nil, true

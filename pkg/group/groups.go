@@ -49,6 +49,9 @@ type Groups struct {
 	// stays small.
 	unseated map[types.NamespacedName]*state
 	seated   map[types.NamespacedName]*state
+	// refused is the part of unseated with a refusal that may stand. An event of the
+	// cluster is looked up in it.
+	refused map[types.NamespacedName]*state
 	// placed is what Placed has to tell.
 	placed map[types.NamespacedName]bool
 	// wanting is the part of groups whose time runs, and of those that it has ceased
@@ -76,6 +79,7 @@ func New(owners Owners, policy string, levels ...Level) *Groups {
 		members:  map[types.UID]*member{},
 		unseated: map[types.NamespacedName]*state{},
 		seated:   map[types.NamespacedName]*state{},
+		refused:  map[types.NamespacedName]*state{},
 		placed:   map[types.NamespacedName]bool{},
 		wanting:  map[types.NamespacedName]*state{},
 	}
@@ -228,7 +232,7 @@ func (g *Groups) group(key types.NamespacedName) *state {
 // settle brings what is derived from a group's members up to date: it begins a
 // new incarnation when nobody is seated any more, and drops an empty group.
 func (g *Groups) settle(s *state) {
-	var waiting, unconfirmed, binding bool
+	var waiting, unconfirmed, binding, remembered bool
 	s.checked, s.topology = false, nil
 	onNode, refused, present := 0, 0, 0
 	s.gang = false
@@ -237,6 +241,7 @@ func (g *Groups) settle(s *state) {
 		if m.refusedSeat() {
 			refused++
 		}
+		remembered = remembered || m.refusal != nil
 		waiting = waiting || m.waits() && m.seat == nil
 		unconfirmed = unconfirmed || m.seat != nil && !m.holds()
 		if m.present() {
@@ -273,6 +278,7 @@ func (g *Groups) settle(s *state) {
 	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
 	set(g.unseated, s, waiting || missing)
+	set(g.refused, s, (waiting || missing) && (remembered || s.refusal != nil))
 	set(g.seated, s, unconfirmed)
 	if len(s.members) == 0 && s.podGroup == nil {
 		delete(g.groups, s.key)

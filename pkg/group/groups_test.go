@@ -534,7 +534,7 @@ func TestNothingIsRememberedOfGroupsThatAreGone(t *testing.T) {
 		s.DropPod(types.UID(name))
 	}
 	s.DropPodGroup(key)
-	if n := len(s.groups) + len(s.members) + len(s.unseated) + len(s.seated); n != 0 {
+	if n := len(s.groups) + len(s.members) + len(s.unseated) + len(s.refused) + len(s.seated); n != 0 {
 		t.Errorf("%d entries left of a group that is gone", n)
 	}
 }

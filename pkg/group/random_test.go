@@ -207,7 +207,7 @@ func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
 		for i := range 2 {
 			c.DropPodGroup(types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", i)})
 		}
-		if n := len(c.groups) + len(c.members) + len(c.unseated) + len(c.seated); n != 0 {
+		if n := len(c.groups) + len(c.members) + len(c.unseated) + len(c.refused) + len(c.seated); n != 0 {
 			t.Fatalf("seed %d: %d entries left when all is gone", seed, n)
 		}
 	}

@@ -118,7 +118,7 @@ func (g *Groups) Happened(ev Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.events[ev]++
-	for _, s := range g.unseated {
+	for _, s := range g.refused {
 		s.refusal.after(ev)
 		for _, m := range s.members {
 			m.refusal.after(ev)
