@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/client-go/tools/events"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -27,6 +28,7 @@ func Attach(sched *scheduler.Scheduler) error {
 			if err := checkBinds(plugins); err != nil {
 				return fmt.Errorf("profile %q: %w", name, err)
 			}
+			pl.besides = slices.DeleteFunc(slices.Clone(profile.PreEnqueuePlugins()), func(o fwk.PreEnqueuePlugin) bool { return o == p })
 			pl.guard = guardOf(enabledNames(plugins.Filter))
 			sched.Profiles[name] = orderedFramework{Framework: profile, recorder: pl.events.recorder(profile.EventRecorder())}
 			hush(sched, pl)
@@ -46,8 +48,11 @@ func checkBinds(plugins *config.Plugins) error {
 	case stock >= 0 && stock < own:
 		return fmt.Errorf("plugins.bind.enabled: %v: plugin %s comes before %s, which would bind nothing; %s", binds, names.DefaultBinder, Name, want)
 	}
-	if before := enabledNames(plugins.PreBind); !slices.Contains(before, Name) {
-		return fmt.Errorf("plugins.preBind.enabled: %v: plugin %s is missing, where its pods wait to be bound; enable it there or under multiPoint", before, Name)
+	switch preBind := enabledNames(plugins.PreBind); {
+	case !slices.Contains(preBind, Name):
+		return fmt.Errorf("plugins.preBind.enabled: %v: plugin %s is missing, where its pods wait to be bound; enable it under multiPoint", preBind, Name)
+	case preBind[len(preBind)-1] != Name:
+		return fmt.Errorf("plugins.preBind.enabled: %v: plugin %s must come last: pods that have waited there to be bound are bound at once; enable it under multiPoint and not under preBind", preBind, Name)
 	}
 	return nil
 }

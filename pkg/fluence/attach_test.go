@@ -26,8 +26,9 @@ func TestAProfileHasToLetThePluginBind(t *testing.T) {
 			bind: set("DefaultBinder", "Fluence"), preBind: set("Fluence"),
 			want: []string{"plugins.bind.enabled", "[DefaultBinder Fluence]", "bind:\n    enabled:\n    - name: Fluence"},
 		},
-		"without the plugin in bind":    {bind: set("DefaultBinder"), preBind: set("Fluence"), want: []string{"plugins.bind.enabled", "[DefaultBinder]", "- name: Fluence"}},
-		"without the plugin in preBind": {bind: set("Fluence"), preBind: set("VolumeBinding"), want: []string{"plugins.preBind.enabled", "[VolumeBinding]", "multiPoint"}},
+		"without the plugin in bind":        {bind: set("DefaultBinder"), preBind: set("Fluence"), want: []string{"plugins.bind.enabled", "[DefaultBinder]", "- name: Fluence"}},
+		"without the plugin in preBind":     {bind: set("Fluence"), preBind: set("VolumeBinding"), want: []string{"plugins.preBind.enabled", "[VolumeBinding]", "multiPoint"}},
+		"with a plugin after it in preBind": {bind: set("Fluence"), preBind: set("Fluence", "VolumeBinding"), want: []string{"plugins.preBind.enabled", "[Fluence VolumeBinding]", "last", "multiPoint"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -62,8 +62,9 @@ const (
 	// eventWorkers send at the same time.
 	eventWorkers = 4
 	// recordEvery is the time between two events that a worker hands to the recorder, which
-	// sends each in a goroutine of its own.
+	// sends each in a goroutine of its own; recordLate is that after eventsWithin.
 	recordEvery = 20 * time.Millisecond
+	recordLate  = 2 * time.Millisecond
 	// eventLook is how often is looked whether conditions are written.
 	eventLook = 50 * time.Millisecond
 )
@@ -208,9 +209,13 @@ func (w *eventWriter) mayGo() bool {
 func (w *eventWriter) sendOrKeep(ctx context.Context, e queuedEvent) {
 	if e.record != nil {
 		e.record()
+		pace := recordEvery
+		if w.now().Sub(e.made) > eventsWithin {
+			pace = recordLate
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(recordEvery):
+		case <-time.After(pace):
 		}
 		return
 	}

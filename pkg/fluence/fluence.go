@@ -85,7 +85,9 @@ type Fluence struct {
 	binds *bindGate
 	core  rest.Interface
 	guard guard
-	nodes corelisters.NodeLister
+	// besides are the other plugins of the profile that may hold a pod out of the queue.
+	besides []fwk.PreEnqueuePlugin
+	nodes   corelisters.NodeLister
 	// events are sent after binds.
 	events  *eventWriter
 	keeper  keeper

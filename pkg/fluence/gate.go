@@ -27,6 +27,9 @@ type bindGate struct {
 
 	mu      sync.Mutex
 	waiting map[types.UID]waiter
+	// refusal is what the API server said last when it was too busy, and refusedAt when.
+	refusal   string
+	refusedAt time.Time
 	// empty is closed while nothing stands at the gate and no bind is in flight.
 	empty  chan struct{}
 	closed bool
@@ -74,6 +77,24 @@ func (b *bindGate) leave(uid types.UID) {
 	delete(b.waiting, uid)
 }
 
+// refuse takes note of what the API server said when it was too busy for a bind.
+func (b *bindGate) refuse(why string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refusal, b.refusedAt = why, now
+}
+
+// refused returns what the API server said of late when it was too busy for a bind, or
+// nothing.
+func (b *bindGate) refused(now time.Time) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now.Sub(b.refusedAt) > refusalLasts {
+		return ""
+	}
+	return b.refusal
+}
+
 // look brings up to date whether the gate is empty.
 func (b *bindGate) look() {
 	b.mu.Lock()
@@ -107,7 +128,7 @@ func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.P
 	if !ok {
 		return whyGaveBack, nil
 	}
-	if !arrive(gate.Pod{UID: uid, Group: r.Rank.Key, Rank: r.Rank, Begun: r.Started}, pl.now()) {
+	if !arrive(gate.Pod{UID: uid, Group: r.Rank.Key, Rank: r.Rank, Begun: r.Begun}, pl.now()) {
 		return whyGaveBack, nil
 	}
 	pl.binds.look()
@@ -117,8 +138,11 @@ func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.P
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+	if why != "" {
+		pl.counters.calledBack.Inc()
+	}
 	if why != "" || err != nil {
-		pl.binds.Forget(pl.now(), uid)
+		pl.binds.Failed(uid, pl.now())
 		pl.binds.look()
 	}
 	return why, err
@@ -154,8 +178,8 @@ func (pl *Fluence) runGate(ctx context.Context) {
 		case <-timer.C:
 		}
 		pl.openGate(ctx)
-		if until := pl.binds.Paused(pl.now()); !until.IsZero() {
-			timer.Reset(time.Until(until))
+		if again := pl.binds.Again(pl.now()); !again.IsZero() {
+			timer.Reset(time.Until(again))
 		}
 	}
 }
@@ -170,10 +194,7 @@ func (pl *Fluence) openGate(ctx context.Context) {
 		}
 		why, effects := pl.groups.Depart(p.UID, pl.closedTo(p.UID), now)
 		pl.recordSteps()
-		if why != "" {
-			pl.counters.calledBack.Inc()
-			pl.carryOut(ctx, effects)
-		}
+		pl.carryOut(ctx, effects)
 		since, waits := pl.binds.tell(p.UID, why)
 		if why != "" || !waits {
 			pl.binds.Failed(p.UID, now)
@@ -215,6 +236,9 @@ const (
 	turnAfter    = 10 * time.Second
 )
 
+// refusalLasts is for how long a refusal of the API server is told as the reason of a wait.
+const refusalLasts = time.Minute
+
 // tellBinding reports the groups that wait for binds.
 func (pl *Fluence) tellBinding() {
 	now := pl.now()
@@ -225,10 +249,19 @@ func (pl *Fluence) tellBinding() {
 	}
 	f := pl.binds.Figures()
 	inFlight := fmt.Sprintf("binds in flight: %d, at most %d", f.InFlight, f.Limit)
-	for _, key := range standing {
-		bound, of := pl.groups.OnNodes(key)
-		pl.reportBinding(key, fmt.Sprintf("%d of %s bound; %d wait until the API server takes their binds (%s)", bound, plural(of, "pod"), of-bound, inFlight))
+	if why := pl.binds.refused(now); why != "" {
+		inFlight += "; refused last: " + why
 	}
+	for key, n := range standing {
+		bound, of, whole := pl.groups.OnNodes(key)
+		if whole {
+			continue // what is late is told with that
+		}
+		pl.reportBinding(key, fmt.Sprintf("%d of %s bound; the API server is to take the binds of %s (%s)", bound, plural(of, "pod"), plural(n, "more pod"), inFlight))
+		// The last of them may have been bound in the moment before.
+		pl.groups.Retell(key)
+	}
+	pl.tellPlaced()
 	for _, key := range waiting {
 		// Without numbers: there may be many such groups, and each number is a write.
 		pl.reportBinding(key, "waits for its turn to ask for nodes: pods of groups before it have nodes and are bound first")

@@ -215,7 +215,7 @@ func TestAGroupThatStandsAtTheGateSaysSo(t *testing.T) {
 		r.schedule()
 		r.pass(4 * time.Second)
 		c := r.scheduledCondition()
-		if c.Reason != group.ReasonBinding || !strings.Contains(c.Message, "1 of 3 pods bound; 2 wait until the API server takes their binds") {
+		if c.Reason != group.ReasonBinding || !strings.Contains(c.Message, "1 of 3 pods bound; the API server is to take the binds of 2 more pods") {
 			t.Errorf("condition = %+v, want reason %s with the numbers", c, group.ReasonBinding)
 		}
 		r.binds.set(0, nil)
@@ -254,8 +254,8 @@ func TestOnlyAServerThatIsTooBusyIsAskedAgainAtOnce(t *testing.T) {
 		// asked is how often a binding is refused in the first ten seconds.
 		least, most int
 	}{
-		"too many requests, in plain text": {func() *http.Response { return tooMany("2") }, 5, 5},
-		"too many, without saying when":    {func() *http.Response { return tooMany("") }, 10, 10},
+		"too many requests, in plain text": {func() *http.Response { return tooMany("2") }, 3, 3},
+		"too many, without saying when":    {func() *http.Response { return tooMany("") }, 6, 6},
 		"unavailable, and says when": {func() *http.Response {
 			r := response(http.StatusServiceUnavailable, http.NoBody)
 			r.Header = http.Header{"Content-Type": {"text/plain"}, "Retry-After": {"5"}}

@@ -19,8 +19,12 @@ import (
 )
 
 // maxFailures is how many pods that were to be bound are told at the same time that they
-// are not: a whole group may be called back at once.
-const maxFailures = 8
+// are not, and failureWithin how long that takes at most: a whole group may be called back
+// at once, and comes back to the queue in the same call.
+const (
+	maxFailures   = 16
+	failureWithin = 2 * time.Second
+)
 
 // hush has the pods of Fluence's profile be told only once why they wait: the scheduler
 // itself tells them at every attempt, though nothing but a number may be another. What a
@@ -30,9 +34,15 @@ func hush(sched *scheduler.Scheduler, pl *Fluence) {
 	sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		if f.ProfileName() == pl.profile {
 			f = hushed{Framework: f, pl: pl, pod: pod.GetPodInfo().GetPod().UID}
-			if pod.GetPodInfo().GetPod().Spec.NodeName != "" {
+			if p := pod.GetPodInfo().GetPod(); p.Spec.NodeName != "" {
 				places <- struct{}{}
 				defer func() { <-places }()
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, failureWithin)
+				defer cancel()
+				// A group that gave its nodes back may ask as soon as its pods are in the
+				// queue again.
+				defer func() { pl.waker.one(pl.key(p)) }()
 			}
 		}
 		told(ctx, f, pod, status, nominating, start)

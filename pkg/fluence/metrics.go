@@ -94,14 +94,14 @@ func newCounters() (*counters, error) {
 	vector(&c.verifications, "fluence_verifications_total", "Assignments that the filters were run on pod by pod before they were booked, by how that ended.", "outcome", []string{outcomePassed, outcomeObjected, outcomeRefused})
 	counter(&c.repairs, "fluence_repairs_total", "Matches that were made anew since the filters objected to the last one.")
 	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, bindings and events left out, by what they were to.", "object", []string{writesPodGroup, writesPod, writesHealth})
-	vector(&c.throttled, "fluence_throttled_total", "Writes that the API server refused since it had too many requests (429), by what they were to.", "object", []string{writesBinding, writesEvent})
+	vector(&c.throttled, "fluence_throttled_total", "Writes that the API server refused since it had too many requests (429, or 503 with a time to wait), by what they were to.", "object", []string{writesBinding, writesEvent})
 	counter(&c.calledBack, "fluence_called_back_total", "Pods that were called back from the gate since their node or their group had changed.")
 	counter(&c.eventsDropped, "fluence_events_dropped_total", "Events that were never sent: too many waited, or the API server would not have them.")
 	buckets := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 	var failed error
 	c.gateWaits, failed = registered(metrics.NewHistogram(&metrics.HistogramOpts{
 		Name: "fluence_gate_wait_seconds", StabilityLevel: metrics.ALPHA, Buckets: buckets,
-		Help: "Time that a pod stood at the gate before its bind was sent.",
+		Help: "Time that a pod stood at the gate before its bind was sent, for each time that it did.",
 	}))
 	errs = append(errs, failed)
 	var err error

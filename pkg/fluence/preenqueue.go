@@ -12,7 +12,7 @@ import (
 // PreEnqueue lets one representative of a complete group into the queue, and
 // those of its siblings that have a node. It runs under the queue's lock: it
 // reads memory, and calls nothing that could want the queue.
-func (pl *Fluence) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	// A pod with a seat needs no matcher any more.
 	if why := pl.notReady(); why != "" && !pl.groups.Seated(pod.UID) {
 		return held(why)
@@ -22,7 +22,16 @@ func (pl *Fluence) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 		pl.waker.lost(pod.UID, v.Lost)
 	}
 	if v.Pass {
-		if v.Asks > 0 && !pl.binds.Admit(gate.Asker{Group: v.Key, Rank: v.Rank, Pods: v.Asks}, pl.now()) {
+		if v.Asks == 0 {
+			return nil
+		}
+		for _, p := range pl.besides {
+			if status := p.PreEnqueue(ctx, pod); !status.IsSuccess() {
+				// The group would take a turn and not ask.
+				return held("is held by plugin " + p.Name())
+			}
+		}
+		if !pl.binds.Admit(gate.Asker{Group: v.Key, Rank: v.Rank, Pods: v.Asks}, pl.now()) {
 			signal(pl.binds.more)
 			return held("waits for its turn to ask")
 		}

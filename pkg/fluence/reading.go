@@ -49,6 +49,10 @@ func (pl *Fluence) read() reading {
 	if !r.Longest.IsZero() {
 		r.longest = pl.now().Sub(r.Longest)
 	}
+	if turn := min(r.Waiting[""], r.gate.Waiting[gate.Small]+r.gate.Waiting[gate.Large]); turn > 0 && !unready {
+		r.Waiting[""] -= turn
+		r.Waiting[group.ReasonBinding] += turn
+	}
 	if n := r.Waiting[""]; n > 0 {
 		delete(r.Waiting, "")
 		why := notAnswered

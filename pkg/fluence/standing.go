@@ -52,7 +52,7 @@ func (pl *Fluence) Standing(pod *corev1.Pod) (Standing, bool) {
 	}
 	v := pl.groups.Admit(pod.UID, pl.now())
 	s := Standing{
-		Group: m.Key, Named: m.Named, Asks: v.Pass, Seated: pl.groups.Seated(pod.UID),
+		Group: m.Key, Named: m.Named, Asks: v.Pass && (v.Asks == 0 || !pl.binds.Waits(m.Key)), Seated: pl.groups.Seated(pod.UID),
 		Started: m.Started, Lacking: m.Lacking, Reason: v.Reason, Message: v.Message,
 	}
 	if v.Reason == "" {

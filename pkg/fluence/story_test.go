@@ -79,7 +79,7 @@ func TestARefusedGangCostsOneCycleAndWaitsForRoom(t *testing.T) {
 			t.Errorf("%d matches and %d pods refused, want one each", matches, refused)
 		}
 		r.node("n2", 4)
-		r.pass(time.Second)
+		r.pass(5 * time.Second) // the engine may know of the node before the scheduler does
 		if got := len(r.assigned()); got != 8 {
 			t.Errorf("%d pods on nodes, want all 8", got)
 		}

@@ -114,6 +114,10 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 			pl.noLongerExpected(string(pod.UID))
 		}
 		pl.carryOut(ctx, pl.groups.PutPod(pod))
+		if pod.Spec.NodeName != "" {
+			// By a bind of which no answer came, or by somebody else's.
+			pl.binds.tell(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))
+		}
 		pl.tellPlaced()
 		if m, ok := pl.groups.GroupOf(pod.UID); ok {
 			pl.waker.one(m.Key)
@@ -193,6 +197,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		pl.noLongerExpected(string(pod.UID))
 		m, _ := pl.groups.GroupOf(pod.UID)
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
+		pl.binds.tell(pod.UID, whyGaveBack)
 		pl.tellPlaced()
 		pl.waker.one(m.Key)
 		pl.exclusions.forget(m.Key)

@@ -4,7 +4,8 @@
 //
 // A group asks for nodes when it is its turn (turn.go). Its pods are expected at the gate
 // from then on, stand there when all else is done for them (standing.go), and leave in
-// order (next.go), as many at a time as the API server takes (limit.go). What stands at the gate, and
+// order (next.go), as many at a time as the API server takes (limit.go). A pod whose bind
+// is refused again and again lets others go first (aside.go). What stands at the gate, and
 // how fast it left in the last second, decides whether the next group may ask (lane.go).
 package gate
 
@@ -23,7 +24,7 @@ type Pod struct {
 	Group types.NamespacedName
 	// Rank is the pod's place in the queue.
 	Rank group.Rank
-	// Begun says that a bind of its group was sent before.
+	// Begun says that a bind of its group was sent before, and that it is not whole yet.
 	Begun bool
 }
 
@@ -41,6 +42,10 @@ type Gate struct {
 	inFlight map[types.UID]sent
 	// large counts the pods of large groups that left since one of a small group did.
 	large int
+	// taken counts the binds that the API server took.
+	taken int
+	// aside are the pods whose binds are not sent before a time of their own.
+	aside aside
 }
 
 // A sent bind has not been answered.
@@ -55,12 +60,15 @@ type pod struct {
 	// counts is until when an expected pod counts as one ahead; zero of one that stands
 	// at the gate or no longer counts.
 	counts time.Time
-	// at is set while the pod stands at the gate, and since is when it first came there.
-	at    *Pod
+	// at is set while the pod stands at the gate.
+	at *Pod
+	// since is when it first came there.
 	since time.Time
-	// again says that its bind was answered with 429, index where it stands among those of
-	// its group.
-	again bool
+	// until is when a pod that is aside comes back to its group; zero of all others.
+	until time.Time
+	// refused is what was answered to its binds.
+	refused refused
+	// index is where it stands among those of its group.
 	index int
 }
 
@@ -75,9 +83,11 @@ func New(max int) *Gate {
 	}
 }
 
-// Expected pods count for so long if they do not arrive: those that are permitted may sit
-// in PreBind for minutes, and nobody is to wait for these.
+// What is on its way to the gate counts for so long if it does not arrive. A group that
+// may ask can be held by another plugin, and pods that are permitted may sit in PreBind for
+// minutes: nobody is to wait for these.
 const (
+	admittedCounts  = 2 * time.Second
 	seatedCounts    = 5 * time.Second
 	permittedCounts = time.Second
 )
@@ -125,18 +135,28 @@ func (g *Gate) stand(known *pod, p Pod, now time.Time) {
 	g.stopCounting(known)
 	g.leavePlace(known)
 	known.at = &p
-	of := inLane{p.Group, known.lane}
-	s := g.groups[of]
 	if known.since.IsZero() {
 		known.since = now
 	}
-	if s == nil {
-		s = &standing{of: of, since: known.since}
-		g.groups[of] = s
+	if known.until.After(now) {
+		g.aside.add(known)
+	} else {
+		g.join(known)
 	}
-	l.crowd.add(s, known)
 	l.standing++
 	l.touch(now)
+}
+
+// join puts a pod that stands at the gate among those of its group.
+func (g *Gate) join(p *pod) {
+	of := inLane{p.at.Group, p.lane}
+	s := g.groups[of]
+	if s == nil {
+		s = &standing{of: of, since: p.since}
+		g.groups[of] = s
+	}
+	p.until = time.Time{}
+	g.lanes[p.lane].crowd.add(s, p)
 }
 
 // Forget drops pods that have no node any more, that are gone, or that the API shows on
@@ -173,16 +193,18 @@ func (g *Gate) leavePlace(p *pod) {
 	if p.at == nil {
 		return
 	}
-	s := g.groups[inLane{p.at.Group, p.lane}]
-	g.lanes[p.lane].crowd.remove(s, p)
-	if len(s.pods) == 0 {
-		delete(g.groups, s.of)
+	if !g.aside.remove(p) {
+		s := g.groups[inLane{p.at.Group, p.lane}]
+		g.lanes[p.lane].crowd.remove(s, p)
+		if len(s.pods) == 0 {
+			delete(g.groups, s.of)
+		}
 	}
 	p.at = nil
 	g.lanes[p.lane].standing--
 }
 
-// Sweep has expected pods no longer count whose time is over.
+// Sweep has those no longer count who are on their way for too long.
 func (g *Gate) Sweep(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,6 +214,12 @@ func (g *Gate) Sweep(now time.Time) {
 		}
 	}
 	for i := range g.lanes {
-		g.lanes[i].touch(now)
+		l := &g.lanes[i]
+		for _, t := range l.turns.all {
+			if t.counts && now.Sub(t.admitted) >= admittedCounts {
+				l.stopCounting(t)
+			}
+		}
+		l.touch(now)
 	}
 }

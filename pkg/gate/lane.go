@@ -83,8 +83,9 @@ func (l *lane) rate(now time.Time) int {
 }
 
 // room says whether a group of so many pods may ask: no more pods stand at the gate than
-// leave it in a second. Those that are on their way there are few as well; that these are
-// slow says nothing about the API server. A larger group waits until the lane is empty.
+// leave it in a second. Those that are on their way there are as few, or twice the most
+// binds in flight: they may be slow though the API server is not. A larger group waits until
+// the lane is empty.
 func (l *lane) room(pods int, now time.Time) bool {
 	rate := l.rate(now)
 	most := max(rate, l.first)

@@ -7,8 +7,8 @@ import "time"
 type limit struct {
 	// most is what is configured, now what holds at present.
 	most, now int
-	// halved is when it was halved last: what was sent before that and is refused too
-	// says nothing new.
+	// halved is when it was halved last. Binds that were in flight then do not halve it
+	// once more.
 	halved time.Time
 	// grown is when it was grown last.
 	grown time.Time

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,17 +31,23 @@ func (g *Gate) Figures() Figures {
 func (g *Gate) Empty() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.groups) == 0 && len(g.inFlight) == 0
+	return len(g.groups) == 0 && len(g.aside.pods) == 0 && len(g.inFlight) == 0
 }
 
-// Lasting lists the groups of which pods have stood at the gate for longer than after.
-func (g *Gate) Lasting(now time.Time, after time.Duration) []types.NamespacedName {
+// Lasting returns the groups of which pods have stood at the gate for longer than after,
+// with how many of their pods stand there.
+func (g *Gate) Lasting(now time.Time, after time.Duration) map[types.NamespacedName]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var lasting []types.NamespacedName
+	lasting := map[types.NamespacedName]int{}
 	for of, s := range g.groups {
-		if now.Sub(s.since) > after && !slices.Contains(lasting, of.group) {
-			lasting = append(lasting, of.group)
+		if now.Sub(s.since) > after {
+			lasting[of.group] += len(s.pods)
+		}
+	}
+	for _, p := range g.aside.pods {
+		if now.Sub(p.since) > after {
+			lasting[p.at.Group]++
 		}
 	}
 	return lasting

@@ -18,6 +18,9 @@ func (g *Gate) Next(now time.Time) (Pod, bool) {
 	if len(g.inFlight) >= g.limit.now || now.Before(g.limit.pause) {
 		return Pod{}, false
 	}
+	for _, p := range g.aside.due(now) {
+		g.join(p)
+	}
 	p := g.choose(now)
 	if p == nil {
 		return Pod{}, false
@@ -25,7 +28,6 @@ func (g *Gate) Next(now time.Time) (Pod, bool) {
 	leaves := *p.at
 	g.lanes[p.lane].crowd.begin(g.groups[inLane{leaves.Group, p.lane}])
 	g.leavePlace(p)
-	p.again = false
 	if p.lane == Small {
 		g.large = 0
 	} else {
@@ -37,8 +39,8 @@ func (g *Gate) Next(now time.Time) (Pod, bool) {
 }
 
 // choose returns the pod that is to leave, or nil. A group that has begun goes before all
-// others if what is left of it leaves within about a second: it is not to stay in part on
-// nodes for those that come meanwhile.
+// others if what is left of it leaves within about a second: otherwise those that come
+// meanwhile would leave a part of it waiting.
 func (g *Gate) choose(now time.Time) *pod {
 	small, large := &g.lanes[Small], &g.lanes[Large]
 	soon := max(2*g.limit.most, small.bound.count(now)+large.bound.count(now))
@@ -59,23 +61,29 @@ func (g *Gate) Bound(uid types.UID, now time.Time) {
 	if s, ok := g.land(uid, now); ok {
 		g.lanes[s.lane].bound.add(now)
 		g.limit.grow(now)
+		g.taken++
 	}
 	g.forget(uid, now)
 }
 
-// Failed takes note that a pod was not bound, and comes back to the gate by a further
-// scheduling cycle if at all.
+// Failed takes note that a pod was not bound, or does not stand at the gate any more, and
+// comes back there by a further scheduling cycle if at all. Its lane is kept until Forget.
 func (g *Gate) Failed(uid types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.land(uid, now)
-	g.forget(uid, now)
+	if p := g.pods[uid]; p != nil {
+		g.stopCounting(p)
+		g.leavePlace(p)
+		p.since = time.Time{}
+		g.lanes[p.lane].touch(now)
+	}
 }
 
 // Throttled takes note that a bind was refused since the API server is overloaded. The
 // pod stands at the gate again, before all others of its group, unless it was forgotten
 // meanwhile: then it returns false. Nothing leaves the gate for as long as the server asked
-// for.
+// for, but no longer than half a minute. If the pod was refused before, others leave first.
 func (g *Gate) Throttled(p Pod, after time.Duration, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,12 +91,15 @@ func (g *Gate) Throttled(p Pod, after time.Duration, now time.Time) bool {
 	if !ok {
 		return false
 	}
+	after = min(after, longest)
 	g.limit.halve(s.at, now, after)
 	known := g.pods[p.UID]
 	if known == nil {
 		return false
 	}
-	known.again = true
+	if wait := known.refused.again(g.taken, after); wait > after {
+		known.until = now.Add(wait)
+	}
 	g.stand(known, p, now)
 	return true
 }
@@ -104,12 +115,13 @@ func (g *Gate) land(uid types.UID, now time.Time) (sent, bool) {
 	return s, ok
 }
 
-// Paused returns until when nothing leaves the gate; zero if pods leave as they come.
-func (g *Gate) Paused(now time.Time) time.Time {
+// Again returns when a pod may leave the gate that may not now, though nothing happens
+// meanwhile; zero if there is none.
+func (g *Gate) Again(now time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.limit.pause.After(now) {
 		return g.limit.pause
 	}
-	return time.Time{}
+	return g.aside.next()
 }

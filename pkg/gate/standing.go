@@ -29,14 +29,16 @@ type inLane struct {
 // first returns the pod that leaves first.
 func (s *standing) first() *pod { return s.pods[0] }
 
-// before says whether a pod leaves before another: those that were answered with 429, then
-// by rank.
+// before says whether a pod leaves before another of its group: those whose binds were
+// refused, then by rank.
 func (p *pod) before(o *pod) bool {
-	if p.again != o.again {
-		return p.again
+	if p, o := p.refused.times > 0, o.refused.times > 0; p != o {
+		return p
 	}
-	return p.at.Rank.Less(o.at.Rank)
+	return p.ranksBefore(o)
 }
+
+func (p *pod) ranksBefore(o *pod) bool { return p.at.Rank.Less(o.at.Rank) }
 
 // Len implements heap.Interface.
 func (s *standing) Len() int { return len(s.pods) }
@@ -136,14 +138,14 @@ func goesBefore(p *pod, ends bool, o *pod, oEnds bool) bool {
 	case ends != oEnds:
 		return ends
 	}
-	return p.before(o)
+	return p.ranksBefore(o)
 }
 
 // Len implements heap.Interface.
 func (c *crowd) Len() int { return len(c.fresh) }
 
 // Less implements heap.Interface.
-func (c *crowd) Less(i, j int) bool { return c.fresh[i].first().before(c.fresh[j].first()) }
+func (c *crowd) Less(i, j int) bool { return c.fresh[i].first().ranksBefore(c.fresh[j].first()) }
 
 // Swap implements heap.Interface.
 func (c *crowd) Swap(i, j int) {

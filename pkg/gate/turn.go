@@ -29,10 +29,13 @@ type turns struct {
 // turn is a group's turn to ask.
 type turn struct {
 	Asker
-	// since is when it came into the line, and admitted when it was admitted; zero while
-	// it waits.
-	since, admitted time.Time
-	index           int
+	// since is when it came into the line.
+	since time.Time
+	// admitted is when it was admitted; zero while it waits.
+	admitted time.Time
+	// counts says that its pods count as ahead of the next group.
+	counts bool
+	index  int
 }
 
 func newTurns() turns { return turns{all: map[types.NamespacedName]*turn{}} }
@@ -52,7 +55,9 @@ func (g *Gate) Admit(a Asker, now time.Time) bool {
 		l.turns.all[a.Group] = t
 		heap.Push(&l.turns, t)
 	case !t.admitted.IsZero():
-		l.admitted += a.Pods - t.Pods
+		if t.counts {
+			l.admitted += a.Pods - t.Pods
+		}
 		t.Asker = a
 		return true
 	default:
@@ -69,9 +74,17 @@ func (g *Gate) Admit(a Asker, now time.Time) bool {
 // admit lets the first in the line ask.
 func (l *lane) admit(t *turn, now time.Time) {
 	heap.Remove(&l.turns, t.index)
-	t.admitted = now
+	t.admitted, t.counts = now, true
 	l.admitted += t.Pods
 	l.touch(now)
+}
+
+// stopCounting has a group that was admitted no longer count.
+func (l *lane) stopCounting(t *turn) {
+	if t.counts {
+		t.counts = false
+		l.admitted -= t.Pods
+	}
 }
 
 // Due admits the groups whose turn has come, and names them: the caller has them ask.
@@ -108,7 +121,7 @@ func (g *Gate) dropTurn(in Lane, key types.NamespacedName, now time.Time) {
 	case t.admitted.IsZero():
 		heap.Remove(&l.turns, t.index)
 	default:
-		l.admitted -= t.Pods
+		l.stopCounting(t)
 	}
 	delete(l.turns.all, key)
 	l.touch(now)

@@ -101,6 +101,16 @@ func TestGroupsAskInTurn(t *testing.T) {
 			s.Sweep(s.now)
 			s.want("turn", s.due(), "a")
 		},
+		"also for a group that may ask and does not": func(s *story) {
+			s.want("may ask", s.asks("a30", "b20"), "a")
+			s.pass(admittedCounts)
+			s.Sweep(s.now)
+			s.want("turn", s.due(), "b")
+			s.want("may ask still", s.asks("a25"), "a")
+			s.Asked(key("a"), s.now)
+			s.Asked(key("b"), s.now)
+			s.wantNothing()
+		},
 		"a group that changes its size changes its lane": func(s *story) {
 			s.matched("x", 17)
 			s.want("may ask", s.asks("a20"), "")

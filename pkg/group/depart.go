@@ -52,8 +52,8 @@ func (g *Groups) start(s *state) {
 }
 
 // Recall takes note that the API server did not look at a bind that Depart let go, and
-// that the pod stands at the gate again. A group of which no other bind was sent has not
-// started.
+// that the pod stands at the gate again. A group of which no bind was taken, or may have
+// been, and no other is in flight has not started.
 func (g *Groups) Recall(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,7 +63,7 @@ func (g *Groups) Recall(uid types.UID) {
 	}
 	m.seat.leaving = false
 	s := m.group
-	if s.first(func(o *member) bool { return o.onNode() || o.seat != nil && o.seat.leaving }) == nil {
+	if !s.taken && s.first(func(o *member) bool { return o.seat != nil && o.seat.leaving }) == nil {
 		s.started = false
 		g.settle(s)
 	}
@@ -75,8 +75,8 @@ type Reserved struct {
 	// Node is the seat's, and Rank the pod's place in the queue.
 	Node string
 	Rank Rank
-	// Started says that binds of its group were sent.
-	Started bool
+	// Begun says that binds of its group were sent, and that it has not been whole since.
+	Begun bool
 }
 
 // Reserved returns a pod with its confirmed seat; false if it has none or is on its way
@@ -88,16 +88,32 @@ func (g *Groups) Reserved(uid types.UID) (Reserved, bool) {
 	if m == nil || !m.reserved() || !m.waits() {
 		return Reserved{}, false
 	}
-	return Reserved{Pod: m.pod, Node: m.seat.slot.Node, Rank: g.rank(m), Started: m.group.started}, true
+	return Reserved{Pod: m.pod, Node: m.seat.slot.Node, Rank: g.rank(m), Begun: m.group.started && !m.group.whole()}, true
 }
 
 // OnNodes counts the members of a group that have nodes, and how many there are to be.
-func (g *Groups) OnNodes(key types.NamespacedName) (n, of int) {
+// Whole says that Placed has told of it, and that it has had enough members since.
+func (g *Groups) OnNodes(key types.NamespacedName) (n, of int, whole bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]
 	if s == nil {
-		return 0, 0
+		return 0, 0, false
 	}
-	return s.count((*member).onNode), s.count((*member).present)
+	return s.count((*member).onNode), s.count((*member).present), s.whole()
+}
+
+// whole says that Placed has told of the group, and that it has had enough members since.
+func (s *state) whole() bool {
+	return s.told > 0 && s.count((*member).onNode) >= s.owed()
+}
+
+// Retell has Placed tell once more of a group that is whole: something else may have been
+// said of it in the moment before it was.
+func (g *Groups) Retell(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.groups[key]; s != nil && s.whole() {
+		g.placed[key] = true
+	}
 }

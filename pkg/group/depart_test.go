@@ -145,3 +145,61 @@ func TestAGroupAtTheGateAsksForNothing(t *testing.T) {
 		t.Errorf("a pod that is late may not ask: %s", v.Message)
 	}
 }
+
+// A group of which a bind was taken, or may have been, has started whatever comes after.
+func TestABindThatMayHaveBeenTakenIsNotForgotten(t *testing.T) {
+	cases := map[string]func(s *story){
+		"a member ran and ended": func(s *story) {
+			s.depart("0")
+			s.Bound("0")
+			s.update("0", bound("n-0"))
+			s.update("0", func(p *corev1.Pod) { p.Spec.NodeName = "n-0"; p.Status.Phase = corev1.PodSucceeded })
+		},
+		"no answer came": func(s *story) {
+			s.depart("0")
+			s.Unreserve("0", s.now, "the bind timed out")
+		},
+	}
+	for name, first := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.atTheGate(3, 3)
+			first(s)
+			s.depart("1")
+			s.Recall("1")
+			if why, _ := s.Depart("1", "", s.now); why != "" {
+				t.Errorf("the next pod does not depart: %s", why)
+			}
+			s.Recall("1")
+			_, e := s.Depart("1", "node n-1 was cordoned", s.now)
+			for _, r := range e.Release {
+				if len(r.Keys) > 1 {
+					t.Errorf("seats are given back: %v, want that of pod 1 alone", r.Keys)
+				}
+			}
+		})
+	}
+}
+
+// What was said of a group in the moment before it was whole is said anew after it.
+func TestAGroupThatIsWholeIsToldOnceMore(t *testing.T) {
+	s := newStory(t)
+	s.atTheGate(2, 2)
+	s.depart("0", "1")
+	s.Bound("0")
+	k := s.members["0"].group.key
+	s.Retell(k)
+	if got := s.Placed(); len(got) > 0 {
+		t.Errorf("a group that is not whole is told to be: %+v", got)
+	}
+	s.Bound("1")
+	for range 2 {
+		if got := s.Placed(); len(got) != 1 {
+			t.Errorf("groups that are whole: %+v, want one", got)
+		}
+		s.Retell(k)
+	}
+	if n, of, whole := s.OnNodes(k); n != 2 || of != 2 || !whole {
+		t.Errorf("OnNodes = %d, %d, %t", n, of, whole)
+	}
+}

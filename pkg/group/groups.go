@@ -110,6 +110,9 @@ type state struct {
 	// given back together any more. startTold says that a Step told it.
 	started   bool
 	startTold bool
+	// taken says that a bind of this incarnation was made, or may have been: its answer is
+	// not known.
+	taken bool
 	// checked says that lacksReason and lacksMessage are what incomplete says: it is
 	// asked under the lock of the scheduler's queue, for each pod.
 	checked                   bool
@@ -254,16 +257,16 @@ func (g *Groups) settle(s *state) {
 	}
 	if s.started && present == 0 {
 		g.step(Step{Kind: Ended, Key: s.key})
-		s.permitted, s.started, s.startTold, s.complete = false, false, false, time.Time{}
+		s.permitted, s.started, s.startTold, s.taken, s.complete = false, false, false, false, time.Time{}
 		s.told, s.toldRefused, s.met = 0, 0, 0
 		s.forgive()
 	}
 	if s.started && present >= s.minimum() {
 		s.met = max(s.met, s.minimum())
 	}
-	if !s.started && !unconfirmed && present > 0 {
-		// Seen for the first time after a restart: it began before us.
-		s.started = true
+	if onNode > 0 {
+		// It may have begun before this process did, or by somebody else's bind.
+		s.started, s.taken = true, true
 	}
 	s.told = min(s.told, onNode)
 	if news := onNode > s.told || refused != s.toldRefused; s.podGroup != nil && !binding && onNode > 0 && news && onNode >= s.owed() {

@@ -154,6 +154,7 @@ func (g *Groups) Unreserve(uid types.UID, now time.Time, why string) Effects {
 		return Effects{}
 	}
 	if m.group.started {
+		m.group.taken = m.group.taken || m.seat.leaving // nobody knows how its bind ended
 		m.seat.reserved, m.seat.tried, m.seat.leaving = false, false, false
 		return Effects{}
 	}

@@ -13,8 +13,8 @@ type StepKind string
 
 // The steps that a group takes by itself, without a caller who decides on it.
 const (
-	// Started: as many members are reserved as have to start together, and may be
-	// bound from now on.
+	// Started: the first bind is sent, with as many members reserved as have to start
+	// together.
 	Started StepKind = "Started"
 	// GaveBack: seats were lost that the API does not show yet, all of them or, of a
 	// group that has started, one.

@@ -1,0 +1,114 @@
+package fluence
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// A pod that another plugin holds out of the queue takes no turn from others.
+func TestPodsThatOthersHoldTakeNoTurn(t *testing.T) {
+	unclaimed := func(p *corev1.Pod) {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "x", ResourceClaimName: new("missing")}}
+	}
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(1, 0)
+		r.node("n1", 100)
+		r.schedule()
+		for i := range 60 {
+			r.pod(fmt.Sprintf("c%02d", i), unclaimed)
+		}
+		r.named("a", 9, unclaimed)
+		r.pass(5 * time.Second)
+		r.pod("lone")
+		r.named("z", 20)
+		r.pass(10 * time.Second)
+		if got := len(r.assigned()); got != 21 {
+			t.Errorf("%d of 21 pods are bound; at the gate: %+v", got, r.pl.binds.Figures())
+		}
+	})
+}
+
+// The API shows a pod on a node that waits to be bound: an earlier bind was made though no
+// answer came, or somebody else has bound it.
+func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
+	for _, node := range []string{"n1", "n2"} {
+		t.Run(node, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 2)
+				r.node("n2", 1)
+				r.closeFor("g-")
+				r.named("g", 2)
+				r.schedule()
+				r.pass(1200 * time.Millisecond)
+				pods := corev1.SchemeGroupVersion.WithResource("pods")
+				obj, err := r.client.Tracker().Get(pods, ns, "g-0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				pod := obj.(*corev1.Pod).DeepCopy()
+				pod.Spec.NodeName = node
+				if err := r.client.Tracker().Update(pods, pod, ns); err != nil {
+					t.Fatal(err)
+				}
+				r.pass(time.Second)
+				if n := len(r.pl.binds.waiting); n > 1 {
+					t.Errorf("%d pods wait to be bound, want that g-0 does not", n)
+				}
+				r.binds.set(0, nil)
+				r.pass(time.Minute)
+				if got := r.assigned(); got["g-0"] != node || got["g-1"] == "" || len(r.pl.binds.waiting) > 0 {
+					t.Errorf("pods are on %v, %d wait", got, len(r.pl.binds.waiting))
+				}
+			})
+		})
+	}
+}
+
+// What is late does not take from a group that it is placed.
+func TestALateMemberAtTheGateLeavesItsGroupPlaced(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 10)
+		r.named("g", 2)
+		r.schedule()
+		r.pass(5 * time.Second)
+		r.closeFor("g-9")
+		r.pod("g-9", inGroup("g"))
+		r.pass(30 * time.Second)
+		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
+			t.Errorf("while a late member waits to be bound: %+v", c)
+		}
+		r.remove("g-9")
+		r.binds.set(0, nil)
+		r.pass(time.Minute)
+		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
+			t.Errorf("when it is gone: %+v", c)
+		}
+	})
+}
+
+// A server that is too busy for one pod, and for no other, refuses that pod: a webhook may.
+func TestAPodThatIsAlwaysRefusedDoesNotHoldUpOthers(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 100)
+		r.schedule()
+		r.closeFor("g-0")
+		r.named("g", 2)
+		r.pass(10 * time.Second)
+		for i := range 20 {
+			r.pod(fmt.Sprintf("c%02d", i))
+		}
+		r.pass(10 * time.Second)
+		if got := len(r.assigned()); got != 21 {
+			t.Errorf("%d of 21 pods are bound; at the gate: %+v", got, r.pl.binds.Figures())
+		}
+		if c := r.scheduledCondition(); c.Reason != group.ReasonBinding || !strings.Contains(c.Message, "refused last: bind pod to node n1: ") {
+			t.Errorf("condition = %+v, want what the API server said", c)
+		}
+	})
+}
