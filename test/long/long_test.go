@@ -53,6 +53,19 @@ func TestAllPartsMayPass(t *testing.T) {
 	}
 }
 
+func TestARowOfTheBenchmarkKeepsItsOutput(t *testing.T) {
+	dir := t.TempDir()
+	p := row("gangs-8")
+	p.command = "echo \"" + p.command + "\""
+	if got, err := runAll(t.Context(), t, dir, p); err != nil {
+		t.Errorf("run() = %v:\n%s", err, got)
+	}
+	want := "\nmake bench-cluster BENCH=gangs-8 BENCHFLAGS='-strict -out=" + filepath.Join(dir, "bench.jsonl") + "'\n"
+	if text, err := os.ReadFile(filepath.Join(dir, "gangs-8.log")); err != nil || !strings.HasSuffix(string(text), want) {
+		t.Errorf("the output that is kept: %q, %v, want it to end with %q", text, err, want)
+	}
+}
+
 func TestAnInterruptEndsThePartAndNamesWhatDidNotRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()

@@ -21,7 +21,7 @@ import (
 
 func main() {
 	seed := flag.Uint64("seed", 0, "what all parts draw from; 0 is another for each of them")
-	dir := flag.String("dir", "", "the folder that the output of parts that fail is kept in")
+	dir := flag.String("dir", "", "the folder that the output of parts that fail, and of rows of the benchmark, is kept in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := start(ctx, *seed, *dir, flag.Args())

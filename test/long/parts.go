@@ -12,7 +12,8 @@ type part struct {
 	// count is how many units it has.
 	count int
 	unit  string
-	// command is run by bash in the root of the repository, with COUNT and SEED filled in.
+	// command is run by bash in the root of the repository, with COUNT and SEED filled in,
+	// and as DIR the folder for what is kept.
 	command string
 }
 
@@ -51,6 +52,7 @@ func parts() []part {
 		{"chaos-of-kills", 2000, "events", "make chaos EVENTS=COUNT SEED=SEED CHAOS=--weights=kill=2000"},
 		{"chaos", 10_000, "events", "make chaos EVENTS=COUNT SEED=SEED"},
 		row("gangs-8"), row("gangs-250"), row("alone"), row("backlog-20000"), row("nodes-5000"),
+		row("ceiling"), row("urgent"), row("lone"),
 	}
 }
 
@@ -59,10 +61,14 @@ func trials(name string, count int, pkg, test string) part {
 	return part{name, count, "trials", fmt.Sprintf("go test -count=1 -timeout=12h ./%s -run='^%s$' -trials=COUNT -seed=SEED", pkg, test)}
 }
 
-// row is one of the benchmark of the cluster.
+// row is one of the benchmark of the cluster. All add to one file, in which those that are
+// compared with another row find it.
 func row(name string) part {
-	return part{name, 1, "run", "make bench-cluster BENCH=" + name}
+	return part{name, 1, "run", "make bench-cluster BENCH=" + name + " BENCHFLAGS='-strict -out=DIR/bench.jsonl'"}
 }
+
+// keeps reports whether the part's output is kept also if it passes.
+func (p part) keeps() bool { return strings.Contains(p.command, "=DIR") }
 
 // what says in a few words what the part is.
 func (p part) what(seed uint64) string {
@@ -73,7 +79,7 @@ func (p part) what(seed uint64) string {
 	return text
 }
 
-// filledIn is the command with its count and seed.
-func (p part) filledIn(seed uint64) string {
-	return strings.NewReplacer("COUNT", strconv.Itoa(p.count), "=SEED", fmt.Sprintf("=%d", seed)).Replace(p.command)
+// filledIn is the command with its count, its seed and the folder for what is kept.
+func (p part) filledIn(seed uint64, dir string) string {
+	return strings.NewReplacer("COUNT", strconv.Itoa(p.count), "=SEED", fmt.Sprintf("=%d", seed), "=DIR", "="+dir).Replace(p.command)
 }

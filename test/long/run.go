@@ -56,7 +56,7 @@ func (r *runner) run(ctx context.Context, parts []part) error {
 }
 
 // carryOut runs the command of a part. Its output is in the file that is returned, which
-// is removed if the part passes.
+// is removed if the part passes, unless it is one whose output is kept.
 func (r *runner) carryOut(ctx context.Context, p part, seed uint64) (output string, err error) {
 	output = filepath.Join(r.dir, p.name+".log")
 	file, err := os.Create(output)
@@ -66,7 +66,7 @@ func (r *runner) carryOut(ctx context.Context, p part, seed uint64) (output stri
 	defer file.Close()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	command := p.filledIn(seed)
+	command := p.filledIn(seed, r.dir)
 	fmt.Fprintf(file, "$ %s\n", command)
 	cmd := exec.CommandContext(ctx, "bash", "-c", command)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.root, file, file
@@ -78,7 +78,7 @@ func (r *runner) carryOut(ctx context.Context, p part, seed uint64) (output stri
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil {
+	if err != nil || p.keeps() {
 		return output, err
 	}
 	return output, os.Remove(output)

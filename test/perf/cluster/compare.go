@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,14 +30,14 @@ func compare(ctx context.Context, root string, r row, o options) error {
 	out := o.kept(root, r)
 	began := time.Now()
 	line := report.Result{
-		Row: r.Name, Session: began.UTC().Truncate(time.Second), Runs: len(r.turns()),
+		Row: r.Name, Session: began.UTC().Truncate(time.Second),
 		Commit: commit, Dirty: dirty, Cores: runtime.NumCPU(),
+		Parameters: report.Parameters{Nodes: r.nodes, Pods: r.pods, Size: r.size, CPU: r.cpu, Args: o.args},
 	}
-	fmt.Fprintf(os.Stdout, "%s: %s; %d runs\n", r.Name, r.what, line.Runs)
-	session, err := r.run(ctx, line, o.args, out, os.Stdout)
+	fmt.Fprintf(os.Stdout, "%s: %s; %d runs\n", r.Name, r.what, len(r.turns()))
+	session, err := r.run(ctx, line, out, os.Stdout)
 	if len(session.Results) > 0 {
-		others, errRead := report.Read(filepath.Join(root, resultsFile))
-		err = errors.Join(err, errRead, r.Print(os.Stdout, session, report.Newest(others)))
+		err = errors.Join(err, r.judge(os.Stdout, session, cmp.Or(out, filepath.Join(root, resultsFile)), o.strict))
 	}
 	fmt.Fprintf(os.Stdout, "\nIt took %s.", time.Since(began).Round(time.Second))
 	if out == "" {
@@ -45,10 +47,33 @@ func compare(ctx context.Context, root string, r row, o options) error {
 	return err
 }
 
+// judge prints what was found, with verdicts. Goals that look at other rows find these in
+// the file of results others. If strict it fails unless each goal was reached.
+func (r row) judge(w io.Writer, s *report.Session, others string, strict bool) error {
+	results, err := report.Read(others)
+	if err != nil {
+		return err
+	}
+	newest := report.Newest(results)
+	if err := r.Print(w, s, newest); err != nil || !strict {
+		return err
+	}
+	missed := 0
+	for _, v := range report.Judge(r.Goals, s, newest) {
+		if v.Word != report.Pass {
+			missed++
+		}
+	}
+	if missed > 0 {
+		return fmt.Errorf("-strict: %d of %d goals were not reached, or are open", missed, len(r.Goals))
+	}
+	return nil
+}
+
 // run makes all runs of a row on one control plane, and returns those that were made.
 // Each is appended to the file out unless that is empty. line has what all results of the
 // session have in common.
-func (r row) run(ctx context.Context, line report.Result, args map[string]any, out string, log io.Writer) (session *report.Session, err error) {
+func (r row) run(ctx context.Context, line report.Result, out string, log io.Writer) (session *report.Session, err error) {
 	session = &report.Session{Row: r.Name}
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -57,27 +82,57 @@ func (r row) run(ctx context.Context, line report.Result, args map[string]any, o
 		return session, err
 	}
 	defer func() { err = errors.Join(err, c.Stop(context.WithoutCancel(ctx))) }()
-	bench, err := trial.NewBench(starting, c, args, trial.DefaultTiming(r.nodes), log)
+	bench, err := trial.NewBench(starting, c, line.Parameters.Args, trial.DefaultTiming(r.nodes), log)
 	if err != nil {
 		return session, err
 	}
-	for i, t := range r.turns() {
-		one := line
-		one.Date, one.Contender, one.Repetition, one.Bracket = time.Now().UTC().Truncate(time.Second), t.Name, t.repetition, t.bracket
-		one.Parameters = report.Parameters{Nodes: r.nodes, Pods: r.pods, Size: r.size, CPU: r.cpu, Workers: t.Workers(), Args: args}
-		if one.Figures, err = bench.Run(ctx, r.plan(t)); err != nil {
-			return session, fmt.Errorf("run %d of %d, %s: %w", i+1, line.Runs, t.Name, err)
-		}
-		fmt.Fprintf(log, "%d/%d  %s: %s\n", i+1, line.Runs, t.Name, inShort(one.Figures))
-		session.Results = append(session.Results, one)
+	return session, r.take(session, line, log, func(t turn) (report.Figures, error) {
+		return bench.Run(ctx, r.plan(t))
+	}, func(one report.Result) error {
 		if out == "" {
+			return nil
+		}
+		return report.Append(out, one)
+	})
+}
+
+// longest is how long a row may take for a noisy repetition to be made again.
+const longest = 25 * time.Minute
+
+// take makes the turns of a row, those of a noisy repetition once more if there is time,
+// and adds their results to the session. Each is kept before the next is begun.
+func (r row) take(session *report.Session, line report.Result, log io.Writer, run func(turn) (report.Figures, error), keep func(report.Result) error) error {
+	turns := r.turns()
+	again := map[int]bool{}
+	for i := 0; i < len(turns); i++ {
+		t := turns[i]
+		one := line
+		one.Runs, one.Date = len(turns), time.Now().UTC().Truncate(time.Second)
+		one.Contender, one.Repetition, one.Bracket, one.Parameters.Workers = t.Name, t.repetition, t.bracket, t.Workers()
+		var err error
+		if one.Figures, err = run(t); err != nil {
+			return fmt.Errorf("run %d of %d, %s: %w", i+1, len(turns), t.Name, err)
+		}
+		fmt.Fprintf(log, "%d/%d  %s: %s\n", i+1, len(turns), t.Name, inShort(one.Figures))
+		session.Results = append(session.Results, one)
+		if err := keep(one); err != nil {
+			return err
+		}
+		if !t.bracket || again[t.repetition] || !session.Noisy(t.repetition) {
 			continue
 		}
-		if err := report.Append(out, one); err != nil {
-			return session, err
+		more := r.repetition(t.repetition)
+		more[0].repetition = t.repetition
+		// Each of the runs to come takes as long as those that were made, the start included.
+		if time.Since(line.Session)*time.Duration(len(turns)+len(more))/time.Duration(i+1) > longest {
+			fmt.Fprintf(log, "Repetition %d was noisy; there is no time to make it again.\n", t.repetition)
+			continue
 		}
+		fmt.Fprintf(log, "Repetition %d was noisy, and is made again.\n", t.repetition)
+		again[t.repetition] = true
+		turns = slices.Insert(turns, i+1, more...)
 	}
-	return session, nil
+	return nil
 }
 
 // cluster is the control plane of a row: nobody writes beside the contenders, and nothing

@@ -39,7 +39,7 @@ func leads() []lead {
 func againstNative() []report.Goal {
 	var out []report.Goal
 	for _, l := range leads() {
-		out = append(out, report.Goal{Text: l.text, Contender: "fluence", Limit: l.limit, Value: func(v report.View) (float64, bool) {
+		out = append(out, report.Goal{Text: l.text, Contender: "fluence", Against: "native", Limit: l.limit, Value: func(v report.View) (float64, bool) {
 			return l.of(v.Session, v.Repetition)
 		}})
 	}
@@ -51,12 +51,8 @@ func againstNative() []report.Goal {
 func asAtFewerNodes(row string) []report.Goal {
 	var out []report.Goal
 	for _, l := range leads() {
-		out = append(out, report.Goal{Text: l.text + ", as a share of that in " + row, Contender: "fluence", Limit: 0.9, Value: func(v report.View) (float64, bool) {
-			there := v.Rows[row]
-			if there == nil {
-				return 0, false
-			}
-			was, okWas := l.of(there, 1)
+		out = append(out, report.Goal{Text: l.text + ", as a share of that in " + row, Contender: "fluence", Against: "native", Row: row, Limit: 0.9, Value: func(v report.View) (float64, bool) {
+			was, okWas := l.of(v.Other, 1)
 			is, okIs := l.of(v.Session, v.Repetition)
 			return is / was, okWas && okIs
 		}})
@@ -97,11 +93,20 @@ func soon(who string, seconds float64) []report.Goal {
 		report.SlowestArrival(func(a report.Arrival) float64 { return a.First }), seconds)}
 }
 
-// governed asks that the API server refuses nothing, and that none of Fluence's requests
-// stand with those of all service accounts.
+// governed asks that the API server refuses nothing, and that Fluence's requests stand where
+// its FlowSchemas put them, and none with those of all service accounts.
 func governed() []report.Goal {
 	return []report.Goal{
 		always("requests answered 429", report.TooMany, 0),
 		always("requests let through at workload-low", report.DispatchedAt("workload-low"), 0),
+		letThrough("fluence/workload-high"),
+		letThrough("fluence-leader-election/leader-election"),
 	}
+}
+
+// letThrough asks for requests by a flow schema at its level in every repetition.
+func letThrough(by string) report.Goal {
+	g := always("requests let through by "+by, report.DispatchedAt(by), 1)
+	g.AtMost = false
+	return g
 }

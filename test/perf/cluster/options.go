@@ -18,6 +18,8 @@ type options struct {
 	// out is the file that results are appended to; empty is that of the page for a row
 	// that is kept there and run as it is, and none otherwise.
 	out string
+	// strict fails a row of which a goal was not reached, or is open.
+	strict bool
 	// table makes the page's tables and nothing else.
 	table bool
 }
@@ -35,7 +37,8 @@ func parse(arguments []string) (options, error) {
 	})
 	f.Func("arg", "KEY=VALUE, an argument of the plugin Fluence; may be given several times", o.setArg)
 	f.StringVar(&o.out, "out", "", "file that results are appended to, a line of JSON each; if not given "+resultsFile+
-		", unless the row is quick or changed by another flag")
+		", unless the row is quick or changed by another flag. Goals that look at another row find it there")
+	f.BoolVar(&o.strict, "strict", false, "fail unless each goal of the row was reached")
 	f.BoolVar(&o.table, "table", false, "write the tables of "+pageFile+" from "+resultsFile+", and run nothing")
 	if err := f.Parse(arguments); err != nil {
 		return options{}, err

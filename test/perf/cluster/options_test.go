@@ -19,8 +19,8 @@ func TestParse(t *testing.T) {
 			want: options{row: "quick", args: map[string]any{"maxBinds": 64.0, "podEvents": "always", "topologyLevels": []any{"a", "b"}, "none": nil}},
 		},
 		"a changed row": {
-			args: []string{"-row", "urgent", "-nodes=20", "-pods=80", "-repetitions=2", "-only=native,fluence", "-out=x.jsonl"},
-			want: options{row: "urgent", changes: changes{nodes: 20, pods: 80, repetitions: 2, only: []string{"native", "fluence"}}, out: "x.jsonl"},
+			args: []string{"-row", "urgent", "-nodes=20", "-pods=80", "-repetitions=2", "-only=native,fluence", "-out=x.jsonl", "-strict"},
+			want: options{row: "urgent", changes: changes{nodes: 20, pods: 80, repetitions: 2, only: []string{"native", "fluence"}}, out: "x.jsonl", strict: true},
 		},
 		"an argument without a value": {args: []string{"-arg", "maxBinds"}, wantErr: `"maxBinds" is not KEY=VALUE`},
 		"an argument without a name":  {args: []string{"-arg", "=1"}, wantErr: `"=1" is not KEY=VALUE`},

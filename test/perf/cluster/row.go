@@ -55,17 +55,27 @@ type turn struct {
 // turns are all runs of a row in their order. Each repetition begins with the next of the
 // contenders, so that none always comes first.
 func (r row) turns() []turn {
-	out := []turn{{Spec: r.bracket, bracket: true}}
+	var out []turn
 	for n := 1; n <= r.repetitions; n++ {
-		for i := range r.contenders {
-			e := r.contenders[(i+n-1)%len(r.contenders)]
-			if e.repetitions == 0 || n <= e.repetitions {
-				out = append(out, turn{Spec: e.Spec, repetition: n})
-			}
+		next := r.repetition(n)
+		if n > 1 {
+			next = next[1:] // the bracket behind one stands before the next
 		}
-		out = append(out, turn{Spec: r.bracket, repetition: n, bracket: true})
+		out = append(out, next...)
 	}
 	return out
+}
+
+// repetition are the runs of one, with a bracket before it and one after it.
+func (r row) repetition(n int) []turn {
+	out := []turn{{Spec: r.bracket, repetition: n - 1, bracket: true}}
+	for i := range r.contenders {
+		e := r.contenders[(i+n-1)%len(r.contenders)]
+		if e.repetitions == 0 || n <= e.repetitions {
+			out = append(out, turn{Spec: e.Spec, repetition: n})
+		}
+	}
+	return append(out, turn{Spec: r.bracket, repetition: n, bracket: true})
 }
 
 // plan is what a turn consists of. Nobody answers what comes to clients that only bind.

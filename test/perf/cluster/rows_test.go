@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
+	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 )
 
 func TestRowsCanBeRun(t *testing.T) {
@@ -35,8 +37,16 @@ func TestRowsCanBeRun(t *testing.T) {
 				}
 			}
 			for _, g := range r.Goals {
-				if !slices.Contains(run, g.Contender) {
-					t.Errorf("%s: %s does not run", g.Text, g.Contender)
+				for _, name := range []string{g.Contender, g.Against} {
+					if name != "" && !slices.Contains(run, name) {
+						t.Errorf("%s: %s does not run", g.Text, name)
+					}
+				}
+				if g.Row == "" {
+					continue
+				}
+				if other, err := find(g.Row); err != nil || !other.recorded {
+					t.Errorf("%s: row %s is compared with, recorded: %t, %v", g.Text, g.Row, other.recorded, err)
 				}
 			}
 		})
@@ -60,6 +70,41 @@ func TestContendersTakeTurns(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("turns() (-want +got):\n%s", diff)
+	}
+}
+
+func TestGoalsOnFlowControl(t *testing.T) {
+	ours := map[string]float64{"fluence/workload-high": 4000, "fluence-leader-election/leader-election": 3, "exempt/exempt": 9}
+	with := func(name string, n float64) map[string]float64 {
+		out := maps.Clone(ours)
+		out[name] = n
+		return out
+	}
+	cases := map[string]struct {
+		dispatched map[string]float64
+		tooMany    float64
+		want       string
+	}{
+		"as it has to be":        {ours, 0, "PASS PASS PASS PASS"},
+		"answered 429":           {ours, 1, "FAIL PASS PASS PASS"},
+		"with service accounts":  {with("service-accounts/workload-low", 5), 0, "PASS FAIL PASS PASS"},
+		"binds are elsewhere":    {with("fluence/workload-high", 0), 0, "PASS PASS FAIL PASS"},
+		"the lease is elsewhere": {with("fluence-leader-election/leader-election", 0), 0, "PASS PASS PASS FAIL"},
+		"nobody counted":         {nil, 0, "OPEN OPEN OPEN OPEN"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := &report.Session{Row: "a", Results: []report.Result{{Runs: 1, Contender: "fluence", Repetition: 1, Figures: report.Figures{
+				Outcome: report.AllBound, Dispatched: tc.dispatched, TooMany: tc.tooMany,
+			}}}}
+			var got []string
+			for _, v := range report.Judge(governed(), s, nil) {
+				got = append(got, string(v.Word))
+			}
+			if got := strings.Join(got, " "); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
 	}
 }
 

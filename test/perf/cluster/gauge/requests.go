@@ -58,6 +58,12 @@ func parseRequests(text []byte) (Requests, error) {
 	if err != nil {
 		return Requests{}, fmt.Errorf("parse the metrics of the API server: %w", err)
 	}
+	// Both are there as soon as anything was asked for; what was never refused is not.
+	for _, name := range []string{answered, dispatched} {
+		if families[name] == nil {
+			return Requests{}, fmt.Errorf("parse the metrics of the API server: there is no %s", name)
+		}
+	}
 	r := Requests{Writes: map[string]float64{}, Rejected: map[string]float64{}, Dispatched: map[string]float64{}}
 	each(families[answered], func(label func(string) string, n float64) {
 		if label("code") == "429" {

@@ -1,6 +1,7 @@
 package gauge
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,19 @@ func TestParseRequests(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("parseRequests() (-want +got):\n%s", diff)
+	}
+}
+
+// What is not there is not none.
+func TestMetricsThatAreNotThere(t *testing.T) {
+	for _, name := range []string{answered, dispatched} {
+		_, err := parseRequests([]byte(strings.ReplaceAll(metrics, name+"{", "other{")))
+		if err == nil || !strings.HasSuffix(err.Error(), "there is no "+name) {
+			t.Errorf("parseRequests() without %s = %v", name, err)
+		}
+	}
+	if _, err := parseRequests([]byte(strings.ReplaceAll(metrics, rejected+"{", "other{"))); err != nil {
+		t.Errorf("parseRequests() where nothing was refused = %v", err)
 	}
 }
 

@@ -22,7 +22,7 @@ func (b *book) session(row string, minute, runs int) *book {
 func (b *book) run(contender string, repetition int, speed float64) *book {
 	r := b.common
 	r.Contender, r.Repetition = contender, repetition
-	r.Figures = Figures{Outcome: AllBound, Bound: 4000, PodsPerSecond: speed, PodsPerSecondAll: speed, FirstBind: 1, LastBind: 4000 / speed}
+	r.Figures = Figures{Outcome: AllBound, Bound: 4000, PodsPerSecond: speed, PodsPerSecondAll: speed, FirstBind: 1, LastBind: 4000 / speed, Quiet: 0.5}
 	b.results = append(b.results, r)
 	return b
 }

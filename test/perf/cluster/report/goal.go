@@ -9,8 +9,11 @@ import (
 type Goal struct {
 	// Text says what is measured, such as "pods/s, as often as native's".
 	Text string
-	// Contender is who has to reach it.
-	Contender string
+	// Contender is who has to reach it. Against is with whom it is compared, if with
+	// anybody: repetitions in which one of the two does not take part are left out.
+	Contender, Against string
+	// Row names another row whose newest session it is compared with; empty for none.
+	Row string
 	// Value is what is measured in one repetition.
 	Value func(View) (value float64, ok bool)
 	// Limit is what Value has to be at the least, or, with AtMost, at the most.
@@ -20,12 +23,12 @@ type Goal struct {
 	Always bool
 }
 
-// A View is what a goal looks at: one repetition of a session, and the newest sessions of
-// other rows.
+// A View is what a goal looks at: one repetition of a session, and the session of the
+// goal's other row.
 type View struct {
 	*Session
 	Repetition int
-	Rows       map[string]*Session
+	Other      *Session
 }
 
 // A Verdict is whether a goal was reached.
@@ -33,9 +36,19 @@ type Verdict struct {
 	Goal Goal
 	// Values are by repetition, where there are any.
 	Values []float64
-	// Why says what kept it from being measured; empty if nothing did.
-	Why  string
-	Word Word
+	// Notes say what keeps the goal open, and what else has to be known.
+	Notes []string
+	Word  Word
+}
+
+// open says why there is no verdict.
+func (v *Verdict) open(format string, args ...any) {
+	v.Word = Open
+	v.note(format, args...)
+}
+
+func (v *Verdict) note(format string, args ...any) {
+	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
 
 // A Word is a verdict in short.
@@ -46,7 +59,7 @@ const (
 	Pass Word = "PASS"
 	// Fail says that it was not.
 	Fail Word = "FAIL"
-	// Open says that not all was run that it needs.
+	// Open says that not all was run that it needs, or not in such a way that it counts.
 	Open Word = "OPEN"
 )
 
@@ -61,19 +74,41 @@ func Judge(goals []Goal, s *Session, rows map[string]*Session) []Verdict {
 
 func (g Goal) judge(s *Session, rows map[string]*Session) Verdict {
 	v := Verdict{Goal: g, Word: Pass}
-	for _, f := range s.all(g.Contender) {
-		if f.Outcome != AllBound {
-			v.Word, v.Why = Fail, fmt.Sprintf("%s: %s", g.Contender, f.Outcome)
+	for _, r := range s.Results {
+		if r.Contender == g.Contender && r.Outcome != AllBound {
+			v.Word = Fail
+			v.note("%s: %s", g.Contender, r.Outcome)
 			return v
 		}
 	}
-	for r := 1; r <= s.Repetitions(); r++ {
-		if value, ok := g.Value(View{Session: s, Repetition: r, Rows: rows}); ok {
+	other := rows[g.Row]
+	if g.Row != "" {
+		if other == nil {
+			v.open("row %s has not been run", g.Row)
+			return v
+		}
+		v.compare(s.Results[0], other)
+	}
+	if !s.Complete() {
+		v.open("not all runs were made")
+	}
+	for n := 1; n <= s.Repetitions(); n++ {
+		if !s.tookPart(g.Contender, n) || g.Against != "" && !s.tookPart(g.Against, n) {
+			continue
+		}
+		if value, ok := g.Value(View{Session: s, Repetition: n, Other: other}); ok {
 			v.Values = append(v.Values, value)
+		} else {
+			v.open("no figure in repetition %d", n)
+		}
+		if s.Noisy(n) {
+			v.open("repetition %d was noisy", n)
 		}
 	}
-	if len(v.Values) == 0 {
-		v.Word, v.Why = Open, "no figure"
+	if v.Word == Pass && len(v.Values) == 0 {
+		v.open("no figure")
+	}
+	if v.Word == Open {
 		return v
 	}
 	for _, value := range g.counted(v.Values) {
@@ -82,6 +117,24 @@ func (g Goal) judge(s *Session, rows map[string]*Session) Verdict {
 		}
 	}
 	return v
+}
+
+// compare says what another row, which goals take the first repetition of, was made with
+// if that was something else.
+func (v *Verdict) compare(is Result, other *Session) {
+	was := other.Results[0]
+	if was.Commit != is.Commit {
+		v.note("commit %s, row %s of %s", is.Commit, other.Row, was.Commit)
+	}
+	if was.Dirty {
+		v.open("row %s was run with changes beside its commit", other.Row)
+	}
+	if was.Cores != is.Cores {
+		v.open("row %s was run on %d cores", other.Row, was.Cores)
+	}
+	if other.Noisy(1) {
+		v.open("row %s was noisy", other.Row)
+	}
 }
 
 // counted are the values that have to reach the limit.

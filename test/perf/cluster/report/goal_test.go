@@ -4,15 +4,6 @@ import "testing"
 
 func TestJudge(t *testing.T) {
 	speed := func(v View) (float64, bool) { return v.Value(Speed, "fluence", v.Repetition) }
-	share := func(v View) (float64, bool) {
-		other := v.Rows["other"]
-		if other == nil {
-			return 0, false
-		}
-		is, okIs := v.Value(Speed, "fluence", v.Repetition)
-		was, okWas := other.Value(Speed, "fluence", 1)
-		return is / was, okIs && okWas
-	}
 	cases := map[string]struct {
 		goal Goal
 		want string
@@ -22,7 +13,6 @@ func TestJudge(t *testing.T) {
 		"one is too little":          {goal: Goal{Value: speed, Limit: 20, Always: true}, want: "FAIL  x: 20.00 (10.00-30.00), want at least 20.00"},
 		"the median is not too much": {goal: Goal{Value: speed, Limit: 20, AtMost: true}, want: "PASS  x: 20.00 (10.00-30.00), want at most 20.00"},
 		"one is too much":            {goal: Goal{Value: speed, Limit: 20, AtMost: true, Always: true}, want: "FAIL  x: 20.00 (10.00-30.00), want at most 20.00"},
-		"no row to compare with":     {goal: Goal{Value: share, Limit: 1}, want: "OPEN  x: no figure, want at least 1.00"},
 	}
 	b := &book{}
 	s := b.session("a", 1, 3).run("fluence", 1, 10).run("fluence", 2, 20).run("fluence", 3, 30).only()
@@ -35,13 +25,6 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	t.Run("another row", func(t *testing.T) {
-		other := (&book{}).session("other", 1, 1).run("fluence", 1, 40).only()
-		goal := Goal{Text: "x", Contender: "fluence", Value: share, Limit: 0.5}
-		if v := Judge([]Goal{goal}, s, map[string]*Session{"other": other})[0]; v.Word != Pass {
-			t.Error(v)
-		}
-	})
 	t.Run("one that did not bind all reaches nothing", func(t *testing.T) {
 		s := (&book{}).session("a", 1, 2).run("fluence", 1, 10).run("fluence", 2, 20).but(func(f *Figures) { f.Outcome = Late }).only()
 		v := Judge([]Goal{{Text: "x", Contender: "fluence", Value: speed, Limit: 1}}, s, nil)[0]
@@ -51,9 +34,119 @@ func TestJudge(t *testing.T) {
 	})
 }
 
+// What was not measured is neither reached nor missed.
+func TestOpen(t *testing.T) {
+	unbound := func(f *Figures) { f.Outcome = Ended }
+	restless := func(f *Figures) { f.Quiet = 0 }
+	// native takes part in two repetitions of three.
+	full := func(b *book, change func(*Figures)) *Session {
+		b.session("a", 1, 9).bracket(0, 100)
+		b.run("native", 1, 10).run("fluence", 1, 20).bracket(1, 100)
+		b.run("native", 2, 10).but(change).run("fluence", 2, 20).bracket(2, 100)
+		return b.run("fluence", 3, 20).bracket(3, 100).only()
+	}
+	ratio := func(m Measure) Goal {
+		return Goal{Text: "x", Contender: "fluence", Against: "native", Limit: 2, Value: func(v View) (float64, bool) {
+			return v.Ratio(m, "fluence", "native", v.Repetition)
+		}}
+	}
+	cpu := func(f Figures) (float64, bool) {
+		_, ok := CPU("scheduler")(f)
+		return f.PodsPerSecond, ok
+	}
+	alone := ratio(Speed)
+	alone.Against, alone.Value = "", func(v View) (float64, bool) { return v.Value(Speed, "fluence", v.Repetition) }
+	nothing := func(*Figures) {}
+	cases := map[string]struct {
+		goal    Goal
+		session *Session
+		want    string
+	}{
+		"native takes part in fewer":    {ratio(Speed), full(&book{}, nothing), "PASS  x: 2.00"},
+		"native ended by itself in one": {ratio(Speed), full(&book{}, unbound), "OPEN  x: 2.00; no figure in repetition 2"},
+		"Fluence alone is looked at":    {alone, full(&book{}, unbound), "PASS  x: 20.00"},
+		"nothing was measured":          {ratio(cpu), full(&book{}, nothing), "OPEN  x: no figure in repetition 1; no figure in repetition 2"},
+		"interrupted":                   {alone, (&book{}).session("a", 1, 4).bracket(0, 100).run("fluence", 1, 20).only(), "OPEN  x: 20.00; not all runs were made"},
+		"native does not run":           {ratio(Speed), (&book{}).session("a", 1, 1).run("fluence", 1, 20).only(), "OPEN  x: no figure"},
+		"noisy":                         {alone, (&book{}).session("a", 1, 3).bracket(0, 100).run("fluence", 1, 20).bracket(1, 50).only(), "OPEN  x: 20.00; repetition 1 was noisy"},
+		"noisy where native is not": {ratio(Speed),
+			(&book{}).session("a", 1, 6).bracket(0, 100).run("native", 1, 10).run("fluence", 1, 20).bracket(1, 100).run("fluence", 2, 20).bracket(2, 50).only(),
+			"PASS  x: 2.00"},
+		"noisy, and made again": {alone,
+			(&book{}).session("a", 1, 6).bracket(0, 100).run("fluence", 1, 1).bracket(1, 50).bracket(1, 100).run("fluence", 1, 20).bracket(1, 100).only(),
+			"PASS  x: 20.00"},
+		"a bracket that says nothing": {alone, (&book{}).session("a", 1, 3).bracket(0, 100).run("fluence", 1, 20).bracket(1, 0).only(), "OPEN  x: 20.00; repetition 1 was noisy"},
+		"the first time ended by itself": {alone,
+			(&book{}).session("a", 1, 6).bracket(0, 100).run("fluence", 1, 1).but(unbound).bracket(1, 50).bracket(1, 100).run("fluence", 1, 20).bracket(1, 100).only(),
+			"FAIL  x: fluence: ended by itself"},
+		"one that never became quiet": {ratio(cpu), withCPU(full(&book{}, restless)), "OPEN  x: 2.00; no figure in repetition 2"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.want += ", want at least 2.00"
+			if v := Judge([]Goal{tc.goal}, tc.session, nil)[0]; v.String() != tc.want {
+				t.Errorf("%q, want %q", v, tc.want)
+			}
+		})
+	}
+}
+
+func withCPU(s *Session) *Session {
+	for i := range s.Results {
+		s.Results[i].CPU = map[string]float64{"scheduler": 1}
+	}
+	return s
+}
+
+func TestAnotherRow(t *testing.T) {
+	share := Goal{Text: "x", Contender: "fluence", Row: "other", Limit: 0.5, Value: func(v View) (float64, bool) {
+		is, okIs := v.Value(Speed, "fluence", v.Repetition)
+		was, okWas := v.Other.Value(Speed, "fluence", 1)
+		return is / was, okIs && okWas
+	}}
+	s := (&book{}).session("a", 1, 1).run("fluence", 1, 20).only()
+	cases := map[string]struct {
+		change func(*Result) // of the other row; nil where there is none
+		want   string
+	}{
+		"none":           {want: "OPEN  x: row other has not been run"},
+		"of this commit": {change: func(*Result) {}, want: "PASS  x: 0.50"},
+		"of another one": {change: func(r *Result) { r.Commit = "ba9876543210" }, want: "PASS  x: 0.50; commit 0123456789ab, row other of ba9876543210"},
+		"with changes":   {change: func(r *Result) { r.Dirty = true }, want: "OPEN  x: 0.50; row other was run with changes beside its commit"},
+		"on other cores": {change: func(r *Result) { r.Cores = 4 }, want: "OPEN  x: 0.50; row other was run on 4 cores"},
+		"without a figure": {change: func(r *Result) {
+			if !r.Bracket {
+				r.PodsPerSecond = 0
+			}
+		}, want: "OPEN  x: no figure in repetition 1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			rows := map[string]*Session{}
+			if tc.change != nil {
+				other := (&book{}).session("other", 1, 3).bracket(0, 100).run("fluence", 1, 40).bracket(1, 100).only()
+				for i := range other.Results {
+					tc.change(&other.Results[i])
+				}
+				rows["other"] = other
+			}
+			tc.want += ", want at least 0.50"
+			if v := Judge([]Goal{share}, s, rows)[0]; v.String() != tc.want {
+				t.Errorf("%q, want %q", v, tc.want)
+			}
+		})
+	}
+	t.Run("noisy", func(t *testing.T) {
+		other := (&book{}).session("other", 1, 3).bracket(0, 100).run("fluence", 1, 40).bracket(1, 50).only()
+		if v := Judge([]Goal{share}, s, map[string]*Session{"other": other})[0]; v.Word != Open {
+			t.Error(v)
+		}
+	})
+}
+
 func TestMeasures(t *testing.T) {
 	f := Figures{
-		Outcome: AllBound, Bound: 10, FirstBind: 1, LastBind: 2,
+		Outcome: AllBound, Bound: 10, FirstBind: 1, LastBind: 2, Quiet: 0.001,
 		CPU:        map[string]float64{"scheduler": 1, "sidecar": 0.5, "etcd": 7},
 		Writes:     map[string]float64{"POST pods/binding": 1, "PUT leases.coordination.k8s.io": 3, "POST events.events.k8s.io": 0.5},
 		Peak:       map[string]int64{"scheduler": 2e6, "sidecar": 1e6},
@@ -61,7 +154,7 @@ func TestMeasures(t *testing.T) {
 		Arrivals:   []Arrival{{First: 1}, {First: 3}, {First: 2}},
 	}
 	late := f
-	late.Outcome = Late
+	late.Outcome, late.Quiet = Late, 0
 	first := func(a Arrival) float64 { return a.First }
 	cases := map[string]struct {
 		measure Measure
@@ -78,8 +171,14 @@ func TestMeasures(t *testing.T) {
 		"no speed":                      {measure: Speed, figures: f, wantNot: true},
 		"last bind":                     {measure: LastBind, figures: f, want: 2},
 		"last bind of a late contender": {measure: LastBind, figures: late, wantNot: true},
-		"first bind of one":             {measure: FirstBind, figures: late, want: 1},
-		"first bind without any":        {measure: FirstBind, figures: Figures{}, wantNot: true},
+		"CPU where one was never quiet": {measure: CPU("scheduler"), figures: late, wantNot: true},
+		"requests by a flow schema":     {measure: DispatchedAt("a/workload-low"), figures: f, want: 2},
+		"requests by one without any":   {measure: DispatchedAt("/workload-low"), figures: f},
+		"requests that nobody counted":  {measure: DispatchedAt("workload-low"), figures: Figures{Outcome: AllBound}, wantNot: true},
+		"429 where nobody counted":      {measure: TooMany, figures: Figures{Outcome: AllBound}, wantNot: true},
+		"no 429":                        {measure: TooMany, figures: f},
+		"first bind":                    {measure: FirstBind, figures: f, want: 1},
+		"first bind of a late one":      {measure: FirstBind, figures: late, wantNot: true},
 		"gangs where there are none":    {measure: GangP99, figures: f, wantNot: true},
 		"the slowest arrival":           {measure: SlowestArrival(first), figures: f, want: 3},
 		"an arrival that was not bound": {measure: SlowestArrival(first), figures: late, wantNot: true},

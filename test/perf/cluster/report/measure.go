@@ -9,14 +9,18 @@ func Speed(f Figures) (float64, bool) { return f.PodsPerSecond, f.PodsPerSecond 
 func SpeedOverAll(f Figures) (float64, bool) { return f.PodsPerSecondAll, f.PodsPerSecondAll > 0 }
 
 // FirstBind is seconds from the contender's start to its first bind.
-func FirstBind(f Figures) (float64, bool) { return f.FirstBind, f.Bound > 0 }
+func FirstBind(f Figures) (float64, bool) { return f.FirstBind, f.Outcome == AllBound }
 
 // LastBind is seconds from the contender's start until all pods were bound.
 func LastBind(f Figures) (float64, bool) { return f.LastBind, f.Outcome == AllBound }
 
-// CPU is milliseconds of CPU a pod of some processes together, of those that there are.
+// CPU is milliseconds of CPU a pod of some processes together, of those that there are. It
+// is not there unless all became quiet: otherwise some of the work was still to be done.
 func CPU(processes ...string) Measure {
 	return func(f Figures) (float64, bool) {
+		if f.Quiet == 0 {
+			return 0, false
+		}
 		sum, found := 0.0, false
 		for _, p := range processes {
 			if v, ok := f.CPU[p]; ok {
@@ -64,20 +68,24 @@ func Writes(f Figures) (float64, bool) {
 }
 
 // TooMany is how many requests were answered 429.
-func TooMany(f Figures) (float64, bool) { return f.TooMany, true }
+func TooMany(f Figures) (float64, bool) { return f.TooMany, metered(f) }
 
-// DispatchedAt is how many requests flow control let through at a priority level.
+// DispatchedAt is how many requests flow control let through at a priority level, or, with
+// its name and a slash ahead, by one flow schema of that level.
 func DispatchedAt(level string) Measure {
 	return func(f Figures) (float64, bool) {
 		sum := 0.0
 		for name, n := range f.Dispatched {
-			if strings.HasSuffix(name, "/"+level) {
+			if strings.HasSuffix("/"+name, "/"+level) {
 				sum += n
 			}
 		}
-		return sum, true
+		return sum, metered(f)
 	}
 }
+
+// metered reports whether requests were counted: who reads their numbers makes some.
+func metered(f Figures) bool { return len(f.Dispatched) > 0 }
 
 // PeakMemory is the largest resident sets of the contender's processes together, in MB.
 func PeakMemory(f Figures) (float64, bool) {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes to testdata")
@@ -15,9 +17,7 @@ var rewrite = flag.Bool("rewrite", false, "write what comes to testdata")
 func full() []Result {
 	b := &book{}
 	b.session("gangs", 1, 5)
-	b.bracket(0, 800).bracket(1, 1100).but(func(f *Figures) {
-		f.CPU = map[string]float64{"binder": 0.4, "apiserver": 1.25, "etcd": 0.3, "kcm": 0.2, "kwok": 0.01, "bench": 0.2}
-	})
+	b.bracket(0, 800)
 	b.run("native", 1, 150).but(func(f *Figures) {
 		f.CPU = map[string]float64{"scheduler": 7.5, "apiserver": 6.5, "etcd": 1.5, "kcm": 0.8, "kwok": 0.01, "bench": 0.2}
 		f.Gangs = &Gangs{Count: 500, P50: 0.04, P99: 0.13, Worst: 0.2}
@@ -27,8 +27,12 @@ func full() []Result {
 		f.Arrivals = []Arrival{{Name: "urgent-8", Pods: 8, Before: 1000, After: 1100, First: 1.5, Last: 1.75}}
 	})
 	b.run("fluence", 1, 300).but(func(f *Figures) {
-		f.Outcome, f.Why, f.Bound, f.PodsPerSecond = Ended, "scheduler ended (exit status 1)", 2100, 0
+		f.Outcome, f.Why, f.Bound, f.PodsPerSecond, f.Quiet = Ended, "scheduler ended (exit status 1)", 2100, 0, 0
 		f.TooMany, f.Rejected = 412, map[string]float64{"service-accounts": 412}
+		f.Dispatched = map[string]float64{"service-accounts/workload-low": 3120}
+	})
+	b.bracket(1, 1100).but(func(f *Figures) {
+		f.CPU = map[string]float64{"binder": 0.4, "apiserver": 1.25, "etcd": 0.3, "kcm": 0.2, "kwok": 0.01, "bench": 0.2}
 	})
 	b.run("fluence", 2, 300).but(func(f *Figures) { f.Gangs = &Gangs{Count: 500, P50: 0.02, P99: 2.5, Worst: 30, Halves: 12} })
 	for i := range b.results {
@@ -36,6 +40,20 @@ func full() []Result {
 		b.results[i].Parameters.Args = map[string]any{"maxBinds": 64}
 	}
 	return b.results
+}
+
+// A gang of which no pod, or not every one, was bound has no time for it.
+func TestArrivals(t *testing.T) {
+	b := &book{}
+	b.session("a", 1, 3).run("x", 1, 1)
+	b.run("x", 2, 1).but(func(f *Figures) {
+		f.Arrivals = []Arrival{{Name: "b", Before: 10, After: 20, First: 1, Last: 2}, {Name: "a", Before: 30, First: 3}}
+	})
+	b.run("x", 3, 1).but(func(f *Figures) { f.Arrivals = []Arrival{{Name: "b", Before: 10}, {Name: "a", Before: 30}} })
+	want := [][]string{{"x", "b", "10", "1.00", "2.00", "20"}, {"x", "a", "30", "3.00", "-", "-"}}
+	if diff := cmp.Diff(want, arrivals(b.only()).rows); diff != "" {
+		t.Errorf("arrivals() (-want +got):\n%s", diff)
+	}
 }
 
 func fullRow() Row {

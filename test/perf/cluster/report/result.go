@@ -9,7 +9,8 @@ type Result struct {
 	Row string `json:"row"`
 	// Session is when that row was begun: all of its runs have the same.
 	Session time.Time `json:"session"`
-	// Runs is of how many runs the session consists.
+	// Runs is of how many runs the session consists, as far as was known at this one: a
+	// noisy repetition is made again.
 	Runs int `json:"runs"`
 
 	// Commit is that of the repository; Dirty says that the tree had changes beside it.
@@ -21,8 +22,8 @@ type Result struct {
 	Cores int `json:"cores"`
 
 	Contender string `json:"contender"`
-	// Repetition counts from 1. For a bracket it is the number of repetitions that had
-	// ended before.
+	// Repetition counts from 1; in a session one that comes again behind a bracket was
+	// made again. For a bracket it is the number of repetitions that had ended before.
 	Repetition int `json:"repetition"`
 	// Bracket marks a run that stands between repetitions, to tell whether the machine
 	// was as fast after a repetition as before.
@@ -83,7 +84,7 @@ type Figures struct {
 
 	// CPU is milliseconds of CPU time for each pod bound, by process, until all are
 	// quiet: of the contender's processes from their start, of all others from the
-	// contender's start.
+	// contender's start. Without Quiet it is that up to the end of the wait.
 	CPU map[string]float64 `json:"cpu"`
 	// Quiet is how many seconds after the last bind all processes were quiet; 0 if it
 	// was not waited for, or they never were.
@@ -128,3 +129,6 @@ type Arrival struct {
 	First float64 `json:"first"`
 	Last  float64 `json:"last"`
 }
+
+// whole reports whether all of its pods were bound.
+func (a Arrival) whole() bool { return a.After > 0 }

@@ -1,6 +1,9 @@
 package report
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // A Session is the runs of one row that were made together.
 type Session struct {
@@ -9,7 +12,10 @@ type Session struct {
 }
 
 // Complete reports whether all runs of the session are there.
-func (s *Session) Complete() bool { return len(s.Results) == s.Results[0].Runs }
+func (s *Session) Complete() bool { return len(s.Results) == s.planned() }
+
+// planned is how many runs the session consists of.
+func (s *Session) planned() int { return s.Results[len(s.Results)-1].Runs }
 
 // Newest returns of each row the complete session that was begun last, by row.
 func Newest(results []Result) map[string]*Session {
@@ -58,28 +64,63 @@ func (s *Session) Repetitions() int {
 	return n
 }
 
+// rounds are the runs of each time that a repetition was made, in their order, each with
+// the bracket before it and, unless the session was interrupted, the one after it.
+func (s *Session) rounds(repetition int) [][]Result {
+	var out [][]Result
+	var round []Result
+	for i, r := range s.Results {
+		round = append(round, r)
+		if !r.Bracket && i < len(s.Results)-1 {
+			continue
+		}
+		if slices.ContainsFunc(round, func(r Result) bool { return !r.Bracket && r.Repetition == repetition }) {
+			out = append(out, round)
+		}
+		round = []Result{r}
+	}
+	return out
+}
+
+// round are the runs of a repetition that count: those made last.
+func (s *Session) round(repetition int) []Result {
+	rounds := s.rounds(repetition)
+	if len(rounds) == 0 {
+		return nil
+	}
+	return rounds[len(rounds)-1]
+}
+
+// tookPart reports whether a contender did in a repetition.
+func (s *Session) tookPart(contender string, repetition int) bool {
+	return len(s.runs(contender, repetition)) > 0
+}
+
 // runs are those of a contender in a repetition: of a bracket the one before and the one
 // after it.
 func (s *Session) runs(contender string, repetition int) []Figures {
 	var out []Figures
-	for _, r := range s.Results {
-		if r.Contender != contender {
-			continue
-		}
-		if r.Repetition == repetition || r.Bracket && r.Repetition == repetition-1 {
+	for _, r := range s.round(repetition) {
+		if r.Contender == contender && (r.Bracket || r.Repetition == repetition) {
 			out = append(out, r.Figures)
 		}
 	}
 	return out
 }
 
-// all are the runs of a contender in all repetitions.
+// all are the runs of a contender in all repetitions, and of a bracket all.
 func (s *Session) all(contender string) []Figures {
 	var out []Figures
 	for _, r := range s.Results {
-		if r.Contender == contender {
+		if r.Bracket && r.Contender == contender {
 			out = append(out, r.Figures)
 		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for n := 1; n <= s.Repetitions(); n++ {
+		out = append(out, s.runs(contender, n)...)
 	}
 	return out
 }
@@ -102,10 +143,15 @@ func (s *Session) Value(m Measure, contender string, repetition int) (float64, b
 	return sum / float64(max(1, len(runs))), len(runs) > 0
 }
 
-// Ratio is the measure of one contender divided by that of another, within a repetition.
+// Ratio is the measure of one contender divided by that of another, within a repetition. It
+// is not there unless both bound all pods.
 func (s *Session) Ratio(m Measure, contender, other string, repetition int) (float64, bool) {
-	a, okA := s.Value(m, contender, repetition)
-	b, okB := s.Value(m, other, repetition)
+	whole := func(f Figures) (float64, bool) {
+		v, ok := m(f)
+		return v, ok && f.Outcome == AllBound
+	}
+	a, okA := s.Value(whole, contender, repetition)
+	b, okB := s.Value(whole, other, repetition)
 	if !okA || !okB || b == 0 {
 		return 0, false
 	}
@@ -117,13 +163,14 @@ func (s *Session) Ratio(m Measure, contender, other string, repetition int) (flo
 const noise = 1.25
 
 // Noisy reports whether the machine was not as fast at the end of a repetition as at its
-// start.
+// start, or a bracket does not tell.
 func (s *Session) Noisy(repetition int) bool {
-	var speeds []float64
-	for _, r := range s.Results {
-		if v, ok := Speed(r.Figures); ok && r.Bracket && (r.Repetition == repetition || r.Repetition == repetition-1) {
-			speeds = append(speeds, v)
+	least, most := math.Inf(1), 0.0
+	for _, r := range s.round(repetition) {
+		if r.Bracket {
+			v, _ := Speed(r.Figures)
+			least, most = min(least, v), max(most, v)
 		}
 	}
-	return len(speeds) > 0 && slices.Max(speeds) > noise*slices.Min(speeds)
+	return most > noise*least || most == 0 && least == 0
 }

@@ -57,14 +57,42 @@ func TestRatiosAreTakenWithinARepetition(t *testing.T) {
 
 func TestNoise(t *testing.T) {
 	b := &book{}
-	b.session("a", 1, 4).bracket(0, 100).bracket(1, 125).bracket(2, 99).bracket(3, 100)
 	// What runs between brackets may be as fast as it likes.
-	b.run("fluence", 1, 1000)
+	b.session("a", 1, 7).bracket(0, 100).run("fluence", 1, 1000).bracket(1, 125)
+	b.run("fluence", 2, 1000).bracket(2, 99).run("fluence", 3, 1000).bracket(3, 100)
 	s := b.only()
-	for repetition, want := range map[int]bool{1: false, 2: true, 3: false} {
+	for repetition, want := range map[int]bool{0: false, 1: false, 2: true, 3: false, 4: false} {
 		if got := s.Noisy(repetition); got != want {
 			t.Errorf("Noisy(%d) = %t, want %t", repetition, got, want)
 		}
+	}
+}
+
+// The third repetition stands between what came last.
+func TestARepetitionThatWasMadeAgain(t *testing.T) {
+	b := &book{}
+	b.session("a", 1, 8).bracket(0, 100).run("x", 1, 1).bracket(1, 100)
+	b.run("x", 2, 2).bracket(2, 50)
+	runs := len(b.results)
+	b.session("a", 1, 10).bracket(2, 200).run("x", 2, 4).bracket(2, 200).run("x", 3, 8).bracket(3, 200)
+	s := b.only()
+	if !s.Complete() {
+		t.Errorf("not complete with %d runs of %d", len(s.Results), s.planned())
+	}
+	for i, want := range []float64{1, 4, 8} {
+		if got, ok := s.Value(Speed, "x", i+1); !ok || got != want {
+			t.Errorf("repetition %d: %v, %t, want %v", i+1, got, ok, want)
+		}
+		if s.Noisy(i + 1) {
+			t.Errorf("repetition %d is noisy", i+1)
+		}
+	}
+	if got := len(s.all("x")); got != 3 {
+		t.Errorf("%d runs count, want 3", got)
+	}
+	s.Results = s.Results[:runs]
+	if !s.Noisy(2) || s.Complete() {
+		t.Errorf("before it was made again: noisy: %t, complete: %t, want the first alone", s.Noisy(2), s.Complete())
 	}
 }
 

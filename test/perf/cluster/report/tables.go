@@ -123,6 +123,9 @@ func fate(runs []Figures) string {
 		if f.Outcome != AllBound {
 			count[string(f.Outcome)]++
 		}
+		if f.Outcome == AllBound && f.Quiet == 0 {
+			count["never quiet"]++
+		}
 		if f.Reopened > 0 {
 			count["told late"]++
 		}
@@ -137,28 +140,46 @@ func fate(runs []Figures) string {
 	return " (" + strings.Join(words, ", ") + ")"
 }
 
-// arrivals has a line for each gang that came meanwhile, by contender.
+// arrivals has a line for each gang that came meanwhile, by contender, with what there is
+// of its binds.
 func arrivals(s *Session) table {
-	t := table{headings: []string{"contender", "what came", "pods bound before", "first bind, s", "last bind, s", "pods bound after"}}
+	columns := []struct {
+		heading string
+		of      func(Arrival) (float64, bool)
+		digits  int
+	}{
+		{"pods bound before", func(a Arrival) (float64, bool) { return float64(a.Before), true }, 0},
+		{"first bind, s", func(a Arrival) (float64, bool) { return a.First, a.First > 0 || a.whole() }, 2},
+		{"last bind, s", func(a Arrival) (float64, bool) { return a.Last, a.whole() }, 2},
+		{"pods bound after", func(a Arrival) (float64, bool) { return float64(a.After), a.whole() }, 0},
+	}
+	t := table{headings: []string{"contender", "what came"}}
+	for _, c := range columns {
+		t.headings = append(t.headings, c.heading)
+	}
 	for _, name := range s.Contenders() {
-		runs := s.all(name)
-		for i, a := range runs[0].Arrivals {
-			pick := func(of func(Arrival) float64, digits int) string {
+		came := map[string][]Arrival{}
+		var order []string
+		for _, f := range s.all(name) {
+			for _, a := range f.Arrivals {
+				if came[a.Name] == nil {
+					order = append(order, a.Name)
+				}
+				came[a.Name] = append(came[a.Name], a)
+			}
+		}
+		for _, what := range order {
+			line := []string{name, what}
+			for _, c := range columns {
 				var values []float64
-				for _, f := range runs {
-					if i < len(f.Arrivals) {
-						values = append(values, of(f.Arrivals[i]))
+				for _, a := range came[what] {
+					if v, ok := c.of(a); ok {
+						values = append(values, v)
 					}
 				}
-				return cell(values, digits)
+				line = append(line, cell(values, c.digits))
 			}
-			t.rows = append(t.rows, []string{
-				name, a.Name,
-				pick(func(a Arrival) float64 { return float64(a.Before) }, 0),
-				pick(func(a Arrival) float64 { return a.First }, 2),
-				pick(func(a Arrival) float64 { return a.Last }, 2),
-				pick(func(a Arrival) float64 { return float64(a.After) }, 0),
-			})
+			t.rows = append(t.rows, line)
 		}
 	}
 	return t

@@ -64,26 +64,31 @@ func (s *Session) summary() string {
 	}
 	parts = append(parts, commit, first.Session.UTC().Format("2006-01-02"), fmt.Sprintf("%d cores", first.Cores))
 	for n := 1; n <= s.Repetitions(); n++ {
-		if s.Noisy(n) {
+		switch again, noisy := len(s.rounds(n)) > 1, s.Noisy(n); {
+		case again && noisy:
+			parts = append(parts, fmt.Sprintf("repetition %d was noisy twice", n))
+		case again:
+			parts = append(parts, fmt.Sprintf("repetition %d was made again", n))
+		case noisy:
 			parts = append(parts, fmt.Sprintf("repetition %d was noisy", n))
 		}
 	}
 	if !s.Complete() {
-		parts = append(parts, fmt.Sprintf("only %d of %d runs were made", len(s.Results), first.Runs))
+		parts = append(parts, fmt.Sprintf("only %d of %d runs were made", len(s.Results), s.planned()))
 	}
 	return strings.Join(parts, "; ")
 }
 
 // String says in one line whether a goal was reached.
 func (v Verdict) String() string {
-	found, limit := v.Why, "at least "
-	if found == "" {
-		found = cell(v.Values, 2)
+	found, limit := v.Notes, "at least "
+	if len(v.Values) > 0 {
+		found = slices.Insert(slices.Clone(found), 0, cell(v.Values, 2))
 	}
 	if v.Goal.AtMost {
 		limit = "at most "
 	}
-	return fmt.Sprintf("%s  %s: %s, want %s%s", v.Word, v.Goal.Text, found, limit, number(v.Goal.Limit, 2))
+	return fmt.Sprintf("%s  %s: %s, want %s%s", v.Word, v.Goal.Text, strings.Join(found, "; "), limit, number(v.Goal.Limit, 2))
 }
 
 // cell is the median of values and, if they differ, the least and the most.

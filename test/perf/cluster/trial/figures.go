@@ -78,11 +78,18 @@ func rate(order []time.Time, from, to int) float64 {
 	return float64(to-from) / took
 }
 
-// gangs says how long the gangs of the backlog took from their first bind to their last.
+// gangs says how long gangs took from their first bind to their last, those that came
+// meanwhile included.
 func (m *measured) gangs() *report.Gangs {
 	var took []time.Duration
 	g := &report.Gangs{}
-	for _, gang := range m.plan.gangs() {
+	all := m.plan.gangs()
+	for _, a := range m.plan.Arrivals {
+		if a.Pods > 1 {
+			all = append(all, m.plan.gang(a))
+		}
+	}
+	for _, gang := range all {
 		first, last, n := span(m.binds, gang.Pods)
 		if n == 0 {
 			continue

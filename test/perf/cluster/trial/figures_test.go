@@ -103,6 +103,18 @@ func TestGangs(t *testing.T) {
 	}
 }
 
+func TestGangsThatArrive(t *testing.T) {
+	p := plan(contender.Fluence(), 4, 2)
+	p.Arrivals = []Arrival{{Name: "urgent", Pods: 2}, {Name: "lone", Pods: 1}, {Name: "never", Pods: 2}}
+	seen := binds(p, 1, 1, 2, 2)
+	seen[p.gang(p.Arrivals[0]).Pods[0]], seen[p.gang(p.Arrivals[0]).Pods[1]] = at(3), at(6)
+	seen[p.gang(p.Arrivals[1]).Pods[0]] = at(7)
+	m := measured{plan: p, start: start, end: at(10), binds: seen}
+	if diff := cmp.Diff(&report.Gangs{Count: 3, P99: 3, Worst: 3, Halves: 1}, m.figures().Gangs); diff != "" {
+		t.Errorf("gangs (-want +got):\n%s", diff)
+	}
+}
+
 func TestPercentiles(t *testing.T) {
 	p := plan(contender.Native(), 200, 2)
 	var seconds []float64

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
+	"github.com/flux-k8s/fluence/test/perf/cluster/report"
+)
+
+func TestANoisyRepetitionIsMadeOnceMore(t *testing.T) {
+	cases := map[string]struct {
+		// brackets is how fast those are that come, one after the other; the last one
+		// stands for all behind it.
+		brackets []float64
+		takes    time.Duration // each run
+		want     string
+	}{
+		"none is noisy":      {[]float64{100}, time.Minute, "0[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},
+		"the first":          {[]float64{100, 50, 100}, time.Minute, "0[] 1stock 1fluence 1[] 1[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},
+		"the last, twice":    {[]float64{100, 100, 50, 100, 50}, time.Minute, "0[] 1stock 1fluence 1[] 2fluence 2stock 2[] 2[] 2fluence 2stock 2[]"},
+		"there is no time":   {[]float64{100, 50, 100}, 3 * time.Minute, "0[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},
+		"there is just time": {[]float64{100, 50, 100}, 25 * time.Minute / 11, "0[] 1stock 1fluence 1[] 1[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},
+	}
+	r := row{repetitions: 2, bracket: contender.Ceiling(32), contenders: []entry{{Spec: contender.Stock()}, {Spec: contender.Fluence()}}}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got []string
+				var kept []report.Result
+				s := &report.Session{}
+				err := r.take(s, report.Result{Session: time.Now()}, io.Discard, func(turn turn) (report.Figures, error) {
+					time.Sleep(tc.takes)
+					f := report.Figures{Outcome: report.AllBound, PodsPerSecond: 10}
+					if !turn.bracket {
+						got = append(got, fmt.Sprint(turn.repetition, turn.Name))
+						return f, nil
+					}
+					got = append(got, fmt.Sprint(turn.repetition, "[]"))
+					f.PodsPerSecond = tc.brackets[0]
+					tc.brackets = tc.brackets[min(1, len(tc.brackets)-1):]
+					return f, nil
+				}, func(r report.Result) error {
+					kept = append(kept, r)
+					return nil
+				})
+				if err != nil || !s.Complete() {
+					t.Errorf("take() = %v; complete: %t", err, s.Complete())
+				}
+				if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
+					t.Errorf("runs (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(s.Results, kept); diff != "" {
+					t.Errorf("what was kept (-session +kept):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestStrict(t *testing.T) {
+	goal := func(limit float64) []report.Goal {
+		return []report.Goal{always("pods/s", report.Speed, limit)}
+	}
+	other := []report.Goal{{Text: "x", Contender: "fluence", Row: "other", Value: func(v report.View) (float64, bool) {
+		return v.Other.Value(report.Speed, "fluence", 1)
+	}}}
+	line := report.Result{
+		Row: "a", Session: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), Runs: 1, Contender: "fluence", Repetition: 1,
+		Figures: report.Figures{Outcome: report.AllBound, PodsPerSecond: 10},
+	}
+	file := filepath.Join(t.TempDir(), "others.jsonl")
+	there := line
+	there.Row = "other"
+	if err := report.Append(file, there); err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		goals []report.Goal
+		file  string
+		want  string
+	}{
+		"reached":                       {goals: goal(10)},
+		"missed":                        {goals: goal(9), want: "-strict: 1 of 1 goals were not reached, or are open"},
+		"another row, in the same file": {goals: other, file: file},
+		"another row that there is not": {goals: other, want: "-strict: 1 of 1 goals were not reached, or are open"},
+		"one of two is open":            {goals: join(goal(10), other), want: "-strict: 1 of 2 goals were not reached, or are open"},
+		"nothing is asked for":          {},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := row{Row: report.Row{Name: "a", Goals: tc.goals}}
+			s := &report.Session{Row: "a", Results: []report.Result{line}}
+			for _, strict := range []bool{true, false} {
+				want := tc.want
+				if !strict {
+					want = ""
+				}
+				var got string
+				if err := r.judge(io.Discard, s, tc.file, strict); err != nil {
+					got = err.Error()
+				}
+				if got != want {
+					t.Errorf("judge(strict: %t) = %q, want %q", strict, got, want)
+				}
+			}
+		})
+	}
+}
