@@ -93,9 +93,10 @@ func TestDecisionsDoNotRunAheadOfBinds(t *testing.T) {
 			t.Errorf("%d pods are bound, want all", got)
 		}
 		order := r.binds.bound()
-		for i := 8; i < 100; i++ {
-			if order[i-8][:3] > order[i][:3] {
-				t.Errorf("pod %s was bound before %s", order[i-8], order[i])
+		// Four find the gate open, and four are in flight.
+		for i := 12; i < 100; i++ {
+			if order[i-12][:3] > order[i][:3] {
+				t.Errorf("pod %s was bound before %s", order[i-12], order[i])
 			}
 		}
 	})
