@@ -29,8 +29,8 @@ const (
 	// podsOnANode is how many pods a node of these tests takes.
 	podsOnANode = 1000
 	// groupsLate and groupsEach for each Job are how long after the first of many Jobs all
-	// PodGroups are there at the latest: many times what a machine needs that is idle.
-	groupsLate, groupsEach = 2 * time.Second, 30 * time.Millisecond
+	// PodGroups are there at the latest: four times what a machine needs that is busy.
+	groupsLate, groupsEach = 10 * time.Second, 50 * time.Millisecond
 )
 
 // A burst is Jobs that come at once, and what the controller has done for them.
