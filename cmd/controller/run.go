@@ -26,15 +26,6 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// Requests to the API server per second and kind of object, and how many at once. What
-// bounds the controller is how many groups it sees to at a time, each with one request in
-// flight, and limitEvents; the rate only tames a loop that has gone wrong. A thousand Jobs
-// need two writes each as soon as they come, which must not wait for the client.
-const (
-	clientQPS   = 1000
-	clientBurst = 2000
-)
-
 // run runs the controller until ctx is done. It fails when it loses its lease, for
 // another replica works then, or the API server.
 func run(ctx context.Context, o options) error {
@@ -181,7 +172,8 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	cfg.UserAgent = rest.DefaultKubernetesUserAgent()
-	cfg.QPS, cfg.Burst = clientQPS, clientBurst
-	cfg.Wrap(limitEvents)
+	if err := podgroup.LimitClient(cfg); err != nil {
+		return nil, err
+	}
 	return cfg, nil
 }

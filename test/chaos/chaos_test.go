@@ -32,4 +32,8 @@ func TestRun(t *testing.T) {
 			t.Errorf("the figures do not say %q:\n%s", want, &log)
 		}
 	}
+	// Of this seed it lets three requests through at a time, and one wait.
+	if strings.Contains(log.String(), "refused 0 requests") {
+		t.Errorf("the overload refused nothing:\n%s", &log)
+	}
 }

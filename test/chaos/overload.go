@@ -26,7 +26,7 @@ import (
 // change the cluster meanwhile as fast as ever.
 type overload struct {
 	// Share of the server's concurrency that Fluence has, as flow control counts: 0 is
-	// nothing, 1 about three requests at a time.
+	// one request at a time, 1 about three.
 	Share int
 	// Line is how many requests wait for one of these.
 	Line int
@@ -75,18 +75,20 @@ func (o overload) do(ctx context.Context, r *run) error {
 		}
 		end := excuse("API server overloaded")
 		defer end()
-		before := r.refused(ctx)
+		before, err := r.refused(ctx)
+		if err != nil {
+			return err
+		}
 		if err := o.narrow(ctx, r); err != nil {
 			return fmt.Errorf("overload the API server: %w", err)
 		}
 		made := o.come(ctx, r)
 		pause(ctx, o.For)
-		refused := r.refused(ctx) - before
-		err := errors.Join(r.widen(ctx), made())
-		r.stats.overload(refused)
-		if err != nil {
+		after, err := r.refused(ctx)
+		if err = errors.Join(err, r.widen(ctx), made()); err != nil {
 			return err
 		}
+		r.stats.overload(after - before)
 		// One whose lease ran out ends when it finds that out.
 		pause(ctx, time.Second)
 		return r.rest(ctx, end, o.Rest)
@@ -189,14 +191,15 @@ func (r *run) widen(ctx context.Context) error {
 	return nil
 }
 
-// refused is how many requests the API server has refused in overloads since it started;
-// 0 if it does not say.
-func (r *run) refused(ctx context.Context) (n int) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	text, err := r.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+// refused is how many requests the API server has refused in overloads since it started.
+func (r *run) refused(ctx context.Context) (n int, err error) {
+	var text []byte
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		text, err = r.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+		return err
+	})
 	if err != nil {
-		return 0
+		return 0, fmt.Errorf("count what the API server refused: %w", err)
 	}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
@@ -205,9 +208,14 @@ func (r *run) refused(ctx context.Context) (n int) {
 		if !strings.HasPrefix(line, "apiserver_flowcontrol_rejected_requests_total{") || !strings.Contains(line, overloaded) {
 			continue
 		}
-		if v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64); err == nil {
-			n += int(v)
+		v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			return 0, fmt.Errorf("count what the API server refused: %w", err)
 		}
+		n += int(v)
 	}
-	return n
+	if err := lines.Err(); err != nil {
+		return 0, fmt.Errorf("count what the API server refused: %w", err)
+	}
+	return n, nil
 }

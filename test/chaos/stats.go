@@ -37,7 +37,7 @@ func (s *stats) overload(refused int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.overloads++
-	s.refused += max(0, refused)
+	s.refused += refused
 }
 
 // slow takes note of an answer of the API server that took so long.

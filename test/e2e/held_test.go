@@ -174,6 +174,16 @@ func TestTheSchedulerEndsWithPodsThatWaitToBeBound(t *testing.T) {
 	l.submit(0, l.jobs)
 	l.seen(l.size(), 0)
 	s.tried(proxy, 1)
+	s.eventually("the gate full, so that groups wait to ask for nodes", func(ctx context.Context) (bool, string) {
+		groups, err1 := s.SchedulerMetric(ctx, "fluence_gate_groups")
+		pods, err2 := s.SchedulerMetric(ctx, "fluence_gate_pods")
+		text := fmt.Sprintf("%v groups wait, and %v pods at the gate; errors %v, %v", groups, pods, err1, err2)
+		if groups == 0 || pods == 0 {
+			return false, text
+		}
+		t.Log(text)
+		return true, ""
+	})
 	ended := s.Process(stack.Scheduler)
 	if err := ended.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -55,6 +55,7 @@ func TestTheSchedulerIsKilledInTheMiddleOfManyBinds(t *testing.T) {
 			leader := l.leader()
 			l.seen(l.size(), l.size()/2)
 			s.kill(leader)
+			killed := time.Now()
 			t.Logf("%s was killed with %d of %d pods bound", leader, l.onNode(), l.size())
 			if standby {
 				schedulers = slices.DeleteFunc(schedulers, func(name string) bool { return name == leader })
@@ -63,6 +64,10 @@ func TestTheSchedulerIsKilledInTheMiddleOfManyBinds(t *testing.T) {
 			}
 			l.guard(schedulers...)
 			l.allPlaced()
+			// What was in flight is answered at once, and nobody binds before the lease ends.
+			if l.boundAfter(killed.Add(leaseTime/4)) == 0 {
+				t.Error("it was killed after the last bind")
+			}
 			l.neverInHalves(takenOver, takenOver, span{})
 			l.nothingDoubled()
 		})

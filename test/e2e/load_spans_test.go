@@ -25,7 +25,7 @@ func (a span) without(b span) time.Duration {
 }
 
 // bindTimes are when the pods of the Jobs were bound, by name and by the API server's log.
-// Of a scheduler that was killed meanwhile, the log does not know that a bind succeeded.
+// The log does not know whether a bind succeeded whose caller was killed: it has a 504.
 func (l *load) bindTimes() map[string]time.Time {
 	l.Helper()
 	times := map[string]time.Time{}
@@ -38,14 +38,9 @@ func (l *load) bindTimes() map[string]time.Time {
 			continue
 		}
 		_, known := times[ref.Name]
-		switch code := ev.ResponseStatus.Code; code {
-		case http.StatusConflict, http.StatusTooManyRequests:
-		case http.StatusCreated:
+		switch code := ev.ResponseStatus.Code; {
+		case code == http.StatusCreated, code == http.StatusGatewayTimeout && !known:
 			times[ref.Name] = ev.Answered
-		default:
-			if !known {
-				times[ref.Name] = ev.Answered
-			}
 		}
 	}
 	return times
@@ -70,8 +65,20 @@ func (l *load) binding() (spans map[string]span, pods map[string]int) {
 	return spans, pods
 }
 
+// boundAfter is how many pods were bound after a moment.
+func (l *load) boundAfter(moment time.Time) (n int) {
+	l.Helper()
+	for _, at := range l.bindTimes() {
+		if at.After(moment) {
+			n++
+		}
+	}
+	return n
+}
+
 // neverInHalves fails unless each Job was bound as a whole, and within these times from its
-// first bind to its last; what passed of that in an outage does not count.
+// first bind to its last; what passed of that in an outage does not count. With fewer than
+// 100 Jobs the 99th percentile is the worst, and is not judged.
 func (l *load) neverInHalves(p99, worst time.Duration, outage span) {
 	l.Helper()
 	spans, pods := l.binding()
@@ -98,7 +105,7 @@ func (l *load) neverInHalves(p99, worst time.Duration, outage span) {
 	}
 	l.Logf("%d pods were bound in %.1fs; from the first to the last of each Job: median %v, 99%% within %v, at most %v",
 		l.size(), all.to.Sub(all.from).Seconds(), at(50), at(99), at(100))
-	if at(99) > p99 || at(100) > worst {
+	if len(took) >= 100 && at(99) > p99 || at(100) > worst {
 		l.Errorf("99%% of the Jobs were in halves for up to %v and one for %v, want at most %v and %v", at(99), at(100), p99, worst)
 	}
 }

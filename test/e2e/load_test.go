@@ -119,11 +119,7 @@ func (l *load) seen(made, bound int) {
 		if m >= made && b >= bound {
 			return
 		}
-		for _, p := range l.guarded {
-			if p.State() != nil {
-				l.Fatalf("%s ended with %d of %d pods bound:\n%s", p.Name(), b, m, p.Tail(1))
-			}
-		}
+		l.unended()
 		select {
 		case <-changed:
 		case <-tick.C:
@@ -133,7 +129,18 @@ func (l *load) seen(made, bound int) {
 	}
 }
 
-// allPlaced waits until all pods are on nodes and every PodGroup says so.
+// unended fails if a process that is guarded has ended.
+func (l *load) unended() {
+	l.Helper()
+	for _, p := range l.guarded {
+		if p.State() != nil {
+			l.Fatalf("%s ended with %d of %d pods bound:\n%s", p.Name(), l.onNode(), l.size(), p.Tail(1))
+		}
+	}
+}
+
+// allPlaced waits until all pods are on nodes and every PodGroup says so, and fails if a
+// process that is guarded has ended by then.
 func (l *load) allPlaced() {
 	l.Helper()
 	l.seen(l.size(), l.size())
@@ -149,6 +156,7 @@ func (l *load) allPlaced() {
 		return err == nil && len(groups) == l.jobs && len(others) == 0,
 			fmt.Sprintf("%d of %d are not, such as %q; error %v", len(others), len(groups), others[:min(3, len(others))], err)
 	})
+	l.unended()
 }
 
 // nothingDoubled fails if a pod was bound twice, or two were given the same room, and

@@ -156,11 +156,15 @@ func (s *story) stayed(bound []corev1.Pod) {
 }
 
 // allBooked waits until the sidecar has a slot for every pod on a node, and no
-// more.
+// more. That of a scheduler that has ended hears of nothing.
 func (s *story) allBooked() {
 	s.Helper()
+	sidecar := stack.Sidecar
+	if s.Process(stack.Scheduler).State() != nil {
+		sidecar = stack.StandbySidecar
+	}
 	s.eventually("a slot for every pod on a node", func(ctx context.Context) (bool, string) {
-		slots, err := s.SidecarMetric(ctx, "fluence_sidecar_slots")
+		slots, err := s.Metric(ctx, sidecar, "fluence_sidecar_slots")
 		pods := len(s.onNodes(""))
 		return err == nil && int(slots) == pods, fmt.Sprintf("%v slots for %d pods, error %v", slots, pods, err)
 	})

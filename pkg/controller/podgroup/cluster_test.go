@@ -122,6 +122,9 @@ func (e *env) run(scheme *runtime.Scheme, edit func(*podgroup.Config)) {
 	if err != nil {
 		e.Fatal(err)
 	}
+	if err := podgroup.LimitClient(rc); err != nil {
+		e.Fatal(err)
+	}
 	cfg := podgroup.DefaultConfig()
 	cfg.SchedulerName = e.ns
 	if edit != nil {

@@ -12,6 +12,7 @@ type counters struct {
 	podGroups  *prometheus.CounterVec
 	evictions  *prometheus.CounterVec
 	incomplete prometheus.Gauge
+	dropped    prometheus.Counter
 }
 
 // What becomes of PodGroups, and of evictions.
@@ -25,7 +26,7 @@ const (
 // newCounters registers the metrics, or finds those that are registered already.
 func newCounters(r prometheus.Registerer) (*counters, error) {
 	c := &counters{}
-	var errs [3]error
+	var errs [4]error
 	c.podGroups, errs[0] = registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fluence_controller_podgroups_total", Help: "PodGroups that the controller made, or removed since their pods were gone.",
 	}, []string{"action"}))
@@ -34,6 +35,9 @@ func newCounters(r prometheus.Registerer) (*counters, error) {
 	}, []string{"outcome"}))
 	c.incomplete, errs[2] = registered(r, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "fluence_controller_incomplete_groups", Help: "Groups that have lacked members for longer than their timeout.",
+	}))
+	c.dropped, errs[3] = registered(r, prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "fluence_controller_events_dropped_total", Help: "Events of the controller that were never sent, since too many waited.",
 	}))
 	for _, action := range []string{wasMade, wasRemoved} {
 		c.podGroups.WithLabelValues(action)

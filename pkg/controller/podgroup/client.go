@@ -1,0 +1,134 @@
+package podgroup
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+const (
+	// clientQPS is how many requests to the API server there may be in a second for each
+	// kind of object, and clientBurst how many at once. What bounds the controller is how
+	// many groups it sees to at a time, each with one request in flight, and
+	// eventsInFlight; the rate only tames a loop that has gone wrong. A thousand Jobs need
+	// two writes each as soon as they come, which must not wait for the client.
+	clientQPS   = 1000
+	clientBurst = 2000
+	// eventsInFlight is how many events are on their way to the API server at a time.
+	// Events can wait: nothing is decided by them.
+	eventsInFlight = 4
+	// eventsKept is how many events there may be, those in flight among them. What comes
+	// beyond that is dropped.
+	eventsKept = 5000
+	// eventTimeout is how long an event may be in flight.
+	eventTimeout = 30 * time.Second
+)
+
+// LimitClient has clients made of a configuration send as much at a time as the controller
+// may.
+func LimitClient(config *rest.Config) error {
+	counts, err := newCounters(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = clientQPS, clientBurst
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limitEvents(next, counts.dropped) })
+	return nil
+}
+
+// limitEvents returns a transport that sends eventsInFlight events at a time, and all else
+// at once. client-go sends each event in a goroutine of its own: those of a thousand groups
+// that are complete at the same time would take the place of the controller's other
+// writes in the queues of the API server, or be refused there.
+func limitEvents(next http.RoundTripper, dropped prometheus.Counter) http.RoundTripper {
+	return limited{next, dropped, make(chan struct{}, eventsKept), make(chan struct{}, eventsInFlight)}
+}
+
+// limited holds back what is about events.
+type limited struct {
+	next    http.RoundTripper
+	dropped prometheus.Counter
+	// kept has one for each event, and places one for each in flight.
+	kept, places chan struct{}
+}
+
+// RoundTrip implements http.RoundTripper. An event is in flight until the body of its answer
+// is closed.
+func (l limited) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !strings.Contains(req.URL.Path, "/apis/events.k8s.io/") {
+		return l.next.RoundTrip(req)
+	}
+	select {
+	case l.kept <- struct{}{}:
+	default:
+		l.dropped.Inc()
+		closeBody(req)
+		return refusal(req)
+	}
+	select {
+	case l.places <- struct{}{}:
+	case <-req.Context().Done():
+		<-l.kept
+		closeBody(req)
+		return nil, req.Context().Err()
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), eventTimeout)
+	done := sync.OnceFunc(func() {
+		cancel()
+		<-l.places
+		<-l.kept
+	})
+	resp, err := l.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		done()
+		return nil, err
+	}
+	resp.Body = answer{resp.Body, done}
+	return resp, nil
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+}
+
+// answer is the body of one.
+type answer struct {
+	io.ReadCloser
+	done func()
+}
+
+// Close implements io.Closer.
+func (a answer) Close() error {
+	defer a.done()
+	return a.ReadCloser.Close()
+}
+
+// refusal is the answer to an event that is dropped. client-go logs what an API server
+// refuses, and tries an event that had no answer again.
+func refusal(req *http.Request) (*http.Response, error) {
+	status := apierrors.NewTooManyRequestsError(fmt.Sprintf("more than %d events wait", eventsKept)).Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	text, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("drop an event: %w", err)
+	}
+	return &http.Response{
+		StatusCode: http.StatusTooManyRequests, Request: req,
+		Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}}, Body: io.NopCloser(bytes.NewReader(text)),
+	}, nil
+}
