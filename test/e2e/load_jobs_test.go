@@ -68,20 +68,17 @@ func (l *load) begin(schedulers ...string) {
 	l.guard(append(schedulers, stack.Sidecar, stack.Controller)...)
 }
 
-// remove deletes the Jobs and all pods, and waits until they are gone.
+// remove deletes the Jobs and all pods until they are gone. Of thousands the API server
+// deletes as many in a request as it has time for.
 func (l *load) remove() {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.Context()), l.patience())
-	defer cancel()
 	background := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
-	if err := l.Client().BatchV1().Jobs(l.ns).DeleteCollection(ctx, background, metav1.ListOptions{}); err != nil {
-		l.Errorf("delete the Jobs: %v", err)
-	}
-	if err := l.Client().CoreV1().Pods(l.ns).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{}); err != nil {
-		l.Errorf("delete the pods: %v", err)
-	}
-	l.within(l.patience(), "no pods left", time.Second, func(context.Context) (bool, string) {
+	l.within(l.patience(), "no Jobs and pods left", time.Second, func(ctx context.Context) (bool, string) {
+		err := l.Client().BatchV1().Jobs(l.ns).DeleteCollection(ctx, background, metav1.ListOptions{})
+		if err == nil {
+			err = l.Client().CoreV1().Pods(l.ns).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
+		}
 		n := len(l.pods(""))
-		return n == 0, fmt.Sprintf("%d are", n)
+		return err == nil && n == 0, fmt.Sprintf("%d pods are, error %v", n, err)
 	})
 }
