@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/grpclog"
@@ -30,6 +31,11 @@ func main() {
 	// The plugin says once that the matcher does not answer; the connection would
 	// say it several times a second.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr))
+	if os.Getenv("GOGC") == "" {
+		// What lives long, pods and nodes, is read once; to look through it half as often
+		// saves a tenth of the CPU time of a burst.
+		debug.SetGCPercent(200)
+	}
 	os.Exit(cli.Run(newCommand()))
 }
 

@@ -96,13 +96,14 @@ func (g Goal) judge(s *Session, rows map[string]*Session) Verdict {
 		if !s.tookPart(g.Contender, n) || g.Against != "" && !s.tookPart(g.Against, n) {
 			continue
 		}
+		if s.Noisy(n) {
+			v.note("without repetition %d, which was noisy", n)
+			continue
+		}
 		if value, ok := g.Value(View{Session: s, Repetition: n, Other: other}); ok {
 			v.Values = append(v.Values, value)
 		} else {
 			v.open("no figure in repetition %d", n)
-		}
-		if s.Noisy(n) {
-			v.open("repetition %d was noisy", n)
 		}
 	}
 	if v.Word == Pass && len(v.Values) == 0 {
