@@ -11,6 +11,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
+// atTheGate counts the pods whose goroutines wait to be bound.
+func (r *rig) atTheGate() int {
+	r.pl.binds.mu.Lock()
+	defer r.pl.binds.mu.Unlock()
+	return len(r.pl.binds.waiting)
+}
+
 // A pod that another plugin holds out of the queue takes no turn from others.
 func TestPodsThatOthersHoldTakeNoTurn(t *testing.T) {
 	unclaimed := func(p *corev1.Pod) {
@@ -57,13 +64,13 @@ func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.pass(time.Second)
-				if n := len(r.pl.binds.waiting); n > 1 {
+				if n := r.atTheGate(); n > 1 {
 					t.Errorf("%d pods wait to be bound, want that g-0 does not", n)
 				}
 				r.binds.set(0, nil)
 				r.pass(time.Minute)
-				if got := r.assigned(); got["g-0"] != node || got["g-1"] == "" || len(r.pl.binds.waiting) > 0 {
-					t.Errorf("pods are on %v, %d wait", got, len(r.pl.binds.waiting))
+				if got := r.assigned(); got["g-0"] != node || got["g-1"] == "" || r.atTheGate() > 0 {
+					t.Errorf("pods are on %v, %d wait", got, r.atTheGate())
 				}
 			})
 		})

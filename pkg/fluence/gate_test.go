@@ -57,7 +57,7 @@ func TestBindsInFlightAreBounded(t *testing.T) {
 		if got := len(r.assigned()); got != 60 || r.binds.most != 5 {
 			t.Errorf("%d pods are bound, at most %d at a time; want 60, 5 at a time", got, r.binds.most)
 		}
-		if !r.pl.binds.Empty() || len(r.pl.binds.waiting) > 0 {
+		if !r.pl.binds.Empty() || r.atTheGate() > 0 {
 			t.Errorf("the gate is not empty: %+v", r.pl.binds.Figures())
 		}
 	})
@@ -200,7 +200,7 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 				if back != tc.back {
 					t.Errorf("%d pods gave their seats back, want %d", back, tc.back)
 				}
-				if !r.pl.binds.Empty() || len(r.pl.binds.waiting) > 0 {
+				if !r.pl.binds.Empty() || r.atTheGate() > 0 {
 					t.Errorf("the gate is not empty: %+v", r.pl.binds.Figures())
 				}
 			})

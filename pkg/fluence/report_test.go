@@ -70,6 +70,7 @@ func TestReportWritesTheConditionOfThisPodGroup(t *testing.T) {
 		if diff := cmp.Diff(want, r.api.written(), cmp.AllowUnexported(write{})); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
+		r.pass(eventLook) // events go behind conditions
 		wantEvents := []event{{kind: "PodGroup", name: g.Name, reason: "NoRoom", message: "why", eventType: corev1.EventTypeWarning}}
 		if diff := cmp.Diff(wantEvents, r.recorder.of("PodGroup"), cmp.AllowUnexported(event{})); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)

@@ -29,12 +29,13 @@ type Standing struct {
 	// Group is that of the pod's PodGroup if Named, and else names the pod alone.
 	Group types.NamespacedName
 	Named bool
-	// Asks says that the pod may go through a scheduling cycle now: it has a seat whose
-	// turn it is, or asks for its group.
+	// Asks says that the pod may go through a scheduling cycle as far as its group goes: it
+	// has a seat whose turn it is, or asks for its group. The turn of the group may be to
+	// come, where pods of others are to be bound first.
 	Asks bool
 	// Seated says that the pod was given a node that the API does not show yet.
 	Seated bool
-	// Started says that members of the group have nodes, or were let bind, and Lacking
+	// Started says that members of the group have nodes, or that binds were sent, and Lacking
 	// how many are missing then to its minimum.
 	Started bool
 	Lacking int
@@ -52,7 +53,7 @@ func (pl *Fluence) Standing(pod *corev1.Pod) (Standing, bool) {
 	}
 	v := pl.groups.Admit(pod.UID, pl.now())
 	s := Standing{
-		Group: m.Key, Named: m.Named, Asks: v.Pass && (v.Asks == 0 || !pl.binds.Waits(m.Key)), Seated: pl.groups.Seated(pod.UID),
+		Group: m.Key, Named: m.Named, Asks: v.Pass, Seated: pl.groups.Seated(pod.UID),
 		Started: m.Started, Lacking: m.Lacking, Reason: v.Reason, Message: v.Message,
 	}
 	if v.Reason == "" {
@@ -64,6 +65,10 @@ func (pl *Fluence) Standing(pod *corev1.Pod) (Standing, bool) {
 	}
 	return s, true
 }
+
+// Begins takes note that a pod which Permit let through would be bound now: its group has
+// started.
+func (pl *Fluence) Begins(pod *corev1.Pod) { pl.groups.Depart(pod.UID, "", pl.now()) }
 
 // Elapse lets a group ask again that is to do so after a while, as if that had passed, and
 // says whether there is such a group.

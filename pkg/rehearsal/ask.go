@@ -196,7 +196,9 @@ func (r *Rehearsal) run(ctx context.Context, pod *corev1.Pod) (*fwk.Status, erro
 	r.cycles[pod] = c
 	status := r.profile.RunReservePluginsReserve(ctx, state, c.assumed, c.node)
 	if status.IsSuccess() {
-		_, status = r.profile.RunPermitPlugins(ctx, state, c.assumed, c.node)
+		if _, status = r.profile.RunPermitPlugins(ctx, state, c.assumed, c.node); status.IsSuccess() {
+			r.pl.Begins(pod)
+		}
 	}
 	if !status.IsSuccess() && !status.IsWait() {
 		return status, r.forget(ctx, pod)

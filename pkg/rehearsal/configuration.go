@@ -25,6 +25,7 @@ profiles:
     queueSort: {enabled: [{name: Fluence}], disabled: [{name: "*"}]}
     postFilter: {enabled: [{name: Fluence}]}
     podGroupPostFilter: {enabled: [{name: Fluence}]}
+    bind: {enabled: [{name: Fluence}]}
 `
 
 // A Configuration is the part of a scheduler's configuration that decides where pods
