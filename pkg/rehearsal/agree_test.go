@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
@@ -126,7 +127,7 @@ func play(t *testing.T, c Cluster, configuration Configuration) outcome {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := build(ctx, client, told{api, &mu, o.Told}, configuration, func() bool { return true })
+		r, err := build(ctx, client, told{api, client, &mu, o.Told}, configuration, func() bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,15 +138,25 @@ func play(t *testing.T, c Cluster, configuration Configuration) outcome {
 	return o
 }
 
-// told takes note of conditions that are False.
+// told has pods bound, and takes note of conditions that are False.
 type told struct {
 	store
-	mu *sync.Mutex
-	by map[string]string
+	client kubernetes.Interface
+	mu     *sync.Mutex
+	by     map[string]string
 }
 
 func (a told) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodPatch {
+	switch {
+	case r.Method == http.MethodPost && path.Base(r.URL.Path) == "binding":
+		var b corev1.Binding
+		if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+			return nil, err
+		}
+		return response(http.StatusCreated, http.NoBody), a.client.CoreV1().Pods(b.Namespace).Bind(r.Context(), &b, metav1.CreateOptions{})
+	case r.Method == http.MethodPost:
+		return response(http.StatusCreated, http.NoBody), nil // an event
+	case r.Method != http.MethodPatch:
 		return a.store.RoundTrip(r)
 	}
 	var body struct {
