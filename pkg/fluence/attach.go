@@ -12,10 +12,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Attach completes the plugin in a scheduler that is not running yet, where the
-// scheduler offers plugins no place for it: events are sent after binds, a pod is told
-// only once why it waits, and what many pods are told at once is bounded. It changes
-// nothing for other profiles, nor where none enables Fluence. The error says what the
+// Attach completes the plugin in a scheduler that is not running yet. It replaces what the
+// framework offers plugins no extension point for. The profile's event recorder sends events
+// after binds. The failure handler tells a pod once why it waits, and writes the status of at
+// most maxFailures pods at a time. Attach changes no other profile. The error says what the
 // configuration lacks.
 func Attach(sched *scheduler.Scheduler) error {
 	for name, profile := range sched.Profiles {

@@ -19,21 +19,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// eventWriter sends the events of the profile when their turn has come: after binds and the
-// conditions of PodGroups, and none much later than eventsWithin. Events are for people,
-// who can wait; and there are as many as binds.
+// eventWriter sends the events of the profile. They go after binds and the conditions of
+// PodGroups, and wait for these no longer than eventsWithin. There are as many events as
+// binds, and nothing is decided by them.
 type eventWriter struct {
 	client rest.Interface
 	// controller and instance are what the events say of who sent them.
 	controller, instance string
-	// always has the event of a bind be sent in the bind's place.
+	// always says that the event of a bind is sent within the bind's place at the gate.
 	always bool
-	// first says whether what goes before events has been sent, or when to ask again.
+	// first returns a channel that is closed while no bind waits or is in flight.
 	first func() <-chan struct{}
 	// busy says that conditions wait to be written.
-	busy    func() bool
+	busy func() bool
+	// dropped is called for each event that is lost.
 	dropped func()
-	// throttled is told of each answer of 429.
+	// throttled is called for each event that the API server answers with 429, or with 503
+	// and a time to wait.
 	throttled func()
 	now       func() time.Time
 
@@ -44,8 +46,8 @@ type eventWriter struct {
 	more  chan struct{}
 }
 
-// queuedEvent is an event that waits. An event about a bind is built when it is sent: many
-// may wait.
+// queuedEvent is an event that waits. An event about a bind is built when it is sent, so
+// that those that wait take little memory.
 type queuedEvent struct {
 	made time.Time
 	// pod and note are of an event about a bind.
@@ -65,7 +67,7 @@ const (
 	// sends each in a goroutine of its own; recordLate is that after eventsWithin.
 	recordEvery = 20 * time.Millisecond
 	recordLate  = 2 * time.Millisecond
-	// eventLook is how often is looked whether conditions are written.
+	// eventLook is the time between two looks at busy.
 	eventLook = 50 * time.Millisecond
 )
 
@@ -92,7 +94,7 @@ func (o orderedRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogg
 	return o
 }
 
-// eventScheduled is that of kube-scheduler's event about a bind.
+// eventScheduled is the reason of the event that kube-scheduler makes for a bind.
 const eventScheduled = "Scheduled"
 
 // Eventf implements events.EventRecorder.

@@ -123,7 +123,7 @@ func (b *bindGate) whenEmpty() <-chan struct{} {
 func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.Pod, time.Time) bool) (why string, err error) {
 	verdict := pl.binds.wait(uid, pl.now())
 	defer pl.binds.leave(uid)
-	// Only now: what becomes of the seat from here on is told to this goroutine.
+	// The seat is read after wait: who takes it away from here on tells this goroutine.
 	r, ok := pl.groups.Reserved(uid)
 	if !ok {
 		return whyGaveBack, nil
@@ -148,7 +148,7 @@ func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.P
 	return why, err
 }
 
-// whyGaveBack is what a pod is told whose seat is gone.
+// whyGaveBack is the reason of a pod that has lost its seat.
 const whyGaveBack = "the group gave its nodes back"
 
 // calledBack is the status of a pod that was called back from the gate: as if it had been
@@ -229,11 +229,12 @@ func (pl *Fluence) asked(key types.NamespacedName) {
 	signal(pl.binds.more)
 }
 
-// Times after which a group is told that it waits at the gate: its pods stand there, or it
-// waits for its turn to ask since those of others do. The latter are many.
 const (
+	// bindingAfter is how long pods stand at the gate before their group says so.
 	bindingAfter = time.Second
-	turnAfter    = 10 * time.Second
+	// turnAfter is how long a group waits for its turn to ask before it says so. Many
+	// groups may wait for it, and each of them costs a write.
+	turnAfter = 10 * time.Second
 )
 
 // refusalLasts is for how long a refusal of the API server is told as the reason of a wait.

@@ -8,6 +8,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
@@ -40,10 +41,7 @@ func (g guard) closed(log klog.Logger, node *corev1.Node, pod *corev1.Pod) strin
 	if !g.taints {
 		return ""
 	}
-	keepsOff := func(t *corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	}
-	if t, there := corev1helpers.FindMatchingUntoleratedTaint(log, node.Spec.Taints, pod.Spec.Tolerations, keepsOff, operators); there {
+	if t, there := corev1helpers.FindMatchingUntoleratedTaint(log, node.Spec.Taints, pod.Spec.Tolerations, helper.DoNotScheduleTaintsFilterFunc(), operators); there {
 		return fmt.Sprintf("node %s, which was matched for pod %s, has the taint %s, which the pod does not tolerate", node.Name, pod.Name, t.ToString())
 	}
 	return ""

@@ -41,8 +41,11 @@ type reporter struct {
 	// writing counts the workers that are at it.
 	writing atomic.Int32
 
-	mu      sync.Mutex
-	items   map[types.NamespacedName]*item
+	mu    sync.Mutex
+	items map[types.NamespacedName]*item
+
+	// ledMu is apart: to ask whether this scheduler leads reads all metrics.
+	ledMu   sync.Mutex
 	led     bool
 	askedAt time.Time
 }
@@ -288,8 +291,8 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 
 // leads asks whether this scheduler leads, no more often than a standby has to.
 func (r *reporter) leads() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.ledMu.Lock()
+	defer r.ledMu.Unlock()
 	if now := time.Now(); now.Sub(r.askedAt) >= standbyCheck {
 		r.led, r.askedAt = r.leading(), now
 	}

@@ -24,7 +24,7 @@ func (r *rig) report(reason, message string) {
 		n.status = metav1.ConditionTrue
 	}
 	r.pl.reporter.report(g, n, aPod("g-0"))
-	r.pass(0)
+	r.pass(eventLook) // events go behind conditions
 }
 
 // quiet creates a PodGroup that the plugin itself has nothing to say of.
@@ -70,7 +70,6 @@ func TestReportWritesTheConditionOfThisPodGroup(t *testing.T) {
 		if diff := cmp.Diff(want, r.api.written(), cmp.AllowUnexported(write{})); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
-		r.pass(eventLook) // events go behind conditions
 		wantEvents := []event{{kind: "PodGroup", name: g.Name, reason: "NoRoom", message: "why", eventType: corev1.EventTypeWarning}}
 		if diff := cmp.Diff(wantEvents, r.recorder.of("PodGroup"), cmp.AllowUnexported(event{})); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
@@ -231,7 +230,7 @@ func TestReportGoesToAPodWhileThereIsNoPodGroup(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		r.quiet("uid")
-		r.pass(0)
+		r.pass(eventLook)
 		r.wantWrites([]string{"NeverFits never"}, []string{"NeverFits"})
 	})
 }

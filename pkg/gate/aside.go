@@ -1,9 +1,6 @@
 package gate
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // longest is for how long a pod, or the gate, waits at most after a refusal.
 const longest = 30 * time.Second
@@ -32,43 +29,8 @@ func (r *refused) again(taken int, after time.Duration) time.Duration {
 	return min(longest, after<<min(1+r.alone, 10))
 }
 
-// aside is the pods that stand at the gate and do not leave it before a time of their own.
-// They are few: each was refused more than once.
-type aside struct {
-	pods []*pod
-}
-
-func (a *aside) add(p *pod) { a.pods = append(a.pods, p) }
-
-// remove takes a pod out, and returns false if it is not here.
-func (a *aside) remove(p *pod) bool {
-	i := slices.Index(a.pods, p)
-	if i >= 0 {
-		a.pods = slices.Delete(a.pods, i, i+1)
-	}
-	return i >= 0
-}
-
-// due takes out those whose time has come.
-func (a *aside) due(now time.Time) []*pod {
-	var due []*pod
-	a.pods = slices.DeleteFunc(a.pods, func(p *pod) bool {
-		if p.until.After(now) {
-			return false
-		}
-		due = append(due, p)
-		return true
-	})
-	return due
-}
-
-// next returns when the next one's time comes; zero if there is none.
-func (a *aside) next() time.Time {
-	var next time.Time
-	for _, p := range a.pods {
-		if next.IsZero() || p.until.Before(next) {
-			next = p.until
-		}
-	}
-	return next
+// newAside returns the pods that stand at the gate and do not leave it before a time of
+// their own, in the order of these times.
+func newAside() heapOf[*pod] {
+	return heapOf[*pod]{before: func(p, o *pod) bool { return p.until.Before(o.until) }, index: (*pod).place}
 }

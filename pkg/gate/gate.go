@@ -45,13 +45,15 @@ type Gate struct {
 	// taken counts the binds that the API server took.
 	taken int
 	// aside are the pods whose binds are not sent before a time of their own.
-	aside aside
+	aside heapOf[*pod]
 }
 
 // A sent bind has not been answered.
 type sent struct {
-	lane Lane
-	at   time.Time
+	lane  Lane
+	group types.NamespacedName
+	// since is when the pod first came to the gate, and at when its bind was sent.
+	since, at time.Time
 }
 
 // pod is a pod that was given a node.
@@ -64,11 +66,12 @@ type pod struct {
 	at *Pod
 	// since is when it first came there.
 	since time.Time
-	// until is when a pod that is aside comes back to its group; zero of all others.
+	// until is before when the pod's bind is not sent. One that stands at the gate is aside
+	// until then, and has none when it is back among those of its group.
 	until time.Time
 	// refused is what was answered to its binds.
 	refused refused
-	// index is where it stands among those of its group.
+	// index is where it stands among those of its group, or among those that are aside.
 	index int
 }
 
@@ -80,6 +83,7 @@ func New(max int) *Gate {
 		groups:   map[inLane]*standing{},
 		inFlight: map[types.UID]sent{},
 		lanes:    [2]lane{newLane(max), newLane(max)},
+		aside:    newAside(),
 	}
 }
 
@@ -152,7 +156,7 @@ func (g *Gate) join(p *pod) {
 	of := inLane{p.at.Group, p.lane}
 	s := g.groups[of]
 	if s == nil {
-		s = &standing{of: of, since: p.since}
+		s = newStanding(of, p.since)
 		g.groups[of] = s
 	}
 	p.until = time.Time{}
@@ -193,10 +197,12 @@ func (g *Gate) leavePlace(p *pod) {
 	if p.at == nil {
 		return
 	}
-	if !g.aside.remove(p) {
+	if !p.until.IsZero() {
+		g.aside.remove(p)
+	} else {
 		s := g.groups[inLane{p.at.Group, p.lane}]
 		g.lanes[p.lane].crowd.remove(s, p)
-		if len(s.pods) == 0 {
+		if s.pods.Len() == 0 {
 			delete(g.groups, s.of)
 		}
 	}

@@ -54,7 +54,7 @@ type lane struct {
 }
 
 func newLane(max int) lane {
-	return lane{first: 2 * max, turns: newTurns(), crowd: crowd{begun: map[*standing]bool{}}}
+	return lane{first: 2 * max, turns: newTurns(), crowd: newCrowd()}
 }
 
 // ahead counts the pods that the next group would stand behind.

@@ -22,7 +22,7 @@ func (g *Gate) Figures() Figures {
 	defer g.mu.Unlock()
 	f := Figures{InFlight: len(g.inFlight), Limit: g.limit.now}
 	for i := range g.lanes {
-		f.Standing[i], f.Waiting[i] = g.lanes[i].standing, len(g.lanes[i].turns.line)
+		f.Standing[i], f.Waiting[i] = g.lanes[i].standing, g.lanes[i].turns.line.Len()
 	}
 	return f
 }
@@ -31,23 +31,28 @@ func (g *Gate) Figures() Figures {
 func (g *Gate) Empty() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.groups) == 0 && len(g.aside.pods) == 0 && len(g.inFlight) == 0
+	return len(g.groups) == 0 && g.aside.Len() == 0 && len(g.inFlight) == 0
 }
 
-// Lasting returns the groups of which pods have stood at the gate for longer than after,
-// with how many of their pods stand there.
+// Lasting returns the groups of which pods have waited for their binds for longer than
+// after, with how many of their pods stand at the gate or have a bind in flight.
 func (g *Gate) Lasting(now time.Time, after time.Duration) map[types.NamespacedName]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	lasting := map[types.NamespacedName]int{}
 	for of, s := range g.groups {
 		if now.Sub(s.since) > after {
-			lasting[of.group] += len(s.pods)
+			lasting[of.group] += s.pods.Len()
 		}
 	}
-	for _, p := range g.aside.pods {
+	for _, p := range g.aside.items {
 		if now.Sub(p.since) > after {
 			lasting[p.at.Group]++
+		}
+	}
+	for _, s := range g.inFlight {
+		if now.Sub(s.since) > after {
+			lasting[s.group]++
 		}
 	}
 	return lasting
@@ -60,7 +65,7 @@ func (g *Gate) WaitingTurn(now time.Time, after time.Duration) []types.Namespace
 	defer g.mu.Unlock()
 	var waiting []types.NamespacedName
 	for i := range g.lanes {
-		for _, t := range g.lanes[i].turns.line {
+		for _, t := range g.lanes[i].turns.line.items {
 			if now.Sub(t.since) > after {
 				waiting = append(waiting, t.Group)
 			}

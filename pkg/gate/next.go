@@ -18,7 +18,9 @@ func (g *Gate) Next(now time.Time) (Pod, bool) {
 	if len(g.inFlight) >= g.limit.now || now.Before(g.limit.pause) {
 		return Pod{}, false
 	}
-	for _, p := range g.aside.due(now) {
+	for g.aside.Len() > 0 && !g.aside.first().until.After(now) {
+		p := g.aside.first()
+		g.aside.remove(p)
 		g.join(p)
 	}
 	p := g.choose(now)
@@ -26,6 +28,7 @@ func (g *Gate) Next(now time.Time) (Pod, bool) {
 		return Pod{}, false
 	}
 	leaves := *p.at
+	g.inFlight[leaves.UID] = sent{lane: p.lane, group: leaves.Group, since: p.since, at: now}
 	g.lanes[p.lane].crowd.begin(g.groups[inLane{leaves.Group, p.lane}])
 	g.leavePlace(p)
 	if p.lane == Small {
@@ -33,7 +36,6 @@ func (g *Gate) Next(now time.Time) (Pod, bool) {
 	} else {
 		g.large++
 	}
-	g.inFlight[leaves.UID] = sent{lane: p.lane, at: now}
 	g.lanes[p.lane].inFlight++
 	return leaves, true
 }
@@ -123,5 +125,8 @@ func (g *Gate) Again(now time.Time) time.Time {
 	if g.limit.pause.After(now) {
 		return g.limit.pause
 	}
-	return g.aside.next()
+	if g.aside.Len() > 0 {
+		return g.aside.first().until
+	}
+	return time.Time{}
 }

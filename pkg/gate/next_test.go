@@ -225,8 +225,8 @@ func TestFiguresSayWhatStandsAndWaits(t *testing.T) {
 		t.Error("the gate is empty")
 	}
 	s.pass(3 * time.Second)
-	if got := s.Lasting(s.now, time.Second); len(got) != 2 || got[key("a")] == 0 || got[key("b")] == 0 {
-		t.Errorf("pods that stand for longer than a second: %v", got)
+	if got := s.Lasting(s.now, time.Second); len(got) != 2 || got[key("a")] != 3 || got[key("b")] != 20 {
+		t.Errorf("pods that wait for their binds for longer than a second: %v, want 3 and 20: those in flight, too", got)
 	}
 	if got := s.WaitingTurn(s.now, time.Second); len(got) != 1 || got[0] != key("c") {
 		t.Errorf("groups that wait for their turn for longer than a second: %v", got)

@@ -1,17 +1,16 @@
 package gate
 
 import (
-	"container/heap"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// standing is the pods of one group and lane that stand at the gate, a heap in the order
-// in which they leave.
+// standing is the pods of one group and lane that stand at the gate, in the order in which
+// they leave.
 type standing struct {
 	of   inLane
-	pods []*pod
+	pods heapOf[*pod]
 	// begun says that a bind of the group was sent.
 	begun bool
 	// since is when the first of them came to the gate.
@@ -26,8 +25,9 @@ type inLane struct {
 	lane  Lane
 }
 
-// first returns the pod that leaves first.
-func (s *standing) first() *pod { return s.pods[0] }
+func newStanding(of inLane, since time.Time) *standing {
+	return &standing{of: of, since: since, pods: heapOf[*pod]{before: (*pod).before, index: (*pod).place}}
+}
 
 // before says whether a pod leaves before another of its group: those whose binds were
 // refused, then by rank.
@@ -40,51 +40,35 @@ func (p *pod) before(o *pod) bool {
 
 func (p *pod) ranksBefore(o *pod) bool { return p.at.Rank.Less(o.at.Rank) }
 
-// Len implements heap.Interface.
-func (s *standing) Len() int { return len(s.pods) }
-
-// Less implements heap.Interface.
-func (s *standing) Less(i, j int) bool { return s.pods[i].before(s.pods[j]) }
-
-// Swap implements heap.Interface.
-func (s *standing) Swap(i, j int) {
-	s.pods[i], s.pods[j] = s.pods[j], s.pods[i]
-	s.pods[i].index, s.pods[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (s *standing) Push(x any) {
-	p := x.(*pod)
-	p.index = len(s.pods)
-	s.pods = append(s.pods, p)
-}
-
-// Pop implements heap.Interface.
-func (s *standing) Pop() any {
-	last := len(s.pods) - 1
-	p := s.pods[last]
-	s.pods[last] = nil
-	s.pods = s.pods[:last]
-	return p
-}
+func (p *pod) place() *int { return &p.index }
 
 // crowd is the groups of a lane of which pods stand at the gate.
 type crowd struct {
-	// fresh is a heap of those that have not begun, and begun those that have: these are
-	// few, since groups are finished one by one.
-	fresh []*standing
+	// fresh is those that have not begun, in the order of their first pods.
+	fresh heapOf[*standing]
+	// begun is those that have. They are few, since groups are finished one by one.
 	begun map[*standing]bool
+}
+
+func newCrowd() crowd {
+	return crowd{
+		fresh: heapOf[*standing]{
+			before: func(s, o *standing) bool { return s.pods.first().ranksBefore(o.pods.first()) },
+			index:  func(s *standing) *int { return &s.index },
+		},
+		begun: map[*standing]bool{},
+	}
 }
 
 // add brings a pod to its group.
 func (c *crowd) add(s *standing, p *pod) {
-	heap.Push(s, p)
+	s.pods.add(p)
 	switch {
 	case s.begun:
-	case len(s.pods) == 1:
-		heap.Push(c, s)
+	case s.pods.Len() == 1:
+		c.fresh.add(s)
 	default:
-		heap.Fix(c, s.index)
+		c.fresh.changed(s)
 	}
 	if p.at.Begun {
 		c.begin(s)
@@ -93,15 +77,15 @@ func (c *crowd) add(s *standing, p *pod) {
 
 // remove takes a pod from its group.
 func (c *crowd) remove(s *standing, p *pod) {
-	heap.Remove(s, p.index)
-	switch last := len(s.pods) == 0; {
+	s.pods.remove(p)
+	switch last := s.pods.Len() == 0; {
 	case s.begun && last:
 		delete(c.begun, s)
 	case s.begun:
 	case last:
-		heap.Remove(c, s.index)
+		c.fresh.remove(s)
 	default:
-		heap.Fix(c, s.index)
+		c.fresh.changed(s)
 	}
 }
 
@@ -110,7 +94,7 @@ func (c *crowd) begin(s *standing) {
 	if s.begun {
 		return
 	}
-	heap.Remove(c, s.index)
+	c.fresh.remove(s)
 	s.begun = true
 	c.begun[s] = true
 }
@@ -118,11 +102,11 @@ func (c *crowd) begin(s *standing) {
 // first returns the pod that leaves first, nil if none stands here. A group that has begun
 // goes before all others if at most soon pods of it are left, as ends says.
 func (c *crowd) first(soon int) (p *pod, ends bool) {
-	if len(c.fresh) > 0 {
-		p = c.fresh[0].first()
+	if c.fresh.Len() > 0 {
+		p = c.fresh.first().pods.first()
 	}
 	for s := range c.begun {
-		o, oEnds := s.first(), len(s.pods) <= soon
+		o, oEnds := s.pods.first(), s.pods.Len() <= soon
 		if goesBefore(o, oEnds, p, ends) {
 			p, ends = o, oEnds
 		}
@@ -139,32 +123,4 @@ func goesBefore(p *pod, ends bool, o *pod, oEnds bool) bool {
 		return ends
 	}
 	return p.ranksBefore(o)
-}
-
-// Len implements heap.Interface.
-func (c *crowd) Len() int { return len(c.fresh) }
-
-// Less implements heap.Interface.
-func (c *crowd) Less(i, j int) bool { return c.fresh[i].first().ranksBefore(c.fresh[j].first()) }
-
-// Swap implements heap.Interface.
-func (c *crowd) Swap(i, j int) {
-	c.fresh[i], c.fresh[j] = c.fresh[j], c.fresh[i]
-	c.fresh[i].index, c.fresh[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (c *crowd) Push(x any) {
-	s := x.(*standing)
-	s.index = len(c.fresh)
-	c.fresh = append(c.fresh, s)
-}
-
-// Pop implements heap.Interface.
-func (c *crowd) Pop() any {
-	last := len(c.fresh) - 1
-	s := c.fresh[last]
-	c.fresh[last] = nil
-	c.fresh = c.fresh[:last]
-	return s
 }

@@ -132,7 +132,7 @@ func (s *story) wantNothing() {
 		s.Errorf("the gate keeps %d pods of %d groups, %d in flight", len(s.pods), len(s.groups), len(s.inFlight))
 	}
 	for _, l := range Lanes() {
-		if got := s.lanes[l]; got.ahead() != 0 || got.inFlight != 0 || len(got.turns.all) > 0 || len(got.turns.line) > 0 {
+		if got := s.lanes[l]; got.ahead() != 0 || got.inFlight != 0 || len(got.turns.all) > 0 || got.turns.line.Len() > 0 {
 			s.Errorf("lane %s keeps %d expected, %d standing, %d admitted, %d in flight, %d turns", l, got.expected, got.standing, got.admitted, got.inFlight, len(got.turns.all))
 		}
 	}

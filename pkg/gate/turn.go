@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"container/heap"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,8 +19,8 @@ type Asker struct {
 
 // turns is the groups of one lane that ask, or want to.
 type turns struct {
-	// line is a heap of those that wait for their turn.
-	line []*turn
+	// line is those that wait for their turn.
+	line heapOf[*turn]
 	// all are these and those that were admitted, by group.
 	all map[types.NamespacedName]*turn
 }
@@ -38,7 +37,15 @@ type turn struct {
 	index  int
 }
 
-func newTurns() turns { return turns{all: map[types.NamespacedName]*turn{}} }
+func newTurns() turns {
+	return turns{
+		line: heapOf[*turn]{
+			before: func(t, o *turn) bool { return t.Rank.Less(o.Rank) },
+			index:  func(t *turn) *int { return &t.index },
+		},
+		all: map[types.NamespacedName]*turn{},
+	}
+}
 
 // Admit says whether a group may ask now. One that may not waits for its turn, and Due
 // names it when that has come. A group that was admitted may ask until Asked.
@@ -53,7 +60,7 @@ func (g *Gate) Admit(a Asker, now time.Time) bool {
 	case t == nil:
 		t = &turn{Asker: a, since: now}
 		l.turns.all[a.Group] = t
-		heap.Push(&l.turns, t)
+		l.turns.line.add(t)
 	case !t.admitted.IsZero():
 		if t.counts {
 			l.admitted += a.Pods - t.Pods
@@ -62,9 +69,9 @@ func (g *Gate) Admit(a Asker, now time.Time) bool {
 		return true
 	default:
 		t.Asker = a
-		heap.Fix(&l.turns, t.index)
+		l.turns.line.changed(t)
 	}
-	if l.turns.line[0] != t || !l.room(a.Pods, now) {
+	if l.turns.line.first() != t || !l.room(a.Pods, now) {
 		return false
 	}
 	l.admit(t, now)
@@ -73,7 +80,7 @@ func (g *Gate) Admit(a Asker, now time.Time) bool {
 
 // admit lets the first in the line ask.
 func (l *lane) admit(t *turn, now time.Time) {
-	heap.Remove(&l.turns, t.index)
+	l.turns.line.remove(t)
 	t.admitted, t.counts = now, true
 	l.admitted += t.Pods
 	l.touch(now)
@@ -94,8 +101,8 @@ func (g *Gate) Due(now time.Time) []types.NamespacedName {
 	var due []types.NamespacedName
 	for i := range g.lanes {
 		l := &g.lanes[i]
-		for len(l.turns.line) > 0 && l.room(l.turns.line[0].Pods, now) {
-			t := l.turns.line[0]
+		for l.turns.line.Len() > 0 && l.room(l.turns.line.first().Pods, now) {
+			t := l.turns.line.first()
 			l.admit(t, now)
 			due = append(due, t.Group)
 		}
@@ -119,7 +126,7 @@ func (g *Gate) dropTurn(in Lane, key types.NamespacedName, now time.Time) {
 	case t == nil:
 		return
 	case t.admitted.IsZero():
-		heap.Remove(&l.turns, t.index)
+		l.turns.line.remove(t)
 	default:
 		l.stopCounting(t)
 	}
@@ -153,32 +160,4 @@ func (g *Gate) Idle(now time.Time, after time.Duration) []types.NamespacedName {
 		}
 	}
 	return idle
-}
-
-// Len implements heap.Interface.
-func (t *turns) Len() int { return len(t.line) }
-
-// Less implements heap.Interface.
-func (t *turns) Less(i, j int) bool { return t.line[i].Rank.Less(t.line[j].Rank) }
-
-// Swap implements heap.Interface.
-func (t *turns) Swap(i, j int) {
-	t.line[i], t.line[j] = t.line[j], t.line[i]
-	t.line[i].index, t.line[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (t *turns) Push(x any) {
-	p := x.(*turn)
-	p.index = len(t.line)
-	t.line = append(t.line, p)
-}
-
-// Pop implements heap.Interface.
-func (t *turns) Pop() any {
-	last := len(t.line) - 1
-	p := t.line[last]
-	t.line[last] = nil
-	t.line = t.line[:last]
-	return p
 }

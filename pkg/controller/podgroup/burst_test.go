@@ -43,8 +43,8 @@ type burst struct {
 	looks, writes int
 }
 
-// mostLooks is how often its groups may be looked at: each four times a second, and for
-// what is told of the Job and the PodGroup.
+// mostLooks is how often its groups may be looked at. Pod events cause four looks a second
+// at a group; events of its Job and its PodGroup cause the rest.
 func (b burst) mostLooks() int { return b.jobs * (4*int(b.all.Seconds()+1) + 12) }
 
 // burst makes so many Jobs of so many pods, and binds the pods as a scheduler does. A
@@ -93,8 +93,8 @@ func TestALargeGangCostsAFewLooks(t *testing.T) {
 	}
 }
 
-// Of each group some thirty things are told within a moment: its Job comes, its pods
-// come, are bound and run.
+// Each group has about thirty events within a second: its Job and its pods are created, and
+// the pods are bound and run.
 func TestManyJobsAtOnce(t *testing.T) {
 	e := newEnv(t, patient)
 	b := e.burst(*jobsFlag, 8)

@@ -49,15 +49,15 @@ func LimitClient(config *rest.Config) error {
 	return nil
 }
 
-// limitEvents returns a transport that sends eventsInFlight events at a time, and all else
-// at once. client-go sends each event in a goroutine of its own: those of a thousand groups
-// that are complete at the same time would take the place of the controller's other
-// writes in the queues of the API server, or be refused there.
+// limitEvents returns a transport that has at most eventsInFlight events in flight. It sends
+// all other requests at once. client-go starts a goroutine for each event. Without the limit
+// the events of a thousand groups would fill the queues of the API server, and it would
+// refuse other writes of the controller.
 func limitEvents(next http.RoundTripper, dropped prometheus.Counter) http.RoundTripper {
 	return limited{next, dropped, make(chan struct{}, eventsKept), make(chan struct{}, eventsInFlight)}
 }
 
-// limited holds back what is about events.
+// limited is the transport that limitEvents returns.
 type limited struct {
 	next    http.RoundTripper
 	dropped prometheus.Counter
@@ -106,7 +106,7 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// answer is the body of one.
+// answer is the body of an answer to an event. It calls done when it is closed.
 type answer struct {
 	io.ReadCloser
 	done func()
@@ -118,8 +118,8 @@ func (a answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// refusal is the answer to an event that is dropped. client-go logs what an API server
-// refuses, and tries an event that had no answer again.
+// refusal is the answer to an event that is dropped: a status error. client-go logs it and
+// gives the event up. It would retry the event after an error of the transport.
 func refusal(req *http.Request) (*http.Response, error) {
 	status := apierrors.NewTooManyRequestsError(fmt.Sprintf("more than %d events wait", eventsKept)).Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}

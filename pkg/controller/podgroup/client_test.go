@@ -97,7 +97,8 @@ func TestAnEventIsInFlightUntilItsAnswerIsRead(t *testing.T) {
 	}
 }
 
-// An event beyond those that are kept is not sent, and not tried again.
+// The controller keeps eventsKept events. It drops any further one: the event is not sent,
+// and client-go does not retry it.
 func TestEventsBeyondThoseThatAreKeptAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dropped := newDropped()
