@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestEventsOfBindsWaitForBinds(t *testing.T) {
@@ -138,6 +140,25 @@ func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
 		}
 		if dropped < 7 || len(w.queue) > maxEvents || slices.Contains(notes, "0") || !slices.Contains(notes, fmt.Sprint(maxEvents+6)) {
 			t.Errorf("%d events were dropped and %d are kept, want the oldest 7 dropped", dropped, len(w.queue))
+		}
+	})
+}
+
+// The scheduler's recorder sends each event in a goroutine of its own: what it is handed is
+// paced, faster when it is late.
+func TestEventsOfOtherKindsArePaced(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		recorder := r.pl.events.recorder(r.recorder)
+		for i := range maxEvents {
+			recorder.Eventf(aPod("p"), nil, corev1.EventTypeWarning, "Other", "Test", "%s", fmt.Sprint(i))
+		}
+		r.pass(time.Second)
+		if got, most := len(r.recorder.of("Pod")), eventWorkers*(1+int(time.Second/recordEvery)); got == 0 || got > most {
+			t.Errorf("%d events were recorded in a second, want at most %d", got, most)
+		}
+		r.pass(29 * time.Second)
+		if got := len(r.recorder.of("Pod")); got != maxEvents {
+			t.Errorf("%d of %d events were recorded in half a minute", got, maxEvents)
 		}
 	})
 }

@@ -151,18 +151,18 @@ func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.P
 // whyGaveBack is the reason of a pod that has lost its seat.
 const whyGaveBack = "the group gave its nodes back"
 
-// calledBack is the status of a pod that was called back from the gate: as if it had been
-// rejected in Permit, it waits until this plugin puts it into the queue again.
+// calledBack is the status of a pod that was called back from the gate. The pod is told that
+// it was not placed, and not that something failed. No plugin is named that rejected it: the
+// queue has nothing to look up any more once a pod is past Permit, and would log an error.
 func calledBack(pod *corev1.Pod, node, why string) *fwk.Status {
-	status := fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(Name)
 	fit := &schedulerframework.FitError{
 		NumAllNodes: 1, Pod: pod,
 		Diagnosis: schedulerframework.Diagnosis{
 			NodeToStatus:         schedulerframework.NewDefaultNodeToStatus(),
-			UnschedulablePlugins: sets.New(Name),
+			UnschedulablePlugins: sets.New[string](), // the queue adds to it
 		},
 	}
-	fit.Diagnosis.NodeToStatus.Set(node, status)
+	fit.Diagnosis.NodeToStatus.Set(node, fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(Name))
 	return fwk.NewStatus(fwk.Unschedulable).WithError(fit).WithPlugin(Name)
 }
 

@@ -31,10 +31,10 @@ func TestPodsThatOthersHoldTakeNoTurn(t *testing.T) {
 			r.pod(fmt.Sprintf("c%02d", i), unclaimed)
 		}
 		r.named("a", 9, unclaimed)
-		r.pass(5 * time.Second)
+		r.pass(time.Second / 10)
 		r.pod("lone")
 		r.named("z", 20)
-		r.pass(10 * time.Second)
+		r.pass(time.Second)
 		if got := len(r.assigned()); got != 21 {
 			t.Errorf("%d of 21 pods are bound; at the gate: %+v", got, r.pl.binds.Figures())
 		}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -176,6 +177,7 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("n1", 2)
 				r.node("n2", 2)
+				calledBack, left := r.gateCounts()
 				r.closeFor(tc.busy...)
 				r.named("g", 4)
 				r.schedule()
@@ -205,9 +207,26 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 				if !r.pl.binds.Empty() || r.atTheGate() > 0 {
 					t.Errorf("the gate is not empty: %+v", r.pl.binds.Figures())
 				}
+				calledBackAfter, leftAfter := r.gateCounts()
+				if n := calledBackAfter - calledBack; (n > 0) != (tc.back > 0) {
+					t.Errorf("%v pods are counted as called back, and %d gave their seats back", n, back)
+				}
+				if n := leftAfter - left; n < 4 {
+					t.Errorf("%d pods are counted to have left the gate, want at least 4", n)
+				}
 			})
 		})
 	}
+}
+
+// gateCounts returns how many pods were called back from the gate, and how many have left it.
+func (r *rig) gateCounts() (calledBack float64, left uint64) {
+	r.Helper()
+	calledBack, err := testutil.GetCounterMetricValue(r.pl.counters.calledBack)
+	r.must(err)
+	left, err = testutil.GetHistogramMetricCount(r.pl.counters.gateWaits.ObserverMetric)
+	r.must(err)
+	return calledBack, left
 }
 
 func TestAGroupThatStandsAtTheGateSaysSo(t *testing.T) {
@@ -241,6 +260,9 @@ func TestAGroupThatWaitsForItsTurnSaysSo(t *testing.T) {
 		r.pass(13 * time.Second)
 		if c := r.scheduledCondition(); c.Reason != group.ReasonBinding || !strings.Contains(c.Message, "waits for its turn to ask for nodes") {
 			t.Errorf("condition = %+v, want reason %s", c, group.ReasonBinding)
+		}
+		if turns, counted := r.pl.read().gate.Waiting[gate.Small], r.pl.read().Waiting[group.ReasonBinding]; turns == 0 || counted != turns {
+			t.Errorf("%d groups wait for their turn, and %d are counted as %s", turns, counted, group.ReasonBinding)
 		}
 		r.binds.set(0, nil)
 		r.pass(time.Minute)
@@ -307,12 +329,11 @@ func TestAPodAtTheGateCanBeCancelled(t *testing.T) {
 	})
 }
 
-// Pods that are called back come into the queue as if Permit had rejected them.
-func TestAPodThatIsCalledBackWaitsForThePlugin(t *testing.T) {
+func TestAPodThatIsCalledBackIsNotPlaced(t *testing.T) {
 	status := calledBack(aPod("p"), "n1", "node n1 is gone")
 	var fit *schedulerframework.FitError
-	if !errors.As(status.AsError(), &fit) || !fit.Diagnosis.UnschedulablePlugins.Has(Name) || status.Code() != fwk.Unschedulable {
-		t.Errorf("status = %v with %v, want Unschedulable by %s", status.Code(), status.AsError(), Name)
+	if !errors.As(status.AsError(), &fit) || status.Code() != fwk.Unschedulable {
+		t.Errorf("status = %v with %v, want Unschedulable", status.Code(), status.AsError())
 	}
 	if !strings.Contains(status.Message(), "node n1 is gone") {
 		t.Errorf("message %q does not say why", status.Message())

@@ -1,17 +1,106 @@
 package fluence
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
+
+// failures stands before the scheduler's own handler of failed attempts, which asks the API
+// server: for each pod that had a node it takes so long, unless its context ends before.
+type failures struct {
+	mu        sync.Mutex
+	takes     time.Duration
+	now, most int
+}
+
+func (f *failures) stand(sched *scheduler.Scheduler) {
+	own := sched.FailureHandler
+	sched.FailureHandler = func(ctx context.Context, fw schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if pod.Pod.Spec.NodeName != "" {
+			wait := f.begin()
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+			}
+			f.end()
+		}
+		own(ctx, fw, pod, status, nominating, start)
+	}
+}
+
+func (f *failures) begin() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now++
+	f.most = max(f.most, f.now)
+	return f.takes
+}
+
+func (f *failures) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now--
+}
+
+// A pod comes back to the queue when the API server has been told of its failed attempt.
+// That is bounded, and its group asks as soon as it is done.
+func TestAGroupThatIsCalledBackAsksWhenItsPodsAreInTheQueueAgain(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		const pods = 40
+		r.failures.takes = time.Hour
+		r.node("n1", pods)
+		r.closeFor("g-")
+		r.named("g", pods)
+		r.schedule()
+		r.pass(time.Second)
+		r.node("n2", pods)
+		r.updateNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		var back time.Time
+		for len(r.matches()) < 2 {
+			if back.IsZero() && len(r.fake.Calls(matchtest.Release)) > 0 {
+				back = time.Now()
+			}
+			if r.pass(10 * time.Millisecond); !back.IsZero() && time.Since(back) > time.Minute {
+				t.Fatal("the group does not ask again")
+			}
+		}
+		rounds := (pods + maxFailures - 1) / maxFailures
+		if took, most := time.Since(back), time.Duration(rounds)*failureWithin+100*time.Millisecond; took > most {
+			t.Errorf("the group asked again after %v, want at most %v", took, most)
+		}
+		if r.failures.most != maxFailures {
+			t.Errorf("%d pods were told at the same time, want %d", r.failures.most, maxFailures)
+		}
+		r.binds.set(0, nil)
+		r.pass(time.Minute)
+		for name, node := range r.assigned() {
+			if node != "n2" {
+				t.Errorf("pod %s is on %s, want n2", name, node)
+			}
+		}
+		if got := len(r.assigned()); got != pods {
+			t.Errorf("%d pods are bound, want %d", got, pods)
+		}
+		if strings.Contains(r.logged(0), "UnhandledError") {
+			t.Errorf("errors are logged: %s", r.logged(0))
+		}
+	})
+}
 
 // Flow 16 of the lessons of earlier systems: a pod that is refused again and again
 // for the same reason is told once. Its condition has the newest numbers.

@@ -71,6 +71,7 @@ type rig struct {
 	makers   *ownerAPI
 	binds    *bindAPI
 	recorder *recorder
+	failures failures
 	fake     *matchtest.Fake
 	matcher  *matcher
 	standby  atomic.Bool
@@ -175,6 +176,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 		scheduler.WithNodeInfoSnapshot(r.snapshot))
 	r.must(err)
+	r.failures.stand(r.sched)
 	r.must(Attach(r.sched))
 	r.fwk = r.sched.Profiles[profile]
 	for _, p := range r.fwk.PreEnqueuePlugins() {
