@@ -44,12 +44,16 @@ tools: ## Build the programs of the test control plane, once, into the cache.
 	@echo "Building the programs of the test control plane; the first time it takes minutes"
 	@go run ./test/cluster/fluence-cluster build
 
+# The end-to-end stories wait most of the time. The other packages are tested beside them,
+# and give way to them.
 .PHONY: test
 test: tools race ## Run all tests; those of our own packages also under the race detector.
 	@echo "Compiling all tests"
 	@go list -export -test ./... >/dev/null
-	@echo "Running all tests, one package at a time"
-	@go test -count=1 -p=1 -vet=off -timeout=45m ./...
+	@echo "Running the end-to-end stories and, beside them, the tests of all other packages, one at a time"
+	@go test -count=1 -vet=off -timeout=45m ./test/e2e & stories=$$!; \
+	nice go test -count=1 -p=1 -vet=off -timeout=45m $$(go list ./... | grep -v '/test/e2e$$'); others=$$?; \
+	wait $$stories && exit $$others
 
 # The race detector needs all that a package imports compiled once more. The scheduler's
 # program imports the whole API server; what it plugs together is in pkg.

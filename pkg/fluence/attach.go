@@ -52,7 +52,7 @@ func checkBinds(plugins *config.Plugins) error {
 	case !slices.Contains(preBind, Name):
 		return fmt.Errorf("plugins.preBind.enabled: %v: plugin %s is missing, where its pods wait to be bound; enable it under multiPoint", preBind, Name)
 	case preBind[len(preBind)-1] != Name:
-		return fmt.Errorf("plugins.preBind.enabled: %v: plugin %s must come last: pods that have waited there to be bound are bound at once; enable it under multiPoint and not under preBind", preBind, Name)
+		return fmt.Errorf("plugins.preBind.enabled: %v: plugin %s must come last: pods that have waited there to be bound are bound at once; enable it under multiPoint, after all other plugins, and not under preBind", preBind, Name)
 	}
 	return nil
 }

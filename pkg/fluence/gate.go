@@ -27,9 +27,8 @@ type bindGate struct {
 
 	mu      sync.Mutex
 	waiting map[types.UID]waiter
-	// refusal is what the API server said last when it was too busy, and refusedAt when.
-	refusal   string
-	refusedAt time.Time
+	// refusals are what the API server said last to groups when it was too busy for a bind.
+	refusals map[types.NamespacedName]refusal
 	// empty is closed while nothing stands at the gate and no bind is in flight.
 	empty  chan struct{}
 	closed bool
@@ -42,8 +41,17 @@ type waiter struct {
 	since   time.Time
 }
 
+// A refusal is what the API server said when it was too busy for a bind.
+type refusal struct {
+	text string
+	at   time.Time
+}
+
 func newBindGate(maxBinds int) *bindGate {
-	b := &bindGate{Gate: gate.New(maxBinds), more: make(chan struct{}, 1), waiting: map[types.UID]waiter{}, empty: make(chan struct{}), closed: true}
+	b := &bindGate{
+		Gate: gate.New(maxBinds), more: make(chan struct{}, 1), waiting: map[types.UID]waiter{},
+		refusals: map[types.NamespacedName]refusal{}, empty: make(chan struct{}), closed: true,
+	}
 	close(b.empty)
 	return b
 }
@@ -77,22 +85,26 @@ func (b *bindGate) leave(uid types.UID) {
 	delete(b.waiting, uid)
 }
 
-// refuse takes note of what the API server said when it was too busy for a bind.
-func (b *bindGate) refuse(why string, now time.Time) {
+// refuse takes note of what the API server said when it was too busy for a bind of a group.
+func (b *bindGate) refuse(key types.NamespacedName, why string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refusal, b.refusedAt = why, now
+	b.refusals[key] = refusal{why, now}
 }
 
-// refused returns what the API server said of late when it was too busy for a bind, or
-// nothing.
-func (b *bindGate) refused(now time.Time) string {
+// refused returns what the API server said of late, by group.
+func (b *bindGate) refused(now time.Time) map[types.NamespacedName]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now.Sub(b.refusedAt) > refusalLasts {
-		return ""
+	said := map[types.NamespacedName]string{}
+	for key, r := range b.refusals {
+		if now.Sub(r.at) > refusalLasts {
+			delete(b.refusals, key)
+			continue
+		}
+		said[key] = r.text
 	}
-	return b.refusal
+	return said
 }
 
 // look brings up to date whether the gate is empty.
@@ -212,7 +224,7 @@ func (pl *Fluence) openGate(ctx context.Context) {
 // and groups that were to ask and did not.
 func (pl *Fluence) sweepGate() {
 	now := pl.now()
-	pl.binds.Sweep(now)
+	pl.binds.Sweep(now, pl.leads.Load())
 	if idle := pl.binds.Idle(now, idleAfter); len(idle) > 0 {
 		pl.waker.turn(idle...)
 	}
@@ -243,30 +255,38 @@ const refusalLasts = time.Minute
 // tellBinding reports the groups that wait for binds.
 func (pl *Fluence) tellBinding() {
 	now := pl.now()
-	standing, waiting := pl.binds.Lasting(now, bindingAfter), pl.binds.WaitingTurn(now, turnAfter)
-	if len(standing)+len(waiting) == 0 || !pl.reporter.leads() {
+	refused := pl.binds.refused(now)
+	if !pl.reporter.leads() {
 		// A standby asks for nobody, and knows nothing of the leader's gate.
 		return
 	}
 	f := pl.binds.Figures()
-	inFlight := fmt.Sprintf("binds in flight: %d, at most %d", f.InFlight, f.Limit)
-	if why := pl.binds.refused(now); why != "" {
-		inFlight += "; refused last: " + why
-	}
-	for key, n := range standing {
+	for key, n := range pl.binds.Lasting(now, bindingAfter) {
 		bound, of, whole := pl.groups.OnNodes(key)
 		if whole {
 			continue // what is late is told with that
 		}
-		pl.reportBinding(key, fmt.Sprintf("%d of %s bound; the API server is to take the binds of %s (%s)", bound, plural(of, "pod"), plural(n, "more pod"), inFlight))
+		message := fmt.Sprintf("%d of %s bound; the API server is to take the binds of %s (binds in flight: %d, at most %d", bound, plural(of, "pod"), plural(n, "more pod"), f.InFlight, f.Limit)
+		if why := refused[key]; why != "" {
+			message += "; refused last: " + why
+		}
+		pl.reportBinding(key, message+")")
 		// The last of them may have been bound in the moment before.
 		pl.groups.Retell(key)
 	}
-	pl.tellPlaced()
-	for _, key := range waiting {
+	for _, key := range pl.binds.WaitingTurn(now, turnAfter) {
+		if !pl.groups.MayAsk(key, now) {
+			pl.asked(key) // its pods are gone
+			continue
+		}
+		if _, _, whole := pl.groups.OnNodes(key); whole || !pl.binds.Waits(key) {
+			continue
+		}
 		// Without numbers: there may be many such groups, and each number is a write.
 		pl.reportBinding(key, "waits for its turn to ask for nodes: pods of groups before it have nodes and are bound first")
+		pl.groups.Retell(key)
 	}
+	pl.tellPlaced()
 }
 
 func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {

@@ -1,12 +1,17 @@
 package fluence
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -41,6 +46,44 @@ func TestPodsThatOthersHoldTakeNoTurn(t *testing.T) {
 	})
 }
 
+// A holder holds pods out of the queue until a ResourceClaim comes.
+type holder struct{ hold atomic.Bool }
+
+func (*holder) Name() string { return "Holder" }
+
+func (h *holder) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status {
+	if h.hold.Load() {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held")
+	}
+	return nil
+}
+
+func (h *holder) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add}}}, nil
+}
+
+// What another plugin holds comes into the queue by an event of that plugin.
+func TestPodsThatOthersHoldComeWhenTheseLetThem(t *testing.T) {
+	h := &holder{}
+	inRig(t, realEngine(t), func(r *rig) {
+		h.hold.Store(true)
+		r.node("n1", 100)
+		r.schedule()
+		r.named("g", 3)
+		r.pod("lone")
+		r.pass(20 * time.Second)
+		if got := r.assigned(); len(got) > 0 {
+			t.Fatalf("bound while they are held: %v", got)
+		}
+		h.hold.Store(false)
+		r.add(&resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "c"}})
+		r.pass(3 * time.Second)
+		if got := r.assigned(); len(got) != 4 {
+			t.Errorf("bound when they are held no more: %v, want 4 pods", got)
+		}
+	}, h)
+}
+
 // The API shows a pod on a node that waits to be bound: an earlier bind was made though no
 // answer came, or somebody else has bound it.
 func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
@@ -66,6 +109,11 @@ func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
 				r.pass(time.Second)
 				if n := r.atTheGate(); n > 1 {
 					t.Errorf("%d pods wait to be bound, want that g-0 does not", n)
+				}
+				for _, e := range r.recorder.of("Pod") {
+					if e.name == "g-0" && e.reason == "FailedScheduling" {
+						t.Errorf("it is told that it failed: %+v", e)
+					}
 				}
 				r.binds.set(0, nil)
 				r.pass(time.Minute)
@@ -96,6 +144,36 @@ func TestALateMemberAtTheGateLeavesItsGroupPlaced(t *testing.T) {
 		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
 			t.Errorf("when it is gone: %+v", c)
 		}
+	})
+}
+
+// Neither does what waits for its turn to ask.
+func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 100)
+		r.named("g", 2)
+		r.schedule()
+		r.pass(5 * time.Second)
+		r.narrow(1, 3*time.Second)
+		for i := range 4 {
+			r.named(fmt.Sprintf("a%d", i), 8)
+		}
+		r.pod("g-9", inGroup("g"))
+		r.pass(15 * time.Second)
+		if !r.pl.binds.Waits(g) {
+			t.Fatal("the late member does not wait for its turn")
+		}
+		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
+			t.Errorf("while a late member waits for its turn: %+v", c)
+		}
+		// It goes, and with it what was to ask.
+		r.remove("g-9")
+		r.pass(15 * time.Second)
+		if c := r.scheduledCondition(); c.Reason != reasonPlaced || r.pl.binds.Waits(g) {
+			t.Errorf("when it is gone: %+v, waits for its turn: %t", c, r.pl.binds.Waits(g))
+		}
+		r.binds.set(0, nil)
+		r.pass(time.Minute)
 	})
 }
 

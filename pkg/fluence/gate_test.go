@@ -67,13 +67,24 @@ func TestBindsInFlightAreBounded(t *testing.T) {
 // A group is asked for when those before it have been bound but for what leaves the gate in
 // a second; so one that matters more and comes meanwhile need not wait for many.
 func TestDecisionsDoNotRunAheadOfBinds(t *testing.T) {
+	for name, standby := range map[string]time.Duration{"of a scheduler that leads": 0, "of one that was a standby": time.Minute} {
+		t.Run(name, func(t *testing.T) { testDecisionsAhead(t, standby) })
+	}
+}
+
+func testDecisionsAhead(t *testing.T, standby time.Duration) {
+	t.Helper()
 	inRig(t, realEngine(t), func(r *rig) {
+		r.standby.Store(standby > 0)
+		r.pass(2 * standbyCheck)
 		r.narrow(4, 500*time.Millisecond) // eight a second
 		r.node("n1", 100)
 		r.node("n2", 100)
 		for i := range 20 {
 			r.named(fmt.Sprintf("g%02d", i), 8)
 		}
+		r.pass(standby)
+		r.standby.Store(false)
 		r.schedule()
 		for range 19 {
 			r.pass(time.Second)
@@ -332,8 +343,8 @@ func TestAPodAtTheGateCanBeCancelled(t *testing.T) {
 func TestAPodThatIsCalledBackIsNotPlaced(t *testing.T) {
 	status := calledBack(aPod("p"), "n1", "node n1 is gone")
 	var fit *schedulerframework.FitError
-	if !errors.As(status.AsError(), &fit) || status.Code() != fwk.Unschedulable {
-		t.Errorf("status = %v with %v, want Unschedulable", status.Code(), status.AsError())
+	if !errors.As(status.AsError(), &fit) || status.Code() != fwk.Unschedulable || fit.Diagnosis.UnschedulablePlugins.Len() > 0 {
+		t.Errorf("status = %v with %v, want Unschedulable by no plugin of which the queue would look up events", status.Code(), status.AsError())
 	}
 	if !strings.Contains(status.Message(), "node n1 is gone") {
 		t.Errorf("message %q does not say why", status.Message())

@@ -19,27 +19,36 @@ import (
 )
 
 // maxFailures is how many pods that were to be bound are told at the same time that they
-// are not, and failureWithin how long that takes at most: a whole group may be called back
-// at once, and comes back to the queue in the same call.
+// are not. A whole group may be called back at once. A pod comes back to the queue in the
+// same call, and so no later than failureWithin; what was not written to its status by then is
+// not.
 const (
 	maxFailures   = 16
 	failureWithin = 2 * time.Second
 )
 
 // hush has the pods of Fluence's profile be told only once why they wait: the scheduler
-// itself tells them at every attempt, though nothing but a number may be another. What a
-// pod's condition says is always the newest.
+// itself tells them at every attempt, though nothing but a number may be another. A pod that
+// the API shows on a node is told nothing: it is bound, whoever did it.
 func hush(sched *scheduler.Scheduler, pl *Fluence) {
 	told, places := sched.FailureHandler, make(chan struct{}, maxFailures)
 	sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		if f.ProfileName() == pl.profile {
 			f = hushed{Framework: f, pl: pl, pod: pod.GetPodInfo().GetPod().UID}
 			if p := pod.GetPodInfo().GetPod(); p.Spec.NodeName != "" {
-				places <- struct{}{}
-				defer func() { <-places }()
+				shown, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(p.Namespace).Get(p.Name)
+				if err == nil && shown.UID == p.UID && shown.Spec.NodeName != "" {
+					sched.SchedulingQueue.Done(p.UID)
+					return
+				}
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, failureWithin)
 				defer cancel()
+				select {
+				case places <- struct{}{}:
+					defer func() { <-places }()
+				case <-ctx.Done():
+				}
 				// A group that gave its nodes back may ask as soon as its pods are in the
 				// queue again.
 				defer func() { pl.waker.one(pl.key(p)) }()

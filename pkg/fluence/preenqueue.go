@@ -27,8 +27,10 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 		}
 		for _, p := range pl.besides {
 			if status := p.PreEnqueue(ctx, pod); !status.IsSuccess() {
-				// The group would take a turn and not ask.
-				return held("is held by plugin " + p.Name())
+				// The group would take a turn and not ask. The queue is to hear it from that
+				// plugin: it knows the events that end it.
+				pl.asked(v.Key)
+				return nil
 			}
 		}
 		if !pl.binds.Admit(gate.Asker{Group: v.Key, Rank: v.Rank, Pods: v.Asks}, pl.now()) {

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -49,6 +50,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	// A watch of the fake API panics when so many changes are not read yet, as in a burst of
+	// binds that takes no time in a bubble.
+	watch.DefaultChanSize = 10_000
 	// Errors that nobody handles are logged. That one after another is slowed down
 	// is left out: the times of different bubbles do not compare.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]

@@ -42,8 +42,9 @@ type Gate struct {
 	inFlight map[types.UID]sent
 	// large counts the pods of large groups that left since one of a small group did.
 	large int
-	// taken counts the binds that the API server took.
-	taken int
+	// taken counts the binds that the API server took, and turnedAway those for which it was
+	// too busy.
+	taken, turnedAway int
 	// aside are the pods whose binds are not sent before a time of their own.
 	aside heapOf[*pod]
 }
@@ -210,8 +211,9 @@ func (g *Gate) leavePlace(p *pod) {
 	g.lanes[p.lane].standing--
 }
 
-// Sweep has those no longer count who are on their way for too long.
-func (g *Gate) Sweep(now time.Time) {
+// Sweep has those no longer count who are on their way for too long. Asking says that groups
+// ask at all: before a scheduler leads, those that were admitted wait for that.
+func (g *Gate) Sweep(now time.Time, asking bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.pods {
@@ -222,7 +224,7 @@ func (g *Gate) Sweep(now time.Time) {
 	for i := range g.lanes {
 		l := &g.lanes[i]
 		for _, t := range l.turns.all {
-			if t.counts && now.Sub(t.admitted) >= admittedCounts {
+			if asking && t.counts && now.Sub(t.admitted) >= admittedCounts {
 				l.stopCounting(t)
 			}
 		}

@@ -27,11 +27,11 @@ func (g *Gate) Figures() Figures {
 	return f
 }
 
-// Empty says that no pod stands at the gate and no bind is in flight.
+// Empty says that no pod stands at the gate whose bind could be sent, and none is in flight.
 func (g *Gate) Empty() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.groups) == 0 && g.aside.Len() == 0 && len(g.inFlight) == 0
+	return len(g.groups) == 0 && len(g.inFlight) == 0
 }
 
 // Lasting returns the groups of which pods have waited for their binds for longer than

@@ -99,7 +99,9 @@ func (g *Gate) Throttled(p Pod, after time.Duration, now time.Time) bool {
 	if known == nil {
 		return false
 	}
-	if wait := known.refused.again(g.taken, after); wait > after {
+	wait := known.refused.again(g.taken, g.turnedAway, after)
+	g.turnedAway++
+	if wait > after {
 		known.until = now.Add(wait)
 	}
 	g.stand(known, p, now)
@@ -122,10 +124,12 @@ func (g *Gate) land(uid types.UID, now time.Time) (sent, bool) {
 func (g *Gate) Again(now time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.limit.pause.After(now) {
+	switch {
+	case g.limit.pause.After(now):
 		return g.limit.pause
-	}
-	if g.aside.Len() > 0 {
+	case len(g.inFlight) >= g.limit.now:
+		return time.Time{} // an answer comes first
+	case g.aside.Len() > 0:
 		return g.aside.first().until
 	}
 	return time.Time{}

@@ -149,7 +149,7 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 				s.throttled(second, sent...)
 				s.pass(second)
 			}
-			if sent := s.leave(20); len(sent) != 2 {
+			if sent := uidsOf(s.leave(20)); len(sent) != 1 {
 				s.Errorf("%q leaves, want one pod", sent)
 			}
 		},
@@ -174,6 +174,68 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 				s.Errorf("in a minute %d others leave, and the one that is refused %d times", others, tried)
 			}
 			s.Forget(s.now, "a0")
+		},
+		"one that is refused for long does not close the gate for others": func(s *story) {
+			s.matched("a", 1)
+			s.matched("b", 60)
+			others, tried := 0, 0
+			for range 600 {
+				for _, uid := range uidsOf(s.leave(1)) {
+					if uid == "a0" {
+						tried++
+						s.throttled(time.Hour, "a0")
+						continue
+					}
+					others++
+					s.bound(uid)
+					s.arrive(uid)
+				}
+				s.pass(second)
+			}
+			if others < 200 || tried < 5 {
+				s.Errorf("in ten minutes %d others leave, and the one that is refused %d times", others, tried)
+			}
+			s.Forget(s.now, "a0")
+		},
+		"one of many that are refused is tried again soon": func(s *story) {
+			// The server takes one of three.
+			s.matched("a", 60)
+			n, tried := 0, 0
+			for range 120 {
+				for _, uid := range uidsOf(s.leave(1)) {
+					if n++; uid == "a0" {
+						tried++
+					}
+					if uid == "a0" || n%3 > 0 {
+						s.throttled(second, uid)
+						continue
+					}
+					s.bound(uid)
+				}
+				s.pass(second)
+			}
+			if tried < 15 {
+				s.Errorf("in two minutes it was tried %d times, want every few seconds", tried)
+			}
+			s.Forget(s.now, podsOf("a", 60)...)
+		},
+		"nothing is to be done before an answer when as many are in flight as may be": func(s *story) {
+			s.matched("a", 4)
+			sent := uidsOf(s.leave(1))
+			s.throttled(second, sent...)
+			s.pass(second)
+			s.wantLeave(1, sent[0])
+			s.throttled(second, sent...) // it lets others go first
+			s.pass(second)
+			sent = uidsOf(s.leave(8))
+			s.pass(time.Minute)
+			if again := s.Again(s.now); !again.IsZero() {
+				s.Errorf("looks again at %v though no bind can be sent at %v", again, s.now)
+			}
+			for _, uid := range sent {
+				s.Failed(types.UID(uid), s.now)
+			}
+			s.Forget(s.now, podsOf("a", 4)...)
 		},
 		"a long pause is cut short": func(s *story) {
 			s.matched("a", 1)

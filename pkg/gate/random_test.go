@@ -68,7 +68,7 @@ func TestRandomHistoriesLeaveNothing(t *testing.T) {
 				if draw.IntN(2) == 0 {
 					s.Asked(key(name), s.now)
 				}
-				s.Sweep(s.now)
+				s.Sweep(s.now, draw.IntN(4) > 0)
 			}
 			if f := s.Figures(); f.InFlight != len(flying) || f.InFlight > s.limit.most || f.Limit < 1 || f.Limit > s.limit.most || f.Standing[0]+f.Standing[1] != len(standing) {
 				t.Fatalf("seed %d: figures %+v, want %d in flight of at most %d and %d standing", seed, f, len(flying), s.limit.most, len(standing))

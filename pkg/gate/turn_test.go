@@ -90,7 +90,7 @@ func TestGroupsAskInTurn(t *testing.T) {
 			s.Permitted(podsOf("x", 8), s.now)
 			s.want("may ask", s.asks("a1"), "")
 			s.pass(second)
-			s.Sweep(s.now)
+			s.Sweep(s.now, true)
 			s.want("turn", s.due(), "a")
 			s.Forget(s.now, append(podsOf("x", 8), podsOf("y", 8)...)...)
 		},
@@ -98,13 +98,15 @@ func TestGroupsAskInTurn(t *testing.T) {
 			s.Expect(podsOf("x", 30), s.now)
 			s.want("may ask", s.asks("a20"), "")
 			s.pass(5 * second)
-			s.Sweep(s.now)
+			s.Sweep(s.now, true)
 			s.want("turn", s.due(), "a")
 		},
 		"also for a group that may ask and does not": func(s *story) {
 			s.want("may ask", s.asks("a30", "b20"), "a")
-			s.pass(admittedCounts)
-			s.Sweep(s.now)
+			s.pass(time.Hour)
+			s.Sweep(s.now, false)
+			s.want("turn while nobody asks", s.due(), "")
+			s.Sweep(s.now, true)
 			s.want("turn", s.due(), "b")
 			s.want("may ask still", s.asks("a25"), "a")
 			s.Asked(key("a"), s.now)

@@ -146,7 +146,9 @@ type state struct {
 
 // member is a pod of a group.
 type member struct {
-	pod   *corev1.Pod
+	pod *corev1.Pod
+	// said is what the pod's annotations say of the topology.
+	said  TopologySaid
 	group *state
 	seat  *seat
 	// unseen is what has to be seen before the member's group is known.

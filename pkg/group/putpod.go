@@ -34,10 +34,14 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		e.Left = append(e.Left, m.group.key)
 		m = nil
 	}
-	if m == nil {
+	var alone string
+	if m != nil {
+		alone = m.exclusive()
+	} else {
 		s := g.group(id.Key)
 		s.named = s.named || id.Named
-		m = &member{pod: pod, group: s, unseen: id.Unseen}
+		m = &member{group: s, unseen: id.Unseen}
+		m.take(pod)
 		s.members[pod.UID], s.topology = m, nil
 		g.members[pod.UID] = m
 		if m.holds() && g.holder(m) != "" {
@@ -54,7 +58,10 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		e.Rebook = append(e.Rebook, pod.UID)
 	}
 	was := m.pod.Annotations
-	if m.pod = pod; m.group.heed() {
+	m.take(pod)
+	// What it says of the topology counts as long as it waits.
+	m.group.topology = nil
+	if m.exclusive() != alone && m.group.heed() {
 		e.Rebook = append(e.Rebook, m.group.onNodes()...)
 	}
 	if !known {
@@ -80,6 +87,19 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	}
 	g.settle(m.group)
 	return e
+}
+
+// take takes note of the member's pod as it is now.
+func (m *member) take(pod *corev1.Pod) {
+	m.pod, m.said = pod, SaidOfTopology(pod.Annotations)
+}
+
+// exclusive is what the member says of exclusive nodes, nothing if it has ended.
+func (m *member) exclusive() string {
+	if terminal(m.pod) {
+		return ""
+	}
+	return m.said.Exclusive
 }
 
 // examine returns what of the pod's labels and annotations is wrong.

@@ -169,10 +169,11 @@ func (s *state) heed() bool {
 func (s *state) saidTopology(of func(*member) bool) (TopologySaid, error) {
 	values := map[string][]string{}
 	for _, m := range s.members {
-		if !of(m) {
+		// Most say nothing, and this is asked with every change of a pod.
+		if m.said == (TopologySaid{}) || !of(m) {
 			continue
 		}
-		for name, is := range new(SaidOfTopology(m.pod.Annotations)).fields() {
+		for name, is := range new(m.said).fields() {
 			if *is != "" && !slices.Contains(values[name], *is) {
 				values[name] = append(values[name], *is)
 			}

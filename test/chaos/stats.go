@@ -37,7 +37,7 @@ func (s *stats) overload(refused int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.overloads++
-	s.refused += refused
+	s.refused += max(0, refused) // the server counts anew if it was started again
 }
 
 // slow takes note of an answer of the API server that took so long.
