@@ -88,7 +88,7 @@ func (o once) Eventf(regarding, related runtime.Object, eventType, reason, actio
 	if o.pl.told.isNews(o.pod, reason+"\n"+note) {
 		o.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, note, args...)
 	}
-	if _, there := o.pl.groups.GroupOf(o.pod); !there {
+	if _, there := o.pl.groups.KeyOf(o.pod); !there {
 		// It was deleted during its cycle, and is not forgotten later.
 		o.pl.told.forget(o.pod)
 	}

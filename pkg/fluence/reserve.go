@@ -137,6 +137,6 @@ func (pl *Fluence) tellPlaced() {
 
 // key is that of the pod's group; empty if the pod was not seen.
 func (pl *Fluence) key(pod *corev1.Pod) types.NamespacedName {
-	m, _ := pl.groups.GroupOf(pod.UID)
-	return m.Key
+	key, _ := pl.groups.KeyOf(pod.UID)
+	return key
 }

@@ -119,8 +119,8 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 			pl.binds.tell(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))
 		}
 		pl.tellPlaced()
-		if m, ok := pl.groups.GroupOf(pod.UID); ok {
-			pl.waker.one(m.Key)
+		if key, ok := pl.groups.KeyOf(pod.UID); ok {
+			pl.waker.one(key)
 		}
 	} else if pl.nominated.put(pod, pl.now()) {
 		pl.settled(ctx, group.Freed)
@@ -195,14 +195,14 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	} else {
 		pl.told.forget(pod.UID)
 		pl.noLongerExpected(string(pod.UID))
-		m, _ := pl.groups.GroupOf(pod.UID)
+		key := pl.key(pod)
 		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
 		pl.binds.tell(pod.UID, whyGaveBack)
 		pl.tellPlaced()
-		pl.waker.one(m.Key)
-		pl.exclusions.forget(m.Key)
-		if pl.podGroups.get(m.Key) == nil {
-			pl.forget(m.Key)
+		pl.waker.one(key)
+		pl.exclusions.forget(key)
+		if pl.podGroups.get(key) == nil {
+			pl.forget(key)
 		}
 	}
 	if pod.Spec.NodeName != "" {

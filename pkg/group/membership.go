@@ -38,6 +38,17 @@ func (g *Groups) GroupOf(uid types.UID) (Membership, bool) {
 	return Membership{Key: s.key, Named: s.named, Started: s.started, Lacking: s.lacking(), Minimum: s.owed()}, true
 }
 
+// KeyOf returns the group of a pod, and false if the pod was not seen.
+func (g *Groups) KeyOf(uid types.UID) (types.NamespacedName, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil {
+		return types.NamespacedName{}, false
+	}
+	return m.group.key, true
+}
+
 // Knows says whether a group has pods or a PodGroup.
 func (g *Groups) Knows(key types.NamespacedName) bool {
 	g.mu.Lock()

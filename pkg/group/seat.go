@@ -118,12 +118,11 @@ func (g *Groups) Permit(uid types.UID) (ok bool, others []types.UID) {
 	if s.started || s.permitted {
 		return true, nil
 	}
-	reserved := s.ordered((*member).reserved)
-	if len(reserved) < s.need {
+	if s.count((*member).reserved) < s.need {
 		return false, nil
 	}
 	s.permitted = true
-	for _, o := range reserved {
+	for _, o := range s.ordered((*member).reserved) {
 		if o != m {
 			others = append(others, o.pod.UID)
 		}
