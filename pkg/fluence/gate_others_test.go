@@ -168,7 +168,7 @@ func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
 		}
 		// It goes, and with it what was to ask.
 		r.remove("g-9")
-		r.pass(15 * time.Second)
+		r.pass(2 * time.Second)
 		if c := r.scheduledCondition(); c.Reason != reasonPlaced || r.pl.binds.Waits(g) {
 			t.Errorf("when it is gone: %+v, waits for its turn: %t", c, r.pl.binds.Waits(g))
 		}

@@ -59,8 +59,6 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	}
 	was := m.pod.Annotations
 	m.take(pod)
-	// What it says of the topology counts as long as it waits.
-	m.group.topology = nil
 	if m.exclusive() != alone && m.group.heed() {
 		e.Rebook = append(e.Rebook, m.group.onNodes()...)
 	}
