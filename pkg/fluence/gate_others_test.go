@@ -156,7 +156,7 @@ func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
 		r.pass(5 * time.Second)
 		r.narrow(1, 3*time.Second)
 		for i := range 4 {
-			r.named(fmt.Sprintf("a%d", i), 8)
+			r.named(fmt.Sprintf("a%d", i), 8, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
 		}
 		r.pod("g-9", inGroup("g"))
 		r.pass(15 * time.Second)
