@@ -29,7 +29,7 @@ type bindGate struct {
 	waiting map[types.UID]waiter
 	// refusals are what the API server said last to groups when it was too busy for a bind.
 	refusals map[types.NamespacedName]refusal
-	// empty is closed while nothing stands at the gate and no bind is in flight.
+	// empty is closed while no bind is in flight, nor stands at the gate one that could be sent.
 	empty  chan struct{}
 	closed bool
 }
