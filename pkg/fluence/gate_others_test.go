@@ -46,6 +46,30 @@ func TestPodsThatOthersHoldTakeNoTurn(t *testing.T) {
 	})
 }
 
+// A group whose turn has come and that was not woken for it is woken again.
+func TestATurnThatReachesNobodyIsTakenLater(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(1, 100*time.Millisecond)
+		r.node("n1", 100)
+		lost, wake := 0, r.pl.waker.wake
+		r.pl.waker.wake = func(ctx context.Context, w wanted) time.Time {
+			if lost == 0 && len(w.turns) > 0 {
+				lost++
+				return time.Time{}
+			}
+			return wake(ctx, w)
+		}
+		r.schedule()
+		for i := range 4 {
+			r.named(fmt.Sprintf("g%d", i), 8)
+		}
+		r.pass(10 * time.Second)
+		if got := len(r.assigned()); got != 32 || lost != 1 {
+			t.Errorf("%d of 32 pods are bound, and %d turns were lost", got, lost)
+		}
+	})
+}
+
 // A holder holds pods out of the queue until a ResourceClaim comes.
 type holder struct{ hold atomic.Bool }
 
