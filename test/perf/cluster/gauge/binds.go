@@ -62,6 +62,10 @@ func (b *Binds) follow(ctx context.Context, pods corev1client.PodInterface, vers
 		if err == nil {
 			version, err = b.read(w, version)
 		}
+		if err != nil && ctx.Err() != nil {
+			// A watch that is cut while it reads an event calls that an error of the server.
+			err = fmt.Errorf("watch pods: %w", ctx.Err())
+		}
 		b.change(func() {
 			b.err = err
 			b.reopened++
