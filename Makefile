@@ -51,9 +51,13 @@ test: tools race ## Run all tests; those of our own packages also under the race
 	@echo "Compiling all tests"
 	@go list -export -test ./... >/dev/null
 	@echo "Running the end-to-end stories and, beside them, the tests of all other packages, one at a time"
-	@go test -count=1 -vet=off -timeout=45m ./test/e2e & stories=$$!; \
-	nice go test -count=1 -p=1 -vet=off -timeout=45m $$(go list ./... | grep -v '/test/e2e$$'); others=$$?; \
-	wait $$stories && exit $$others
+	@$(MAKE) --no-print-directory -j2 test-stories test-others
+
+.PHONY: test-stories test-others
+test-stories:
+	@go test -count=1 -vet=off -timeout=45m ./test/e2e
+test-others:
+	@nice go test -count=1 -p=1 -vet=off -timeout=45m $$(go list ./... | grep -v '/test/e2e$$')
 
 # The race detector needs all that a package imports compiled once more. The scheduler's
 # program imports the whole API server; what it plugs together is in pkg.

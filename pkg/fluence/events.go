@@ -28,7 +28,7 @@ type eventWriter struct {
 	controller, instance string
 	// always says that the event of a bind is sent within the bind's place at the gate.
 	always bool
-	// first returns a channel that is closed while no bind waits or is in flight.
+	// first returns a channel that is closed while no bind is in flight or could be sent.
 	first func() <-chan struct{}
 	// busy says that conditions wait to be written.
 	busy func() bool
@@ -46,8 +46,8 @@ type eventWriter struct {
 	more  chan struct{}
 }
 
-// queuedEvent is an event that waits. An event about a bind is built when it is sent, so
-// that those that wait take little memory.
+// queuedEvent is an event that waits. An event about a bind is built when it is sent. Until
+// then it takes little memory.
 type queuedEvent struct {
 	made time.Time
 	// pod and note are of an event about a bind.

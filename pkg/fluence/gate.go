@@ -29,7 +29,7 @@ type bindGate struct {
 	waiting map[types.UID]waiter
 	// refusals are what the API server said last to groups when it was too busy for a bind.
 	refusals map[types.NamespacedName]refusal
-	// empty is closed while no bind is in flight, nor stands at the gate one that could be sent.
+	// empty is closed while no bind is in flight or could be sent.
 	empty  chan struct{}
 	closed bool
 }
@@ -163,9 +163,9 @@ func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.P
 // whyGaveBack is the reason of a pod that has lost its seat.
 const whyGaveBack = "the group gave its nodes back"
 
-// calledBack is the status of a pod that was called back from the gate. The pod is told that
-// it was not placed, and not that something failed. No plugin is named that rejected it: the
-// queue has nothing to look up any more once a pod is past Permit, and would log an error.
+// calledBack is the status of a pod that was called back from the gate. It is Unschedulable
+// and no error. It names no plugin as the one that rejected the pod: the queue would look up
+// the events of that plugin. The queue drops these events after Permit, and would log an error.
 func calledBack(pod *corev1.Pod, node, why string) *fwk.Status {
 	fit := &schedulerframework.FitError{
 		NumAllNodes: 1, Pod: pod,
@@ -254,13 +254,16 @@ const refusalLasts = time.Minute
 
 // tellBinding reports the groups that wait for binds.
 func (pl *Fluence) tellBinding() {
-	now := pl.now()
-	refused := pl.binds.refused(now)
+	f := pl.binds.Figures()
+	if f.InFlight+f.Standing[gate.Small]+f.Standing[gate.Large]+f.Waiting[gate.Small]+f.Waiting[gate.Large] == 0 {
+		return
+	}
 	if !pl.reporter.leads() {
 		// A standby asks for nobody, and knows nothing of the leader's gate.
 		return
 	}
-	f := pl.binds.Figures()
+	now := pl.now()
+	refused := pl.binds.refused(now)
 	for key, n := range pl.binds.Lasting(now, bindingAfter) {
 		bound, of, whole := pl.groups.OnNodes(key)
 		if whole {

@@ -138,9 +138,9 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 		// busy are the pods that the API server is too busy for.
 		busy    []string
 		happens func(r *rig)
-		// closed is the node that no pod may be on in the end, and back how many pods give
-		// their seats back, at a time: those that ask again at once may still find their own
-		// pods of before in the way.
+		// closed is the node that no pod may be on in the end.
+		// back is how many pods give their seats back at a time. A group may do that twice:
+		// the scheduler's cache may still count its pods on their old nodes when it asks again.
 		closed string
 		back   int
 	}{

@@ -18,18 +18,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// maxFailures is how many pods that were to be bound are told at the same time that they
-// are not. A whole group may be called back at once. A pod comes back to the queue in the
-// same call, and so no later than failureWithin; what was not written to its status by then is
-// not.
+// The failure handler writes the status of a pod that failed, and puts the pod into the
+// queue. A whole group may be called back at once. The handler writes the status of at most
+// maxFailures such pods at a time. It gives up the write of a status after failureWithin, so
+// that the pod comes into the queue.
 const (
 	maxFailures   = 16
 	failureWithin = 2 * time.Second
 )
 
 // hush has the pods of Fluence's profile be told only once why they wait: the scheduler
-// itself tells them at every attempt, though nothing but a number may be another. A pod that
-// the API shows on a node is told nothing: it is bound, whoever did it.
+// itself tells them at every attempt, though nothing but a number may be another. A pod whose
+// spec has a node in the API is bound, and is told nothing.
 func hush(sched *scheduler.Scheduler, pl *Fluence) {
 	told, places := sched.FailureHandler, make(chan struct{}, maxFailures)
 	sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {

@@ -2,17 +2,19 @@ package gate
 
 import "time"
 
-// longest is for how long the gate waits at most after a refusal, and a pod at most if the
-// server does not ask for more than half of that.
+// longest is the longest pause of the gate after a refusal. It is also the longest wait of a
+// pod, unless the server asks for more than half of it.
 const longest = 30 * time.Second
 
 // refused is how often the API server was too busy for the binds of a pod.
 type refused struct {
-	// times counts the refusals, and alone those of them since whose last one the server
-	// took more binds than it refused: it is not too busy for these.
-	times, alone int
-	// taken is how many binds it had taken at the last refusal, and turnedAway how many it had
-	// refused.
+	// times counts the refusals.
+	times int
+	// alone counts the refusals of this pod while the server took most binds of others: since
+	// the refusal before, it had taken more binds than it had refused.
+	alone int
+	// taken and turnedAway are how many binds of all pods the server had taken and refused at
+	// the last refusal.
 	taken, turnedAway int
 }
 
@@ -28,7 +30,7 @@ func (r *refused) again(taken, turnedAway int, after time.Duration) time.Duratio
 	if r.times == 1 {
 		return after
 	}
-	// It is always longer than the gate is closed, so that others leave meanwhile.
+	// The pod waits for longer than the gate pauses, so that others leave meanwhile.
 	return min(max(longest, 2*after), after<<min(1+r.alone, 10))
 }
 

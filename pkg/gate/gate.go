@@ -67,12 +67,12 @@ type pod struct {
 	at *Pod
 	// since is when it first came there.
 	since time.Time
-	// until is before when the pod's bind is not sent. One that stands at the gate is aside
-	// until then, and has none when it is back among those of its group.
+	// until is the time before which the pod's bind is not sent. A pod that stands at the gate
+	// is in Gate.aside until then. It is zero for a pod in its group's standing.
 	until time.Time
 	// refused is what was answered to its binds.
 	refused refused
-	// index is where it stands among those of its group, or among those that are aside.
+	// index is the pod's place in the heap that it is in: Gate.aside or standing.pods.
 	index int
 }
 
@@ -211,8 +211,8 @@ func (g *Gate) leavePlace(p *pod) {
 	g.lanes[p.lane].standing--
 }
 
-// Sweep has those no longer count who are on their way for too long. Asking says that groups
-// ask at all: before a scheduler leads, those that were admitted wait for that.
+// Sweep stops counting pods and groups that are on their way for too long. Asking says whether
+// this scheduler leads. While it does not, admitted groups cannot ask, and go on counting.
 func (g *Gate) Sweep(now time.Time, asking bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

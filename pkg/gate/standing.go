@@ -44,9 +44,9 @@ func (p *pod) place() *int { return &p.index }
 
 // crowd is the groups of a lane of which pods stand at the gate.
 type crowd struct {
-	// fresh is those that have not begun, in the order of their first pods.
+	// fresh holds the groups of which no bind was sent, in the order of their first pods.
 	fresh heapOf[*standing]
-	// begun is those that have. They are few, since groups are finished one by one.
+	// begun holds the other groups. They are few: a group is finished before the next begins.
 	begun map[*standing]bool
 }
 

@@ -19,7 +19,7 @@ type Asker struct {
 
 // turns is the groups of one lane that ask, or want to.
 type turns struct {
-	// line is those that wait for their turn.
+	// line holds the groups that wait for their turn.
 	line heapOf[*turn]
 	// all are these and those that were admitted, by group.
 	all map[types.NamespacedName]*turn

@@ -21,8 +21,7 @@ func BenchmarkCensus(b *testing.B) {
 				name := fmt.Sprintf("g-%d", i)
 				g.PutPodGroup(types.NamespacedName{Namespace: "ns", Name: name}, PodGroup{UID: types.UID(name), MinMember: 20})
 				for j := range 20 {
-					pod := fmt.Sprintf("%s-%d", name, j)
-					p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod, UID: types.UID(pod), Labels: map[string]string{Label: name}}}
+					p := benchPod(name, j)
 					if i%2 == 0 {
 						p.Spec.NodeName = "n"
 					}
@@ -36,4 +35,10 @@ func BenchmarkCensus(b *testing.B) {
 			}
 		})
 	}
+}
+
+// benchPod is the nth pod of a group.
+func benchPod(group string, n int) *corev1.Pod {
+	name := fmt.Sprintf("%s-%d", group, n)
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{Label: group}}}
 }

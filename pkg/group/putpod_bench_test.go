@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -20,8 +19,7 @@ func BenchmarkPutPod(b *testing.B) {
 			g.PutPodGroup(types.NamespacedName{Namespace: "ns", Name: "g"}, PodGroup{UID: "g", MinMember: int32(size)})
 			pods := make([]*corev1.Pod, size)
 			for i := range pods {
-				name := fmt.Sprintf("g-%d", i)
-				pods[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{Label: "g"}}}
+				pods[i] = benchPod("g", i)
 				g.PutPod(pods[i])
 			}
 			for i := 0; b.Loop(); i++ {
