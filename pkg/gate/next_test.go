@@ -154,14 +154,14 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 			}
 		},
 		"a pod that is refused while others are taken holds these up ever less": func(s *story) {
-			others, tried := s.refusing("a0", second, second/10)
+			others, tried := s.refusing(second, second/10)
 			if others < 500 || tried < 5 || tried > 7 {
 				s.Errorf("in a minute %d others leave, and the one that is refused %d times", others, tried)
 			}
 			s.Forget(s.now, "a0")
 		},
 		"one that is refused for long does not close the gate for others": func(s *story) {
-			others, tried := s.refusing("a0", time.Hour, second)
+			others, tried := s.refusing(time.Hour, second)
 			if others < 200 || tried < 5 {
 				s.Errorf("in ten minutes %d others leave, and the one that is refused %d times", others, tried)
 			}
@@ -318,16 +318,16 @@ func TestAPodKeepsItsLane(t *testing.T) {
 	s.want("may ask in the other lane", s.asks("a1"), "a")
 }
 
-// refusing plays 600 steps in which the server refuses one pod for so long and takes all others,
-// and counts the binds of these and of that one.
-func (s *story) refusing(pod string, after, step time.Duration) (others, tried int) {
-	s.matched(pod[:1], 1)
+// refusing plays 600 steps in which the server refuses pod a0 for so long and takes all others,
+// and counts the binds of these and of a0.
+func (s *story) refusing(after, step time.Duration) (others, tried int) {
+	s.matched("a", 1)
 	s.matched("b", 60)
 	for range 600 {
 		for _, uid := range uidsOf(s.leave(1)) {
-			if uid == pod {
+			if uid == "a0" {
 				tried++
-				s.throttled(after, pod)
+				s.throttled(after, "a0")
 				continue
 			}
 			others++
