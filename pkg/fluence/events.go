@@ -159,42 +159,36 @@ func (w *eventWriter) run(ctx context.Context) {
 
 // next returns the oldest event when its turn has come, and false when ctx ends.
 func (w *eventWriter) next(ctx context.Context) (queuedEvent, bool) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return queuedEvent{}, false
-		case <-timer.C:
-		case <-w.more:
-		}
+	for ctx.Err() == nil {
 		e, again, ok := w.take()
 		if ok {
 			signal(w.more) // for another worker
 			return e, true
 		}
-		timer.Reset(again)
+		await(ctx, w.more, again)
 	}
+	return queuedEvent{}, false
 }
 
-// take returns the oldest event, or when to look again.
-func (w *eventWriter) take() (e queuedEvent, again time.Duration, ok bool) {
+// take returns the oldest event, or when to look again; never before there is one if
+// that is zero.
+func (w *eventWriter) take() (e queuedEvent, again time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
 	switch {
 	case len(w.queue) == 0:
-		return e, time.Hour, false
+		return e, again, false
 	case now.Before(w.pause):
-		return e, w.pause.Sub(now), false
+		return e, w.pause, false
 	}
-	if late := w.queue[0].made.Add(eventsWithin); now.Before(late) && !w.mayGo() {
-		return e, min(eventLook, late.Sub(now)), false
+	if now.Before(w.queue[0].made.Add(eventsWithin)) && !w.mayGo() {
+		return e, now.Add(eventLook), false
 	}
 	e = w.queue[0]
 	w.queue[0] = queuedEvent{}
 	w.queue = w.queue[1:]
-	return e, 0, true
+	return e, again, true
 }
 
 // mayGo says whether nothing waits that goes before events.

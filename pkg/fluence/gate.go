@@ -180,18 +180,10 @@ func calledBack(pod *corev1.Pod, node, why string) *fwk.Status {
 
 // runGate lets pods leave the gate, and groups ask whose turn it is, until ctx ends.
 func (pl *Fluence) runGate(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-pl.binds.more:
-		case <-timer.C:
-		}
 		pl.openGate(ctx)
-		if again := pl.binds.Again(pl.now()); !again.IsZero() {
-			timer.Reset(time.Until(again))
+		if !await(ctx, pl.binds.more, pl.binds.Again(pl.now())) {
+			return
 		}
 	}
 }

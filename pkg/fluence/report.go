@@ -170,14 +170,9 @@ func (r *reporter) yield(ctx context.Context, k types.NamespacedName) {
 		r.mu.Unlock()
 		return
 	}
-	old := time.NewTimer(time.Until(it.at.Add(reportWithin)))
+	old := it.at.Add(reportWithin)
 	r.mu.Unlock()
-	defer old.Stop()
-	select {
-	case <-r.first():
-	case <-old.C:
-	case <-ctx.Done():
-	}
+	await(ctx, r.first(), old)
 }
 
 func (r *reporter) work(ctx context.Context) {

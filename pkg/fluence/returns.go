@@ -64,17 +64,13 @@ func (r *returns) has(job match.JobID, key string) bool {
 // run gives back until ctx ends.
 func (r *returns) run(ctx context.Context) {
 	const retry = 200 * time.Millisecond
-	timer := time.NewTimer(retry)
-	defer timer.Stop()
 	for {
+		var again time.Time
 		if !r.drain(ctx) {
-			timer.Reset(retry)
+			again = time.Now().Add(retry)
 		}
-		select {
-		case <-ctx.Done():
+		if !await(ctx, r.more, again) {
 			return
-		case <-r.more:
-		case <-timer.C:
 		}
 	}
 }
@@ -114,13 +110,5 @@ func (r *returns) drain(ctx context.Context) bool {
 		r.mu.Lock()
 		r.queue = r.queue[1:]
 		r.mu.Unlock()
-	}
-}
-
-// signal wakes the reader of a channel of one.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -89,21 +89,13 @@ func (w *waker) add(change func(*wanted)) {
 
 // run wakes until ctx ends.
 func (w *waker) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.more:
-		case <-timer.C:
-		}
 		w.mu.Lock()
 		want := w.want
 		w.want = newWanted()
 		w.mu.Unlock()
-		if again := w.wake(ctx, want); !again.IsZero() {
-			timer.Reset(time.Until(again))
+		if !await(ctx, w.more, w.wake(ctx, want)) {
+			return
 		}
 	}
 }
