@@ -28,7 +28,7 @@ type eventWriter struct {
 	controller, instance string
 	// always says that the event of a bind is sent within the bind's place at the gate.
 	always bool
-	// first returns a channel that is closed while no bind is in flight or could be sent.
+	// first returns a channel that is closed while the gate is empty.
 	first func() <-chan struct{}
 	// busy says that conditions wait to be written.
 	busy func() bool
@@ -103,7 +103,7 @@ func (o orderedRecorder) Eventf(regarding, related runtime.Object, eventType, re
 	if pod, ok := regarding.(*corev1.Pod); ok && reason == eventScheduled && eventType == corev1.EventTypeNormal {
 		e.note = fmt.Sprintf(note, args...)
 		e.pod = corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
-		if o.writer.always {
+		if o.writer.always && !o.writer.pauses() {
 			o.writer.sendOrKeep(context.Background(), e)
 			return
 		}
@@ -140,6 +140,13 @@ func (w *eventWriter) waiting() int {
 	return len(w.queue)
 }
 
+// pauses says whether nothing is sent for now, as the API server asked for.
+func (w *eventWriter) pauses() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now().Before(w.pause)
+}
+
 // run sends events until ctx ends.
 func (w *eventWriter) run(ctx context.Context) {
 	var workers sync.WaitGroup
@@ -170,8 +177,8 @@ func (w *eventWriter) next(ctx context.Context) (queuedEvent, bool) {
 	return queuedEvent{}, false
 }
 
-// take returns the oldest event, or when to look again; never before there is one if
-// that is zero.
+// take returns the oldest event, or when to look again. That is zero where only a signal
+// brings an event.
 func (w *eventWriter) take() (e queuedEvent, again time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,13 +241,15 @@ func (w *eventWriter) sendOrKeep(ctx context.Context, e queuedEvent) {
 	if until := w.now().Add(after); until.After(w.pause) {
 		w.pause = until
 	}
-	if len(w.queue) < maxEvents {
+	lost := len(w.queue) >= maxEvents
+	if !lost {
 		w.queue = append([]queuedEvent{e}, w.queue...)
-		w.mu.Unlock()
-		return
 	}
 	w.mu.Unlock()
-	w.dropped()
+	if lost {
+		w.dropped()
+	}
+	signal(w.more)
 }
 
 // post sends the event about a bind once.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 func TestEventsOfBindsWaitForBinds(t *testing.T) {
@@ -39,8 +40,8 @@ func TestEventsOfBindsWaitForBinds(t *testing.T) {
 	})
 }
 
-// While binds go on, no event gets older than half a minute, and no condition than two
-// seconds.
+// While binds go on, conditions and events wait, but no event gets older than half a minute,
+// and no condition than two seconds.
 func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.narrow(1, 100*time.Millisecond)
@@ -53,7 +54,11 @@ func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
 		for i := range 50 {
 			r.named(fmt.Sprintf("h%02d", i), 8)
 		}
-		r.pass(3 * time.Second)
+		r.pass(1900 * time.Millisecond)
+		if c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, ConditionScheduled); c != nil && c.Reason == reasonPlaced {
+			t.Error("the condition of the group that was bound first is written while binds wait")
+		}
+		r.pass(1100 * time.Millisecond)
 		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
 			t.Errorf("condition of the group that was bound first: %+v, want %s", c, reasonPlaced)
 		}
@@ -119,6 +124,34 @@ func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The goroutine of the bind sends it, while those that send other events are at rest.
+func TestAnEventOfALonePodThatTheServerIsTooBusyForIsSentLater(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.events.always = true
+		busy := true
+		r.binds.set(0, func(what string) *http.Response {
+			if busy && strings.HasSuffix(what, " event") {
+				busy = false
+				return tooMany("10")
+			}
+			return nil
+		})
+		r.node("n1", 60)
+		r.schedule()
+		r.pod("first")
+		r.pass(5 * time.Second)
+		r.pod("second")
+		r.pass(4 * time.Second)
+		if bound, sent := len(r.binds.bound()), len(r.binds.events()); bound != 2 || sent != 0 {
+			t.Errorf("%d pods are bound and %d events sent while the server asks to wait, want 2 and none", bound, sent)
+		}
+		r.pass(2 * time.Second)
+		if sent, waiting := len(r.binds.events()), r.pl.events.waiting(); sent != 2 || waiting != 0 {
+			t.Errorf("%d events are sent and %d wait, want 2 and none", sent, waiting)
+		}
+	})
 }
 
 func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {

@@ -29,7 +29,7 @@ type bindGate struct {
 	waiting map[types.UID]waiter
 	// refusals are what the API server said last to groups when it was too busy for a bind.
 	refusals map[types.NamespacedName]refusal
-	// empty is closed while no bind is in flight or could be sent.
+	// empty is closed while the gate is empty.
 	empty  chan struct{}
 	closed bool
 }
@@ -90,6 +90,13 @@ func (b *bindGate) refuse(key types.NamespacedName, why string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refusals[key] = refusal{why, now}
+}
+
+// forget drops what the API server said of a group's binds.
+func (b *bindGate) forget(key types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.refusals, key)
 }
 
 // refused returns what the API server said of late, by group.
@@ -164,8 +171,8 @@ func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.P
 const whyGaveBack = "the group gave its nodes back"
 
 // calledBack is the status of a pod that was called back from the gate. It is Unschedulable
-// and no error. It names no plugin as the one that rejected the pod: the queue would look up
-// the events of that plugin. The queue drops these events after Permit, and would log an error.
+// and no error. Its UnschedulablePlugins are empty. The queue would look up the events of a
+// plugin that stands there, and has dropped them after Permit: it would log an error.
 func calledBack(pod *corev1.Pod, node, why string) *fwk.Status {
 	fit := &schedulerframework.FitError{
 		NumAllNodes: 1, Pod: pod,
@@ -181,8 +188,10 @@ func calledBack(pod *corev1.Pod, node, why string) *fwk.Status {
 // runGate lets pods leave the gate, and groups ask whose turn it is, until ctx ends.
 func (pl *Fluence) runGate(ctx context.Context) {
 	for {
+		// The time is that before the look. What has become due since is looked at at once.
+		now := pl.now()
 		pl.openGate(ctx)
-		if !await(ctx, pl.binds.more, pl.binds.Again(pl.now())) {
+		if !await(ctx, pl.binds.more, pl.binds.Again(now)) {
 			return
 		}
 	}

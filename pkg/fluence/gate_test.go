@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -155,6 +156,13 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 				r.updateNode("n2", func(n *corev1.Node) {
 					n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}
 				})
+			},
+			closed: "n2", back: 4,
+		},
+		"a node that is deleted does, too": {
+			busy: []string{"g-"},
+			happens: func(r *rig) {
+				r.must(r.client.CoreV1().Nodes().Delete(r.ctx, "n2", metav1.DeleteOptions{}))
 			},
 			closed: "n2", back: 4,
 		},

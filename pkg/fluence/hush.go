@@ -18,10 +18,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// The failure handler writes the status of a pod that failed, and puts the pod into the
-// queue. A whole group may be called back at once. The handler writes the status of at most
-// maxFailures such pods at a time. It gives up the write of a status after failureWithin, so
-// that the pod comes into the queue.
+// The failure handler puts a pod that failed into the queue, and then writes its status. A
+// whole group may be called back at once: at most maxFailures pods are handled at a time. After
+// failureWithin a pod waits for its place no longer, and the write of its status is given up:
+// pods come into the queue though the API server takes no writes.
 const (
 	maxFailures   = 16
 	failureWithin = 2 * time.Second
@@ -36,11 +36,6 @@ func hush(sched *scheduler.Scheduler, pl *Fluence) {
 		if f.ProfileName() == pl.profile {
 			f = hushed{Framework: f, pl: pl, pod: pod.GetPodInfo().GetPod().UID}
 			if p := pod.GetPodInfo().GetPod(); p.Spec.NodeName != "" {
-				shown, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(p.Namespace).Get(p.Name)
-				if err == nil && shown.UID == p.UID && shown.Spec.NodeName != "" {
-					sched.SchedulingQueue.Done(p.UID)
-					return
-				}
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, failureWithin)
 				defer cancel()
@@ -48,6 +43,11 @@ func hush(sched *scheduler.Scheduler, pl *Fluence) {
 				case places <- struct{}{}:
 					defer func() { <-places }()
 				case <-ctx.Done():
+				}
+				shown, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(p.Namespace).Get(p.Name)
+				if err == nil && shown.UID == p.UID && shown.Spec.NodeName != "" {
+					sched.SchedulingQueue.Done(p.UID)
+					return
 				}
 				// A group that gave its nodes back may ask as soon as its pods are in the
 				// queue again.

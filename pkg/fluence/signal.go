@@ -20,8 +20,9 @@ func await(ctx context.Context, more <-chan struct{}, t time.Time) bool {
 	if !t.IsZero() {
 		left := time.Until(t)
 		if left <= 0 {
-			// A timer that is due as it is made is run by the goroutine that reads it. In a
-			// bubble of synctest two such crash the race detector of Go 1.26.
+			// A timer that is due as it is made is run by the goroutine that reads it. All of a
+			// synctest bubble run theirs in one race context (runtime, timer.unlockAndRun in Go
+			// 1.26), and the race detector crashes where two do so at once.
 			return ctx.Err() == nil
 		}
 		timer := time.NewTimer(left)

@@ -164,6 +164,7 @@ func (pl *Fluence) forget(k types.NamespacedName) {
 	pl.exclusions.forget(k)
 	pl.logged.forget(k)
 	pl.asked(k)
+	pl.binds.forget(k)
 }
 
 // forgetGone forgets a group that has ended. Who keeps something of a group calls it

@@ -211,9 +211,9 @@ func (g *Gate) leavePlace(p *pod) {
 	g.lanes[p.lane].standing--
 }
 
-// Sweep stops counting pods and groups that are on their way for too long. Asking says whether
-// this scheduler leads. While it does not, admitted groups cannot ask, and go on counting.
-func (g *Gate) Sweep(now time.Time, asking bool) {
+// Sweep stops counting pods and groups that are on their way for too long. While this
+// scheduler does not lead, admitted groups cannot ask, and go on counting.
+func (g *Gate) Sweep(now time.Time, leads bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.pods {
@@ -224,7 +224,7 @@ func (g *Gate) Sweep(now time.Time, asking bool) {
 	for i := range g.lanes {
 		l := &g.lanes[i]
 		for _, t := range l.turns.all {
-			if asking && t.counts && now.Sub(t.admitted) >= admittedCounts {
+			if leads && t.counts && now.Sub(t.admitted) >= admittedCounts {
 				l.stopCounting(t)
 			}
 		}

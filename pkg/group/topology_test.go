@@ -218,7 +218,6 @@ func TestAGroupThatCeasesToBeExclusiveIsBookedAnew(t *testing.T) {
 				t.Fatalf("nodes are held by %q, want the group", got)
 			}
 			e := change(s)
-			e.add(s.PutPodGroup(key, pg)) // as when its status is written
 			if got := s.HolderOf(s.pods["0"]); name != "the PodGroup says otherwise" && got != "" {
 				t.Errorf("nodes are held by %q, want nobody", got)
 			}

@@ -80,7 +80,7 @@ const (
 	unknownBinds = 8
 	unknownShare = 0.01
 	// excusedShare is how much of the time may be excused, where as many events
-	// happen as manyEvents.
+	// happen as manyEvents. Where fewer do, all binds may be.
 	excusedShare = 0.85
 	manyEvents   = 200
 	// manyOverloads is how many overloads of the API server refuse something for certain.
@@ -95,7 +95,7 @@ type witness struct{ events, ran, rounds, overloads, refused int }
 func doubt(s invariants.Stats, w witness) string {
 	unknown := max(unknownBinds, int(unknownShare*float64(s.Binds+s.BindsExcused+s.BindsUnknown)))
 	switch {
-	case w.ran > 0 && s.Binds == 0:
+	case w.ran > 0 && s.Binds == 0 && (w.events >= manyEvents || s.BindsExcused == 0):
 		return fmt.Sprintf("%d groups ran, and no bind was judged", w.ran)
 	case s.BindsUnknown > unknown:
 		return fmt.Sprintf("%d binds are in no audit log, at most %d may be", s.BindsUnknown, unknown)

@@ -53,6 +53,8 @@ func TestARunThatSawTooLittleHasNotPassed(t *testing.T) {
 	}{
 		"all was judged":                       {stats: good(), saw: witness{events: 500, ran: 9, rounds: 3}},
 		"no bind was judged":                   {stats: good(func(s *invariants.Stats) { s.Binds = 0 }), saw: witness{events: 500, ran: 9, rounds: 3}, want: "no bind was judged"},
+		"no bind of few was judged":            {stats: invariants.Stats{BindsExcused: 39}, saw: witness{events: 199, ran: 8, rounds: 3}},
+		"no bind of few was seen":              {stats: invariants.Stats{}, saw: witness{events: 199, ran: 8, rounds: 3}, want: "no bind was judged"},
 		"no group ran":                         {stats: invariants.Stats{Watched: time.Second}, saw: witness{events: 500, rounds: 3}},
 		"too many unknown binds":               {stats: good(func(s *invariants.Stats) { s.BindsUnknown = 13 }), saw: witness{events: 500, ran: 9, rounds: 3}, want: "13 binds are in no audit log, at most 12"},
 		"few unknown binds of few":             {stats: invariants.Stats{Binds: 5, BindsUnknown: 3}, saw: witness{events: 30, ran: 9, rounds: 3}},
