@@ -140,17 +140,22 @@ func TestAnEventOfALonePodThatTheServerIsTooBusyForIsSentLater(t *testing.T) {
 		})
 		r.node("n1", 60)
 		r.schedule()
+		expect := func(after time.Duration, bound, sent, waiting int) {
+			t.Helper()
+			r.pass(after)
+			if b, s, w := len(r.binds.bound()), len(r.binds.events()), r.pl.events.waiting(); b != bound || s != sent || w != waiting {
+				t.Errorf("%d pods are bound, %d events sent and %d wait, want %d, %d and %d", b, s, w, bound, sent, waiting)
+			}
+		}
 		r.pod("first")
-		r.pass(5 * time.Second)
+		expect(9*time.Second, 1, 0, 1)
+		expect(2*time.Second, 1, 1, 0)
+		busy = true
 		r.pod("second")
-		r.pass(4 * time.Second)
-		if bound, sent := len(r.binds.bound()), len(r.binds.events()); bound != 2 || sent != 0 {
-			t.Errorf("%d pods are bound and %d events sent while the server asks to wait, want 2 and none", bound, sent)
-		}
-		r.pass(2 * time.Second)
-		if sent, waiting := len(r.binds.events()), r.pl.events.waiting(); sent != 2 || waiting != 0 {
-			t.Errorf("%d events are sent and %d wait, want 2 and none", sent, waiting)
-		}
+		r.pass(time.Second)
+		r.pod("third")
+		expect(8*time.Second, 3, 1, 2) // the server asks to wait
+		expect(2*time.Second, 3, 3, 0)
 	})
 }
 
