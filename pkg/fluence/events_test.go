@@ -126,7 +126,8 @@ func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
 	}
 }
 
-// The goroutine of the bind sends it, while those that send other events are at rest.
+// With podEvents: always the goroutine of a bind posts the event. The workers of the
+// eventWriter wait for a signal meanwhile.
 func TestAnEventOfALonePodThatTheServerIsTooBusyForIsSentLater(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.events.always = true

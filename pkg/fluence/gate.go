@@ -188,7 +188,8 @@ func calledBack(pod *corev1.Pod, node, why string) *fwk.Status {
 // runGate lets pods leave the gate, and groups ask whose turn it is, until ctx ends.
 func (pl *Fluence) runGate(ctx context.Context) {
 	for {
-		// The time is that before the look. What has become due since is looked at at once.
+		// Again is asked with the time from before the look: a pause that ended meanwhile
+		// has the gate look once more.
 		now := pl.now()
 		pl.openGate(ctx)
 		if !await(ctx, pl.binds.more, pl.binds.Again(now)) {
@@ -257,6 +258,7 @@ const refusalLasts = time.Minute
 func (pl *Fluence) tellBinding() {
 	f := pl.binds.Figures()
 	if f.InFlight+f.Standing[gate.Small]+f.Standing[gate.Large]+f.Waiting[gate.Small]+f.Waiting[gate.Large] == 0 {
+		// To find out who leads costs a reading of all metrics. At rest nobody needs it.
 		return
 	}
 	if !pl.reporter.leads() {

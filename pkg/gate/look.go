@@ -27,8 +27,8 @@ func (g *Gate) Figures() Figures {
 	return f
 }
 
-// Empty says that no bind is in flight, and that no pod stands at the gate but those that do
-// not leave before a time of their own. A pause of the gate makes it no emptier.
+// Empty says that no bind is in flight, and that all pods at the gate are in Gate.aside. A
+// pause of the gate does not count.
 func (g *Gate) Empty() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
