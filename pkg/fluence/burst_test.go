@@ -55,10 +55,6 @@ func (m *remover) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 
 func (*remover) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
 
-func (*remover) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return nil, nil
-}
-
 // State 6 of the lessons of earlier systems: groups that are deleted while they are
 // being placed leave no allocation, whatever had been done for them by then.
 func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
@@ -115,10 +111,6 @@ func (l *leaver) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		l.once.Do(func() { l.r.deleteGang(2) })
 	}
 	return nil
-}
-
-func (*leaver) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return nil, nil
 }
 
 // deleteGang deletes PodGroup g and its n pods from another goroutine than the test's,

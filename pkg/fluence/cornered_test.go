@@ -146,10 +146,6 @@ func (oneDevice) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-func (oneDevice) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return nil, nil
-}
-
 func TestAffinityByALabelThatNoNodeHasIsTold(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 4)

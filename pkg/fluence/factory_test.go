@@ -81,12 +81,17 @@ func TestFactoryIsUsedUpBySuccessAlone(t *testing.T) {
 	})
 }
 
-func TestPluginAsksForNoEventAndNoBatch(t *testing.T) {
+func TestPluginAsksForNoEvent(t *testing.T) {
 	pl := &Fluence{}
 	if events, err := pl.EventsToRegister(t.Context()); len(events) != 0 || err != nil {
 		t.Errorf("events = %v, %v; want none", events, err)
 	}
-	if _, status := pl.SignPod(t.Context(), aPod("p")); status.IsSuccess() {
-		t.Error("a pod was signed: another may be given the same node without being asked about")
-	}
+}
+
+func TestNoPodIsSigned(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		if signature := r.fwk.SignPod(r.ctx, aPod("p")); signature != nil {
+			t.Errorf("a pod is signed %s: another may be given the same node without being asked about", signature)
+		}
+	})
 }

@@ -7,6 +7,9 @@
 // node each. Callbacks of the framework are hints; what must not be lost also
 // has a deadline.
 //
+// It is no fwk.SignPlugin: pods with one signature would be placed by one answer, and
+// every node is given out to one pod. Thereby kube-scheduler signs no pod of the profile.
+//
 // One profile of a scheduler may enable Fluence. Others beside it are as
 // kube-scheduler's own, but for the order of the queue that they share: where there
 // are some, all of them enable the plugin FluenceSort under queueSort, which has no
@@ -128,7 +131,6 @@ var (
 	_ fwk.PreBindPlugin            = &Fluence{}
 	_ fwk.BindPlugin               = &Fluence{}
 	_ fwk.PostBindPlugin           = &Fluence{}
-	_ fwk.SignPlugin               = &Fluence{}
 )
 
 // Factory returns the plugin's factory, for a scheduler without FluenceSort; see
@@ -266,12 +268,6 @@ func (pl *Fluence) Name() string { return Name }
 // into the queue by the plugin itself, which knows what can help.
 func (pl *Fluence) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
-}
-
-// SignPod says that the plugin looks at nothing by which pods could be told
-// apart for batching: every node it gives out is for one pod.
-func (pl *Fluence) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return nil, fwk.NewStatus(fwk.Unschedulable, "pods are placed by their group")
 }
 
 // notReady says why no group can be placed at all, or nothing.

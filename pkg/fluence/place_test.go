@@ -40,10 +40,6 @@ func (f *grudge) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	return nil
 }
 
-func (*grudge) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return nil, nil
-}
-
 func is(name string) func(string) bool { return func(s string) bool { return s == name } }
 
 func (r *rig) ops() []match.Op {

@@ -199,10 +199,6 @@ func (f *faulty) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-func (f *faulty) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return nil, nil
-}
-
 func TestACycleThatEndsInAnErrorKeepsNobodyOut(t *testing.T) {
 	f := &faulty{}
 	inRig(t, realEngine(t), func(r *rig) {

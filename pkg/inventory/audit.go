@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// leastPage is how many nodes are compared at a time at the least.
-	leastPage = 64
+	// leastPage is how many nodes are compared at a time at the least. The fewer they are,
+	// the less is done at rest: a node may have a hundred pods.
+	leastPage = 16
 	// maxSuspects bounds the differences that are watched at a time, and so what a
 	// look costs; further ones are met again in the next round.
 	maxSuspects = 256

@@ -555,10 +555,10 @@ func TestARoundGoesThroughTheGraphPageByPage(t *testing.T) {
 	}{
 		"a small graph is one page":           {nodes: 3, want: []string{"3.", "3."}},
 		"an empty one too":                    {nodes: 0, want: []string{"0.", "0."}},
-		"a page is not too small":             {nodes: 150, want: []string{"64", "64", "22.", "64"}},
-		"nor is a round too long":             {nodes: 150, round: 2 * time.Second, want: []string{"75", "75", "0.", "75"}},
+		"a page is not too small":             {nodes: 40, want: []string{"16", "16", "8.", "16"}},
+		"nor is a round too long":             {nodes: 40, round: 2 * time.Second, want: []string{"20", "20", "0.", "20"}},
 		"or longer than a page allows":        {nodes: 1100, round: time.Second, want: []string{"1024", "76.", "1024"}},
-		"a page that is just full is not all": {nodes: 64, want: []string{"64", "0.", "64"}},
+		"a page that is just full is not all": {nodes: leastPage, want: []string{"16", "0.", "16"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -587,7 +587,7 @@ func TestDriftIsFoundOnEveryPage(t *testing.T) {
 		w.holding(jobOf("u1"), "u1", "n150", "1") // moved to another page
 		w.releasing(jobOf("u2"))
 		w.putting(node("n199", "1"))
-		before := w.cfg.Settle + 10*w.cfg.AuditEvery
+		before := w.cfg.Settle + 15*w.cfg.AuditEvery
 		w.within(before, "all found", func() bool { return len(w.found()) == 3 })
 		time.Sleep(time.Minute)
 		if len(w.found()) != 3 {

@@ -97,19 +97,32 @@ func (v *view) showNodes(nodes []any, levels []translate.Level) {
 }
 
 // showPods adds what pods hold on the nodes of the view, and elsewhere if the
-// engine has it here.
+// engine has it here. Few pods are on these nodes, and hardly ever is one elsewhere: only
+// if the engine has a key without a pod are all pods asked for their keys.
 func (v *view) showPods(pods []any, read func(*corev1.Pod) hold) {
-	for _, obj := range pods {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok || !translate.Holds(pod) {
-			continue
-		}
-		if !v.covers(pod.Spec.NodeName) && v.slots[string(pod.UID)] == nil {
-			continue
-		}
+	show := func(pod *corev1.Pod) {
 		s := v.slot(string(pod.UID))
 		s.pod = pod
 		s.want = append(s.want, read(pod))
+	}
+	for _, obj := range pods {
+		if pod, ok := obj.(*corev1.Pod); ok && v.covers(pod.Spec.NodeName) && translate.Holds(pod) {
+			show(pod)
+		}
+	}
+	lost := map[string]bool{}
+	for key, s := range v.slots {
+		if s.pod == nil {
+			lost[key] = true
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	for _, obj := range pods {
+		if pod, ok := obj.(*corev1.Pod); ok && lost[string(pod.UID)] && translate.Holds(pod) {
+			show(pod)
+		}
 	}
 }
 
