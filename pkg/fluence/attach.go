@@ -29,7 +29,8 @@ func Attach(sched *scheduler.Scheduler) error {
 				return fmt.Errorf("profile %q: %w", name, err)
 			}
 			pl.besides = slices.DeleteFunc(slices.Clone(profile.PreEnqueuePlugins()), func(o fwk.PreEnqueuePlugin) bool { return o == p })
-			pl.guard = guardOf(enabledNames(plugins.Filter))
+			filters := enabledNames(plugins.Filter)
+			pl.guard, pl.verdicts = guardOf(filters), newNodeVerdicts(filters)
 			sched.Profiles[name] = orderedFramework{Framework: profile, recorder: pl.events.recorder(profile.EventRecorder())}
 			hush(sched, pl)
 		}

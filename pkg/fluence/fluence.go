@@ -88,6 +88,8 @@ type Fluence struct {
 	binds *bindGate
 	core  rest.Interface
 	guard guard
+	// verdicts are what filters said of nodes before.
+	verdicts nodeVerdicts
 	// besides are the other plugins of the profile that may hold a pod out of the queue.
 	besides []fwk.PreEnqueuePlugin
 	nodes   corelisters.NodeLister

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -115,6 +114,9 @@ func not(hosts []string) *jobspec.Constraint {
 	return &jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{{Op: jobspec.OpHostlist, Values: hosts}}}
 }
 
+// notProbed are filters that are not asked: this plugin, and the one of the room on a node.
+var notProbed = sets.New(Name, names.NodeResourcesFit)
+
 // ruleOut runs the profile's filters for a pod on all nodes. The room on a node
 // is left out: that is the matcher's to say, with numbers. It may only be called
 // inside a scheduling cycle. The refusal, if there is one, holds for all nodes.
@@ -127,30 +129,37 @@ func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.Nod
 	}
 	// RunPreFilterPlugins sets the whole set when it returns, so it is added to
 	// only now.
-	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(sets.New(Name, names.NodeResourcesFit)))
+	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(notProbed))
 
-	out := ruledOut{why: map[string]int{}, filters: sets.New[string]()}
-	var mu sync.Mutex
-	pl.handle.Parallelizer().Until(ctx, len(nodes), func(i int) {
+	said := &verdicts{}
+	if result.AllNodes() {
+		said = pl.verdicts.of(pod, state.GetSkipFilterPlugins())
+	}
+	open := said.open(nodes)
+	pl.handle.Parallelizer().Until(ctx, len(open), func(k int) {
+		i := open[k]
 		node := nodes[i].Node()
 		status := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
 		if result.AllNodes() || result.NodeNames.Has(node.Name) {
 			status = pl.handle.RunFilterPlugins(ctx, state, pod, nodes[i])
 		}
+		said.set(i, node, status)
+	}, Name)
+	out := ruledOut{why: map[string]int{}, filters: sets.New[string]()}
+	for i, status := range said.status {
 		if status.IsSuccess() {
-			return
+			continue
 		}
-		mu.Lock()
-		defer mu.Unlock()
+		name := nodes[i].Node().Name
 		if status.Code() == fwk.UnschedulableAndUnresolvable {
-			out.never = append(out.never, node.Name)
+			out.never = append(out.never, name)
 		} else {
-			out.now = append(out.now, node.Name)
+			out.now = append(out.now, name)
 		}
 		out.why[status.Message()]++
 		out.filters.Insert(status.Plugin())
-	}, Name)
-	// The order in which the filters ran must not make another request of it.
+	}
+	// The order of the nodes must not make another request of it.
 	slices.Sort(out.never)
 	slices.Sort(out.now)
 	return out, nil

@@ -1,0 +1,200 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/test/trials"
+)
+
+// countedFilters is a handle that counts on how many nodes filters were run, and may fail them.
+type countedFilters struct {
+	fwk.Handle
+	runs  atomic.Int64
+	fails bool
+}
+
+func (c *countedFilters) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	c.runs.Add(1)
+	if c.fails {
+		return fwk.NewStatus(fwk.Error, "out of order")
+	}
+	return c.Handle.RunFilterPlugins(ctx, state, pod, node)
+}
+
+// asked returns what the filters say of a pod's nodes, and on how many they were run.
+func (r *rig) asked(c *countedFilters, pod *corev1.Pod, nodes ...fwk.NodeInfo) (ruledOut, int64) {
+	r.Helper()
+	before := c.runs.Load()
+	out, refused := r.pl.ruleOut(r.ctx, pod, nodes)
+	if refused != nil {
+		r.Fatalf("refused: %s", refused.Message)
+	}
+	return out, c.runs.Load() - before
+}
+
+func infoOf(node *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
+	info := schedulerframework.NewNodeInfo(pods...)
+	info.SetNode(node)
+	return info
+}
+
+// Kinds of pods, most of them alike to the filters that look at a Node alone.
+var kindsOfPods = map[string]func(*corev1.Pod){
+	"plain":           func(*corev1.Pod) {},
+	"with a label":    func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} },
+	"of another size": cpu("7"),
+	"with a selector": func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} },
+	"that tolerates the taint": func(p *corev1.Pod) {
+		p.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+	},
+	"that tolerates all":  func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} },
+	"with affinity":       func(p *corev1.Pod) { p.Spec.Affinity = nodeAffinity("disk", corev1.NodeSelectorOpNotIn, "hdd") },
+	"with other affinity": func(p *corev1.Pod) { p.Spec.Affinity = nodeAffinity("disk", corev1.NodeSelectorOpIn, "hdd") },
+	"with a port": func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	},
+}
+
+func nodeAffinity(key string, op corev1.NodeSelectorOperator, value string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: []string{value}}}}},
+	}}}
+}
+
+// Whatever becomes of nodes and pods, what is kept says the same as the filters do.
+func TestVerdictsThatAreKeptAreThoseOfTheFilters(t *testing.T) {
+	for seed := range trials.Seeds(20) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				c := &countedFilters{Handle: r.pl.handle}
+				r.pl.handle = c
+				kept, without := r.pl.verdicts, nodeVerdicts{}
+				d := rand.New(rand.NewPCG(seed, 1))
+				kinds := slices.Sorted(maps.Keys(kindsOfPods))
+				var nodes []fwk.NodeInfo
+				made, runs, all := 0, int64(0), int64(0)
+				for range 300 {
+					nodes = r.changed(d, nodes, &made)
+					pod := aPod("p", kindsOfPods[kinds[d.IntN(len(kinds))]])
+					r.pl.verdicts = kept
+					got, some := r.asked(c, pod, nodes...)
+					r.pl.verdicts = without
+					want, each := r.asked(c, pod, nodes...)
+					if diff := cmp.Diff(want, got, cmp.AllowUnexported(ruledOut{})); diff != "" {
+						r.Fatalf("%s (-without what is kept +with it):\n%s", pod.Spec.String(), diff)
+					}
+					runs, all = runs+some, all+each
+				}
+				if runs > all*3/4 {
+					r.Errorf("filters were run on %d nodes, and on %d where nothing was kept", runs, all)
+				}
+			})
+		})
+	}
+}
+
+// changed returns the nodes after none or one of them came, went or changed.
+func (r *rig) changed(d *rand.Rand, nodes []fwk.NodeInfo, made *int) []fwk.NodeInfo {
+	nodes = slices.Clone(nodes)
+	if len(nodes) == 0 || len(nodes) < 12 && d.IntN(6) == 0 {
+		*made++
+		return slices.Insert(nodes, d.IntN(len(nodes)+1), infoOf(readyNode(fmt.Sprintf("n%d", *made), 8)))
+	}
+	at := d.IntN(len(nodes))
+	node := nodes[at].Node().DeepCopy()
+	switch d.IntN(12) {
+	case 0:
+		return slices.Delete(nodes, at, at+1)
+	case 1:
+		node.Spec.Unschedulable = !node.Spec.Unschedulable
+	case 2:
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule})
+	case 3:
+		node.Spec.Taints = nil
+	case 4:
+		node.Labels["disk"] = []string{"ssd", "hdd"}[d.IntN(2)]
+	case 5: // a pod that changes no Node
+		port := aPod(fmt.Sprintf("other-%d", d.Int()), kindsOfPods["with a port"])
+		nodes[at] = infoOf(nodes[at].Node(), port)
+		return nodes
+	default:
+		return nodes
+	}
+	nodes[at] = infoOf(node)
+	return nodes
+}
+
+func TestFiltersAreRunForNodesThatChanged(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		c := &countedFilters{Handle: r.pl.handle}
+		r.pl.handle = c
+		one, two, three := infoOf(readyNode("n1", 8)), infoOf(readyNode("n2", 8)), infoOf(readyNode("n3", 8))
+		cordoned := two.Node().DeepCopy()
+		cordoned.Spec.Unschedulable = true
+		steps := []struct {
+			what  string
+			kind  string
+			fails bool
+			nodes []fwk.NodeInfo
+			want  int64
+		}{
+			{"the first time", "plain", false, []fwk.NodeInfo{one, two, three}, 3},
+			{"the second time", "plain", false, []fwk.NodeInfo{one, two, three}, 0},
+			{"a pod that these filters take for the same", "of another size", false, []fwk.NodeInfo{one, two, three}, 0},
+			{"a pod that other filters look at", "with a port", false, []fwk.NodeInfo{one, two, three}, 3},
+			{"and once more", "with a port", false, []fwk.NodeInfo{one, two, three}, 3},
+			{"a pod that tolerates something", "that tolerates all", false, []fwk.NodeInfo{one, two, three}, 3},
+			{"a node changed", "plain", false, []fwk.NodeInfo{one, infoOf(cordoned), three}, 1},
+			{"more pods are on a node", "plain", false, []fwk.NodeInfo{infoOf(one.Node(), aPod("other")), infoOf(cordoned), three}, 0},
+			{"a node came", "plain", false, []fwk.NodeInfo{one, two, three, infoOf(readyNode("n4", 8))}, 4},
+			{"filters fail", "with affinity", true, []fwk.NodeInfo{one, two, three}, 3},
+			{"after they failed", "with affinity", false, []fwk.NodeInfo{one, two, three}, 3},
+		}
+		for _, step := range steps {
+			c.fails = step.fails
+			if _, got := r.asked(c, aPod("p", kindsOfPods[step.kind]), step.nodes...); got != step.want {
+				r.Errorf("%s: filters were run on %d nodes, want %d", step.what, got, step.want)
+			}
+		}
+	})
+}
+
+// A plugin that is not kube-scheduler's may look at anything.
+func TestNothingIsKeptBesideAFilterOfSomebodyElse(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		c := &countedFilters{Handle: r.pl.handle}
+		r.pl.handle = c
+		node := infoOf(readyNode("n1", 8))
+		for range 2 {
+			if _, got := r.asked(c, aPod("p"), node); got != 1 {
+				r.Errorf("filters were run on %d nodes, want 1", got)
+			}
+		}
+	}, &grudge{})
+}
+
+func TestVerdictsAreKeptForSoManyKindsOfPods(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		node := infoOf(readyNode("n1", 8))
+		for n := range 10 * maxVerdicts {
+			pod := aPod("p", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": fmt.Sprint(n)} })
+			if out, _ := r.pl.ruleOut(r.ctx, pod, []fwk.NodeInfo{node}); len(out.never) != 1 {
+				r.Fatalf("a node without the label is not ruled out: %+v", out)
+			}
+		}
+		if got := len(r.pl.verdicts.byKind); got == 0 || got > maxVerdicts {
+			r.Errorf("verdicts are kept for %d kinds, want at most %d", got, maxVerdicts)
+		}
+	})
+}
