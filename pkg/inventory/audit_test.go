@@ -558,7 +558,7 @@ func TestARoundGoesThroughTheGraphPageByPage(t *testing.T) {
 		"a page is not too small":             {nodes: 40, want: []string{"16", "16", "8.", "16"}},
 		"nor is a round too long":             {nodes: 40, round: 2 * time.Second, want: []string{"20", "20", "0.", "20"}},
 		"or longer than a page allows":        {nodes: 1100, round: time.Second, want: []string{"1024", "76.", "1024"}},
-		"a page that is just full is not all": {nodes: leastPage, want: []string{"16", "0.", "16"}},
+		"a page that is just full is not all": {nodes: 16, want: []string{"16", "0.", "16"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -97,8 +97,8 @@ func (v *view) showNodes(nodes []any, levels []translate.Level) {
 }
 
 // showPods adds what pods hold on the nodes of the view, and elsewhere if the
-// engine has it here. Few pods are on these nodes, and hardly ever is one elsewhere: only
-// if the engine has a key without a pod are all pods asked for their keys.
+// engine has it here. Pods elsewhere are looked at only if the engine has a key here that
+// none of the pods on these nodes has.
 func (v *view) showPods(pods []any, read func(*corev1.Pod) hold) {
 	show := func(pod *corev1.Pod) {
 		s := v.slot(string(pod.UID))
