@@ -30,7 +30,7 @@ func Attach(sched *scheduler.Scheduler) error {
 			}
 			pl.besides = slices.DeleteFunc(slices.Clone(profile.PreEnqueuePlugins()), func(o fwk.PreEnqueuePlugin) bool { return o == p })
 			filters := enabledNames(plugins.Filter)
-			pl.guard, pl.verdicts = guardOf(filters), newNodeVerdicts(filters)
+			pl.guard, pl.nodeStatuses = guardOf(filters), newNodeStatuses(filters)
 			sched.Profiles[name] = orderedFramework{Framework: profile, recorder: pl.events.recorder(profile.EventRecorder())}
 			hush(sched, pl)
 		}

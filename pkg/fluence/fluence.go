@@ -7,8 +7,8 @@
 // node each. Callbacks of the framework are hints; what must not be lost also
 // has a deadline.
 //
-// It is no fwk.SignPlugin: pods with one signature would be placed by one answer, and
-// every node is given out to one pod. Thereby kube-scheduler signs no pod of the profile.
+// The plugin is no fwk.SignPlugin, so kube-scheduler signs no pod of the profile: by a
+// signature one pod would be given the answer that was made for another.
 //
 // One profile of a scheduler may enable Fluence. Others beside it are as
 // kube-scheduler's own, but for the order of the queue that they share: where there
@@ -88,8 +88,8 @@ type Fluence struct {
 	binds *bindGate
 	core  rest.Interface
 	guard guard
-	// verdicts are what filters said of nodes before.
-	verdicts nodeVerdicts
+	// nodeStatuses are what filters said of nodes before.
+	nodeStatuses nodeStatuses
 	// besides are the other plugins of the profile that may hold a pod out of the queue.
 	besides []fwk.PreEnqueuePlugin
 	nodes   corelisters.NodeLister

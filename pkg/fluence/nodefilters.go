@@ -11,53 +11,135 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// nodeFilters are kube-scheduler's filters that look at a pod's spec and at the Node, and at
-// nothing else. What they say of a Node holds until the Node is another object.
+// nodeFilters are kube-scheduler's filters that look at the spec of a pod without a node and
+// at the Node. What they say of a Node holds until the Node is another object.
 var nodeFilters = sets.New(names.NodeName, names.NodeUnschedulable, names.TaintToleration, names.NodeAffinity)
 
-// maxVerdicts bounds for how many kinds of pods verdicts are kept. One takes 16 bytes a
+// maxKinds bounds for how many kinds of pods statuses are kept. One kind takes 16 bytes a
 // node.
-const maxVerdicts = 64
+const maxKinds = 64
 
-// A nodeVerdicts keeps what nodeFilters said of each node from one group to the next: most
+// A nodeStatuses keeps what nodeFilters said of each node from one group to the next: most
 // groups ask for pods of the same kind, and few Nodes change in between. The zero value
-// keeps nothing. It is the scheduling cycle's alone.
-type nodeVerdicts struct {
-	// filters are those of the profile that a probe runs.
+// keeps nothing. The scheduling cycle alone uses it.
+type nodeStatuses struct {
+	// filters are those of the profile that ruleOut runs.
 	filters []string
-	byKind  map[string]*verdicts
+	// nodes are the Nodes at the last look, by position, and changed is the change that
+	// brought each there: changes are counted. Kinds that nobody asks for any more keep no
+	// Node that is gone.
+	nodes   []*corev1.Node
+	changed []uint64
+	changes uint64
+	byKind  map[string]*statuses
+	// alike holds one status for all that say the same.
+	alike map[said]*fwk.Status
 }
 
-// newNodeVerdicts is for a profile with these filters.
-func newNodeVerdicts(filters []string) nodeVerdicts {
-	probed := slices.DeleteFunc(slices.Clone(filters), notProbed.Has)
-	return nodeVerdicts{filters: probed, byKind: map[string]*verdicts{}}
+// A said is what a status tells apart.
+type said struct {
+	code         fwk.Code
+	plugin, text string
 }
 
-// of returns the verdicts on a pod's nodes to go on with. They are empty where any filter
-// runs that looks at more than the Node.
-func (n *nodeVerdicts) of(pod *corev1.Pod, skipped sets.Set[string]) *verdicts {
+// statuses are what filters said of the nodes for pods of one kind, by position.
+type statuses struct {
+	of []*fwk.Status // nil: the node passes, or nothing is known
+	// asked is the change of the node that the status is of; 0 if nothing is known. It is nil
+	// where statuses are not kept.
+	asked []uint64
+}
+
+// newNodeStatuses is for a profile with these filters.
+func newNodeStatuses(filters []string) nodeStatuses {
+	run := slices.DeleteFunc(slices.Clone(filters), notAsked.Has)
+	return nodeStatuses{filters: run, byKind: map[string]*statuses{}, alike: map[said]*fwk.Status{}}
+}
+
+// of returns what is known of a pod's nodes, and the positions of those that filters have to
+// be asked about: all, where a filter runs that looks at more than the Node.
+func (n *nodeStatuses) of(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped sets.Set[string]) (s *statuses, stale []int) {
 	run := slices.DeleteFunc(slices.Clone(n.filters), skipped.Has)
 	if len(n.filters) == 0 || !nodeFilters.HasAll(run...) {
-		return &verdicts{}
+		return unknown(nodes)
 	}
+	n.look(nodes)
 	kind := kindOf(pod, run)
-	v := n.byKind[kind]
-	if v == nil {
-		if len(n.byKind) >= maxVerdicts {
+	s = n.byKind[kind]
+	if s == nil || len(s.of) != len(nodes) {
+		if s == nil && len(n.byKind) >= maxKinds {
 			clear(n.byKind)
+			clear(n.alike)
 		}
-		v = &verdicts{}
-		n.byKind[kind] = v
+		s = &statuses{of: make([]*fwk.Status, len(nodes)), asked: make([]uint64, len(nodes))}
+		n.byKind[kind] = s
 	}
-	return v
+	for i, change := range n.changed {
+		if s.asked[i] != change {
+			s.of[i], s.asked[i] = nil, 0
+			stale = append(stale, i)
+		}
+	}
+	return s, stale
+}
+
+// unknown is that nothing is known, nor will be kept.
+func unknown(nodes []fwk.NodeInfo) (*statuses, []int) {
+	stale := make([]int, len(nodes))
+	for i := range stale {
+		stale[i] = i
+	}
+	return &statuses{of: make([]*fwk.Status, len(nodes))}, stale
+}
+
+// look takes note of the Nodes that changed.
+func (n *nodeStatuses) look(nodes []fwk.NodeInfo) {
+	if len(n.nodes) != len(nodes) {
+		n.nodes, n.changed = make([]*corev1.Node, len(nodes)), make([]uint64, len(nodes))
+	}
+	for i, info := range nodes {
+		if node := info.Node(); n.nodes[i] != node {
+			n.changes++
+			n.nodes[i], n.changed[i] = node, n.changes
+		}
+	}
+}
+
+// set takes note of what filters said of the stale nodes; nil is that they were not asked.
+// An error is no answer that lasts.
+func (n *nodeStatuses) set(s *statuses, stale []int, answers []*fwk.Status) {
+	for k, i := range stale {
+		answer := answers[k]
+		switch {
+		case answer == nil:
+			continue
+		case answer.IsSuccess():
+		case s.asked == nil || !answer.IsRejected():
+			s.of[i] = answer
+			continue
+		default:
+			s.of[i] = n.one(answer)
+		}
+		if s.asked != nil {
+			s.asked[i] = n.changed[i]
+		}
+	}
+}
+
+// one returns the status that stands for all that say the same.
+func (n *nodeStatuses) one(status *fwk.Status) *fwk.Status {
+	key := said{status.Code(), status.Plugin(), status.Message()}
+	if n.alike[key] == nil {
+		n.alike[key] = status
+	}
+	return n.alike[key]
 }
 
 // kindOf is the text of all that nodeFilters look at in a pod, and which of them run.
 func kindOf(pod *corev1.Pod, filters []string) string {
-	var affinity *corev1.NodeAffinity
-	if a := pod.Spec.Affinity; a != nil {
-		affinity = a.NodeAffinity
+	var affinity *corev1.NodeSelector
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		affinity = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
 	text, err := json.Marshal([]any{filters, pod.Spec.NodeName, pod.Spec.NodeSelector, affinity, pod.Spec.Tolerations})
 	if err != nil {
@@ -65,33 +147,4 @@ func kindOf(pod *corev1.Pod, filters []string) string {
 		panic(fmt.Sprintf("encode what filters look at in pod %s/%s: %v", pod.Namespace, pod.Name, err))
 	}
 	return string(text)
-}
-
-// verdicts are what filters said of nodes, by position.
-type verdicts struct {
-	of     []*corev1.Node
-	status []*fwk.Status
-}
-
-// open returns the positions of the nodes that filters have to be asked about.
-func (v *verdicts) open(nodes []fwk.NodeInfo) []int {
-	if len(v.of) != len(nodes) {
-		v.of, v.status = make([]*corev1.Node, len(nodes)), make([]*fwk.Status, len(nodes))
-	}
-	var open []int
-	for i, info := range nodes {
-		if v.of[i] != info.Node() {
-			v.of[i], v.status[i] = nil, nil
-			open = append(open, i)
-		}
-	}
-	return open
-}
-
-// set takes note of what was said of a node. An error is no verdict, and is asked for again.
-func (v *verdicts) set(i int, node *corev1.Node, status *fwk.Status) {
-	v.status[i] = status
-	if status.IsSuccess() || status.IsRejected() {
-		v.of[i] = node
-	}
 }

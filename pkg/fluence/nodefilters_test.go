@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -49,7 +52,7 @@ func infoOf(node *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
 	return info
 }
 
-// Kinds of pods, most of them alike to the filters that look at a Node alone.
+// Kinds of pods; some are alike to the filters that look at a Node alone.
 var kindsOfPods = map[string]func(*corev1.Pod){
 	"plain":           func(*corev1.Pod) {},
 	"with a label":    func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} },
@@ -61,6 +64,8 @@ var kindsOfPods = map[string]func(*corev1.Pod){
 	"that tolerates all":  func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} },
 	"with affinity":       func(p *corev1.Pod) { p.Spec.Affinity = nodeAffinity("disk", corev1.NodeSelectorOpNotIn, "hdd") },
 	"with other affinity": func(p *corev1.Pod) { p.Spec.Affinity = nodeAffinity("disk", corev1.NodeSelectorOpIn, "hdd") },
+	"for one node":        func(p *corev1.Pod) { p.Spec.Affinity = byName("n2") },
+	"for another":         func(p *corev1.Pod) { p.Spec.Affinity = byName("n1", "n3") },
 	"with a port": func(p *corev1.Pod) {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 	},
@@ -72,35 +77,42 @@ func nodeAffinity(key string, op corev1.NodeSelectorOperator, value string) *cor
 	}}}
 }
 
+func byName(nodes ...string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: nodes}}}},
+	}}}
+}
+
 // Whatever becomes of nodes and pods, what is kept says the same as the filters do.
-func TestVerdictsThatAreKeptAreThoseOfTheFilters(t *testing.T) {
+func TestStatusesThatAreKeptAreThoseOfTheFilters(t *testing.T) {
+	runs, all := int64(0), int64(0)
 	for seed := range trials.Seeds(20) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
 				c := &countedFilters{Handle: r.pl.handle}
 				r.pl.handle = c
-				kept, without := r.pl.verdicts, nodeVerdicts{}
+				kept, without := r.pl.nodeStatuses, nodeStatuses{}
 				d := rand.New(rand.NewPCG(seed, 1))
 				kinds := slices.Sorted(maps.Keys(kindsOfPods))
 				var nodes []fwk.NodeInfo
-				made, runs, all := 0, int64(0), int64(0)
+				made := 0
 				for range 300 {
 					nodes = r.changed(d, nodes, &made)
 					pod := aPod("p", kindsOfPods[kinds[d.IntN(len(kinds))]])
-					r.pl.verdicts = kept
+					r.pl.nodeStatuses = kept
 					got, some := r.asked(c, pod, nodes...)
-					r.pl.verdicts = without
+					kept, r.pl.nodeStatuses = r.pl.nodeStatuses, without
 					want, each := r.asked(c, pod, nodes...)
 					if diff := cmp.Diff(want, got, cmp.AllowUnexported(ruledOut{})); diff != "" {
 						r.Fatalf("%s (-without what is kept +with it):\n%s", pod.Spec.String(), diff)
 					}
 					runs, all = runs+some, all+each
 				}
-				if runs > all*3/4 {
-					r.Errorf("filters were run on %d nodes, and on %d where nothing was kept", runs, all)
-				}
 			})
 		})
+	}
+	if runs > all*3/4 {
+		t.Errorf("filters were run on %d nodes, and on %d where nothing was kept", runs, all)
 	}
 }
 
@@ -184,17 +196,75 @@ func TestNothingIsKeptBesideAFilterOfSomebodyElse(t *testing.T) {
 	}, &grudge{})
 }
 
-func TestVerdictsAreKeptForSoManyKindsOfPods(t *testing.T) {
+// roving is a plugin whose PreFilter leaves another node each time, and whose Filter is none.
+type roving struct{ nodes []string }
+
+func (*roving) Name() string { return "Roving" }
+
+func (f *roving) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	next := f.nodes[0]
+	f.nodes = f.nodes[1:]
+	return &fwk.PreFilterResult{NodeNames: sets.New(next)}, nil
+}
+
+func (*roving) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+func TestWhatAPreFilterLeavesOutIsNotKept(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		c := &countedFilters{Handle: r.pl.handle}
+		r.pl.handle = c
+		one, two := infoOf(readyNode("n1", 8)), infoOf(readyNode("n2", 8))
+		for _, want := range []string{"n2", "n1"} {
+			if out, _ := r.asked(c, aPod("p"), one, two); !slices.Equal(out.never, []string{want}) {
+				r.Errorf("%q are ruled out, want %s", out.never, want)
+			}
+		}
+	}, &roving{nodes: []string{"n1", "n2"}})
+}
+
+// Kubelets replace their Nodes every few minutes.
+func TestNodesThatAreGoneAreNotKeptForOldKindsOfPods(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		old := readyNode("n1", 8)
+		gone := weak.Make(old)
+		for _, kind := range []string{"plain", "with a selector"} {
+			r.asked(&countedFilters{}, aPod("p", kindsOfPods[kind]), infoOf(old))
+		}
+		old = nil
+		r.asked(&countedFilters{}, aPod("p", kindsOfPods["plain"]), infoOf(readyNode("n1", 8)))
+		runtime.GC()
+		if gone.Value() != nil {
+			r.Error("a Node that is gone is kept for a kind of pods that nobody asks for")
+		}
+	})
+}
+
+func TestStatusesThatSayTheSameAreOne(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		nodes := make([]fwk.NodeInfo, 100)
+		for i := range nodes {
+			nodes[i] = infoOf(readyNode(fmt.Sprintf("n%d", i), 8))
+		}
+		r.asked(&countedFilters{}, aPod("p", kindsOfPods["with a selector"]), nodes...)
+		for _, s := range r.pl.nodeStatuses.byKind {
+			if distinct := sets.New(s.of...); distinct.Len() != 1 {
+				r.Errorf("%d statuses are kept for %d nodes, want 1", distinct.Len(), len(nodes))
+			}
+		}
+	})
+}
+
+func TestStatusesAreKeptForSoManyKindsOfPods(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		node := infoOf(readyNode("n1", 8))
-		for n := range 10 * maxVerdicts {
+		for n := range 10 * maxKinds {
 			pod := aPod("p", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": fmt.Sprint(n)} })
 			if out, _ := r.pl.ruleOut(r.ctx, pod, []fwk.NodeInfo{node}); len(out.never) != 1 {
 				r.Fatalf("a node without the label is not ruled out: %+v", out)
 			}
 		}
-		if got := len(r.pl.verdicts.byKind); got == 0 || got > maxVerdicts {
-			r.Errorf("verdicts are kept for %d kinds, want at most %d", got, maxVerdicts)
+		if got := len(r.pl.nodeStatuses.byKind); got == 0 || got > maxKinds {
+			r.Errorf("statuses are kept for %d kinds, want at most %d", got, maxKinds)
 		}
 	})
 }

@@ -50,10 +50,9 @@ type ruledOut struct {
 func (r ruledOut) events() []group.Event {
 	var pods, storage bool
 	for filter := range r.filters {
-		switch filter {
-		case names.TaintToleration, names.NodeUnschedulable, names.NodeAffinity, names.NodeName:
-			// They look at the pod and its node alone.
-		case names.InterPodAffinity, names.PodTopologySpread, names.NodePorts:
+		switch {
+		case nodeFilters.Has(filter):
+		case filter == names.InterPodAffinity, filter == names.PodTopologySpread, filter == names.NodePorts:
 			pods = true
 		default:
 			pods, storage = true, true
@@ -114,10 +113,12 @@ func not(hosts []string) *jobspec.Constraint {
 	return &jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{{Op: jobspec.OpHostlist, Values: hosts}}}
 }
 
-// notProbed are filters that are not asked: this plugin, and the one of the room on a node.
-var notProbed = sets.New(Name, names.NodeResourcesFit)
+// notAsked are filters that ruleOut leaves out: this plugin, and the one of the room on a
+// node.
+var notAsked = sets.New(Name, names.NodeResourcesFit)
 
-// ruleOut runs the profile's filters for a pod on all nodes. The room on a node
+// ruleOut says what the profile's filters make of a pod's nodes. They are run on all nodes,
+// but for those of which nodeStatuses knows the answer. The room on a node
 // is left out: that is the matcher's to say, with numbers. It may only be called
 // inside a scheduling cycle. The refusal, if there is one, holds for all nodes.
 func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (ruledOut, *group.Refusal) {
@@ -129,24 +130,24 @@ func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.Nod
 	}
 	// RunPreFilterPlugins sets the whole set when it returns, so it is added to
 	// only now.
-	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(notProbed))
+	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(notAsked))
 
-	said := &verdicts{}
+	known, stale := unknown(nodes)
 	if result.AllNodes() {
-		said = pl.verdicts.of(pod, state.GetSkipFilterPlugins())
+		known, stale = pl.nodeStatuses.of(pod, nodes, state.GetSkipFilterPlugins())
 	}
-	open := said.open(nodes)
-	pl.handle.Parallelizer().Until(ctx, len(open), func(k int) {
-		i := open[k]
-		node := nodes[i].Node()
-		status := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
-		if result.AllNodes() || result.NodeNames.Has(node.Name) {
-			status = pl.handle.RunFilterPlugins(ctx, state, pod, nodes[i])
+	passes := fwk.NewStatus(fwk.Success)
+	leftOut := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
+	answers := make([]*fwk.Status, len(stale)) // nil: not asked
+	pl.handle.Parallelizer().Until(ctx, len(stale), func(k int) {
+		answers[k] = leftOut
+		if info := nodes[stale[k]]; result.AllNodes() || result.NodeNames.Has(info.Node().Name) {
+			answers[k] = cmp.Or(pl.handle.RunFilterPlugins(ctx, state, pod, info), passes)
 		}
-		said.set(i, node, status)
 	}, Name)
+	pl.nodeStatuses.set(known, stale, answers)
 	out := ruledOut{why: map[string]int{}, filters: sets.New[string]()}
-	for i, status := range said.status {
+	for i, status := range known.of {
 		if status.IsSuccess() {
 			continue
 		}

@@ -103,7 +103,7 @@ func (st *stage) prepare(ctx context.Context) *group.Refusal {
 		if !status.IsSuccess() {
 			return refusedBeforeFilter(shape.pods[0], status)
 		}
-		state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(sets.New(Name, names.NodeResourcesFit)))
+		state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(notAsked))
 		st.states = append(st.states, state)
 		var only sets.Set[string]
 		if !result.AllNodes() {
