@@ -67,7 +67,14 @@ func TestWhatAnIncompleteGroupLacksGoesFirst(t *testing.T) {
 		s.applyText(job(fmt.Sprintf("other-%d", i), 1, "8"))
 		s.refused(fmt.Sprintf("job-other-%d-", i), "NoRoom", "room for 0")
 	}
-	s.nodes("late", 1, "8")
+	// A node that joins becomes ready in several steps. The room comes in one: all have
+	// asked before it, and wait.
+	s.nodes("late", 1, "8", cordoned)
+	s.refused("statefulset-patient-", "NoRoom", "unschedulable")
+	for i := range 3 {
+		s.refused(fmt.Sprintf("job-other-%d-", i), "NoRoom", "unschedulable")
+	}
+	s.kubectl("uncordon", "late-0")
 	s.running("", 2)
 	s.running("patient-", 2)
 	s.noneOnNodes("other-")
