@@ -225,12 +225,13 @@ func TestWhatAPreFilterLeavesOutIsNotKept(t *testing.T) {
 // Kubelets replace their Nodes every few minutes.
 func TestNodesThatAreGoneAreNotKeptForOldKindsOfPods(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		old := readyNode("n1", 8)
-		gone := weak.Make(old)
-		for _, kind := range []string{"plain", "with a selector"} {
-			r.asked(&countedFilters{}, aPod("p", kindsOfPods[kind]), infoOf(old))
-		}
-		old = nil
+		gone := func() weak.Pointer[corev1.Node] {
+			old := readyNode("n1", 8)
+			for _, kind := range []string{"plain", "with a selector"} {
+				r.asked(&countedFilters{}, aPod("p", kindsOfPods[kind]), infoOf(old))
+			}
+			return weak.Make(old)
+		}()
 		r.asked(&countedFilters{}, aPod("p", kindsOfPods["plain"]), infoOf(readyNode("n1", 8)))
 		runtime.GC()
 		if gone.Value() != nil {
