@@ -23,41 +23,42 @@ const maxKinds = 64
 // groups ask for pods of the same kind, and few Nodes change in between. The zero value
 // keeps nothing. The scheduling cycle alone uses it.
 type nodeStatuses struct {
-	// filters are those of the profile that ruleOut runs.
+	// filters names the filters of the profile, without notAsked.
 	filters []string
-	// nodes are the Nodes at the last look, by position, and changed is the change that
-	// brought each there: changes are counted. Kinds that nobody asks for any more keep no
-	// Node that is gone.
-	nodes   []*corev1.Node
-	changed []uint64
+	// nodes holds, by position, the Nodes of the last look. No other Node is kept.
+	nodes []*corev1.Node
+	// changes counts the Nodes that came to a position, and changed holds, by position,
+	// the number of the one that is there.
 	changes uint64
+	changed []uint64
 	byKind  map[string]*statuses
 	// alike holds one status for all that say the same.
-	alike map[said]*fwk.Status
+	alike map[statusKey]*fwk.Status
 }
 
-// A said is what a status tells apart.
-type said struct {
+// Two statuses of one statusKey say the same.
+type statusKey struct {
 	code         fwk.Code
 	plugin, text string
 }
 
 // statuses are what filters said of the nodes for pods of one kind, by position.
 type statuses struct {
-	of []*fwk.Status // nil: the node passes, or nothing is known
-	// asked is the change of the node that the status is of; 0 if nothing is known. It is nil
-	// where statuses are not kept.
+	of []*fwk.Status // nil: nothing is known
+	// asked holds the number in changed of the Node that was asked about; 0 is none. It is
+	// nil where statuses are not kept.
 	asked []uint64
 }
 
 // newNodeStatuses is for a profile with these filters.
 func newNodeStatuses(filters []string) nodeStatuses {
 	run := slices.DeleteFunc(slices.Clone(filters), notAsked.Has)
-	return nodeStatuses{filters: run, byKind: map[string]*statuses{}, alike: map[said]*fwk.Status{}}
+	return nodeStatuses{filters: run, byKind: map[string]*statuses{}, alike: map[statusKey]*fwk.Status{}}
 }
 
-// of returns what is known of a pod's nodes, and the positions of those that filters have to
-// be asked about: all, where a filter runs that looks at more than the Node.
+// of returns the statuses of a pod's nodes, and at which positions they are stale. The caller
+// runs the filters there and calls set. All are stale where one of the filters looks at more
+// than the Node.
 func (n *nodeStatuses) of(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped sets.Set[string]) (s *statuses, stale []int) {
 	run := slices.DeleteFunc(slices.Clone(n.filters), skipped.Has)
 	if len(n.filters) == 0 || !nodeFilters.HasAll(run...) {
@@ -83,7 +84,7 @@ func (n *nodeStatuses) of(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped sets.Se
 	return s, stale
 }
 
-// unknown is that nothing is known, nor will be kept.
+// unknown returns statuses of which none is known and none will be kept.
 func unknown(nodes []fwk.NodeInfo) (*statuses, []int) {
 	stale := make([]int, len(nodes))
 	for i := range stale {
@@ -105,30 +106,24 @@ func (n *nodeStatuses) look(nodes []fwk.NodeInfo) {
 	}
 }
 
-// set takes note of what filters said of the stale nodes; nil is that they were not asked.
-// An error is no answer that lasts.
+// set takes note of the answers of filters for the stale positions. A nil answer is that the
+// filters were not run. An error is told now and not kept.
 func (n *nodeStatuses) set(s *statuses, stale []int, answers []*fwk.Status) {
 	for k, i := range stale {
 		answer := answers[k]
-		switch {
-		case answer == nil:
+		if answer == nil {
 			continue
-		case answer.IsSuccess():
-		case s.asked == nil || !answer.IsRejected():
-			s.of[i] = answer
-			continue
-		default:
-			s.of[i] = n.one(answer)
 		}
-		if s.asked != nil {
-			s.asked[i] = n.changed[i]
+		if s.asked != nil && (answer.IsSuccess() || answer.IsRejected()) {
+			answer, s.asked[i] = n.one(answer), n.changed[i]
 		}
+		s.of[i] = answer
 	}
 }
 
 // one returns the status that stands for all that say the same.
 func (n *nodeStatuses) one(status *fwk.Status) *fwk.Status {
-	key := said{status.Code(), status.Plugin(), status.Message()}
+	key := statusKey{status.Code(), status.Plugin(), status.Message()}
 	if n.alike[key] == nil {
 		n.alike[key] = status
 	}

@@ -269,3 +269,22 @@ func TestStatusesAreKeptForSoManyKindsOfPods(t *testing.T) {
 		}
 	})
 }
+
+// A cycle that is called off asks about no further node. Nothing is known of those.
+func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		c := &countedFilters{Handle: r.pl.handle}
+		r.pl.handle = c
+		node := readyNode("n1", 8)
+		node.Spec.Unschedulable = true
+		off, cancel := context.WithCancel(r.ctx)
+		cancel()
+		_, _ = r.pl.ruleOut(off, aPod("p"), []fwk.NodeInfo{infoOf(node)})
+		if n := c.runs.Load(); n != 0 {
+			r.Fatalf("filters were run on %d nodes though the cycle was called off", n)
+		}
+		if out, _ := r.asked(c, aPod("p"), infoOf(node)); len(out.never) != 1 {
+			r.Errorf("a cordoned node is not ruled out: %+v", out)
+		}
+	})
+}

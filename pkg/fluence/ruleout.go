@@ -117,9 +117,9 @@ func not(hosts []string) *jobspec.Constraint {
 // node.
 var notAsked = sets.New(Name, names.NodeResourcesFit)
 
-// ruleOut says what the profile's filters make of a pod's nodes. They are run on all nodes,
-// but for those of which nodeStatuses knows the answer. The room on a node
-// is left out: that is the matcher's to say, with numbers. It may only be called
+// ruleOut says which nodes the profile's filters rule out for a pod. It runs them on each
+// node of which nodeStatuses does not know the answer. The filter of the room on a node is
+// left out: how much room there is, the matcher says, with numbers. It may only be called
 // inside a scheduling cycle. The refusal, if there is one, holds for all nodes.
 func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (ruledOut, *group.Refusal) {
 	state := schedulerframework.NewCycleState()

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// leastPage is how many nodes are compared at a time at the least. The fewer they are,
-	// the less is done at rest: a node may have a hundred pods.
+	// leastPage is the least number of nodes on a page. A small page costs little CPU time
+	// at rest, also where each node has a hundred pods.
 	leastPage = 16
 	// maxSuspects bounds the differences that are watched at a time, and so what a
 	// look costs; further ones are met again in the next round.
