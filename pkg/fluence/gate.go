@@ -209,9 +209,16 @@ func (pl *Fluence) openGate(ctx context.Context) {
 		why, effects := pl.groups.Depart(p.UID, pl.closedTo(p.UID), now)
 		pl.recordSteps()
 		pl.carryOut(ctx, effects)
+		r, seated := pl.groups.Reserved(p.UID)
+		if seated {
+			pl.inventory.BindSent(r.Pod, r.Node)
+		}
 		since, waits := pl.binds.tell(p.UID, why)
 		if why != "" || !waits {
 			pl.binds.Failed(p.UID, now)
+			if seated {
+				pl.inventory.BindFailed(r.Pod)
+			}
 			continue
 		}
 		pl.counters.gateWaits.Observe(now.Sub(since).Seconds())
@@ -303,18 +310,37 @@ func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {
 	pl.forgetGone(key)
 }
 
-// closedTo says why the node of a pod that stands at the gate takes it no more, from
-// memory; empty is that it does.
+// closedTo says why a pod that stands at the gate may not go to its node any more, or its
+// group not to its nodes, from memory; empty is that it may.
 func (pl *Fluence) closedTo(uid types.UID) string {
-	r, ok := pl.groups.Reserved(uid)
-	if !ok {
-		return "" // Depart says that it has no seat
+	seats := pl.groups.Departing(uid) // without any, Depart says so
+	on := map[string][]*corev1.Pod{}
+	for _, s := range seats {
+		on[s.Node] = append(on[s.Node], s.Pod)
 	}
-	node, err := pl.nodes.Get(r.Node)
-	if err != nil {
-		return fmt.Sprintf("node %s, which was matched for pod %s, is gone", r.Node, r.Pod.Name)
+	for _, s := range seats {
+		pods := on[s.Node]
+		if pods == nil {
+			continue // looked at
+		}
+		delete(on, s.Node)
+		node, err := pl.nodes.Get(s.Node)
+		if err != nil {
+			return fmt.Sprintf("node %s, which was matched for pod %s, is gone", s.Node, s.Pod.Name)
+		}
+		for _, pod := range pods {
+			if why := pl.guard.closed(pl.log, node, pod); why != "" {
+				return why
+			}
+		}
+		if !pl.guard.room {
+			continue
+		}
+		if short := pl.inventory.Short(s.Node, pods...); short != "" {
+			return fmt.Sprintf("node %s, which was matched for pod %s, has been filled by others: %s", s.Node, s.Pod.Name, short)
+		}
 	}
-	return pl.guard.closed(pl.log, node, r.Pod)
+	return ""
 }
 
 // expect takes note of pods that were matched together.

@@ -166,6 +166,21 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 			},
 			closed: "n2", back: 4,
 		},
+		"a node that others have filled does, too": {
+			busy:    []string{"g-"},
+			happens: func(r *rig) { r.pod("other", onNode("n2"), ofOthers, cpu("2")) },
+			closed:  "n2", back: 4,
+		},
+		"a node with room for others changes nothing": {
+			busy:    []string{"g-"},
+			happens: func(r *rig) { r.pod("other", onNode("n3"), ofOthers) },
+			closed:  "n3",
+		},
+		"a group with a bind loses the pods alone whose node others have filled": {
+			busy:    []string{"g-2", "g-3"},
+			happens: func(r *rig) { r.pod("other", onNode("n2"), ofOthers, cpu("2")) },
+			closed:  "n2", back: 2,
+		},
 		"a group with a bind loses the pods alone whose node is cordoned": {
 			busy:    []string{"g-2", "g-3"},
 			happens: func(r *rig) { cordon(r, "n2") },
@@ -204,16 +219,17 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 				r.node("n3", 4)
 				tc.happens(r)
 				r.pass(10 * time.Second)
-				if len(tc.busy) == 1 && len(r.assigned()) > 0 {
+				if len(tc.busy) == 1 && len(r.binds.bound()) > 0 {
 					t.Errorf("pods are bound: %v", r.assigned())
 				}
 				r.binds.set(0, nil)
 				r.pass(30 * time.Second)
-				got := map[string]int{}
-				for _, node := range r.assigned() {
+				got, bound := map[string]int{}, r.assigned()
+				delete(bound, "other")
+				for _, node := range bound {
 					got[node]++
 				}
-				if len(r.assigned()) != 4 || got[tc.closed] > 0 {
+				if len(bound) != 4 || got[tc.closed] > 0 {
 					t.Errorf("pods on nodes: %v, want 4, none on %s; %s", got, tc.closed, r.message("g"))
 				}
 				back := 0
@@ -236,6 +252,85 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ofOthers has another scheduler place a pod.
+func ofOthers(p *corev1.Pod) { p.Spec.SchedulerName = "other" }
+
+// A group without a bind is looked at as a whole: where a node takes one of its pods no more,
+// the others are not bound either.
+func TestAGroupIsLookedAtAsAWholeBeforeItsFirstBind(t *testing.T) {
+	taint := corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoSchedule}
+	cases := map[string]func(r *rig){
+		"a node is cordoned": func(r *rig) {
+			r.updateNode("n2", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		},
+		"a node has room for one pod where there were to be two": func(r *rig) {
+			r.pod("other", onNode("n2"), ofOthers)
+		},
+		"a node has a taint that one of two pods tolerates": func(r *rig) {
+			r.updateNode("n2", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} })
+		},
+	}
+	for name, happens := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.narrow(1, time.Second)
+				r.node("n1", 3)
+				r.node("n2", 2)
+				r.schedule()
+				r.pod("before")
+				r.named("g", 4, func(p *corev1.Pod) {
+					if p.Name == "g-2" { // the first of those on n2
+						p.Spec.Tolerations = []corev1.Toleration{{Key: taint.Key, Operator: corev1.TolerationOpExists}}
+					}
+				})
+				r.pass(500 * time.Millisecond)
+				happens(r)
+				r.pass(20 * time.Second)
+				if got := r.binds.bound(); !slices.Equal(got, []string{"before"}) {
+					t.Errorf("bound: %v, want no pod of the group while not all four have room", got)
+				}
+				r.node("n3", 2)
+				r.pass(20 * time.Second)
+				if got := r.binds.bound(); len(got) != 5 {
+					t.Errorf("bound: %v, want all four of the group, too", got)
+				}
+			})
+		})
+	}
+}
+
+// A bind that is in flight takes its room, though nothing is told of it yet.
+func TestABindInFlightTakesItsRoom(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.narrow(2, 100*time.Millisecond)
+		r.binds.set(100*time.Millisecond, func(pod string) *http.Response {
+			if pod == "a" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		r.node("n1", 3)
+		r.schedule()
+		for _, name := range []string{"a", "b", "c"} {
+			r.pod(name)
+		}
+		r.pod("other", onNode("n1"), ofOthers)
+		r.pass(500 * time.Millisecond)
+		if got := r.binds.bound(); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("bound while the bind of a is in flight: %v, want b alone", got)
+		}
+		r.pass(10 * time.Second)
+		if got := r.binds.bound(); !slices.Equal(got, []string{"b", "a"}) {
+			t.Errorf("bound: %v, want two beside another on a node of three", got)
+		}
+		r.remove("other")
+		r.pass(10 * time.Second)
+		if got := r.assigned(); len(got) != 3 {
+			t.Errorf("bound when the other pod is gone: %v, want all three", got)
+		}
+	})
 }
 
 // gateCounts returns how many pods were called back from the gate, and how many have left it.

@@ -15,8 +15,8 @@ import (
 // A guard says whether a node still takes a pod that was matched to it a moment ago, as far
 // as the profile's own filters look at that. The zero value lets all pass.
 type guard struct {
-	// cordons and taints say which of the filters the profile enables.
-	cordons, taints bool
+	// cordons, taints and room say which of the filters the profile enables.
+	cordons, taints, room bool
 }
 
 // guardOf returns the guard of a profile with these filters.
@@ -25,6 +25,7 @@ func guardOf(filters []string) guard {
 	for _, name := range filters {
 		g.cordons = g.cordons || name == names.NodeUnschedulable
 		g.taints = g.taints || name == names.TaintToleration
+		g.room = g.room || name == names.NodeResourcesFit
 	}
 	return g
 }

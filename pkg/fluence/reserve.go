@@ -28,6 +28,7 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	pl.carryOut(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved or bound", pod.Name)))
 	pl.binds.Failed(pod.UID, pl.now())
+	pl.inventory.BindFailed(pod)
 	if !pl.groups.Seated(pod.UID) {
 		pl.noLongerExpected(string(pod.UID))
 	}

@@ -91,6 +91,33 @@ func (g *Groups) Reserved(uid types.UID) (Reserved, bool) {
 	return Reserved{Pod: m.pod, Node: m.seat.slot.Node, Rank: g.rank(m), Begun: m.group.started && !m.group.whole()}, true
 }
 
+// A Seat is a pod with the node that it is to be bound to.
+type Seat struct {
+	Pod  *corev1.Pod
+	Node string
+}
+
+// Departing lists the seats that have to be good for the bind of a pod to be sent: its own,
+// if its group has started, else all that are confirmed of its group, which starts with them
+// or gives them back. A pod without a confirmed seat has none.
+func (g *Groups) Departing(uid types.UID) []Seat {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	if m == nil || !m.reserved() || !m.waits() {
+		return nil
+	}
+	depart := []*member{m}
+	if !m.group.started {
+		depart = m.group.ordered((*member).reserved)
+	}
+	seats := make([]Seat, len(depart))
+	for i, m := range depart {
+		seats[i] = Seat{Pod: m.pod, Node: m.seat.slot.Node}
+	}
+	return seats
+}
+
 // OnNodes counts the members of a group that have nodes, and how many there are to be.
 // Whole says that Placed has told of it, and that it has had enough members since.
 func (g *Groups) OnNodes(key types.NamespacedName) (n, of int, whole bool) {

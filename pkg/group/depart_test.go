@@ -106,6 +106,42 @@ func TestSeatsAtTheGate(t *testing.T) {
 	}
 }
 
+// Which seats have to be good before a bind is sent.
+func TestAGroupDepartsAsAWholeAndALateMemberAlone(t *testing.T) {
+	cases := map[string]struct {
+		play func(s *story)
+		want []string
+	}{
+		"no bind was sent": {func(*story) {}, []string{"0 n-0", "1 n-1", "2 n-2"}},
+		"one was sent":     {func(s *story) { s.depart("0") }, []string{"1 n-1"}},
+		"one was sent, and the API server was too busy for it": {func(s *story) {
+			s.depart("0")
+			s.Recall("0")
+		}, []string{"0 n-0", "1 n-1", "2 n-2"}},
+		"another is on its way out": {func(s *story) {
+			s.update("2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })
+		}, []string{"0 n-0", "1 n-1"}},
+		"it is on its way out": {func(s *story) {
+			s.update("1", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })
+		}, nil},
+		"it is gone": {func(s *story) { s.DropPod("1") }, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.atTheGate(2, 3)
+			tc.play(s)
+			var got []string
+			for _, seat := range s.Departing("1") {
+				got = append(got, string(seat.Pod.UID)+" "+seat.Node)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("departing: %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestAPodWithoutASeatDoesNotDepart(t *testing.T) {
 	cases := map[string]func(s *story){
 		"it was never seen":          func(s *story) { s.DropPod("0") },

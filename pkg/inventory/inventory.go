@@ -112,7 +112,8 @@ type Inventory struct {
 	doubted    map[types.UID]struct{}    // pods to read once more
 	nodes      ledger[string, *resource.Graph]
 	holds      ledger[types.NamespacedName, []hold] // by pod
-	epoch      match.Epoch                          // 0: not loaded
+	tenants    tenants
+	epoch      match.Epoch // 0: not loaded
 	generation uint64
 
 	// What follows is the worker's alone.

@@ -25,9 +25,9 @@ type hold struct {
 type holdStep = step[types.NamespacedName, []hold]
 
 func (i *Inventory) setPod(pod *corev1.Pod) {
-	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	name := nameOf(pod)
 	if !translate.Holds(pod) {
-		i.release(name)
+		i.release(name, pod)
 		return
 	}
 	i.reading.Lock()
@@ -38,6 +38,7 @@ func (i *Inventory) setPod(pod *corev1.Pod) {
 	defer i.mu.Unlock()
 	i.forget(name)
 	i.pods[pod.UID] = pod
+	i.tenants.put(name, sitsOn(pod, now[0].slot))
 	if i.holds.want(name, now, sameHolds) {
 		signal(i.wake)
 	}
@@ -71,7 +72,7 @@ func (i *Inventory) recheck() {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
 
 	for _, pod := range pods {
-		name, now := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, i.read(pod)
+		name, now := nameOf(pod), i.read(pod)
 		i.mu.Lock()
 		if i.pods[pod.UID] == pod { // and is not gone meanwhile
 			i.holds.want(name, []hold{now}, sameHolds)
@@ -88,14 +89,21 @@ func (i *Inventory) forget(name types.NamespacedName) {
 }
 
 func (i *Inventory) dropPod(name cache.ObjectName) {
-	i.release(types.NamespacedName{Namespace: name.Namespace, Name: name.Name})
+	i.release(types.NamespacedName{Namespace: name.Namespace, Name: name.Name}, nil)
 }
 
-func (i *Inventory) release(pod types.NamespacedName) {
+// release takes note that a pod holds nothing, of which the cluster shows what it is now;
+// nil is that it is gone.
+func (i *Inventory) release(name types.NamespacedName, pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.forget(pod)
-	if i.holds.drop(pod) {
+	i.forget(name)
+	if pod != nil && pod.Spec.NodeName == "" {
+		i.tenants.waits(name, pod.UID)
+	} else {
+		i.tenants.drop(name)
+	}
+	if i.holds.drop(name) {
 		signal(i.wake)
 	}
 }

@@ -138,3 +138,26 @@ func TestALongMessageIsCutBetweenResources(t *testing.T) {
 		}
 	}
 }
+
+func TestShortSaysWhatThereIsTooLittleOf(t *testing.T) {
+	cases := map[string]struct {
+		asked, held, room Amounts
+		want              string
+	}{
+		"enough":             {Amounts{TypeCore: 1000, TypePods: 1}, Amounts{TypeCore: 1000}, Amounts{TypeCore: 2000, TypePods: 1}, ""},
+		"nothing is free":    {Amounts{TypeCore: 1500}, Amounts{TypeCore: 2000}, Amounts{TypeCore: 2000}, "cpu 1500m wanted, 0 of 2 free"},
+		"more than all held": {Amounts{TypePods: 2}, Amounts{TypePods: 5}, Amounts{TypePods: 4}, "pods 2 wanted, 0 of 4 free"},
+		"no such pool":       {Amounts{"nvidia.com/gpu": 1}, nil, Amounts{TypeCore: 2000}, "nvidia.com/gpu 1 wanted, 0 of 0 free"},
+		"several": {
+			Amounts{TypeCore: 1000, TypeMemory: 1 << 30, TypePods: 1}, Amounts{TypeCore: 1500, TypeMemory: 1 << 29},
+			Amounts{TypeCore: 2000, TypeMemory: 1 << 30, TypePods: 1}, "cpu 1 wanted, 500m of 2 free, memory 1Gi wanted, 512Mi of 1Gi free",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Short(tc.asked, tc.held, tc.room); got != tc.want {
+				t.Errorf("Short = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
