@@ -13,7 +13,8 @@ import (
 )
 
 // A guard says whether a node still takes a pod that was matched to it a moment ago, as far
-// as the profile's own filters look at that. The zero value lets all pass.
+// as the profile's own filters look at that. The zero value lets all pass. With room set, the
+// inventory is asked, too, whether there is room.
 type guard struct {
 	// cordons, taints and room say which of the filters the profile enables.
 	cordons, taints, room bool
