@@ -8,9 +8,9 @@ import (
 )
 
 // Depart lets a pod that stands at the gate be bound, and says why not if it may not: then
-// the seats that Effects name are lost. Closed says which of the seats of Departing is not good
-// any more, and why; empty is that all are. The first pod of a group that departs starts it: up to then the group gives
-// back all its seats, thereafter a pod its own.
+// the seats that Effects name are lost. Closed says which of the seats of Departing is not
+// good any more, and why; empty is that all are. The first pod of a group that departs starts
+// it: up to then the group gives back all its seats, thereafter a pod its own.
 func (g *Groups) Depart(uid types.UID, closed string, now time.Time) (why string, e Effects) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
