@@ -46,7 +46,7 @@ func TestAProfileHasToLetThePluginBind(t *testing.T) {
 }
 
 func TestTheGuardLooksAtWhatTheProfileLooksAt(t *testing.T) {
-	if got, want := guardOf([]string{"NodeUnschedulable", "NodeName", "TaintToleration"}), (guard{cordons: true, taints: true}); got != want {
+	if got, want := guardOf([]string{"NodeUnschedulable", "NodeName", "TaintToleration", "NodeResourcesFit"}), (guard{cordons: true, taints: true, room: true}); got != want {
 		t.Errorf("guard = %+v, want %+v", got, want)
 	}
 	if got := guardOf([]string{"NodeName"}); got != (guard{}) {

@@ -206,7 +206,7 @@ func (pl *Fluence) openGate(ctx context.Context) {
 		if !ok {
 			break
 		}
-		why, effects := pl.groups.Depart(p.UID, pl.closedTo(p.UID), now)
+		why, effects := pl.depart(p.UID, now)
 		pl.recordSteps()
 		pl.carryOut(ctx, effects)
 		r, seated := pl.groups.Reserved(p.UID)
@@ -310,10 +310,21 @@ func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {
 	pl.forgetGone(key)
 }
 
-// closedTo says why a pod that stands at the gate may not go to its node any more, or its
-// group not to its nodes, from memory; empty is that it may.
-func (pl *Fluence) closedTo(uid types.UID) string {
-	seats := pl.groups.Departing(uid) // without any, Depart says so
+// depart looks once more at the seats that a pod departs with, and lets it go or says why
+// not.
+func (pl *Fluence) depart(uid types.UID, now time.Time) (why string, e group.Effects) {
+	for {
+		d := pl.groups.Departing(uid)
+		// A bind that is answered in this moment may start the group, or leave it without.
+		if why, e, ok := pl.groups.Depart(d, pl.closed(d.Seats), now); ok {
+			return why, e
+		}
+	}
+}
+
+// closed says which of the seats is not good any more, and why, from memory; empty is that
+// all are.
+func (pl *Fluence) closed(seats []group.Seat) string {
 	on := map[string][]*corev1.Pod{}
 	for _, s := range seats {
 		on[s.Node] = append(on[s.Node], s.Pod)
@@ -333,14 +344,28 @@ func (pl *Fluence) closedTo(uid types.UID) string {
 				return why
 			}
 		}
-		if !pl.guard.room {
-			continue
-		}
-		if short := pl.inventory.Short(s.Node, pods...); short != "" {
-			return fmt.Sprintf("node %s, which was matched for pod %s, has been filled by others: %s", s.Node, s.Pod.Name, short)
+		if why := pl.full(s.Node, pods); why != "" {
+			return why
 		}
 	}
 	return ""
+}
+
+// full says why a node has no room any more for pods that it was matched for; empty is that
+// it has.
+func (pl *Fluence) full(node string, pods []*corev1.Pod) string {
+	if !pl.guard.room {
+		return ""
+	}
+	lacking := pl.inventory.Lacking(node, pods...)
+	if lacking == "" {
+		return ""
+	}
+	who := "pod " + pods[0].Name
+	if more := len(pods) - 1; more > 0 {
+		who += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("node %s, which was matched for %s, has too little room now: %s", node, who, lacking)
 }
 
 // expect takes note of pods that were matched together.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics/testutil"
@@ -173,8 +174,15 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 		},
 		"a node with room for others changes nothing": {
 			busy:    []string{"g-"},
-			happens: func(r *rig) { r.pod("other", onNode("n3"), ofOthers) },
+			happens: func(r *rig) { r.pod("other", onNode("n2"), ofOthers, cpu("0")) },
 			closed:  "n3",
+		},
+		"a node that has become too small does, too": {
+			busy: []string{"g-"},
+			happens: func(r *rig) {
+				r.updateNode("n2", func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("500m") })
+			},
+			closed: "n2", back: 4,
 		},
 		"a group with a bind loses the pods alone whose node others have filled": {
 			busy:    []string{"g-2", "g-3"},
@@ -203,6 +211,14 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 				r.pod("g-4", inGroup("g"))
 			},
 			closed: "n1", back: 4,
+		},
+		"a profile that does not look at room lets its pods pass": {
+			busy: []string{"g-"},
+			happens: func(r *rig) {
+				r.pl.guard.room = false
+				r.pod("other", onNode("n2"), ofOthers, cpu("2"))
+			},
+			closed: "n3",
 		},
 		"nothing happens": {busy: []string{"g-"}, happens: func(*rig) {}, closed: "n3"},
 	}
@@ -331,6 +347,33 @@ func TestABindInFlightTakesItsRoom(t *testing.T) {
 			t.Errorf("bound when the other pod is gone: %v, want all three", got)
 		}
 	})
+}
+
+// What a bind takes is free again when it was not made.
+func TestABindThatIsNotMadeTakesNoRoom(t *testing.T) {
+	answers := map[string]func() *http.Response{
+		"the API server is too busy": func() *http.Response { return tooMany("5") },
+		"the bind fails":             func() *http.Response { return response(http.StatusInternalServerError, http.NoBody) },
+	}
+	for name, answer := range answers {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 1)
+				r.binds.set(100*time.Millisecond, func(string) *http.Response { return answer() })
+				r.pod("a")
+				r.schedule()
+				r.pass(50 * time.Millisecond)
+				const want = "node n1, which was matched for pod x and 1 more, has too little room now: cpu 2 wanted, 0 of 1 free"
+				if got := r.pl.full("n1", []*corev1.Pod{aPod("x"), aPod("y")}); got != want {
+					t.Errorf("while the bind is in flight: %q, want %q", got, want)
+				}
+				r.pass(100 * time.Millisecond)
+				if got := r.pl.full("n1", []*corev1.Pod{aPod("x")}); got != "" {
+					t.Errorf("when the bind was not made: %q, want room", got)
+				}
+			})
+		})
+	}
 }
 
 // gateCounts returns how many pods were called back from the gate, and how many have left it.

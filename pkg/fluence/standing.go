@@ -68,7 +68,9 @@ func (pl *Fluence) Standing(pod *corev1.Pod) (Standing, bool) {
 
 // Begins takes note that a pod which Permit let through would be bound now: its group has
 // started.
-func (pl *Fluence) Begins(pod *corev1.Pod) { pl.groups.Depart(pod.UID, "", pl.now()) }
+func (pl *Fluence) Begins(pod *corev1.Pod) {
+	pl.groups.Depart(pl.groups.Departing(pod.UID), "", pl.now())
+}
 
 // Elapse lets a group ask again that is to do so after a while, as if that had passed, and
 // says whether there is such a group.

@@ -7,19 +7,58 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Depart lets a pod that stands at the gate be bound, and says why not if it may not: then
-// the seats that Effects name are lost. Closed says which of the seats of Departing is not
-// good any more, and why; empty is that all are. The first pod of a group that departs starts
-// it: up to then the group gives back all its seats, thereafter a pod its own.
-func (g *Groups) Depart(uid types.UID, closed string, now time.Time) (why string, e Effects) {
+// A Departure is a pod that stands at the gate, with the seats that have to be good for its
+// bind to be sent.
+type Departure struct {
+	Pod types.UID
+	// Seats are the pod's own, if its group has started, else all that are confirmed of its
+	// group, which starts with them or gives them back.
+	Seats   []Seat
+	started bool
+}
+
+// A Seat is a pod with the node that it is to be bound to.
+type Seat struct {
+	Pod  *corev1.Pod
+	Node string
+}
+
+// Departing says which seats have to be good for the bind of a pod to be sent. A pod without
+// a confirmed seat has none.
+func (g *Groups) Departing(uid types.UID) Departure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
-	if m == nil || m.seat == nil || !m.seat.reserved || !m.waits() {
-		return "the group gave its nodes back", Effects{}
+	if m == nil || !m.reserved() || !m.waits() {
+		return Departure{Pod: uid}
+	}
+	d, seats := Departure{Pod: uid, started: m.group.started}, []*member{m}
+	if !d.started {
+		seats = m.group.ordered((*member).reserved)
+	}
+	d.Seats = make([]Seat, len(seats))
+	for i, o := range seats {
+		d.Seats[i] = Seat{Pod: o.pod, Node: o.seat.slot.Node}
+	}
+	return d
+}
+
+// Depart lets a pod that stands at the gate be bound, and says why not if it may not: then
+// the seats that Effects name are lost. Closed says which of the departure's seats is not
+// good any more, and why; empty is that all are. The first pod of a group that departs starts
+// it: up to then the group gives back all its seats, thereafter a pod its own. Where that has
+// changed since the departure was made, ok is false and nothing is done.
+func (g *Groups) Depart(d Departure, closed string, now time.Time) (why string, e Effects, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[d.Pod]
+	if m == nil || !m.reserved() || !m.waits() {
+		return "the group gave its nodes back", Effects{}, true
 	}
 	s := m.group
 	switch {
+	case d.started != s.started || len(d.Seats) == 0:
+		return "", Effects{}, false
 	case closed != "":
 		e = g.turnDown(m, ReasonFiltered, closed, now)
 		if s.started {
@@ -28,16 +67,16 @@ func (g *Groups) Depart(uid types.UID, closed string, now time.Time) (why string
 			e.add(g.unseatAll(s, closed))
 		}
 		g.settle(s)
-		return closed, e
+		return closed, e, true
 	case !s.started && s.count((*member).reserved) < s.minimum():
 		const why = "fewer members are reserved than the group starts with"
 		e = g.unseatAll(s, why)
 		g.settle(s)
-		return why, e
+		return why, e, true
 	}
 	m.seat.leaving = true
 	g.start(s)
-	return "", Effects{}
+	return "", Effects{}, true
 }
 
 // start takes note that a bind of a group was sent.
@@ -89,33 +128,6 @@ func (g *Groups) Reserved(uid types.UID) (Reserved, bool) {
 		return Reserved{}, false
 	}
 	return Reserved{Pod: m.pod, Node: m.seat.slot.Node, Rank: g.rank(m), Begun: m.group.started && !m.group.whole()}, true
-}
-
-// A Seat is a pod with the node that it is to be bound to.
-type Seat struct {
-	Pod  *corev1.Pod
-	Node string
-}
-
-// Departing lists the seats that have to be good for the bind of a pod to be sent: its own,
-// if its group has started, else all that are confirmed of its group, which starts with them
-// or gives them back. A pod without a confirmed seat has none.
-func (g *Groups) Departing(uid types.UID) []Seat {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	m := g.members[uid]
-	if m == nil || !m.reserved() || !m.waits() {
-		return nil
-	}
-	depart := []*member{m}
-	if !m.group.started {
-		depart = m.group.ordered((*member).reserved)
-	}
-	seats := make([]Seat, len(depart))
-	for i, m := range depart {
-		seats[i] = Seat{Pod: m.pod, Node: m.seat.slot.Node}
-	}
-	return seats
 }
 
 // OnNodes counts the members of a group that have nodes, and how many there are to be.

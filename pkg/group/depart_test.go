@@ -25,6 +25,16 @@ func (s *story) atTheGate(least, n int) Plan {
 	return p
 }
 
+// leave has a pod leave the gate, if all its seats are good, and else says why not.
+func (s *story) leave(uid types.UID, closed string) (string, Effects) {
+	s.Helper()
+	why, e, ok := s.Depart(s.Departing(uid), closed, s.now)
+	if !ok {
+		s.Fatalf("the departure of %s is said to be out of date", uid)
+	}
+	return why, e
+}
+
 func TestSeatsAtTheGate(t *testing.T) {
 	const cordoned = "node n-1 was cordoned"
 	cases := map[string]struct {
@@ -36,35 +46,35 @@ func TestSeatsAtTheGate(t *testing.T) {
 		left               int
 	}{
 		"a node that closes costs a group without a bind all seats": {least: 3, play: func(s *story) Effects {
-			_, e := s.Depart("1", cordoned, s.now)
+			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
 		"also where fewer would be enough": {least: 2, play: func(s *story) Effects {
-			_, e := s.Depart("1", cordoned, s.now)
+			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
 		"a node that closes costs a group with a bind this seat alone": {least: 3, play: func(s *story) Effects {
 			s.depart("0")
-			_, e := s.Depart("1", cordoned, s.now)
+			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
 		"a bind that was refused for a 429 is none": {least: 3, play: func(s *story) Effects {
 			s.depart("0")
 			s.Recall("0")
-			_, e := s.Depart("1", cordoned, s.now)
+			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
 		"but another that is in flight is one": {least: 3, play: func(s *story) Effects {
 			s.depart("0", "2")
 			s.Recall("0")
-			_, e := s.Depart("1", cordoned, s.now)
+			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
 		"and so is one that was made": {least: 3, play: func(s *story) Effects {
 			s.depart("0", "2")
 			s.Bound("2")
 			s.Recall("0")
-			_, e := s.Depart("1", cordoned, s.now)
+			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
 		"a member that is deleted costs a group without a bind all seats": {least: 3, play: func(s *story) Effects {
@@ -132,11 +142,38 @@ func TestAGroupDepartsAsAWholeAndALateMemberAlone(t *testing.T) {
 			s.atTheGate(2, 3)
 			tc.play(s)
 			var got []string
-			for _, seat := range s.Departing("1") {
+			for _, seat := range s.Departing("1").Seats {
 				got = append(got, string(seat.Pod.UID)+" "+seat.Node)
 			}
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("departing: %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// What was looked at for another start of the group is looked at again.
+func TestADepartureGoesOutOfDate(t *testing.T) {
+	cases := map[string]struct{ before, after func(s *story) }{
+		"its group has started meanwhile": {func(*story) {}, func(s *story) { s.depart("0") }},
+		"its group has not, after all":    {func(s *story) { s.depart("0") }, func(s *story) { s.Recall("0") }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.atTheGate(2, 2)
+			tc.before(s)
+			d := s.Departing("1")
+			tc.after(s)
+			if why, e, ok := s.Depart(d, "node n-0 was cordoned", s.now); ok || why != "" || len(e.Release)+len(e.Reject) > 0 {
+				t.Errorf("it departs with what was looked at before: %q, %+v", why, e)
+			}
+			// Nor with what is looked at of a pod without a seat.
+			if _, _, ok := s.Depart(Departure{Pod: "1"}, "", s.now); ok {
+				t.Error("it departs without a look")
+			}
+			if why, _ := s.leave("1", ""); why != "" {
+				t.Errorf("after another look it does not depart: %s", why)
 			}
 		})
 	}
@@ -147,7 +184,7 @@ func TestAPodWithoutASeatDoesNotDepart(t *testing.T) {
 		"it was never seen":          func(s *story) { s.DropPod("0") },
 		"it is being deleted":        func(s *story) { s.update("0", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }) },
 		"somebody else has bound it": func(s *story) { s.update("0", bound("elsewhere")) },
-		"its group gave back":        func(s *story) { s.Depart("1", "node n-1 was cordoned", s.now) },
+		"its group gave back":        func(s *story) { s.leave("1", "node n-1 was cordoned") },
 		"it stands there a second time": func(s *story) {
 			s.depart("0")
 			s.Unreserve("0", s.now, "the bind failed")
@@ -158,7 +195,7 @@ func TestAPodWithoutASeatDoesNotDepart(t *testing.T) {
 			s := newStory(t)
 			s.atTheGate(2, 2)
 			play(s)
-			if why, _ := s.Depart("0", "", s.now); why == "" {
+			if why, _ := s.leave("0", ""); why == "" {
 				t.Error("it departs")
 			}
 		})
@@ -203,11 +240,11 @@ func TestABindThatMayHaveBeenTakenIsNotForgotten(t *testing.T) {
 			first(s)
 			s.depart("1")
 			s.Recall("1")
-			if why, _ := s.Depart("1", "", s.now); why != "" {
+			if why, _ := s.leave("1", ""); why != "" {
 				t.Errorf("the next pod does not depart: %s", why)
 			}
 			s.Recall("1")
-			_, e := s.Depart("1", "node n-1 was cordoned", s.now)
+			_, e := s.leave("1", "node n-1 was cordoned")
 			for _, r := range e.Release {
 				if len(r.Keys) > 1 {
 					t.Errorf("seats are given back: %v, want that of pod 1 alone", r.Keys)

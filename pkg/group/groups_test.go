@@ -131,7 +131,7 @@ func (s *story) reserve(names ...string) []string {
 func (s *story) depart(names ...string) {
 	s.Helper()
 	for _, name := range names {
-		if why, _ := s.Depart(types.UID(name), "", s.now); why != "" {
+		if why, _ := s.leave(types.UID(name), ""); why != "" {
 			s.Fatalf("pod %s may not be bound: %s", name, why)
 		}
 	}

@@ -119,7 +119,7 @@ func (c *chance) cycle(pod *corev1.Pod) {
 	if c.IntN(8) == 0 {
 		closed = "its node is cordoned"
 	}
-	if why, e := c.Depart(pod.UID, closed, c.now); why != "" {
+	if why, e, _ := c.Depart(c.Departing(pod.UID), closed, c.now); why != "" {
 		c.carryOut(e)
 		return
 	}

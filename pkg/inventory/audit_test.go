@@ -311,7 +311,8 @@ func compared(w *world) (string, error) {
 	for _, obj := range w.pods.store.List() {
 		pods = append(pods, obj.(*corev1.Pod))
 	}
-	return difference(w.t.Context(), w.Epoch(), w.fake, nodes, pods, w.jobs, w.holders)
+	diff, err := difference(w.t.Context(), w.Epoch(), w.fake, nodes, pods, w.jobs, w.holders)
+	return diff + misplaced(w.Inventory, pods), err
 }
 
 func TestAMatchWhoseAnswerComesLateIsNoDrift(t *testing.T) {

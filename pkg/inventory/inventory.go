@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -107,12 +108,16 @@ type Inventory struct {
 	// audited is where the next page of the audit begins. Only the worker has it.
 	audited string
 
-	mu         sync.Mutex
-	pods       map[types.UID]*corev1.Pod // those that hold
-	doubted    map[types.UID]struct{}    // pods to read once more
-	nodes      ledger[string, *resource.Graph]
-	holds      ledger[types.NamespacedName, []hold] // by pod
-	tenants    tenants
+	mu      sync.Mutex
+	pods    map[types.UID]*corev1.Pod // those that hold
+	doubted map[types.UID]struct{}    // pods to read once more
+	nodes   ledger[string, *resource.Graph]
+	holds   ledger[types.NamespacedName, []hold] // by pod
+	// on names the pods that hold something on each node, and sent are the binds that were
+	// sent for pods which do not yet.
+	on   map[string]sets.Set[types.NamespacedName]
+	sent map[types.NamespacedName]sentBind
+
 	epoch      match.Epoch // 0: not loaded
 	generation uint64
 
@@ -160,6 +165,7 @@ func New(cfg Config) (*Inventory, error) {
 		wake:     make(chan struct{}, 1),
 		check:    make(chan struct{}, 1),
 		pods:     map[types.UID]*corev1.Pod{},
+		on:       map[string]sets.Set[types.NamespacedName]{},
 		holds:    ledger[types.NamespacedName, []hold]{skipped: mayHold},
 		refused:  map[subject]struct{}{},
 		hopeless: map[subject]*hopeless{},

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -38,7 +39,11 @@ func (i *Inventory) setPod(pod *corev1.Pod) {
 	defer i.mu.Unlock()
 	i.forget(name)
 	i.pods[pod.UID] = pod
-	i.tenants.put(name, sitsOn(pod, now[0].slot))
+	i.forgetBind(name, pod.UID)
+	if i.on[pod.Spec.NodeName] == nil {
+		i.on[pod.Spec.NodeName] = sets.New[types.NamespacedName]()
+	}
+	i.on[pod.Spec.NodeName].Insert(name)
 	if i.holds.want(name, now, sameHolds) {
 		signal(i.wake)
 	}
@@ -81,10 +86,26 @@ func (i *Inventory) recheck() {
 	}
 }
 
+// forgetBinds forgets the bind that was sent for a pod which has ended or is gone, and none
+// that was sent for another that has its name now.
+func (i *Inventory) forgetBinds(name types.NamespacedName, pod *corev1.Pod) {
+	uid := i.sent[name].uid
+	switch holds := i.holds.wanted(name); {
+	case pod != nil && pod.UID == uid && pod.Spec.NodeName == "":
+		return // it waits
+	case pod == nil && len(holds) > 0 && holds[0].slot.Key != string(uid):
+		return // it is another that is gone
+	}
+	i.forgetBind(name, uid)
+}
+
 // forget forgets the pod that a name stood for.
 func (i *Inventory) forget(name types.NamespacedName) {
 	for _, h := range i.holds.wanted(name) {
 		delete(i.pods, types.UID(h.slot.Key))
+		if i.on[h.slot.Node].Delete(name); len(i.on[h.slot.Node]) == 0 {
+			delete(i.on, h.slot.Node)
+		}
 	}
 }
 
@@ -97,12 +118,8 @@ func (i *Inventory) dropPod(name cache.ObjectName) {
 func (i *Inventory) release(name types.NamespacedName, pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.forgetBinds(name, pod)
 	i.forget(name)
-	if pod != nil && pod.Spec.NodeName == "" {
-		i.tenants.waits(name, pod.UID)
-	} else {
-		i.tenants.drop(name)
-	}
 	if i.holds.drop(name) {
 		signal(i.wake)
 	}

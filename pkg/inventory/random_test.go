@@ -266,4 +266,7 @@ func (c *cluster) check() {
 	if diff != "" {
 		c.t.Fatalf("the engine differs from the cluster: %s", diff)
 	}
+	if diff := misplaced(c.Inventory, pods); diff != "" {
+		c.t.Fatal(diff)
+	}
 }

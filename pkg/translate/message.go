@@ -42,21 +42,17 @@ func Shorten(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxMessage)], "")
 }
 
-// Short says what there is too little of in room for what is asked beside what is held, in
+// Lacking says what there is too little of in room for what is asked beside what is held, in
 // one line with the quantities of Kubernetes; empty if there is enough of all.
-func Short(asked, held, room Amounts) string {
-	var b strings.Builder
+func Lacking(asked, held, room Amounts) string {
+	var lacks []string
 	for _, t := range asked.Types() {
 		if free := max(room[t]-held[t], 0); asked[t] > free {
-			sep := ""
-			if b.Len() > 0 {
-				sep = ", "
-			}
-			fmt.Fprintf(&b, "%s%s %s wanted, %s of %s free", sep, kubernetesName(t),
-				quantity(unit(t), asked[t]), quantity(unit(t), free), quantity(unit(t), room[t]))
+			lacks = append(lacks, fmt.Sprintf("%s %s wanted, %s of %s free",
+				kubernetesName(t), quantity(unit(t), asked[t]), quantity(unit(t), free), quantity(unit(t), room[t])))
 		}
 	}
-	return Shorten(b.String())
+	return strings.Join(lacks, ", ")
 }
 
 // message renders a reason with its first n shortages.

@@ -139,7 +139,7 @@ func TestALongMessageIsCutBetweenResources(t *testing.T) {
 	}
 }
 
-func TestShortSaysWhatThereIsTooLittleOf(t *testing.T) {
+func TestLackingSaysWhatThereIsTooLittleOf(t *testing.T) {
 	cases := map[string]struct {
 		asked, held, room Amounts
 		want              string
@@ -155,8 +155,8 @@ func TestShortSaysWhatThereIsTooLittleOf(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Short(tc.asked, tc.held, tc.room); got != tc.want {
-				t.Errorf("Short = %q, want %q", got, tc.want)
+			if got := Lacking(tc.asked, tc.held, tc.room); got != tc.want {
+				t.Errorf("Lacking = %q, want %q", got, tc.want)
 			}
 		})
 	}

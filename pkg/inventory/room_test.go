@@ -3,19 +3,23 @@ package inventory
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // Whether a node of two CPUs has room for one more, by what happened there.
-func TestANodeIsShortByWhatIsThereAndWhatWasSent(t *testing.T) {
+func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 	mate := pod("mate", "m", "", "1")
 	cases := map[string]struct {
 		happens func(w *world)
-		// short is what there is too little of for a pod of one CPU.
-		short string
+		// lacking is what there is too little of for a pod of one CPU.
+		lacking string
 	}{
 		"nothing": {func(*world) {}, ""},
 		"one is there": {func(w *world) {
@@ -62,6 +66,19 @@ func TestANodeIsShortByWhatIsThereAndWhatWasSent(t *testing.T) {
 			w.BindSent(pod("a", "a", "", "2"), "n1")
 			w.pods.add(pod("a", "a", "n1", "2"))
 			w.BindFailed(pod("a", "a", "", "2"))
+		}, "cpu 1 wanted, 0 of 2 free"},
+		"it is sent where another of its name was": {func(w *world) {
+			w.pods.add(pod("a", "other", "n1", "1"))
+			w.BindSent(pod("a", "a", "", "1"), "n1")
+		}, "cpu 1 wanted, 0 of 2 free"},
+		"the other is told of as gone": {func(w *world) {
+			w.pods.add(pod("a", "other", "n1", "1"))
+			w.BindSent(pod("a", "a", "", "2"), "n1")
+			w.pods.remove(pod("a", "other", "n1", "1"))
+		}, "cpu 1 wanted, 0 of 2 free"},
+		"the amounts exceed all numbers": {func(w *world) {
+			w.pods.add(pod("a", "a", "n1", "9e15"), pod("b", "b", "n1", "9e15"))
+			w.BindSent(pod("c", "c", "", "9e15"), "n1")
 		}, "cpu 1 wanted, 0 of 2 free"},
 		"another of its name failed": {func(w *world) {
 			w.BindSent(pod("a", "a", "", "2"), "n1")
@@ -115,14 +132,8 @@ func TestANodeIsShortByWhatIsThereAndWhatWasSent(t *testing.T) {
 				w.nodes.add(node("n1", "2"), node("n2", "2"))
 				w.begin()
 				tc.happens(w)
-				if got := w.Short("n1", mate); got != tc.short {
-					t.Errorf("short of %q, want %q", got, tc.short)
-				}
-				w.pods.remove(pod("a", "a", "n1", "1"))
-				w.pods.remove(pod("b", "b", "n1", "1"))
-				w.BindFailed(mate)
-				if n := len(w.tenants.pods) + len(w.tenants.nodes); n > 0 {
-					t.Errorf("%d pods and nodes are kept of pods that are gone: %+v", n, w.tenants)
+				if got := w.Lacking("n1", mate); got != tc.lacking {
+					t.Errorf("lacking %q, want %q", got, tc.lacking)
 				}
 			})
 		})
@@ -130,18 +141,63 @@ func TestANodeIsShortByWhatIsThereAndWhatWasSent(t *testing.T) {
 }
 
 // Pods that are asked about together share what is free.
-func TestANodeIsShortForPodsTogether(t *testing.T) {
+func TestWhatANodeLacksForPodsTogether(t *testing.T) {
 	run(t, matchtest.NewFake, nil, func(w *world) {
 		w.nodes.add(node("n1", "3"))
 		w.begin()
 		a, b := pod("a", "a", "", "1"), pod("b", "b", "", "2")
 		w.BindSent(a, "n1")
-		if got := w.Short("n1", a, b); got != "" {
-			t.Errorf("short of %q, want room for both", got)
+		if got := w.Lacking("n1", a, b); got != "" {
+			t.Errorf("lacking %q, want room for both", got)
 		}
 		w.pods.add(pod("c", "c", "n1", "500m"))
-		if got, want := w.Short("n1", a, b), "cpu 3 wanted, 2500m of 3 free"; got != want {
-			t.Errorf("short of %q, want %q", got, want)
+		if got, want := w.Lacking("n1", a, b), "cpu 3 wanted, 2500m of 3 free"; got != want {
+			t.Errorf("lacking %q, want %q", got, want)
+		}
+	})
+}
+
+// misplaced says where what an inventory knows of the pods on each node differs from them.
+func misplaced(i *Inventory, pods []*corev1.Pod) string {
+	want := map[string]sets.Set[types.NamespacedName]{}
+	for _, p := range pods {
+		if !translate.Holds(p) {
+			continue
+		}
+		if want[p.Spec.NodeName] == nil {
+			want[p.Spec.NodeName] = sets.New[types.NamespacedName]()
+		}
+		want[p.Spec.NodeName].Insert(nameOf(p))
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if diff := cmp.Diff(want, i.on); diff != "" {
+		return "on nodes (-cluster +inventory):\n" + diff
+	}
+	return ""
+}
+
+// What is known of pods goes with them.
+func TestNothingIsKeptOfPodsThatAreGone(t *testing.T) {
+	run(t, matchtest.NewFake, nil, func(w *world) {
+		w.begin()
+		for _, gone := range []func(p *corev1.Pod){
+			func(p *corev1.Pod) { w.pods.remove(p) },
+			func(p *corev1.Pod) { w.pods.lose("default/" + p.Name) },
+			func(p *corev1.Pod) { w.pods.update(pod(p.Name, p.UID, "n1", "1", phase(corev1.PodFailed))) },
+			func(p *corev1.Pod) { w.pods.update(pod(p.Name, "other", "", "1")) },
+		} {
+			for _, there := range []func(p *corev1.Pod){
+				func(p *corev1.Pod) { w.pods.add(pod(p.Name, p.UID, "n1", "1")) },
+				func(p *corev1.Pod) { w.BindSent(p, "n1") },
+			} {
+				p := pod("a", "a", "", "1")
+				there(p)
+				gone(p)
+				if len(w.on)+len(w.sent)+len(w.Inventory.pods) > 0 {
+					t.Fatalf("kept: %v, %v, %v", w.on, w.sent, w.Inventory.pods)
+				}
+			}
 		}
 	})
 }

@@ -1,0 +1,100 @@
+package inventory
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// A sentBind is a bind that was sent for a pod which the cluster does not show on the node.
+type sentBind struct {
+	uid     types.UID
+	node    string
+	amounts translate.Amounts
+}
+
+// BindSent takes note that the bind of a pod to a node was sent. The pod counts as one that
+// holds there until the cluster tells of it or BindFailed is called.
+func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
+	name, bind := nameOf(pod), sentBind{pod.UID, node, translate.Requests(pod)}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.pods[pod.UID] != nil {
+		return
+	}
+	if i.sent == nil {
+		i.sent = map[types.NamespacedName]sentBind{}
+	}
+	i.sent[name] = bind
+}
+
+// BindFailed takes note that a bind was not made. If it was made all the same, the cluster
+// will tell of it.
+func (i *Inventory) BindFailed(pod *corev1.Pod) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.forgetBind(nameOf(pod), pod.UID)
+}
+
+// forgetBind forgets the bind that was sent for a pod.
+func (i *Inventory) forgetBind(name types.NamespacedName, uid types.UID) {
+	if i.sent[name].uid == uid {
+		delete(i.sent, name)
+	}
+}
+
+// Lacking says what a node has too little of for pods that are not there, by what the
+// cluster has told and the binds that were sent; empty if there is enough of all. Of a node
+// that is not there it says nothing.
+func (i *Inventory) Lacking(node string, pods ...*corev1.Pod) string {
+	asked, names := translate.Amounts{}, make(sets.Set[types.NamespacedName], len(pods))
+	for _, pod := range pods {
+		asked.Add(translate.Requests(pod))
+		names.Insert(nameOf(pod))
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.nodes.wanted(node)
+	if g == nil {
+		return ""
+	}
+	return translate.Lacking(asked, i.held(node, names, asked), translate.Pools(g))
+}
+
+// held says what is held on a node by others than the pods named, of each type that is
+// asked for.
+func (i *Inventory) held(node string, but sets.Set[types.NamespacedName], asked translate.Amounts) translate.Amounts {
+	held := make(translate.Amounts, len(asked))
+	add := func(poolType string, n int64) {
+		if _, ok := asked[poolType]; ok {
+			held[poolType] += min(n, math.MaxInt64-held[poolType])
+		}
+	}
+	for name := range i.on[node] {
+		if but.Has(name) {
+			continue
+		}
+		for _, h := range i.holds.wanted(name) {
+			for _, s := range h.slot.R.Vertices {
+				add(s.Type, s.Amount)
+			}
+		}
+	}
+	for name, bind := range i.sent {
+		if bind.node != node || but.Has(name) {
+			continue
+		}
+		for t, n := range bind.amounts {
+			add(t, n)
+		}
+	}
+	return held
+}
+
+func nameOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
