@@ -77,7 +77,7 @@ func TestAJobFromCreationToItsEnd(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
 	before := time.Now()
-	job := e.job("train", 4, "1s")
+	job := e.job("train", 4, "")
 	name := nameFor("batch/v1", "Job", job)
 
 	pending := e.untilPhase(name, scheduling.PodGroupPending)
@@ -105,6 +105,12 @@ func TestAJobFromCreationToItsEnd(t *testing.T) {
 	}
 	if running.Status.Scheduled != 4 {
 		t.Errorf("status %+v, want 4 scheduled", running.Status)
+	}
+	for _, pod := range pods {
+		end := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+kubelet.RunFor+`":"1s"}}}`))
+		if err := e.client.Patch(e.ctx, pod, end); err != nil {
+			t.Fatal(err)
+		}
 	}
 	finished := e.untilPhase(name, scheduling.PodGroupFinished)
 	if again := scheduling.CreationTime(finished); !again.Equal(&created) {
