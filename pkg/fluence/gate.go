@@ -315,7 +315,8 @@ func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {
 func (pl *Fluence) depart(uid types.UID, now time.Time) (why string, e group.Effects) {
 	for {
 		d := pl.groups.Departing(uid)
-		// A bind that is answered in this moment may start the group, or leave it without.
+		// The group may start meanwhile, where the API shows a pod of it on a node, or lose its
+		// start by an answer of 429.
 		if why, e, ok := pl.groups.Depart(d, pl.closed(d.Seats), now); ok {
 			return why, e
 		}

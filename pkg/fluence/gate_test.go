@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -315,6 +316,39 @@ func TestAGroupIsLookedAtAsAWholeBeforeItsFirstBind(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A lister counts how often nodes are looked up, and has something happen at the first time.
+type lister struct {
+	corelisters.NodeLister
+	looks int
+	first func()
+}
+
+func (l *lister) Get(name string) (*corev1.Node, error) {
+	if l.looks++; l.looks == 1 {
+		l.first()
+	}
+	return l.NodeLister.Get(name)
+}
+
+// What was looked at for a group that had started is looked at again if it has not.
+func TestALookThatGoesOutOfDateIsMadeAgain(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 4)
+		r.give("n1", "n1")
+		pods := r.gang(2, 2)
+		r.reserve(pods[0])
+		r.reserve(pods[1])
+		if why, _ := r.pl.depart(pods[0].UID, r.pl.now()); why != "" {
+			t.Fatalf("the first pod does not depart: %s", why)
+		}
+		l := &lister{NodeLister: r.pl.nodes, first: func() { r.pl.groups.Recall(pods[0].UID) }}
+		r.pl.nodes = l
+		if why, _ := r.pl.depart(pods[1].UID, r.pl.now()); why != "" || l.looks != 2 {
+			t.Errorf("after %d looks it is said %q, want that it departs after 2", l.looks, why)
+		}
+	})
 }
 
 // A bind that is in flight takes its room, though nothing is told of it yet.

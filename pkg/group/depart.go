@@ -46,8 +46,9 @@ func (g *Groups) Departing(uid types.UID) Departure {
 // Depart lets a pod that stands at the gate be bound, and says why not if it may not: then
 // the seats that Effects name are lost. Closed says which of the departure's seats is not
 // good any more, and why; empty is that all are. The first pod of a group that departs starts
-// it: up to then the group gives back all its seats, thereafter a pod its own. Where that has
-// changed since the departure was made, ok is false and nothing is done.
+// it: up to then the group gives back all its seats, thereafter a pod its own. Ok is false,
+// and nothing is done, if the group has started or lost its start since the departure was
+// made, or if the pod had no seat then.
 func (g *Groups) Depart(d Departure, closed string, now time.Time) (why string, e Effects, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

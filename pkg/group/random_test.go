@@ -34,6 +34,8 @@ type chance struct {
 	// seen are pods that the API showed on a node: what they hold is the
 	// inventory's to give back.
 	seen map[string]bool
+	// stale says that a departure was out of date at once.
+	stale bool
 }
 
 func (c *chance) key() types.NamespacedName {
@@ -119,7 +121,9 @@ func (c *chance) cycle(pod *corev1.Pod) {
 	if c.IntN(8) == 0 {
 		closed = "its node is cordoned"
 	}
-	if why, e, _ := c.Depart(c.Departing(pod.UID), closed, c.now); why != "" {
+	why, e, ok := c.Depart(c.Departing(pod.UID), closed, c.now)
+	c.stale = c.stale || !ok
+	if why != "" {
 		c.carryOut(e)
 		return
 	}
@@ -186,7 +190,9 @@ func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
 			pods: map[string]*corev1.Pod{}, slots: map[given]bool{}, seen: map[string]bool{},
 		}
 		for step := range 200 {
-			c.step()
+			if c.step(); c.stale {
+				t.Fatalf("seed %d: a departure is out of date at once in step %d", seed, step)
+			}
 			maps.DeleteFunc(c.slots, func(s given, _ bool) bool { return c.seen[s.key] })
 			seats := map[given]bool{}
 			for _, j := range c.Tentative() {

@@ -21,12 +21,12 @@ func BenchmarkAuditPage(b *testing.B) {
 			for n := range nodes {
 				node := node(fmt.Sprintf("n%d", n), "8")
 				done(inNodes.store.Add(node))
-				i.setNode(node)
+				i.setNode(nil, node)
 				for p := range 10 {
 					uid := types.UID(fmt.Sprintf("uid-%d-%d", n, p))
 					pod := pod(string(uid), uid, node.Name, "1")
 					done(inPods.store.Add(pod))
-					i.setPod(pod)
+					i.setPod(nil, pod)
 				}
 			}
 			e, err := i.load(b.Context())

@@ -16,10 +16,10 @@ func BenchmarkLoad(b *testing.B) {
 				b.Fatal(err)
 			}
 			for n := range nodes {
-				i.setNode(node(fmt.Sprintf("n%d", n), "8"))
+				i.setNode(nil, node(fmt.Sprintf("n%d", n), "8"))
 				for p := range 10 {
 					uid := types.UID(fmt.Sprintf("uid-%d-%d", n, p))
-					i.setPod(pod(string(uid), uid, fmt.Sprintf("n%d", n), "1"))
+					i.setPod(nil, pod(string(uid), uid, fmt.Sprintf("n%d", n), "1"))
 				}
 			}
 			for b.Loop() {
@@ -40,12 +40,12 @@ func BenchmarkHeartbeat(b *testing.B) {
 	n, p := node("n1", "8"), pod("a", "u1", "n1", "1")
 	b.Run("node", func(b *testing.B) {
 		for b.Loop() {
-			i.setNode(n)
+			i.setNode(nil, n)
 		}
 	})
 	b.Run("pod", func(b *testing.B) {
 		for b.Loop() {
-			i.setPod(p)
+			i.setPod(nil, p)
 		}
 	})
 }

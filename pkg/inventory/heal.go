@@ -33,7 +33,7 @@ func (i *Inventory) healNode(name string, n *nodeView) {
 
 func (i *Inventory) healSlot(key types.UID, s *slotView) {
 	if s.pod != nil {
-		i.setPod(s.pod)
+		i.setPod(nil, s.pod)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -116,7 +116,7 @@ type Inventory struct {
 	// on names the pods that hold something on each node, and sent are the binds that were
 	// sent for pods which do not yet.
 	on   map[string]sets.Set[types.NamespacedName]
-	sent map[types.NamespacedName]sentBind
+	sent map[types.UID]sentBind
 
 	epoch      match.Epoch // 0: not loaded
 	generation uint64
@@ -166,6 +166,7 @@ func New(cfg Config) (*Inventory, error) {
 		check:    make(chan struct{}, 1),
 		pods:     map[types.UID]*corev1.Pod{},
 		on:       map[string]sets.Set[types.NamespacedName]{},
+		sent:     map[types.UID]sentBind{},
 		holds:    ledger[types.NamespacedName, []hold]{skipped: mayHold},
 		refused:  map[subject]struct{}{},
 		hopeless: map[subject]*hopeless{},

@@ -14,7 +14,7 @@ import (
 // nodeStep is the way of a node, by name, from one graph to another.
 type nodeStep = step[string, *resource.Graph]
 
-func (i *Inventory) setNode(node *corev1.Node) {
+func (i *Inventory) setNode(_, node *corev1.Node) {
 	g := translate.Node(node, i.cfg.Levels)
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -24,7 +24,7 @@ func (i *Inventory) setNode(node *corev1.Node) {
 	}
 }
 
-func (i *Inventory) dropNode(name cache.ObjectName) {
+func (i *Inventory) dropNode(name cache.ObjectName, _ *corev1.Node) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.nodes.drop(name.Name) {

@@ -25,10 +25,17 @@ type hold struct {
 // was interrupted, a pod may turn into its successor in one update.
 type holdStep = step[types.NamespacedName, []hold]
 
-func (i *Inventory) setPod(pod *corev1.Pod) {
+// setPod takes note of what a pod is, and of what its name stood for before; nil is nothing.
+func (i *Inventory) setPod(was, pod *corev1.Pod) {
 	name := nameOf(pod)
+	if was != nil && was.UID != pod.UID {
+		i.BindFailed(was) // it is gone
+	}
 	if !translate.Holds(pod) {
-		i.release(name, pod)
+		if pod.Spec.NodeName != "" {
+			i.BindFailed(pod) // it has ended
+		}
+		i.release(name)
 		return
 	}
 	i.reading.Lock()
@@ -39,7 +46,7 @@ func (i *Inventory) setPod(pod *corev1.Pod) {
 	defer i.mu.Unlock()
 	i.forget(name)
 	i.pods[pod.UID] = pod
-	i.forgetBind(name, pod.UID)
+	delete(i.sent, pod.UID)
 	if i.on[pod.Spec.NodeName] == nil {
 		i.on[pod.Spec.NodeName] = sets.New[types.NamespacedName]()
 	}
@@ -86,19 +93,6 @@ func (i *Inventory) recheck() {
 	}
 }
 
-// forgetBinds forgets the bind that was sent for a pod which has ended or is gone, and none
-// that was sent for another that has its name now.
-func (i *Inventory) forgetBinds(name types.NamespacedName, pod *corev1.Pod) {
-	uid := i.sent[name].uid
-	switch holds := i.holds.wanted(name); {
-	case pod != nil && pod.UID == uid && pod.Spec.NodeName == "":
-		return // it waits
-	case pod == nil && len(holds) > 0 && holds[0].slot.Key != string(uid):
-		return // it is another that is gone
-	}
-	i.forgetBind(name, uid)
-}
-
 // forget forgets the pod that a name stood for.
 func (i *Inventory) forget(name types.NamespacedName) {
 	for _, h := range i.holds.wanted(name) {
@@ -109,18 +103,22 @@ func (i *Inventory) forget(name types.NamespacedName) {
 	}
 }
 
-func (i *Inventory) dropPod(name cache.ObjectName) {
-	i.release(types.NamespacedName{Namespace: name.Namespace, Name: name.Name}, nil)
+// dropPod takes note that a pod is gone, and of what it was last; nil is that nobody knows.
+func (i *Inventory) dropPod(gone cache.ObjectName, last *corev1.Pod) {
+	name := types.NamespacedName{Namespace: gone.Namespace, Name: gone.Name}
+	if last != nil {
+		i.BindFailed(last)
+	} else {
+		i.forgetBinds(name)
+	}
+	i.release(name)
 }
 
-// release takes note that a pod holds nothing, of which the cluster shows what it is now;
-// nil is that it is gone.
-func (i *Inventory) release(name types.NamespacedName, pod *corev1.Pod) {
+func (i *Inventory) release(pod types.NamespacedName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.forgetBinds(name, pod)
-	i.forget(name)
-	if i.holds.drop(name) {
+	i.forget(pod)
+	if i.holds.drop(pod) {
 		signal(i.wake)
 	}
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +13,7 @@ import (
 
 // A sentBind is a bind that was sent for a pod which the cluster does not show on the node.
 type sentBind struct {
-	uid     types.UID
+	pod     types.NamespacedName
 	node    string
 	amounts translate.Amounts
 }
@@ -20,16 +21,12 @@ type sentBind struct {
 // BindSent takes note that the bind of a pod to a node was sent. The pod counts as one that
 // holds there until the cluster tells of it or BindFailed is called.
 func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
-	name, bind := nameOf(pod), sentBind{pod.UID, node, translate.Requests(pod)}
+	bind := sentBind{nameOf(pod), node, translate.Requests(pod)}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.pods[pod.UID] != nil {
-		return
+	if i.pods[pod.UID] == nil {
+		i.sent[pod.UID] = bind
 	}
-	if i.sent == nil {
-		i.sent = map[types.NamespacedName]sentBind{}
-	}
-	i.sent[name] = bind
 }
 
 // BindFailed takes note that a bind was not made. If it was made all the same, the cluster
@@ -37,19 +34,19 @@ func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 func (i *Inventory) BindFailed(pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.forgetBind(nameOf(pod), pod.UID)
+	delete(i.sent, pod.UID)
 }
 
-// forgetBind forgets the bind that was sent for a pod.
-func (i *Inventory) forgetBind(name types.NamespacedName, uid types.UID) {
-	if i.sent[name].uid == uid {
-		delete(i.sent, name)
-	}
+// forgetBinds forgets what was sent for pods of a name.
+func (i *Inventory) forgetBinds(pod types.NamespacedName) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	maps.DeleteFunc(i.sent, func(_ types.UID, bind sentBind) bool { return bind.pod == pod })
 }
 
 // Lacking says what a node has too little of for pods that are not there, by what the
-// cluster has told and the binds that were sent; empty if there is enough of all. Of a node
-// that is not there it says nothing.
+// cluster has told and the binds that were sent; empty if there is enough of all. It says
+// nothing of a node that is not there.
 func (i *Inventory) Lacking(node string, pods ...*corev1.Pod) string {
 	asked, names := translate.Amounts{}, make(sets.Set[types.NamespacedName], len(pods))
 	for _, pod := range pods {
@@ -84,8 +81,8 @@ func (i *Inventory) held(node string, but sets.Set[types.NamespacedName], asked 
 			}
 		}
 	}
-	for name, bind := range i.sent {
-		if bind.node != node || but.Has(name) {
+	for _, bind := range i.sent {
+		if bind.node != node || but.Has(bind.pod) {
 			continue
 		}
 		for t, n := range bind.amounts {

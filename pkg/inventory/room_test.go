@@ -51,9 +51,9 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 			w.pods.add(pod("a", "a", "n1", "1"))
 		}, ""},
 		"it was told of before": {func(w *world) {
-			w.pods.add(pod("a", "a", "n1", "2"))
+			w.pods.add(pod("a", "a", "n1", "1"))
 			w.BindSent(pod("a", "a", "", "1"), "n1")
-		}, "cpu 1 wanted, 0 of 2 free"},
+		}, ""},
 		"it is told of on another node": {func(w *world) {
 			w.BindSent(pod("a", "a", "", "2"), "n1")
 			w.pods.add(pod("a", "a", "n2", "2"))
@@ -71,14 +71,30 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 			w.pods.add(pod("a", "other", "n1", "1"))
 			w.BindSent(pod("a", "a", "", "1"), "n1")
 		}, "cpu 1 wanted, 0 of 2 free"},
+		"the other, which waited, is told of as gone": {func(w *world) {
+			w.pods.add(pod("a", "other", "", "1"))
+			w.BindSent(pod("a", "a", "", "2"), "n1")
+			w.pods.remove(pod("a", "other", "", "1"))
+		}, "cpu 1 wanted, 0 of 2 free"},
+		"the other, which waited, changes": {func(w *world) {
+			w.pods.add(pod("a", "other", "", "1"))
+			w.BindSent(pod("a", "a", "", "2"), "n1")
+			w.pods.update(pod("a", "other", "", "1"))
+		}, "cpu 1 wanted, 0 of 2 free"},
+		"another that has its name is bound elsewhere and goes": {func(w *world) {
+			w.pods.add(pod("a", "a", "", "2"))
+			w.BindSent(pod("a", "a", "", "2"), "n1")
+			w.pods.update(pod("a", "other", "n2", "1"))
+			w.pods.remove(pod("a", "other", "n2", "1"))
+		}, ""},
 		"the other is told of as gone": {func(w *world) {
 			w.pods.add(pod("a", "other", "n1", "1"))
 			w.BindSent(pod("a", "a", "", "2"), "n1")
 			w.pods.remove(pod("a", "other", "n1", "1"))
 		}, "cpu 1 wanted, 0 of 2 free"},
 		"the amounts exceed all numbers": {func(w *world) {
-			w.pods.add(pod("a", "a", "n1", "9e15"), pod("b", "b", "n1", "9e15"))
-			w.BindSent(pod("c", "c", "", "9e15"), "n1")
+			w.pods.add(pod("a", "a", "n1", "9e15"))
+			w.BindSent(pod("b", "b", "", "9e15"), "n1")
 		}, "cpu 1 wanted, 0 of 2 free"},
 		"another of its name failed": {func(w *world) {
 			w.BindSent(pod("a", "a", "", "2"), "n1")
@@ -97,6 +113,7 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 			w.pods.update(pod("a", "a", "n1", "2", phase(corev1.PodFailed)))
 		}, ""},
 		"its pod was deleted and another has its name": {func(w *world) {
+			w.pods.add(pod("a", "a", "", "2"))
 			w.BindSent(pod("a", "a", "", "2"), "n1")
 			w.pods.update(pod("a", "other", "", "2"))
 		}, ""},
@@ -192,6 +209,7 @@ func TestNothingIsKeptOfPodsThatAreGone(t *testing.T) {
 				func(p *corev1.Pod) { w.BindSent(p, "n1") },
 			} {
 				p := pod("a", "a", "", "1")
+				w.pods.add(p)
 				there(p)
 				gone(p)
 				if len(w.on)+len(w.sent)+len(w.Inventory.pods) > 0 {

@@ -17,13 +17,17 @@ type Informer interface {
 	RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error
 }
 
-// watch calls set for each object as it is and as it becomes, and gone when it
-// is there no more, until ctx ends. The channel is closed when the objects that
-// were there at first have been passed on.
-func watch[T any](ctx context.Context, informer Informer, set func(T), gone func(cache.ObjectName)) (<-chan struct{}, error) {
+// watch calls set for each object as it is and as it becomes, with what it was, and gone
+// when it is there no more, with what it was last; what was not seen is nil. It does so until
+// ctx ends. The channel is closed when the objects that were there at first have been passed
+// on.
+func watch[T any](ctx context.Context, informer Informer, set func(was, is *T), gone func(cache.ObjectName, *T)) (<-chan struct{}, error) {
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { set(obj.(T)) },
-		UpdateFunc: func(_, obj any) { set(obj.(T)) },
+		AddFunc: func(obj any) { set(nil, obj.(*T)) },
+		UpdateFunc: func(old, obj any) {
+			was, _ := old.(*T)
+			set(was, obj.(*T))
+		},
 		DeleteFunc: func(obj any) {
 			// An object may have gone unseen; then there is its name alone.
 			name, err := cache.DeletionHandlingObjectToName(obj)
@@ -31,7 +35,11 @@ func watch[T any](ctx context.Context, informer Informer, set func(T), gone func
 				utilruntime.HandleErrorWithContext(ctx, err, "An object without a name was deleted", "type", fmt.Sprintf("%T", obj))
 				return
 			}
-			gone(name)
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			last, _ := obj.(*T)
+			gone(name, last)
 		},
 	})
 	if err != nil {

@@ -59,8 +59,9 @@ func (i *informer) add(objs ...any) {
 	}
 }
 func (i *informer) update(obj any) {
+	old, _, _ := i.store.Get(obj)
 	done(i.store.Update(obj))
-	i.handler.OnUpdate(nil, obj)
+	i.handler.OnUpdate(old, obj)
 }
 func (i *informer) remove(obj any) {
 	done(i.store.Delete(obj))
