@@ -276,3 +276,47 @@ func TestAGroupThatIsWholeIsToldOnceMore(t *testing.T) {
 		t.Errorf("OnNodes = %d, %d, %t", n, of, whole)
 	}
 }
+
+// Pods that are on their way out keep their nodes for a while, and nothing of those that
+// come after them.
+func TestWhatIsOnItsWayOutDoesNotCountForThoseThatFollow(t *testing.T) {
+	leaving := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }
+	begin := func(t *testing.T) *story {
+		s := newStory(t)
+		s.atTheGate(2, 2)
+		s.depart("0", "1")
+		for _, name := range []string{"0", "1"} {
+			s.Bound(types.UID(name))
+			s.update(name, bound("n-"+name))
+		}
+		for _, name := range []string{"0", "1"} {
+			s.update(name, leaving)
+		}
+		return s
+	}
+	t.Run("the PodGroup changes meanwhile", func(t *testing.T) {
+		s := begin(t)
+		s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon})
+		s.DropPod("0")
+		s.DropPod("1")
+		delete(s.pods, "0")
+		delete(s.pods, "1")
+		s.add("2")
+		s.add("3")
+		s.wantAdmitted("2")
+	})
+	t.Run("the next are matched meanwhile", func(t *testing.T) {
+		s := begin(t)
+		s.add("2")
+		s.add("3")
+		s.match("2")
+		for _, name := range []string{"2", "3"} {
+			if err := s.Reserve(types.UID(name), "n-"+name); err != nil {
+				t.Fatal(err)
+			}
+			if may, _ := s.Permit(types.UID(name)); may != (name == "3") {
+				t.Errorf("pod %s may be bound: %t, want that both may when both are reserved", name, may)
+			}
+		}
+	})
+}

@@ -204,8 +204,11 @@ func (m *member) present() bool {
 	return m.stays() || m.seat != nil && m.pod.DeletionTimestamp == nil
 }
 
-// reserved says that a scheduling cycle came as far as Reserve with its seat.
-func (m *member) reserved() bool { return m.seat != nil && m.seat.reserved }
+// reserved says that a scheduling cycle came as far as Reserve with its seat. The seat of a
+// member that is on its way out does not count: it keeps no incarnation alive.
+func (m *member) reserved() bool {
+	return m.seat != nil && m.seat.reserved && m.pod.DeletionTimestamp == nil
+}
 
 // late says that the member waits for a seat that nobody has refused it.
 func (m *member) late(now time.Time) bool {
