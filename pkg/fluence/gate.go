@@ -209,6 +209,7 @@ func (pl *Fluence) openGate(ctx context.Context) {
 		why, effects := pl.depart(p.UID, now)
 		pl.recordSteps()
 		pl.carryOut(ctx, effects)
+		// A pod that may not be bound has lost its seat.
 		r, seated := pl.groups.Reserved(p.UID)
 		if seated {
 			pl.inventory.BindSent(r.Pod, r.Node)
@@ -217,7 +218,7 @@ func (pl *Fluence) openGate(ctx context.Context) {
 		if why != "" || !waits {
 			pl.binds.Failed(p.UID, now)
 			if seated {
-				pl.inventory.BindFailed(r.Pod)
+				pl.inventory.ForgetBind(r.Pod)
 			}
 			continue
 		}

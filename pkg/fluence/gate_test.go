@@ -351,7 +351,7 @@ func TestALookThatGoesOutOfDateIsMadeAgain(t *testing.T) {
 	})
 }
 
-// A bind that is in flight takes its room, though nothing is told of it yet.
+// A bind in flight takes room before the API server shows the pod on its node.
 func TestABindInFlightTakesItsRoom(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.narrow(2, 100*time.Millisecond)
@@ -379,6 +379,22 @@ func TestABindInFlightTakesItsRoom(t *testing.T) {
 		r.pass(10 * time.Second)
 		if got := r.assigned(); len(got) != 3 {
 			t.Errorf("bound when the other pod is gone: %v, want all three", got)
+		}
+	})
+}
+
+// A pod can be let go in the moment in which its goroutine ends.
+func TestABindThatNobodySendsTakesNoRoom(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 2)
+		r.give("n1", "n1")
+		pods := r.gang(2, 2)
+		r.reserve(pods[0])
+		r.reserve(pods[1])
+		r.pl.binds.Arrive(gate.Pod{UID: pods[0].UID, Group: g}, r.pl.now())
+		r.pl.openGate(r.ctx)
+		if got := r.pl.full("n1", []*corev1.Pod{aPod("x"), aPod("y")}); got != "" {
+			t.Errorf("though nobody sends the bind: %q, want room for two", got)
 		}
 	})
 }

@@ -28,8 +28,8 @@ const (
 )
 
 // hush has the pods of Fluence's profile be told only once why they wait: the scheduler
-// itself tells them at every attempt, though nothing but a number may be another. A pod to
-// which the API server has given its node does not wait, and is told nothing.
+// itself tells them at every attempt, though nothing but a number may be another. The
+// API server may have bound the pod already: then it waits for nothing, and is told nothing.
 func hush(sched *scheduler.Scheduler, pl *Fluence) {
 	told, places := sched.FailureHandler, make(chan struct{}, maxFailures)
 	sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {

@@ -106,8 +106,8 @@ func (n *nodeStatuses) look(nodes []fwk.NodeInfo) {
 	}
 }
 
-// set takes note of the answers of filters for the stale positions. A nil answer is that the
-// filters were not run. An error is told now and not kept.
+// set takes note of the answers of filters for the stale positions. A nil answer says that
+// no filter was run. An error counts for this look alone.
 func (n *nodeStatuses) set(s *statuses, stale []int, answers []*fwk.Status) {
 	for k, i := range stale {
 		answer := answers[k]

@@ -26,7 +26,7 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // Unreserve gives the seats of a group back that can no longer start together.
 // A group that has started keeps them.
 func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	pl.inventory.BindFailed(pod) // before the engine gives its seat to others
+	pl.inventory.ForgetBind(pod) // before the engine gives its seat to others
 	pl.carryOut(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved or bound", pod.Name)))
 	pl.binds.Failed(pod.UID, pl.now())
 	if !pl.groups.Seated(pod.UID) {

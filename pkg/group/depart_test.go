@@ -277,8 +277,8 @@ func TestAGroupThatIsWholeIsToldOnceMore(t *testing.T) {
 	}
 }
 
-// Pods that are on their way out keep their nodes for a while, and nothing of those that
-// come after them.
+// A pod on its way out keeps its node for a while. It does not count for the pods that
+// follow it in its group.
 func TestWhatIsOnItsWayOutDoesNotCountForThoseThatFollow(t *testing.T) {
 	leaving := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }
 	begin := func(t *testing.T) *story {
@@ -304,6 +304,13 @@ func TestWhatIsOnItsWayOutDoesNotCountForThoseThatFollow(t *testing.T) {
 		s.add("2")
 		s.add("3")
 		s.wantAdmitted("2")
+	})
+	t.Run("the minimum is raised when the next are matched", func(t *testing.T) {
+		s := begin(t)
+		s.add("2")
+		s.add("3")
+		p := s.match("2")
+		s.wantReleased(s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4, Created: noon}), p.Job, "2", "3")
 	})
 	t.Run("the next are matched meanwhile", func(t *testing.T) {
 		s := begin(t)

@@ -39,6 +39,7 @@ func (s *state) onNodes() []types.UID {
 
 // reseat goes by a minimum that may have changed since the group was matched.
 func (g *Groups) reseat(s *state) Effects {
+	// The seats of members on their way out are not the next ones' either.
 	seated := s.count(func(m *member) bool { return m.seat != nil && m.pod.DeletionTimestamp == nil })
 	if s.started || seated == 0 {
 		return Effects{}

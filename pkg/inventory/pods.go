@@ -29,11 +29,11 @@ type holdStep = step[types.NamespacedName, []hold]
 func (i *Inventory) setPod(was, pod *corev1.Pod) {
 	name := nameOf(pod)
 	if was != nil && was.UID != pod.UID {
-		i.BindFailed(was) // it is gone
+		i.ForgetBind(was) // it is gone
 	}
 	if !translate.Holds(pod) {
 		if pod.Spec.NodeName != "" {
-			i.BindFailed(pod) // it has ended
+			i.ForgetBind(pod) // it has ended
 		}
 		i.release(name)
 		return
@@ -107,7 +107,7 @@ func (i *Inventory) forget(name types.NamespacedName) {
 func (i *Inventory) dropPod(gone cache.ObjectName, last *corev1.Pod) {
 	name := types.NamespacedName{Namespace: gone.Namespace, Name: gone.Name}
 	if last != nil {
-		i.BindFailed(last)
+		i.ForgetBind(last)
 	} else {
 		i.forgetBinds(name)
 	}

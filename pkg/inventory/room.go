@@ -19,7 +19,7 @@ type sentBind struct {
 }
 
 // BindSent takes note that the bind of a pod to a node was sent. The pod counts as one that
-// holds there until the cluster tells of it or BindFailed is called.
+// holds there until the cluster tells of it or ForgetBind is called.
 func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 	bind := sentBind{nameOf(pod), node, translate.Requests(pod)}
 	i.mu.Lock()
@@ -29,9 +29,9 @@ func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 	}
 }
 
-// BindFailed takes note that a bind was not made. If it was made all the same, the cluster
-// will tell of it.
-func (i *Inventory) BindFailed(pod *corev1.Pod) {
+// ForgetBind forgets the bind that was sent for a pod: it was not made, or the pod has ended.
+// If it was made all the same, the cluster will tell of it.
+func (i *Inventory) ForgetBind(pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.sent, pod.UID)

@@ -18,7 +18,7 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 	mate := pod("mate", "m", "", "1")
 	cases := map[string]struct {
 		happens func(w *world)
-		// lacking is what there is too little of for a pod of one CPU.
+		// lacking is the answer for a pod of one CPU.
 		lacking string
 	}{
 		"nothing": {func(*world) {}, ""},
@@ -60,12 +60,12 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 		}, ""},
 		"it fails": {func(w *world) {
 			w.BindSent(pod("a", "a", "", "2"), "n1")
-			w.BindFailed(pod("a", "a", "", "2"))
+			w.ForgetBind(pod("a", "a", "", "2"))
 		}, ""},
 		"it fails, as it seems, and is told of": {func(w *world) {
 			w.BindSent(pod("a", "a", "", "2"), "n1")
 			w.pods.add(pod("a", "a", "n1", "2"))
-			w.BindFailed(pod("a", "a", "", "2"))
+			w.ForgetBind(pod("a", "a", "", "2"))
 		}, "cpu 1 wanted, 0 of 2 free"},
 		"it is sent where another of its name was": {func(w *world) {
 			w.pods.add(pod("a", "other", "n1", "1"))
@@ -98,7 +98,7 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 		}, "cpu 1 wanted, 0 of 2 free"},
 		"another of its name failed": {func(w *world) {
 			w.BindSent(pod("a", "a", "", "2"), "n1")
-			w.BindFailed(pod("a", "other", "", "2"))
+			w.ForgetBind(pod("a", "other", "", "2"))
 		}, "cpu 1 wanted, 0 of 2 free"},
 		"its pod changes before it is told of": {func(w *world) {
 			w.BindSent(pod("a", "a", "", "2"), "n1")

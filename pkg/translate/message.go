@@ -42,8 +42,9 @@ func Shorten(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxMessage)], "")
 }
 
-// Lacking says what there is too little of in room for what is asked beside what is held, in
-// one line with the quantities of Kubernetes; empty if there is enough of all.
+// Lacking lists the types of which less is free than asked for, in one line with the
+// quantities of Kubernetes; empty if there is enough of all. What is free is room without
+// what is held.
 func Lacking(asked, held, room Amounts) string {
 	var lacks []string
 	for _, t := range asked.Types() {
