@@ -150,6 +150,26 @@ verify: ## Check that the generated code is up to date.
 	@hack/verify-codegen.sh
 	@hack/verify-proto.sh
 
+# VULNDB names another database than the Go project's, such as file:///copy.
+VULNDB :=
+.PHONY: vuln
+vuln: modules ## Look for known weaknesses in what the programs call; needs the Go project's database.
+	@cd hack/tools/govulncheck && go build -o $(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
+	@go run ./hack/vuln -govulncheck $(BIN)/govulncheck -db "$(VULNDB)" ./cmd/...
+
+.PHONY: sbom
+sbom: modules build ## List what the programs are made of, as CycloneDX, in bin/sbom.
+	@cd hack/tools/cyclonedx-gomod && go build -o $(BIN)/cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	@mkdir -p $(BIN)/sbom
+	@for p in fluence-scheduler fluence-sidecar fluence-controller kubectl-fluence; do \
+		echo "Writing bin/sbom/$$p.cdx.json"; \
+		$(BIN)/cyclonedx-gomod bin -json -std -noserial -notimestamp -version "$(VERSION)" -output $(BIN)/sbom/$$p.cdx.json $(BIN)/$$p || exit 1; \
+	done
+
+.PHONY: modules
+modules: ## Check that the modules here are those of go.sum.
+	@go mod verify
+
 .PHONY: clean
 clean: ## Remove what was built here.
 	@rm -rf $(BIN)

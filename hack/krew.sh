@@ -45,7 +45,8 @@ for platform; do
 	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$version" -o "$folder/kubectl-fluence" ./cmd/kubectl-fluence
 	cp LICENSE "$folder"
 	archive=kubectl-fluence_${os}_$arch.tar.gz
-	tar -czf "$out/$archive" -C "$folder" kubectl-fluence LICENSE
+	# The same files make the same archive, whoever packs them and when.
+	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf - -C "$folder" kubectl-fluence LICENSE | gzip -n >"$out/$archive"
 	rm -r "$folder"
 	cat >>"$manifest" <<EOF
   - selector:

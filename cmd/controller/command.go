@@ -19,6 +19,7 @@ type options struct {
 	kubeconfig     string
 	leaderElect    bool
 	leaseNamespace string
+	lease          leaseTimes
 	metricsAddr    string
 	probeAddr      string
 	podGroup       podgroup.Config
@@ -30,7 +31,7 @@ type options struct {
 // newCommand returns the program. It runs until the context that signals gives
 // is done, and ends without an error then.
 func newCommand(signals func() context.Context) *cobra.Command {
-	o := options{podGroup: podgroup.DefaultConfig(), webhook: webhook.DefaultConfig(), logging: logsapi.NewLoggingConfiguration()}
+	o := options{lease: defaultLeaseTimes(), podGroup: podgroup.DefaultConfig(), webhook: webhook.DefaultConfig(), logging: logsapi.NewLoggingConfiguration()}
 	cmd := &cobra.Command{
 		Use:          "fluence-controller",
 		Short:        "Makes the PodGroups of Jobs and labelled pods that ask for the Fluence scheduler, and labels them",
@@ -56,7 +57,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.podGroup.IncompleteTimeout, "incomplete-timeout", o.podGroup.IncompleteTimeout, "How long a group that has started may lack members before that is told and its incomplete-policy applies, unless its annotation says another.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Let one of several replicas work at a time.")
 	fs.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", "", "Namespace of the lease. Empty: that of the pod; needed outside a cluster.")
-	fs.StringVar(&o.metricsAddr, "metrics-bind-address", "127.0.0.1:8080", `Address of the metrics, in plain HTTP. "0": none.`)
+	o.lease.addFlags(fs)
+	fs.StringVar(&o.metricsAddr, "metrics-bind-address", "127.0.0.1:8443", `Address of the metrics, over HTTPS and for who may get the URL /metrics. "0": none.`)
 	fs.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", `Address of /healthz and /readyz. "0": none.`)
 	fs.BoolVar(&o.withWebhook, "webhook", true, "Serve the webhook that labels pods and workloads when they are created; needs manifests/webhook.")
 	fs.StringVar(&o.webhook.Address, "webhook-bind-address", o.webhook.Address, "IP address that the webhook listens on. Empty: all.")
@@ -64,5 +66,6 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.webhook.CertDir, "webhook-cert-dir", o.webhook.CertDir, "Folder with the webhook's tls.crt and tls.key, whose authority is written into the MutatingWebhookConfiguration by others. Empty: the controller makes them and writes it.")
 	fs.StringVar(&o.webhook.Namespace, "webhook-namespace", o.webhook.Namespace, "Namespace of the webhook's Service and Secret. Empty: that of the lease.")
 	fs.StringSliceVar(&o.webhook.DNSNames, "webhook-dns-names", o.webhook.DNSNames, "Names of the webhook in its certificate, beside the Service's.")
+	fs.StringVar(&o.webhook.WholeNodes, "whole-nodes", o.webhook.WholeNodes, "The scheduler's argument wholeNodes: all, labelled or none. The webhook warns who asks for whole nodes by annotation and may not have them. Where the scheduler's matchPolicy gives whole nodes to all: all.")
 	logsapi.AddFlags(o.logging, fs)
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -23,6 +26,7 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/cluster/process"
+	"github.com/flux-k8s/fluence/test/metricdoc"
 )
 
 const (
@@ -53,7 +57,7 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	// Without rights it lives, is not ready, and ends when it is told to.
-	p, url := launch(ctx, t, c, binary)
+	p, url, _ := launch(ctx, t, c, binary)
 	if code := status(ctx, t, url+"/readyz"); code == http.StatusOK {
 		t.Error("it is ready without any right")
 	}
@@ -61,14 +65,16 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop(ctx, t, p)
-	p, url = launch(ctx, t, c, binary)
+	p, url, metricsURL := launch(ctx, t, c, binary)
 	kubectl(ctx, t, c, nil, "apply", "-f", manifests+"/rbac")
 	if err := p.WaitHTTP(ctx, http.DefaultClient, url+"/readyz"); err != nil {
 		t.Fatal(err)
 	}
+	metricsAreForReaders(ctx, t, c, metricsURL)
 	if err := p.WaitLog(ctx, "CRD podgroups.scheduling.x-k8s.io is not installed; apply manifests/crds"); err != nil {
 		t.Fatal(err)
 	}
+	servesWhatAlertsAskFor(ctx, t, metricsURL, token(ctx, t, c, "reader"))
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: "train"},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -86,6 +92,10 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := until(ctx, t, c, key, func(pg *scheduling.PodGroup) bool { return pg.Status.Phase == scheduling.PodGroupPending })
+	lease, err := c.Client().CoordinationV1().Leases("fluence-system").Get(ctx, "fluence-controller", metav1.GetOptions{})
+	if err != nil || lease.Spec.LeaseDurationSeconds == nil || *lease.Spec.LeaseDurationSeconds != 20 {
+		t.Errorf("the lease is %+v, %v; want one of 20 s", lease.Spec, err)
+	}
 	if old.Status.CreationTime != nil || len(old.Status.Conditions) > 0 {
 		t.Fatalf("status %+v under a CRD that has no such fields", old.Status)
 	}
@@ -109,7 +119,7 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 // start starts the program and waits until it says that it is ready.
 func start(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string) *process.Process {
 	t.Helper()
-	p, url := launch(ctx, t, c, binary)
+	p, url, _ := launch(ctx, t, c, binary)
 	if err := p.WaitHTTP(ctx, http.DefaultClient, url+"/readyz"); err != nil {
 		t.Fatal(err)
 	}
@@ -117,21 +127,22 @@ func start(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string)
 }
 
 // launch starts the program and waits until it says that it lives. It returns where it
-// is probed.
-func launch(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string) (p *process.Process, url string) {
+// is probed, and where it serves metrics.
+func launch(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string) (p *process.Process, probes, metrics string) {
 	t.Helper()
 	kubeconfig, err := c.KubeconfigFor("system:serviceaccount:fluence-system:fluence-controller",
 		"system:serviceaccounts", "system:serviceaccounts:fluence-system")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := cluster.FreePorts(2)
+	ports, err := cluster.FreePorts(3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	addr, metricsAddr := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[2])
 	p, err = c.StartProcess(ctx, "fluence-controller", binary, "--kubeconfig", kubeconfig, "-v=2",
-		"--leader-elect-resource-namespace=fluence-system", "--metrics-bind-address=0", "--health-probe-bind-address="+addr,
+		"--leader-elect-resource-namespace=fluence-system", "--leader-elect-lease-duration=20s",
+		"--metrics-bind-address="+metricsAddr, "--health-probe-bind-address="+addr,
 		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-port=%d", ports[1]))
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +150,37 @@ func launch(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string
 	if err := p.WaitHTTP(ctx, http.DefaultClient, "http://"+addr+"/healthz"); err != nil {
 		t.Fatal(err)
 	}
-	return p, "http://" + addr
+	return p, "http://" + addr, "https://" + metricsAddr + "/metrics"
+}
+
+// servesWhatAlertsAskFor checks that the metrics of libraries that are documented are there
+// once the program has its lease, and tell that it has.
+func servesWhatAlertsAskFor(ctx context.Context, t *testing.T, url, token string) {
+	t.Helper()
+	rows, err := metricdoc.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const leads = `leader_election_master_status{name="fluence-controller"} 1`
+	var text string
+	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, text = get(ctx, t, url, token)
+		return strings.Contains(text, leads), nil
+	})
+	if err != nil {
+		t.Fatalf("it never serves %s: %v\n%s", leads, err, text)
+	}
+	for _, r := range rows[metricdoc.Libraries] {
+		sample := regexp.MustCompile(`(?m)^` + r.Name + `(\{([a-z]+="[^"]*",?)*\})? `).FindString(text)
+		if sample == "" {
+			t.Errorf("%s is not served", r.Name)
+		}
+		for _, label := range r.Labels {
+			if !strings.Contains(sample, label+`="`) {
+				t.Errorf("%s has no label %q: %s", r.Name, label, sample)
+			}
+		}
+	}
 }
 
 // status is the code of an answer.

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/lifeline"
@@ -29,6 +28,9 @@ import (
 // run runs the controller until ctx is done. It fails when it loses its lease, for
 // another replica works then, or the API server.
 func run(ctx context.Context, o options) error {
+	if err := o.lease.check(); err != nil {
+		return err
+	}
 	cfg, err := restConfig(o.kubeconfig)
 	if err != nil {
 		return err
@@ -45,12 +47,15 @@ func run(ctx context.Context, o options) error {
 		Logger:                        klog.Background(),
 		Cache:                         cache.Options{ByObject: podgroup.CacheByObject(o.podGroup)},
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddr},
+		Metrics:                       metricsOptions(o.metricsAddr),
 		HealthProbeBindAddress:        o.probeAddr,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              podgroup.FieldManager,
 		LeaderElectionNamespace:       o.leaseNamespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.lease.duration,
+		RenewDeadline:                 &o.lease.renew,
+		RetryPeriod:                   &o.lease.retry,
 		GracefulShutdownTimeout:       new(graceful),
 	})
 	if err != nil {
@@ -62,7 +67,7 @@ func run(ctx context.Context, o options) error {
 	if err := podgroup.AddToManager(ctx, mgr, o.podGroup); err != nil {
 		return err
 	}
-	if err := addLifeline(mgr, cfg); err != nil {
+	if err := addLifeline(mgr, cfg, o.lease.renew); err != nil {
 		return err
 	}
 	if err := addVersionWatch(mgr, cfg); err != nil {
@@ -125,14 +130,15 @@ func addHealth(mgr ctrl.Manager) error {
 	return nil
 }
 
-// addLifeline ends the manager when it has lost the API server.
-func addLifeline(mgr ctrl.Manager, cfg *rest.Config) error {
+// addLifeline ends the manager when it has lost the API server for so long that one that
+// works has lost its lease.
+func addLifeline(mgr ctrl.Manager, cfg *rest.Config, patience time.Duration) error {
 	ping, err := lifeline.Livez(cfg)
 	if err != nil {
 		return err
 	}
 	err = mgr.Add(always{manager.RunnableFunc(func(ctx context.Context) error {
-		return lifeline.Hold(ctx, ping, lifeline.DefaultPatience)
+		return lifeline.Hold(ctx, ping, patience)
 	})})
 	if err != nil {
 		return fmt.Errorf("watch over the connection: %w", err)

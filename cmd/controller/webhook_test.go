@@ -27,6 +27,10 @@ func TestWebhookFlags(t *testing.T) {
 			edit: func(o *options) { o.leaseNamespace, o.webhook.Port = "fluence-system", -1 },
 			want: "set up the webhook: port: -1: must be from 1 to 65535",
 		},
+		"a wrong rule for whole nodes": {
+			edit: func(o *options) { o.leaseNamespace, o.webhook.WholeNodes = "fluence-system", "x" },
+			want: `set up the webhook: wholeNodes: "x": must be one of`,
+		},
 		"the scheduler's name is the webhook's": {
 			edit: func(o *options) { o.leaseNamespace, o.podGroup.SchedulerName = "fluence-system", "" },
 			want: "set up the webhook: schedulerName: must not be empty",

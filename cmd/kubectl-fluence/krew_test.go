@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
@@ -62,6 +63,10 @@ func TestKrew(t *testing.T) {
 	if sum := sha256.Sum256(archive); here.SHA256 != hex.EncodeToString(sum[:]) {
 		t.Errorf("its sum is %s, that of the archive %x", here.SHA256, sum)
 	}
+	again := packedAgain(t, root, platform, name)
+	if !bytes.Equal(archive, again) {
+		t.Errorf("packed again later, by another umask, the archive has %d other bytes", differing(archive, again))
+	}
 	dir := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", filepath.Join(folder, name), "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -70,6 +75,33 @@ func TestKrew(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "v9.8.7") {
 		t.Errorf("it says it is %q: %v", out, err)
 	}
+}
+
+// packedAgain is the archive as somebody else packs it, at another time: the files that go into
+// it are younger, and none but their owner may read what is made.
+func packedAgain(t *testing.T, root, platform, name string) []byte {
+	t.Helper()
+	pack := exec.CommandContext(t.Context(), "bash", "-c", `umask 077; exec bash hack/krew.sh "$@"`, "krew", "v9.8.7", "https://example.com/there", platform)
+	pack.Dir = root
+	if out, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	archive, err := os.ReadFile(filepath.Join(root, "bin", "krew", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive
+}
+
+// differing counts the bytes in which two texts differ.
+func differing(a, b []byte) int {
+	n := max(len(a), len(b)) - min(len(a), len(b))
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			n++
+		}
+	}
+	return n
 }
 
 func TestKrewRefusesWhatIsNoVersion(t *testing.T) {

@@ -75,7 +75,10 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 	defer cancel()
 	ended := server.SetupSignalHandler()
 	go func() {
-		<-ended
+		select {
+		case <-ended:
+		case <-l.gives:
+		}
 		cancel()
 	}()
 	config, sched, err := app.Setup(ctx, opts, plugins...)
@@ -85,6 +88,12 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 	l.unwanted.Store(config.LeaderElection == nil)
 	if err := fluence.Attach(sched); err != nil {
 		return err
+	}
+	if election := config.LeaderElection; election != nil {
+		// As with the lifeline, the process is to be started again: it ends with failure.
+		end := func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
+		election.Lock = releasing{Interface: election.Lock, given: l.given.Load, end: end}
+		fluence.HandOver(sched, l.giveUp)
 	}
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()

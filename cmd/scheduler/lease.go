@@ -11,6 +11,18 @@ import (
 type lease struct {
 	// unwanted says that nobody is elected, so that the one scheduler leads.
 	unwanted atomic.Bool
+	// given says that this process gives it up, and gives is closed then.
+	given atomic.Bool
+	gives chan struct{}
+}
+
+func newLease() *lease { return &lease{gives: make(chan struct{})} }
+
+// giveUp has this process give up the lease, for another to lead.
+func (l *lease) giveUp() {
+	if !l.given.Swap(true) {
+		close(l.gives)
+	}
 }
 
 // held says whether this process holds the lease, as its own metric has it:

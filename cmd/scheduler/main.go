@@ -13,13 +13,16 @@ import (
 	"google.golang.org/grpc/grpclog"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
-	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API client
 	_ "k8s.io/component-base/metrics/prometheus/version"  // metric of the version
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
+	"github.com/flux-k8s/fluence/pkg/relay"
 	"github.com/flux-k8s/fluence/sidecar/client"
 	"github.com/flux-k8s/fluence/sidecar/endpoint"
 )
@@ -47,8 +50,10 @@ func newCommand() *cobra.Command {
 	if err != nil {
 		panic(err) // the gate is one of this very version of Kubernetes
 	}
-	l := &lease{}
-	place, sort := fluence.Factories(dial, l.held, fluence.Identity{Name: ownName(), Version: version})
+	l := newLease()
+	r := relay.New("fluence_sidecar_")
+	legacyregistry.Registerer().MustRegister(r)
+	place, sort := fluence.Factories(relaying(r), l.held, fluence.Identity{Name: ownName(), Version: version})
 	return command(l, app.WithPlugin(fluence.Name, place), app.WithPlugin(fluence.SortName, sort))
 }
 
@@ -62,8 +67,22 @@ func ownName() string {
 	return name
 }
 
+// relaying connects to the sidecar and serves its metrics, for as long as the scheduler runs.
+func relaying(r *relay.Relay) fluence.Dialer {
+	return func(ctx context.Context, args *fluence.Args) (fluence.Matcher, error) {
+		c, err := dial(ctx, args)
+		if err != nil {
+			return nil, err
+		}
+		go r.Run(ctx, c.Metrics, func(err error) {
+			klog.FromContext(ctx).V(2).Info("The sidecar's metrics are left out", "reason", err.Error())
+		})
+		return c, nil
+	}
+}
+
 // dial connects to the sidecar for as long as the scheduler runs.
-func dial(ctx context.Context, args *fluence.Args) (fluence.Matcher, error) {
+func dial(ctx context.Context, args *fluence.Args) (*client.Client, error) {
 	o := client.Options{Timeout: args.MatchTimeout.Duration}
 	if t := args.TLS; t != nil {
 		o.TLS = endpoint.Identity{Cert: t.CertFile, Key: t.KeyFile, CA: t.CAFile}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -10,13 +11,19 @@ import (
 
 // A counted engine counts the nodes and jobs of an engine by the calls that
 // change them, since asking for a list of all that is held would stop matches for
-// as long as it takes. Calls pass one at a time, as they do in the engine, so that
-// the counts are those of the calls in the engine's order. What is reserved counts
-// for nothing: nobody holds it.
+// as long as it takes. Calls that change something pass one at a time, as they do in
+// the engine, so that the counts are those of the calls in the engine's order. Matches may
+// take long and pass beside them, but for other calls on the same job. What is reserved
+// counts for nothing: nobody holds it.
 type counted struct {
 	match.Engine
 
+	// mu is not held over a match.
 	mu sync.Mutex
+	// asked has the jobs that are being matched; each channel is closed when that is done.
+	asked map[match.JobID]chan struct{}
+	// era counts the times that the graph was emptied.
+	era int
 	// nodes are those that were put, by name, and those of graphs that were added,
 	// by containment path, which begins with a slash.
 	nodes map[string]struct{}
@@ -26,7 +33,7 @@ type counted struct {
 }
 
 func count(e match.Engine) *counted {
-	c := &counted{Engine: e}
+	c := &counted{Engine: e, asked: make(map[match.JobID]chan struct{})}
 	c.clear()
 	return c
 }
@@ -35,6 +42,7 @@ func (c *counted) clear() {
 	c.nodes = make(map[string]struct{})
 	c.jobs = make(map[match.JobID]map[string]struct{})
 	c.ready = false
+	c.era++
 }
 
 // sizes returns how many jobs hold something and how many nodes there are.
@@ -73,18 +81,50 @@ func (c *counted) hold(id match.JobID, slots []match.Slot) {
 	}
 }
 
+// idle returns with mu held when the job is not being matched, or with the error of ctx and
+// without mu.
+func (c *counted) idle(ctx context.Context, id match.JobID) error {
+	for {
+		c.mu.Lock()
+		other, busy := c.asked[id]
+		if !busy {
+			return nil
+		}
+		c.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the match of job %d: %w", id, ctx.Err())
+		}
+	}
+}
+
 func (c *counted) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	if r.Op != match.Allocate && r.Op != match.AllocateOrElseReserve {
+		return c.Engine.Match(ctx, r)
+	}
+	if err := c.idle(ctx, r.ID); err != nil {
+		return nil, err
+	}
+	done, era := make(chan struct{}), c.era
+	c.asked[r.ID] = done
+	c.mu.Unlock()
+	a, err := c.Engine.Match(ctx, r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a, err := c.Engine.Match(ctx, r)
-	if err == nil && !a.Reserved && (r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve) {
+	delete(c.asked, r.ID)
+	close(done)
+	// What was matched in a graph that has been emptied since is gone.
+	if err == nil && !a.Reserved && era == c.era {
 		c.hold(r.ID, a.Slots)
 	}
 	return a, err
 }
 
 func (c *counted) Release(ctx context.Context, e match.Epoch, id match.JobID, keys ...string) error {
-	c.mu.Lock()
+	if err := c.idle(ctx, id); err != nil {
+		return err
+	}
 	defer c.mu.Unlock()
 	if err := c.Engine.Release(ctx, e, id, keys...); err != nil {
 		return err

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -162,4 +164,75 @@ func TestReadyFollowsTheCalls(t *testing.T) {
 	if _, err := c.Reset(t.Context()); err != nil || c.isReady() {
 		t.Errorf("Reset: %v, and it is ready: %t", err, c.isReady())
 	}
+}
+
+// A match takes as long as it takes: others are answered and counted meanwhile, but for a
+// release of the same job, which comes after it as it would in the engine.
+func TestALongMatchHoldsUpNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := matchtest.NewFake()
+		c := count(fake)
+		fake.OnMatch(func(r match.Request) (*match.Allocation, error) {
+			return &match.Allocation{ID: r.ID, Slots: []match.Slot{matchtest.Held("a", "n", matchtest.Cores(1))}}, nil
+		})
+		end := fake.Hold(matchtest.Match)
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			if _, err := c.Match(t.Context(), match.Request{ID: 1}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if err := c.PutNode(t.Context(), 1, matchtest.Node("n", nil)); err != nil {
+			t.Fatal(err)
+		}
+		if jobs, nodes := c.sizes(); jobs != 0 || nodes != 1 {
+			t.Errorf("%d jobs and %d nodes while the match goes on, want 0 and 1", jobs, nodes)
+		}
+		if err := c.Release(t.Context(), 1, 2); err != nil {
+			t.Errorf("a release of another job: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Release(ctx, 1, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a release of the job that is being matched: %v", err)
+		}
+		calls.Go(func() {
+			if err := c.Release(t.Context(), 1, 1); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		end()
+		calls.Wait()
+		if jobs, _ := c.sizes(); jobs != 0 {
+			t.Errorf("%d jobs after the release, want none", jobs)
+		}
+	})
+}
+
+func TestAMatchThatEndsAfterAResetCountsForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := matchtest.NewFake()
+		c := count(fake)
+		fake.OnMatch(func(r match.Request) (*match.Allocation, error) {
+			return &match.Allocation{ID: r.ID, Slots: []match.Slot{matchtest.Held("a", "n", matchtest.Cores(1))}}, nil
+		})
+		end := fake.Hold(matchtest.Match)
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			if _, err := c.Match(t.Context(), match.Request{ID: 1}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if _, err := c.Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		end()
+		calls.Wait()
+		if jobs, _ := c.sizes(); jobs != 0 {
+			t.Errorf("%d jobs in an empty graph", jobs)
+		}
+	})
 }

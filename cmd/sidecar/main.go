@@ -42,7 +42,8 @@ a restart of either. Nothing is kept on disk. SIGTERM and SIGINT let running cal
 come to their end and then end the process.
 
 The subcommands match, satisfy and info serve nothing: they load a graph from a file
-and ask the matcher themselves.`,
+and ask the matcher themselves. The subcommand probe asks a sidecar that runs whether it
+takes calls.`,
 		Args:          cobra.NoArgs,
 		Version:       version,
 		SilenceUsage:  true,
@@ -53,6 +54,6 @@ and ask the matcher themselves.`,
 	}
 	o.addFlags(c.Flags())
 	c.CompletionOptions.DisableDefaultCmd = true
-	c.AddCommand(matchCommand(open), satisfyCommand(open), infoCommand(open))
+	c.AddCommand(matchCommand(open), satisfyCommand(open), infoCommand(open), probeCommand())
 	return c
 }

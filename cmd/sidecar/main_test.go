@@ -215,6 +215,44 @@ func TestAStoppedProcessIsFoundByPing(t *testing.T) {
 	}
 }
 
+// A probe of the kubelet's asks a process that runs. It fails while the process is stopped, and names
+// where it asked.
+func TestProbe(t *testing.T) {
+	target := "unix://" + filepath.Join(t.TempDir(), "s")
+	probe := func(timeout string) (string, error) {
+		out, err := command(t, "probe", "--listen", target, "--timeout", timeout).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := probe("1s"); err == nil || !strings.Contains(out, target) {
+		t.Errorf("nothing serves there: %v: %s", err, out)
+	}
+	if out, err := probe("0s"); err == nil || !strings.Contains(out, "--timeout 0s") {
+		t.Errorf("a timeout of nothing: %v: %s", err, out)
+	}
+	s := start(t, "--listen", target)
+	if out, err := probe("20s"); err != nil || out != "" {
+		t.Errorf("it serves: %v: %s", err, out)
+	}
+	if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for ctx := soon(t); ; {
+		out, err := probe("100ms")
+		if err != nil && strings.Contains(out, target) {
+			break
+		}
+		if err != nil || ctx.Err() != nil {
+			t.Fatalf("while it is stopped: %v: %s", err, out)
+		}
+	}
+	if err := s.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := probe("20s"); err != nil {
+		t.Errorf("once it goes on: %v: %s", err, out)
+	}
+}
+
 func TestMistakesNameFlagAndValue(t *testing.T) {
 	dir := t.TempDir()
 	live := "unix://" + filepath.Join(dir, "live")
@@ -327,6 +365,15 @@ func TestMetrics(t *testing.T) {
 	if _, err := c.Match(ctx, request); err != nil {
 		t.Fatal(err)
 	}
+	told, err := c.Metrics(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(told)) {
+		if name := strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "); !strings.HasPrefix(name, "fluence_sidecar_") {
+			t.Errorf("the scheduler is told %q", line)
+		}
+	}
 	got := scrape(ctx, t, "http://"+address+"/metrics")
 	for _, want := range []string{
 		"fluence_sidecar_jobs 1\n",
@@ -339,6 +386,12 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}
+		if !strings.Contains(string(told), want) {
+			t.Errorf("no %q among what the scheduler is told:\n%s", want, told)
+		}
+	}
+	if !strings.Contains(string(told), "\nfluence_sidecar_process_resident_memory_bytes ") {
+		t.Errorf("the scheduler is told nothing of memory:\n%s", told)
 	}
 	if _, err := s.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("ended with %v", err)

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -65,6 +71,46 @@ func (m *measured) Match(ctx context.Context, r match.Request) (*match.Allocatio
 	a, err := m.counted.Match(ctx, r)
 	m.duration.WithLabelValues(match.OutcomeOf(err)).Observe(time.Since(start).Seconds())
 	return a, err
+}
+
+// prefix is that of the names of our own metrics. What is told to the scheduler has no other,
+// for it stands among the scheduler's own.
+const prefix = "fluence_sidecar_"
+
+// ofProcess are the metrics of any process that are told to the scheduler, under our prefix.
+var ofProcess = []string{"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds"}
+
+// told returns what the scheduler is told.
+func (m *measured) told() ([]*dto.MetricFamily, error) {
+	all, err := m.registry.Gather()
+	if err != nil {
+		return nil, fmt.Errorf("gather the metrics: %w", err)
+	}
+	var told []*dto.MetricFamily
+	for _, f := range all {
+		if slices.Contains(ofProcess, f.GetName()) {
+			f.Name = new(prefix + f.GetName())
+		}
+		if strings.HasPrefix(f.GetName(), prefix) {
+			told = append(told, f)
+		}
+	}
+	return told, nil
+}
+
+// text is what the scheduler is told, as Prometheus writes it.
+func (m *measured) text() ([]byte, error) {
+	families, err := m.told()
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+			return nil, fmt.Errorf("write the metrics: %w", err)
+		}
+	}
+	return text.Bytes(), nil
 }
 
 func (m *measured) handler() http.Handler {

@@ -12,7 +12,7 @@ func TestEachMetricOfTheSidecarIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served, err := measure(matchtest.NewFake()).registry.Gather()
+	served, err := measure(matchtest.NewFake()).told()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,8 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	so := server.Options{Log: log}
+	m := measure(e)
+	so := server.Options{Log: log, Metrics: m.text}
 	if o.tls.Cert != "" {
 		config, err := o.tls.Server()
 		if err != nil {
@@ -51,13 +52,11 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("--metrics-listen %q: %w", o.metricsListen, err), l.Close())
 		}
-		m := measure(e)
-		e = m
 		g.Go(func() error { return serveMetrics(ctx, ml, m.handler()) })
 		log.InfoContext(ctx, "Serving metrics", "address", ml.Addr())
 	}
 	log.InfoContext(ctx, "Serving", "listen", at.Network+"://"+l.Addr().String(), "engine", o.engine, "policy", o.policy, "version", version)
-	g.Go(func() error { return serve(ctx, l, server.New(e, so), log) })
+	g.Go(func() error { return serve(ctx, l, server.New(m, so), log) })
 	return g.Wait()
 }
 

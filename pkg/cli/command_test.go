@@ -157,6 +157,7 @@ func TestCommands(t *testing.T) {
 		"a scheduler that has not written for long":            {args: "status", objects: []runtime.Object{figures(stale)}, want: ExitNo},
 		"a scheduler whose matcher is silent":                  {args: "status", objects: []runtime.Object{figures(unwell)}, want: ExitNo},
 		"no scheduler":                                         {args: "status", want: ExitNo},
+		"schedulers that stand by alone":                       {args: "status", objects: []runtime.Object{standingBy()}, want: ExitNo},
 		"a scheduler that may not be seen":                     {args: "status", forbidden: []string{"configmaps"}, want: ExitError},
 		"a scheduler beside an API server of another version":  {args: "status", objects: []runtime.Object{figures(well())}, minor: "39", want: ExitNo},
 		"a scheduler as json":                                  {args: "status -o json", objects: []runtime.Object{figures(well())}},

@@ -164,6 +164,13 @@ func figures(f health.Figures) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: health.Name}, Data: data}
 }
 
+// standingBy is that ConfigMap where no scheduler has led yet.
+func standingBy() *corev1.ConfigMap {
+	cm := figures(health.Figures{})
+	cm.Data = map[string]string{health.StandbyKey("fluence-scheduler-1", "id"): "{}"}
+	return cm
+}
+
 func well() health.Figures {
 	matched := noon.Add(-4 * time.Minute)
 	return health.Figures{

@@ -215,7 +215,7 @@ func (r *reader) kinds() []kind {
 	return []kind{
 		{name: "nodes", list: page(core.Nodes().List)},
 		{name: "pods", list: page(core.Pods("").List)},
-		{"namespaces", page(core.Namespaces().List), "affinity by the labels of namespaces does not count"},
+		{"namespaces", page(core.Namespaces().List), "affinity by the labels of namespaces does not count, and none may have whole nodes by a label"},
 		{"jobs", page(r.client.BatchV1().Jobs("").List), groups},
 		{"replicasets", page(apps.ReplicaSets("").List), groups},
 		{"statefulsets", page(apps.StatefulSets("").List), groups},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -81,7 +82,12 @@ func (o *options) report(ctx context.Context, r *reader) (report, error) {
 		return report{}, fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
 	figures, err := health.Read(c.Data)
-	if err != nil {
+	switch {
+	case errors.Is(err, health.ErrNoFigures):
+		// Those who stand by write to it too.
+		answer.Wrong = append(answer.Wrong, fmt.Sprintf("ConfigMap %s has no figures: no scheduler has led there; see kubectl get pods -n %s", name, o.schedulerNamespace))
+		return answer, nil
+	case err != nil:
 		return report{}, fmt.Errorf("ConfigMap %s: %w", name, err)
 	}
 	answer.Figures = &figures

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
@@ -12,11 +13,18 @@ import (
 // match.ErrInvalid; a range that reaches further is filled up to here.
 const maxSlots = 1 << 20
 
+// conditionSteps is how many steps it counts to look up in one part of a constraint whether it
+// holds on a node.
+const conditionSteps = 8
+
 // An ask is a request made ready for the matcher.
 type ask struct {
 	needs  []need
 	shapes []shape
 	limits []limit
+	// names are the indexes of the limits that have one, and lists those of the first limits of
+	// each lists of hosts.
+	names, lists map[string]int
 	// limited says that a shape has limits, so that nodes of equal room are not
 	// alike.
 	limited bool
@@ -43,8 +51,10 @@ type shape struct {
 	each []int64
 	// with lists the needs of the shape in the order of the jobspec.
 	with []int
-	// always hold for good, now for the present too.
+	// always hold for good, now for the present too; conditions is how many steps it counts to
+	// see whether they hold on a node.
 	always, now []jobspec.Condition
+	conditions  int
 	// limits are indexes of the ask's.
 	limits []int
 }
@@ -62,18 +72,21 @@ func readAsk(js *jobspec.Jobspec) (*ask, error) {
 	if err != nil {
 		return nil, invalid("attributes.system.constraints: %w", err)
 	}
-	a := &ask{shapes: make([]shape, len(js.Resources))}
+	a := &ask{shapes: make([]shape, len(js.Resources)), names: make(map[string]int), lists: make(map[string]int)}
+	labels := make(map[string]int, len(js.Resources))
 	least := int64(0)
 	for i := range js.Resources {
 		s := &a.shapes[i]
 		if err := a.readSlot(s, &js.Resources[i]); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(a.shapes[:i], func(other shape) bool { return other.label == s.label }) {
+		if _, twice := labels[s.label]; twice {
 			return nil, invalid("two slots have the label %q", s.label)
 		}
+		labels[s.label] = i
 		if js.Attributes.System.Constraints != nil {
 			s.always = append(s.always, all)
+			s.conditions += conditionSteps * js.Attributes.System.Constraints.Leaves()
 		}
 		least = plus(least, s.count.Min)
 	}
@@ -82,7 +95,11 @@ func readAsk(js *jobspec.Jobspec) (*ask, error) {
 	}
 	if about := js.Attributes.System.Fluence; len(about) > 0 {
 		for _, label := range slices.Sorted(maps.Keys(about)) {
-			if err := a.narrow(label, about[label]); err != nil {
+			at, there := labels[label]
+			if !there {
+				return nil, invalid("attributes.system.fluence: no slot has the label %q", label)
+			}
+			if err := a.narrow(&a.shapes[at], about[label]); err != nil {
 				return nil, err
 			}
 		}
@@ -140,7 +157,9 @@ func (a *ask) readPool(s *shape, r *jobspec.Resource) error {
 	}
 	at := slices.IndexFunc(a.needs, func(n need) bool { return n.kind == r.Type })
 	if at < 0 {
-		at = len(a.needs)
+		if at = len(a.needs); at == match.MaxKinds {
+			return invalid("slot %q asks for %s: more than %d types of pools in one request", s.label, r.Type, match.MaxKinds)
+		}
 		a.needs = append(a.needs, need{kind: r.Type})
 	}
 	n := &a.needs[at]
@@ -165,6 +184,7 @@ func (a *ask) find(g *graph) error {
 	c := &g.columns
 	for i := range a.needs {
 		n := &a.needs[i]
+		n.columns = nil // those of an earlier try
 		n.counted = n.unit
 		of := c.byKind[n.kind]
 		for _, col := range of {

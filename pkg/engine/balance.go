@@ -13,7 +13,7 @@ func (t *quest) reachBalanced(order []int32, domains []*domain, at int) (*plan, 
 		total += s.count.Min
 	}
 	result := impossible
-	for k := 1; k <= len(domains) && int64(k) <= total; k++ {
+	for k := 1; k <= len(domains) && int64(k) <= total && !t.spent(); k++ {
 		p, o := t.reachShares(domains, at, total, k)
 		switch o {
 		case placed:
@@ -34,6 +34,7 @@ func (t *quest) reachBalanced(order []int32, domains []*domain, at int) (*plan, 
 func (t *quest) reachShares(domains []*domain, at int, total int64, k int) (*plan, outcome) {
 	s := &sharing{quest: t, level: t.graph.partition(t.aims[at].kind), share: total / int64(k), result: impossible}
 	larger := int(total % int64(k))
+	t.owe(2 * len(domains))
 	with := func(share int64) (able []*domain) {
 		for _, d := range domains {
 			if d.useful >= share {
@@ -91,6 +92,9 @@ func (s *sharing) guess(k, larger int) bool {
 			if part.n == 0 {
 				break
 			}
+			if !s.charge(1 + len(s.dealt)/8) {
+				return false
+			}
 			if d.useful >= part.share && !slices.Contains(s.dealt, d) {
 				s.dealt, s.quotas = append(s.dealt, d), append(s.quotas, part.share)
 				part.n--
@@ -131,6 +135,10 @@ func (s *sharing) deal(i, plain, larger int) bool {
 
 // lay looks for a plan of the shares as they are dealt.
 func (s *sharing) lay() bool {
+	if !s.charge(len(s.ask.shapes) * len(s.dealt)) {
+		s.result = unknown
+		return false
+	}
 	for i := range s.ask.shapes {
 		shape, room := &s.ask.shapes[i], int64(0)
 		for x, d := range s.dealt {

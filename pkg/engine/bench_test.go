@@ -1,10 +1,13 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -176,5 +179,67 @@ func refuse(b *testing.B, d *driver, js *jobspec.Jobspec, want ...error) {
 		if !ok {
 			b.Fatalf("Match() = %v, want one of %v", err, want)
 		}
+	}
+}
+
+// manyLists is a request of one slot that keeps as many limits of lists of hosts, of three each.
+func manyLists(nodes, limits int) *jobspec.Jobspec {
+	js := matchtest.Slots("a", 1, matchtest.Cores(1))
+	for k := range limits {
+		lists := make([][]string, 3)
+		for i := range nodes {
+			at := (i / (k + 1)) % 3
+			lists[at] = append(lists[at], fmt.Sprintf("n%05d", i))
+		}
+		l := jobspec.Limit{Name: fmt.Sprint(k), Most: 1}
+		for _, n := range lists {
+			l.Hosts = append(l.Hosts, hostlist.Encode(n))
+		}
+		matchtest.Limited(js, "a", l)
+	}
+	return js
+}
+
+// BenchmarkOthersWait is the longest that another call waits while a match goes on that takes
+// much work: the goal is less than 100 ms on 5,000 nodes.
+func BenchmarkOthersWait(b *testing.B) {
+	const nodes = 5000
+	for name, js := range map[string]*jobspec.Jobspec{
+		"limits":     costly(nodes),
+		"searched":   searched(nodes),
+		"hosts":      manyLists(nodes, 40),
+		"many-hosts": manyLists(nodes, 200),
+	} {
+		b.Run(name, func(b *testing.B) {
+			d := &driver{e: newEngine(b)}
+			d.load(b, cluster(nodes)...)
+			var most time.Duration
+			for b.Loop() {
+				stop, done := make(chan struct{}), make(chan struct{})
+				go func() {
+					defer close(done)
+					for {
+						began := time.Now()
+						_ = d.e.Release(context.Background(), 0, 0)
+						most = max(most, time.Since(began))
+						select {
+						case <-stop:
+							return
+						case <-time.After(time.Millisecond):
+						}
+					}
+				}()
+				r := d.request(1, js)
+				r.Op = match.WithoutAllocating
+				_, err := d.e.Match(b.Context(), r)
+				close(stop)
+				<-done
+				var no *match.Refusal
+				if err != nil && !errors.As(err, &no) {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(most)/1e6, "ms-waited")
+		})
 	}
 }

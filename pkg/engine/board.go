@@ -66,6 +66,9 @@ type workspace struct {
 	effort int
 	// marked says that the distances are of this match.
 	marked bool
+	meter
+	// sums is memory for what fits by cell.
+	sums []int64
 }
 
 // What is known of a node and a shape.
@@ -75,22 +78,61 @@ const (
 	allowedNow
 )
 
-// newBoard returns a board for one match.
+const (
+	// maxRoom is how many bytes there may be in the memory of one match for what is left on
+	// nodes, and in each other part that grows with the nodes and the shapes.
+	maxRoom = 1 << 26
+	// keptRoom is how many bytes of such a part one match leaves to the next.
+	keptRoom = 1 << 22
+	// bytesPerStep is how many bytes are cleared in a step, and needsPerStep of how many needs
+	// it is read what is left.
+	bytesPerStep = 64
+	needsPerStep = 4
+)
+
+// newBoard returns a board for one match. It has no nodes and no steps are left where it
+// would be too large.
 func (w *workspace) newBoard(a *ask, g *graph, order []int32, who tenant) *board {
-	nodes := len(order)
-	w.room = grown(w.room, nodes*len(a.needs))
-	w.filled = grown(w.filled, nodes)
-	w.permits = grown(w.permits, nodes*len(a.shapes))
-	clear(w.filled)
-	clear(w.permits)
 	w.attempt = 0
 	w.effort = 2 * searchBudget
 	b := &board{
 		workspace: w, ask: a, nodes: g.nodes, order: order, up: g.columns.up,
 		tenancies: g.columns.hindering(who), tenant: who, runs: w.runs[:0], graph: g,
 	}
-	b.bind()
+	nodes := len(order)
+	if !b.affords(8*nodes*len(a.needs)) || !b.affords(nodes*len(a.shapes)) || !b.bind() {
+		b.order, b.bounds = nil, nil
+		return b
+	}
+	w.room = grown(w.room, nodes*len(a.needs))
+	w.filled = grown(w.filled, nodes)
+	w.permits = grown(w.permits, nodes*len(a.shapes))
+	clear(w.filled)
+	clear(w.permits)
 	return b
+}
+
+// affords charges for memory of so many bytes. It is false where that is too much.
+func (w *workspace) affords(bytes int) bool {
+	if bytes > maxRoom {
+		w.exhaust()
+	}
+	return !w.spent() && w.charge(bytes/bytesPerStep)
+}
+
+// tidy lets go of what one match needed much of.
+func (w *workspace) tidy() {
+	w.room, w.filled, w.permits = kept(w.room, 8), kept(w.filled, 4), kept(w.permits, 1)
+	w.left, w.settled, w.inside = kept(w.left, 8), kept(w.settled, 4), kept(w.inside, 4)
+	w.sums, w.runs = kept(w.sums, 8), kept(w.runs, 24)
+}
+
+// kept returns memory to go on with, of elements of so many bytes.
+func kept[T any](s []T, size int) []T {
+	if cap(s)*size > keptRoom {
+		return nil
+	}
+	return s
 }
 
 func grown[T any](s []T, n int) []T {
@@ -120,6 +162,7 @@ func (b *board) row(i int) []int64 {
 		return row
 	}
 	b.filled[at] = b.attempt
+	b.remain -= len(b.ask.needs) / needsPerStep // the next charge looks at what is left
 	for k := range b.ask.needs {
 		row[k] = 0
 		for _, c := range b.ask.needs[k].columns {
@@ -142,6 +185,9 @@ func (b *board) permit(s, i int) (always, now bool) {
 	}
 	p := &b.permits[s*len(b.nodes)+int(b.order[i])]
 	if *p == 0 {
+		if !b.charge(shape.conditions) {
+			return false, false
+		}
 		*p = known
 		about := b.node(i).at.about
 		if holds(shape.always, about.Name, about.Rank, about.Properties) {

@@ -17,16 +17,22 @@ func (t *quest) sets(domains []*domain, k int, do func([]*domain) bool) {
 			return
 		}
 	}
-	c := &choice{quest: t, domains: domains, do: do, want: t.ask.wants()}
+	c := &choice{quest: t, domains: domains, do: do, want: t.wants()}
 	c.tops = make([][]int64, len(c.want))
 	for s := range c.tops {
-		c.tops[s] = tops(domains, s)
+		if c.tops[s] = t.tops(domains, s); c.tops[s] == nil {
+			return
+		}
 	}
 	c.choose(0, k)
 }
 
-// tops returns by number of domains the most room that so many have for a shape.
-func tops(domains []*domain, s int) []int64 {
+// tops returns by number of domains the most room that so many have for a shape; nil where
+// there are no steps left.
+func (t *quest) tops(domains []*domain, s int) []int64 {
+	if !t.charge(sortSteps * len(domains)) {
+		return nil
+	}
 	rooms := make([]int64, len(domains))
 	for i, d := range domains {
 		rooms[i] = d.room[s]
@@ -45,11 +51,13 @@ func tops(domains []*domain, s int) []int64 {
 func (t *quest) fullest(domains []*domain, k int) []*domain {
 	left := slices.Clone(domains)
 	var set []*domain
-	want := t.ask.wants()
+	want := t.wants()
 	for ; k > 0; k-- {
 		sums := make([][]int64, len(want))
 		for s := range sums {
-			sums[s] = tops(left, s)
+			if sums[s] = t.tops(left, s); sums[s] == nil {
+				return nil
+			}
 		}
 		at := slices.IndexFunc(left, func(d *domain) bool {
 			for s, sum := range sums {
@@ -94,7 +102,7 @@ func (c *choice) choose(i, k int) bool {
 		return c.do(slices.Clone(c.set))
 	}
 	for ; i+k <= len(c.domains); i++ {
-		if c.budget--; c.budget < 0 {
+		if c.budget--; c.budget < 0 || !c.charge(len(c.want)) {
 			return false
 		}
 		d := c.domains[i]

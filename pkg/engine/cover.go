@@ -11,7 +11,7 @@ func (t *quest) reachTogether(order []int32, domains []*domain, at int) (*plan, 
 	var best *plan
 	result, least := impossible, t.least(order, at+1)
 	inner := make(map[*domain]shortfall)
-	want := t.ask.wants()
+	want := t.wants()
 	for _, d := range domains {
 		if !d.serves(want) {
 			continue
@@ -28,7 +28,7 @@ func (t *quest) reachTogether(order []int32, domains []*domain, at int) (*plan, 
 		case impossible:
 			inner[d] = failed
 		}
-		if best != nil && (slices.Equal(best.cost[1:], least) || t.budget < 0) {
+		if best != nil && (slices.Equal(best.cost[1:], least) || t.budget < 0) || t.spent() {
 			break
 		}
 	}
@@ -51,6 +51,9 @@ func (t *quest) closest(domains []*domain, at int, inner map[*domain]shortfall) 
 	for _, d := range byPath {
 		if d.useful <= most {
 			continue
+		}
+		if t.spent() {
+			break
 		}
 		failed, ok := t.on(d.order).greedy(t.view, given)
 		if deep, tried := inner[d]; tried && (ok || deep.level != "") {
@@ -80,7 +83,7 @@ func (t *quest) reachFew(order []int32, domains []*domain, at int) (*plan, outco
 	}
 	var all *plan
 	lower := t.least(order, at+1)
-	for k := least; k < len(domains) && (all == nil || k < all.cost[0]); k++ {
+	for k := least; k < len(domains) && (all == nil || k < all.cost[0] && !t.spent()); k++ {
 		var best *plan
 		t.sets(domains, k, func(set []*domain) bool {
 			p, o, _ := t.reach(t.union(set), at+1)
@@ -126,7 +129,10 @@ func (t *quest) reachAll(order []int32, at int) (*plan, outcome, shortfall) {
 func (t *quest) leastDomains(domains []*domain) int {
 	least := 1
 	rooms := make([]int64, len(domains))
-	for s, want := range t.ask.wants() {
+	for s, want := range t.wants() {
+		if !t.charge(sortSteps * len(domains)) {
+			break
+		}
 		for i, d := range domains {
 			rooms[i] = d.room[s]
 		}

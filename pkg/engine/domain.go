@@ -4,12 +4,17 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/resource"
 )
+
+// sortSteps is how many steps it counts to sort one thing among many.
+const sortSteps = 16
 
 // A domain is what stands below one vertex of a level, of the nodes that are looked
 // at.
 type domain struct {
-	at *vertex // nil for the nodes that stand below none
+	at *resource.Vertex // nil for the nodes that stand below none
 	// cell is the vertex's index in the partition of its level; -1 for none.
 	cell int32
 	// order are the positions of its nodes, in the order in which they are to be
@@ -35,9 +40,12 @@ func (t *quest) domains(order []int32, at int) []*domain {
 	}
 	found := t.divide(order, t.aims[at])
 	for _, d := range found {
-		t.count(d)
+		if t.count(d); t.spent() {
+			return nil
+		}
 	}
 	t.budget -= len(order) * len(t.ask.shapes)
+	t.owe(sortSteps * len(found))
 	slices.SortFunc(found, func(x, y *domain) int {
 		return cmp.Or(cmp.Compare(x.distance, y.distance), cmp.Compare(x.sum, y.sum), cmp.Compare(x.cell, y.cell))
 	})
@@ -52,6 +60,9 @@ func (t *quest) domains(order []int32, at int) []*domain {
 
 // wanted works out of how many slots that are wanted a domain could have room for.
 func (t *quest) wanted(domains []*domain) []*domain {
+	if !t.charge(len(domains) * len(t.ask.shapes) / needsPerStep) {
+		return domains
+	}
 	for _, d := range domains {
 		d.useful = 0
 		for s := range t.ask.shapes {
@@ -67,6 +78,9 @@ func (t *quest) wanted(domains []*domain) []*domain {
 // out.
 func (t *quest) divide(order []int32, x aim) []*domain {
 	p := t.graph.partition(x.kind)
+	if !t.charge(3*len(order) + len(p.vertices)) {
+		return nil
+	}
 	sizes := make([]int32, len(p.vertices)+1)
 	for _, at := range order {
 		sizes[p.of[at]+1]++
@@ -106,6 +120,9 @@ func (t *quest) count(d *domain) {
 	d.room = make([]int64, len(t.ask.shapes))
 	b.start(t.view)
 	for s := range d.room {
+		if !t.charge(len(d.order) * t.steps(s)) {
+			continue
+		}
 		if !t.fill[s] {
 			for i := range b.order {
 				d.room[s] += b.fits(s, i, maxSlots)
@@ -128,6 +145,9 @@ func (t *quest) count(d *domain) {
 func (b *board) joint(v view) (all []int64, slots int64) {
 	b.start(v)
 	all, slots = b.capacity(), math.MaxInt64
+	if !b.charge(len(all) * len(b.ask.shapes) / needsPerStep) {
+		return all, slots
+	}
 	for k, have := range all {
 		least := int64(math.MaxInt64)
 		for _, s := range b.ask.shapes {
@@ -141,7 +161,9 @@ func (b *board) joint(v view) (all []int64, slots int64) {
 }
 
 // wants returns what is wanted of each room of a domain, for the least of every shape.
-func (a *ask) wants() []int64 {
+func (t *quest) wants() []int64 {
+	a := t.ask
+	t.owe(len(a.needs) * len(a.shapes) / needsPerStep)
 	want := make([]int64, len(a.shapes))
 	total := int64(0)
 	for i, s := range a.shapes {
@@ -179,6 +201,7 @@ func (t *quest) union(domains []*domain) []int32 {
 	}
 	var order []int32
 	for _, d := range domains {
+		t.owe(sortSteps * len(d.order))
 		order = append(order, d.order...)
 	}
 	slices.SortFunc(order, func(x, y int32) int { return cmp.Compare(t.index[x], t.index[y]) })
@@ -190,5 +213,5 @@ func (d *domain) name() string {
 	if d == nil || d.at == nil {
 		return ""
 	}
-	return d.at.about.Name
+	return d.at.Name
 }

@@ -31,6 +31,20 @@ func (d *driver) load(t testing.TB, nodes ...*resource.Graph) {
 	}
 }
 
+func (d *driver) put(t testing.TB, nodes ...*resource.Graph) {
+	t.Helper()
+	if err := d.e.PutNode(t.Context(), d.epoch, nodes...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *driver) remove(t testing.TB, name string) {
+	t.Helper()
+	if err := d.e.RemoveNode(t.Context(), d.epoch, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // request returns a request to allocate.
 func (d *driver) request(id match.JobID, js *jobspec.Jobspec) match.Request {
 	return match.Request{Epoch: d.epoch, ID: id, Jobspec: js, Now: matchtest.Now}

@@ -3,7 +3,11 @@
 //
 // It takes requests whose top level holds slots and nothing else, each with a
 // list of pools of one node and their amounts. Other jobspecs are ErrInvalid. It
-// starts no goroutine, does no I/O and reads no clock.
+// starts no goroutine and does no I/O. It reads the clock for one thing only: to say how long a
+// match waited for other calls.
+//
+// The work of a match is bounded in a graph of nodes that were put. In a graph of subgraphs
+// that were added it is not: there a match holds the engine for as long as its walk takes.
 //
 // An allocation past its end holds until it is released. At any later time it
 // counts as gone: the earliest reservation that relies on it begins one second
@@ -21,6 +25,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/traverser"
@@ -58,6 +63,12 @@ type Engine struct {
 	promises promises
 	stood    uint64 // counts the slots ever stood, to keep their order
 	space    workspace
+	// brief is briefWork, but in tests.
+	brief int
+	// overrun is the most steps that a match took although none were left for it.
+	overrun atomic.Int64
+	// long is held by the one match that goes on beside the graph.
+	long chan struct{}
 }
 
 var _ match.Engine = (*Engine)(nil)
@@ -81,7 +92,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine options: graph: %w", err)
 	}
-	return &Engine{options: o, added: added}, nil
+	return &Engine{options: o, added: added, brief: briefWork, long: make(chan struct{}, 1)}, nil
 }
 
 // Reset implements match.Engine.

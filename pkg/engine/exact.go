@@ -55,8 +55,14 @@ type option struct {
 // newTour plans a tour.
 func (p *packing) newTour() *tour {
 	t := &tour{packing: p, rate: slices.Clone(p.price), missing: slices.Clone(p.want), failed: make(map[uint64]int64)}
-	if t.countable = t.number(); t.countable {
+	if t.countable = t.number(); !t.countable {
+		return t
+	}
+	if t.charge(t.nodes() * t.width) {
+		t.budget -= t.nodes() * t.width
 		t.plan()
+	} else {
+		t.budget, t.countable = -1, false
 	}
 	return t
 }
@@ -88,10 +94,7 @@ func (t *tour) number() bool {
 			t.last = s
 		}
 	}
-	nodes := 0
-	for k := range t.kinds {
-		nodes += len(t.kinds[k].nodes)
-	}
+	nodes := t.nodes()
 	t.radix = make([]uint64, t.width)
 	product := float64(nodes)
 	next := uint64(nodes)
@@ -126,7 +129,15 @@ func (t *tour) plan() {
 		}
 		t.steps[i].most = slices.Clone(most)
 	}
-	t.pay(len(t.steps) * t.width)
+}
+
+// nodes counts the nodes of all kinds.
+func (t *tour) nodes() int {
+	nodes := 0
+	for k := range t.kinds {
+		nodes += len(t.kinds[k].nodes)
+	}
+	return nodes
 }
 
 // largest returns by kind and shape how many slots a node has at the most.

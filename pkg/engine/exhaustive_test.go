@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flux-k8s/fluence/pkg/engine"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -95,14 +96,14 @@ func puzzleName(node int) string { return fmt.Sprintf("n%d", node) }
 // pose loads the puzzle into an engine and asks it.
 func (p puzzle) pose(t *testing.T) (*match.Allocation, error) {
 	t.Helper()
-	a, _, err := p.timed(t)
+	a, _, err := p.timed(t, newEngine(t))
 	return a, err
 }
 
 // timed poses the puzzle and says how long the match took.
-func (p puzzle) timed(t *testing.T) (*match.Allocation, time.Duration, error) {
+func (p puzzle) timed(t *testing.T, e *engine.Engine) (*match.Allocation, time.Duration, error) {
 	t.Helper()
-	d := &driver{e: newEngine(t)}
+	d := &driver{e: e}
 	var graphs []*resource.Graph
 	var held []match.Slot
 	for i, n := range p.nodes {

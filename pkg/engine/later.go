@@ -10,6 +10,9 @@ import (
 // laterBudget bounds how many times are tried in vain for one reservation.
 const laterBudget = 64
 
+// coverSteps is how many steps it counts to foresee a host.
+const coverSteps = 64
+
 // soon is how long after the present a slot that is past its end counts as given
 // back.
 const soon = int64(time.Second)
@@ -24,6 +27,7 @@ type lookout struct {
 	index []int32 // into the order, by position of a node
 	fit   []int64 // by shape and index: how many slots fit, the least wanted at the most
 	sums  []int64 // by shape
+	each  int     // steps to count what fits on a node
 	tries int
 }
 
@@ -37,13 +41,21 @@ func (e *Engine) later(ctx context.Context, r *match.Request, b *board, h *horiz
 		return nil, false, nil
 	}
 	l := e.lookout(b, h)
+	if l == nil {
+		return nil, false, nil
+	}
 	for t, ok := l.next(l.from); ok; t, ok = l.next(t) {
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
 		}
+		if b.spent() {
+			break
+		}
 		past := l.window
 		l.window = windowFrom(t, r.Duration)
-		l.move(past)
+		if l.move(past); b.spent() {
+			break
+		}
 		if !l.mayFit() {
 			continue
 		}
@@ -61,11 +73,19 @@ func (e *Engine) later(ctx context.Context, r *match.Request, b *board, h *horiz
 	return nil, false, nil
 }
 
-// lookout returns the lookout of a board.
+// lookout returns the lookout of a board; nil where there are too few steps left for it.
 func (e *Engine) lookout(b *board, h *horizon) *lookout {
+	steps := 0
+	for s := range b.ask.shapes {
+		steps += b.steps(s)
+	}
+	if b.spent() || !b.affords(8*len(b.order)*len(b.ask.shapes)) || !b.charge(len(b.order)*steps) {
+		return nil
+	}
 	l := &lookout{
 		board: b, horizon: h, from: h.window.from, index: make([]int32, len(b.order)),
 		fit: make([]int64, len(b.order)*len(b.ask.shapes)), sums: make([]int64, len(b.ask.shapes)),
+		each: steps,
 	}
 	b.start(seeNow)
 	for i, at := range b.order {
@@ -75,7 +95,7 @@ func (e *Engine) lookout(b *board, h *horizon) *lookout {
 	return l
 }
 
-// count counts anew what fits on a node.
+// count counts anew what fits on a node. Who calls it charges steps.
 func (l *lookout) count(i int) {
 	l.filled[l.order[i]] = 0
 	for s := range l.ask.shapes {
@@ -117,6 +137,9 @@ func (l *lookout) move(past window) {
 	l.promises.ends.within(past.from, l.window.from, see)
 	l.promises.starts.within(past.to-1, l.window.to-1, see)
 	for name := range moved {
+		if !l.charge(coverSteps + l.each) {
+			return
+		}
 		if n := l.cover(name); n != nil {
 			l.tenancies = l.graph.columns.hindering(l.tenant)
 			l.count(int(l.index[n.position]))

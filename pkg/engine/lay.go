@@ -1,6 +1,7 @@
 package engine
 
-// fits returns how many slots of a shape a node has room for, at most want.
+// fits returns how many slots of a shape a node has room for, at most want. Who calls it
+// charges steps.
 func (b *board) fits(s, i int, want int64) int64 {
 	if !b.usable(s, i) {
 		return 0
@@ -38,18 +39,37 @@ func (b *board) take(s, i int, n int64) {
 	}
 }
 
+// laidAtOnce is for how many nodes at once steps are charged.
+const laidAtOnce = 64
+
 // lay lays out slots of a shape, node by node and on each as many as fit, until
 // there are as many as wanted. It returns how many there are.
 func (b *board) lay(s int, want int64) int64 {
-	found := int64(0)
-	for i := 0; i < len(b.order) && found < want; i++ {
-		if n := b.fits(s, i, want-found); n > 0 {
-			b.take(s, i, n)
-			b.runs = append(b.runs, run{s, i, n})
-			found += n
+	if b.spent() {
+		return 0
+	}
+	found, i, steps := int64(0), 0, b.steps(s)
+	for i < len(b.order) && found < want {
+		end := min(len(b.order), i+laidAtOnce)
+		if !b.charge((end - i) * steps) {
+			break
 		}
+		for ; i < end && found < want; i++ {
+			if n := b.fits(s, i, want-found); n > 0 {
+				b.take(s, i, n)
+				b.runs = append(b.runs, run{s, i, n})
+				found += n
+			}
+		}
+		b.giveBack((end - i) * steps)
 	}
 	return found
+}
+
+// steps is what it counts to look whether a slot of a shape fits on a node.
+func (b *board) steps(s int) int {
+	shape := &b.ask.shapes[s]
+	return 1 + len(shape.with) + len(shape.limits)
 }
 
 // extend lays out more slots of every shape with a range, in the order of the
@@ -91,9 +111,13 @@ func (b *board) capacity() []int64 {
 	sums := make([]int64, len(b.ask.needs))
 	for i := range b.order {
 		for s := range b.ask.shapes {
+			if !b.charge(1) {
+				return sums
+			}
 			if !b.usable(s, i) {
 				continue
 			}
+			b.owe(len(sums) / needsPerStep)
 			for k, have := range b.row(i) {
 				sums[k] = plus(sums[k], have)
 			}

@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -15,9 +16,10 @@ type limit struct {
 	name string
 	kind string
 	// hosts are hostlists, and cells has by host the number of its list; nil where the
-	// limit is of a type.
+	// limit is of a type. Like is the first limit with the same lists, or the limit itself.
 	hosts []string
 	cells map[string]int32
+	like  int
 	most  int64
 }
 
@@ -34,7 +36,7 @@ func (a *ask) narrowBy(s *shape, from jobspec.Limit) error {
 		return invalid("%q: most: %d is less than 0", from.Name, from.Most)
 	}
 	l := limit{name: from.Name, kind: from.Level, hosts: from.Hosts, most: from.Most}
-	if at := slices.IndexFunc(a.limits, func(other limit) bool { return other.name == l.name }); at >= 0 {
+	if at, there := a.names[l.name]; there {
 		other := &a.limits[at]
 		if other.kind != l.kind || other.most != l.most || !slices.Equal(other.hosts, l.hosts) {
 			return invalid("two limits of the name %q say different things", l.name)
@@ -44,11 +46,18 @@ func (a *ask) narrowBy(s *shape, from jobspec.Limit) error {
 		}
 		return nil
 	}
+	l.like = len(a.limits)
 	if len(l.hosts) > 0 {
-		if err := l.readHosts(); err != nil {
+		lists := strings.Join(l.hosts, "\n")
+		if at, there := a.lists[lists]; there && slices.Equal(a.limits[at].hosts, l.hosts) {
+			l.like, l.cells = at, a.limits[at].cells
+		} else if err := l.readHosts(); err != nil {
 			return err
+		} else {
+			a.lists[lists] = l.like
 		}
 	}
+	a.names[l.name] = len(a.limits)
 	a.bound(s, l)
 	return nil
 }
@@ -97,14 +106,38 @@ type allowances struct {
 	inside  []int32 // memory for the cells of hosts
 }
 
-// bind finds the cells of the limits, and of none where the ask has none.
-func (b *board) bind() {
+const (
+	// hostSteps is how many steps it counts to find the cell of a host.
+	hostSteps = 16
+	// maxCells is how many cells the limits of one request may have in all: up to 20 bytes each.
+	maxCells = 1 << 22
+)
+
+// bind finds the cells of the limits, and of none where the ask has none. Where these are too
+// many it is false, and no steps are left.
+func (b *board) bind() bool {
 	b.bounds = nil
 	if !b.ask.limited {
-		return
+		return true
 	}
-	b.inside = grown(b.inside, len(b.ask.limits)*len(b.nodes))
+	lists, cells := 0, len(b.ask.limits)
+	for k := range b.ask.limits {
+		if l := &b.ask.limits[k]; l.cells != nil {
+			if cells += len(l.hosts); l.like == k {
+				lists++
+				cells += len(b.nodes)
+			}
+		} else {
+			cells += len(b.graph.partition(l.kind).vertices)
+		}
+	}
+	if cells > maxCells || !b.charge(cells+hostSteps*lists*len(b.nodes)) {
+		b.exhaust()
+		return false
+	}
+	b.inside = grown(b.inside, lists*len(b.nodes))
 	b.left, b.settled = b.left[:0], b.settled[:0]
+	free := b.inside
 	for k := range b.ask.limits {
 		l := &b.ask.limits[k]
 		if l.cells == nil {
@@ -112,7 +145,12 @@ func (b *board) bind() {
 			b.bounds = b.addBound(p.of, len(p.vertices), l.most)
 			continue
 		}
-		of := b.inside[k*len(b.nodes) : (k+1)*len(b.nodes)]
+		if l.like != k {
+			b.bounds = b.addBound(b.bounds[l.like].of, len(l.hosts), l.most)
+			continue
+		}
+		var of []int32
+		of, free = free[:len(b.nodes):len(b.nodes)], free[len(b.nodes):]
 		for at, n := range b.nodes {
 			of[at] = -1
 			if cell, there := l.cells[n.name()]; there {
@@ -121,6 +159,7 @@ func (b *board) bind() {
 		}
 		b.bounds = b.addBound(of, len(l.hosts), l.most)
 	}
+	return true
 }
 
 // addBound returns the bounds with one more.
@@ -187,6 +226,9 @@ func (b *board) nested(s int) bool {
 
 // nest says so of two limits.
 func (b *board) nest(x, y *bound) bool {
+	if !b.charge(3*len(b.order) + 2*int(x.cells+y.cells)) {
+		return false
+	}
 	inY, inX := b.alike(x, y), b.alike(y, x)
 	for _, at := range b.order {
 		if c, d := x.of[at], y.of[at]; c >= 0 && d >= 0 && !inY[c] && !inX[d] {
@@ -220,30 +262,44 @@ func (b *board) overbound(v view) bool {
 	if len(b.bounds) == 0 {
 		return false
 	}
+	if !b.charge(len(b.left)) {
+		return false
+	}
 	b.start(v)
-	for k := range b.bounds {
-		x := &b.bounds[k]
-		wanted, free := int64(0), int64(0)
-		cells := make(map[int32]int64)
-		for s := range b.ask.shapes {
-			if !slices.Contains(b.ask.shapes[s].limits, k) {
-				continue
-			}
-			least := b.ask.shapes[s].count.Min
-			wanted = plus(wanted, least)
-			for i, at := range b.order {
-				if n := b.fits(s, i, least); x.of[at] >= 0 {
-					cells[x.of[at]] = plus(cells[x.of[at]], n)
+	b.sums = grown(b.sums, len(b.left))
+	clear(b.sums)
+	wanted, free := make([]int64, len(b.bounds)), make([]int64, len(b.bounds))
+	for s := range b.ask.shapes {
+		shape := &b.ask.shapes[s]
+		if len(shape.limits) == 0 {
+			continue
+		}
+		if !b.charge(len(b.order) * b.steps(s)) {
+			return false
+		}
+		least := shape.count.Min
+		for _, k := range shape.limits {
+			wanted[k] = plus(wanted[k], least)
+		}
+		for i, at := range b.order {
+			n := b.fits(s, i, least)
+			for _, k := range shape.limits {
+				x := &b.bounds[k]
+				if c := x.of[at]; c >= 0 {
+					b.sums[x.base+c] = plus(b.sums[x.base+c], n)
 				} else {
-					free = plus(free, n)
+					free[k] = plus(free[k], n)
 				}
 			}
 		}
-		for c, n := range cells {
-			free = plus(free, min(n, x.full(c)))
+	}
+	for k := range b.bounds {
+		x := &b.bounds[k]
+		for c := range x.cells {
+			free[k] = plus(free[k], min(b.sums[x.base+c], x.full(c)))
 		}
-		if wanted > free {
-			return true
+		if wanted[k] > free[k] {
+			return !b.spent()
 		}
 	}
 	return false

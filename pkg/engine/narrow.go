@@ -1,18 +1,10 @@
 package engine
 
-import (
-	"slices"
+import "github.com/flux-k8s/fluence/pkg/jobspec"
 
-	"github.com/flux-k8s/fluence/pkg/jobspec"
-)
-
-// narrow reads what keeps the slots of a label to some nodes.
-func (a *ask) narrow(label string, from jobspec.SlotAttributes) error {
-	at := slices.IndexFunc(a.shapes, func(s shape) bool { return s.label == label })
-	if at < 0 {
-		return invalid("attributes.system.fluence: no slot has the label %q", label)
-	}
-	s := &a.shapes[at]
+// narrow reads what keeps the slots of a shape to some nodes.
+func (a *ask) narrow(s *shape, from jobspec.SlotAttributes) error {
+	label := s.label
 	for _, c := range []struct {
 		name string
 		from *jobspec.Constraint
@@ -27,6 +19,7 @@ func (a *ask) narrow(label string, from jobspec.SlotAttributes) error {
 		}
 		if c.from != nil {
 			*c.to = append(*c.to, holds)
+			s.conditions += conditionSteps * c.from.Leaves()
 		}
 	}
 	for kind, most := range from.MaxPerLevel {

@@ -95,7 +95,12 @@ func (p *packing) shares() []float64 {
 }
 
 // pay counts steps of the search: how many counts of slots are looked at.
-func (p *packing) pay(n int) { p.budget -= n }
+func (p *packing) pay(n int) {
+	p.owe(n)
+	if p.budget -= n; p.spent() {
+		p.budget = -1
+	}
+}
 
 // pattern returns a pattern of a kind.
 func (p *packing) pattern(k, q int) []int32 {
@@ -109,6 +114,10 @@ func (p *packing) begin() {
 	for k := range p.kinds {
 		p.used[k] = make([]int32, len(p.kinds[k].patterns)/p.width)
 		for left := int64(len(p.kinds[k].nodes)); left > 0; {
+			if p.budget < 0 {
+				p.use(k, 0, int32(left))
+				break
+			}
 			q := p.dearest(k)
 			n := left
 			for s, count := range p.pattern(k, q) {
@@ -167,6 +176,9 @@ func (p *packing) layOut(v view) bool {
 	for i, at := range of {
 		if at < 0 {
 			continue
+		}
+		if !p.charge(p.width) {
+			return false
 		}
 		for s, count := range p.pattern(at>>32, at&(1<<32-1)) {
 			if n := p.fits(s, i, min(left[s], int64(count))); n > 0 {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,7 +13,8 @@ import (
 // that leave nothing over.
 func randomPacking(r *rand.Rand) *packing {
 	width := 2 + r.IntN(3)
-	p := &packing{width: width, want: make([]int64, width), budget: 1 << 30, complete: true, rand: r}
+	p := &packing{board: &board{workspace: &workspace{}}, width: width, want: make([]int64, width), budget: 1 << 30, complete: true, rand: r}
+	p.allow(context.Background(), 1<<40)
 	exact := r.IntN(2) == 0
 	for range 1 + r.IntN(4) {
 		k := kind{nodes: make([]int, 1+r.IntN(2))}

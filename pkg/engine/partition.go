@@ -13,8 +13,8 @@ import (
 type partition struct {
 	// of is by position of a node the index of its vertex; -1 for none.
 	of []int32
-	// vertices are in the order of their paths.
-	vertices []*vertex
+	// vertices are as they were when the nodes were divided, in the order of their paths.
+	vertices []*resource.Vertex
 }
 
 // partition divides the nodes by the vertices of a type. It is the graph's own, and
@@ -25,17 +25,19 @@ func (g *graph) partition(kind string) *partition {
 	}
 	p := &partition{of: make([]int32, len(g.nodes))}
 	index := make(map[*vertex]int32)
+	var found []*vertex
 	for _, n := range g.nodes {
 		if v := n.at.of(kind); v != nil {
 			if _, ok := index[v]; !ok {
 				index[v] = 0
-				p.vertices = append(p.vertices, v)
+				found = append(found, v)
 			}
 		}
 	}
-	slices.SortFunc(p.vertices, func(a, b *vertex) int { return strings.Compare(a.path(), b.path()) })
-	for i, v := range p.vertices {
+	slices.SortFunc(found, func(a, b *vertex) int { return strings.Compare(a.path(), b.path()) })
+	for i, v := range found {
 		index[v] = int32(i)
+		p.vertices = append(p.vertices, v.about)
 	}
 	for at, n := range g.nodes {
 		p.of[at] = -1

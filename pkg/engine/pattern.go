@@ -84,6 +84,7 @@ func (p *packing) key(key []byte, i int) ([]byte, bool) {
 	p.pay(p.width)
 	some := false
 	for s := range p.want {
+		p.owe(p.steps(s))
 		fits := p.fits(s, i, 1) > 0
 		some = some || fits
 		if fits {
@@ -95,6 +96,7 @@ func (p *packing) key(key []byte, i int) ([]byte, bool) {
 	if p.ask.limited {
 		return binary.AppendUvarint(key, uint64(i)), some
 	}
+	p.owe(len(p.ask.needs) / needsPerStep)
 	for _, have := range p.row(i) {
 		key = binary.AppendUvarint(key, uint64(have))
 	}
@@ -157,6 +159,7 @@ func (l *lister) all(j int) bool {
 		return true
 	}
 	s := l.shapes[j]
+	l.owe(l.steps(s))
 	most := l.fits(s, l.node, l.want[s])
 	for n := most; n >= 0; n -= l.stride[j] {
 		l.take(s, l.node, n)
@@ -180,6 +183,7 @@ func (l *lister) keep() {
 	at := len(l.found)
 	l.found = append(l.found, l.counts...)
 	for _, s := range l.shapes {
+		l.owe(l.steps(s))
 		switch more := l.fits(s, l.node, l.want[s]-int64(l.counts[s])); {
 		case more == 0:
 		case !l.coarse:

@@ -158,6 +158,9 @@ func (t *quest) reach(order []int32, at int) (*plan, outcome, shortfall) {
 func (t *quest) lay(order []int32) (*plan, outcome, shortfall) {
 	b := t.on(order)
 	t.budget -= len(order) * len(t.ask.shapes)
+	if !t.charge(len(order)) {
+		t.budget, t.patience = -1, 0
+	}
 	o, failed := b.solveWithin(t.view, t.patience > 0)
 	if o == unknown {
 		t.patience--

@@ -8,17 +8,26 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// refuse makes the error for a request that an attempt found no room for now.
-func (b *board) refuse(now outcome, failed shortfall, root string) *match.Refusal {
-	ever, short := b.solve(seeEver)
+// refuse makes the error for a request that an attempt found no room for.
+func (b *board) refuse(v view, o outcome, failed shortfall, root string) *match.Refusal {
+	ever, short := o, failed
+	if v != seeEver {
+		ever, short = b.solve(seeEver)
+	}
 	if ever == impossible {
 		return b.never(short, root)
 	}
-	reason := b.reason(seeNow, now, failed, root)
+	if b.spent() {
+		return b.tooHard(failed, root)
+	}
+	reason := b.reason(v, o, failed, root)
 	reason.WaitingHelps, reason.MayNeverFit = true, ever == unknown
-	if reason.Down > 0 {
+	if v != seeEver && reason.Down > 0 {
 		up, _ := b.solve(seeUp)
 		reason.WaitingHelps = up != impossible
+	}
+	if b.spent() {
+		return b.tooHard(failed, root)
 	}
 	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
 }
@@ -26,6 +35,15 @@ func (b *board) refuse(now outcome, failed shortfall, root string) *match.Refusa
 // never makes the error for a request that the whole graph has no room for.
 func (b *board) never(failed shortfall, root string) *match.Refusal {
 	return &match.Refusal{Err: match.ErrUnsatisfiable, Reason: b.reason(seeEver, impossible, failed, root)}
+}
+
+// tooHard makes the error for a request that the meter's steps are too few for.
+func (b *board) tooHard(failed shortfall, root string) *match.Refusal {
+	shape := &b.ask.shapes[failed.shape]
+	return &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{
+		Code: match.TooHard, Slot: shape.label, Level: root, Wanted: shape.count.Min,
+		Nodes: int64(len(b.order)), WaitingHelps: true, MayNeverFit: true,
+	}}
 }
 
 // reason puts a failed attempt into numbers.
@@ -73,6 +91,7 @@ func (b *board) reason(v view, o outcome, failed shortfall, root string) match.R
 
 // countUnusable counts the nodes that a shape may not use: now, or at any time.
 func (b *board) countUnusable(r *match.Reason, s int, present bool) {
+	b.owe(len(b.order))
 	for i, at := range b.order {
 		always, now := b.permit(s, i)
 		switch {
@@ -87,6 +106,7 @@ func (b *board) countUnusable(r *match.Reason, s int, present bool) {
 // countHindered counts the nodes that a shape could use in this view if they
 // were not others'.
 func (b *board) countHindered(r *match.Reason, s int) {
+	b.owe(len(b.order))
 	for i, at := range b.order {
 		if _, now := b.permit(s, i); !b.up[at] || !now {
 			continue
@@ -148,6 +168,7 @@ func (b *board) measure(s int) measure {
 		short[at] = match.Shortage{Type: n.kind, Unit: n.counted, Wanted: shape.each[k]}
 	}
 	var m measure
+	b.owe(len(b.order) * (1 + len(shape.with)))
 	for i := range b.order {
 		if !b.usable(s, i) {
 			continue

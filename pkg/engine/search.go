@@ -13,6 +13,8 @@ const (
 	leastBudget  = 1 << 15
 	// nodeSteps is how many such steps it counts to look at a node on the board.
 	nodeSteps = 1 << 4
+	// classSteps is how many steps it counts to find the class of a node for one shape.
+	classSteps = 1 << 4
 )
 
 // A search goes through all ways to lay out the shapes, depth first: shape by
@@ -28,16 +30,17 @@ type search struct {
 	// on the nodes after it, before any of the shape is laid out.
 	ahead  [][]int64
 	budget int
+	// keep and sortings are by position in shapes, and made when they are first asked for.
+	keep     [][]bool
+	sortings []*sorting
 }
 
 // search looks for a way to lay out the least of every shape, and returns what is
 // left of the budget. It is impossible if the search has seen all there are.
 func (b *board) search(v view, order []int, budget int) (outcome, int) {
 	b.start(v)
-	s := &search{board: b, shapes: order, budget: budget / nodeSteps, ahead: make([][]int64, len(order)), failed: map[string]struct{}{}}
-	for i := range s.ahead {
-		s.ahead[i] = make([]int64, len(b.order)+1)
-	}
+	s := &search{board: b, shapes: order, budget: budget / nodeSteps, failed: map[string]struct{}{}}
+	s.ahead, s.keep, s.sortings = make([][]int64, len(order)), make([][]bool, len(order)), make([]*sorting, len(order))
 	o := impossible
 	switch {
 	case s.shape(0):
@@ -48,6 +51,14 @@ func (b *board) search(v view, order []int, budget int) (outcome, int) {
 	return o, max(0, s.budget*nodeSteps)
 }
 
+// pay counts how many nodes are looked at.
+func (s *search) pay(n int) {
+	s.owe(n * nodeSteps)
+	if s.budget -= n; s.spent() {
+		s.budget = -1
+	}
+}
+
 // shape lays out the shapes from position k on.
 func (s *search) shape(k int) bool {
 	if k == len(s.shapes) {
@@ -55,11 +66,18 @@ func (s *search) shape(k int) bool {
 	}
 	at := s.shapes[k]
 	least := s.ask.shapes[at].count.Min
+	if !s.charge(len(s.order) * s.steps(at)) {
+		s.budget = -1
+		return false
+	}
+	if s.ahead[k] == nil {
+		s.ahead[k] = make([]int64, len(s.order)+1)
+	}
 	ahead := s.ahead[k]
 	for i := len(s.order) - 1; i >= 0; i-- {
 		ahead[i] = plus(ahead[i+1], s.fits(at, i, least))
 	}
-	if s.budget -= len(s.order); s.budget < 0 || ahead[0] < least {
+	if s.pay(len(s.order)); s.budget < 0 || ahead[0] < least {
 		return false
 	}
 	state := s.state(k)
@@ -79,14 +97,15 @@ func (s *search) shape(k int) bool {
 // and what their limits still allow.
 func (s *search) state(k int) string {
 	key := binary.AppendUvarint(s.key[:0], uint64(k))
+	s.owe(len(s.order) * len(s.ask.needs) / needsPerStep)
 	for i := range s.order {
 		for _, have := range s.row(i) {
 			key = binary.AppendVarint(key, have)
 		}
 	}
 	cells := 0
-	for l := range s.bounds {
-		if !slices.ContainsFunc(s.shapes[k:], func(at int) bool { return slices.Contains(s.ask.shapes[at].limits, l) }) {
+	for l, kept := range s.heeded(k) {
+		if !kept {
 			continue
 		}
 		cells += int(s.bounds[l].cells)
@@ -94,7 +113,7 @@ func (s *search) state(k int) string {
 			key = binary.AppendVarint(key, s.allowedIn(l, c))
 		}
 	}
-	s.budget -= len(s.order) + (cells+nodeSteps-1)/nodeSteps
+	s.pay(len(s.order) + (cells+nodeSteps-1)/nodeSteps)
 	s.key = key
 	return string(key)
 }
@@ -107,9 +126,10 @@ func (s *search) rest(k, i int, want int64, last *run) bool {
 	}
 	at := s.shapes[k]
 	for ; i < len(s.order) && s.ahead[k][i] >= want; i++ {
-		if s.budget--; s.budget < 0 {
+		if s.pay(1); s.budget < 0 {
 			return false
 		}
+		s.owe(s.steps(at))
 		most := s.fits(at, i, want)
 		if most == 0 {
 			continue
@@ -135,7 +155,7 @@ func (s *search) rest(k, i int, want int64, last *run) bool {
 
 // with lays a run and then the rest, or leaves things as they were.
 func (s *search) with(k int, r run, want int64) bool {
-	if s.budget--; s.budget < 0 {
+	if s.pay(1); s.budget < 0 {
 		return false
 	}
 	laid := len(s.runs)
@@ -156,20 +176,86 @@ func (s *search) with(k int, r run, want int64) bool {
 func (s *search) alike(k, i int, last *run) bool {
 	each := s.ask.shapes[last.shape].each
 	mine, its := s.row(i), s.row(last.node)
+	s.owe(1 + len(mine)/needsPerStep)
 	for t := range mine {
 		if mine[t] != its[t]+last.count*each[t] {
 			return false
 		}
 	}
-	for _, shape := range s.shapes[k:] {
-		if s.usable(shape, i) != s.usable(shape, last.node) {
-			return false
+	return s.class(k, i) == s.class(k, last.node)
+}
+
+// heeded says of each limit whether shapes from position k on keep it.
+func (s *search) heeded(k int) []bool {
+	if s.keep[k] == nil {
+		limits := s.ask.shapes[s.shapes[k]].limits
+		s.owe(len(s.bounds)/nodeSteps + len(limits))
+		if k+1 < len(s.shapes) {
+			s.keep[k] = slices.Clone(s.heeded(k + 1))
+		} else {
+			s.keep[k] = make([]bool, len(s.bounds))
 		}
-		for _, l := range s.ask.shapes[shape].limits {
-			if of := s.bounds[l].of; of[s.order[i]] != of[s.order[last.node]] {
-				return false
-			}
+		for _, l := range limits {
+			s.keep[k][l] = true
 		}
 	}
-	return true
+	return s.keep[k]
+}
+
+// A sorting sorts the nodes by what they are to the shapes from a position on.
+type sorting struct {
+	// class is by node what it is, 0 where that is not known yet, and number by what makes it.
+	class  []int32
+	number map[string]int32
+	// limits are those that no later shape keeps.
+	limits []int
+}
+
+// class says what a node is to the shapes from position k on: which may stand there, and in
+// which cells of their limits. Nodes that are the same to them are of one class.
+func (s *search) class(k, i int) int32 {
+	if k == len(s.shapes) {
+		return 0
+	}
+	x := s.sorting(k)
+	if x.class[i] > 0 {
+		return x.class[i]
+	}
+	s.owe(classSteps + len(x.limits))
+	key := binary.AppendUvarint(nil, uint64(s.class(k+1, i)))
+	if s.usable(s.shapes[k], i) {
+		key = append(key, 1)
+	} else {
+		key = append(key, 0)
+	}
+	for _, l := range x.limits {
+		key = binary.AppendVarint(key, int64(s.bounds[l].of[s.order[i]]))
+	}
+	n, known := x.number[string(key)]
+	if !known {
+		n = int32(len(x.number)) + 1
+		x.number[string(key)] = n
+	}
+	x.class[i] = n
+	return n
+}
+
+// sorting returns that of a position.
+func (s *search) sorting(k int) *sorting {
+	if x := s.sortings[k]; x != nil {
+		return x
+	}
+	x := &sorting{class: make([]int32, len(s.order)), number: make(map[string]int32)}
+	s.owe(len(s.order) / nodeSteps)
+	var later []bool
+	if k+1 < len(s.shapes) {
+		later = s.heeded(k + 1)
+	}
+	for _, l := range s.ask.shapes[s.shapes[k]].limits {
+		if later == nil || !later[l] {
+			x.limits = append(x.limits, l)
+		}
+	}
+	s.sortings[k] = x
+	return x
 }

@@ -28,9 +28,22 @@ type shortfall struct {
 	in    *domain
 }
 
-// solve lays out the least of every shape: first with each node used as far as
-// it goes, shape by shape; then by a search.
+// solve lays out the least of every shape. What it finds once the meter is spent is a
+// placement all the same, but nothing is proven any more.
 func (b *board) solve(v view) (outcome, shortfall) {
+	if b.spent() {
+		return unknown, shortfall{}
+	}
+	o, failed := b.arrange(v)
+	if o == impossible && b.spent() {
+		o = unknown
+	}
+	return o, failed
+}
+
+// arrange lays out the least of every shape: first with each node used as far as
+// it goes, shape by shape; then by a search.
+func (b *board) arrange(v view) (outcome, shortfall) {
 	if b.ask.topology != nil {
 		return b.gather(v)
 	}
@@ -79,13 +92,24 @@ func (b *board) solve(v view) (outcome, shortfall) {
 
 // look searches, within what is left for searches.
 func (b *board) look(v view, order []int) outcome {
-	budget := max(leastBudget, b.effort/2)
-	o, left := b.pack(v, order, budget)
-	b.effort -= budget - left
+	o := b.lookBy(b.pack, v, order)
 	if o == unknown && b.ask.limited {
-		budget = max(leastBudget, b.effort/2)
-		o, left = b.search(v, order, budget)
-		b.effort -= budget - left
+		o = b.lookBy(b.search, v, order)
+	}
+	return o
+}
+
+// lookBy searches in one way, within half of what is left for searches.
+func (b *board) lookBy(way func(view, []int, int) (outcome, int), v view, order []int) outcome {
+	if b.spent() {
+		return unknown
+	}
+	whole := max(leastBudget, b.effort/2)
+	budget := min(whole, b.remain)
+	o, left := way(v, order, budget)
+	b.effort -= budget - left
+	if o == unknown && budget < whole {
+		b.exhaust()
 	}
 	return o
 }

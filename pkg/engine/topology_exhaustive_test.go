@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/flux-k8s/fluence/pkg/engine"
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -128,10 +129,10 @@ func randomTopology(r *rand.Rand) *jobspec.Topology {
 	return &jobspec.Topology{Required: "zone", Balanced: level()}
 }
 
-// pose loads the stand into an engine and asks it.
-func (x stand) pose(t *testing.T) (*match.Allocation, error) {
+// pose loads the stand into an engine, and asks it.
+func (x stand) pose(t *testing.T, e *engine.Engine) (*match.Allocation, error) {
 	t.Helper()
-	d := &driver{e: newEngine(t)}
+	d := &driver{e: e}
 	var graphs []*resource.Graph
 	var held []match.Slot
 	// A node far away, so that every level is there.
@@ -375,7 +376,7 @@ func TestTopologyAgainstEveryLayout(t *testing.T) {
 	verdicts := make(map[string]int)
 	for seed := range trials.Seeds(3000) {
 		x := randomStand(rand.New(rand.NewPCG(seed, 7)), seed%3 == 0)
-		a, err := x.pose(t)
+		a, err := x.pose(t, newEngine(t))
 		cost, fits := x.best(x.least(), now)
 		var refusal *match.Refusal
 		switch {

@@ -164,7 +164,7 @@ func (p *puzzle) crowd(r *rand.Rand, all [2]int64) {
 func TestHardPuzzles(t *testing.T) {
 	for _, seed := range []uint64{432524150} {
 		p := largePuzzle(rand.New(rand.NewPCG(seed, 3)))
-		a, _, err := p.timed(t)
+		a, _, err := p.timed(t, newEngine(t))
 		if err != nil {
 			t.Errorf("-seed=%d -trials=1: Match() = %v, though there is a way", seed, err)
 		} else if bad := p.check(a); bad != nil {
@@ -186,7 +186,7 @@ func TestExhaustive(t *testing.T) {
 			break
 		}
 		p := largePuzzle(rand.New(rand.NewPCG(seed+i, 3)))
-		a, took, err := p.timed(t)
+		a, took, err := p.timed(t, newEngine(t))
 		slowest = max(slowest, took)
 		var refusal *match.Refusal
 		switch way := p.possible(trial{up: true, now: true}); {

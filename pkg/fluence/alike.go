@@ -3,34 +3,38 @@ package fluence
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
+	"hash/maphash"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // constraintsOf is the text of all that filters look at in a pod beside its
 // requests. Pods with the same text may go to the same nodes.
-func (b selectedBy) constraintsOf(pod *corev1.Pod) string {
+func (b *selectedBy) constraintsOf(pod *corev1.Pod) string {
 	var ports []corev1.ContainerPort
 	for _, p := range hostPorts(pod) {
 		ports = append(ports, corev1.ContainerPort{HostPort: p.HostPort, HostIP: p.HostIP, Protocol: p.Protocol})
 	}
-	var volumes []corev1.Volume
-	for _, v := range pod.Spec.Volumes {
-		if mayClash(v) {
-			volumes = append(volumes, v)
+	var volumes []string
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; mayClash(*v) {
+			volumes = append(volumes, b.claims.text(pod, v))
 		}
 	}
-	others := maps.Clone(pod.Labels)
-	for _, own := range ownLabels {
-		if !b.keys.Has(own) {
-			delete(others, own)
+	read := map[string]string{}
+	for key, value := range pod.Labels {
+		if b.keys.Has(key) || b.all && !slices.Contains(ownLabels[:], key) {
+			read[key] = value
 		}
 	}
 	text, err := json.Marshal(struct {
@@ -42,11 +46,11 @@ func (b selectedBy) constraintsOf(pod *corev1.Pod) string {
 		Tolerates []corev1.Toleration               `json:"t,omitempty"`
 		Spread    []corev1.TopologySpreadConstraint `json:"sp,omitempty"`
 		Ports     []corev1.ContainerPort            `json:"p,omitempty"`
-		Volumes   []corev1.Volume                   `json:"v,omitempty"`
+		Volumes   []string                          `json:"v,omitempty"`
 		Claims    []corev1.PodResourceClaim         `json:"c,omitempty"`
 		OS        *corev1.PodOS                     `json:"o,omitempty"`
 	}{
-		pod.Namespace, b.selects(pod), others, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations,
+		pod.Namespace, b.selects(pod), read, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations,
 		pod.Spec.TopologySpreadConstraints, ports, volumes, pod.Spec.ResourceClaims, pod.Spec.OS,
 	})
 	if err != nil {
@@ -56,31 +60,64 @@ func (b selectedBy) constraintsOf(pod *corev1.Pod) string {
 	return string(text)
 }
 
-// selectedBy is how the pods of a plan select each other by labels in which they differ
-// by design, such as all but the first.
+// selectedBy is how the labels of a plan's pods are read. A label that nothing reads makes
+// no two pods unlike.
 type selectedBy struct {
-	// selectors are those of required affinity and of spread constraints that name such
-	// a label, each once.
-	selectors []labels.Selector
+	// own are the selectors of the pods' own required affinity and spread constraints, each
+	// once, and others those of the required anti-affinity of pods that are there.
+	own, others []labels.Selector
 	// keys are the labels whose values count by themselves.
 	keys sets.Set[string]
+	// all says that every label counts but those in which pods of one group differ by design.
+	all bool
+	// rough says that more selectors of pods that are there read the labels than are told apart.
+	rough bool
+	// claims say which claims are alike; nil is that none are.
+	claims *claims
+	// may is what it may take, and cut says that it took more.
+	may *allowance
+	cut bool
 }
 
-func selectedByOf(plan group.Plan) selectedBy {
-	b := selectedBy{keys: sets.New[string]()}
+const (
+	// maxSelectors is how many selectors of the pods' own are told apart. Beyond that every
+	// label counts.
+	maxSelectors = 1 << 10
+	// maxOthers is how many selectors of pods that are there are told apart, and maxSplit how
+	// many kinds more they may make of a plan's pods: others are not to make a plan hard.
+	// Beyond that it is verified pod by pod what they object to.
+	maxOthers = 1 << 7
+	maxSplit  = 16
+)
+
+// selectedBy lists what reads the labels of a plan's pods among these nodes.
+func (pl *Fluence) selectedBy(plan group.Plan, nodes []fwk.NodeInfo, may *allowance) *selectedBy {
+	b := selectedByOf(plan, nodes, &pl.shuns, may)
+	b.claims = pl.claimsOf(slices.Concat(plan.Required, plan.Optional))
+	return b
+}
+
+func selectedByOf(plan group.Plan, nodes []fwk.NodeInfo, shuns *shuns, may *allowance) *selectedBy {
+	b := &selectedBy{keys: sets.New[string](), may: may}
 	known := sets.New[string]()
-	add := func(s *metav1.LabelSelector) {
-		selector, err := metav1.LabelSelectorAsSelector(s)
-		if err != nil || known.Has(selector.String()) || !namesOwn(selector) {
+	add := func(selector *metav1.LabelSelector) {
+		s, err := metav1.LabelSelectorAsSelector(selector)
+		if err != nil || b.all {
 			return
 		}
-		known.Insert(selector.String())
-		b.selectors = append(b.selectors, selector)
+		if text := s.String(); !known.Has(text) {
+			known.Insert(text)
+			b.own = append(b.own, s)
+			b.all = len(b.own) > maxSelectors
+		}
 	}
 	for _, pod := range slices.Concat(plan.Required, plan.Optional) {
+		if b.cut = may.over(); b.cut {
+			return b
+		}
 		for _, c := range pod.Spec.TopologySpreadConstraints {
-			add(c.LabelSelector)
 			b.keys.Insert(c.MatchLabelKeys...)
+			add(c.LabelSelector)
 		}
 		if a := pod.Spec.Affinity; a != nil {
 			for _, t := range affinityTerms(a) {
@@ -88,21 +125,149 @@ func selectedByOf(plan group.Plan) selectedBy {
 			}
 		}
 	}
+	if b.all {
+		b.own = nil
+	}
+	others := sets.New[uint64]()
+	for _, n := range nodes {
+		for _, there := range n.GetPodsWithRequiredAntiAffinity() {
+			of := shuns.of(there)
+			if !of.everywhere && !of.namespaces.Has(plan.Key.Namespace) {
+				continue
+			}
+			for _, s := range of.each {
+				if others.Has(s.sum) || !s.everywhere && !s.namespaces.Has(plan.Key.Namespace) {
+					continue
+				}
+				if len(b.others) == maxOthers {
+					b.rough = true
+					return b
+				}
+				others.Insert(s.sum)
+				b.others = append(b.others, s.selector)
+			}
+		}
+	}
 	return b
 }
 
-func namesOwn(s labels.Selector) bool {
-	requirements, _ := s.Requirements()
-	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return slices.Contains(ownLabels[:], r.Key()) })
-}
-
 // selects says which of the selectors match a pod.
-func (b selectedBy) selects(pod *corev1.Pod) []bool {
+func (b *selectedBy) selects(pod *corev1.Pod) []bool {
 	var by []bool
-	for _, s := range b.selectors {
-		by = append(by, s.Matches(labels.Set(pod.Labels)))
+	for _, s := range [][]labels.Selector{b.own, b.others} {
+		for _, s := range s {
+			by = append(by, s.Matches(labels.Set(pod.Labels)))
+		}
 	}
 	return by
+}
+
+// shuns are the selectors of the required anti-affinity of pods that are there, read once for
+// each pod. The zero value is ready for use.
+type shuns struct {
+	mu   sync.Mutex
+	seed maphash.Seed
+	// by is by the pod's UID: such terms never change.
+	by map[types.UID]shunned
+}
+
+// What a pod shuns: each selector once, and the namespaces of all of them.
+type shunned struct {
+	each       []shun
+	namespaces sets.Set[string]
+	everywhere bool
+}
+
+// A shun is one selector of one pod.
+type shun struct {
+	// sum tells selectors apart, whatever their size.
+	sum        uint64
+	selector   labels.Selector
+	namespaces sets.Set[string]
+	// everywhere says that it goes for namespaces by their labels.
+	everywhere bool
+}
+
+// of returns what a pod shuns. It keeps none: the pod may be gone already.
+func (s *shuns) of(pod fwk.PodInfo) shunned {
+	s.mu.Lock()
+	known, ok := s.by[pod.GetPod().UID]
+	seed := s.seeded()
+	s.mu.Unlock()
+	if ok {
+		return known
+	}
+	return shunnedBy(pod, seed)
+}
+
+// seeded returns the seed of all sums.
+func (s *shuns) seeded() maphash.Seed {
+	if s.by == nil {
+		s.by, s.seed = map[types.UID]shunned{}, maphash.MakeSeed()
+	}
+	return s.seed
+}
+
+func shunnedBy(pod fwk.PodInfo, seed maphash.Seed) shunned {
+	all := shunned{namespaces: sets.New[string]()}
+	known := sets.New[string]()
+	for _, t := range pod.GetRequiredAntiAffinityTerms() {
+		_, some := t.NamespaceSelector.Requirements()
+		text := textOf(&t)
+		if known.Has(text) {
+			continue
+		}
+		known.Insert(text)
+		all.each = append(all.each, shun{
+			sum: maphash.String(seed, t.Selector.String()), selector: t.Selector,
+			namespaces: t.Namespaces, everywhere: some,
+		})
+		all.namespaces = all.namespaces.Union(t.Namespaces)
+		all.everywhere = all.everywhere || some
+	}
+	return all
+}
+
+// put reads those of a pod before anybody waits for it.
+func (s *shuns) put(pod *corev1.Pod) {
+	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || pod.Spec.NodeName == "" {
+		return
+	}
+	info, err := schedulerframework.NewPodInfo(pod)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	_, ok := s.by[pod.UID]
+	seed := s.seeded()
+	s.mu.Unlock()
+	if ok {
+		return
+	}
+	all := shunnedBy(info, seed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.by[pod.UID] = all
+}
+
+// drop forgets a pod that is gone.
+func (s *shuns) drop(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.by, uid)
+}
+
+// ownLabels are labels in which the pods of one group differ by design: those of
+// a Job or a StatefulSet, those of the Jobs of a JobSet, the workers of an MPIJob
+// and of a LeaderWorkerSet, and their group and its sizes, which not all of them need
+// have. They count only where something is known to read them.
+var ownLabels = [...]string{
+	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid", "job-name", "controller-uid",
+	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
+	"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-group-index", "jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/replicatedjob-name",
+	"jobset.sigs.k8s.io/replicatedjob-replicas", "training.kubeflow.org/replica-index", "training.kubeflow.org/job-role", "leaderworkerset.sigs.k8s.io/worker-index",
+	"ray.io/worker-group-replica-index",
+	group.Label, group.SizeLabel, group.MinLabel,
 }
 
 func affinityTerms(a *corev1.Affinity) []corev1.PodAffinityTerm {
@@ -114,16 +279,4 @@ func affinityTerms(a *corev1.Affinity) []corev1.PodAffinityTerm {
 		terms = append(terms, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
 	}
 	return terms
-}
-
-// ownLabels are labels in which the pods of one group differ by design: those of
-// a Job or a StatefulSet, those of the Jobs of a JobSet, the workers of an MPIJob
-// and of a LeaderWorkerSet, and their group and its sizes, which not all of them need
-// have. They count where a pod of the group selects by them.
-var ownLabels = [...]string{
-	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid", "job-name", "controller-uid",
-	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
-	"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-group-index", "jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/replicatedjob-name",
-	"jobset.sigs.k8s.io/replicatedjob-replicas", "training.kubeflow.org/replica-index", "training.kubeflow.org/job-role", "leaderworkerset.sigs.k8s.io/worker-index",
-	group.Label, group.SizeLabel, group.MinLabel,
 }

@@ -1,10 +1,14 @@
 package fluence
 
 import (
+	"cmp"
+	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
@@ -12,24 +16,48 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
+// maxCliques bounds the sets of shapes that keep apart from each other by one label, or by
+// host ports: each is a limit that the matcher has to keep. MaxApart bounds the shapes in all of
+// them together.
+const (
+	maxCliques = 1 << 10
+	maxApart   = 1 << 14
+)
+
 // apart bounds, by shape, the slots that required anti-affinity and host ports keep
 // from standing together, in either direction. Of two shapes of which only one keeps
 // to itself there is no number that says so: the verification does.
 func (s *siblings) apart() [][]jobspec.Limit {
 	limits := make([][]jobspec.Limit, len(s.shapes))
-	add := func(name string, clash func(i, j int) bool, bound func(name string) []jobspec.Limit) {
-		for n, clique := range s.cliques(clash) {
+	all := 0
+	add := func(name string, clashes []set, bound func(name string) []jobspec.Limit) {
+		for n, clique := range s.cliques(clashes) {
+			if all += len(clique); all > maxApart {
+				s.tooMany = whyTooManyApart
+			}
+			if s.over() {
+				return
+			}
+			l := bound(name + strconv.Itoa(n))
 			for _, i := range clique {
-				limits[i] = append(limits[i], bound(name+strconv.Itoa(n))...)
+				limits[i] = append(limits[i], l...)
 			}
 		}
 	}
 	for k, key := range s.antiAffinityKeys() {
-		d := s.by(key)
-		add("apart-"+strconv.Itoa(k)+"-", func(i, j int) bool { return s.shuns(i, j, key) || s.shuns(j, i, key) },
-			func(name string) []jobspec.Limit { return d.atMost(name, 1) })
+		if s.over() {
+			return limits
+		}
+		hosts := s.by(key).atMost("", 1)
+		add("apart-"+strconv.Itoa(k)+"-", s.shunned(key), func(name string) []jobspec.Limit {
+			bounds := slices.Clone(hosts)
+			for i := range bounds {
+				bounds[i].Name = name
+			}
+			return bounds
+		})
 	}
-	add("ports-", s.sharePorts, func(name string) []jobspec.Limit {
+	add("ports-", s.portClashes(), func(name string) []jobspec.Limit {
 		return []jobspec.Limit{{Name: name, Level: resource.TypeNode, Most: 1}}
 	})
 	return limits
@@ -47,49 +75,191 @@ func (s *siblings) antiAffinityKeys() []string {
 	return slices.Compact(keys)
 }
 
-// shuns says whether a pod of shape i may not stand where one of shape j does.
-func (s *siblings) shuns(i, j int, key string) bool {
-	return slices.ContainsFunc(s.infos[i].GetRequiredAntiAffinityTerms(), func(t fwk.AffinityTerm) bool {
-		return t.TopologyKey == key && s.selects(&t, j)
-	})
+// shunned says of which shapes no pod may stand in one domain of a key, for the terms of
+// either. Equal terms select once.
+func (s *siblings) shunned(key string) []set {
+	clashes := newSets(len(s.shapes), len(s.shapes))
+	selected := map[string]set{}
+	for i, info := range s.infos {
+		for _, t := range info.GetRequiredAntiAffinityTerms() {
+			if s.over() {
+				return clashes
+			}
+			if t.TopologyKey != key {
+				continue
+			}
+			text := textOf(&t)
+			by, ok := selected[text]
+			if !ok {
+				by = newSets(1, len(s.shapes))[0]
+				for j := range s.shapes {
+					if s.selects(&t, j) {
+						by.add(j)
+					}
+				}
+				selected[text] = by
+			}
+			clashes[i].join(by)
+		}
+	}
+	for i := range clashes {
+		for j := clashes[i].next(0); j >= 0; j = clashes[i].next(j + 1) {
+			clashes[j].add(i)
+		}
+	}
+	return clashes
 }
 
-func (s *siblings) sharePorts(i, j int) bool {
-	used := fwk.HostPortInfo{}
-	for _, p := range hostPorts(s.shapes[i].pods[0]) {
-		used.Add(p.HostIP, string(p.Protocol), p.HostPort)
+// textOf tells terms apart by what they select.
+func textOf(t *fwk.AffinityTerm) string {
+	namespaces := "<nil>"
+	if t.NamespaceSelector != nil {
+		namespaces = t.NamespaceSelector.String()
 	}
-	return slices.ContainsFunc(hostPorts(s.shapes[j].pods[0]), func(p corev1.ContainerPort) bool {
-		return used.CheckConflict(p.HostIP, string(p.Protocol), p.HostPort)
+	return strings.Join(sets.List(t.Namespaces), ",") + "\n" + namespaces + "\n" + t.Selector.String()
+}
+
+// portClashes says of which shapes no pods may stand on one node for their host ports.
+func (s *siblings) portClashes() []set {
+	type port struct {
+		protocol corev1.Protocol
+		number   int32
+	}
+	// A user of a port on all addresses clashes with all users of it, another with those of its
+	// own address and of all.
+	users := map[port]map[string]set{}
+	wild := func(ip string) bool { return ip == "" || ip == fwk.DefaultBindAllHostIP }
+	each := func(do func(i int, of map[string]set, ip string)) {
+		for i, shape := range s.shapes {
+			for _, p := range hostPorts(shape.pods[0]) {
+				if s.over() {
+					return
+				}
+				at := port{cmp.Or(p.Protocol, corev1.ProtocolTCP), p.HostPort}
+				if users[at] == nil {
+					users[at] = map[string]set{}
+				}
+				ip := p.HostIP
+				if wild(ip) {
+					ip = ""
+				}
+				do(i, users[at], ip)
+			}
+		}
+	}
+	const everyone = "*"
+	each(func(i int, of map[string]set, ip string) {
+		for _, who := range []string{ip, everyone} {
+			if of[who] == nil {
+				of[who] = newSets(1, len(s.shapes))[0]
+			}
+			of[who].add(i)
+		}
 	})
+	clashes := newSets(len(s.shapes), len(s.shapes))
+	each(func(i int, of map[string]set, ip string) {
+		if ip == "" {
+			clashes[i].join(of[everyone])
+			return
+		}
+		clashes[i].join(of[ip])
+		if all := of[""]; all != nil {
+			clashes[i].join(all)
+		}
+	})
+	return clashes
 }
 
 func hostPorts(pod *corev1.Pod) []corev1.ContainerPort { return util.GetHostPorts(pod) }
 
 // cliques sorts shapes into sets of which any two pods clash, so that all clashes
 // between shapes that keep to themselves, or have one pod, are in one of them.
-func (s *siblings) cliques(clash func(i, j int) bool) [][]int {
-	alone := func(i int) bool { return clash(i, i) || len(s.shapes[i].pods) == 1 }
-	covered := map[[2]int]bool{}
+func (s *siblings) cliques(clashes []set) [][]int {
+	n := len(s.shapes)
+	alone := newSets(1, n)[0]
+	for i, shape := range s.shapes {
+		if clashes[i].has(i) || len(shape.pods) == 1 {
+			alone.add(i)
+		}
+	}
+	covered := newSets(n, n)
 	var all [][]int
-	for i := range s.shapes {
-		for j := i; j < len(s.shapes); j++ {
-			if covered[[2]int{i, j}] || !clash(i, j) || !alone(i) || !alone(j) || i == j && len(s.shapes[i].pods) == 1 {
+	for i := range n {
+		if !alone.has(i) {
+			continue
+		}
+		for j := i; j < n; j++ {
+			if !clashes[i].has(j) || !alone.has(j) || covered[i].has(j) || i == j && len(s.shapes[i].pods) == 1 {
 				continue
 			}
-			clique := slices.Compact([]int{i, j})
-			for k := range s.shapes {
-				if !slices.Contains(clique, k) && alone(k) && !slices.ContainsFunc(clique, func(o int) bool { return !clash(k, o) }) {
-					clique = append(clique, k)
-				}
+			if len(all) > maxCliques {
+				s.tooMany = whyTooManyApart
 			}
-			for _, a := range clique {
-				for _, b := range clique {
-					covered[[2]int{a, b}] = true
+			if s.over() {
+				return all
+			}
+			members, clique := newSets(1, n)[0], slices.Compact([]int{i, j})
+			members.add(i)
+			members.add(j)
+			// Those that clash with each that is in it.
+			common := slices.Clone(alone)
+			common.meet(clashes[i])
+			common.meet(clashes[j])
+			for k := common.next(0); k >= 0; k = common.next(k + 1) {
+				if members.has(k) {
+					continue
 				}
+				clique = append(clique, k)
+				members.add(k)
+				common.meet(clashes[k])
+			}
+			for _, k := range clique {
+				covered[k].join(members)
 			}
 			all = append(all, clique)
 		}
 	}
 	return all
+}
+
+// A set is one of small numbers.
+type set []uint64
+
+// newSets returns empty sets of numbers below n.
+func newSets(count, n int) []set {
+	words := (n + 63) / 64
+	all := make([]uint64, count*words)
+	made := make([]set, count)
+	for i := range made {
+		made[i] = all[i*words : (i+1)*words]
+	}
+	return made
+}
+
+func (s set) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
+
+func (s set) add(i int) { s[i/64] |= 1 << (i % 64) }
+
+// join adds what is in another.
+func (s set) join(o set) {
+	for w := range s {
+		s[w] |= o[w]
+	}
+}
+
+// meet leaves what is in another, too.
+func (s set) meet(o set) {
+	for w := range s {
+		s[w] &= o[w]
+	}
+}
+
+// next returns the least number from i on, or -1.
+func (s set) next(i int) int {
+	for w := i / 64; w < len(s); w++ {
+		if rest := s[w] &^ (1<<(max(i-64*w, 0)) - 1); rest != 0 {
+			return 64*w + bits.TrailingZeros64(rest)
+		}
+	}
+	return -1
 }

@@ -160,7 +160,15 @@ func (a *podGroupAPI) apply(r *http.Request) *http.Response {
 		return failed(apierrors.NewConflict(resource, k.Name, nil))
 	}
 	pg = pg.DeepCopy()
-	meta.SetStatusCondition(&pg.Status.Conditions, body.Status.Conditions[0])
+	for _, own := range []string{ConditionScheduled, ConditionWholeNodes} {
+		// What its manager does not apply any more goes.
+		if meta.FindStatusCondition(body.Status.Conditions, own) == nil {
+			meta.RemoveStatusCondition(&pg.Status.Conditions, own)
+		}
+	}
+	for _, c := range body.Status.Conditions {
+		meta.SetStatusCondition(&pg.Status.Conditions, c)
+	}
 	a.put(pg)
 	return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(pg))))
 }

@@ -17,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
@@ -30,9 +31,13 @@ type Args struct {
 	Endpoint string `json:"endpoint"`
 	// TLS secures a TCP endpoint that is not on loopback.
 	TLS *TLS `json:"tls,omitempty"`
-	// MatchTimeout bounds one call of the matcher. Defaults to 2s; at most 30s,
-	// for a scheduling cycle waits that long.
+	// MatchTimeout bounds one call of the matcher, for one that does not answer. Defaults to
+	// 2s; at most 30s, for a scheduling cycle waits that long.
 	MatchTimeout metav1.Duration `json:"matchTimeout"`
+	// MaxAsk is how long a scheduling cycle may look for nodes of one group before it goes on
+	// to the next: filters, matches and comparing the pods with each other, beyond what one
+	// kind of pods takes. Past it the group is TooHard. Defaults to 250ms; at most 30s.
+	MaxAsk metav1.Duration `json:"maxAsk"`
 	// MatchPolicy is the order in which nodes are filled for groups that name none:
 	// one of match.Policies. Defaults to lonode.
 	MatchPolicy string `json:"matchPolicy"`
@@ -41,10 +46,13 @@ type Args struct {
 	// 60s; at most 15m, which is the framework's own limit.
 	ScheduleTimeout metav1.Duration `json:"scheduleTimeout"`
 	// MaxBypass is how long a group may wait for room while groups after it in the
-	// queue, of its priority or a lower one, take what it could use. From then on what
-	// it could use is kept for it until it starts. 0 is that nobody may ever pass.
+	// queue, of its priority or a lower one, take what it could use. From then on as many
+	// nodes as it needs are reserved for it. 0 is that nobody may ever pass.
 	// Defaults to 10m.
 	MaxBypass metav1.Duration `json:"maxBypass"`
+	// MaxReserve is for how long nodes stay reserved for a group while nothing ends there. Then
+	// the reservation pauses for a quarter of that. 0 is without end. Defaults to 4h.
+	MaxReserve metav1.Duration `json:"maxReserve"`
 	// MaxBinds is how many binds may be in flight at most. The API server takes them
 	// faster than one after another, and refuses them where they are too many. Defaults
 	// to 32; at least 1.
@@ -52,6 +60,13 @@ type Args struct {
 	// PodEvents says when a pod's event Scheduled is sent: PodEventsDeferred or
 	// PodEventsAlways. Defaults to PodEventsDeferred.
 	PodEvents string `json:"podEvents"`
+	// TellNames says whose groups and pods a message names: TellNamesOwn or TellNamesAll.
+	// Defaults to TellNamesOwn.
+	TellNames string `json:"tellNames"`
+	// WholeNodes says in which namespaces annotations may ask for whole nodes: WholeNodesAll,
+	// WholeNodesLabelled or WholeNodesNone. Where MatchPolicy gives whole nodes they are every
+	// group's. Defaults to WholeNodesLabelled.
+	WholeNodes string `json:"wholeNodes"`
 	// TopologyLevels lists the node labels that make levels of the graph between
 	// the cluster and its nodes, the outermost first. Defaults to none.
 	TopologyLevels []string `json:"topologyLevels,omitempty"`
@@ -59,7 +74,14 @@ type Args struct {
 	// the ConfigMap health.Name: its own namespace. Defaults to none, which is that it
 	// keeps none.
 	StatusNamespace string `json:"statusNamespace,omitempty"`
+
+	// Unthrottled has no namespace pay for the time that its groups take. It is no argument:
+	// where it is set, nobody else waits.
+	Unthrottled bool `json:"-"`
 }
+
+// MostAsk is the longest Args.MaxAsk.
+const MostAsk = 30 * time.Second
 
 // The values of Args.PodEvents.
 const (
@@ -68,6 +90,22 @@ const (
 	PodEventsDeferred = "deferred"
 	// PodEventsAlways has each be sent right after its bind, as kube-scheduler does.
 	PodEventsAlways = "always"
+)
+
+// The values of Args.TellNames.
+const (
+	// TellNamesOwn has a message name groups and pods of its own namespace, and count those
+	// of others.
+	TellNamesOwn = "own"
+	// TellNamesAll has it name all.
+	TellNamesAll = "all"
+)
+
+// The values of Args.WholeNodes: those of package group.
+const (
+	WholeNodesAll      = group.WholeNodesAll
+	WholeNodesLabelled = group.WholeNodesLabelled
+	WholeNodesNone     = group.WholeNodesNone
 )
 
 // TLS names PEM files for mutual TLS.
@@ -84,11 +122,15 @@ func defaultArgs() *Args {
 	return &Args{
 		Endpoint:        "unix:///run/fluence/fluxion.sock",
 		MatchTimeout:    metav1.Duration{Duration: 2 * time.Second},
+		MaxAsk:          metav1.Duration{Duration: 250 * time.Millisecond},
 		MatchPolicy:     match.PolicyLonode,
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
+		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
 		MaxBinds:        32,
 		PodEvents:       PodEventsDeferred,
+		TellNames:       TellNamesOwn,
+		WholeNodes:      WholeNodesLabelled,
 	}
 }
 
@@ -158,8 +200,14 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 	if d := a.MatchTimeout.Duration; d <= 0 || d > 30*time.Second {
 		errs = append(errs, field.Invalid(path.Child("matchTimeout"), d.String(), "must be above 0 and at most 30s"))
 	}
+	if d := a.MaxAsk.Duration; d <= 0 || d > MostAsk {
+		errs = append(errs, field.Invalid(path.Child("maxAsk"), d.String(), "must be above 0 and at most 30s"))
+	}
 	if d := a.ScheduleTimeout.Duration; d <= 0 || d > 15*time.Minute {
 		errs = append(errs, field.Invalid(path.Child("scheduleTimeout"), d.String(), "must be above 0 and at most 15m"))
+	}
+	if d := a.MaxReserve.Duration; d != 0 && d < time.Minute {
+		errs = append(errs, field.Invalid(path.Child("maxReserve"), d.String(), "must be 0 or at least 1m"))
 	}
 	if d := a.MaxBypass.Duration; d < 0 {
 		errs = append(errs, field.Invalid(path.Child("maxBypass"), d.String(), "must be 0 or above"))
@@ -169,6 +217,12 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 	}
 	if podEvents := []string{PodEventsDeferred, PodEventsAlways}; !slices.Contains(podEvents, a.PodEvents) {
 		errs = append(errs, field.NotSupported(path.Child("podEvents"), a.PodEvents, podEvents))
+	}
+	if wholeNodes := group.WholeNodesModes(); !slices.Contains(wholeNodes, a.WholeNodes) {
+		errs = append(errs, field.NotSupported(path.Child("wholeNodes"), a.WholeNodes, wholeNodes))
+	}
+	if tellNames := []string{TellNamesOwn, TellNamesAll}; !slices.Contains(tellNames, a.TellNames) {
+		errs = append(errs, field.NotSupported(path.Child("tellNames"), a.TellNames, tellNames))
 	}
 	if !slices.Contains(match.Policies(), a.MatchPolicy) {
 		errs = append(errs, field.NotSupported(path.Child("matchPolicy"), a.MatchPolicy, match.Policies()))

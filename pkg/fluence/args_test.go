@@ -18,20 +18,27 @@ func TestDecodeArgs(t *testing.T) {
 	defaults := Args{
 		Endpoint:        "unix:///run/fluence/fluxion.sock",
 		MatchTimeout:    metav1.Duration{Duration: 2 * time.Second},
+		MaxAsk:          metav1.Duration{Duration: 250 * time.Millisecond},
 		MatchPolicy:     "lonode",
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
+		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
 		MaxBinds:        32,
 		PodEvents:       "deferred",
+		TellNames:       "own",
+		WholeNodes:      "labelled",
 	}
 	all := Args{
 		Endpoint:        "tcp://matcher:4242",
 		TLS:             &TLS{CertFile: "c", KeyFile: "k", CAFile: "ca"},
 		MatchTimeout:    metav1.Duration{Duration: 30 * time.Second},
+		MaxAsk:          metav1.Duration{Duration: 30 * time.Second},
 		MatchPolicy:     "lonode",
 		ScheduleTimeout: metav1.Duration{Duration: 15 * time.Minute},
 		MaxBinds:        1,
 		PodEvents:       "always",
+		TellNames:       "all",
+		WholeNodes:      "none",
 		TopologyLevels:  []string{"topology.kubernetes.io/zone", "rack"},
 		StatusNamespace: "fluence-system",
 	}
@@ -50,18 +57,22 @@ func TestDecodeArgs(t *testing.T) {
 endpoint: tcp://matcher:4242
 tls: {certFile: c, keyFile: k, caFile: ca}
 matchTimeout: 30s
+maxAsk: 30s
 matchPolicy: lonode
 scheduleTimeout: 15m
 maxBypass: 0s
 maxBinds: 1
 podEvents: always
+tellNames: all
+wholeNodes: none
+maxReserve: 0s
 topologyLevels: [topology.kubernetes.io/zone, rack]
 statusNamespace: fluence-system
 `), want: all,
 		},
 		"JSON with every field at its limit": {
-			obj: raw(`{"endpoint":"tcp://matcher:4242","tls":{"certFile":"c","keyFile":"k","caFile":"ca"},"matchTimeout":"30s",` +
-				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","maxBinds":1,"podEvents":"always","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
+			obj: raw(`{"endpoint":"tcp://matcher:4242","tls":{"certFile":"c","keyFile":"k","caFile":"ca"},"matchTimeout":"30s","maxAsk":"30s",` +
+				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","maxBinds":1,"podEvents":"always","tellNames":"all","wholeNodes":"none","maxReserve":"0s","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
 			want: all,
 		},
 	}
@@ -124,6 +135,11 @@ func TestArgsAreInvalid(t *testing.T) {
 		"with less than no bypass":       {"maxBypass: -1s", []string{`args.maxBypass: Invalid value: "-1s": must be 0 or above`}},
 		"with no bind at a time":         {"maxBinds: 0", []string{`args.maxBinds: Invalid value: 0: must be at least 1`}},
 		"with less than no bind":         {"maxBinds: -1", []string{`args.maxBinds: Invalid value: -1: must be at least 1`}},
+		"with no time to ask":            {"maxAsk: 0s", []string{`args.maxAsk: Invalid value: "0s": must be above 0 and at most 30s`}},
+		"with too much time to ask":      {"maxAsk: 31s", []string{`args.maxAsk: Invalid value: "31s": must be above 0 and at most 30s`}},
+		"with a time below none":         {"maxReserve: -1s", []string{`args.maxReserve: Invalid value: "-1s": must be 0 or at least 1m`}},
+		"with whole nodes for some":      {"wholeNodes: some", []string{`args.wholeNodes: Unsupported value: "some": supported values: "all", "labelled", "none"`}},
+		"with nobody's names":            {"tellNames: none", []string{`args.tellNames: Unsupported value: "none": supported values: "own", "all"`}},
 		"with some events":               {"podEvents: some", []string{`args.podEvents: Unsupported value: "some": supported values: "deferred", "always"`}},
 		"with a policy nobody knows":     {"matchPolicy: fifo", []string{`args.matchPolicy: Unsupported value: "fifo": supported values: "first", "low", "high", "lonode", "hinode", "firstnodex", "lonodex", "hinodex"`}},
 		"with a level that is no key":    {"topologyLevels: [zone, no key]", []string{`args.topologyLevels[1]: Invalid value: "no key"`}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,19 +30,42 @@ const (
 // of the pod that asked, or why there is none.
 func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInfo) (string, *group.Refusal) {
 	began := pl.now()
-	node, refused := pl.askNow(ctx, plan, nodes)
+	if owes := pl.owes(plan, began); owes != nil && !pl.comes(plan) {
+		return "", owes
+	}
+	may := &allowance{ctx: ctx, now: pl.now, began: began, most: pl.args.MaxAsk.Duration}
+	node, refused := pl.askWithin(ctx, may, plan, nodes)
 	pl.counters.enquired(refused, pl.now().Sub(began))
+	if refused == nil || refused.Reason != reasonUnavailable {
+		// A matcher that does not answer is nobody's fault, until that is known.
+		pl.charge(plan.Key.Namespace, may.took(), refused != nil)
+	}
+	pl.tellHard(plan, refused, may.took())
 	return node, refused
 }
 
-func (pl *Fluence) askNow(ctx context.Context, plan group.Plan, nodes []fwk.NodeInfo) (string, *group.Refusal) {
-	q, refused := pl.enquire(ctx, plan, nodes)
+// charge has a namespace pay for what an enquiry took of the loop, and for what it took in vain
+// if it found no nodes.
+func (pl *Fluence) charge(namespace string, took time.Duration, inVain bool) {
+	if !pl.args.Unthrottled {
+		pl.debts.charge(namespace, took, inVain, pl.now())
+	}
+	pl.counters.hardFor(namespace, took-freeAsk)
+}
+
+// askWithin asks, and ends the search for nodes when its allowance is over.
+func (pl *Fluence) askWithin(ctx context.Context, may *allowance, plan group.Plan, nodes []fwk.NodeInfo) (string, *group.Refusal) {
+	q, refused := pl.enquire(ctx, may, plan, nodes)
 	if refused != nil {
 		return "", refused
 	}
 	now := q.now
 	slots, refused := pl.answer(ctx, q)
+	if refused == nil || refused.Reason != reasonUnavailable && refused.Message != whyTimeout {
+		pl.suspects.clear(plan.Key)
+	}
 	if refused != nil {
+		pl.reserve(ctx, q, refused)
 		refused.Likewise = uids(q.shapes[0].pods)
 		return "", refused
 	}
@@ -89,12 +113,13 @@ func nodesOf(slots []match.Slot) int {
 // answer makes the match, and returns the slots in the order in which the pods take
 // them up.
 func (pl *Fluence) answer(ctx context.Context, q *enquiry) ([]match.Slot, *group.Refusal) {
-	matchCtx, cancel := context.WithTimeout(ctx, pl.args.MatchTimeout.Duration)
-	defer cancel()
 	if q.siblings != nil {
-		return pl.placeSiblings(matchCtx, q)
+		return pl.placeSiblings(ctx, q)
 	}
-	a, err := pl.match(matchCtx, q, match.Allocate, q.requests, q.keys)
+	if tooManyHosts(q.requests) {
+		return nil, tooHard(whyTooManyHosts)
+	}
+	a, err := pl.match(ctx, q, match.Allocate, q.requests, q.keys)
 	if err != nil {
 		return nil, pl.refused(ctx, q, err)
 	}
@@ -104,7 +129,7 @@ func (pl *Fluence) answer(ctx context.Context, q *enquiry) ([]match.Slot, *group
 // refused is what the group is told where the matcher found no room.
 func (pl *Fluence) refused(ctx context.Context, q *enquiry, err error) *group.Refusal {
 	r := pl.refusalOf(ctx, q.plan, err, q.ruled)
-	q.kept.tell(r)
+	pl.tellReserved(q.reserved, r)
 	return r
 }
 
@@ -112,6 +137,8 @@ func (pl *Fluence) refused(ctx context.Context, q *enquiry, err error) *group.Re
 func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ruled ruledOut) *group.Refusal {
 	var no *match.Refusal
 	switch {
+	case errors.As(err, &no) && no.Reason.Code == match.TooHard:
+		return tooHard(whyTooHard)
 	case errors.As(err, &no):
 		r := &group.Refusal{
 			Reason:  reasonNoRoom,
@@ -135,6 +162,14 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 	case errors.Is(err, match.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		// It may have booked the request and not been able to say so.
 		pl.returns.add(group.Release{Job: plan.Job})
+		if errors.Is(err, context.DeadlineExceeded) {
+			took := pl.args.MatchTimeout.Duration
+			if blame, owed := pl.suspects.timedOut(plan.Key, pl.breaker.answered(), took, pl.now()); blame {
+				pl.charge(plan.Key.Namespace, owed, true)
+				pl.breaker.doubt()
+				return tooHard(whyTimeout)
+			}
+		}
 		pl.breaker.trip(whyUnavailable)
 		return &group.Refusal{Reason: reasonUnavailable, Message: whyUnavailable, Until: []group.Event{group.MatcherBack}}
 	default:
@@ -165,15 +200,34 @@ func uids(pods []*corev1.Pod) []types.UID {
 
 // shapesOf sorts the pods of a plan into shapes, in the order of their first
 // required pod. A shape needs a required pod: optional pods of a shape of their
-// own are left to be placed later, each alone.
-func shapesOf(plan group.Plan) []*shape {
+// own are left to be placed later, each alone. Exact says that all pods of a shape may go to
+// the same nodes; pods that are there may object to some of them alone.
+func shapesOf(plan group.Plan, by *selectedBy) (shapes []*shape, exact bool) {
+	shapes = by.sort(plan)
+	if len(by.others) == 0 || len(shapes) <= maxSplit {
+		return shapes, !by.rough
+	}
+	roughly := *by
+	roughly.others = nil
+	fewer := roughly.sort(plan)
+	by.cut = roughly.cut
+	if len(shapes) > len(fewer)+maxSplit {
+		return fewer, false
+	}
+	return shapes, !by.rough
+}
+
+// sort sorts the pods of a plan by what tells them apart.
+func (b *selectedBy) sort(plan group.Plan) []*shape {
 	byKey := map[string]*shape{}
 	var shapes []*shape
-	by := selectedByOf(plan)
 	keyOf := func(pod *corev1.Pod, amounts translate.Amounts) string {
-		return string(amounts.Shape()) + "\n" + by.constraintsOf(pod)
+		return string(amounts.Shape()) + "\n" + b.constraintsOf(pod)
 	}
 	for _, pod := range plan.Required {
+		if b.cut = b.cut || len(shapes) > 1 && b.may.over(); b.cut {
+			break
+		}
 		amounts := translate.Requests(pod)
 		k := keyOf(pod, amounts)
 		s := byKey[k]
@@ -186,6 +240,9 @@ func shapesOf(plan group.Plan) []*shape {
 		s.required++
 	}
 	for _, pod := range plan.Optional {
+		if b.cut = b.cut || len(shapes) > 1 && b.may.over(); b.cut {
+			break
+		}
 		if s := byKey[keyOf(pod, translate.Requests(pod))]; s != nil {
 			s.pods = append(s.pods, pod)
 		}

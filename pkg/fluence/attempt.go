@@ -36,7 +36,7 @@ func (q *enquiry) attempts(excluded passable) []attempt {
 	apart, bonds := s.apart(), s.bonds(q.requests[0].Attributes.Topology, q.byShape)
 	var as []attempt
 	for _, counts := range sizes {
-		for k, more := 0, true; more; k++ {
+		for k, more := 0, true; more && len(as) < maxAttempts; k++ {
 			var limits [][]jobspec.Limit
 			limits, more = s.limitsOfSpreads(counts, k, q.byShape)
 			for i := range limits {

@@ -31,6 +31,9 @@ func (pl *Fluence) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 		err := postBinding(ctx, pl.core, pod, node)
 		after, busy := tooBusy(err)
 		if !busy {
+			if err != nil && !ofThePod(err) {
+				pl.counters.failed(writesBinding)
+			}
 			return fwk.AsStatus(err)
 		}
 		pl.counters.throttled.WithLabelValues(writesBinding).Inc()
@@ -82,6 +85,10 @@ func postBinding(ctx context.Context, client rest.Interface, pod *corev1.Pod, no
 	}
 	return nil
 }
+
+// ofThePod says whether a bind failed since the pod is gone, or is another or bound by now:
+// the API server is well, and took its bind as it should.
+func ofThePod(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 // tooBusy says whether the API server did not look at a request since it has too many, and
 // for how long to send nothing.

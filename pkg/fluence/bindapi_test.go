@@ -81,7 +81,7 @@ func (a *bindAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (a *bindAPI) bind(b *corev1.Binding) *http.Response {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
-	obj, err := a.rig.client.Tracker().Get(pods, ns, b.Name)
+	obj, err := a.rig.client.Tracker().Get(pods, b.Namespace, b.Name)
 	if err != nil {
 		return failed(apierrors.NewNotFound(pods.GroupResource(), b.Name))
 	}
@@ -90,7 +90,7 @@ func (a *bindAPI) bind(b *corev1.Binding) *http.Response {
 		return failed(apierrors.NewConflict(pods.GroupResource(), b.Name, fmt.Errorf("pod is already assigned to node %q", pod.Spec.NodeName)))
 	}
 	pod.Spec.NodeName = b.Target.Name
-	if err := a.rig.client.Tracker().Update(pods, pod, ns); err != nil {
+	if err := a.rig.client.Tracker().Update(pods, pod, b.Namespace); err != nil {
 		return failed(apierrors.NewInternalError(err))
 	}
 	a.mu.Lock()

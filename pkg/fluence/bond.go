@@ -32,6 +32,9 @@ func (s *siblings) bonds(own *jobspec.Topology, ruled []map[string]bool) []bond 
 	}
 	all := []bond{base}
 	for n, t := range s.together {
+		if s.over() {
+			break
+		}
 		d := s.by(t.key)
 		if d.level != "" && len(t.near) == 0 && base.require(d.level, t.shapes) {
 			continue
@@ -62,13 +65,19 @@ func (c *bond) require(level string, shapes []int) bool {
 }
 
 // eachDomain binds shapes to one domain after the other, in each of the bonds so
-// far; maxDomains bonds at the most are left. The last one leaves them free where they
+// far, until there are maxDomains. The last ones leave them free where they
 // may be parted, each with one of those that it is to be near to: as far as that comes
 // about by itself, the verification lets it pass.
 func (s *siblings) eachDomain(all []bond, name string, t together, d domains, ruled []map[string]bool) []bond {
 	var is []bond
 	for _, v := range s.roomiest(t, d, ruled) {
 		for _, c := range all {
+			if s.over() {
+				return all
+			}
+			if len(is) == maxDomains {
+				break
+			}
 			next := bond{topology: c.topology, hosts: slices.Clone(c.hosts), limits: slices.Clone(c.limits)}
 			for _, i := range t.shapes {
 				next.hosts[i] = both(next.hosts[i], d.hosts[v])
@@ -81,7 +90,6 @@ func (s *siblings) eachDomain(all []bond, name string, t together, d domains, ru
 			}
 		}
 	}
-	is = is[:min(maxDomains, len(is))]
 	if len(t.near) > 0 || len(is) == 0 {
 		is = append(is, all...)
 	}
@@ -93,6 +101,9 @@ func (s *siblings) roomiest(t together, d domains, ruled []map[string]bool) []st
 	room := s.room()
 	usable, fits := map[string]int{}, map[string]int{}
 	for v, hosts := range d.hosts {
+		if s.over() {
+			return nil
+		}
 		for _, h := range hosts {
 			if !ruled[t.shapes[0]][h] {
 				usable[v]++

@@ -2,11 +2,14 @@ package fluence
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 const (
@@ -35,6 +38,11 @@ type breaker struct {
 	mu      sync.Mutex
 	why     string
 	tripped chan struct{}
+	// closings counts how often it was closed.
+	closings uint64
+	// silence is for how long no ping has had an answer, the last of which ended at asked.
+	silence time.Duration
+	asked   time.Time
 }
 
 func newBreaker(ping func(context.Context) error, closed func()) *breaker {
@@ -49,6 +57,40 @@ func (b *breaker) state() (open bool, why string) {
 	return b.why != "", b.why
 }
 
+// answered counts how often the matcher was found to answer again.
+func (b *breaker) answered() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closings
+}
+
+// silentFor says for how long the matcher was asked and gave no answer at all; 0 if it did
+// the last time. One that answers that it takes no calls yet, for it loads, is not silent.
+func (b *breaker) silentFor() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.silence
+}
+
+// heard takes note of how a ping ended that began at a time. Of the time since the one
+// before it counts what pings take: a process that was stopped meanwhile asked nobody.
+func (b *breaker) heard(began time.Time, err error) {
+	silent := errors.Is(err, match.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !silent {
+		b.silence, b.asked = 0, time.Time{}
+		return
+	}
+	since := b.asked
+	if since.IsZero() {
+		since = began
+	}
+	b.silence += min(now.Sub(since), pingTimeout+pingEvery)
+	b.asked = now
+}
+
 // trip opens the breaker.
 func (b *breaker) trip(why string) {
 	b.mu.Lock()
@@ -56,6 +98,9 @@ func (b *breaker) trip(why string) {
 	b.why = why
 	signal(b.tripped)
 }
+
+// doubt has the matcher be pinged, and the breaker opened if that is not answered.
+func (b *breaker) doubt() { signal(b.tripped) }
 
 // run pings while the breaker is open, until ctx ends.
 func (b *breaker) run(ctx context.Context) {
@@ -65,8 +110,15 @@ func (b *breaker) run(ctx context.Context) {
 			return
 		case <-b.tripped:
 		}
+		open, _ := b.state()
 		answers, _ := b.answers(ctx)
+		if !open && answers {
+			// What trips it meanwhile has a signal of its own.
+			b.confirm()
+			continue
+		}
 		if !answers {
+			b.trip(whyUnavailable)
 			klog.FromContext(ctx).Info("The matcher does not answer; groups wait")
 			if b.silent != nil {
 				b.silent()
@@ -81,11 +133,19 @@ func (b *breaker) run(ctx context.Context) {
 	}
 }
 
+// confirm counts an answer of a matcher that was only doubted.
+func (b *breaker) confirm() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closings++
+}
+
 // close also takes back what tripped the breaker again while it was open.
 func (b *breaker) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.why = ""
+	b.closings++
 	select {
 	case <-b.tripped:
 	default:
@@ -93,7 +153,12 @@ func (b *breaker) close() {
 }
 
 func (b *breaker) answers(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	call, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	return b.ping(ctx) == nil, nil
+	began := time.Now()
+	err := b.ping(call)
+	if ctx.Err() == nil {
+		b.heard(began, err)
+	}
+	return err == nil, nil
 }

@@ -9,13 +9,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // A patient is what a breaker pings.
 type patient struct {
-	up     atomic.Bool
-	hangs  atomic.Bool
-	closed atomic.Int32
+	up    atomic.Bool
+	hangs atomic.Bool
+	loads atomic.Bool // it answers, and says that it takes no calls
+	// stopped says that the one who pings does not run meanwhile.
+	stopped atomic.Bool
+	closed  atomic.Int32
 
 	mu    sync.Mutex
 	pings []time.Duration // since the start
@@ -42,8 +47,14 @@ func watched(t *testing.T, test func(*breaker, *patient)) {
 				<-ctx.Done()
 				return ctx.Err()
 			}
+			if p.stopped.Load() {
+				time.Sleep(time.Hour) // as it seems to a process that does not run
+			}
 			if !p.up.Load() {
-				return errors.New("down")
+				return match.ErrUnavailable
+			}
+			if p.loads.Load() {
+				return errors.New("loading")
 			}
 			return nil
 		}, func() { p.closed.Add(1) })
@@ -133,5 +144,91 @@ func TestBreakerBoundsAPing(t *testing.T) {
 		// The first ping is given up, and the next one answered.
 		time.Sleep(2 * pingEvery)
 		wantOpen(t, b, false)
+	})
+}
+
+// A call that fails while the matcher is pinged, since it was doubted, opens the breaker, and its
+// group hears of the matcher's return.
+func TestATripDuringAPingIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b *breaker
+		pings, closed := 0, 0
+		b = newBreaker(func(context.Context) error {
+			if pings++; pings == 2 {
+				b.trip(whyUnavailable)
+			}
+			return nil
+		}, func() { closed++ })
+		go b.run(t.Context())
+		synctest.Wait()
+		b.doubt()
+		synctest.Wait()
+		wantOpen(t, b, false)
+		if pings != 3 || closed != 2 || b.answered() != 3 {
+			t.Errorf("%d pings, of which %d were counted, and told %d times that it closed; want 3, 3 and 2", pings, b.answered(), closed)
+		}
+	})
+}
+
+// wantSilence compares for how long the matcher is said to be silent, give or take what
+// one ping takes.
+func wantSilence(t *testing.T, b *breaker, want time.Duration) {
+	t.Helper()
+	const near = pingTimeout + pingEvery
+	if got := b.silentFor(); got > want || want-got > near || want == 0 && got != 0 {
+		t.Errorf("the matcher is silent for %v, want %v", got, want)
+	}
+}
+
+func TestBreakerTellsForHowLongTheMatcherIsSilent(t *testing.T) {
+	cases := map[string]struct {
+		hangs bool
+	}{"one that refuses": {}, "one that hangs": {hangs: true}}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			watched(t, func(b *breaker, p *patient) {
+				time.Sleep(time.Hour)
+				wantSilence(t, b, 0)
+				p.hangs.Store(tc.hangs)
+				b.trip("why")
+				time.Sleep(30 * time.Second)
+				wantSilence(t, b, 30*time.Second)
+				p.hangs.Store(false)
+				p.up.Store(true)
+				time.Sleep(2 * pingTimeout)
+				wantSilence(t, b, 0)
+				// What was before counts no more.
+				p.up.Store(false)
+				b.trip("again")
+				time.Sleep(10 * time.Second)
+				wantSilence(t, b, 10*time.Second)
+			})
+		})
+	}
+}
+
+func TestAMatcherThatSaysThatItLoadsIsNotSilent(t *testing.T) {
+	watched(t, func(b *breaker, p *patient) {
+		b.trip("why")
+		time.Sleep(20 * time.Second)
+		wantSilence(t, b, 20*time.Second)
+		p.loads.Store(true)
+		p.up.Store(true)
+		time.Sleep(time.Minute)
+		wantOpen(t, b, true)
+		wantSilence(t, b, 0)
+	})
+}
+
+func TestAMatcherIsNotSilentWhileNobodyAsksIt(t *testing.T) {
+	watched(t, func(b *breaker, p *patient) {
+		p.stopped.Store(true)
+		b.trip("why")
+		time.Sleep(2*time.Hour + time.Second)
+		wantSilence(t, b, 2*(pingTimeout+pingEvery))
+		p.stopped.Store(false)
+		p.up.Store(true)
+		time.Sleep(2 * time.Hour)
+		wantSilence(t, b, 0)
 	})
 }

@@ -8,7 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // crowded has two nodes with a pod of one core each, and a group that needs both
@@ -39,10 +40,10 @@ func (r *rig) swap(ends, comes string, edit ...func(*corev1.Pod)) {
 
 func (r *rig) runs(name string) bool { return r.assigned()[name] != "" }
 
-// message is what the last condition of a group says.
-func (r *rig) message(group string) string {
+// message is what the first condition of group g says.
+func (r *rig) message() string {
 	r.Helper()
-	pg := r.api.get(types.NamespacedName{Namespace: ns, Name: group})
+	pg := r.api.get(g)
 	if pg == nil || len(pg.Status.Conditions) == 0 {
 		return ""
 	}
@@ -97,7 +98,7 @@ func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
 		if r.runs("late") {
 			t.Fatalf("a small pod passed after 10 minutes: %v", r.assigned())
 		}
-		if got, want := r.enqueue(late), "2 nodes are kept for ns/g, which has waited 10m"; !strings.Contains(got, want) {
+		if got, want := r.enqueue(late), "2 nodes are reserved for ns/g, which has waited 10m"; !strings.Contains(got, want) {
 			t.Errorf("it was told %q, want %q in it", got, want)
 		}
 		r.node("n3", 1)
@@ -108,29 +109,38 @@ func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
 	})
 }
 
-// A scheduler that takes over knows from the PodGroup for how long a group has waited.
+// A scheduler that takes over knows from the PodGroup for how long a group has waited, unless what
+// it was told last ends its time.
 func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
-	inRig(t, realEngine(t), func(r *rig) {
-		r.node("n1", 4)
-		r.pod("old", cpu("3"), onNode("n1"))
-		r.pass(settleTime)
-		pg := aPodGroup("g", 2, "pg")
-		pg.Status.Conditions = []metav1.Condition{{
-			Type: ConditionScheduled, Status: metav1.ConditionFalse, Reason: reasonNoRoom, Message: "no room",
-			LastTransitionTime: metav1.NewTime(time.Now().Add(-10 * time.Minute)),
-		}}
-		r.api.put(pg)
-		for _, name := range []string{"g-0", "g-1"} {
-			r.pod(name, inGroup("g"), cpu("2"))
-		}
-		r.schedule()
-		r.pass(time.Second)
-		late := r.pod("late")
-		r.pass(time.Second)
-		if got, want := r.enqueue(late), "1 node is kept for ns/g, which has waited 10m"; !strings.Contains(got, want) {
-			t.Errorf("a small pod was told %q, want %q in it", got, want)
-		}
-	})
+	for reason, goesOn := range map[string]bool{
+		reasonNoRoom: true, reasonUnavailable: true, reasonThrottled: true, reasonTooHard: true, group.ReasonFiltered: true,
+		reasonNeverFits: false, group.ReasonGathering: false,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 4)
+				r.pod("old", cpu("3"), onNode("n1"))
+				r.pass(settleTime)
+				pg := aPodGroup("g", 2, "pg")
+				pg.Status.Conditions = []metav1.Condition{{
+					Type: ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: "no",
+					LastTransitionTime: metav1.NewTime(time.Now().Add(-10 * time.Minute)),
+				}}
+				r.api.put(pg)
+				for _, name := range []string{"g-0", "g-1"} {
+					r.pod(name, inGroup("g"), cpu("2"))
+				}
+				r.schedule()
+				r.pass(time.Second)
+				late := r.pod("late")
+				r.pass(time.Second)
+				const want = "1 node is reserved for ns/g, which has waited 10m"
+				if got := r.enqueue(late); strings.Contains(got, want) != goesOn {
+					t.Errorf("a small pod was told %q, want %q in it: %t", got, want, goesOn)
+				}
+			})
+		})
+	}
 }
 
 func TestRoomIsKeptOnlyWhereItIsOfUse(t *testing.T) {
@@ -186,7 +196,7 @@ func TestRoomIsKeptOnlyWhereItIsOfUse(t *testing.T) {
 				r.pod("small")
 				r.pass(2 * time.Second)
 				if got := r.assigned()["small"]; got != tc.place {
-					t.Errorf("the small pod is on %q, want %q; the large group: %s", got, tc.place, r.message("g"))
+					t.Errorf("the small pod is on %q, want %q; the large group: %s", got, tc.place, r.message())
 				}
 			})
 		})
@@ -261,11 +271,15 @@ func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 	}
 }
 
-// TestWhatHasStartedWaitsForNobody: those that run may wait for members that come
-// later before they end, and so would the group that waits for them.
-func TestWhatHasStartedWaitsForNobody(t *testing.T) {
-	cases := map[string]struct{ minMember int32 }{
-		"a member that the group lacks":        {minMember: 2},
+// TestWhatAGroupLacksWaitsForNobody: those that run may wait for it before they end, and so would
+// the group that waits for them. Members beyond the minimum wait like a new group.
+func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
+	cases := map[string]struct {
+		minMember int32
+		lost      bool
+		comes     string
+	}{
+		"a member that the group lacks":        {minMember: 2, lost: true, comes: "first-2"},
 		"a member beyond what it started with": {minMember: 1},
 	}
 	for name, tc := range cases {
@@ -283,13 +297,18 @@ func TestWhatHasStartedWaitsForNobody(t *testing.T) {
 				r.gang(2, 2, cpu("2"))
 				r.pass(11 * time.Minute)
 				r.pod("small")
-				if tc.minMember == 2 {
+				if tc.lost {
 					r.remove("first-1")
 				}
 				r.pod("first-2", inGroup("first"), after)
+				r.pass(time.Second)
+				r.pod("first-3", inGroup("first"), after)
 				r.pass(5 * time.Second)
-				if !r.runs("first-2") {
-					t.Errorf("a member of a group that has started waits: %v", r.assigned())
+				if r.runs("first-2") != (tc.comes != "") {
+					t.Errorf("a member that comes later runs: %t; on nodes: %v", r.runs("first-2"), r.assigned())
+				}
+				if r.runs("first-3") {
+					t.Error("a member beyond the minimum passed")
 				}
 				if r.runs("small") {
 					t.Error("a small pod passed")
@@ -297,6 +316,39 @@ func TestWhatHasStartedWaitsForNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of members that come together those that the group lacks are placed, and no more.
+func TestOfLateMembersOnlyThoseThatAreLackingPass(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.api.put(aPodGroup("first", 2, "first"))
+		r.node("n1", 4)
+		r.pass(settleTime)
+		r.schedule()
+		r.pod("first-0", inGroup("first"), urgent(-1), cpu("100m"))
+		r.pod("first-1", inGroup("first"), urgent(-1), cpu("100m"))
+		r.pass(time.Second)
+		r.gang(1, 1, cpu("4"))
+		r.pass(11 * time.Minute)
+		r.matcher.silence(true)
+		r.pl.breaker.trip("so that they ask together")
+		r.pass(2 * time.Second)
+		r.remove("first-1")
+		for i := 2; i < 6; i++ {
+			r.pod(fmt.Sprintf("first-%d", i), inGroup("first"), urgent(-1), cpu("100m"))
+		}
+		r.matcher.silence(false)
+		r.pass(30 * time.Second)
+		run := 0
+		for i := 2; i < 6; i++ {
+			if r.runs(fmt.Sprintf("first-%d", i)) {
+				run++
+			}
+		}
+		if run != 1 {
+			t.Errorf("%d of the members that come later run, want the one that was lacking; on nodes: %v; %s", run, r.assigned(), r.message())
+		}
+	})
 }
 
 // TestTwoHeadsOfDifferentPriorities: the lower one waits for the higher, and never

@@ -348,7 +348,7 @@ func TestNoRoomIsKeptForWhatMayNeverFit(t *testing.T) {
 				r.pass(settleTime)
 				r.schedule()
 				r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
-					if req.Holder != g.String() {
+					if req.Holder != g.String() || req.Op == match.WithoutAllocating {
 						return e.Match(r.ctx, req)
 					}
 					return nil, &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{

@@ -2,15 +2,16 @@ package fluence
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -28,10 +29,21 @@ type enquiry struct {
 	// ruled is what the filters rule out, and byShape what each shape is kept from.
 	ruled   ruledOut
 	byShape []map[string]bool
-	kept    keptRoom
+	// never are by shape the nodes ruled out for good, and filtered and extended those that the
+	// filters and the extenders rule out for the present.
+	never, filtered, extended [][]string
+	// reserved is the room that others come first to.
+	reserved reservedRoom
+	// first is the way that was asked first, and excluded what was excluded then, where siblings
+	// object to each other.
+	first    *attempt
+	excluded passable
 	// siblings is nil where no filter could object to one pod for the sake of another.
 	siblings *siblings
 	topology *jobspec.Topology
+
+	// may is what the search for nodes may take.
+	may *allowance
 
 	expected []match.Slot
 	now      time.Time
@@ -39,20 +51,39 @@ type enquiry struct {
 }
 
 // enquire runs the filters for a plan. It may only be called inside a scheduling
-// cycle.
-func (pl *Fluence) enquire(ctx context.Context, plan group.Plan, nodes []fwk.NodeInfo) (*enquiry, *group.Refusal) {
-	q := &enquiry{plan: plan, shapes: shapesOf(plan), nodes: nodes, topology: topologyOf(plan.Topology)}
-	var err error
-	if q.siblings, err = pl.siblingsOf(q.shapes, nodes, klog.FromContext(ctx)); err != nil {
-		return nil, &group.Refusal{Reason: reasonFilters, Message: err.Error(), Until: group.Cluster(), Backoff: true}
+// cycle. It looks at the first kind of pods in any case, and at others until its allowance is
+// over.
+func (pl *Fluence) enquire(ctx context.Context, may *allowance, plan group.Plan, nodes []fwk.NodeInfo) (*enquiry, *group.Refusal) {
+	if k := plan.Lacking; plan.Late && k > 0 {
+		// The others may not have the room that is reserved, and ask next.
+		plan.Optional = plan.Optional[:min(len(plan.Optional), k-1)]
 	}
 	extenders := pl.extendersFor(plan)
+	by := pl.selectedBy(plan, nodes, may)
+	// What an extender reads, nobody knows.
+	by.all = by.all || len(extenders.all) > 0
+	shapes, exact := shapesOf(plan, by)
+	if by.cut {
+		return nil, tooHard(whyTooHard)
+	}
+	if tooManyKinds(shapes) {
+		return nil, tooHard(whyTooManyKinds)
+	}
+	q := &enquiry{plan: plan, shapes: shapes, nodes: nodes, topology: topologyOf(plan.Topology), may: may}
+	var err error
+	if q.siblings, err = pl.siblingsOf(may, q.shapes, nodes, exact); err != nil {
+		return nil, &group.Refusal{Reason: reasonFilters, Message: err.Error(), Until: group.Cluster(), Backoff: true}
+	}
 	for i, s := range q.shapes {
+		if i > 0 && may.over() {
+			return nil, tooHard(whyTooHard)
+		}
 		pod := s.pods[0]
 		if q.siblings != nil {
 			pod = q.siblings.lenient[i]
 		}
 		out, refused := pl.ruleOut(ctx, pod, nodes)
+		filtered := slices.Clone(out.now)
 		if refused == nil {
 			refused = extenders.narrow(s.pods[0], nodes, &out)
 		}
@@ -63,11 +94,12 @@ func (pl *Fluence) enquire(ctx context.Context, plan group.Plan, nodes []fwk.Nod
 		if q.siblings != nil {
 			out.never = append(out.never, q.siblings.unlabelled[i]...)
 		}
+		q.filtered = append(q.filtered, filtered)
 		q.add(out, s)
 	}
 	q.stayWithSiblings(pl.levels)
-	q.kept = pl.keptFrom(ctx, plan, nodes)
-	q.kept.leaveOut(q.requests)
+	q.reserved = pl.reservedFor(plan)
+	q.reserved.leaveOut(q.requests)
 	q.now, q.epoch = pl.now(), pl.inventory.Epoch()
 	// As kube-scheduler does when it filters.
 	q.expected = pl.nominated.slots(lowest(slices.Concat(plan.Required, plan.Optional)), q.now)
@@ -78,6 +110,8 @@ func (pl *Fluence) enquire(ctx context.Context, plan group.Plan, nodes []fwk.Nod
 func (q *enquiry) add(out ruledOut, s *shape) {
 	q.ruled.add(out)
 	barred := sets.New(out.never...)
+	q.never = append(q.never, out.never)
+	q.extended = append(q.extended, out.byExtenders)
 	q.byShape = append(q.byShape, barredBy(barred.Insert(out.now...)))
 	request := translate.ShapeRequest{
 		Label:      "shape" + strconv.Itoa(len(q.requests)),
@@ -144,9 +178,116 @@ func within(c **jobspec.Constraint, more *jobspec.Constraint) {
 	*c = &jobspec.Constraint{Op: jobspec.OpAnd, Args: []jobspec.Constraint{**c, *more}}
 }
 
+const (
+	// mostHosts is how many names of nodes the lists of one match may stand for: less than a
+	// jobspec may, so that a group is told what is too much.
+	mostHosts = 1 << 19
+	// mostText and mostCost are what a jobspec may take to write and to read. A value that it
+	// lists costs valueCost beside its text.
+	mostText  = jobspec.MaxSize
+	mostCost  = 12 << 20
+	valueCost = 16
+)
+
+// whyTooManyKinds is what a group is told that asks for more types of resources than a match may.
+const whyTooManyKinds = "its pods ask for more than 128 types of resources in all: fewer extended resources, or groups of their own for pods that ask for others"
+
+// tooManyKinds says whether shapes ask for more types of resources than one match may.
+func tooManyKinds(shapes []*shape) bool {
+	kinds := sets.New[string]()
+	for _, s := range shapes {
+		if kinds.Insert(s.amounts.Types()...); kinds.Len() > match.MaxKinds {
+			return true
+		}
+	}
+	return false
+}
+
+// tooManyHosts says whether requests list more nodes than one match may, or take more to write
+// down.
+func tooManyHosts(requests []translate.ShapeRequest) bool {
+	l := listed{limits: make(map[string][]string)}
+	for i := range requests {
+		l.add(&requests[i])
+	}
+	return l.hosts > mostHosts || l.text > mostText || l.text+valueCost*l.values > mostCost
+}
+
+// A listed is what there is in the lists of some requests, and what these take to write down.
+type listed struct {
+	hosts, values, text int
+	// limits are the lists by their limits' names. Those of a limit are read once.
+	limits map[string][]string
+}
+
+// add counts a request.
+func (l *listed) add(r *translate.ShapeRequest) {
+	l.value(256+3*len(r.Label), 24)
+	for _, kind := range r.Amounts.Types() {
+		l.value(64+len(kind), 8)
+	}
+	if t := r.Attributes.Topology; t != nil {
+		l.value(96+len(t.Required)+len(t.Balanced), 8)
+		for _, level := range t.Preferred {
+			l.value(3+len(level), 1)
+		}
+	}
+	l.constraint(r.Attributes.Constraints)
+	l.constraint(r.Attributes.ConstraintsNow)
+	for _, limit := range r.Attributes.Limits {
+		l.limit(limit)
+	}
+}
+
+// value counts values that take so many bytes in all.
+func (l *listed) value(text, values int) {
+	l.text += text
+	l.values += values
+}
+
+func (l *listed) constraint(c *jobspec.Constraint) {
+	if c == nil {
+		return
+	}
+	l.value(32, 2)
+	l.hosts += len(c.Values)
+	for _, v := range c.Values {
+		l.value(len(v)+3, 1)
+	}
+	for i := range c.Args {
+		l.constraint(&c.Args[i])
+	}
+}
+
+func (l *listed) limit(from jobspec.Limit) {
+	l.value(64+len(from.Name)+len(from.Level), 8)
+	for _, h := range from.Hosts {
+		l.value(len(h)+3, 1)
+	}
+	if before, again := l.limits[from.Name]; again && slices.Equal(before, from.Hosts) {
+		return
+	}
+	l.limits[from.Name] = from.Hosts
+	for _, h := range from.Hosts {
+		if l.hosts > mostHosts {
+			return
+		}
+		if list, err := hostlist.Parse(h); err == nil {
+			l.hosts += list.Len(mostHosts)
+		}
+	}
+}
+
 // match asks for an enquiry's requests.
 func (pl *Fluence) match(ctx context.Context, q *enquiry, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
-	return pl.matcher.Match(ctx, match.Request{
+	return pl.matchIgnoring(ctx, q, op, requests, keys, nil)
+}
+
+// matchIgnoring asks as if some jobs held nothing.
+func (pl *Fluence) matchIgnoring(ctx context.Context, q *enquiry, op match.Op, requests []translate.ShapeRequest, keys []string, ignored []match.JobID) (*match.Allocation, error) {
+	ctx, cancel := context.WithTimeout(ctx, pl.args.MatchTimeout.Duration)
+	defer cancel()
+	a, err := pl.matcher.Match(ctx, match.Request{
 		Epoch:    q.epoch,
 		Op:       op,
 		ID:       q.plan.Job,
@@ -157,5 +298,13 @@ func (pl *Fluence) match(ctx context.Context, q *enquiry, op match.Op, requests 
 		Holder:   q.plan.Holder,
 		Near:     q.plan.Near,
 		Expected: q.expected,
+		Ignore:   ignored,
 	})
+	if a != nil {
+		q.may.waited += a.Waited
+	}
+	if no, refused := errors.AsType[*match.Refusal](err); refused {
+		q.may.waited += no.Waited
+	}
+	return a, err
 }

@@ -58,7 +58,7 @@ func (r *ruledOut) extended(name string, asked, passed []fwk.NodeInfo, failed, n
 			r.never = append(r.never, node)
 		} else {
 			why = failed[node]
-			r.now, r.byExtender = append(r.now, node), true
+			r.now, r.byExtender, r.byExtenders = append(r.now, node), true, append(r.byExtenders, node)
 		}
 		r.why["extender "+name+": "+cmp.Or(why, "refused")]++
 		r.filters.Insert(name)

@@ -93,14 +93,21 @@ type Fluence struct {
 	// besides are the other plugins of the profile that may hold a pod out of the queue.
 	besides []fwk.PreEnqueuePlugin
 	nodes   corelisters.NodeLister
+	// namespaces are those of the scheduler's cache.
+	namespaces corelisters.NamespaceLister
 	// events are sent after binds.
-	events  *eventWriter
-	keeper  keeper
-	running running
+	events       *eventWriter
+	reservations reservations
+	running      running
 	// told is what pods were told last, and logged what was logged of groups.
 	told     told[types.UID]
 	logged   told[types.NamespacedName]
+	suspects suspects
+	// shuns are the anti-affinity of pods that are there.
+	shuns    shuns
+	debts    debts
 	bulletin *bulletin
+	handover *handover
 	// log is for decisions on groups: that of a scheduling cycle adds keys of its own.
 	log klog.Logger
 	// drifted counts what the inventory found, and matchedAt is when the last match gave
@@ -213,7 +220,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	pl.breaker.silent = pl.counters.outages.Inc
 	pl.matcher = timed{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }}
 	core := h.SharedInformerFactory().Core().V1()
-	pl.nodes = core.Nodes().Lister()
+	pl.nodes, pl.namespaces = core.Nodes().Lister(), core.Namespaces().Lister()
+	pl.groups.SetWholeNodes(pl.wholeNodes())
 	pl.inventory, err = inventory.New(inventory.Config{
 		Engine:   matcher,
 		Nodes:    core.Nodes().Informer(),
@@ -240,7 +248,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	}
 	recorder := events.EventRecorder(orderedRecorder{EventRecorderLogger: h.EventRecorder(), writer: pl.events})
 	pl.reporter = newReporter(pl.podGroups, recorder, leading, func() { pl.counters.failed(writesPodGroup) })
-	pl.reporter.first = pl.binds.whenEmpty
+	pl.reporter.first, pl.reporter.whole = pl.binds.whenEmpty, pl.groups.WholeOf
 	pl.events.first, pl.events.busy = pl.binds.whenEmpty, pl.reporter.busy
 	pl.events.dropped = pl.counters.eventsDropped.Inc
 	pl.events.throttled = pl.counters.throttled.WithLabelValues(writesEvent).Inc
@@ -252,6 +260,10 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		figures: func() health.Figures { return pl.read().figures(pl, as) },
 		failed:  func() { pl.counters.failed(writesHealth) },
 	}
+	pl.handover = newHandover(h.ClientSet(), args.StatusNamespace, as.Name)
+	pl.handover.leading, pl.handover.silent = leading, pl.breaker.silentFor
+	pl.handover.well = func() bool { return pl.notReady() == "" }
+	pl.handover.failed = func() { pl.counters.failed(writesHealth) }
 	// Also where it never comes to run: the queue has a goroutine of its own.
 	context.AfterFunc(ctx, pl.reporter.queue.ShutDown)
 	if err := pl.watch(ctx, leading); err != nil {
@@ -342,7 +354,6 @@ func (pl *Fluence) onDrift(d inventory.Drift) {
 
 // happened takes note of an event that may help waiting groups.
 func (pl *Fluence) happened(ev group.Event) {
-	pl.keeper.happened(ev)
 	pl.exclusions.happened(ev)
 	pl.groups.Happened(ev)
 	if ev == group.MatcherBack {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -247,7 +248,7 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 					got[node]++
 				}
 				if len(bound) != 4 || got[tc.closed] > 0 {
-					t.Errorf("pods on nodes: %v, want 4, none on %s; %s", got, tc.closed, r.message("g"))
+					t.Errorf("pods on nodes: %v, want 4, none on %s; %s", got, tc.closed, r.message())
 				}
 				back := 0
 				for _, c := range r.fake.Calls(matchtest.Release) {
@@ -485,26 +486,36 @@ func TestOnlyAServerThatIsTooBusyIsAskedAgainAtOnce(t *testing.T) {
 		answer func() *http.Response
 		// asked is how often a binding is refused in the first ten seconds.
 		least, most int
+		// counted says whether each is counted as a write that failed.
+		counted bool
 	}{
-		"too many requests, in plain text": {func() *http.Response { return tooMany("2") }, 3, 3},
-		"too many, without saying when":    {func() *http.Response { return tooMany("") }, 6, 6},
+		"too many requests, in plain text": {func() *http.Response { return tooMany("2") }, 3, 3, false},
+		"too many, without saying when":    {func() *http.Response { return tooMany("") }, 6, 6, false},
 		"unavailable, and says when": {func() *http.Response {
 			r := response(http.StatusServiceUnavailable, http.NoBody)
 			r.Header = http.Header{"Content-Type": {"text/plain"}, "Retry-After": {"5"}}
 			return r
-		}, 2, 2},
-		"an error": {func() *http.Response { return response(http.StatusInternalServerError, http.NoBody) }, 2, 8},
+		}, 2, 2, false},
+		"an error": {func() *http.Response { return response(http.StatusInternalServerError, http.NoBody) }, 2, 8, true},
+		"a pod that is another by now": {func() *http.Response {
+			return failed(apierrors.NewConflict(corev1.Resource("pods"), "lone", errors.New("the UID is another")))
+		}, 2, 8, false},
+		"a pod that is gone": {func() *http.Response { return failed(apierrors.NewNotFound(corev1.Resource("pods"), "lone")) }, 1, 8, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("n1", 4)
+				before := counted("fluence_failed_writes_total")
 				r.binds.set(0, func(string) *http.Response { return tc.answer() })
 				r.schedule()
 				r.pod("lone")
 				r.pass(10*time.Second - time.Millisecond)
 				if got := r.binds.refused; got < tc.least || got > tc.most {
 					t.Errorf("asked %d times in ten seconds, want %d to %d", got, tc.least, tc.most)
+				}
+				if got := counted("fluence_failed_writes_total") - before; tc.counted && got != float64(r.binds.refused) || !tc.counted && got != 0 {
+					t.Errorf("%v binds are counted as failed of %d that were refused", got, r.binds.refused)
 				}
 				r.binds.set(0, nil)
 				r.pass(20 * time.Second)

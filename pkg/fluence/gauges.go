@@ -104,8 +104,19 @@ func (g *gauges) addGroups() {
 		tell(float64(r.Held), "held")
 		tell(float64(r.others), "others")
 	}, "state")
-	g.plain("fluence_kept_groups", "Groups that have waited longer than maxBypass, so that room is kept for them.", func(r reading) float64 { return float64(r.keptFor) })
-	g.plain("fluence_kept_nodes", "Nodes that are kept for them.", func(r reading) float64 { return float64(r.kept) })
+	g.plain("fluence_kept_groups", "Groups that have waited longer than maxBypass, with nodes that are reserved for them.", func(r reading) float64 { return float64(r.keptFor) })
+	g.add("fluence_standbys", "Standbys that said lately that their matcher answers.", func(r reading, tell func(float64, ...string)) {
+		if r.standbys.read {
+			tell(float64(r.standbys.well))
+		}
+	})
+	g.plain("fluence_handover_time_seconds", "When a leader last gave up its lease since its matcher was silent, in seconds since 1970; 0 if none is known of.", func(r reading) float64 {
+		if r.standbys.last.IsZero() {
+			return 0
+		}
+		return float64(r.standbys.last.Unix())
+	})
+	g.plain("fluence_kept_nodes", "Nodes that are reserved for them.", func(r reading) float64 { return float64(r.kept) })
 }
 
 // addGate adds what is to be told of binds.

@@ -132,7 +132,7 @@ func TestGaugesTellOfRoomThatIsKept(t *testing.T) {
 		r.pass(r.pl.args.MaxBypass.Duration)
 		r.pod("small")
 		r.pass(readEvery)
-		kept, _ := r.pl.keeper.keeps()
+		kept, _ := r.pl.reservations.reserved()
 		if got := gauged("fluence_kept_groups")[""]; kept == 0 || got != float64(kept) {
 			t.Errorf("room is kept for %v groups, and the gauge says %v", kept, got)
 		}

@@ -32,6 +32,7 @@ type counters struct {
 	failedWrites  *metrics.CounterVec
 	throttled     *metrics.CounterVec
 	calledBack    *metrics.Counter
+	hard          *metrics.CounterVec
 	gateWaits     *metrics.Histogram
 	eventsDropped *metrics.Counter
 }
@@ -93,8 +94,9 @@ func newCounters() (*counters, error) {
 	counter(&c.gaveBack, "fluence_given_back_total", "How often a group, or a member of a started one, lost the nodes that it was matched to.")
 	vector(&c.verifications, "fluence_verifications_total", "Assignments that the filters were run on pod by pod before they were booked, by how that ended.", "outcome", []string{outcomePassed, outcomeObjected, outcomeRefused})
 	counter(&c.repairs, "fluence_repairs_total", "Matches that were made anew since the filters objected to the last one.")
-	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, bindings and events left out, by what they were to.", "object", []string{writesPodGroup, writesPod, writesHealth})
+	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, events and those that it had too many requests for left out, by what they were to.", "object", []string{writesPodGroup, writesPod, writesHealth, writesBinding})
 	vector(&c.throttled, "fluence_throttled_total", "Writes that the API server refused since it had too many requests (429, or 503 with a time to wait), by what they were to.", "object", []string{writesBinding, writesEvent})
+	vector(&c.hard, "fluence_hard_seconds_total", "Time that it took to look for nodes of a namespace's groups beyond what is free for each. Those that take much ask after others.", "namespace", []string{""}) // of none, for the metric to be there
 	counter(&c.calledBack, "fluence_called_back_total", "Pods that were called back from the gate since their node or their group had changed.")
 	counter(&c.eventsDropped, "fluence_events_dropped_total", "Events that were never sent: too many waited, or the API server would not have them.")
 	buckets := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
@@ -138,7 +140,7 @@ func texts[T ~string](all []T) []string {
 // reasons lists those that a group can be refused or waiting for, so that no label
 // has values without end.
 func reasons() []string {
-	return append(group.Reasons(), reasonNoRoom, reasonNeverFits, reasonUnavailable, reasonFilters, reasonMatchError)
+	return append(group.Reasons(), reasonNoRoom, reasonNeverFits, reasonUnavailable, reasonFilters, reasonMatchError, reasonTooHard, reasonThrottled)
 }
 
 // onAudit counts what the inventory compared.
@@ -160,3 +162,11 @@ func (c *counters) enquired(refused *group.Refusal, took time.Duration) {
 
 // failed counts a write that failed.
 func (c *counters) failed(object string) { c.failedWrites.WithLabelValues(object).Inc() }
+
+// hardFor counts time that was looked for nodes beyond what is free. A namespace has a
+// series from the first on.
+func (c *counters) hardFor(namespace string, over time.Duration) {
+	if over > 0 {
+		c.hard.WithLabelValues(namespace).Add(over.Seconds())
+	}
+}

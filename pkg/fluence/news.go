@@ -24,6 +24,10 @@ type news struct {
 	status  metav1.ConditionStatus
 	reason  string
 	message string
+	// whole says that the group's nodes are its own, and inVain which annotation asked for that
+	// too late.
+	whole  bool
+	inVain string
 }
 
 func notScheduled(reason, message string) news {

@@ -28,12 +28,27 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 	excluded := pl.exclusions.begin(q.plan.Key, q.set(), q.keyOf())
 	var best error
 	var objections []objection
+	if q.siblings.over() {
+		return nil, q.siblings.hard()
+	}
 	attempts := q.attempts(excluded)
 	for i, repairs := 0, 0; i < len(attempts); {
+		if q.siblings.over() {
+			return nil, q.siblings.hard()
+		}
 		requests := q.requestsFor(attempts[i], excluded)
+		if tooManyHosts(requests) {
+			return nil, tooHard(whyTooManyHosts)
+		}
 		keys := q.keysFor(requests)
+		if q.first == nil {
+			q.first, q.excluded = &attempts[i], excluded
+		}
 		a, err := pl.match(ctx, q, match.WithoutAllocating, requests, keys)
 		if no := (*match.Refusal)(nil); errors.As(err, &no) {
+			if no.Reason.Code == match.TooHard {
+				return nil, pl.refused(ctx, q, err)
+			}
 			best = nearer(best, err)
 			i++
 			continue
@@ -166,9 +181,9 @@ func (pl *Fluence) exclude(q *enquiry, excluded passable, v verified) passable {
 // objected is what a group is told whose assignments the filters refused, round by
 // round. Each time it asks again it is with what was learnt by then.
 func (q *enquiry) objected(words string) *group.Refusal {
-	r := &group.Refusal{Reason: reasonFilters, Message: words, Until: append(group.Cluster(), group.Freed), Backoff: true}
-	if len(q.kept.nodes) > 0 {
-		r.Message += "; " + strings.Join(q.kept.words, "; ")
+	r := &group.Refusal{Reason: reasonFilters, Message: words, Until: append(group.Cluster(), group.Freed), Backoff: true, Found: true}
+	if len(q.reserved.nodes) > 0 {
+		r.Message += "; " + strings.Join(q.reserved.words, "; ")
 		r.Until = append(r.Until, group.Unkept)
 	}
 	return r

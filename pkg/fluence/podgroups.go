@@ -100,6 +100,7 @@ func asGroup(pg *scheduling.PodGroup) group.PodGroup {
 		Policy:    pg.Annotations[group.MatchPolicyAnnotation],
 		Topology:  group.SaidOfTopology(pg.Annotations),
 	}
+	g.Whole, g.WholeSince = wholeRecord(pg)
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = time.Duration(*s) * time.Second
 	}
@@ -115,8 +116,9 @@ func (p *podGroups) get(k types.NamespacedName) *scheduling.PodGroup {
 	return obj.(*scheduling.PodGroup)
 }
 
-// apply writes a condition by server-side apply, for this very object.
-func (p *podGroups) apply(ctx context.Context, pg *scheduling.PodGroup, c metav1.Condition) error {
+// apply writes the scheduler's conditions by server-side apply, for this very object. Those of
+// it that are not among them go.
+func (p *podGroups) apply(ctx context.Context, pg *scheduling.PodGroup, cs ...metav1.Condition) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{
@@ -124,7 +126,7 @@ func (p *podGroups) apply(ctx context.Context, pg *scheduling.PodGroup, c metav1
 		"kind":       "PodGroup",
 		// The UID keeps the write off an object that took the name over.
 		"metadata": map[string]any{"name": pg.Name, "namespace": pg.Namespace, "uid": pg.UID},
-		"status":   map[string]any{"conditions": []metav1.Condition{c}},
+		"status":   map[string]any{"conditions": cs},
 	})
 	if err != nil {
 		return fmt.Errorf("encode the status of PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)

@@ -30,6 +30,7 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 				// The group would take a turn and not ask. The queue is to hear it from that
 				// plugin: it knows the events that end it.
 				pl.asked(v.Key)
+				pl.groups.HeldByOthers(v.Key)
 				return nil
 			}
 		}

@@ -28,6 +28,8 @@ type reading struct {
 	// gate is how it stands at the gate, and events how many wait to be sent.
 	gate   gate.Figures
 	events int
+	// standbys is what is known of those who could lead.
+	standbys seenStandbys
 }
 
 // notAnswered is what a group waits for that is complete and has yet to be answered.
@@ -42,10 +44,11 @@ func (pl *Fluence) read() reading {
 		nodes: pl.inventory.Nodes(), epoch: pl.inventory.Epoch(), returns: pl.returns.pending(),
 	}
 	r.gate, r.events = pl.binds.Figures(), pl.events.waiting()
+	r.standbys = pl.handover.standbys()
 	unready := pl.notReady() != ""
 	open, _ := pl.breaker.state()
 	r.answers = !open
-	r.keptFor, r.kept = pl.keeper.keeps()
+	r.keptFor, r.kept = pl.reservations.reserved()
 	if !r.Longest.IsZero() {
 		r.longest = pl.now().Sub(r.Longest)
 	}

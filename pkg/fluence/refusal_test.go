@@ -48,6 +48,10 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 			err: context.DeadlineExceeded, code: fwk.Unschedulable, message: whyUnavailable, reason: "MatcherUnavailable",
 			until: []group.Event{group.MatcherBack}, released: true, trips: true,
 		},
+		"too much work": {
+			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true, MayNeverFit: true}},
+			code: fwk.Unschedulable, message: whyTooHard, reason: "TooHard", again: time.Second,
+		},
 		"another graph": {
 			err: match.ErrStale, code: fwk.Unschedulable, message: whyLoading, reason: "MatcherUnavailable",
 			until: []group.Event{group.MatcherBack},

@@ -36,6 +36,8 @@ type reporter struct {
 	// failed is told of each write that failed.
 	failed func()
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// whole says of a group that runs what is told of its nodes; nil says nothing.
+	whole func(types.NamespacedName) (whole bool, inVain string)
 	// first is closed while there is nothing that goes before conditions.
 	first func() <-chan struct{}
 	// writing counts the workers that are at it.
@@ -94,6 +96,9 @@ func newReporter(p *podGroups, recorder events.EventRecorder, leading func() boo
 // report takes note of the latest news of a group. While there is no PodGroup it
 // goes to pod, if that is not nil.
 func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
+	if r.whole != nil {
+		n.whole, n.inVain = r.whole(k)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n.message = translate.Shorten(n.message)
@@ -242,14 +247,14 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	before, since := it.told, it.since
 	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled); old != nil && it.toldAt.IsZero() {
 		// Written by a scheduler before this one.
-		before, since = news{old.Status, old.Reason, old.Message}, old.LastTransitionTime
+		before, since = newsOf(pg, old), old.LastTransitionTime
 	}
 	if before == it.news {
 		r.tell(own, it, since)
 		return nil
 	}
 	again := 0
-	if before.reason == it.reason && !it.toldAt.IsZero() {
+	if before.reason == it.reason && before.whole == it.whole && before.inVain == it.inVain && !it.toldAt.IsZero() {
 		wait := min(numbersEvery, numbersAfter<<min(it.again, 10))
 		if left := wait - time.Since(it.toldAt); left > 0 {
 			r.queue.AddAfter(k, left)
@@ -260,14 +265,18 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	if before.status != it.status {
 		since = metav1.Now()
 	}
-	err := r.podGroups.apply(ctx, pg, metav1.Condition{
+	conditions := []metav1.Condition{{
 		Type:               ConditionScheduled,
 		Status:             it.status,
 		Reason:             it.reason,
 		Message:            it.message,
 		ObservedGeneration: pg.Generation,
 		LastTransitionTime: since,
-	})
+	}}
+	if whole := it.wholeCondition(pg); whole.Type != "" {
+		conditions = append(conditions, whole)
+	}
+	err := r.podGroups.apply(ctx, pg, conditions...)
 	switch {
 	case err == nil:
 		r.plain.Store(false)

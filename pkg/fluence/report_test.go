@@ -293,7 +293,7 @@ func TestScheduledNamesNodesAndNumbers(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := scheduled(group.Placement{Key: g, Nodes: tc.nodes})
-			if want := (news{metav1.ConditionTrue, "Placed", tc.want}); got != want {
+			if want := (news{status: metav1.ConditionTrue, reason: "Placed", message: tc.want}); got != want {
 				t.Errorf("news = %+v, want %+v", got, want)
 			}
 		})

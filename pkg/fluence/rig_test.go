@@ -2,7 +2,6 @@ package fluence
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	ossignal "os/signal"
@@ -38,6 +37,7 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
@@ -86,23 +86,29 @@ type matcher struct {
 	*matchtest.Fake
 
 	mu   sync.Mutex
-	down bool
+	says error
 }
 
 func (m *matcher) Ping(context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.down {
-		return errors.New("down")
-	}
-	return nil
+	return m.says
 }
 
 // silence has pings fail or succeed.
 func (m *matcher) silence(down bool) {
+	if down {
+		m.answer(fmt.Errorf("%w: down", match.ErrUnavailable))
+	} else {
+		m.answer(nil)
+	}
+}
+
+// answer has pings be answered so.
+func (m *matcher) answer(says error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.down = down
+	m.says = says
 }
 
 // inRig runs test in a rig over an empty cluster, with a matcher that is loaded.
@@ -161,7 +167,9 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	r.must(err)
 	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	r.must(err)
-	r.client = fake.NewClientset()
+	r.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: ns, Labels: map[string]string{group.WholeNodesLabel: group.WholeNodesAllowed},
+	}})
 	factory := informers.NewSharedInformerFactory(r.client, 0)
 	r.snapshot = internalcache.NewEmptySnapshot()
 	registry := frameworkruntime.Registry{}
@@ -219,7 +227,7 @@ func (r *rig) matches() []match.Request {
 // assigned maps pods to their nodes, of those that have one.
 func (r *rig) assigned() map[string]string {
 	r.Helper()
-	list, err := r.client.CoreV1().Pods(ns).List(r.ctx, metav1.ListOptions{})
+	list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(r.ctx, metav1.ListOptions{})
 	r.must(err)
 	nodes := map[string]string{}
 	for _, p := range list.Items {

@@ -40,9 +40,10 @@ type ruledOut struct {
 	why map[string]int
 	// filters are the plugins that ruled nodes out.
 	filters sets.Set[string]
-	// byExtender says that an extender ruled some out for the present: no event tells
-	// when it has changed its mind.
-	byExtender bool
+	// byExtender says that an extender ruled some out for the present, byExtenders: no event
+	// tells when it has changed its mind.
+	byExtender  bool
+	byExtenders []string
 }
 
 // events lists what may let the filters answer otherwise, beside a change of a

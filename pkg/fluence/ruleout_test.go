@@ -177,17 +177,18 @@ func TestConstraintsTellPodsApartByWhatFiltersLookAt(t *testing.T) {
 		edit func(*corev1.Pod)
 		same bool
 	}{
-		"the name":            {func(p *corev1.Pod) { p.Name = "other" }, true},
-		"the index in a Job":  {func(p *corev1.Pod) { p.Labels["batch.kubernetes.io/job-completion-index"] = "7" }, true},
-		"the index in a set":  {func(p *corev1.Pod) { p.Labels["apps.kubernetes.io/pod-index"] = "7" }, true},
-		"the name in a set":   {func(p *corev1.Pod) { p.Labels["statefulset.kubernetes.io/pod-name"] = "s-7" }, true},
-		"a port of the pod":   {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}} }, true},
-		"a volume of its own": {func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "v"}} }, true},
-		"another label":       {func(p *corev1.Pod) { p.Labels["role"] = "leader" }, false},
-		"the namespace":       {func(p *corev1.Pod) { p.Namespace = "other" }, false},
-		"a selector":          {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, false},
-		"an affinity":         {func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }, false},
-		"a toleration":        {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k"}} }, false},
+		"the name":             {func(p *corev1.Pod) { p.Name = "other" }, true},
+		"the index in a Job":   {func(p *corev1.Pod) { p.Labels["batch.kubernetes.io/job-completion-index"] = "7" }, true},
+		"the index in a set":   {func(p *corev1.Pod) { p.Labels["apps.kubernetes.io/pod-index"] = "7" }, true},
+		"the name in a set":    {func(p *corev1.Pod) { p.Labels["statefulset.kubernetes.io/pod-name"] = "s-7" }, true},
+		"a port of the pod":    {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}} }, true},
+		"a volume of its own":  {func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "v"}} }, true},
+		"another label":        {func(p *corev1.Pod) { p.Labels["role"] = "leader" }, true},
+		"a label that is read": {func(p *corev1.Pod) { p.Labels["read"] = "leader" }, false},
+		"the namespace":        {func(p *corev1.Pod) { p.Namespace = "other" }, false},
+		"a selector":           {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, false},
+		"an affinity":          {func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }, false},
+		"a toleration":         {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k"}} }, false},
 		"a spread": {func(p *corev1.Pod) {
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1}}
 		}, false},
@@ -200,7 +201,8 @@ func TestConstraintsTellPodsApartByWhatFiltersLookAt(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if same := (selectedBy{}).constraintsOf(aPod("a", inGroup("g"))) == (selectedBy{}).constraintsOf(aPod("a", inGroup("g"), tc.edit)); same != tc.same {
+			by := selectedBy{keys: sets.New("read")}
+			if same := by.constraintsOf(aPod("a", inGroup("g"))) == by.constraintsOf(aPod("a", inGroup("g"), tc.edit)); same != tc.same {
 				t.Errorf("the constraints are the same: %v, want %v", same, tc.same)
 			}
 		})

@@ -50,7 +50,7 @@ func TestAWideSpreadIsVerifiedInOneRound(t *testing.T) {
 		r.schedule()
 		r.pass(settleTime)
 		if got := len(r.assigned()); got != pods {
-			t.Errorf("%d pods have nodes, want all %d: %s", got, pods, r.message("g"))
+			t.Errorf("%d pods have nodes, want all %d: %s", got, pods, r.message())
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -40,6 +42,10 @@ type siblings struct {
 	unlabelled [][]string
 	domains    map[string]domains
 	estimate   room
+	// may is what comparing may take, and tooMany says what there is too much of to compare
+	// at all.
+	may     *allowance
+	tooMany string
 }
 
 // objectionable says whether a filter could object to one pod for the sake of
@@ -64,20 +70,22 @@ func mayClash(v corev1.Volume) bool {
 }
 
 // siblingsOf returns what the shapes of a plan ask of each other, or nil where no
-// filter could object to one for the sake of another.
-func (pl *Fluence) siblingsOf(shapes []*shape, nodes []fwk.NodeInfo, logger klog.Logger) (*siblings, error) {
-	if len(shapes) == 1 && len(shapes[0].pods) == 1 || !slices.ContainsFunc(shapes, func(s *shape) bool { return objectionable(s.pods[0]) }) {
+// filter could object to one for the sake of another, and all of a shape may go to the same
+// nodes, exactly. What they ask is known in part where the allowance is over.
+func (pl *Fluence) siblingsOf(may *allowance, shapes []*shape, nodes []fwk.NodeInfo, exact bool) (*siblings, error) {
+	if len(shapes) == 1 && len(shapes[0].pods) == 1 || exact && !slices.ContainsFunc(shapes, func(s *shape) bool { return objectionable(s.pods[0]) }) {
 		return nil, nil
 	}
 	lister := pl.handle.SharedInformerFactory().Core().V1().Namespaces().Lister()
-	return newSiblings(shapes, nodes, pl.levels, func(ns string) labels.Set {
+	logger := klog.FromContext(may.ctx)
+	return newSiblings(may, shapes, nodes, pl.levels, func(ns string) labels.Set {
 		return interpodaffinity.GetNamespaceLabelsSnapshot(logger, ns, lister)
 	})
 }
 
-func newSiblings(shapes []*shape, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(string) labels.Set) (*siblings, error) {
+func newSiblings(may *allowance, shapes []*shape, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(string) labels.Set) (*siblings, error) {
 	s := &siblings{
-		shapes: shapes, nodes: nodes, levels: levels, labelsOf: labelsOf,
+		may: may, shapes: shapes, nodes: nodes, levels: levels, labelsOf: labelsOf,
 		unlabelled: make([][]string, len(shapes)),
 		domains:    map[string]domains{},
 	}
@@ -95,6 +103,12 @@ func newSiblings(shapes []*shape, nodes []fwk.NodeInfo, levels []translate.Level
 	s.join()
 	return s, nil
 }
+
+// over says that there is to be no more comparing: what was found is not all there is.
+func (s *siblings) over() bool { return s.tooMany != "" || s.may.over() }
+
+// hard is the refusal of a group for which there is to be no more comparing.
+func (s *siblings) hard() *group.Refusal { return tooHard(cmp.Or(s.tooMany, whyTooHard)) }
 
 // inOrder says whether a member may be refused a node before another is placed, and
 // given it afterwards.

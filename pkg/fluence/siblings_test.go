@@ -58,7 +58,7 @@ func siblingsAmong(t *testing.T, there []*nodeWith, levels []string, shapes ...*
 		info.SetNode(n.node)
 		nodes = append(nodes, info)
 	}
-	s, err := newSiblings(shapes, nodes, parsed, func(ns string) labels.Set { return labels.Set{"name": ns} })
+	s, err := newSiblings(atLength(t), shapes, nodes, parsed, func(ns string) labels.Set { return labels.Set{"name": ns} })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,9 @@ func (s *siblings) spread() error {
 			if constraint.WhenUnsatisfiable != corev1.DoNotSchedule {
 				continue
 			}
+			if s.over() {
+				return nil
+			}
 			selector, err := spreadSelector(constraint, pod)
 			if err != nil {
 				return fmt.Errorf("pod %s: topologySpreadConstraints[%d]: %w", pod.Name, c, err)

@@ -67,6 +67,9 @@ func (sp *spread) elsewhere(name string, domain, most int) []jobspec.Limit {
 func (s *siblings) limitsOfSpreads(counts []int64, k int, ruled []map[string]bool) (limits [][]jobspec.Limit, more bool) {
 	limits = make([][]jobspec.Limit, len(s.shapes))
 	for x, sp := range s.spreads {
+		if s.over() {
+			return limits, false
+		}
 		n := 0
 		for _, i := range sp.counted {
 			n += int(counts[i])

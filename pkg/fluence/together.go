@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -21,11 +22,17 @@ type together struct {
 func (s *siblings) join() {
 	for i, info := range s.infos {
 		terms := info.GetRequiredAffinityTerms()
+		if s.over() {
+			return
+		}
 		if len(terms) == 0 || s.metBefore(terms) {
 			continue
 		}
 		var met []int
 		for j := range s.shapes {
+			if s.over() {
+				return
+			}
 			if !slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { return !s.selects(&t, j) }) {
 				met = append(met, j)
 			}
@@ -36,8 +43,15 @@ func (s *siblings) join() {
 		if !slices.Contains(met, i) {
 			s.ease(i, terms)
 		}
+		keys := sets.New[string]()
 		for _, t := range terms {
-			s.unite(s.bound(t.TopologyKey, i, met))
+			if s.over() {
+				return
+			}
+			if !keys.Has(t.TopologyKey) {
+				s.unite(s.bound(t.TopologyKey, i, met))
+			}
+			keys.Insert(t.TopologyKey)
 		}
 	}
 }
@@ -49,6 +63,9 @@ func (s *siblings) bound(key string, i int, met []int) together {
 	var others []int
 	pods := 0
 	for _, j := range met {
+		if s.over() {
+			break
+		}
 		asks := slices.ContainsFunc(s.infos[j].GetRequiredAffinityTerms(), func(t fwk.AffinityTerm) bool {
 			return t.TopologyKey == key && s.selects(&t, i)
 		})

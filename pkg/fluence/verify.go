@@ -80,6 +80,9 @@ func (pl *Fluence) verify(ctx context.Context, s *siblings, slots []target) (ver
 	for len(pending) > 0 {
 		v.objections = v.objections[:0]
 		left := st.pass(ctx, slots, pending, &v)
+		if s.over() {
+			return verified{}, s.hard()
+		}
 		if len(left) == len(pending) || !s.inOrder() {
 			break
 		}
@@ -97,6 +100,9 @@ type target struct {
 // prepare runs the PreFilter plugins for each shape.
 func (st *stage) prepare(ctx context.Context) *group.Refusal {
 	for _, shape := range st.s.shapes {
+		if st.s.over() {
+			return st.s.hard()
+		}
 		state := schedulerframework.NewCycleState()
 		state.Write(probeKey, probe{})
 		result, status, _ := st.pl.filters.RunPreFilterPlugins(ctx, state, shape.pods[0])
@@ -118,6 +124,9 @@ func (st *stage) prepare(ctx context.Context) *group.Refusal {
 func (st *stage) pass(ctx context.Context, slots []target, pending []int, v *verified) (left []int) {
 	refused := map[target]*fwk.Status{}
 	for _, i := range pending {
+		if st.s.over() {
+			return left
+		}
 		t := slots[i]
 		status := refused[t]
 		if status == nil {

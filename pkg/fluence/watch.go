@@ -49,6 +49,14 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 	if err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
 	}
+	namespaces, err := core.Namespaces().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { pl.namespaceSeen(nil, obj.(*corev1.Namespace)) },
+		UpdateFunc: func(old, obj any) { pl.namespaceSeen(old.(*corev1.Namespace), obj.(*corev1.Namespace)) },
+		DeleteFunc: pl.namespaceGone,
+	})
+	if err != nil {
+		return fmt.Errorf("watch namespaces: %w", err)
+	}
 	storage := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { pl.settled(ctx, group.StorageChanged) },
 		UpdateFunc: func(any, any) { pl.settled(ctx, group.StorageChanged) },
@@ -63,7 +71,7 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 			return fmt.Errorf("watch %s: %w", name, err)
 		}
 	}
-	synced := []cache.InformerSynced{pods.HasSynced, nodes.HasSynced}
+	synced := []cache.InformerSynced{pods.HasSynced, nodes.HasSynced, namespaces.HasSynced}
 	pl.synced = func() bool {
 		for _, s := range synced {
 			if !s() {
@@ -72,7 +80,10 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		}
 		return true
 	}
-	pl.listing.done = pl.waker.all
+	pl.listing.done = func() {
+		pl.carryOut(ctx, pl.groups.Listed())
+		pl.waker.all()
+	}
 	started, podGroupsListed := pl.listing.expect(), pl.listing.expect()
 	go func() {
 		if !cache.WaitForCacheSync(ctx.Done(), synced...) {
@@ -89,6 +100,7 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		go pl.races.run(ctx)
 		go pl.tellBesides(ctx, leading)
 		go pl.bulletin.run(ctx)
+		go pl.handover.run(ctx)
 		pl.owners.run(ctx, &pl.listing)
 		started()
 		go func() {
@@ -108,6 +120,7 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 		old = nil
 	}
 	pl.running.put(pod)
+	pl.shuns.put(pod)
 	if pod.Spec.SchedulerName == pl.profile {
 		if pod.Spec.NodeName != "" {
 			pl.told.forget(pod.UID)
@@ -189,6 +202,10 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		return
 	}
 	pl.running.drop(pod)
+	pl.shuns.drop(pod.UID)
+	if pod.Spec.NodeName != "" && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		pl.groups.Reconsider()
+	}
 	if pod.Spec.SchedulerName != pl.profile {
 		if pl.nominated.drop(pod.UID) {
 			pl.happened(group.Freed)

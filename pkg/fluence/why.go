@@ -1,10 +1,12 @@
 package fluence
 
 import (
+	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -16,6 +18,17 @@ import (
 type running struct {
 	mu   sync.Mutex
 	pods map[match.JobID]*corev1.Pod
+	// on has by node the pods there, by their UIDs, but for those that run on every node.
+	on map[string]map[types.UID]occupant
+}
+
+// An occupant is a pod on a node.
+type occupant struct {
+	namespace string
+	// job is what it is to the matcher where it was not matched, and endless says that it does
+	// not end.
+	job     match.JobID
+	endless bool
 }
 
 // put takes note of a pod as it is now.
@@ -24,20 +37,94 @@ func (r *running) put(pod *corev1.Pod) {
 	defer r.mu.Unlock()
 	job := match.NewJobID("pod", string(pod.UID))
 	if !translate.Holds(pod) {
-		delete(r.pods, job)
+		r.forget(job)
 		return
 	}
 	if r.pods == nil {
 		r.pods = map[match.JobID]*corev1.Pod{}
 	}
 	r.pods[job] = pod
+	if node := pod.Spec.NodeName; !translate.OnEveryNode(pod) {
+		if r.on == nil {
+			r.on = map[string]map[types.UID]occupant{}
+		}
+		if r.on[node] == nil {
+			r.on[node] = map[types.UID]occupant{}
+		}
+		r.on[node][pod.UID] = occupant{pod.Namespace, job, endless(pod)}
+	}
+}
+
+func (r *running) forget(job match.JobID) {
+	if pod := r.pods[job]; pod != nil {
+		node := pod.Spec.NodeName
+		if delete(r.on[node], pod.UID); len(r.on[node]) == 0 {
+			delete(r.on, node)
+		}
+	}
+	delete(r.pods, job)
+}
+
+// load is what stands on nodes for a group of a namespace that waits for them.
+func (r *running) load(nodes []string, own string) (l load) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, node := range nodes {
+		mine := 0
+		for _, p := range r.on[node] {
+			if p.namespace == own {
+				mine = 1
+			} else {
+				l.others++
+			}
+		}
+		l.own += mine
+	}
+	return l
+}
+
+// free says whether nothing is on nodes that ends.
+func (r *running) free(nodes []string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, node := range nodes {
+		for _, p := range r.on[node] {
+			if !p.endless {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// jobOf returns what a pod is to the matcher where it was not matched.
+func (r *running) jobOf(pod *corev1.Pod) match.JobID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p, ok := r.on[pod.Spec.NodeName][pod.UID]; ok {
+		return p.job
+	}
+	return match.NewJobID("pod", string(pod.UID))
+}
+
+// beside says whether a pod of another namespace is on a node, but for those that run on every
+// node.
+func (r *running) beside(node, namespace string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.on[node] {
+		if p.namespace != namespace {
+			return true
+		}
+	}
+	return false
 }
 
 // drop takes note that a pod is gone.
 func (r *running) drop(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.pods, match.NewJobID("pod", string(pod.UID)))
+	r.forget(match.NewJobID("pod", string(pod.UID)))
 }
 
 // others counts the pods that ask for another scheduler than the one named.
@@ -60,33 +147,49 @@ func (r *running) of(job match.JobID) *corev1.Pod {
 	return r.pods[job]
 }
 
+// tells says whether a message for one namespace names what is of another.
+func (pl *Fluence) tells(namespace, asks string) bool {
+	return namespace == asks || pl.args.TellNames == TellNamesAll
+}
+
+// groupWords names a group to one that asks; of another namespace it tells the priority alone.
+func (pl *Fluence) groupWords(key types.NamespacedName, priority int32, asks string) string {
+	if pl.tells(key.Namespace, asks) {
+		return key.String()
+	}
+	return fmt.Sprintf("a group of another namespace, priority %d", priority)
+}
+
 // endOf says in words whose end would help: that of a group, or of a pod. It is empty
 // if none would, or nobody known holds what is named, or it is the group's own.
 func (pl *Fluence) endOf(r match.Reason, asks types.NamespacedName) string {
 	if r.End == nil {
 		return ""
 	}
-	if key, alone, ok := pl.groups.OfJob(r.End.Job); ok {
-		switch {
-		case key == asks:
+	key, alone, ok := pl.groups.OfJob(r.End.Job)
+	pod, word := alone, "group "+key.String()
+	if !ok {
+		if pod = pl.running.of(r.End.Job); pod == nil {
 			return ""
-		case alone != nil:
-			return "pod " + podName(alone)
 		}
-		return "group " + key.String()
+		if m, ok := pl.groups.GroupOf(pod.UID); ok && m.Named {
+			// One pod of a group that started before this scheduler.
+			key, word = m.Key, "pod "+podName(pod)+" of group "+m.Key.String()
+		} else {
+			word = "pod " + podName(pod)
+		}
+	} else if alone != nil {
+		word = "pod " + podName(alone)
 	}
-	pod := pl.running.of(r.End.Job)
-	if pod == nil {
+	switch {
+	case key == asks:
 		return ""
+	case pod != nil && !pl.tells(pod.Namespace, asks.Namespace):
+		return fmt.Sprintf("a pod of another namespace, priority %d,", corev1helpers.PodPriority(pod))
+	case pod == nil && !pl.tells(key.Namespace, asks.Namespace):
+		return fmt.Sprintf("a group of another namespace, priority %d,", pl.groups.PriorityOf(key))
 	}
-	if m, ok := pl.groups.GroupOf(pod.UID); ok && m.Named {
-		if m.Key == asks {
-			return ""
-		}
-		// One pod of a group that started before this scheduler.
-		return "pod " + podName(pod) + " of group " + m.Key.String()
-	}
-	return "pod " + podName(pod)
+	return word
 }
 
 func podName(pod *corev1.Pod) string {

@@ -57,6 +57,41 @@ func TestWhoseEndWouldHelpIsNamed(t *testing.T) {
 	}
 }
 
+// What is of another namespace is counted, and not named, unless the administrator wants that.
+func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
+	for tell, want := range map[string]struct{ ends, reserved string }{
+		TellNamesOwn: {"; 3 more if a pod of another namespace, priority 7, ends", "2 nodes are reserved for a group of another namespace, priority 0, which has waited 10m"},
+		TellNamesAll: {"; 3 more if pod ns/foreign ends", "2 nodes are reserved for ns/g, which has waited 10m"},
+	} {
+		t.Run(tell, func(t *testing.T) {
+			elsewhere := func(p *corev1.Pod) { p.Namespace = "elsewhere" }
+			inRig(t, nil, func(r *rig) {
+				r.pl.args.TellNames = tell
+				r.node("n1", 8)
+				r.pod("foreign", onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName, p.Spec.Priority = "default-scheduler", new(int32(7)) })
+				r.fake.Refuse(match.ErrBusy, match.Reason{
+					Code: match.TooFew, Level: "cluster", Wanted: 4, Found: 1, Nodes: 1, WaitingHelps: true,
+					End: &match.End{Job: match.NewJobID("pod", "foreign"), More: 3},
+				})
+				_, _, status := r.preFilter(r.pod("asks", elsewhere))
+				if got := status.Message(); !strings.HasSuffix(got, want.ends) {
+					t.Errorf("told %q, want %q in it", got, want.ends)
+				}
+			})
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pl.args.TellNames = tell
+				r.crowded()
+				r.pass(10 * time.Minute)
+				late := r.pod("late", elsewhere)
+				r.pass(time.Second)
+				if got := r.enqueue(late); !strings.Contains(got, want.reserved) {
+					t.Errorf("told %q, want %q in it", got, want.reserved)
+				}
+			})
+		})
+	}
+}
+
 // TestWhatADaemonSetLeavesIsAllThereEverIs: "never" counts its pods, and is said no
 // longer when they go.
 func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
@@ -81,4 +116,56 @@ func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
 		r.pass(2 * time.Second)
 		r.wantAssigned(map[string]string{"g-0": "n1"})
 	})
+}
+
+// What stands on nodes: of others each pod, of one's own each node, and nothing that is on every
+// node or has ended.
+func TestWhatStandsOnNodes(t *testing.T) {
+	in := func(namespace, node string, edit ...func(*corev1.Pod)) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Namespace, p.Spec.NodeName = namespace, node
+			for _, e := range edit {
+				e(p)
+			}
+		}
+	}
+	daemon := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
+	}
+	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	var r running
+	steps := []struct {
+		what   string
+		do     func()
+		load   int
+		beside bool
+	}{
+		{"nothing", func() {}, 0, false},
+		{"an own pod", func() { r.put(aPod("own-1", in(ns, "n1"))) }, 1, false},
+		{"another one there", func() { r.put(aPod("own-2", in(ns, "n1"))) }, 1, false},
+		{"a DaemonSet's", func() { r.put(aPod("d", in("elsewhere", "n1", daemon))) }, 1, false},
+		{"one of another namespace", func() { r.put(aPod("o-1", in("elsewhere", "n1"))) }, 2, true},
+		{"another of it", func() { r.put(aPod("o-2", in("elsewhere", "n1"))) }, 3, true},
+		{"the same again", func() { r.put(aPod("o-2", in("elsewhere", "n1"))) }, 3, true},
+		{"an own one elsewhere", func() { r.put(aPod("own-3", in(ns, "n2"))) }, 4, true},
+		{"on a node that is not asked for", func() { r.put(aPod("o-3", in("elsewhere", "n3"))) }, 4, true},
+		{"one that waits", func() { r.put(aPod("o-4", in("elsewhere", ""))) }, 4, true},
+		{"an own one ends", func() { r.put(aPod("own-1", in(ns, "n1", ended))) }, 4, true},
+		{"one of the others ends", func() { r.put(aPod("o-1", in("elsewhere", "n1", ended))) }, 3, true},
+		{"the other is gone", func() { r.drop(aPod("o-2", in("elsewhere", "n1"))) }, 2, false},
+		{"the last of its own there is gone", func() { r.drop(aPod("own-2", in(ns, "n1"))) }, 1, false},
+		{"all are gone", func() { r.drop(aPod("own-3", in(ns, "n2"))); r.drop(aPod("o-3", in("elsewhere", "n3"))) }, 0, false},
+	}
+	for _, s := range steps {
+		s.do()
+		if got := r.load([]string{"n1", "n2"}, ns); got.others+got.own != s.load {
+			t.Errorf("%s: the load is %+v, want %d", s.what, got, s.load)
+		}
+		if got := r.beside("n1", ns); got != s.beside {
+			t.Errorf("%s: others are there: %t, want %t", s.what, got, s.beside)
+		}
+	}
+	if len(r.on) != 0 {
+		t.Errorf("nodes are remembered on which nobody is: %v", r.on)
+	}
 }

@@ -57,6 +57,7 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 		return v
 	}
 	m.urgent = m.group.lacking() > 0
+	m.group.heldByOthers = false
 	if m.seat == nil && !m.urgent {
 		v.Asks, v.Key, v.Rank = m.group.asking(now), m.group.key, g.rank(m)
 	}
@@ -77,6 +78,29 @@ func (g *Groups) MayAsk(key types.NamespacedName, now time.Time) bool {
 	defer g.mu.Unlock()
 	s := g.unseated[key]
 	return s != nil && len(g.admissible(nil, s, now)) > 0
+}
+
+// HeldByOthers takes note that another plugin keeps a group's pod, which Admit let pass, out of
+// the queue. It goes until Admit lets one pass again.
+func (g *Groups) HeldByOthers(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.groups[key]; s != nil {
+		s.heldByOthers = true
+	}
+}
+
+// MayAskIn says whether a group may ask for nodes now in one of the namespaces that counts
+// accepts.
+func (g *Groups) MayAskIn(counts func(namespace string) bool, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.unseated {
+		if !s.heldByOthers && counts(s.key.Namespace) && len(g.admissible(nil, s, now)) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *Groups) admit(m *member, now time.Time) Verdict {
@@ -101,11 +125,16 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 		if err := s.asked().err; err != nil {
 			return Verdict{Reason: ReasonInvalidTopology, Message: err.Error()}
 		}
+		if s.fenced == WholeYes {
+			if why := g.revoked(s); why != "" {
+				return Verdict{Reason: ReasonNotAllowed, Message: "the group has whole nodes, and may not have more: " + why}
+			}
+		}
 		return Verdict{Pass: s.chooseLate(now) == m.pod.UID}
 	case s.permitted:
 		return Verdict{Message: "waits until the group has started"}
 	}
-	if why, msg := s.incomplete(); why != "" {
+	if why, msg := g.incomplete(s); why != "" {
 		return Verdict{Reason: why, Message: msg}
 	}
 	if s.complete.IsZero() {
@@ -128,15 +157,15 @@ func (g *Groups) Unclaim(uid types.UID) {
 }
 
 // incomplete says why a group that has not started may not ask for resources.
-func (s *state) incomplete() (reason, message string) {
+func (g *Groups) incomplete(s *state) (reason, message string) {
 	if !s.checked {
-		s.lacksReason, s.lacksMessage = s.check()
+		s.lacksReason, s.lacksMessage = g.check(s)
 		s.checked = true
 	}
 	return s.lacksReason, s.lacksMessage
 }
 
-func (s *state) check() (reason, message string) {
+func (g *Groups) check(s *state) (reason, message string) {
 	for _, m := range s.members {
 		if !m.waits() {
 			continue
@@ -157,6 +186,14 @@ func (s *state) check() (reason, message string) {
 	if s.podGroup != nil {
 		if err := validPolicy(s.podGroup.Policy); err != nil {
 			return ReasonInvalidPolicy, err.Error()
+		}
+	}
+	for _, m := range s.members {
+		if !m.waits() {
+			continue
+		}
+		if why := g.denied(m); why != "" {
+			return ReasonNotAllowed, why
 		}
 	}
 	if s.podGroup == nil {
@@ -220,7 +257,7 @@ func (g *Groups) Waiting() []Waiting {
 		if s.started || s.refusal != nil {
 			continue
 		}
-		why, msg := s.incomplete()
+		why, msg := g.incomplete(s)
 		w := Waiting{Key: s.key, Reason: why, Message: msg}
 		if m := s.members[s.choose()]; m != nil {
 			w.Pod = m.pod

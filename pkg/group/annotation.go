@@ -8,8 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The annotations of a group. Each is read from the PodGroup; where that has
-// none, from the pods, which have it from their template.
+// The annotations of a group. Each is read from the PodGroup first. Where that has none,
+// the policy of a match is read from the pods, and what becomes of an incomplete group from
+// the templates, or from pods that may speak for others.
 const (
 	// MatchPolicyAnnotation names the policy by which the group's nodes are chosen.
 	// It defaults to the scheduler's own.

@@ -24,7 +24,7 @@ func (g *Groups) Besides(now time.Time) []Beside {
 		if s.started {
 			continue
 		}
-		why, msg := s.incomplete()
+		why, msg := g.incomplete(s)
 		if why == "" && s.refusal.standsAt(now) {
 			why, msg = s.refusal.Reason, s.refusal.Message
 		}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -15,31 +14,27 @@ type Head struct {
 	// Since is the first of its refusals in a row that room could cure.
 	Since time.Time
 	Rank  Rank
-	// Pods are those that have to be placed together, the one that asks first.
-	Pods []*corev1.Pod
-	// Seated says that it was matched meanwhile and is about to start.
-	Seated bool
 }
 
 // Overdue lists the groups that have waited for room for as long as after, or for
-// longer: of each priority the first in the queue's order, the highest priority
-// first. A group that lacks members, or was refused something else last, is none
-// of them.
+// longer: of each namespace and priority the first in the queue's order, in that order. A
+// group that lacks members, was refused something else last or yields is none of them.
 func (g *Groups) Overdue(now time.Time, after time.Duration) []Head {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := map[int32]Head{}
+	first := map[turn]Head{}
 	for key, s := range g.wanting {
 		if s.since.IsZero() {
 			delete(g.wanting, key)
 			continue
 		}
-		if now.Sub(s.since) < after {
+		if now.Sub(s.since) < after || s.astray || s.yields != "" {
 			continue
 		}
 		h, ok := g.headOf(s)
-		if old, there := first[h.Rank.Priority]; ok && (!there || h.Rank.Less(old.Rank)) {
-			first[h.Rank.Priority] = h
+		at := turn{key.Namespace, h.Rank.Priority}
+		if old, there := first[at]; ok && (!there || h.Rank.Less(old.Rank)) {
+			first[at] = h
 		}
 	}
 	heads := make([]Head, 0, len(first))
@@ -55,6 +50,123 @@ func (g *Groups) Overdue(now time.Time, after time.Duration) []Head {
 	return heads
 }
 
+// A turn is what one group has at a time.
+type turn struct {
+	namespace string
+	priority  int32
+}
+
+// IsHead says whether a group that is refused for want of room now is one that Overdue lists
+// from then on, if it does not yield.
+func (g *Groups) IsHead(key types.NamespacedName, now time.Time, after time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil || s.started || now.Sub(s.waitsFrom(now)) < after {
+		return false
+	}
+	own, ok := g.headOf(s)
+	if !ok {
+		return false
+	}
+	for _, o := range g.wanting {
+		if o == s || o.key.Namespace != key.Namespace || o.since.IsZero() || now.Sub(o.since) < after || o.astray || o.yields != "" {
+			continue
+		}
+		if h, ok := g.headOf(o); ok && h.Rank.Priority == own.Rank.Priority && h.Rank.Less(own.Rank) {
+			return false
+		}
+	}
+	return true
+}
+
+// waitsFrom is since when a group waits that is refused for want of room now.
+func (s *state) waitsFrom(now time.Time) time.Time {
+	switch {
+	case !s.since.IsZero():
+		return s.since
+	case !s.known && !s.before.IsZero():
+		return s.before
+	}
+	return now
+}
+
+// RunsOn lists the nodes of a group that has started; none of one that has not.
+func (g *Groups) RunsOn(key types.NamespacedName) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil || !s.started {
+		return nil
+	}
+	var nodes []string
+	for _, m := range s.members {
+		if m.present() {
+			nodes = append(nodes, m.node())
+		}
+	}
+	return nodes
+}
+
+// Yield has a group leave its turn to the next in order, since no nodes can be reserved for it;
+// without a reason it does not any more.
+func (g *Groups) Yield(key types.NamespacedName, why string, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.groups[key]; s != nil {
+		s.yields, s.yieldedAt, s.retry = why, now, false
+	}
+}
+
+// Yields says why a group leaves its turn to the next; nothing if it does not, or if that may
+// have changed: nodes have, or a while has passed.
+func (g *Groups) Yields(key types.NamespacedName, now time.Time) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.groups[key]; s != nil && !s.retry && now.Sub(s.yieldedAt) < maxBackoff {
+		return s.yields
+	}
+	return ""
+}
+
+// Reconsider has the groups that yield find out whether nodes can be reserved for them by now.
+func (g *Groups) Reconsider() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reconsider()
+}
+
+// Retry lists the groups that yield and are to find that out, each once: nodes have changed, or a
+// while has passed.
+func (g *Groups) Retry(now time.Time) []types.NamespacedName {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var keys []types.NamespacedName
+	for _, s := range g.wanting {
+		if s.yields != "" && now.Sub(s.yieldedAt) >= maxBackoff {
+			s.retry, s.yieldedAt = true, now
+			keys = append(keys, s.key)
+		}
+	}
+	return keys
+}
+
+func (g *Groups) reconsider() {
+	for _, s := range g.wanting {
+		s.retry, s.yieldedAt = true, time.Time{}
+	}
+}
+
+// AskAgain lets a group ask that was refused for want of room, as if that had changed, or that was
+// to ask after a while.
+func (g *Groups) AskAgain(key types.NamespacedName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.groups[key]; s != nil && s.refusal != nil && (s.refusal.Cure == CureRoom || s.refusal.After > 0) {
+		s.refusal = nil
+	}
+}
+
 // headOf describes a group that waits for room, and returns false if no member of
 // it could be placed.
 func (g *Groups) headOf(s *state) (Head, bool) {
@@ -62,14 +174,9 @@ func (g *Groups) headOf(s *state) (Head, bool) {
 	if m == nil {
 		return Head{}, false
 	}
-	h := Head{Key: s.key, Since: s.since, Rank: g.rank(m), Pods: []*corev1.Pod{m.pod}, Seated: m.seat != nil}
+	h := Head{Key: s.key, Since: s.since, Rank: g.rank(m)}
 	// It has not started, whatever the place of a former incarnation's members was.
 	h.Rank.Incomplete = false
-	for _, o := range s.ordered(func(o *member) bool { return o != m && o.waits() }) {
-		if len(h.Pods) < s.minimum() {
-			h.Pods = append(h.Pods, o.pod)
-		}
-	}
 	return h, true
 }
 
@@ -80,19 +187,17 @@ func (g *Groups) headOf(s *state) (Head, bool) {
 func (g *Groups) wait(s *state, r Refusal, now time.Time) {
 	switch {
 	case r.Cure == CureRoom:
-		if s.since.IsZero() {
-			s.since = now
-			if !s.known && !s.before.IsZero() {
-				s.since = s.before
-			}
-		}
+		s.since = s.waitsFrom(now)
 		g.wanting[s.key] = s
 	case r.Cure == CureOther && !r.Backoff:
-		s.since = time.Time{}
+		s.since, s.yields = time.Time{}, ""
+	case r.Cure == CureOther && !r.Found:
+		s.astray = true
+		return
 	default:
 		return
 	}
-	s.known = true
+	s.known, s.astray = true, false
 }
 
 // Waited takes note of since when a group has waited for room by what its PodGroup

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // minute is how long groups of these stories may be passed.
@@ -142,7 +144,7 @@ func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
 	heads := func() string {
 		var all []string
 		for _, h := range s.Overdue(s.now, minute) {
-			all = append(all, h.Pods[0].Name)
+			all = append(all, strings.Split(h.Key.Name, "/")[1])
 		}
 		return strings.Join(all, " ")
 	}
@@ -161,13 +163,275 @@ func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
 	}
 }
 
-func TestAHeadNamesWhatHasToBePlaced(t *testing.T) {
+// elsewhere puts a pod into another namespace.
+func elsewhere(p *corev1.Pod) { p.Namespace = "elsewhere" }
+
+// lonely is a pod that is a group of its own, made some seconds after noon.
+func (s *story) lonely(name string, priority int32, second int, edit ...func(*corev1.Pod)) {
+	s.add(name, append(edit, func(p *corev1.Pod) {
+		p.Labels, p.Spec.Priority = nil, &priority
+		p.CreationTimestamp.Time = noon.Add(time.Duration(second) * time.Second)
+	})...)
+}
+
+func lonelyKey(name, namespace string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: "pod/" + name + "/" + name}
+}
+
+// One namespace's groups take no turn from those of another.
+func TestEachNamespaceHasItsHead(t *testing.T) {
 	s := newStory(t)
-	s.gang(2, 3)
-	s.refuse("0", noRoom)
+	s.lonely("first", 0, 0)
+	s.lonely("second", 0, 1)
+	s.lonely("other", 0, 2, elsewhere)
+	for _, name := range []string{"second", "other", "first"} {
+		s.refuse(name, noRoom)
+	}
 	s.now = s.now.Add(minute)
-	h := s.Overdue(s.now, minute)
-	if len(h) != 1 || len(h[0].Pods) != 2 || h[0].Pods[0].Name != "0" || !h[0].Since.Equal(noon) {
-		t.Errorf("heads = %+v, want the group with two of its pods, since noon", h)
+	s.wantOverdue("pod/first/first", "pod/other/other")
+}
+
+// Who is refused now may have nodes reserved if it is the one that is listed from then on.
+func TestIsHead(t *testing.T) {
+	cases := map[string]struct {
+		before  func(s *story)
+		after   time.Duration
+		want    bool
+		refused time.Duration // how long before it was refused first; 0 is that it was not
+	}{
+		"for the first time":                {after: minute},
+		"for the first time, at once":       {want: true},
+		"a while later":                     {after: minute, refused: minute, want: true},
+		"a moment later":                    {after: minute, refused: minute - 1},
+		"as another scheduler says":         {before: func(s *story) { s.Waited(lonelyKey("it", "ns"), s.now.Add(-minute)) }, after: minute, want: true},
+		"behind one before it":              {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom) }, after: minute, refused: minute},
+		"behind one that has to wait yet":   {before: func(s *story) { s.lonely("o", 0, 1); s.now = s.now.Add(1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"behind one that lacks no room":     {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom); s.never("o") }, after: minute, refused: minute, want: true},
+		"before one after it":               {before: func(s *story) { s.lonely("o", 0, 3); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"beside one of another namespace":   {before: func(s *story) { s.lonely("o", 0, 1, elsewhere); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"beside one of a higher priority":   {before: func(s *story) { s.lonely("o", 5, 1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"nobody of it could be placed":      {before: func(s *story) { s.update("it", phase(corev1.PodFailed)) }},
+		"it has started":                    {before: func(s *story) { s.update("it", bound("n")) }},
+		"it has started, with another late": {before: func(s *story) { s.add("0", bound("n")); s.move("it", key.Name) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.lonely("it", 0, 2)
+			if tc.refused > 0 {
+				s.refuse("it", noRoom)
+			}
+			if tc.before != nil {
+				tc.before(s)
+			}
+			s.now = noon.Add(tc.refused)
+			it := lonelyKey("it", "ns")
+			if m, ok := s.GroupOf("it"); ok {
+				it = m.Key
+			}
+			if got := s.IsHead(it, s.now, tc.after); got != tc.want {
+				t.Errorf("it is the head: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// never has a pod that was refused ask again, and be refused for good.
+func (s *story) never(name string) {
+	s.Helper()
+	s.mu.Lock()
+	s.groups[s.members[types.UID(name)].group.key].forgive()
+	s.mu.Unlock()
+	s.refuse(name, never)
+}
+
+// move has a pod join the group of a name.
+func (s *story) move(name, group string) {
+	s.update(name, func(p *corev1.Pod) { p.Labels = map[string]string{Label: group} })
+}
+
+// What a reservation has come to goes by the nodes that its group runs on.
+func TestRunsOn(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 2)
+	if got := append(s.RunsOn(key), s.RunsOn(types.NamespacedName{Name: "nobody"})...); len(got) > 0 {
+		t.Errorf("a group that waits, or is not there, runs on %v", got)
+	}
+	s.run("0", "1")
+	if got := s.RunsOn(key); len(got) != 2 {
+		t.Errorf("a group of two pods runs on %v", got)
+	}
+}
+
+// To be asked again ends a refusal for want of room, and no other.
+func TestAskAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refusal Refusal
+		asks    bool
+	}{"for want of room": {noRoom, true}, "for something else": {never, false}, "without an answer": {noAnswer, false}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(1, 1)
+			s.refuse("0", tc.refusal)
+			s.AskAgain(key)
+			if got := s.MayAsk(key, s.now); got != tc.asks {
+				t.Errorf("it may ask: %t, want %t", got, tc.asks)
+			}
+		})
+	}
+}
+
+// Others wait only where one of another namespace may ask, and not for one's own nor for those
+// that have to wait themselves.
+func TestWhoMayAskBesideANamespace(t *testing.T) {
+	s := newStory(t)
+	may := func(want bool, why string) {
+		s.Helper()
+		if got := s.MayAskIn(func(ns string) bool { return ns != key.Namespace }, s.now); got != want {
+			s.Errorf("%s: another may ask: %t, want %t", why, got, want)
+		}
+	}
+	s.gang(1, 1)
+	may(false, "the own group")
+	s.lonely("other", 0, 0, elsewhere)
+	may(true, "a group of another namespace")
+	s.refuse("other", noRoom)
+	may(false, "once it was refused")
+}
+
+func TestPriorityOf(t *testing.T) {
+	s := newStory(t)
+	s.lonely("a", 7, 0)
+	if got := s.PriorityOf(lonelyKey("a", "ns")); got != 7 {
+		t.Errorf("the priority is %d, want 7", got)
+	}
+	if got := s.PriorityOf(key); got != 0 {
+		t.Errorf("that of nobody is %d", got)
+	}
+}
+
+// A group that asks for something else is told no less than at first, and no later; what the
+// scheduler itself writes is no such thing, nor what becomes of pods that run.
+func TestWhatHasAGroupAskAnew(t *testing.T) {
+	hard := Refusal{Reason: "TooHard", Message: "hard", Backoff: true, Hard: true}
+	throttled := Refusal{Reason: "Throttled", After: 5 * time.Second, Cure: CureAnswer}
+	label := func(p *corev1.Pod) { p.Labels["other"] = "thing" }
+	cases := map[string]struct {
+		refusal Refusal
+		change  func(s *story)
+		asks    bool
+	}{
+		"an annotation, and no room": {noRoom, func(s *story) { s.update("0", annotated("other", "thing")) }, true},
+		"a label, and no room":       {noRoom, func(s *story) { s.update("0", label) }, false},
+		"a label, and too hard":      {hard, func(s *story) { s.update("0", label) }, true},
+		"a generation, and too hard": {hard, func(s *story) { s.update("0", func(p *corev1.Pod) { p.Generation++ }) }, true},
+		"a pod more, and too hard":   {hard, func(s *story) { s.add("1") }, true},
+		"a pod more, and no room":    {noRoom, func(s *story) { s.add("1") }, false},
+		"a pod fewer, and too hard":  {hard, func(s *story) { s.DropPod("more"); delete(s.pods, "more") }, true},
+		"a pod fewer, and no room":   {noRoom, func(s *story) { s.DropPod("more"); delete(s.pods, "more") }, false},
+		"an event, and no room":      {noRoom, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second) }, true},
+		"an event, and too hard":     {hard, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second - 1) }, false},
+		"a pod that has ended":       {hard, func(s *story) { s.update("ended", label) }, false},
+		"the PodGroup's own words":   {noRoom, func(s *story) { s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Policy = match.PolicyHigh })) }, true},
+		"the scheduler's words on it": {noRoom, func(s *story) {
+			s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Whole, pg.WholeSince = WholeNo, noon }))
+		}, false},
+		"an event, and throttled":        {throttled, func(s *story) { s.Happened(Freed); s.now = s.now.Add(5*time.Second - 1) }, false},
+		"the time of one throttled":      {throttled, func(s *story) { s.now = s.now.Add(5 * time.Second) }, true},
+		"an annotation of one throttled": {throttled, func(s *story) { s.update("0", annotated("other", "thing")) }, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.PutPodGroup(key, pgOf(1))
+			s.add("0")
+			s.add("more")
+			s.add("ended", phase(corev1.PodFailed))
+			s.refuse("0", tc.refusal)
+			tc.change(s)
+			if got := s.MayAsk(key, s.now); got != tc.asks {
+				t.Errorf("it may ask: %t, want %t", got, tc.asks)
+			}
+		})
+	}
+}
+
+// Each refusal for too much work doubles the time to the next ask, up to ten minutes, and no
+// event shortens it.
+func TestWhatIsTooHardIsAskedEverMoreRarely(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	for i := range 13 {
+		s.refuse("0", Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+		want := min(10*time.Minute, time.Second<<i)
+		s.now = s.now.Add(want - 1)
+		s.Happened(Freed)
+		if s.MayAsk(key, s.now) {
+			t.Errorf("after refusal %d it may ask before %s have passed", i+1, want)
+		}
+		if s.now = s.now.Add(1); !s.MayAsk(key, s.now) {
+			t.Fatalf("after refusal %d it may not ask after %s", i+1, want)
+		}
+	}
+}
+
+// What a group was refused before it changed does not make it wait longer afterwards.
+func TestABackoffBeginsAnewForAnotherRequest(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	r := Refusal{Reason: "Filtered", Backoff: true}
+	for range 4 {
+		s.refuse("0", r)
+		s.now = s.now.Add(time.Minute)
+	}
+	s.update("0", annotated("other", "thing"))
+	s.refuse("0", r)
+	s.now = s.now.Add(time.Second)
+	if !s.MayAsk(key, s.now) {
+		t.Error("it may not ask after the shortest time")
+	}
+}
+
+// The same of a member that comes late.
+func TestABackoffOfALateMemberBeginsAnewForAnotherRequest(t *testing.T) {
+	s := newStory(t)
+	s.start(1)
+	s.add("late")
+	r := Refusal{Reason: "Filtered", Backoff: true}
+	for range 4 {
+		s.refuse("late", r)
+		s.now = s.now.Add(time.Minute)
+	}
+	s.update("late", annotated("other", "thing"))
+	s.refuse("late", r)
+	s.now = s.now.Add(time.Second)
+	if !s.MayAsk(key, s.now) {
+		t.Error("it may not ask after the shortest time")
+	}
+}
+
+// What becomes of pods that run has nobody ask anew who comes late and is too hard.
+func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
+	cases := map[string]struct {
+		of   string
+		hard bool
+		asks bool
+	}{
+		"one that runs": {"0", true, false}, "one that has a seat": {"seated", true, false},
+		"the late one": {"late", true, true}, "one that is not too hard": {"late", false, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.start(1)
+			s.add("seated")
+			s.match("seated")
+			s.add("late")
+			s.refuse("late", Refusal{Reason: "TooHard", Backoff: true, Hard: tc.hard})
+			s.update(tc.of, func(p *corev1.Pod) { p.Labels["other"] = "thing" })
+			if got := s.MayAsk(key, s.now); got != tc.asks {
+				t.Errorf("it may ask: %t, want %t", got, tc.asks)
+			}
+		})
 	}
 }

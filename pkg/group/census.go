@@ -31,7 +31,7 @@ const ReasonMembersMissing = "MembersMissing"
 func Reasons() []string {
 	return []string{
 		ReasonGathering, ReasonNoPodGroup, ReasonInvalidSize, ReasonNotSeen, ReasonOwnerNotSeen, ReasonInvalidPolicy,
-		ReasonInvalidTopology, ReasonNotReserved, ReasonFiltered, ReasonMembersMissing, ReasonBinding,
+		ReasonInvalidTopology, ReasonNotAllowed, ReasonNotReserved, ReasonFiltered, ReasonMembersMissing, ReasonBinding,
 	}
 }
 
@@ -57,7 +57,7 @@ func (g *Groups) Census() Census {
 	c := Census{Phases: map[Phase]int{}, Waiting: map[string]int{}}
 	for _, s := range g.groups {
 		r := s.roll()
-		phase, reason := s.stands(r)
+		phase, reason := g.stands(s, r)
 		c.Tentative, c.Held = c.Tentative+r.tentative, c.Held+r.held
 		c.Phases[phase]++
 		switch phase {
@@ -100,7 +100,7 @@ func (s *state) roll() (r roll) {
 }
 
 // stands returns the phase of a group and, of one that waits, what for.
-func (s *state) stands(r roll) (phase Phase, reason string) {
+func (g *Groups) stands(s *state, r roll) (phase Phase, reason string) {
 	if s.started {
 		if r.present >= s.owed() {
 			return Held, ""
@@ -111,7 +111,7 @@ func (s *state) stands(r roll) (phase Phase, reason string) {
 		return Incomplete, ReasonMembersMissing
 	}
 	toCome := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
-	switch why, _ := s.incomplete(); {
+	switch why, _ := g.incomplete(s); {
 	case r.seated:
 		return Tentative, ""
 	case !r.wanted && !toCome:

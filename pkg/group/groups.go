@@ -27,6 +27,9 @@ type PodGroup struct {
 	Policy string
 	// Topology is what the annotations of topology say.
 	Topology TopologySaid
+	// Whole is what the status says of the nodes of the group's pods, as it was at WholeSince.
+	Whole      WholeRecord
+	WholeSince time.Time
 }
 
 // Groups holds all groups. Its methods are safe for concurrent use and return
@@ -36,6 +39,8 @@ type Groups struct {
 	// policy is that of groups that name none.
 	policy string
 	levels []Level
+	// wholeNodes are the rules for whole nodes.
+	wholeNodes WholeNodes
 
 	mu      sync.Mutex
 	groups  map[types.NamespacedName]*state
@@ -52,6 +57,8 @@ type Groups struct {
 	// refused is the part of unseated with a refusal that may stand. An event of the
 	// cluster is looked up in it.
 	refused map[types.NamespacedName]*state
+	// listed says that Listed was called.
+	listed bool
 	// placed is what Placed has to tell.
 	placed map[types.NamespacedName]bool
 	// wanting is the part of groups whose time runs, and of those that it has ceased
@@ -113,14 +120,20 @@ type state struct {
 	// taken says that a bind of this incarnation was made, or may have been: its answer is
 	// not known.
 	taken bool
+	// heldByOthers says that another plugin keeps the pod that Admit let pass out of the queue.
+	heldByOthers bool
 	// checked says that lacksReason and lacksMessage are what incomplete says: it is
 	// asked under the lock of the scheduler's queue, for each pod.
 	checked                   bool
 	lacksReason, lacksMessage string
 	// topology is what asked says, nil until it is asked for.
 	topology *topologyAsked
-	// exclusive is what heed found last.
-	exclusive bool
+	// fenced says whether the nodes of this incarnation are its own, and matched that this
+	// process settled that by a match. It stays as it is while a member is present.
+	fenced  WholeRecord
+	matched bool
+	// toldShared says that Placed spoke of annotations that came too late for whole nodes.
+	toldShared bool
 	// met is the largest minimum that this incarnation has come up to. To ask for
 	// more than that is to grow, not to lack members.
 	met int
@@ -142,6 +155,13 @@ type state struct {
 	// that this one has refused the group as well, so that it knows better.
 	before time.Time
 	known  bool
+	// astray says that the last refusal was one that room does not cure, while since stays.
+	astray bool
+	// yields is why the group leaves its turn to the next, from yieldedAt on; empty is that it does
+	// not. Retry says that nodes have changed since.
+	yields    string
+	yieldedAt time.Time
+	retry     bool
 }
 
 // member is a pod of a group.
@@ -159,6 +179,9 @@ type member struct {
 	// with its annotation, which matters unless the PodGroup has one.
 	fault     *Refusal
 	badPolicy error
+	// fenced says whether the member's node is its group's alone; unknown until fence
+	// settles it.
+	fenced WholeRecord
 	// urgent says that the member's group was incomplete when the member was last let
 	// into the queue: an order that changes under the queue corrupts it.
 	urgent bool
@@ -266,6 +289,9 @@ func (g *Groups) settle(s *state) {
 		s.told, s.toldRefused, s.met = 0, 0, 0
 		s.forgive()
 	}
+	if present == 0 {
+		s.fenced, s.matched, s.toldShared = WholeUnknown, false, false
+	}
 	if s.started && present >= s.minimum() {
 		s.met = max(s.met, s.minimum())
 	}
@@ -278,10 +304,14 @@ func (g *Groups) settle(s *state) {
 		s.told, s.toldRefused = max(s.told, onNode), refused
 		g.placed[s.key] = true
 	}
+	if inVain := g.asksInVain(s) != ""; s.told > 0 && s.podGroup != nil && s.toldShared != inVain {
+		s.toldShared, g.placed[s.key] = inVain, true
+	}
 	if !s.since.IsZero() || !s.complete.IsZero() {
 		// A group with seats is past waiting, whoever joins it.
-		if why, _ := s.incomplete(); s.started || why != "" && !unconfirmed {
+		if why, _ := g.incomplete(s); s.started || why != "" && !unconfirmed {
 			s.since, s.complete = time.Time{}, time.Time{}
+			s.astray, s.yields = false, ""
 		}
 	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended

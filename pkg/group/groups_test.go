@@ -307,21 +307,11 @@ func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 func (s *story) start(n int) Plan {
 	s.Helper()
 	s.gang(int32(n), n)
-	p := s.match("0")
-	if err := s.Reserve("0", "n-0"); err != nil {
-		s.Fatal(err)
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint(i)
 	}
-	if ok, _ := s.Permit("0"); ok {
-		s.depart("0")
-	}
-	for i := 1; i < n; i++ {
-		s.reserve(fmt.Sprint(i))
-	}
-	for i := range n {
-		s.Bound(types.UID(fmt.Sprint(i)))
-		s.update(fmt.Sprint(i), bound(fmt.Sprintf("n-%d", i)))
-	}
-	return p
+	return s.run(names...)
 }
 
 // State 2 of the lessons of earlier systems: it freed the whole group.

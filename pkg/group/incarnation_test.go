@@ -109,21 +109,6 @@ func TestAGroupThatGrowsLacksNothing(t *testing.T) {
 	}
 }
 
-func TestWhoseNodesTheyAreIsToldWhenItChanges(t *testing.T) {
-	s := newStory(t)
-	s.start(2)
-	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Policy: match.PolicyLonodex})
-	e := s.DropPodGroup(key)
-	slices.Sort(e.Rebook)
-	if !slices.Equal(e.Rebook, []types.UID{"0", "1"}) {
-		t.Errorf("pods to book anew without the PodGroup = %v, want both", e.Rebook)
-	}
-	e = s.update("0", func(p *corev1.Pod) { p.Annotations = map[string]string{MatchPolicyAnnotation: match.PolicyLonodex} })
-	if !slices.Contains(e.Rebook, "0") {
-		t.Errorf("pods to book anew = %v, want the one whose annotation changed", e.Rebook)
-	}
-}
-
 func TestPlacedSpeaksAgainOfAGroupThatCameToOtherNodes(t *testing.T) {
 	s := newStory(t)
 	s.start(2)

@@ -312,29 +312,6 @@ func TestAPolicyThatIsNoneHoldsTheGroup(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatChangesIsToldForPodsOnNodes(t *testing.T) {
-	s := newStory(t)
-	s.start(2)
-	s.add("2")
-	e := s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Policy: match.PolicyLonodex})
-	slices.Sort(e.Rebook)
-	if !slices.Equal(e.Rebook, []types.UID{"0", "1"}) {
-		t.Errorf("pods to book anew = %v, want those on nodes", e.Rebook)
-	}
-	if e := s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Policy: match.PolicyLonodex}); len(e.Rebook) > 0 {
-		t.Errorf("pods to book anew = %v though nothing changed", e.Rebook)
-	}
-	// As when a PodGroup is seen before its pods.
-	s.pods["3"] = s.pods["0"].DeepCopy()
-	s.pods["3"].UID, s.pods["3"].Name = "3", "3"
-	if e := s.PutPod(s.pods["3"]); !slices.Equal(e.Rebook, []types.UID{"3"}) {
-		t.Errorf("pods to book anew = %v, want the one that came with a node", e.Rebook)
-	}
-	if e := s.update("3", func(p *corev1.Pod) { p.Labels = nil }); !slices.Contains(e.Rebook, "3") {
-		t.Errorf("pods to book anew = %v, want the one that left the group", e.Rebook)
-	}
-}
-
 func TestALonePodThatAsksForMoreIsTold(t *testing.T) {
 	s := newStory(t)
 	alone := func(labels map[string]string) func(*corev1.Pod) {
@@ -430,4 +407,25 @@ func TestWhoMayAskAgainComesTogether(t *testing.T) {
 	if keys, _ := s.Due(next); len(keys) != 2 {
 		t.Errorf("due first are %v, want both groups", keys)
 	}
+}
+
+// A pod that another plugin keeps out of the queue does not ask, and is in nobody's way.
+func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	anywhere := func(string) bool { return true }
+	want := func(when string, counts func(string) bool, want bool) {
+		t.Helper()
+		if got := s.MayAskIn(counts, s.now); got != want {
+			t.Errorf("%s: a group may ask: %v, want %v", when, got, want)
+		}
+	}
+	want("before", anywhere, true)
+	want("in other namespaces", func(ns string) bool { return ns != key.Namespace }, false)
+	s.HeldByOthers(key)
+	want("held", anywhere, false)
+	if v := s.Admit("0", s.now); !v.Pass {
+		t.Errorf("verdict = %+v, want that it passes", v)
+	}
+	want("let pass again", anywhere, true)
 }

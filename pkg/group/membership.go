@@ -19,13 +19,6 @@ func (g *Groups) HolderOf(pod *corev1.Pod) string {
 	return g.holder(m)
 }
 
-func (g *Groups) holder(m *member) string {
-	if policy, err := m.group.policyOr(g.policy, m); err != nil || !match.TakesWhole(policy) {
-		return ""
-	}
-	return m.group.key.String()
-}
-
 // GroupOf returns the group that a pod is in, and false if the pod was not seen.
 func (g *Groups) GroupOf(uid types.UID) (Membership, bool) {
 	g.mu.Lock()
@@ -77,6 +70,34 @@ func (g *Groups) JobOf(pod *corev1.Pod) match.JobID {
 		return m.seat.job
 	}
 	return match.NewJobID("pod", string(pod.UID))
+}
+
+// JobsOf returns, for pods in turn, what JobOf does. Alone returns the job of a pod that has no
+// seat; it is asked with a lock held.
+func (g *Groups) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) []match.JobID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	jobs := make([]match.JobID, len(pods))
+	for i, pod := range pods {
+		if m := g.members[pod.UID]; m != nil && m.seat != nil && (pod.Spec.NodeName == "" || m.seat.slot.Node == pod.Spec.NodeName) {
+			jobs[i] = m.seat.job
+		} else {
+			jobs[i] = alone(pod)
+		}
+	}
+	return jobs
+}
+
+// PriorityOf returns the priority of a group; 0 where nothing is known of it.
+func (g *Groups) PriorityOf(key types.NamespacedName) int32 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.groups[key]; s != nil {
+		for _, m := range s.members {
+			return g.rank(m).Priority
+		}
+	}
+	return 0
 }
 
 // OfJob returns the group with a PodGroup of which members were matched under a job

@@ -42,6 +42,8 @@ type Plan struct {
 	// started and the pod comes later.
 	Rank Rank
 	Late bool
+	// Lacking is how many members a group that has started has too few.
+	Lacking int
 
 	uid    types.UID
 	events [numEvents]uint64
@@ -77,9 +79,8 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		}
 		return Plan{Wait: v}, e
 	}
-	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started}
-	// What is wrong with it was admit's to say.
-	p.Policy, _ = s.policyOr(g.policy, m)
+	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started, Lacking: s.lacking()}
+	p.Policy = g.policyFor(m)
 	p.Topology = s.asked().topology
 	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.present() }) {
 		p.Near = append(p.Near, sibling.node())
@@ -180,6 +181,10 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 		return "", nil, e, fmt.Errorf("group %s changed during the match: %s", p.Key, why)
 	}
 	if !p.Late {
+		s.fenced, s.matched = WholeNo, true
+		if match.TakesWhole(p.Policy) {
+			s.fenced = WholeYes
+		}
 		s.refusal, s.refused, s.complete = nil, 0, p.complete
 		if pg := s.podGroup; pg != nil && pg.UID != p.podGroup && pg.Created.After(s.complete) {
 			// Another PodGroup of this name came during the match: its own wait began then.

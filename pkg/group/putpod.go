@@ -34,19 +34,14 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		e.Left = append(e.Left, m.group.key)
 		m = nil
 	}
-	var alone string
-	if m != nil {
-		alone = m.exclusive()
-	} else {
+	if m == nil {
 		s := g.group(id.Key)
 		s.named = s.named || id.Named
 		m = &member{group: s, unseen: id.Unseen}
 		m.take(pod)
-		s.members[pod.UID], s.topology = m, nil
+		s.members[pod.UID] = m
 		g.members[pod.UID] = m
-		if m.holds() && g.holder(m) != "" {
-			e.Rebook = append(e.Rebook, pod.UID)
-		}
+		s.changed()
 		if uid := id.Unseen.UID; id.Unseen != (Owner{}) {
 			if g.unseen[uid] == nil {
 				g.unseen[uid] = map[types.UID]*member{}
@@ -54,20 +49,19 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 			g.unseen[uid][pod.UID] = m
 		}
 	}
-	if m.holds() && m.pod.Annotations[MatchPolicyAnnotation] != pod.Annotations[MatchPolicyAnnotation] {
-		e.Rebook = append(e.Rebook, pod.UID)
-	}
-	was := m.pod.Annotations
+	was := m.pod
 	m.take(pod)
-	if m.exclusive() != alone && m.group.heed() {
-		e.Rebook = append(e.Rebook, m.group.onNodes()...)
-	}
 	if !known {
 		m.gang = id.Named && id.Gang
 	}
-	if !maps.Equal(was, pod.Annotations) && m.seat == nil && m.waits() {
+	if m.seat == nil && m.waits() {
 		// What was refused may be another request now.
-		m.group.forgive()
+		switch {
+		case !maps.Equal(was.Annotations, pod.Annotations):
+			m.group.forgive()
+		case was.Generation != pod.Generation || !maps.Equal(was.Labels, pod.Labels):
+			m.group.changed()
+		}
 	}
 	m.fault, m.badPolicy = m.examine(), validPolicy(pod.Annotations[MatchPolicyAnnotation])
 	switch {
@@ -84,20 +78,13 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		e.add(g.unseat(m, "a member of the group was deleted"))
 	}
 	g.settle(m.group)
+	e.Rebook = append(e.Rebook, g.fence(m.group)...)
 	return e
 }
 
 // take takes note of the member's pod as it is now.
 func (m *member) take(pod *corev1.Pod) {
 	m.pod, m.said = pod, SaidOfTopology(pod.Annotations)
-}
-
-// exclusive is what the member says of exclusive nodes, nothing if it has ended.
-func (m *member) exclusive() string {
-	if terminal(m.pod) {
-		return ""
-	}
-	return m.said.Exclusive
 }
 
 // examine returns what of the pod's labels and annotations is wrong.
@@ -160,10 +147,7 @@ func (g *Groups) drop(m *member) Effects {
 	e.add(g.unseat(m, "a member of the group was deleted"))
 	delete(m.group.members, m.pod.UID)
 	delete(g.members, m.pod.UID)
-	m.group.topology = nil
-	if m.pod.Annotations[ExclusiveAnnotation] != "" && m.group.heed() {
-		e.Rebook = append(e.Rebook, m.group.onNodes()...)
-	}
+	m.group.changed()
 	g.see(m)
 	if m.group.representative == m.pod.UID {
 		m.group.representative = ""

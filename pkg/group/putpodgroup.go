@@ -8,33 +8,27 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.group(key)
-	if s.podGroup == nil || *s.podGroup != pg {
+	was := pg
+	recorded := WholeUnknown
+	if s.podGroup != nil {
+		was, recorded = *s.podGroup, s.podGroup.Whole
+		was.Whole, was.WholeSince = pg.Whole, pg.WholeSince // the scheduler's own words
+	}
+	if s.podGroup == nil || was != pg {
 		// What was refused may be another request now.
 		s.forgive()
 	}
-	ordered := s.podGroup == nil || s.podGroup.Policy != pg.Policy
 	if s.podGroup == nil || s.podGroup.UID != pg.UID {
 		// Nothing was told on this object yet.
 		s.told = 0
 	}
 	s.podGroup, s.named = &pg, true
-	var e Effects
-	if s.heed() || ordered {
-		// Whether their nodes are the group's alone may be another matter now.
-		e.Rebook = s.onNodes()
-	}
-	e.add(g.reseat(s))
+	e := g.reseat(s)
 	g.settle(s)
-	return e
-}
-
-// onNodes lists the members that hold nodes.
-func (s *state) onNodes() []types.UID {
-	var uids []types.UID
-	for _, m := range s.ordered((*member).holds) {
-		uids = append(uids, m.pod.UID)
+	if s.unfence(recorded) {
+		e.Rebook = append(e.Rebook, g.fence(s)...)
 	}
-	return uids
+	return e
 }
 
 // reseat goes by a minimum that may have changed since the group was matched.
@@ -69,12 +63,8 @@ func (g *Groups) DropPodGroup(key types.NamespacedName) Effects {
 	if s == nil {
 		return Effects{}
 	}
-	ordered := s.podGroup != nil && s.podGroup.Policy != ""
 	s.podGroup = nil
 	var e Effects
-	if s.heed() || ordered {
-		e.Rebook = s.onNodes()
-	}
 	if s.gang && !s.started {
 		e.add(g.unseatAll(s, "the PodGroup was deleted"))
 	}

@@ -49,16 +49,26 @@ type Refusal struct {
 	// such while. It is for refusals that no event is sure to follow, and that
 	// asking again may repeat at once.
 	Backoff bool
+	// Hard has that while double up to ten minutes instead of one, and no event end it: to
+	// ask again costs others.
+	Hard bool
+	// After is after how long the group asks again, whatever happens; 0 leaves it to the
+	// others.
+	After time.Duration
+	// Found says that nodes were found, which something else refused.
+	Found bool
 	// Cure says whether the group waits for room.
 	Cure Cure
 	// Likewise names members of a started group that the answer is for as well.
 	Likewise []types.UID
 }
 
-// The shortest and the longest time of a Refusal's Backoff.
+// The shortest and the longest time of a Refusal's Backoff, and the longest where it is
+// Hard.
 const (
-	minBackoff = time.Second
-	maxBackoff = time.Minute
+	minBackoff     = time.Second
+	maxBackoff     = time.Minute
+	maxHardBackoff = 10 * time.Minute
 )
 
 // The shortest and the longest pause between two refusals in a row, however many
@@ -98,18 +108,41 @@ func (r *refusal) after(ev Event) {
 func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 	pause := min(maxPause, minPause<<min(refused, 10))
 	mem := &refusal{Refusal: r, earliest: now.Add(pause + minPause - 1).Truncate(minPause)}
+	most := maxBackoff
+	if r.Hard {
+		most = maxHardBackoff
+	}
+	if r.Hard {
+		mem.Until = nil
+	}
 	if r.Backoff {
 		mem.earliest = now.Add(minBackoff)
-		mem.retryAt = now.Add(min(maxBackoff, minBackoff<<min(failures, 10)))
+		mem.retryAt = now.Add(min(most, minBackoff<<min(failures, 10)))
+	}
+	if r.After > 0 {
+		mem.earliest = now.Add(r.After)
+		mem.retryAt = mem.earliest
 	}
 	return mem
 }
 
-// forgive lets a group ask again.
+// forgive lets a group ask again, as one that was never refused.
 func (s *state) forgive() {
-	s.refusal = nil
+	s.refusal, s.failures = nil, 0
 	for _, m := range s.members {
-		m.refusal = nil
+		m.refusal, m.failures = nil, 0
+	}
+}
+
+// changed lets a group ask again that was refused for what it asks for, which is another
+// request now.
+func (s *state) changed() {
+	hard := s.refusal != nil && s.refusal.Hard
+	for _, m := range s.members {
+		hard = hard || m.refusal != nil && m.refusal.Hard
+	}
+	if hard {
+		s.forgive()
 	}
 }
 
@@ -118,6 +151,9 @@ func (g *Groups) Happened(ev Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.events[ev]++
+	if ev == NodeChanged {
+		g.reconsider()
+	}
 	for _, s := range g.refused {
 		s.refusal.after(ev)
 		for _, m := range s.members {

@@ -165,7 +165,7 @@ func (g *Groups) Unreserve(uid types.UID, now time.Time, why string) Effects {
 
 // turnDown refuses a member, or with it its group, what it was given.
 func (g *Groups) turnDown(m *member, reason, why string, now time.Time) Effects {
-	g.refuse(m, Refusal{Reason: reason, Message: why, Until: Cluster(), Backoff: true}, now)
+	g.refuse(m, Refusal{Reason: reason, Message: why, Until: Cluster(), Backoff: true, Found: reason == ReasonFiltered || reason == ReasonNotReserved}, now)
 	return Effects{Refused: []Refused{{Pod: m.pod, Reason: reason, Message: why}}}
 }
 
@@ -255,6 +255,10 @@ type Placement struct {
 	Key types.NamespacedName
 	// Nodes counts the pods by node.
 	Nodes map[string]int
+	// Whole says whether the nodes are the group's alone, and InVain which annotation came
+	// too late for that.
+	Whole  bool
+	InVain string
 	// Waiting counts the late members that were refused a node, and Reason and
 	// Message say why the first of them was.
 	Waiting         int
@@ -273,7 +277,7 @@ func (g *Groups) Placed() []Placement {
 		if s == nil || !s.started {
 			continue
 		}
-		p := Placement{Key: key, Nodes: map[string]int{}}
+		p := Placement{Key: key, Nodes: map[string]int{}, Whole: s.fenced == WholeYes, InVain: g.asksInVain(s)}
 		for _, m := range s.members {
 			if m.onNode() {
 				p.Nodes[m.node()]++

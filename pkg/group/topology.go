@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // The annotations that say how the pods of a group stand together. A level is named
@@ -27,6 +25,9 @@ const (
 	// the one of the same order that takes them.
 	ExclusiveAnnotation = "fluence.flux-framework.org/exclusive"
 )
+
+// exclusiveYes is the value of ExclusiveAnnotation that asks for whole nodes.
+const exclusiveYes = "true"
 
 // ReasonInvalidTopology is that one of the topology annotations names no level, or has
 // a value that says nothing.
@@ -96,7 +97,7 @@ func (t TopologySaid) parse(levels []Level) (*Topology, error) {
 			is.Preferred = append(is.Preferred, l)
 		}
 	}
-	if e := t.Exclusive; e != "" && e != "true" && e != "false" {
+	if e := t.Exclusive; e != "" && e != exclusiveYes && e != "false" {
 		return nil, fmt.Errorf(`annotation %s: %q: must be "true" or "false"`, ExclusiveAnnotation, e)
 	}
 	switch {
@@ -149,21 +150,12 @@ func (s *state) asked() *topologyAsked {
 		if err == nil {
 			a.topology, a.err = said.parse(s.levels)
 		}
-		// Pods with nodes have them as they got them.
+		// Pods with nodes stand where they stand.
 		all, _ := s.saidTopology(func(m *member) bool { return !terminal(m.pod) })
-		a.exclusive = all.Exclusive == "true"
+		a.exclusive = all.Exclusive == exclusiveYes
 		s.topology = a
 	}
 	return s.topology
-}
-
-// heed looks anew at what the group asks for, and says whether that its nodes are to be
-// its own has become another matter.
-func (s *state) heed() bool {
-	s.topology = nil
-	was := s.exclusive
-	s.exclusive = s.asked().exclusive
-	return s.exclusive != was
 }
 
 func (s *state) saidTopology(of func(*member) bool) (TopologySaid, error) {
@@ -196,18 +188,4 @@ func (s *state) saidTopology(of func(*member) bool) (TopologySaid, error) {
 		}
 	}
 	return said, err
-}
-
-// whole returns the policy of the same order that takes whole nodes.
-func whole(policy string) string {
-	switch policy {
-	case match.PolicyFirst:
-		return match.PolicyFirstnodex
-	case match.PolicyHigh, match.PolicyHinode:
-		return match.PolicyHinodex
-	case match.PolicyLow, match.PolicyLonode, "":
-		return match.PolicyLonodex
-	default:
-		return policy
-	}
 }

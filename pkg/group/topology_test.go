@@ -175,59 +175,6 @@ func TestExclusiveTakesTheWholeNodesOfTheSameOrder(t *testing.T) {
 	}
 }
 
-// Whether what runs has its node alone is told to the engine when it changes.
-func TestAGroupThatBecomesExclusiveIsBookedAnew(t *testing.T) {
-	pg := PodGroup{UID: "pg", MinMember: 2, Created: noon}
-	changes := map[string]func(*story) Effects{
-		"on the PodGroup": func(s *story) Effects {
-			pg := pg
-			pg.Topology.Exclusive = "true"
-			return s.PutPodGroup(key, pg)
-		},
-		"on a pod":         func(s *story) Effects { return s.update("0", annotated(ExclusiveAnnotation, "true")) },
-		"on a new pod":     func(s *story) Effects { return s.add("2", annotated(ExclusiveAnnotation, "true")) },
-		"on another's pod": func(s *story) Effects { return s.update("1", annotated(ExclusiveAnnotation, "true")) },
-	}
-	for name, change := range changes {
-		s := newLevelStory(t)
-		s.start(2)
-		if e := change(s); !slices.Contains(e.Rebook, "0") {
-			t.Errorf("%s: booked anew are %v, want those that run", name, e.Rebook)
-		}
-	}
-}
-
-// What only one pod said goes with it, and that is told too.
-func TestAGroupThatCeasesToBeExclusiveIsBookedAnew(t *testing.T) {
-	pg := PodGroup{UID: "pg", MinMember: 2, Created: noon}
-	cases := map[string]func(*story) Effects{
-		"the pod is deleted":               func(s *story) Effects { return s.DropPod("1") },
-		"the pod ends":                     func(s *story) Effects { return s.update("1", phase(corev1.PodSucceeded)) },
-		"the PodGroup says otherwise":      func(s *story) Effects { pg := pg; pg.Topology.Exclusive = "false"; return s.PutPodGroup(key, pg) },
-		"the pod does not say it any more": func(s *story) Effects { return s.update("1", annotated(ExclusiveAnnotation, "")) },
-		"the pod goes over to a group of others": func(s *story) Effects {
-			return s.update("1", func(p *corev1.Pod) { p.Labels = map[string]string{Label: "other"} })
-		},
-	}
-	for name, change := range cases {
-		t.Run(name, func(t *testing.T) {
-			s := newLevelStory(t)
-			s.start(2)
-			s.update("1", annotated(ExclusiveAnnotation, "true"))
-			if got := s.HolderOf(s.pods["0"]); got != key.String() {
-				t.Fatalf("nodes are held by %q, want the group", got)
-			}
-			e := change(s)
-			if got := s.HolderOf(s.pods["0"]); name != "the PodGroup says otherwise" && got != "" {
-				t.Errorf("nodes are held by %q, want nobody", got)
-			}
-			if !slices.Contains(e.Rebook, "0") {
-				t.Errorf("booked anew are %v, want what runs", e.Rebook)
-			}
-		})
-	}
-}
-
 // inTurn seats a gang of n in an order, by the names of its pods.
 func (s *story) inTurn(names ...string) {
 	s.Helper()

@@ -1,9 +1,11 @@
-// Package health is the object in which the leading scheduler says how Fluence does:
-// a ConfigMap with a few figures, for those who may read it and not the metrics.
+// Package health is the object in which schedulers say how Fluence does:
+// a ConfigMap with a few figures of the leader, for those who may read it and not the
+// metrics, and a word of each standby, by which a leader knows whether another can take over.
 package health
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -70,12 +72,15 @@ func (f Figures) Data() (map[string]string, error) {
 	return map[string]string{dataKey: string(text) + "\n"}, nil
 }
 
-// Read reads the figures from the data of the ConfigMap. A field that it does not
+// ErrNoFigures says that the ConfigMap has none: no scheduler has led that writes them.
+var ErrNoFigures = errors.New("no figures")
+
+// Read reads the figures from the data of the ConfigMap, or fails with ErrNoFigures. A field that it does not
 // know is left out: the scheduler may be newer than the reader.
 func Read(data map[string]string) (Figures, error) {
 	text, ok := data[dataKey]
 	if !ok {
-		return Figures{}, fmt.Errorf("data has no key %q", dataKey)
+		return Figures{}, fmt.Errorf("%w: data has no key %q", ErrNoFigures, dataKey)
 	}
 	var f Figures
 	if err := json.Unmarshal([]byte(text), &f); err != nil {

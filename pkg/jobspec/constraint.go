@@ -82,6 +82,24 @@ func (c *Constraint) Compile() (Condition, error) {
 	return c.compile(), nil
 }
 
+// Leaves counts what there is to look up to see whether the constraint holds: each property,
+// each hostlist and each set of ranks.
+func (c *Constraint) Leaves() int {
+	switch {
+	case c == nil:
+		return 0
+	case c.Op == OpProperties:
+		return len(c.Values)
+	case c.Op == OpHostlist, c.Op == OpRanks:
+		return 1
+	}
+	n := 0
+	for i := range c.Args {
+		n += c.Args[i].Leaves()
+	}
+	return n
+}
+
 func always(string, int64, map[string]string) bool { return true }
 
 // compile builds the condition of a valid constraint.

@@ -35,7 +35,9 @@ type Topology struct {
 	Balanced string
 }
 
-func (l Limit) validate(room *int) error {
+// validate takes the names that the lists stand for off room. Lists that another label said
+// under the same name stand for no more.
+func (l Limit) validate(room *int, said map[string][]string) error {
 	switch {
 	case l.Name == "":
 		return in("name", fault("is missing"))
@@ -46,6 +48,10 @@ func (l Limit) validate(room *int) error {
 	case l.Most < 0:
 		return in("most", fault("%d: less than 0", l.Most))
 	}
+	if before, again := said[l.Name]; again && slices.Equal(before, l.Hosts) {
+		return validateTexts(l.Name, l.Level)
+	}
+	said[l.Name] = l.Hosts
 	for i, h := range l.Hosts {
 		if err := validateTexts(h); err != nil {
 			return in("hosts", inItem(i, err))

@@ -111,8 +111,9 @@ func (s *System) validate(slots map[string]struct{}) error {
 	if err := s.Constraints.validate(0, &room); err != nil {
 		return in("constraints", err)
 	}
+	said := map[string][]string{}
 	for _, label := range slices.Sorted(maps.Keys(s.Fluence)) {
-		if err := s.Fluence[label].validate(label, slots, &room); err != nil {
+		if err := s.Fluence[label].validate(label, slots, &room, said); err != nil {
 			return in("fluence", in(label, err))
 		}
 	}
@@ -127,7 +128,7 @@ func (s *System) validate(slots map[string]struct{}) error {
 // systemKeys are the keys of attributes.system that are fields of System.
 var systemKeys = []string{"duration", "queue", "cwd", "environment", "constraints", "fluence"}
 
-func (s SlotAttributes) validate(label string, slots map[string]struct{}, room *int) error {
+func (s SlotAttributes) validate(label string, slots map[string]struct{}, room *int, said map[string][]string) error {
 	if _, ok := slots[label]; !ok {
 		return fault("no slot has this label")
 	}
@@ -146,7 +147,7 @@ func (s SlotAttributes) validate(label string, slots map[string]struct{}, room *
 		}
 	}
 	for i, l := range s.Limits {
-		if err := l.validate(room); err != nil {
+		if err := l.validate(room, said); err != nil {
 			return in("limits", inItem(i, err))
 		}
 	}

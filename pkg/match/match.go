@@ -134,6 +134,8 @@ type Allocation struct {
 	At       time.Time
 	// End is zero where no end is known.
 	End time.Time
+	// Waited is how long the Match waited for other calls; 0 is not at all.
+	Waited time.Duration
 }
 
 // A Job is what one job holds, or what is reserved for it.
@@ -147,6 +149,10 @@ type Job struct {
 	// End is zero where no end is known.
 	End time.Time
 }
+
+// MaxKinds is how many types of resources the slots of one request may ask for in all: an
+// engine that keeps a number for each of them on each node takes no more.
+const MaxKinds = 128
 
 // MaxNodes is how many nodes one call of Nodes lists at the most.
 const MaxNodes = 1024

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // The errors a caller tells apart. All else is unexpected.
@@ -39,6 +40,12 @@ const (
 	// NotFound says that by amounts the slots could fit, but no placement was found within
 	// the search budget.
 	NotFound Code = "NotFound"
+	// TooHard says that to look for a placement took more work than one request may have.
+	// Another request is not kept from being looked at for that.
+	TooHard Code = "TooHard"
+	// Overtaken says that a placement was found, and that by then others had taken it or the
+	// graph had changed.
+	Overtaken Code = "Overtaken"
 )
 
 // A Reason says in numbers why a request found no room.
@@ -115,6 +122,10 @@ func (r Reason) String() string {
 		fmt.Fprintf(&b, "room for %d of %d %s", r.Found, r.Wanted, slot)
 	case NotFound:
 		fmt.Fprintf(&b, "no placement found for %d %s", r.Wanted, slot)
+	case TooHard:
+		fmt.Fprintf(&b, "too much work to look for a placement of %d %s", r.Wanted, slot)
+	case Overtaken:
+		fmt.Fprintf(&b, "the placement found for %d %s was taken or changed meanwhile", r.Wanted, slot)
 	}
 	if r.Vertex != "" {
 		fmt.Fprintf(&b, " in %s %s", r.Level, r.Vertex)
@@ -144,6 +155,18 @@ type Refusal struct {
 	// Err is ErrBusy or ErrUnsatisfiable.
 	Err    error
 	Reason Reason
+	// Waited is as in Allocation.
+	Waited time.Duration
+}
+
+// Waited notes on the answer to a Match how long it waited for other calls.
+func Waited(a *Allocation, err error, waited time.Duration) {
+	if no, refused := errors.AsType[*Refusal](err); refused {
+		no.Waited = waited
+	}
+	if a != nil {
+		a.Waited = waited
+	}
 }
 
 // Error names the verdict and the reason.

@@ -12,11 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // exampleCluster is one of 16 nodes in two zones and four racks, with a device each.
 func exampleCluster() Cluster {
-	var c Cluster
+	c := Cluster{Objects: []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "ns", Labels: map[string]string{group.WholeNodesLabel: group.WholeNodesAllowed},
+	}}}}
 	for i := range 16 {
 		n := node(fmt.Sprintf("n%02d", i), "8")
 		n.Labels = map[string]string{corev1.LabelHostname: n.Name, corev1.LabelTopologyZone: []string{"a", "b"}[i/8], "network.topology.nvidia.com/block": fmt.Sprintf("block%d", i/8), "example.com/rack": fmt.Sprintf("rack%d", i/4), "role": map[bool]string{true: "login"}[i == 0]}

@@ -12,7 +12,7 @@ import (
 func Emptied(node *corev1.Node, pods iter.Seq[*corev1.Pod]) Amounts {
 	left := sizes(node.Status.Allocatable)
 	for pod := range pods {
-		if !Holds(pod) || !onEveryNode(pod) {
+		if !Holds(pod) || !OnEveryNode(pod) {
 			continue
 		}
 		for t, n := range Requests(pod) {

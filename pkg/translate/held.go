@@ -28,13 +28,13 @@ func Nominated(pod *corev1.Pod) match.Slot { return slotOn(pod, pod.Status.Nomin
 
 func slotOn(pod *corev1.Pod, node string) match.Slot {
 	return match.Slot{
-		Key: string(pod.UID), Node: node, R: Requests(pod).Set(), Shared: onEveryNode(pod),
+		Key: string(pod.UID), Node: node, R: Requests(pod).Set(), Shared: OnEveryNode(pod),
 	}
 }
 
-// onEveryNode reports whether a pod is there because its node is: a DaemonSet's,
+// OnEveryNode reports whether a pod is there because its node is: a DaemonSet's,
 // of whatever API group, or the image of a kubelet's own static pod.
-func onEveryNode(pod *corev1.Pod) bool {
+func OnEveryNode(pod *corev1.Pod) bool {
 	c := metav1.GetControllerOfNoCopy(pod)
 	return c != nil && (c.Kind == "DaemonSet" || c.Kind == "Node" && c.APIVersion == "v1")
 }

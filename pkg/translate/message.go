@@ -92,6 +92,12 @@ func message(r match.Reason, holder string, n int) string {
 		if r.Found > 0 {
 			fmt.Fprintf(&b, " for more than %d", r.Found)
 		}
+	case match.TooHard:
+		b.WriteString("to look for nodes takes more work than one group may have")
+		return b.String()
+	case match.Overtaken:
+		b.WriteString("the nodes found were taken or changed while they were looked for")
+		return b.String()
 	default:
 		// A code of a newer matcher: better its own words than none.
 		b.WriteString(r.String())
@@ -194,6 +200,8 @@ func writeOutlook(b *strings.Builder, r match.Reason) {
 		if r.WaitingHelps {
 			b.WriteString("; waiting may help")
 		}
+	case match.TooHard, match.Overtaken:
+		// Said above.
 	}
 }
 

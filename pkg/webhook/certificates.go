@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,9 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// caCertKey is the key of the authority in the Secret, beside those of the
-// certificate itself.
-const caCertKey = "ca.crt"
+// The keys of the Secret beside those of the certificate itself.
+const (
+	// caCertKey is that of the authority.
+	caCertKey = "ca.crt"
+	// beforeKey is that of the authority before, and beforeUntilKey when its certificate ends,
+	// by RFC 3339: until then a replica may still serve it.
+	beforeKey      = "before.crt"
+	beforeUntilKey = "before-until"
+)
 
 const (
 	caLife = 10 * 365 * 24 * time.Hour
@@ -46,8 +54,12 @@ type certificates struct {
 	clock  clock.WithTicker
 
 	current atomic.Pointer[tls.Certificate]
-	have    chan struct{} // closed when there is a current one
-	once    sync.Once
+	// served is the Secret's content that it is from; only round touches it.
+	served map[string][]byte
+	have   chan struct{} // closed when there is a current one
+	once   sync.Once
+	// end tells when the current one ends; nil tells nobody.
+	end prometheus.Gauge
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica
@@ -85,8 +97,9 @@ func (c *certificates) serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("there is no certificate yet")
 }
 
-// round looks at Secret and configuration once. It serves the certificate also
-// if its authority cannot be written into the configuration.
+// round looks at Secret and configuration once. A new certificate is served from the round on
+// that finds its authority in the configuration: until then the API server may know the one
+// before alone. Where that has ended, or there is none, the new one is served in any case.
 func (c *certificates) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.CertificateTimeout)
 	defer cancel()
@@ -94,11 +107,32 @@ func (c *certificates) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.load(data); err != nil {
+	written, err := c.trust(ctx, c.authorities(data))
+	if c.serves() && (written || err != nil) {
 		return err
 	}
+	if failed := c.load(data); failed != nil {
+		return failed
+	}
 	c.once.Do(func() { close(c.have) })
-	return c.trust(ctx, data[caCertKey])
+	return err
+}
+
+// serves says whether there is a certificate that has not ended.
+func (c *certificates) serves() bool {
+	cert := c.current.Load()
+	return cert != nil && cert.Leaf != nil && c.clock.Now().Before(cert.Leaf.NotAfter)
+}
+
+// authorities are those of a Secret that the API server is to trust: also the one before, as
+// long as its certificate may be served.
+func (c *certificates) authorities(data map[string][]byte) []byte {
+	ca := slices.Clone(data[caCertKey])
+	until, err := time.Parse(time.RFC3339, string(data[beforeUntilKey]))
+	if before := data[beforeKey]; err == nil && len(before) > 0 && c.clock.Now().Before(until) {
+		ca = append(ca, before...)
+	}
+	return ca
 }
 
 // load serves the certificate of a Secret from now on.
@@ -108,6 +142,10 @@ func (c *certificates) load(data map[string][]byte) error {
 		return fmt.Errorf("read the certificate: %w", err)
 	}
 	c.current.Store(&cert)
+	c.served = data
+	if c.end != nil {
+		c.end.Set(float64(cert.Leaf.NotAfter.Unix()))
+	}
 	return nil
 }
 
@@ -190,6 +228,15 @@ func (c *certificates) renew(secret *corev1.Secret) error {
 	if err != nil {
 		return err
 	}
+	was := secret.Data
+	if _, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err != nil && c.served != nil {
+		// The Secret was lost or spoilt. What this replica serves the others serve, too.
+		was = c.served
+	}
 	secret.Data = map[string][]byte{caCertKey: ca.CertPEM, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
+	if pair, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err == nil && pair.Leaf.NotAfter.After(now) {
+		secret.Data[beforeKey] = was[caCertKey]
+		secret.Data[beforeUntilKey] = []byte(pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
 	return nil
 }

@@ -1,15 +1,18 @@
 package webhook
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -222,5 +225,66 @@ func TestTheSecretHoldsWhatIsServed(t *testing.T) {
 	}
 	if got, want := slices.Sorted(maps.Keys(data)), []string{"ca.crt", "tls.crt", "tls.key"}; !slices.Equal(got, want) {
 		t.Errorf("the secret has %q, want %q", got, want)
+	}
+}
+
+// While one certificate gives way to the next, each replica serves one whose authority is in the
+// configuration, whoever of them looks when.
+func TestACertificateGivesWayWithoutAGap(t *testing.T) {
+	hook := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "pods.fluence.flux-framework.org"}}}
+	first, now := newCertificates([]string{"localhost"}, hook)
+	second := &certificates{config: first.config, client: first.client, clock: now, have: make(chan struct{})}
+	both := []*certificates{first, second}
+	trusted := func(when string) (authorities int) {
+		t.Helper()
+		var config admissionregistrationv1.MutatingWebhookConfiguration
+		if err := first.client.Get(t.Context(), client.ObjectKey{Name: ConfigurationName}, &config); err != nil {
+			t.Fatal(err)
+		}
+		bundle := config.Webhooks[0].ClientConfig.CABundle
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(bundle)
+		for i, c := range both {
+			if _, err := c.current.Load().Leaf.Verify(x509.VerifyOptions{DNSName: "localhost", Roots: roots, CurrentTime: now.Now(), KeyUsages: serverAuth}); err != nil {
+				t.Errorf("%s: replica %d: %v", when, i, err)
+			}
+		}
+		return bytes.Count(bundle, []byte("BEGIN CERTIFICATE"))
+	}
+	look := func(c *certificates) {
+		t.Helper()
+		if err := c.round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []*certificates{first, second, first, second} {
+		look(c)
+	}
+	was := first.current.Load().Leaf
+	trusted("at first")
+	now.Step(serverLife - renewBefore + time.Hour)
+	for i, c := range []*certificates{first, second, first, second, second, first} {
+		look(c)
+		if n := trusted(fmt.Sprintf("after look %d", i)); n != 2 {
+			t.Errorf("after look %d %d authorities are trusted, want both", i, n)
+		}
+	}
+	for i, c := range both {
+		if c.current.Load().Leaf.Equal(was) {
+			t.Errorf("replica %d still serves the certificate from before", i)
+		}
+	}
+	now.Step(renewBefore)
+	look(first)
+	if n := trusted("when the one before has ended"); n != 1 {
+		t.Errorf("%d authorities are trusted in the end, want the last alone", n)
+	}
+	look(second)
+	if err := first.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: first.config.Namespace, Name: SecretName}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []*certificates{first, second, first, second} {
+		look(c)
+		trusted(fmt.Sprintf("look %d after the secret was lost", i))
 	}
 }

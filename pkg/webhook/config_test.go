@@ -27,6 +27,7 @@ func TestConfig(t *testing.T) {
 		"a name that is none":              {edit: func(c *Config) { c.DNSNames = []string{"a b"} }, want: `dnsNames: "a b": `},
 		"no time between looks":            {edit: func(c *Config) { c.CertificatePoll = 0 }, want: "certificatePoll: 0s: "},
 		"no time for a look":               {edit: func(c *Config) { c.CertificateTimeout = 0 }, want: "certificateTimeout: 0s: "},
+		"nobody in particular":             {edit: func(c *Config) { c.WholeNodes = "some" }, want: `wholeNodes: "some": must be one of ["all" "labelled" "none"]`},
 		"no time for looking up an object": {edit: func(c *Config) { c.LookupTimeout = -1 }, want: "lookupTimeout: -1ns: "},
 	}
 	for name, tc := range cases {

@@ -19,7 +19,8 @@ import (
 type handler struct {
 	scheduler string
 	find      func(ctx context.Context, namespace string, o group.Owner) (Known, bool)
-	// timeout bounds the time that is spent on looking up owners.
+	whole     wholeRule
+	// timeout bounds the time that is spent on looking up owners and the namespace.
 	timeout time.Duration
 	// objects counts by outcome; nil counts nothing.
 	objects *prometheus.CounterVec
@@ -54,5 +55,9 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	} else {
 		h.count(outcomeUnchanged)
 	}
-	return admission.Patched("", ops...)
+	resp = admission.Patched("", ops...)
+	if c.scheduler == h.scheduler {
+		resp = resp.WithWarnings(h.whole.warnings(ctx, c)...)
+	}
+	return resp
 }

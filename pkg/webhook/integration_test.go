@@ -48,6 +48,29 @@ func TestOnARealAPIServer(t *testing.T) {
 	})
 	t.Run("every kind is labelled when it is created", testKinds(e))
 	t.Run("pods are labelled as they are made", testPods(e))
+	t.Run("who asks in vain for whole nodes is warned", func(t *testing.T) {
+		e := e.in(t)
+		ns := e.namespace()
+		const template = "spec: {parallelism: 3, completions: 3, template: {"
+		whole := strings.Replace(job, template, template+`metadata: {annotations: {`+group.ExclusiveAnnotation+`: "true"}}, `, 1)
+		warned := func() string {
+			out, told, err := e.KubectlInput(e.ctx, strings.NewReader(whole), "create", "-n", ns, "--dry-run=server", "-f", "-")
+			if err != nil || !strings.Contains(out, "created") {
+				t.Errorf("it is not created: %v: %s", err, out)
+			}
+			return told
+		}
+		const want = `Warning: annotation ` + group.ExclusiveAnnotation + `: "true": namespace %q may not have whole nodes: its label ` + group.WholeNodesLabel + ` is "", and has to be "allowed"`
+		if told := warned(); !strings.Contains(told, fmt.Sprintf(want, ns)) {
+			t.Errorf("the user is told %q, want %q", told, fmt.Sprintf(want, ns))
+		}
+		if _, _, err := e.Kubectl(e.ctx, "label", "namespace", ns, group.WholeNodesLabel+"="+group.WholeNodesAllowed); err != nil {
+			t.Fatal(err)
+		}
+		if told := warned(); told != "" {
+			t.Errorf("with the label the user is told %q", told)
+		}
+	})
 	t.Run("it is called for nothing else", testCalls(e))
 	t.Run("a dry run shows the labels and leaves nothing", func(t *testing.T) {
 		e := e.in(t)

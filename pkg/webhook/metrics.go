@@ -15,6 +15,23 @@ const (
 	outcomeBug        = "bug"
 )
 
+// newEnd registers the time at which the webhook's certificate ends, or finds it registered.
+func newEnd(r prometheus.Registerer) (prometheus.Gauge, error) {
+	end := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "fluence_webhook_certificate_end_seconds", Help: "When the webhook's certificate ends, in seconds since 1970; 0 where the program does not make it.",
+	})
+	err := r.Register(end)
+	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if there, ok := before.ExistingCollector.(prometheus.Gauge); ok {
+			end, err = there, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("register the end of the webhook's certificate: %w", err)
+	}
+	return end, nil
+}
+
 // newCount registers the count of objects that the webhook was asked about, or finds
 // the one that is registered already.
 func newCount(r prometheus.Registerer) (*prometheus.CounterVec, error) {

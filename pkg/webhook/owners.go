@@ -3,11 +3,13 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +29,11 @@ const (
 	rememberFor = 10 * time.Second
 	// rememberMost bounds the memory.
 	rememberMost = 4096
+	// askAtOnce and askEach bound the questions to the API server: so many at a time, and one
+	// each so often after as many at once. Whoever may create pods, or reach the port, has them
+	// asked, with the controller's own rights.
+	askAtOnce = 8
+	askEach   = 20 * time.Millisecond
 )
 
 // watched makes an object of a kind that the controller watches.
@@ -45,6 +52,10 @@ type objects struct {
 	clock clock.PassiveClock
 	// timeout bounds a question to the API server.
 	timeout time.Duration
+
+	// limit and places bound the questions; nil bounds nothing.
+	limit  *rate.Limiter
+	places chan struct{}
 
 	asking singleflight.Group
 	mu     sync.Mutex
@@ -80,7 +91,11 @@ func (s *objects) find(ctx context.Context, namespace string, o group.Owner) (Kn
 	asked := s.asking.DoChan(fmt.Sprintf("%q", key), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 		defer cancel()
-		known, err := s.ask(ctx, namespace, o)
+		known, err := s.askInTurn(ctx, namespace, o)
+		if errors.Is(err, errBusy) {
+			// Nothing is known of it: the next pod asks again.
+			return answer{}, nil
+		}
 		if err != nil {
 			klog.FromContext(ctx).V(4).Info("An object that controls pods is not seen", "kind", o.Kind, "object", klog.KRef(namespace, o.Name), "reason", err)
 		}
@@ -118,6 +133,41 @@ func (s *objects) seen(ctx context.Context, namespace string, o group.Owner) (Kn
 	}
 	text, err := json.Marshal(spec)
 	return knownOf(o, controllerOf(obj), text), err == nil
+}
+
+// newLimit is how often objects may be asked for.
+func newLimit() *rate.Limiter { return rate.NewLimiter(rate.Every(askEach), askAtOnce) }
+
+// errBusy is that too many questions are asked.
+var errBusy = errors.New("too many objects are asked for")
+
+// askInTurn asks as soon as it may, by the deadline of ctx.
+func (s *objects) askInTurn(ctx context.Context, namespace string, o group.Owner) (Known, error) {
+	end, err := s.turn(ctx)
+	if err != nil {
+		return Known{}, err
+	}
+	defer end()
+	return s.ask(ctx, namespace, o)
+}
+
+// turn waits until a question may be asked, and returns what ends it. It fails with errBusy
+// when that is not by the deadline of ctx.
+func (s *objects) turn(ctx context.Context) (end func(), err error) {
+	if s.limit == nil {
+		return func() {}, nil
+	}
+	select {
+	case s.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, errBusy
+	}
+	end = func() { <-s.places }
+	if err := s.limit.Wait(ctx); err != nil {
+		end()
+		return nil, errBusy
+	}
+	return end, nil
 }
 
 // ask gets the object from the API server.

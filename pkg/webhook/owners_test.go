@@ -3,11 +3,14 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -168,6 +171,36 @@ func TestFindGivesUpInTime(t *testing.T) {
 		begin := time.Now()
 		if _, ok := s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "web-1")); ok || time.Since(begin) != s.timeout {
 			t.Errorf("gave up after %v, want %v", time.Since(begin), s.timeout)
+		}
+	})
+}
+
+// Who has a thousand objects asked for that each are another spends a part of what the controller
+// may ask, and no more.
+func TestFindAsksNoMoreThanItMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked, now, most atomic.Int32
+		s := newObjects(func(ctx context.Context) error {
+			asked.Add(1)
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}, nil, nil)
+		s.limit, s.places = rate.NewLimiter(rate.Every(askEach), askAtOnce), make(chan struct{}, askAtOnce)
+		var known sync.WaitGroup
+		for i := range 1000 {
+			known.Go(func() { s.find(t.Context(), "ns", owner("apps", "ReplicaSet", fmt.Sprint("other-", i))) })
+		}
+		known.Wait()
+		if got, want := asked.Load(), int32(askAtOnce+s.timeout/askEach); got > want || got < want/2 || most.Load() > askAtOnce {
+			t.Errorf("asked %d times, %d at once, want at most %d and %d", got, most.Load(), want, askAtOnce)
+		}
+		time.Sleep(time.Second)
+		before := asked.Load()
+		s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "new"))
+		if asked.Load() != before+1 {
+			t.Error("it does not ask again")
 		}
 	})
 }

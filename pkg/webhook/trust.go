@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// trust writes an authority, in PEM, into every entry of the configuration that
-// has another one.
-func (c *certificates) trust(ctx context.Context, ca []byte) error {
+// trust writes authorities, in PEM, into every entry of the configuration that
+// has others. It says whether there were such.
+func (c *certificates) trust(ctx context.Context, ca []byte) (written bool, err error) {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	if err := c.client.Get(ctx, client.ObjectKey{Name: ConfigurationName}, &config); err != nil {
-		return fmt.Errorf("get the configuration: %w", err)
+		return false, fmt.Errorf("get the configuration: %w", err)
 	}
 	var entries []map[string]any
 	for _, hook := range config.Webhooks {
@@ -26,7 +26,7 @@ func (c *certificates) trust(ctx context.Context, ca []byte) error {
 		}
 	}
 	if len(entries) == 0 {
-		return nil
+		return false, nil
 	}
 	// Entries are merged by name, and what is not named here stays as it is. The
 	// version guards against bringing back an entry that was removed just now.
@@ -35,12 +35,12 @@ func (c *certificates) trust(ctx context.Context, ca []byte) error {
 		"webhooks": entries,
 	})
 	if err != nil {
-		return fmt.Errorf("write the patch of the configuration: %w", err)
+		return false, fmt.Errorf("write the patch of the configuration: %w", err)
 	}
 	err = c.client.Patch(ctx, &config, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(fieldManager))
 	if err != nil {
-		return fmt.Errorf("write the authority into the configuration: %w", err)
+		return false, fmt.Errorf("write the authority into the configuration: %w", err)
 	}
 	klog.FromContext(ctx).Info("The API server trusts the webhook's certificate", "configuration", ConfigurationName, "entries", len(entries))
-	return nil
+	return true, nil
 }

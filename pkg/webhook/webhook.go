@@ -1,5 +1,6 @@
 // Package webhook labels pods and workloads that ask for the Fluence scheduler
-// with their group and its size, as they are created.
+// with their group and its size, as they are created, and warns their user of whole nodes
+// that the group will not get.
 //
 // It is a hint, for those who look at objects and for programs that select them by
 // label, and never a condition: scheduler and controller compute the same from the
@@ -14,6 +15,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // The names that manifests/webhook and manifests/rbac use.
@@ -66,8 +70,13 @@ type Config struct {
 	CertificatePoll time.Duration
 	// CertificateTimeout bounds one such look. Defaults to 5s.
 	CertificateTimeout time.Duration
+	// WholeNodes is the scheduler's argument wholeNodes: in which namespaces annotations may
+	// ask for whole nodes. Who creates what asks for them elsewhere is warned. Where the
+	// scheduler's own policy gives whole nodes to all, it is to be group.WholeNodesAll. Defaults
+	// to group.WholeNodesLabelled.
+	WholeNodes string
 	// LookupTimeout bounds the time that is spent for one object on looking up what
-	// controls it; what is not known by then is left out. Defaults to 1s.
+	// controls it, and its namespace; what is not known by then is left out. Defaults to 1s.
 	LookupTimeout time.Duration
 }
 
@@ -78,6 +87,7 @@ func DefaultConfig() Config {
 		Port:               webhook.DefaultPort,
 		CertificatePoll:    10 * time.Second,
 		CertificateTimeout: 5 * time.Second,
+		WholeNodes:         group.WholeNodesLabelled,
 		LookupTimeout:      time.Second,
 	}
 }
@@ -98,6 +108,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("certificatePoll: %v: must be positive", c.CertificatePoll)
 	case c.CertificateTimeout <= 0:
 		return fmt.Errorf("certificateTimeout: %v: must be positive", c.CertificateTimeout)
+	case !slices.Contains(group.WholeNodesModes(), c.WholeNodes):
+		return fmt.Errorf("wholeNodes: %q: must be one of %q", c.WholeNodes, group.WholeNodesModes())
 	case c.LookupTimeout <= 0:
 		return fmt.Errorf("lookupTimeout: %v: must be positive", c.LookupTimeout)
 	}
@@ -125,19 +137,29 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		kinds:   mgr.GetRESTMapper(),
 		clock:   clock.RealClock{},
 		timeout: config.LookupTimeout,
+		limit:   newLimit(),
+		places:  make(chan struct{}, askAtOnce),
 	}
+	read := &namespaces{live: mgr.GetAPIReader(), turn: found.turn, timeout: config.LookupTimeout}
 	counted, err := newCount(metrics.Registry)
 	if err != nil {
 		return err
 	}
-	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout, objects: counted}}
+	end, err := newEnd(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{
+		scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout, objects: counted,
+		whole: wholeRule{mode: config.WholeNodes, label: read.wholeNodes},
+	}}
 	if config.CertDir == "" {
 		// Not the manager's client, which would watch all Secrets.
 		direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 		if err != nil {
 			return fmt.Errorf("make a client for certificates: %w", err)
 		}
-		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, have: make(chan struct{})}
+		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, have: make(chan struct{}), end: end}
 		if err := mgr.Add(withLogger{s.certificates, mgr}); err != nil {
 			return fmt.Errorf("add the certificates: %w", err)
 		}
@@ -177,13 +199,15 @@ func (s *server) NeedLeaderElection() bool { return false }
 // server goes on without the webhook.
 func (s *server) Start(ctx context.Context) error {
 	options := webhook.Options{Host: s.config.Address, Port: s.config.Port, CertDir: s.config.CertDir}
+	// Over HTTP/2 one connection of anybody's makes very many requests at once.
+	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
 	if s.certificates != nil {
 		select {
 		case <-s.certificates.have:
 		case <-ctx.Done():
 			return nil
 		}
-		options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = s.certificates.serving }}
+		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = s.certificates.serving })
 	}
 	logger := klog.FromContext(ctx)
 	logger.Info("Serving the webhook", "address", s.config.Address, "port", s.config.Port, "path", Path)

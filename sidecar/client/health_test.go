@@ -134,6 +134,25 @@ func TestPing(t *testing.T) {
 	}
 }
 
+// Whoever is probed while its graph is being filled is not silent.
+func TestPingIsAnsweredWhileTheGraphIsBeingFilled(t *testing.T) {
+	ctx, path := soon(t), filepath.Join(t.TempDir(), "s")
+	serve(t, path, newEngine(t))
+	c := dial(t, path, client.Options{})
+	epoch, err := c.Reset(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := c.PutNode(ctx, epoch, matchtest.Node("n", nil, matchtest.Cores(1))); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Ping(ctx); err != nil {
+			t.Errorf("before the graph is ready: %v", err)
+		}
+	}
+}
+
 func TestAWatchEndsWithItsContext(t *testing.T) {
 	c := dial(t, stopped(t), client.Options{})
 	ctx, cancel := context.WithCancel(t.Context())

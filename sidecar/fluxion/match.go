@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -13,8 +14,19 @@ import (
 // Match implements match.Engine. The deadline of ctx is looked at before each call
 // of the library, which knows none. A jobspec's tasks and duration are not read.
 func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
-	e.mu.Lock()
+	var waited time.Duration
+	if !e.mu.TryLock() {
+		called := time.Now()
+		e.mu.Lock()
+		waited = time.Since(called)
+	}
 	defer e.mu.Unlock()
+	a, err := e.match(ctx, r)
+	match.Waited(a, err, waited)
+	return a, err
+}
+
+func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation, error) {
 	if err := e.admit(ctx, r.Epoch); err != nil {
 		return nil, err
 	}

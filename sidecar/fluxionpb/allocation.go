@@ -18,6 +18,7 @@ func AllocationMessages(a *match.Allocation) iter.Seq2[*MatchResponse, error] {
 			Reserved: a.Reserved,
 			At:       encodeTime(a.At),
 			End:      encodeTime(a.End),
+			Waited:   encodeDuration(a.Waited),
 		}}
 		var text []byte
 		if a.R != nil {
@@ -93,8 +94,12 @@ func (r *AllocationReader) Allocation() (*match.Allocation, error) {
 	if err != nil {
 		return nil, err
 	}
+	waited, err := decodeDuration("waited", r.about.GetWaited())
+	if err != nil {
+		return nil, err
+	}
 	a := &match.Allocation{
-		ID: match.JobID(r.about.GetId()), Slots: r.slots, Reserved: r.about.GetReserved(), At: at, End: end,
+		ID: match.JobID(r.about.GetId()), Slots: r.slots, Reserved: r.about.GetReserved(), At: at, End: end, Waited: waited,
 	}
 	if len(r.text) > 0 {
 		if a.R, err = resource.ParseSet(r.text); err != nil {

@@ -51,7 +51,7 @@ func ToStatus(err error) *status.Status {
 func withFailure(code codes.Code, says string, err error) *status.Status {
 	f := &Failure{}
 	if refusal, ok := errors.AsType[*match.Refusal](err); ok {
-		f.Reason = encodeReason(&refusal.Reason)
+		f.Reason, f.Waited = encodeReason(&refusal.Reason), encodeDuration(refusal.Waited)
 	}
 	s, err := status.New(code, says).WithDetails(f)
 	if err != nil {
@@ -108,7 +108,11 @@ func verdict(err error, f *Failure) error {
 	if f.GetReason() == nil {
 		return err
 	}
-	return &match.Refusal{Err: err, Reason: decodeReason(f.GetReason())}
+	no := &match.Refusal{Err: err, Reason: decodeReason(f.GetReason())}
+	if waited, err := decodeDuration("waited", f.GetWaited()); err == nil {
+		no.Waited = waited
+	}
+	return no
 }
 
 // A told error is one that another process told of: it has the text that it had

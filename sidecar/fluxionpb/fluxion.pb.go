@@ -359,7 +359,9 @@ type Allocation struct {
 	Reserved bool                   `protobuf:"varint,2,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	At       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
 	// Unset is no known end.
-	End           *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
+	End *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
+	// How long the Match waited for other calls.
+	Waited        *durationpb.Duration `protobuf:"bytes,5,opt,name=waited,proto3" json:"waited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +420,13 @@ func (x *Allocation) GetAt() *timestamppb.Timestamp {
 func (x *Allocation) GetEnd() *timestamppb.Timestamp {
 	if x != nil {
 		return x.End
+	}
+	return nil
+}
+
+func (x *Allocation) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
 	}
 	return nil
 }
@@ -1794,7 +1803,9 @@ func (*ReadyResponse) Descriptor() ([]byte, []int) {
 type Failure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Set where a Match was refused for lack of room.
-	Reason        *Reason `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason *Reason `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How long a Match that was refused waited for other calls.
+	Waited        *durationpb.Duration `protobuf:"bytes,2,opt,name=waited,proto3" json:"waited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1832,6 +1843,13 @@ func (*Failure) Descriptor() ([]byte, []int) {
 func (x *Failure) GetReason() *Reason {
 	if x != nil {
 		return x.Reason
+	}
+	return nil
+}
+
+func (x *Failure) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
 	}
 	return nil
 }
@@ -2128,6 +2146,88 @@ func (x *Shortage) GetNodes() int64 {
 	return 0
 }
 
+type MetricsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsRequest) Reset() {
+	*x = MetricsRequest{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsRequest) ProtoMessage() {}
+
+func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
+func (*MetricsRequest) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{34}
+}
+
+// A MetricsResponse has metrics as Prometheus' text, each of whose names begins with
+// fluence_sidecar_. It has at most 256 KiB.
+type MetricsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          []byte                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsResponse) Reset() {
+	*x = MetricsResponse{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsResponse) ProtoMessage() {}
+
+func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
+func (*MetricsResponse) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *MetricsResponse) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
 var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
@@ -2153,13 +2253,14 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"allocation\x18\x01 \x01(\v2\x16.fluence.v1.AllocationR\n" +
 	"allocation\x12\f\n" +
 	"\x01r\x18\x02 \x01(\fR\x01r\x12&\n" +
-	"\x05slots\x18\x03 \x03(\v2\x10.fluence.v1.SlotR\x05slots\"\x92\x01\n" +
+	"\x05slots\x18\x03 \x03(\v2\x10.fluence.v1.SlotR\x05slots\"\xc5\x01\n" +
 	"\n" +
 	"Allocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x1a\n" +
 	"\breserved\x18\x02 \x01(\bR\breserved\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12,\n" +
-	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\"\x80\x01\n" +
+	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x121\n" +
+	"\x06waited\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\x80\x01\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x12\n" +
@@ -2231,9 +2332,10 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\"$\n" +
 	"\fReadyRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\"\x0f\n" +
-	"\rReadyResponse\"5\n" +
+	"\rReadyResponse\"h\n" +
 	"\aFailure\x12*\n" +
-	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\"\x9f\x03\n" +
+	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\x121\n" +
+	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\x9f\x03\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\tR\x04slot\x12\x14\n" +
@@ -2259,7 +2361,10 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x16\n" +
 	"\x06wanted\x18\x03 \x01(\x03R\x06wanted\x12\x12\n" +
 	"\x04most\x18\x04 \x01(\x03R\x04most\x12\x14\n" +
-	"\x05nodes\x18\x05 \x01(\x03R\x05nodes*\x9e\x01\n" +
+	"\x05nodes\x18\x05 \x01(\x03R\x05nodes\"\x10\n" +
+	"\x0eMetricsRequest\"%\n" +
+	"\x0fMetricsResponse\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\fR\x04text*\x9e\x01\n" +
 	"\x02Op\x12\x12\n" +
 	"\x0eOP_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vOP_ALLOCATE\x10\x01\x12\x1f\n" +
@@ -2270,7 +2375,7 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSTATUS_UP\x10\x01\x12\x0f\n" +
-	"\vSTATUS_DOWN\x10\x022\x8e\a\n" +
+	"\vSTATUS_DOWN\x10\x022\xd2\a\n" +
 	"\aFluxion\x12>\n" +
 	"\x05Match\x12\x18.fluence.v1.MatchRequest\x1a\x19.fluence.v1.MatchResponse0\x01\x12B\n" +
 	"\aRelease\x12\x1a.fluence.v1.ReleaseRequest\x1a\x1b.fluence.v1.ReleaseResponse\x12A\n" +
@@ -2285,7 +2390,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x04Jobs\x12\x17.fluence.v1.JobsRequest\x1a\x18.fluence.v1.JobsResponse0\x01\x12>\n" +
 	"\x05Nodes\x12\x18.fluence.v1.NodesRequest\x1a\x19.fluence.v1.NodesResponse0\x01\x12<\n" +
 	"\x05Reset\x12\x18.fluence.v1.ResetRequest\x1a\x19.fluence.v1.ResetResponse\x12<\n" +
-	"\x05Ready\x12\x18.fluence.v1.ReadyRequest\x1a\x19.fluence.v1.ReadyResponseB/Z-github.com/flux-k8s/fluence/sidecar/fluxionpbb\x06proto3"
+	"\x05Ready\x12\x18.fluence.v1.ReadyRequest\x1a\x19.fluence.v1.ReadyResponse\x12B\n" +
+	"\aMetrics\x12\x1a.fluence.v1.MetricsRequest\x1a\x1b.fluence.v1.MetricsResponseB/Z-github.com/flux-k8s/fluence/sidecar/fluxionpbb\x06proto3"
 
 var (
 	file_sidecar_fluxionpb_fluxion_proto_rawDescOnce sync.Once
@@ -2300,7 +2406,7 @@ func file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecar_fluxionpb_fluxion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(Op)(0),                        // 0: fluence.v1.Op
 	(Status)(0),                    // 1: fluence.v1.Status
@@ -2338,61 +2444,67 @@ var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(*Reason)(nil),                 // 33: fluence.v1.Reason
 	(*End)(nil),                    // 34: fluence.v1.End
 	(*Shortage)(nil),               // 35: fluence.v1.Shortage
-	(*timestamppb.Timestamp)(nil),  // 36: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 37: google.protobuf.Duration
+	(*MetricsRequest)(nil),         // 36: fluence.v1.MetricsRequest
+	(*MetricsResponse)(nil),        // 37: fluence.v1.MetricsResponse
+	(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 39: google.protobuf.Duration
 }
 var file_sidecar_fluxionpb_fluxion_proto_depIdxs = []int32{
 	0,  // 0: fluence.v1.MatchRequest.op:type_name -> fluence.v1.Op
-	36, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
-	37, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
+	38, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
+	39, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
 	5,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
 	4,  // 4: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
 	5,  // 5: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
-	36, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
-	36, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
-	5,  // 8: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
-	36, // 9: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
-	36, // 10: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
-	6,  // 11: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
-	1,  // 12: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
-	36, // 13: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
-	6,  // 14: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
-	27, // 15: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
-	6,  // 16: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
-	33, // 17: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
-	35, // 18: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
-	34, // 19: fluence.v1.Reason.end:type_name -> fluence.v1.End
-	2,  // 20: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
-	7,  // 21: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
-	9,  // 22: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
-	11, // 23: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
-	13, // 24: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
-	15, // 25: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
-	17, // 26: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
-	19, // 27: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
-	21, // 28: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
-	23, // 29: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
-	25, // 30: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
-	28, // 31: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
-	30, // 32: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
-	3,  // 33: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
-	8,  // 34: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
-	10, // 35: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
-	12, // 36: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
-	14, // 37: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
-	16, // 38: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
-	18, // 39: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
-	20, // 40: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
-	22, // 41: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
-	24, // 42: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
-	26, // 43: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
-	29, // 44: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
-	31, // 45: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
-	33, // [33:46] is the sub-list for method output_type
-	20, // [20:33] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	38, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
+	38, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
+	39, // 8: fluence.v1.Allocation.waited:type_name -> google.protobuf.Duration
+	5,  // 9: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
+	38, // 10: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
+	38, // 11: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
+	6,  // 12: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
+	1,  // 13: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
+	38, // 14: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
+	6,  // 15: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
+	27, // 16: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
+	6,  // 17: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
+	33, // 18: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
+	39, // 19: fluence.v1.Failure.waited:type_name -> google.protobuf.Duration
+	35, // 20: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
+	34, // 21: fluence.v1.Reason.end:type_name -> fluence.v1.End
+	2,  // 22: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
+	7,  // 23: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
+	9,  // 24: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
+	11, // 25: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
+	13, // 26: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
+	15, // 27: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
+	17, // 28: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
+	19, // 29: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
+	21, // 30: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
+	23, // 31: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
+	25, // 32: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
+	28, // 33: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
+	30, // 34: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
+	36, // 35: fluence.v1.Fluxion.Metrics:input_type -> fluence.v1.MetricsRequest
+	3,  // 36: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
+	8,  // 37: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
+	10, // 38: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
+	12, // 39: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
+	14, // 40: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
+	16, // 41: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
+	18, // 42: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
+	20, // 43: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
+	22, // 44: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
+	24, // 45: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
+	26, // 46: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
+	29, // 47: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
+	31, // 48: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
+	37, // 49: fluence.v1.Fluxion.Metrics:output_type -> fluence.v1.MetricsResponse
+	36, // [36:50] is the sub-list for method output_type
+	22, // [22:36] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_sidecar_fluxionpb_fluxion_proto_init() }
@@ -2406,7 +2518,7 @@ func file_sidecar_fluxionpb_fluxion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecar_fluxionpb_fluxion_proto_rawDesc), len(file_sidecar_fluxionpb_fluxion_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

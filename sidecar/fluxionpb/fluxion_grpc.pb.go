@@ -49,6 +49,7 @@ const (
 	Fluxion_Nodes_FullMethodName          = "/fluence.v1.Fluxion/Nodes"
 	Fluxion_Reset_FullMethodName          = "/fluence.v1.Fluxion/Reset"
 	Fluxion_Ready_FullMethodName          = "/fluence.v1.Fluxion/Ready"
+	Fluxion_Metrics_FullMethodName        = "/fluence.v1.Fluxion/Metrics"
 )
 
 // FluxionClient is the client API for Fluxion service.
@@ -88,6 +89,9 @@ type FluxionClient interface {
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
 	// Ready says that the graph is loaded.
 	Ready(ctx context.Context, in *ReadyRequest, opts ...grpc.CallOption) (*ReadyResponse, error)
+	// Metrics tells the figures of the process, which are no part of the engine. It is
+	// UNIMPLEMENTED where there are none.
+	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
 }
 
 type fluxionClient struct {
@@ -273,6 +277,16 @@ func (c *fluxionClient) Ready(ctx context.Context, in *ReadyRequest, opts ...grp
 	return out, nil
 }
 
+func (c *fluxionClient) Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MetricsResponse)
+	err := c.cc.Invoke(ctx, Fluxion_Metrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // FluxionServer is the server API for Fluxion service.
 // All implementations must embed UnimplementedFluxionServer
 // for forward compatibility.
@@ -310,6 +324,9 @@ type FluxionServer interface {
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
 	// Ready says that the graph is loaded.
 	Ready(context.Context, *ReadyRequest) (*ReadyResponse, error)
+	// Metrics tells the figures of the process, which are no part of the engine. It is
+	// UNIMPLEMENTED where there are none.
+	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	mustEmbedUnimplementedFluxionServer()
 }
 
@@ -358,6 +375,9 @@ func (UnimplementedFluxionServer) Reset(context.Context, *ResetRequest) (*ResetR
 }
 func (UnimplementedFluxionServer) Ready(context.Context, *ReadyRequest) (*ReadyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ready not implemented")
+}
+func (UnimplementedFluxionServer) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Metrics not implemented")
 }
 func (UnimplementedFluxionServer) mustEmbedUnimplementedFluxionServer() {}
 func (UnimplementedFluxionServer) testEmbeddedByValue()                 {}
@@ -553,6 +573,24 @@ func _Fluxion_Ready_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Fluxion_Metrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MetricsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FluxionServer).Metrics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Fluxion_Metrics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FluxionServer).Metrics(ctx, req.(*MetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Fluxion_ServiceDesc is the grpc.ServiceDesc for Fluxion service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -583,6 +621,10 @@ var Fluxion_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Ready",
 			Handler:    _Fluxion_Ready_Handler,
+		},
+		{
+			MethodName: "Metrics",
+			Handler:    _Fluxion_Metrics_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -18,6 +18,8 @@ const (
 	// MaxGraph is how many bytes the text of a graph may have that is added: about
 	// seven million vertices.
 	MaxGraph = MaxCall
+	// MaxMetrics is how many bytes the text of a MetricsResponse may have.
+	MaxMetrics = 256 << 10
 	// chunk is the size in bytes at which a message of a stream is sent off. A
 	// message is larger only if a single slot or node is.
 	chunk = 512 << 10

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health"
+	grpchealth "google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
@@ -40,13 +40,17 @@ type Options struct {
 	Credentials credentials.TransportCredentials
 	// Log takes a line for each call at debug level. Required.
 	Log *slog.Logger
+	// Metrics writes the figures of the process as Prometheus' text. It may wait for the
+	// engine, and is called once at a time. Defaults to none.
+	Metrics func() ([]byte, error)
 }
 
 // A Server serves one engine, and the standard health service beside it, which
-// says SERVING until Stop.
+// says SERVING until Stop. A check of it is answered when the engine takes calls: one that
+// is held for long lets it wait.
 type Server struct {
 	grpc   *grpc.Server
-	health *health.Server
+	health *grpchealth.Server
 	// stopping ends the health watches, which have no end of their own.
 	stopping context.Context
 	stop     context.CancelFunc
@@ -57,7 +61,7 @@ func New(e match.Engine, o Options) *Server {
 	if o.Credentials == nil {
 		o.Credentials = insecure.NewCredentials()
 	}
-	s := &Server{health: health.NewServer()}
+	s := &Server{health: grpchealth.NewServer()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(
 		grpc.Creds(o.Credentials),
@@ -71,8 +75,8 @@ func New(e match.Engine, o Options) *Server {
 		grpc.ChainUnaryInterceptor(logUnary(o.Log), answerUnary),
 		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), answerStream),
 	)
-	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e})
-	healthpb.RegisterHealthServer(s.grpc, s.health)
+	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e, metrics: o.Metrics, gathers: make(chan struct{}, 1)})
+	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e})
 	s.health.SetServingStatus(fluxionpb.Fluxion_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	return s
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
@@ -16,6 +18,9 @@ import (
 type service struct {
 	fluxionpb.UnimplementedFluxionServer
 	engine match.Engine
+	// metrics may be nil. gathers holds one while it runs.
+	metrics func() ([]byte, error)
+	gathers chan struct{}
 }
 
 func (s *service) Match(m *fluxionpb.MatchRequest, out grpc.ServerStreamingServer[fluxionpb.MatchResponse]) error {
@@ -144,4 +149,26 @@ func (s *service) Reset(ctx context.Context, _ *fluxionpb.ResetRequest) (*fluxio
 
 func (s *service) Ready(ctx context.Context, m *fluxionpb.ReadyRequest) (*fluxionpb.ReadyResponse, error) {
 	return &fluxionpb.ReadyResponse{}, s.engine.Ready(ctx, match.Epoch(m.GetEpoch()))
+}
+
+// Metrics tells the figures of the process, or that they did not come in time: an engine that
+// hangs holds up one question, and not one more for each that is asked.
+func (s *service) Metrics(ctx context.Context, _ *fluxionpb.MetricsRequest) (*fluxionpb.MetricsResponse, error) {
+	if s.metrics == nil {
+		return nil, status.Error(codes.Unimplemented, "no metrics are kept")
+	}
+	select {
+	case s.gathers <- struct{}{}:
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	defer func() { <-s.gathers }()
+	text, err := s.metrics()
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	if len(text) > fluxionpb.MaxMetrics {
+		return nil, status.Errorf(codes.Internal, "metrics: %d bytes, of at most %d", len(text), fluxionpb.MaxMetrics)
+	}
+	return &fluxionpb.MetricsResponse{Text: text}, nil
 }

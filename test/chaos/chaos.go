@@ -128,7 +128,7 @@ func (r *run) furnish(ctx context.Context) error {
 		names = append(names, namespaceName(n))
 	}
 	for _, name := range names {
-		if _, err := r.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := r.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{wholeNodesLabel: "allowed"}}}, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create a namespace: %w", err)
 		}
 		// Without its service account pods are refused.

@@ -24,10 +24,10 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &log)
 	}
-	if want := (Result{Seed: 5, Events: len(kinds), Kills: 1}); got != want {
+	if want := (Result{Seed: 5, Events: len(kinds), Kills: 2}); got != want {
 		t.Errorf("Run() = %v, want %v\n%s", got, want, &log)
 	}
-	for _, want := range []string{"kill 1", "outage 1", "1 processes stopped; 1 API faults", "1 overloads", "probed 1"} {
+	for _, want := range []string{"kill 1", "outage 1", "outgrow 1", "1 processes stopped; 1 API faults", "1 overloads", "probed 1"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the figures do not say %q:\n%s", want, &log)
 		}

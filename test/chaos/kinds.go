@@ -1,7 +1,7 @@
 package chaos
 
 // kinds are all kinds of events. Their order is part of what a seed means: the first of them
-// are shuffled, and the others then dealt between these by dice of their own, so that they
+// are shuffled, and the others then dealt between these, each by dice of its own, so that they
 // leave all else in its order.
 var kinds = []kind{
 	{"create-job", 140, drawCreate(Job)},
@@ -44,7 +44,8 @@ var kinds = []kind{
 	{"outage", 3, drawOutage},
 	{"kill-kubelet", 1, func(d *dice) Action { return killKubelet{Kwok: d.chance(50)} }},
 
-	{"overload", 3, func(d *dice) Action { return drawOverload(d.late) }},
+	{"overload", 3, func(d *dice) Action { return drawOverload(d.late[0]) }},
+	{"outgrow", 4, func(d *dice) Action { return drawOutgrow(d.late[1]) }},
 }
 
 // firstKinds is how many kinds are shuffled.

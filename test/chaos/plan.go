@@ -55,8 +55,8 @@ type dice struct {
 	// stands are further dice, for how groups are to stand: so all else is drawn as it
 	// is without.
 	stands *dice
-	// late are those for kinds of events that came after the first.
-	late *dice
+	// late are those for kinds of events that came after the first, one for each.
+	late []*dice
 }
 
 // NewPlan draws a plan. The first events of a longer plan of the same seed are
@@ -69,13 +69,16 @@ func NewPlan(cfg Config) (Plan, error) {
 	order := rand.New(rand.NewPCG(cfg.Seed, 1))
 	d := &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 2)), cfg: cfg}
 	d.stands = &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 3)), cfg: cfg}
-	d.late = &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 4)), cfg: cfg}
-	d.late.stands = d.late
+	for i := range kinds[firstKinds:] {
+		own := &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 4+uint64(i))), cfg: cfg}
+		own.stands = own
+		d.late = append(d.late, own)
+	}
 	plan := make(Plan, 0, cfg.Events)
 	var deck []int
 	for n := 1; n <= cfg.Events; n++ {
 		if len(deck) == 0 {
-			deck = shuffled(order, d.late.Rand, cfg.Weights)
+			deck = shuffled(order, d.late, cfg.Weights)
 		}
 		k := kinds[deck[0]]
 		deck = deck[1:]
@@ -86,7 +89,7 @@ func NewPlan(cfg Config) (Plan, error) {
 
 // shuffled is a deck of cards with each kind as often as it weighs. Dealing from
 // decks, a rare kind happens about as often in every run.
-func shuffled(r, late *rand.Rand, weights map[string]int) []int {
+func shuffled(r *rand.Rand, late []*dice, weights map[string]int) []int {
 	var deck []int
 	for i, k := range kinds[:firstKinds] {
 		for range weights[k.name] {
@@ -96,7 +99,7 @@ func shuffled(r, late *rand.Rand, weights map[string]int) []int {
 	r.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 	for i, k := range kinds[firstKinds:] {
 		for range weights[k.name] {
-			deck = slices.Insert(deck, late.IntN(len(deck)+1), firstKinds+i)
+			deck = slices.Insert(deck, late[i].IntN(len(deck)+1), firstKinds+i)
 		}
 	}
 	return deck

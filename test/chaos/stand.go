@@ -14,6 +14,7 @@ const (
 	requiredAnnotation  = "fluence.flux-framework.org/topology-required"
 	preferredAnnotation = "fluence.flux-framework.org/topology-preferred"
 	balancedAnnotation  = "fluence.flux-framework.org/topology-balanced"
+	wholeNodesLabel     = "fluence.flux-framework.org/whole-nodes"
 	exclusiveAnnotation = "fluence.flux-framework.org/exclusive"
 )
 

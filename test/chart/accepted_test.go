@@ -20,8 +20,8 @@ import (
 // configuration by the scheduler.
 func TestAccepted(t *testing.T) {
 	cases := map[string]string{
-		"the shortest times":                 `scheduler: {args: {matchTimeout: 1ms, scheduleTimeout: 1s, maxBypass: 0s}}`,
-		"the longest times":                  `scheduler: {args: {matchTimeout: 30s, scheduleTimeout: 15m, maxBypass: 1000h}}`,
+		"the shortest times":                 `scheduler: {args: {matchTimeout: 1ms, scheduleTimeout: 1s, maxBypass: 0s, maxReserve: 0s}}`,
+		"the longest times":                  `scheduler: {args: {matchTimeout: 30s, maxAsk: 30s, tellNames: all, wholeNodes: all, scheduleTimeout: 15m, maxBypass: 1000h, maxReserve: 1000h}}`,
 		"one bind at a time, with its event": `scheduler: {args: {maxBinds: 1, podEvents: always}}`,
 		"the longest in small units":         `scheduler: {args: {matchTimeout: 30000ms, scheduleTimeout: 900s, maxBypass: 1h30m10s5ms}}`,
 		"the first policy":                   `scheduler: {args: {matchPolicy: first}}`,
@@ -31,12 +31,16 @@ func TestAccepted(t *testing.T) {
 		"nothing runs":                       `replicas: 0`,
 		"granules":                           "engine: fluxion\nfluxion: {granule: {memory: 4294967296}}",
 		"everybody may go":                   `podDisruptionBudget: {maxUnavailable: 100%}`,
+		"the closest times of the other":     `controller: {leaderElection: {leaseDuration: 14s, renewDeadline: 13s, retryPeriod: 10s}}`,
 		"the closest times of the lease":     `leaderElection: {leaseDuration: 14s, renewDeadline: 13s, retryPeriod: 10s}`,
 		"names of digits":                    "imagePullSecrets: [\"123\"]\npriorityClassName: \"123\"\nschedulerName: \"123\"",
 		"an annotation of the chart's own":   `podAnnotations: {checksum/config: mine}`,
 		"what is empty taken away":           "podLabels: null\npodAnnotations: null\naffinity: null\nscheduler: {config: null, extraProfiles: null, args: {topologyLevels: null}}",
 		"amounts in all their forms":         `controller: {resources: {requests: {cpu: 0.5, memory: 1e8, ephemeral-storage: .5Gi, hugepages-2Mi: 4Mi, example.com/nic: "1"}, limits: {cpu: 1500m}}}`,
 		"a user that the cluster chooses":    `podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}`,
+		"metrics for nobody in particular":   `{metrics: {enabled: true}, networkPolicy: {enabled: false}}`,
+		"an API server's address":            `networkPolicy: {webhookFrom: [{ipBlock: {cidr: 10.0.0.1/32}}]}`,
+		"bounds at their ends":               `tenantPolicy: {enabled: true, action: Audit, maxGroupSize: 100000, maxAntiAffinityTerms: 0, maxSpreadConstraints: 1000}`,
 		"networks":                           `networkPolicy: {metricsFrom: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}, {ipBlock: {cidr: "fd00::/8"}}]}`,
 		"all fields of a profile":            `scheduler: {extraProfiles: [{schedulerName: a, percentageOfNodesToScore: 50, plugins: {score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesFit, weight: 2}]}}, pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]}]}`,
 		"all fields of the configuration":    `scheduler: {config: {parallelism: 8, clientConnection: {qps: 50, burst: 100, contentType: application/json, acceptContentTypes: application/json}, enableProfiling: false, enableContentionProfiling: false, percentageOfNodesToScore: 0, podInitialBackoffSeconds: 10, podMaxBackoffSeconds: 10, extenders: [{urlPrefix: "http://x", filterVerb: f}]}}`,

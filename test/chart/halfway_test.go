@@ -39,7 +39,7 @@ func nothingIsHalfInstalled(t *testing.T, c *cluster.Cluster) {
 	}
 	refused("without the CRD", "crds.install=false", "the cluster has no CRD podgroups.scheduling.x-k8s.io")
 	refused("without the class", "priorityClassName=nobodys", `the cluster has no PriorityClass "nobodys"`)
-	refused("without the Prometheus operator", "metrics.enabled=true,serviceMonitor.enabled=true", `no matches for kind "ServiceMonitor"`)
+	refused("without the Prometheus operator", "metrics.enabled=true,serviceMonitor.enabled=true,networkPolicy.enabled=false", `no matches for kind "ServiceMonitor"`)
 	refused("what only the API server refuses", "controller.resources.limits.memory=64Mi",
 		"must be less than or equal to memory limit", "has been uninstalled due to rollback-on-failure")
 	// No node takes the pods.
@@ -79,7 +79,7 @@ func eachIsUpgraded(t *testing.T, c *cluster.Cluster) {
 	command := []string{"install", "--create-namespace"}
 	for _, file := range []string{"minimal", "alone", "everything", "minimal", "everything", "alone", "minimal"} {
 		args := slices.Concat(command, []string{"fluence", chartDir(t), "--values", filepath.Join("testdata", "values", file+".yaml"),
-			"--set", "serviceMonitor.enabled=false"}, elsewhere) // its kind is not installed here
+			"--set", "serviceMonitor.enabled=false", "--set", "prometheusRule.enabled=false"}, elsewhere) // its kind is not installed here
 		if _, err := c.Helm(t.Context(), args...); err != nil {
 			t.Fatalf("%s with the values %s: %v", command[0], file, err)
 		}

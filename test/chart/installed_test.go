@@ -2,7 +2,10 @@ package chart_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,9 +65,28 @@ func TestInstalled(t *testing.T) {
 	s.everyKind()
 	s.restarts()
 	s.certificateIsMended()
+	s.webhookIsGuarded()
+	s.metricsAreForReaders()
 	s.checkRights()
 	s.upgrade()
 	s.uninstall()
+}
+
+// webhookIsGuarded tries, as the controller, what would have it change every object.
+func (s *site) webhookIsGuarded() {
+	s.Helper()
+	const account = "system:serviceaccount:" + stack.Namespace + ":fluence-controller"
+	for _, change := range []string{
+		`[{"op": "replace", "path": "/webhooks/0/rules/0/resources", "value": ["*"]}]`,
+		`[{"op": "remove", "path": "/webhooks/0/matchConditions"}]`,
+		`[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`,
+		`[{"op": "replace", "path": "/webhooks/0/reinvocationPolicy", "value": "IfNeeded"}]`,
+	} {
+		_, text, err := s.Kubectl(s.Context(), "patch", "mutatingwebhookconfiguration", "fluence-webhook", "--type=json", "-p", change, "--as", account, "--dry-run=server")
+		if err == nil || !strings.Contains(text, "may change caBundle alone") {
+			s.Errorf("the controller may make the change %s: %v: %s", change, err, text)
+		}
+	}
 }
 
 // allIsValid asks the API server whether it would take all that the chart can render.
@@ -77,7 +99,7 @@ func allIsValid(t *testing.T, c *cluster.Cluster) {
 		}
 		var known []string
 		for doc := range strings.SplitSeq(text, "\n---\n") {
-			if !strings.Contains(doc, "\nkind: ServiceMonitor\n") { // not installed here
+			if !strings.Contains(doc, "\nkind: ServiceMonitor\n") && !strings.Contains(doc, "\nkind: PrometheusRule\n") { // not installed here
 				known = append(known, doc)
 			}
 		}
@@ -86,6 +108,51 @@ func allIsValid(t *testing.T, c *cluster.Cluster) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
+}
+
+// metricsAreForReaders asks for the controller's metrics with the right that docs/metrics.md
+// tells to give, and without.
+func (s *site) metricsAreForReaders() {
+	s.Helper()
+	s.kubectl("create", "serviceaccount", "prometheus", "-n", "first")
+	token := strings.TrimSpace(s.kubectl("create", "token", "prometheus", "-n", "first"))
+	ask := func(ctx context.Context, token string) (code int, text string) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.ControllerMetricsURL(), http.NoBody)
+		if err != nil {
+			return 0, err.Error()
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		client := &http.Client{Timeout: patience, Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the certificate is nobody's
+		}}
+		resp, err := client.Do(req)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(body) + fmt.Sprint(err)
+	}
+	if code, text := ask(s.Context(), ""); code != http.StatusUnauthorized {
+		s.Errorf("without a token: %d, %.200s", code, text)
+	}
+	if code, text := ask(s.Context(), token); code != http.StatusForbidden {
+		s.Errorf("without the right: %d, %.200s", code, text)
+	}
+	s.kubectl("create", "clusterrole", "metrics-reader", "--verb=get", "--non-resource-url=/metrics")
+	s.kubectl("create", "clusterrolebinding", "metrics-reader", "--clusterrole=metrics-reader", "--serviceaccount=first:prometheus")
+	// A refusal counts for half a minute.
+	s.eventually("who has the right reads the metrics", func(ctx context.Context) (bool, string) {
+		code, text := ask(ctx, token)
+		return code == http.StatusOK && strings.Contains(text, "\nfluence_controller_podgroups_total{"), fmt.Sprintf("%d, %.200s", code, text)
+	})
+	s.eventually("the scheduler serves its sidecar's metrics", func(ctx context.Context) (bool, string) {
+		nodes, err := s.SchedulerMetric(ctx, "fluence_sidecar_nodes")
+		return err == nil && nodes == 4, fmt.Sprint(nodes, err)
+	})
 }
 
 func (s *site) kubectl(args ...string) string {
@@ -149,7 +216,7 @@ func (s *site) podsAreAdmitted() {
 // tokens says which containers of an admitted pod have a token, and should not.
 func (s *site) tokens(p corev1.Pod) {
 	s.Helper()
-	for _, c := range p.Spec.Containers {
+	for _, c := range containers(p.Spec) {
 		has := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 			return strings.HasPrefix(m.MountPath, "/var/run/secrets/kubernetes.io")
 		})

@@ -144,7 +144,7 @@ func TestEveryArgumentIsAValue(t *testing.T) {
 	for arg := range reflect.TypeFor[fluence.Args]().Fields() {
 		name, _, _ := strings.Cut(arg.Tag.Get("json"), ",")
 		_, isValue := values.Scheduler.Args[name]
-		if name != "" && isValue == (notValues[name] != "") {
+		if name != "" && name != "-" && isValue == (notValues[name] != "") {
 			t.Errorf("argument %s: a value: %t; settled by the chart: %q", name, isValue, notValues[name])
 		}
 	}
@@ -158,13 +158,18 @@ func deployment(t *testing.T, rendered []object, name string) appsv1.Deployment 
 	return d
 }
 
+// containers are a pod's, the one that starts before the others among them.
+func containers(pod corev1.PodSpec) []corev1.Container {
+	return append(slices.Clone(pod.Containers), pod.InitContainers...)
+}
+
 // Both containers of the scheduler's pod meet at the socket that the plugin is told.
 func TestTheSocketIsShared(t *testing.T) {
 	rendered := render(t)
 	d := deployment(t, rendered, "fluence-scheduler")
 	endpoint := pluginArgs(t, rendered)["endpoint"].(string)
 	dir := filepath.Dir(strings.TrimPrefix(endpoint, "unix://"))
-	for _, c := range d.Spec.Template.Spec.Containers {
+	for _, c := range containers(d.Spec.Template.Spec) {
 		if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "socket" && m.MountPath == dir && !m.ReadOnly }) {
 			t.Errorf("container %s has no volume at %s: %v", c.Name, dir, c.VolumeMounts)
 		}
@@ -185,7 +190,7 @@ func TestWhatAContainerIsGiven(t *testing.T) {
 		if byDefault := pod.AutomountServiceAccountToken == nil; byDefault != (name == "fluence-controller") {
 			t.Errorf("%s: every container has the token: %t", name, byDefault)
 		}
-		for _, c := range pod.Containers {
+		for _, c := range containers(pod) {
 			var volumes []string
 			for _, m := range c.VolumeMounts {
 				volumes = append(volumes, m.Name)
@@ -216,7 +221,7 @@ func TestImagesAreOfTheGivenRegistry(t *testing.T) {
 			rendered := render(t, tc.set...)
 			var images []string
 			for _, name := range []string{"fluence-scheduler", "fluence-controller"} {
-				for _, c := range deployment(t, rendered, name).Spec.Template.Spec.Containers {
+				for _, c := range containers(deployment(t, rendered, name).Spec.Template.Spec) {
 					images = append(images, c.Image)
 				}
 			}

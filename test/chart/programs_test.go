@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/sidecar/fluxion"
 	"github.com/flux-k8s/fluence/test/stack"
@@ -34,11 +37,19 @@ func TestTheProgramsTakeTheirFlags(t *testing.T) {
 		}
 		rendered := objects(t, text)
 		for _, name := range []string{"fluence-scheduler", "fluence-controller"} {
-			for _, c := range deployment(t, rendered, name).Spec.Template.Spec.Containers {
+			for _, c := range containers(deployment(t, rendered, name).Spec.Template.Spec) {
 				tc := cases[c.Name]
 				out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "fluence-"+c.Name), append(c.Args, tc.instead)...).CombinedOutput()
 				if err == nil || !strings.Contains(string(out), tc.says) {
 					t.Errorf("%s, with the values %s: %v; it says nothing of %q:\n%s", c.Name, file, err, tc.says, out)
+				}
+				if c.Name == "sidecar" {
+					for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe} {
+						out, err := exec.CommandContext(t.Context(), filepath.Join(bin, filepath.Base(p.Exec.Command[0])), p.Exec.Command[1:]...).CombinedOutput()
+						if listen := c.Args[0]; err == nil || !strings.Contains(string(out), "probe "+strings.TrimPrefix(listen, "--listen=")) {
+							t.Errorf("the probe of a sidecar that does not run, with the values %s: %v: %s", file, err, out)
+						}
+					}
 				}
 			}
 		}
@@ -60,9 +71,42 @@ func TestFluxionOffersThePolicy(t *testing.T) {
 			}
 			continue
 		}
-		args := deployment(t, objects(t, text), "fluence-scheduler").Spec.Template.Spec.Containers[1].Args
+		args := deployment(t, objects(t, text), "fluence-scheduler").Spec.Template.Spec.InitContainers[0].Args
 		if !slices.ContainsFunc(loaded, func(p string) bool { return slices.Contains(args, "--policy="+p) }) {
 			t.Errorf("policy %s: the sidecar has the flags %q, and is to be loaded with one of %q", policy, args, loaded)
 		}
+	}
+}
+
+// The controller is told who may have whole nodes, as the scheduler goes by it, and may read
+// namespaces only where it goes by their labels.
+func TestTheControllerIsToldOfWholeNodes(t *testing.T) {
+	cases := map[string]struct {
+		set   []string
+		want  string
+		reads bool
+	}{
+		"by default":                            {nil, "labelled", true},
+		"all":                                   {[]string{"scheduler.args.wholeNodes=all"}, "all", false},
+		"nobody":                                {[]string{"scheduler.args.wholeNodes=none"}, "none", false},
+		"all have them by the scheduler's word": {[]string{"scheduler.args.wholeNodes=none", "scheduler.args.matchPolicy=hinodex"}, "all", false},
+		"without the webhook":                   {[]string{"webhook.enabled=false"}, "labelled", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			rendered := render(t, tc.set...)
+			args := deployment(t, rendered, "fluence-controller").Spec.Template.Spec.Containers[0].Args
+			if !slices.Contains(args, "--whole-nodes="+tc.want) {
+				t.Errorf("arguments %q, want %s", args, tc.want)
+			}
+			for role, want := range map[string]bool{"fluence-controller": tc.reads, "fluence-viewer": true} {
+				var r rbacv1.ClusterRole
+				find(t, rendered, "ClusterRole", role).into(t, &r)
+				reads := slices.ContainsFunc(r.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "namespaces") })
+				if reads != want {
+					t.Errorf("role %s reads namespaces: %t, want %t", role, reads, want)
+				}
+			}
+		})
 	}
 }

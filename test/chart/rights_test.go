@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/rights"
 	"github.com/flux-k8s/fluence/test/stack"
@@ -105,6 +106,7 @@ func (s *site) everyKind() {
 		_, err := s.Client().CoreV1().ServiceAccounts("kinds").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, fmt.Sprint(err)
 	})
+	s.warned()
 	s.apply(makers)
 	s.apply(others)
 	s.owned("jobset.jobset.x-k8s.io/jobset", pod("of-jobset"))
@@ -141,6 +143,17 @@ func (s *site) everyKind() {
 		return err == nil && len(groups) == n-1, fmt.Sprintf("%d PodGroups, %v", len(groups), err)
 	})
 	s.kubectl("delete", "namespace", "kinds", "--wait=false")
+}
+
+// warned creates, for show, a Job that asks for whole nodes where that is not allowed.
+func (s *site) warned() {
+	s.Helper()
+	asks := `{apiVersion: batch/v1, kind: Job, metadata: {name: whole, namespace: kinds}, spec: {template: {metadata: {annotations: {` +
+		group.ExclusiveAnnotation + `: "true"}}, spec: {restartPolicy: Never, schedulerName: fluence, containers: [{name: main, image: busybox}]}}}}`
+	s.eventually("a warning of whole nodes", func(ctx context.Context) (bool, string) {
+		_, told, err := s.KubectlInput(ctx, strings.NewReader(asks), "create", "--dry-run=server", "-f", "-")
+		return err == nil && strings.Contains(told, "Warning: annotation "+group.ExclusiveAnnotation) && strings.Contains(told, group.WholeNodesLabel), fmt.Sprint(told, err)
+	})
 }
 
 // pod and set are a pod, and a StatefulSet of one, up to their names.

@@ -76,13 +76,16 @@ func TestTheSchemaHasTheFieldsOfKubernetes(t *testing.T) {
 		of      reflect.Type
 		without []string
 	}{
-		"podSecurityContext":           {of: reflect.TypeFor[corev1.PodSecurityContext]()},
-		"securityContext":              {of: reflect.TypeFor[corev1.SecurityContext]()},
-		"tolerations.[]":               {of: reflect.TypeFor[corev1.Toleration]()},
-		"affinity":                     {of: reflect.TypeFor[corev1.Affinity]()},
-		"topologySpreadConstraints.[]": {of: reflect.TypeFor[corev1.TopologySpreadConstraint]()},
-		"networkPolicy.metricsFrom.[]": {of: reflect.TypeFor[networkingv1.NetworkPolicyPeer]()},
-		"webhook.namespaceSelector":    {of: reflect.TypeFor[metav1.LabelSelector]()},
+		"podSecurityContext":                {of: reflect.TypeFor[corev1.PodSecurityContext]()},
+		"securityContext":                   {of: reflect.TypeFor[corev1.SecurityContext]()},
+		"tolerations.[]":                    {of: reflect.TypeFor[corev1.Toleration]()},
+		"affinity":                          {of: reflect.TypeFor[corev1.Affinity]()},
+		"topologySpreadConstraints.[]":      {of: reflect.TypeFor[corev1.TopologySpreadConstraint]()},
+		"networkPolicy.webhookFrom.[]":      {of: reflect.TypeFor[networkingv1.NetworkPolicyPeer]()},
+		"networkPolicy.egress.apiServer.[]": {of: reflect.TypeFor[networkingv1.NetworkPolicyPeer]()},
+		"networkPolicy.metricsFrom.[]":      {of: reflect.TypeFor[networkingv1.NetworkPolicyPeer]()},
+		"tenantPolicy.namespaces":           {of: reflect.TypeFor[metav1.LabelSelector]()},
+		"webhook.namespaceSelector":         {of: reflect.TypeFor[metav1.LabelSelector]()},
 		// A claim is one of the pod's, which has none.
 		"scheduler.resources":        {of: reflect.TypeFor[corev1.ResourceRequirements](), without: []string{"claims"}},
 		"scheduler.extraProfiles.[]": {of: reflect.TypeFor[schedulerconfig.KubeSchedulerProfile]()},

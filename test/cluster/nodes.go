@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -85,6 +86,9 @@ func (c *Cluster) RemoveNodes(ctx context.Context, names ...string) error {
 	g.SetLimit(nodeWriters)
 	for _, name := range names {
 		g.Go(func() error {
+			if err := c.disownLease(gctx, name); err != nil {
+				return err
+			}
 			err := c.client.CoreV1().Nodes().Delete(gctx, name, metav1.DeleteOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("delete node %s: %w", name, err)
@@ -93,6 +97,19 @@ func (c *Cluster) RemoveNodes(ctx context.Context, names ...string) error {
 		})
 	}
 	return g.Wait()
+}
+
+// disownLease has the Lease of a node outlive it. KWOK runs the pods of a node only while it
+// holds the node's Lease. A node that is made anew under the same name has the Lease of the
+// old one, which the garbage collector deletes because of its owner; KWOK notices that no
+// earlier than at its next renewal, and until then the new node runs nothing.
+func (c *Cluster) disownLease(ctx context.Context, node string) error {
+	_, err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(ctx, node, types.MergePatchType,
+		[]byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("take the owner from the lease of node %s: %w", node, err)
+	}
+	return nil
 }
 
 // build returns the i-th node. Status is written at creation: KWOK fills in

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ func TestPods(t *testing.T) {
 	t.Run("overcommit", func(t *testing.T) { testOvercommit(t, c) })
 	t.Run("a burst of overcommit", func(t *testing.T) { testBurst(t, c) })
 	t.Run("nodes come and go", func(t *testing.T) { testNodes(t, c) })
+	t.Run("a node that gave way to one of its name runs pods", func(t *testing.T) { testNamesake(t, c) })
 	t.Run("the audit log", func(t *testing.T) { testAudit(t, c) })
 	t.Run("users have the rights they are given", func(t *testing.T) { testUsers(t, c) })
 	t.Run("a component comes back", func(t *testing.T) { testRestart(t, c) })
@@ -279,6 +281,66 @@ func testNodes(t *testing.T, c *cluster.Cluster) {
 	}
 	if out, _, err := c.Kubectl(ctx, "get", "nodes", "-o", "name"); err != nil || strings.Contains(out, "guest") {
 		t.Errorf("nodes %q (%v), want no guests", out, err)
+	}
+}
+
+func testNamesake(t *testing.T, c *cluster.Cluster) {
+	ctx := within(t, 2*time.Minute)
+	nodes := c.Client().CoreV1().Nodes()
+	namesake := cluster.Nodes{Count: 1, Name: func(int) string { return "namesake" }}
+	if _, err := c.AddNodes(ctx, namesake); err != nil {
+		t.Fatal(err)
+	}
+	first, err := nodes.Get(ctx, "namesake", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The garbage collector notices that the first node is gone when the second one is there.
+	collector := c.Process(cluster.KubeControllerManager)
+	if err := collector.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := collector.Signal(syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.RemoveNodes(ctx, "namesake"); err != nil {
+		t.Fatal(err)
+	}
+	var g errgroup.Group
+	g.Go(func() error {
+		_, err := c.AddNodes(ctx, namesake) // waits for the controller manager too
+		return err
+	})
+	err = cluster.Until(ctx, nodes, "metadata.name=namesake", func(e watch.EventType, node *corev1.Node) bool {
+		return e != watch.Deleted && node.UID != first.UID && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := c.Client().CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, "namesake", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(lease.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == first.UID }) {
+		t.Errorf("the lease will be deleted, for the first node owns it: %v", lease.OwnerReferences)
+	}
+	if err := collector.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	spec := podSpec("cpu", "1")
+	spec.SchedulerName = "none"
+	create(ctx, t, c, "of-the-second", spec, nil)
+	bind(ctx, t, c, "of-the-second", "namesake")
+	until(ctx, t, c, "of-the-second", corev1.PodRunning)
+	if err := c.RemoveNodes(ctx, "namesake"); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -31,7 +31,7 @@ var walked = [][]string{
 	{"README.md"},
 	{"docs/first-job.md"},
 	{"docs/workloads.md"},
-	{"docs/policies.md"},
+	{"docs/policies.md", "docs/topology.md"},
 	{"docs/groups.md", "docs/troubleshooting.md", "docs/operations.md", "docs/cli.md"},
 	{"docs/developing.md"},
 }
@@ -56,6 +56,7 @@ var elsewhere = map[string]map[string]string{
 		"docker push registry.example.com/hpc/fluence:v0.1.0":                                                          noRuntime,
 		"*": byChart,
 	},
+	"docs/metrics.md": {"*": byChart},
 	"docs/sidecar.md": {"*": "cmd/sidecar runs them"},
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/test/stack"
 	"github.com/flux-k8s/fluence/test/trials"
 )
@@ -29,8 +30,11 @@ type viewer struct {
 	program, kubeconfig string
 }
 
-// viewer makes a user with the role that is there for it.
-func (s *story) viewer() *viewer {
+// viewer makes a user with the role that is there for it, everywhere.
+func (s *story) viewer() *viewer { return s.viewing(false) }
+
+// viewing makes one who has the role here, in the namespace of the story, or everywhere.
+func (s *story) viewing(here bool) *viewer {
 	s.Helper()
 	bin, err := stack.Build(s.Context(), s.Output())
 	if err != nil {
@@ -38,13 +42,18 @@ func (s *story) viewer() *viewer {
 	}
 	name := "viewer-" + s.ns
 	s.kubectl("apply", "-f", filepath.Join(filepath.Dir(filepath.Dir(s.Example(""))), "manifests", "viewer.yaml"))
-	s.kubectl("create", "clusterrolebinding", name, "--clusterrole=fluence-viewer", "--user="+name)
-	s.Cleanup(func() { s.discard("clusterrolebinding/" + name) })
 	kubeconfig, err := s.KubeconfigFor(name)
 	if err != nil {
 		s.Fatal(err)
 	}
-	return &viewer{story: s, program: filepath.Join(bin, stack.KubectlPlugin), kubeconfig: kubeconfig}
+	v := &viewer{story: s, program: filepath.Join(bin, stack.KubectlPlugin), kubeconfig: kubeconfig}
+	if here {
+		s.kubectl("create", "rolebinding", name, "-n", s.ns, "--clusterrole=fluence-viewer", "--user="+name)
+		return v
+	}
+	s.kubectl("create", "clusterrolebinding", name, "--clusterrole=fluence-viewer", "--user="+name)
+	s.Cleanup(func() { s.discard("clusterrolebinding/" + name) })
+	return v
 }
 
 // ask runs a command and decodes its JSON. It returns the exit code, of 0 and 2.
@@ -182,6 +191,61 @@ func TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes(t *testing.T) {
 		t.Errorf("%d groups started and %d were refused, want some of both", started, refused)
 	}
 	v.onlyRead()
+}
+
+// Who may not have whole nodes is told so before he asks for them, in the scheduler's words.
+func TestSimulateTellsWhoMayNotHaveWholeNodes(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 2, "8")
+	poor := s.neighbour()
+	v := poor.viewer()
+	manifest := job("whole", 2, "1", "annotations: {"+group.ExclusiveAnnotation+`: "true"}`)
+	var before []forecast
+	code := v.ask(&before, manifest, "simulate", "-f", "-")
+	if code != 2 || len(before) != 1 || before[0].Starts || before[0].Reason != "NotAllowed" ||
+		!strings.Contains(before[0].Message, group.WholeNodesLabel) || !strings.Contains(before[0].Message, `"allowed"`) {
+		t.Fatalf("simulate: exit code %d with %+v, want NotAllowed", code, before)
+	}
+	poor.applyText(manifest)
+	poor.condition("job-whole-", "Scheduled", metav1.ConditionFalse, "NotAllowed", before[0].Message)
+	poor.kubectl("delete", "job", "-n", poor.ns, "whole", "--cascade=foreground")
+	poor.kubectl("label", "namespace", poor.ns, group.WholeNodesLabel+"="+group.WholeNodesAllowed)
+	var after []forecast
+	if code := v.ask(&after, manifest, "simulate", "-f", "-"); code != 0 || len(after) != 1 || !after[0].Starts {
+		t.Errorf("simulate with the label: exit code %d with %+v, want that it starts", code, after)
+	}
+	v.onlyRead()
+}
+
+// Who has the viewer's role in a namespace sees its groups, and why they wait, and nothing of
+// others.
+func TestAViewerOfANamespaceSeesItsGroups(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 1, "2")
+	other := s.neighbour()
+	other.applyText(job("secret", 1, "1"))
+	other.running("secret-", 1)
+	s.applyText(job("large", 3, "1"))
+	s.refused("job-large-", "NeverFits")
+	v := s.viewing(true)
+	var groups []struct{ Namespace, Of, WaitingFor string }
+	v.eventually("the right to see them", func(ctx context.Context) (bool, string) {
+		may, _, err := v.Kubectl(ctx, "auth", "can-i", "list", "podgroups.scheduling.x-k8s.io", "-n", v.ns, "--as=viewer-"+v.ns)
+		return err == nil, fmt.Sprint(may, err)
+	})
+	if v.ask(&groups, "", "groups"); len(groups) != 1 || groups[0].Namespace != s.ns || groups[0].Of != "Job/large" || groups[0].WaitingFor != "NeverFits" {
+		t.Errorf("groups %+v, want the one of Job large, which never fits", groups)
+	}
+	var why struct{ WaitingFor string }
+	if code := v.ask(&why, "", "why", "job/large"); code != 2 || why.WaitingFor != "NeverFits" {
+		t.Errorf("why: exit code %d with %+v, want NeverFits", code, why)
+	}
+	for _, args := range [][]string{{"groups", "-A"}, {"graph"}, {"nodes"}, {"why", "job/large", "--now"}} {
+		out, err := exec.CommandContext(t.Context(), v.program, append(args, "-n", v.ns, "--kubeconfig", v.kubeconfig)...).CombinedOutput()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "you may not list") || strings.Contains(string(out), "secret") {
+			t.Errorf("kubectl fluence %q: %v, want it refused:\n%s", args, err, out)
+		}
+	}
 }
 
 // dropJob deletes a Job, and waits until its pods are gone.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/stack"
@@ -41,6 +42,7 @@ func tell(t *testing.T) *story {
 	t.Helper()
 	s := &story{T: t, Stack: fluence, ns: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))}
 	s.kubectl("create", "namespace", s.ns)
+	s.kubectl("label", "namespace", s.ns, group.WholeNodesLabel+"="+group.WholeNodesAllowed)
 	t.Cleanup(s.end)
 	// Without it the API server refuses pods. Its maker may be blind for a while after
 	// a story of the API server.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func TestRoomIsKeptForAGroupThatHasWaitedForLong(t *testing.T) {
 	})
 	large := s.group(t.Context(), "job-large-").Name
 	s.applyText(job("late", 1, "1"))
-	s.refused("job-late-", "NoRoom", "2 nodes are kept for "+s.ns+"/"+large+", which has waited")
+	s.refused("job-late-", "NoRoom", "2 nodes are reserved for "+s.ns+"/"+large+", which has waited")
 	s.noneOnNodes("late-")
 	// Autoscalers count the pods that say so.
 	s.eventually("both pods of the group say that there is no room", func(context.Context) (bool, string) {
@@ -64,12 +65,73 @@ func TestRoomIsKeptForAGroupThatHasWaitedForLong(t *testing.T) {
 		t.Errorf("the small group is on %v, want m-0", got)
 	}
 	s.applyText(job("later", 1, "4"))
-	s.refused("job-later-", "NoRoom", "2 nodes are kept for "+s.ns+"/"+large)
+	s.refused("job-later-", "NoRoom", "2 nodes are reserved for "+s.ns+"/"+large)
 	s.kubectl("delete", "job", "small-a", "small-b", "-n", s.ns)
 	s.running("large-", 2)
 	s.noneOnNodes("later-")
 	s.kubectl("delete", "job", "large", "-n", s.ns)
 	s.running("later-", 1)
+}
+
+// A group that needs all nodes starts when the last of others' Jobs has ended, though that runs
+// three times as long as nodes stay reserved while nothing ends there: one after another ends.
+// Small groups come all the while, and one of them would be on some node at any time.
+func TestAGroupStartsThoughOthersRunForLong(t *testing.T) {
+	const nodes, maxReserve, lasts = 4, time.Minute, 3 * time.Second
+	s := tell(t)
+	s.restarted(
+		func(c *stack.Config) {
+			c.Args = maps.Clone(c.Args)
+			c.Args["maxBypass"], c.Args["maxReserve"] = "2s", maxReserve.String()
+		},
+		func(c *stack.Config) { delete(c.Args, "maxBypass"); delete(c.Args, "maxReserve") })
+	others := s.neighbour()
+	ends := func(after time.Duration) string {
+		return fmt.Sprintf("annotations: {kwok.fluence.flux-framework.org/run-for: %s}", after)
+	}
+	s.nodes("n", nodes, "8")
+	begin := time.Now()
+	for i := range nodes {
+		others.applyText(job(fmt.Sprintf("long-%d", i), 1, "7", ends(time.Duration(i+1)*3*maxReserve/nodes)))
+	}
+	others.running("long-", nodes)
+	s.applyText(job("large", nodes, "8"))
+	small := 0
+	run := func() int {
+		return len(slices.DeleteFunc(s.pods("large-"), func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning }))
+	}
+	stream := func(context.Context) (bool, string) {
+		n := run()
+		if n == 0 {
+			others.applyText(job(fmt.Sprintf("small-%d", small), 1, "1", ends(lasts)))
+			small++
+		}
+		return n == nodes, fmt.Sprintf("%d of its pods run, %d small groups have come; %s", n, small, s.columns("job-large-"))
+	}
+	s.within(patience, "all nodes are reserved for the large group", lasts/2, func(ctx context.Context) (bool, string) {
+		_, text := stream(ctx)
+		g := s.group(ctx, "job-large-")
+		if g == nil {
+			return false, text
+		}
+		c := meta.FindStatusCondition(g.Status.Conditions, "Scheduled")
+		return c != nil && strings.Contains(c.Message, fmt.Sprintf("%d nodes are reserved for it", nodes)), fmt.Sprint(text, "; told ", c)
+	})
+	s.within(3*maxReserve+patience, "the large group runs", lasts/2, stream)
+	if took := time.Since(begin); took < 3*maxReserve {
+		t.Errorf("it started after %s, before the last of the others ended", took)
+	}
+	for line := range strings.Lines(s.schedulerLog()) {
+		if strings.Contains(line, "Group reserves no nodes for a while") && strings.Contains(line, s.ns+"/") {
+			t.Errorf("its reservation paused, though others ended: %s", line)
+		}
+	}
+	last := fmt.Sprintf("small-%d-", small-1)
+	others.noneOnNodes(last)
+	s.kubectl("delete", "job", "large", "-n", s.ns)
+	others.soon("the last small group starts", time.Second, func(context.Context) (bool, string) {
+		return len(others.onNodes(last)) == 1, others.columns(last)
+	})
 }
 
 // "Never" counts on nothing but DaemonSets: what would fit only without their pods is

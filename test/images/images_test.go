@@ -2,6 +2,7 @@ package images_test
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"os"
 	"os/exec"
@@ -61,6 +62,11 @@ func TestStages(t *testing.T) {
 				seen[s.Name] = true
 			}
 			last := d.Stages[len(d.Stages)-1]
+			for _, s := range d.Stages[:len(d.Stages)-1] {
+				if s.From == last.From {
+					t.Errorf("the image has all of %q, in which stage %q builds", s.From, s.Name)
+				}
+			}
 			user, entry := lastOf(last, "USER"), lastOf(last, "ENTRYPOINT")
 			if uid, _, _ := strings.Cut(user, ":"); uid == "" || uid == "root" || uid == "0" {
 				t.Errorf("the image runs as %q", user)
@@ -123,7 +129,7 @@ func TestCommands(t *testing.T) {
 						copyAll(t, sources, src)
 					}
 					if step.Word == "RUN" {
-						run(t, s, mounts.ReplaceAllString(step.Rest, ""), src, out)
+						run(t, s, inShell(t, mounts.ReplaceAllString(step.Rest, "")), src, out)
 						ran++
 					}
 				}
@@ -131,10 +137,65 @@ func TestCommands(t *testing.T) {
 			if ran == 0 {
 				t.Fatal("nothing is built")
 			}
+			if name == "Dockerfile.sidecar" {
+				hasItsLibraries(t, filepath.Join(out, "lib"))
+			}
 			for _, p := range programs {
 				starts(t, filepath.Join(out, p))
 			}
 		})
+	}
+}
+
+// inShell is a command as a shell has it: one that is written as a list of words is run in
+// the image without a shell. What was built is not in its place here.
+func inShell(t *testing.T, command string) string {
+	t.Helper()
+	if !strings.HasPrefix(command, "[") {
+		return command
+	}
+	var words []string
+	if err := json.Unmarshal([]byte(command), &words); err != nil {
+		t.Fatalf("RUN %s: %v", command, err)
+	}
+	return strings.ReplaceAll(strings.Join(words, " "), "/usr/local/bin/", "/out/")
+}
+
+// hasItsLibraries checks that a folder has what the sidecar is linked with, and not the C
+// library, and has the sidecar go by it alone.
+func hasItsLibraries(t *testing.T, dir string) {
+	t.Helper()
+	// Of the others nothing is used by what stands in for Fluxion, so that the linker leaves
+	// them out.
+	if found, _ := filepath.Glob(filepath.Join(dir, "libreapi_cli.so*")); len(found) != 1 {
+		t.Errorf("the image has the libraries %q of Fluxion, want one", found)
+	}
+	for _, name := range []string{"libc.so*", "libm.so*", "ld-*"} {
+		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) != 0 {
+			t.Errorf("the image has %q, which is of another C library than its own", found)
+		}
+	}
+	t.Setenv("LD_LIBRARY_PATH", dir)
+}
+
+// Whoever builds an image may name those that it is made from, by their digests.
+func TestEveryImageIsAnArgument(t *testing.T) {
+	from := regexp.MustCompile(`(?m)^FROM (\S+)`)
+	for name := range dockerfiles {
+		text, err := os.ReadFile(filepath.Join(root(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := from.FindAllStringSubmatch(string(text), -1)
+		for _, m := range found {
+			argument := strings.TrimSuffix(strings.TrimPrefix(m[1], "${"), "}")
+			if !strings.HasPrefix(m[1], "${") || !strings.Contains(string(text), "\nARG "+argument+"=") {
+				t.Errorf("%s: %s is not given by an argument with a default", name, m[1])
+			}
+		}
+		if len(found) < 2 {
+			t.Errorf("%s: %d stages were found", name, len(found))
+		}
 	}
 }
 
@@ -165,6 +226,10 @@ func run(t *testing.T, s images.Stage, command, src, out string) {
 	env["VERSION"] = "v1.2.3"
 	if _, ok := s.Args["FLUX_SCHED_ROOT"]; ok {
 		env["FLUX_SCHED_ROOT"], env["FLUX_PREFIX"] = standIn(t)
+	}
+	// What the image has of libraries is not in its place here.
+	if libraries, ok := env["LD_LIBRARY_PATH"]; ok {
+		env["LD_LIBRARY_PATH"] = strings.ReplaceAll(libraries, "/usr/local/lib/fluence", filepath.Join(out, "lib"))
 	}
 	c.Env = os.Environ()
 	for name, value := range env {

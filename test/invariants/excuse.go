@@ -95,6 +95,11 @@ func (e *excuses) touches(from, to time.Time) bool {
 	return slices.ContainsFunc(e.spans, func(s span) bool { return s.touches(from, to) })
 }
 
+// began reports whether an excuse began between two moments.
+func (e *excuses) began(from, to time.Time) bool {
+	return slices.ContainsFunc(e.spans, func(s span) bool { return s.from.After(from) && !s.from.After(to) })
+}
+
 // total is how long they lasted together.
 func (e *excuses) total(now time.Time) time.Duration {
 	if len(e.spans) == 0 {

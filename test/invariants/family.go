@@ -49,6 +49,7 @@ func (j *judge) enrol(p *pod, now time.Time) {
 	if before := p.family; before != nil {
 		delete(before.pods, p.uid)
 		delete(before.there, p.uid)
+		delete(before.held, p.uid)
 		j.weigh(before, now)
 		fam.turn, fam.lost = later(fam.turn, before.turn), later(fam.lost, before.lost)
 	}

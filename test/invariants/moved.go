@@ -1,8 +1,11 @@
 package invariants
 
 import (
+	"maps"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // judgeRemovals judges the deletes and evictions by Fluence of which all is known
@@ -34,14 +37,51 @@ func (j *judge) judgeRemoval(a auditFact) {
 		may = may || p.policy == policyRestart // it may have gone by now
 	}
 	told := p.family.wasIncomplete(a.received)
-	if may && told {
+	never := may && told && !j.wasMet(p.family, a.received)
+	if may && told && !never {
 		return
 	}
 	if j.excuses.deaf(a.received.Add(-judgeAfter), a.received.Add(judgeAfter)) {
 		return // what was told of the group may not have been seen in time
 	}
+	if never {
+		j.report(RulePodMoved, a.pod, a.received, "%s asked for its %s: group %s has lost nothing that it had, as far as this process can know; what it asks for it never had", a.user, what, p.family.key)
+		return
+	}
 	j.report(RulePodMoved, a.pod, a.received, "%s asked for its %s, which only policy %s of a group with condition %s=True allows: of group %s policy %s was %t and the condition %t",
 		a.user, what, policyRestart, conditionIncomplete, p.family.key, policyRestart, may, told)
+}
+
+// wasMet reports whether a family that was evicted from at that time may have had what it asks
+// for: it had lost a member, other than by an eviction, and if the controller began while it
+// lacked some, that process went on with what another had begun, or could have seen it whole.
+func (j *judge) wasMet(fam *family, at time.Time) bool {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(fam.losses)), func(uid types.UID) bool { return j.wasLost(fam, uid, at) }) {
+		return false
+	}
+	switch {
+	case j.turned.IsZero() || j.turned.After(at) || j.excuses.began(j.turned, at):
+		return true
+	case fam.incomplete.Before(j.turned.Add(judgeAfter)):
+		return true
+	default:
+		return fam.unmet.IsZero() || fam.unmet.After(j.turned.Add(-judgeAfter))
+	}
+}
+
+// wasLost reports whether a member was lost before a moment in which others ran, and by others
+// than Fluence.
+func (j *judge) wasLost(fam *family, uid types.UID, at time.Time) bool {
+	ran := fam.started
+	if ran.IsZero() || ran.After(at) {
+		ran = fam.before
+	}
+	lost := fam.losses[uid]
+	if lost.Before(ran.Add(-judgeAfter)) || lost.After(at.Add(judgeAfter)) {
+		return false
+	}
+	p := j.pods[uid]
+	return p == nil || !p.evicted
 }
 
 // wasIncomplete reports whether the condition was true at that time, as far as

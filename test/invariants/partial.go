@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -47,13 +48,26 @@ type partial struct {
 	incomplete, until time.Time
 	// toEvict are the members that the policy has to evict.
 	toEvict map[types.UID]bool
-	// there are the members that were to stay, for comparison.
-	there map[types.UID]bool
+	// there are the members that were to stay, and held those on nodes, for comparison.
+	there, held map[types.UID]bool
+	// losses are when members that were on nodes ceased to be, since the last but one time
+	// that the group started, which was before.
+	losses map[types.UID]time.Time
+	before time.Time
+	// unmet is since when the group has had fewer than it asks for; zero while it has them.
+	unmet time.Time
 }
 
 // rest begins anew: nothing is on a node.
 func (f *partial) rest() {
-	*f = partial{lost: f.lost, incomplete: f.incomplete, until: f.until, there: f.there}
+	before := f.before
+	if !f.started.IsZero() {
+		before = f.started
+	}
+	*f = partial{
+		lost: f.lost, incomplete: f.incomplete, until: f.until, there: f.there, held: f.held,
+		losses: f.losses, before: before, unmet: f.unmet,
+	}
 }
 
 // regrouped takes note that the PodGroup has come, changed or gone.
@@ -97,8 +111,15 @@ func (j *judge) weighPartial(fam *family, c count, need, have int, now time.Time
 	if c.serving > 0 && fam.started.IsZero() {
 		fam.started, fam.size, fam.ever = now, fam.group.minMember, map[types.UID]bool{}
 		fam.refused = fam.group.refusal()
+		maps.DeleteFunc(fam.losses, func(_ types.UID, at time.Time) bool { return at.Before(fam.before) })
 	}
 	fam.compare(now)
+	switch {
+	case have >= need:
+		fam.unmet = time.Time{}
+	case fam.unmet.IsZero():
+		fam.unmet = now
+	}
 	if c.serving == 0 {
 		fam.rest()
 		return need
@@ -143,8 +164,11 @@ func (j *judge) weighPartial(fam *family, c count, need, have int, now time.Time
 
 // compare takes note of members that were lost, and of those that have a node.
 func (fam *family) compare(now time.Time) {
-	there := map[types.UID]bool{}
+	there, held := map[types.UID]bool{}, map[types.UID]bool{}
 	for uid, p := range fam.pods {
+		if p.serving() || p.phase == corev1.PodSucceeded && !p.deleting {
+			held[uid] = p.serving()
+		}
 		if !p.deleting && p.phase != corev1.PodFailed {
 			there[uid] = true
 		}
@@ -157,7 +181,15 @@ func (fam *family) compare(now time.Time) {
 			fam.lost, fam.turn = now, now
 		}
 	}
-	fam.there = there
+	for uid, served := range fam.held {
+		if serves, is := held[uid]; !is || served && !serves {
+			if fam.losses == nil {
+				fam.losses = map[types.UID]time.Time{}
+			}
+			fam.losses[uid] = now
+		}
+	}
+	fam.there, fam.held = there, held
 }
 
 // weighStart judges a group that starts for the first time: once its binds have begun, the

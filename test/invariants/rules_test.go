@@ -61,7 +61,36 @@ func TestPodMoved(t *testing.T) {
 			tell: func(s *script) { loses(s).after(testTimeout).group("g", 2, lacking("True")).evict("b") },
 			want: moved("b"),
 		},
+		"evicted for members that it never had": {
+			tell: func(s *script) {
+				grows(s).after(testTimeout).group("g", 3, restart, lacking("True")).evict("a").remove("a")
+			},
+			want: moved("a"),
+		},
+		"evicted for one that it had, after it was asked for more": {
+			tell: func(s *script) {
+				grows(s).after(time.Second).remove("a").after(testTimeout).group("g", 3, restart, lacking("True")).evict("b").remove("b")
+			},
+		},
+		"evicted by another controller for one that it had, which that one never saw": {
+			tell: func(s *script) {
+				grows(s).after(time.Second).remove("a").after(time.Minute).seeLease("two", s.seen())
+				s.after(testTimeout).group("g", 3, restart, lacking("True")).evict("b").remove("b")
+			},
+			want: moved("b"),
+		},
+		"evicted by another controller, which goes on with it": {
+			tell: func(s *script) {
+				grows(s).after(time.Second).remove("a").after(testTimeout).group("g", 3, restart, lacking("True")).after(time.Second).seeLease("two", s.seen())
+				s.after(time.Second).evict("b").remove("b")
+			},
+		},
 	})
+}
+
+// grows is running with policy restart, after it was asked for one more, which waits.
+func grows(s *script) *script {
+	return running(s).after(time.Second).pod("c", "g").group("g", 3, restart, refusal())
 }
 
 func refuse(s *script, pod string) {

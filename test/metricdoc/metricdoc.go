@@ -21,6 +21,8 @@ const (
 	Sidecar    = "Sidecar"
 	Controller = "Controller"
 	Webhook    = "Webhook"
+	// Libraries is the section of metrics that are not our own, and that alerts ask for.
+	Libraries = "Of their libraries"
 )
 
 // prefix is that of the names of our own metrics.
@@ -38,7 +40,7 @@ type Row struct {
 
 var (
 	heading  = regexp.MustCompile(`^## (.+)$`)
-	row      = regexp.MustCompile("^\\| `(" + prefix + "[a-z_]+)` \\|(.*)\\|$")
+	row      = regexp.MustCompile("^\\| `((?:" + prefix + "|leader_election_|process_|rest_client_)[a-z_]+)` \\|(.*)\\|$")
 	backtick = regexp.MustCompile("`([^`]+)`")
 )
 

@@ -262,7 +262,7 @@ func TestEachPanelOfTheDashboardHasQueriesThatParse(t *testing.T) {
 		}
 	}
 	for name := range rows {
-		if !shown[name] {
+		if !shown[name] && strings.HasPrefix(name, "fluence_") {
 			t.Errorf("%s is on no panel", name)
 		}
 	}

@@ -115,7 +115,7 @@ func (s *Stack) ReadChart(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the chart's flags: %w", err)
 		}
-		for _, c := range deployment.Spec.Template.Spec.Containers {
+		for _, c := range append(deployment.Spec.Template.Spec.InitContainers, deployment.Spec.Template.Spec.Containers...) {
 			d.flags[c.Name] = c.Args
 		}
 		if d.kubeconfigs[account], err = s.tokenKubeconfig(ctx, account, account+"-token.yaml", s.RESTConfig().Host); err != nil {

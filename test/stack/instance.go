@@ -25,7 +25,7 @@ type instance struct {
 
 // chooseInstances settles where the first and the standby are to be reached.
 func (s *Stack) chooseInstances() error {
-	ports, err := cluster.FreePorts(3)
+	ports, err := cluster.FreePorts(4)
 	if err != nil {
 		return err
 	}
@@ -36,6 +36,7 @@ func (s *Stack) chooseInstances() error {
 	if s.cfg.SidecarMetrics != "" {
 		s.instances[1].metrics = fmt.Sprintf("127.0.0.1:%d", ports[2])
 	}
+	s.controllerMetrics = fmt.Sprintf("127.0.0.1:%d", ports[3])
 	return nil
 }
 

@@ -41,6 +41,9 @@ func (s *Stack) Metric(ctx context.Context, process, name string) (float64, erro
 	return sample(ctx, client, fmt.Sprintf("https://127.0.0.1:%d/metrics", i.schedulerPort), name)
 }
 
+// ControllerMetricsURL is where the controller serves its metrics, to who may read them.
+func (s *Stack) ControllerMetricsURL() string { return "https://" + s.controllerMetrics + "/metrics" }
+
 func sample(ctx context.Context, client *http.Client, url, name string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()

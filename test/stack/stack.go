@@ -76,7 +76,9 @@ type Stack struct {
 	root        string
 	webhookPort int
 	instances   []instance
-	deployed    *deployed // nil without the chart
+	// controllerMetrics is the controller's address for them.
+	controllerMetrics string
+	deployed          *deployed // nil without the chart
 }
 
 // Start installs what Fluence needs in the cluster and starts its three
@@ -188,7 +190,7 @@ func (s *Stack) StartController(ctx context.Context) error {
 	args := append(s.deployedFlags("controller"),
 		"--kubeconfig="+kubeconfig,
 		"--leader-elect-resource-namespace="+Namespace,
-		"--metrics-bind-address=0",
+		"--metrics-bind-address="+s.controllerMetrics,
 		"--health-probe-bind-address=0",
 		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
 	)

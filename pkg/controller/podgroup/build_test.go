@@ -149,3 +149,8 @@ func ours(pg *scheduling.PodGroup) {
 }
 
 var key = types.NamespacedName{Namespace: "ns", Name: "g"}
+
+// annotatedGroup is PodGroup "g" with an annotation.
+func annotatedGroup(k, v string) *scheduling.PodGroup {
+	return podGroup(1, func(pg *scheduling.PodGroup) { pg.Annotations = map[string]string{k: v} })
+}

@@ -101,7 +101,7 @@ func newEnv(t *testing.T, edit func(*podgroup.Config)) *env {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
 	t.Cleanup(cancel)
 	c, err := client.NewWithWatch(shared.RESTConfig(), client.Options{Scheme: scheme})
 	if err != nil {

@@ -32,8 +32,8 @@ type observed struct {
 }
 
 // memory is what the controller remembers of a group from one look to the next.
-// It is lost with the process: then waiting begins anew, and an event may be
-// told twice.
+// It is lost with the process: then waiting begins anew, an event may be told twice, and
+// no pod of a group is evicted before the group was seen whole.
 type memory struct {
 	// of is the PodGroup that this is about, empty while there is none.
 	of types.UID

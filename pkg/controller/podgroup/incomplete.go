@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -26,7 +27,9 @@ const (
 	// ReasonNotStarted: none of its pods is on a node any more, so that the next
 	// ones start together.
 	ReasonNotStarted = "NotStarted"
-	// ReasonRestarting is that of the event that its pods are evicted.
+	// ReasonRestarting is that of a true condition, and of an event: its pods are
+	// evicted. The condition is written before the first of them is, so that another
+	// process goes on with it.
 	ReasonRestarting = "Restarting"
 )
 
@@ -82,22 +85,21 @@ func (v verdict) tell(o observed, s *scheduling.PodGroupStatus) {
 // which time. For a wrong annotation it returns the default and an error, which
 // names it in words fit for a user.
 func (o observed) handling(timeout time.Duration) (policy string, after time.Duration, err error) {
-	var annotations map[string]string
-	if o.podGroup != nil {
-		annotations = o.podGroup.Annotations
+	said, err := o.annotation(group.IncompletePolicyAnnotation)
+	if err == nil {
+		policy, err = group.ParseIncompletePolicy(said)
 	}
-	policy, err = group.ParseIncompletePolicy(group.Annotation(group.IncompletePolicyAnnotation, annotations, o.pods...))
 	if err != nil {
 		policy = group.IncompleteWait
 	}
-	after, wrong := group.ParseIncompleteTimeout(group.Annotation(group.IncompleteTimeoutAnnotation, annotations, o.pods...), timeout)
+	said, wrong := o.annotation(group.IncompleteTimeoutAnnotation)
+	if wrong == nil {
+		after, wrong = group.ParseIncompleteTimeout(said, timeout)
+	}
 	if wrong != nil {
 		after = timeout
-		if err == nil {
-			err = wrong
-		}
 	}
-	return policy, after, err
+	return policy, after, cmp.Or(err, wrong)
 }
 
 // needs returns how many pods of a group have to be on nodes, and how many are.
@@ -152,20 +154,30 @@ func (c Config) lacking(o observed, w wanted, l lack) verdict {
 	}
 	v := verdict{lack: l, news: !isTold}
 	v.shown = true
-	text := fmt.Sprintf("%d of %d pods are on nodes; policy %s", have, need, policy)
+	reason, text := ReasonMembersMissing, fmt.Sprintf("%d of %d pods are on nodes; policy %s", have, need, policy)
 	if !isTold {
-		v.events = append(v.events, note{kind: corev1.EventTypeWarning, reason: ReasonMembersMissing, text: text})
+		v.events = append(v.events, note{kind: corev1.EventTypeWarning, reason: reason, text: text})
 	}
-	if policy == group.IncompleteRestart {
+	switch {
+	case policy != group.IncompleteRestart:
+	case l.met == 0 && !isRestarting(told):
+		text += "; not evicted, for the controller has not seen the group whole since it was started"
+	default:
 		v.restart(o, serving)
+		reason = ReasonRestarting
 		if v.refused != "" {
 			text += "; not evicted yet: " + v.refused
 		}
-		v.news = v.news || v.refused != v.told
+		v.news = v.news || v.refused != v.told || !isRestarting(told)
 		v.told = v.refused
 	}
-	v.condition = &metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonMembersMissing, Message: text}
+	v.condition = &metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: text}
 	return v
+}
+
+// isRestarting says that the group was being restarted when the condition was written.
+func isRestarting(told *metav1.Condition) bool {
+	return told != nil && told.Status == metav1.ConditionTrue && told.Reason == ReasonRestarting
 }
 
 // whole is the verdict on a group that lacks nothing.

@@ -39,8 +39,8 @@ func TestLacking(t *testing.T) {
 		"one is missing since now":                  {o: observed{pods: three}, after: 5 * time.Minute},
 		"one has been missing for 4 minutes":        {o: observed{pods: three}, past: 4 * time.Minute, after: time.Minute},
 		"one has been missing for 5 minutes":        {o: observed{pods: three}, past: 5 * time.Minute, want: "True MembersMissing", wantNew: true},
-		"its annotation says a minute":              {o: observed{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "1m")), pods(1))}, past: time.Minute, want: "True MembersMissing", wantNew: true},
-		"its annotation is wrong":                   {o: observed{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "x")), pods(1))}, past: time.Minute, after: 4 * time.Minute},
+		"its annotation says a minute":              {o: observed{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "1m")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "1m")))}, past: time.Minute, want: "True MembersMissing", wantNew: true},
+		"its annotation is wrong":                   {o: observed{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "x")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "x")))}, past: time.Minute, after: 4 * time.Minute},
 		"after a restart it is told already":        {o: observed{podGroup: podGroup(4, ours, incomplete), pods: three}, want: "True MembersMissing"},
 		"it is whole again":                         {o: observed{podGroup: podGroup(4, ours, incomplete), pods: pods(4, bound)}, want: "False Complete", wantNew: true},
 		"none is left":                              {o: observed{podGroup: podGroup(4, ours, incomplete), pods: pods(4)}, want: "False NotStarted", wantNew: true},
@@ -102,7 +102,8 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 }
 
 // Who asks for more of a group that runs does not make it lose members: it is held
-// to what it was whole with, until none of its pods is on a node.
+// to what it was whole with, until none of its pods is on a node. What was never seen whole
+// is not evicted.
 func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 	type step struct {
 		need     int32
@@ -110,7 +111,7 @@ func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 		wantLost bool // an hour later
 	}
 	cases := map[string][]step{
-		"it never was whole":                      {{5, 3, true}},
+		"it never was whole":                      {{5, 3, false}},
 		"it is scaled up":                         {{3, 3, false}, {5, 3, false}},
 		"it is scaled up and loses one":           {{3, 3, false}, {5, 2, true}},
 		"it was whole after it was scaled up":     {{3, 3, false}, {5, 5, false}, {5, 4, true}},
@@ -120,7 +121,8 @@ func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 		"it is scaled down and up again":          {{5, 5, false}, {3, 3, false}, {5, 3, false}},
 		"it is scaled down and up while it lacks": {{5, 5, false}, {3, 2, true}, {5, 2, true}},
 		"it is scaled down and up and gains one":  {{5, 5, false}, {3, 2, true}, {5, 3, false}},
-		"it began anew":                           {{3, 3, false}, {5, 0, false}, {5, 3, true}},
+		"it began anew":                           {{3, 3, false}, {5, 0, false}, {5, 3, false}},
+		"it began anew, whole":                    {{3, 3, false}, {5, 0, false}, {5, 5, false}, {5, 3, true}},
 	}
 	for name, steps := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +151,7 @@ func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 func TestRestart(t *testing.T) {
 	policy := annotated(group.IncompletePolicyAnnotation, "restart")
 	members := join(pods(1, policy, in(corev1.PodSucceeded)), pods(2, policy, in(corev1.PodRunning)), pods(1, policy, bound), pods(1, policy))
-	pg, m := podGroup(5, ours), memory{of: "pg-uid", lack: lack{since: now.Add(-time.Hour), most: 9}}
+	pg, m := podGroup(5, ours), memory{of: "pg-uid", lack: lack{since: now.Add(-time.Hour), most: 9, met: 5}}
 	look := func(at time.Time) decision {
 		var d decision
 		d, m = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: at}, m)
@@ -182,13 +184,60 @@ func TestRestart(t *testing.T) {
 		t.Errorf("the second time: %+v, want 3 evicted, no event and twice the time", d)
 	}
 	// Who asks for it later is told, too.
-	told := lack{since: now.Add(-time.Hour), most: 9, shown: true}
+	told := lack{since: now.Add(-time.Hour), most: 9, shown: true, met: 5}
 	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: now}, memory{of: "pg-uid", complete: true, lack: told}); reasons(d) != ReasonRestarting {
 		t.Errorf("a group that was told to be incomplete: tells %q, want %q", reasons(d), ReasonRestarting)
 	}
 	members = join(pods(1, in(corev1.PodSucceeded)), pods(3, bound, deleting))
 	if d = look(now.Add(firstEvictDelay)); len(d.evict) > 0 || m.lack != (lack{}) || meta.IsStatusConditionTrue(pg.Status.Conditions, ConditionIncomplete) {
 		t.Errorf("when they leave: %+v, conditions %+v, remembered %+v", d, pg.Status.Conditions, m.lack)
+	}
+}
+
+// A controller that was started a moment ago does not know what a group was whole with: one
+// that was scaled up looks like one that has lost members. What another process has begun
+// it goes on with.
+func TestAfterARestartOfTheController(t *testing.T) {
+	policy := annotated(group.IncompletePolicyAnnotation, "restart")
+	three := join(pods(3, policy, in(corev1.PodRunning)), pods(2, policy))
+	saying := func(reason string) func(*scheduling.PodGroup) {
+		return func(pg *scheduling.PodGroup) {
+			meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionTrue, Reason: reason, Message: "3 of 5 pods are on nodes; policy restart"})
+		}
+	}
+	const unseen = "3 of 5 pods are on nodes; policy restart; not evicted, for the controller has not seen the group whole since it was started"
+	cases := map[string]struct {
+		podGroup   *scheduling.PodGroup
+		wantEvicts int
+		wantReason string
+		wantText   string
+	}{
+		"nothing was told":     {podGroup(5, ours), 0, ReasonMembersMissing, unseen},
+		"members were missing": {podGroup(5, ours, saying(ReasonMembersMissing)), 0, ReasonMembersMissing, unseen},
+		"it was being evicted": {podGroup(5, ours, saying(ReasonRestarting)), 3, ReasonRestarting, "3 of 5 pods are on nodes; policy restart"},
+		"it had been evicted": {podGroup(5, ours, func(pg *scheduling.PodGroup) {
+			meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionFalse, Reason: ReasonNotStarted, Message: "no pod of the group is on a node"})
+		}), 0, ReasonMembersMissing, unseen},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := observed{key: key, podGroup: tc.podGroup, pods: three, now: now}
+			d, m := DefaultConfig().decide(o, memory{})
+			if len(d.evict) == 0 {
+				o.now = now.Add(time.Hour)
+				d, _ = DefaultConfig().decide(o, m)
+			}
+			if len(d.evict) != tc.wantEvicts {
+				t.Errorf("evicts %d, want %d", len(d.evict), tc.wantEvicts)
+			}
+			status := &tc.podGroup.Status
+			if d.status != nil {
+				status = d.status
+			}
+			if c := meta.FindStatusCondition(status.Conditions, ConditionIncomplete); c.Status != metav1.ConditionTrue || c.Reason != tc.wantReason || c.Message != tc.wantText {
+				t.Errorf("the condition is %+v, want reason %s and %q", c, tc.wantReason, tc.wantText)
+			}
+		})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/stack"
 )
@@ -146,6 +147,10 @@ func link(c *cluster.Cluster, s *stack.Stack, dir string) (string, error) {
 }
 
 func firstJob(ctx context.Context, out io.Writer, s *stack.Stack) error {
+	// Whoever tries things here may try whole nodes.
+	if _, _, err := s.Kubectl(ctx, "label", "namespace", "default", group.WholeNodesLabel+"="+group.WholeNodesAllowed); err != nil {
+		return err
+	}
 	fmt.Fprintln(out, "Applying manifests/examples/job.yaml, a Job of 8 pods")
 	if _, _, err := s.Kubectl(ctx, "apply", "-f", s.Example("job.yaml")); err != nil {
 		return err

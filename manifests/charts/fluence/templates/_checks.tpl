@@ -4,15 +4,17 @@
 {{- if not $v.image.registry }}
 {{- fail "image.registry: must be set to the registry that holds the images you built, such as registry.example.com/hpc; see docs/install.md" }}
 {{- end }}
-{{- $lease := trimSuffix "s" $v.leaderElection.leaseDuration | int }}
-{{- $renew := trimSuffix "s" $v.leaderElection.renewDeadline | int }}
-{{- $retry := trimSuffix "s" $v.leaderElection.retryPeriod | int }}
+{{- range $at, $times := dict "leaderElection" $v.leaderElection "controller.leaderElection" $v.controller.leaderElection }}
+{{- $lease := trimSuffix "s" $times.leaseDuration | int }}
+{{- $renew := trimSuffix "s" $times.renewDeadline | int }}
+{{- $retry := trimSuffix "s" $times.retryPeriod | int }}
 {{- if le $lease $renew }}
-{{- fail (printf "leaderElection.leaseDuration: %ds is not longer than leaderElection.renewDeadline, %ds; make the lease longer" $lease $renew) }}
+{{- fail (printf "%s.leaseDuration: %ds is not longer than %s.renewDeadline, %ds; make the lease longer" $at $lease $at $renew) }}
 {{- end }}
 {{- /* A retry comes up to 1.2 times as late as its period says. */}}
 {{- if le (mul 10 $renew) (mul 12 $retry) }}
-{{- fail (printf "leaderElection.retryPeriod: %ds leaves no second try within leaderElection.renewDeadline, %ds; make it less than 5/6 of that" $retry $renew) }}
+{{- fail (printf "%s.retryPeriod: %ds leaves no second try within %s.renewDeadline, %ds; make it less than 5/6 of that" $at $retry $at $renew) }}
+{{- end }}
 {{- end }}
 {{- if and $v.fluxion.granule (ne $v.engine "fluxion") }}
 {{- fail (printf "fluxion.granule: set with the engine %q, which has no granules; set engine to fluxion" $v.engine) }}
@@ -22,6 +24,22 @@
 {{- end }}
 {{- if and $v.serviceMonitor.enabled (not $v.metrics.enabled) }}
 {{- fail "serviceMonitor.enabled: there is nothing to find without metrics.enabled" }}
+{{- end }}
+{{- $reserve := $v.scheduler.args.maxReserve }}
+{{- if or (and (hasSuffix "ms" $reserve) (not (regexMatch "[hms][0-9]" $reserve))) (and (regexMatch "^[0-9]+s$" $reserve) (ne $reserve "0s") (lt (trimSuffix "s" $reserve | int) 60)) }}
+{{- fail (printf "scheduler.args.maxReserve: %q is neither 0s nor at least 1m" $reserve) }}
+{{- end }}
+{{- if and $v.prometheusRule.enabled (not $v.metrics.enabled) }}
+{{- fail "prometheusRule.enabled: its alerts have nothing to go by without metrics.enabled" }}
+{{- end }}
+{{- if and $v.metrics.enabled $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) }}
+{{- fail "networkPolicy.metricsFrom: must say who may read the metrics with metrics.enabled, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" }}
+{{- end }}
+{{- if and $v.networkPolicy.egress.enabled (not $v.networkPolicy.enabled) }}
+{{- fail "networkPolicy.egress.enabled: has no effect without networkPolicy.enabled" }}
+{{- end }}
+{{- if and $v.networkPolicy.egress.enabled (not $v.networkPolicy.egress.apiServer) }}
+{{- fail "networkPolicy.egress.apiServer: must say where the API server is with networkPolicy.egress.enabled, such as [{ipBlock: {cidr: 192.0.2.1/32}}]" }}
 {{- end }}
 {{- if and $v.priorityClass.create (or (not $v.priorityClassName) (hasPrefix "system-" $v.priorityClassName)) }}
 {{- fail (printf "priorityClassName: %q cannot be made by priorityClass.create; give it a name of your own, not beginning with system-" $v.priorityClassName) }}

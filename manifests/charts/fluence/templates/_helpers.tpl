@@ -41,6 +41,7 @@ The argument is a dict of root and file.
 {{- $root := .root }}
 {{- $unused := list }}
 {{- if not $root.Values.webhook.enabled }}{{ $unused = list "/secrets" "admissionregistration.k8s.io/mutatingwebhookconfigurations" }}{{ end }}
+{{- if not (and $root.Values.webhook.enabled (eq (include "fluence.wholeNodes" $root) "labelled")) }}{{ $unused = append $unused "/namespaces" }}{{ end }}
 {{- range $text := splitList "\n---\n" (include "fluence.file" .) }}
 {{- $doc := fromYaml $text }}
 {{- if hasKey $doc.metadata "namespace" }}
@@ -54,7 +55,7 @@ The argument is a dict of root and file.
 {{- if hasKey $doc "rules" }}
 {{- $rules := list }}
 {{- range $rule := $doc.rules }}
-{{- if not (has (printf "%s/%s" (first $rule.apiGroups) (first $rule.resources)) $unused) }}{{ $rules = append $rules $rule }}{{ end }}
+{{- if not (has (printf "%s/%s" (first $rule.apiGroups) (join "," $rule.resources)) $unused) }}{{ $rules = append $rules $rule }}{{ end }}
 {{- end }}
 {{- $_ := set $doc "rules" $rules }}
 {{- end }}
@@ -64,10 +65,20 @@ The argument is a dict of root and file.
 {{- end }}
 {{- end }}
 
+{{/* Who may ask for whole nodes: all, where the scheduler's own policy gives them to all; the argument is the root. */}}
+{{- define "fluence.wholeNodes" -}}
+{{- $args := .Values.scheduler.args -}}
+{{- if has $args.matchPolicy (list "firstnodex" "lonodex" "hinodex") }}all{{ else }}{{ $args.wholeNodes }}{{ end -}}
+{{- end }}
+
 {{/* What both Deployments have in common; the argument is a dict of root and component. */}}
 {{- define "fluence.pod" -}}
 {{- $values := .root.Values -}}
 serviceAccountName: fluence-{{ .component }}
+enableServiceLinks: false
+{{- if not $values.hostUsers }}
+hostUsers: false
+{{- end }}
 {{- with $values.priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}

@@ -1,0 +1,91 @@
+package podgroup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A speaker is one whose annotations may be those of a group.
+type speaker struct {
+	// name is for messages.
+	name        string
+	annotations map[string]string
+}
+
+// annotation returns what a group says under a key, empty if nothing. The first of these
+// that says something counts:
+//
+//	the PodGroup
+//	the templates of the object that the group is named for, and the pods that this object
+//	  controls of which no template is known
+//	where the group is named for no object, its pods, if all of them say the same
+//
+// A pod that a label alone has put into a group does not speak for the others: whoever may
+// create a pod could have them evicted. Anybody can write on a pod or a template whose it is, so
+// all that speak have to say the same, and to say nothing is to disagree. The error is in words
+// fit for a user.
+func (o observed) annotation(key string) (string, error) {
+	if o.podGroup != nil && o.podGroup.Annotations[key] != "" {
+		return o.podGroup.Annotations[key], nil
+	}
+	named := slices.IndexFunc(o.tops, func(w workload) bool { return w.owner.PodGroupName() == o.key.Name })
+	if named < 0 {
+		return agreed(key, o.podsThat(func(*corev1.Pod) bool { return true }))
+	}
+	return agreed(key, o.speakersOf(o.tops[named].owner.UID))
+}
+
+// speakersOf lists the templates of an object, and the pods that it controls itself unless they
+// are of its own template. Those of an MPIJob are both: a Job makes its launcher, and it makes its
+// workers itself.
+func (o observed) speakersOf(uid types.UID) []speaker {
+	var own []part
+	for _, p := range o.parts {
+		if p.top == uid {
+			own = append(own, p)
+		}
+	}
+	var all []speaker
+	for _, p := range current(own) {
+		all = append(all, speaker{"the template of " + p.ref.Kind + " " + p.ref.Name, p.template.Annotations})
+	}
+	if slices.ContainsFunc(own, func(p part) bool { return p.GetUID() == uid }) {
+		return all
+	}
+	return append(all, o.podsThat(func(pod *corev1.Pod) bool {
+		ref := metav1.GetControllerOfNoCopy(pod)
+		return ref != nil && ref.UID == uid
+	})...)
+}
+
+// podsThat lists the pods that are there to stay and that speak, by name.
+func (o observed) podsThat(speak func(*corev1.Pod) bool) []speaker {
+	var pods []speaker
+	for _, pod := range o.live() {
+		if speak(pod) {
+			pods = append(pods, speaker{"pod " + pod.Name, pod.Annotations})
+		}
+	}
+	slices.SortFunc(pods, func(a, b speaker) int { return strings.Compare(a.name, b.name) })
+	return pods
+}
+
+// agreed returns what all say; without anybody it is nothing.
+func agreed(key string, all []speaker) (string, error) {
+	if len(all) == 0 {
+		return "", nil
+	}
+	first := all[0]
+	for _, s := range all[1:] {
+		if s.annotations[key] != first.annotations[key] {
+			return "", fmt.Errorf("annotation %s: %s says %q, and %s %q: all have to say the same, or the PodGroup has to say it",
+				key, first.name, first.annotations[key], s.name, s.annotations[key])
+		}
+	}
+	return first.annotations[key], nil
+}

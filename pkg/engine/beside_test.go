@@ -1,0 +1,278 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/hostlist"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/trials"
+)
+
+// hurried returns an engine whose matches all go on beside the graph.
+func hurried(t testing.TB) *engine.Engine {
+	e := newEngine(t)
+	e.SetBrief(0)
+	return e
+}
+
+// answer writes out what a match ended with. Whose end would help is known to the graph
+// alone.
+func answer(a *match.Allocation, err error) string {
+	if no, refused := errors.AsType[*match.Refusal](err); refused {
+		reason := no.Reason
+		reason.End = nil
+		return fmt.Sprintf("%v %+v", no.Err, reason)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return written(a.Slots)
+}
+
+func TestTheAnswersBesideTheGraphAreThoseOfTheGraph(t *testing.T) {
+	for seed := range trials.Seeds(1000) {
+		p := randomPuzzle(rand.New(rand.NewPCG(seed, 11)))
+		want := func() string { a, _, err := p.timed(t, newEngine(t)); return answer(a, err) }()
+		got := func() string { a, _, err := p.timed(t, hurried(t)); return answer(a, err) }()
+		if got != want {
+			t.Errorf("puzzle %d, %+v:\nbeside: %s\nwant:   %s", seed, p, got, want)
+		}
+		x := randomStand(rand.New(rand.NewPCG(seed, 12)), seed%3 == 0)
+		want = answer(x.pose(t, newEngine(t)))
+		if got := answer(x.pose(t, hurried(t))); got != want {
+			t.Errorf("stand %d, %+v:\nbeside: %s\nwant:   %s", seed, x, got, want)
+		}
+	}
+}
+
+func TestNobodyWaitsForAMatchBesideTheGraph(t *testing.T) {
+	d := &driver{e: hurried(t)}
+	d.load(t, cluster(4)...)
+	release := d.e.HoldLong()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := d.e.Match(ctx, d.request(1, matchtest.Slots("a", 1, pod...))); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Match() = %v, want it to wait for its turn until its deadline", err)
+	}
+	d.e.SetBrief(engine.BriefWork)
+	d.match(t, 2, matchtest.Slots("a", 1, pod...))
+	release()
+	d.e.SetBrief(0)
+	d.match(t, 3, matchtest.Slots("a", 1, pod...))
+}
+
+// What was found beside the graph is laid out in the graph as it is then.
+func TestWhatWasFoundBesideTheGraphHasToFitIt(t *testing.T) { synctest.Test(t, changedMeanwhile) }
+
+func changedMeanwhile(t *testing.T) {
+	d := &driver{e: hurried(t)}
+	d.load(t, cluster(2)...)
+	release := d.e.HoldLong()
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 16, pod...)))
+		done <- err
+	}()
+	synctest.Wait()
+	err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 9, Slots: []match.Slot{matchtest.Held("k", "n00000", matchtest.GPUs(1))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	var no *match.Refusal
+	if err := <-done; !errors.As(err, &no) || no.Reason.Code != match.TooFew || no.Reason.Found != 15 {
+		t.Errorf("Match() = %v, want room for 15 of 16", err)
+	}
+	jobs, err := d.e.Jobs(t.Context(), d.epoch)
+	if err != nil || len(jobs) != 1 {
+		t.Errorf("Jobs() = %+v, %v, want the other's alone", jobs, err)
+	}
+}
+
+// Nodes that come, and those that go and are none of those found, make no difference. One that
+// was found and is gone does, and the group is told just that.
+func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
+	cases := map[string]struct {
+		changes []func(*driver)
+		want    match.Code
+	}{
+		"nodes come":                {[]func(*driver){func(d *driver) { d.put(t, cluster(6)[4:]...) }}, ""},
+		"another goes":              {[]func(*driver){func(d *driver) { d.remove(t, "n00003") }}, ""},
+		"one found goes":            {[]func(*driver){func(d *driver) { d.remove(t, "n00000") }}, ""},
+		"those found go, each time": {[]func(*driver){func(d *driver) { d.remove(t, "n00000") }, func(d *driver) { d.remove(t, "n00001") }}, match.Overtaken},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &driver{e: hurried(t)}
+				d.load(t, cluster(4)...)
+				release := d.e.HoldLong()
+				done := make(chan error, 1)
+				go func() {
+					a, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, pod...)))
+					if err == nil && len(a.Slots) != 1 {
+						err = fmt.Errorf("%d slots", len(a.Slots))
+					}
+					done <- err
+				}()
+				for i, change := range tc.changes {
+					synctest.Wait()
+					change(d)
+					release()
+					if i < len(tc.changes)-1 {
+						release = d.e.HoldLong()
+					}
+				}
+				err := <-done
+				var no *match.Refusal
+				if got := errors.As(err, &no); got != (tc.want != "") || got && no.Reason.Code != tc.want || !got && err != nil {
+					t.Errorf("Match() = %v, want the refusal %q", err, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// What takes too much work proves nothing, so that a reservation stays.
+func TestAReservationOutlivesAMatchThatIsTooHard(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, cluster(1)...)
+	d.over(t, 1, matchtest.Slots("a", 8, pod...), 60)
+	r := d.request(2, matchtest.Slots("a", 8, pod...))
+	r.Op, r.Duration = match.AllocateOrElseReserve, time.Hour
+	if a, err := d.e.Match(t.Context(), r); err != nil || !a.Reserved {
+		t.Fatalf("Match() = %+v, %v, want a reservation", a, err)
+	}
+	d.e.SetBrief(0)
+	var no *match.Refusal
+	if _, err := d.e.Match(t.Context(), r); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
+		t.Fatalf("Match() = %v, want %s", err, match.TooHard)
+	}
+	d.e.SetBrief(engine.BriefWork)
+	r.ID = 3
+	if a, err := d.e.Match(t.Context(), r); err != nil || !a.At.Equal(matchtest.Now.Add(2*time.Hour)) {
+		t.Errorf("Match() = %+v, %v, want a reservation after that of job 2", a, err)
+	}
+}
+
+// A booking that is refused beside the graph gives up the job's reservation, as one does that is
+// refused at once.
+func TestAJobThatIsRefusedBesideTheGraphHasNoReservationAnyMore(t *testing.T) {
+	for _, steps := range []int{engine.BriefWork, 0} {
+		d := &driver{e: newEngine(t)}
+		d.load(t, cluster(1)...)
+		d.over(t, 1, matchtest.Slots("a", 8, pod...), 60)
+		r := d.request(2, matchtest.Slots("a", 8, pod...))
+		r.Op, r.Duration = match.AllocateOrElseReserve, time.Hour
+		if a, err := d.e.Match(t.Context(), r); err != nil || !a.Reserved {
+			t.Fatalf("Match() = %+v, %v, want a reservation", a, err)
+		}
+		d.e.SetBrief(steps)
+		r.Op = match.Allocate
+		var no *match.Refusal
+		if _, err := d.e.Match(t.Context(), r); !errors.As(err, &no) || no.Reason.Code != match.TooFew {
+			t.Fatalf("with %d steps: Match() = %v, want %s", steps, err, match.TooFew)
+		}
+		jobs, err := d.e.Jobs(t.Context(), d.epoch)
+		if err != nil || len(jobs) != 1 {
+			t.Errorf("with %d steps: Jobs() = %+v, %v, want that of job 1 alone", steps, jobs, err)
+		}
+	}
+}
+
+func TestAnAnswerSaysHowLongItWaitedForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &driver{e: hurried(t)}
+		d.load(t, cluster(4)...)
+		release := d.e.HoldLong()
+		time.AfterFunc(time.Minute, release)
+		begin := time.Now()
+		a, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, pod...)))
+		if err != nil || time.Since(begin) < time.Minute || a.Waited != time.Minute {
+			t.Errorf("Match() = %+v, %v, want one that waited a minute", a, err)
+		}
+	})
+}
+
+// costly is a request of 20 shapes that all keep 160 limits of their own lists of hosts: what
+// 20 pods with eight spread constraints each come to.
+func costly(nodes int) *jobspec.Jobspec {
+	var limits []jobspec.Limit
+	for k := range 160 {
+		lists := make([][]string, 7+k%8)
+		for i := range nodes {
+			at := (i/(k+1) + k) % len(lists)
+			lists[at] = append(lists[at], fmt.Sprintf("n%05d", i))
+		}
+		l := jobspec.Limit{Name: fmt.Sprint(k), Most: 3 + int64(k%2)}
+		for _, n := range lists {
+			l.Hosts = append(l.Hosts, hostlist.Encode(n))
+		}
+		limits = append(limits, l)
+	}
+	js := matchtest.Jobspec()
+	for s := range 20 {
+		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprint(s), jobspec.Exactly(1), matchtest.Cores(int64(s+1))))
+		matchtest.Limited(js, fmt.Sprint(s), limits...)
+	}
+	return js
+}
+
+// searched is a request of 20 shapes of which no two may stand in one rack, and that want a few
+// more racks than there are: each limit alone leaves room enough, and they are few enough to be
+// looked up, so that it is searched for until the work of a match is used up.
+func searched(nodes int) *jobspec.Jobspec {
+	const shapes = 20
+	js := matchtest.Jobspec()
+	racks := int64((nodes + 31) / 32)
+	for s := range shapes {
+		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprint(s), jobspec.Exactly(racks/shapes+1), matchtest.Cores(int64(7+s%5)), matchtest.GPUs(int64(1+s%3))))
+	}
+	for x := range shapes {
+		for y := range x {
+			l := jobspec.Limit{Name: fmt.Sprint(x, "-", y), Level: "rack", Most: 1}
+			matchtest.Limited(js, fmt.Sprint(x), l)
+			matchtest.Limited(js, fmt.Sprint(y), l)
+		}
+	}
+	return js
+}
+
+func TestAMatchTakesNoMoreWorkThanItMay(t *testing.T) {
+	for name, asked := range map[string]func(int) *jobspec.Jobspec{"limits": costly, "searched": searched} {
+		for _, nodes := range []int{60, 1000, 5000} {
+			d := &driver{e: newEngine(t)}
+			d.load(t, cluster(nodes)...)
+			before := processorTime(t)
+			_, err := d.e.Match(t.Context(), d.request(1, asked(nodes)))
+			took := processorTime(t) - before
+			var no *match.Refusal
+			if err != nil && !errors.As(err, &no) {
+				t.Fatal(err)
+			}
+			t.Logf("%s, %d nodes: %v", name, nodes, err)
+			if over := d.e.Overdrawn(); over > engine.Slack || took > longestMatch {
+				t.Errorf("%s, %d nodes: %d steps too many, took %s", name, nodes, over, took)
+			}
+		}
+	}
+}
+
+func TestAMatchEndsWithItsContext(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, cluster(1000)...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := d.e.Match(ctx, d.request(1, costly(1000))); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Match() = %v, want %v", err, context.DeadlineExceeded)
+	}
+}

@@ -1,0 +1,29 @@
+package engine
+
+// SetBrief has matches take so many steps before they go on beside the graph.
+func (e *Engine) SetBrief(steps int) { e.brief = steps }
+
+// HoldLong keeps matches from going on beside the graph until release is called.
+func (e *Engine) HoldLong() (release func()) {
+	e.long <- struct{}{}
+	return func() { <-e.long }
+}
+
+// Overdrawn is by how many steps a match went at the most beyond what it may take, of the engine
+// or beside the graph.
+func (e *Engine) Overdrawn() int { return int(e.overrun.Load()) }
+
+// Kept is how many bytes one match leaves to the next at the most in one piece.
+func (e *Engine) Kept() int {
+	w := &e.space
+	return max(8*cap(w.room), 4*cap(w.filled), cap(w.permits), 8*cap(w.left), 4*cap(w.inside), 8*cap(w.sums))
+}
+
+// The most that one match leaves to the next.
+const KeptRoom = keptRoom
+
+// Slack is how many steps a match may take in small pieces after its work is used up.
+const Slack = briefWork / 16
+
+// BriefWork is how many steps a match may take of the engine.
+const BriefWork = briefWork

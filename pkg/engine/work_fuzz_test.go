@@ -1,0 +1,167 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/hostlist"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/test/trials"
+)
+
+// longestMatch is five times what the dearest match may take of the processors of a usual
+// machine: work that no step is charged for shows there alone.
+const longestMatch = 5 * time.Second
+
+// FuzzWork asks for up to 500 slots of many shapes, with limits and a topology, on up to 1,000
+// nodes that are partly in use. No match may take more steps than it may, nor very long.
+func FuzzWork(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("many shapes that share limits by lists of hosts, in few racks, on nodes partly in use"))
+	f.Fuzz(work)
+}
+
+// TestRandomWork does so with bytes by chance.
+func TestRandomWork(t *testing.T) {
+	for seed := range trials.Seeds(60) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		data := make([]byte, 1200)
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { work(t, data) })
+	}
+}
+
+func work(t *testing.T, data []byte) {
+	in := tape(data)
+	nodes := 1 + 4*in.next(250)
+	d := &driver{e: newEngine(t)}
+	var graphs []*resource.Graph
+	held := make(map[match.JobID][]match.Slot) // by the rack where they are
+	kinds := 0
+	if in.next(3) == 0 {
+		kinds = in.next(match.MaxKinds - 3)
+	}
+	used := 0
+	for i := range nodes {
+		levels := [][2]string{{"block", fmt.Sprintf("b%02d", i/160)}, {"rack", fmt.Sprintf("r%03d", i/16)}}
+		name := fmt.Sprintf("n%05d", i)
+		pools := []matchtest.Pool{matchtest.Cores(64), matchtest.Memory(256), matchtest.GPUs(8)}
+		for k := range kinds {
+			pools = append(pools, matchtest.Pool{Type: fmt.Sprint("kind", k), Amount: 9})
+		}
+		graphs = append(graphs, matchtest.Node(name, levels, pools...))
+		if i%16 == 0 {
+			used = in.next(8)
+		}
+		if n := int64(used+i%3) % 8; n > 0 {
+			job := match.JobID(100 + i/16)
+			held[job] = append(held[job], matchtest.Held(name, name, matchtest.Cores(n*9), matchtest.GPUs(n)))
+		}
+	}
+	d.load(t, graphs...)
+	for id, slots := range held {
+		if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: id, End: matchtest.Now.Add(time.Hour), Slots: slots}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	js := asked(&in, nodes, kinds)
+	r := d.request(1, js)
+	r.Op = match.Allocate + match.Op(in.next(5))
+	before := processorTime(t)
+	_, err := d.e.Match(t.Context(), r)
+	took := processorTime(t) - before
+	var no *match.Refusal
+	if err != nil && !errors.As(err, &no) {
+		t.Fatal(err)
+	}
+	if over := d.e.Overdrawn(); over > engine.Slack || took > longestMatch {
+		t.Errorf("%d nodes, %d shapes: %d steps too many, took %s: %v", nodes, len(js.Resources), over, took, err)
+	}
+}
+
+// processorTime is what this process has had of the processors. Unlike the time of a clock it does
+// not run while others have them.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// asked draws a request.
+func asked(in *tape, nodes, kinds int) *jobspec.Jobspec {
+	js := matchtest.Jobspec()
+	var limits []jobspec.Limit
+	for k := range in.next(24) * in.next(8) {
+		l := jobspec.Limit{Name: fmt.Sprint(k), Most: 1 + int64(in.next(6))}
+		if in.next(3) == 0 {
+			l.Level = []string{"node", "rack", "block"}[in.next(3)]
+		} else {
+			lists := make([][]string, 1+in.next(40))
+			by, from := 1+in.next(9), in.next(9)
+			for i := range nodes {
+				at := (i/by + from) % len(lists)
+				lists[at] = append(lists[at], fmt.Sprintf("n%05d", i))
+			}
+			for _, n := range lists {
+				if len(n) > 0 {
+					l.Hosts = append(l.Hosts, hostlist.Encode(n))
+				}
+			}
+		}
+		limits = append(limits, l)
+	}
+	var topology *jobspec.Topology
+	level := func() string { return []string{"block", "rack", "node"}[in.next(3)] }
+	switch in.next(5) {
+	case 1:
+		topology = &jobspec.Topology{Required: level()}
+	case 2:
+		topology = &jobspec.Topology{Preferred: []string{level()}}
+	case 3:
+		topology = &jobspec.Topology{Balanced: level()}
+	case 4:
+		topology = &jobspec.Topology{Preferred: []string{"block", "rack"}}
+	}
+	shapes := 1 + in.next(100)
+	for s := range shapes {
+		label := fmt.Sprint(s)
+		count := jobspec.Exactly(1 + int64(in.next(500/shapes)))
+		pools := []matchtest.Pool{
+			matchtest.Cores(1 + int64(in.next(60))), matchtest.Memory(1 + int64(in.next(200))), matchtest.GPUs(1 + int64(in.next(4))),
+		}
+		for k := range kinds {
+			if (k+s)%4 == 0 {
+				pools = append(pools, matchtest.Pool{Type: fmt.Sprint("kind", k), Amount: 1 + int64(s%4)})
+			}
+		}
+		js.Resources = append(js.Resources, matchtest.Slot(label, count, pools...))
+		of := jobspec.SlotAttributes{Topology: topology}
+		if in.next(3) == 0 {
+			var out []string
+			for i, by := in.next(9), 2+in.next(40); i < nodes; i += by {
+				out = append(out, fmt.Sprintf("n%05d", i))
+			}
+			of.ConstraintsNow = matchtest.Not(matchtest.Hosts(out...))
+		}
+		for _, l := range limits {
+			if in.next(4) > 0 {
+				of.Limits = append(of.Limits, l)
+			}
+		}
+		matchtest.Constrain(js, label, of)
+	}
+	return js
+}

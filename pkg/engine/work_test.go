@@ -1,0 +1,200 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/hostlist"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// ofKinds is a request of one slot that takes of so many types of resources.
+func ofKinds(n int) *jobspec.Jobspec {
+	pools := []matchtest.Pool{matchtest.Cores(1)}
+	for i := range n - 1 {
+		pools = append(pools, matchtest.Pool{Type: fmt.Sprint("example.com-", i), Amount: 1})
+	}
+	return matchtest.Slots("a", 1, pools...)
+}
+
+// A request may ask for many types of resources, and what is kept of each on every node is let
+// go of afterwards. More are refused before anything is kept of them.
+func TestTypesOfResourcesAreBounded(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, cluster(5000)...)
+	var no *match.Refusal
+	if _, err := d.e.Match(t.Context(), d.request(1, ofKinds(match.MaxKinds))); !errors.As(err, &no) || no.Reason.Code != match.TooLarge {
+		t.Errorf("Match() of %d types = %v, want %s", match.MaxKinds, err, match.TooLarge)
+	}
+	_, err := d.e.Match(t.Context(), d.request(1, ofKinds(match.MaxKinds+1)))
+	if !errors.Is(err, match.ErrInvalid) || !strings.Contains(err.Error(), "more than 128 types") {
+		t.Errorf("Match() of %d types = %v, want %v that names the bound", match.MaxKinds+1, err, match.ErrInvalid)
+	}
+	if kept := d.e.Kept(); kept > engine.KeptRoom {
+		t.Errorf("%d bytes are kept for the next match", kept)
+	}
+}
+
+// splitHosts are the names of nodes in so many lists, dealt out one by one.
+func splitHosts(nodes, lists, from int) []string {
+	names := make([][]string, min(lists, nodes))
+	for i := range nodes {
+		at := (i + from + i/lists*from) % len(names)
+		names[at] = append(names[at], fmt.Sprintf("n%05d", i))
+	}
+	var hosts []string
+	for _, n := range names {
+		if len(n) > 0 {
+			hosts = append(hosts, hostlist.Encode(n))
+		}
+	}
+	return hosts
+}
+
+// severalLists keeps one slot by as many limits, each with lists of hosts of its own.
+func severalLists(nodes, limits int) *jobspec.Jobspec {
+	js := matchtest.Slots("a", 3, matchtest.Cores(1))
+	for k := range limits {
+		matchtest.Limited(js, "a", jobspec.Limit{Name: fmt.Sprint(k), Hosts: splitHosts(nodes, 3+k, k), Most: 1})
+	}
+	return js
+}
+
+// However few steps there are, a match ends with the answer that it has with enough of them, or
+// says that it is too hard.
+func TestEveryOperationEndsWithAnyNumberOfSteps(t *testing.T) {
+	const nodes = 40
+	together := func(js *jobspec.Jobspec, t jobspec.Topology) *jobspec.Jobspec {
+		for _, r := range js.Resources {
+			of := js.Attributes.System.Fluence[r.Label]
+			of.Topology = &t
+			matchtest.Constrain(js, r.Label, of)
+		}
+		return js
+	}
+	two := func() *jobspec.Jobspec {
+		return matchtest.Jobspec(
+			matchtest.Slot("x", jobspec.Exactly(30), matchtest.Cores(40), matchtest.Memory(10)),
+			matchtest.Slot("y", jobspec.Between(21, 40), matchtest.Cores(20), matchtest.Memory(250)))
+	}
+	limited := func(js *jobspec.Jobspec) *jobspec.Jobspec {
+		for _, r := range js.Resources {
+			matchtest.Limited(js, r.Label,
+				jobspec.Limit{Name: "l", Hosts: splitHosts(nodes, 7, 1), Most: 9}, jobspec.Limit{Name: "r", Level: "rack", Most: 40})
+		}
+		return js
+	}
+	asks := map[string]*jobspec.Jobspec{
+		"many limits":          severalLists(nodes, 53),
+		"two shapes":           two(),
+		"two shapes, limited":  limited(two()),
+		"in one rack":          together(two(), jobspec.Topology{Required: "rack"}),
+		"in few racks":         together(limited(two()), jobspec.Topology{Preferred: []string{"rack"}}),
+		"in equal shares":      together(matchtest.Slots("a", 41, matchtest.Cores(50)), jobspec.Topology{Balanced: "rack"}),
+		"on some nodes":        matchtest.Constrain(two(), "x", jobspec.SlotAttributes{ConstraintsNow: matchtest.Not(matchtest.Hosts("n00001"))}),
+		"more than there is":   limited(matchtest.Slots("a", 41, matchtest.Cores(64))),
+		"many types":           ofKinds(match.MaxKinds),
+		"in one rack, limited": together(limited(matchtest.Slots("a", 60, matchtest.Cores(30))), jobspec.Topology{Required: "rack"}),
+	}
+	for name, js := range asks {
+		for op := match.Allocate; op <= match.WithoutAllocatingFuture; op++ {
+			t.Run(fmt.Sprint(name, "/", op), func(t *testing.T) {
+				want := ""
+				for _, steps := range []int{engine.BriefWork, 0, 1, 20, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000} {
+					d := &driver{e: newEngine(t)}
+					d.load(t, cluster(nodes)...)
+					d.over(t, 1, matchtest.Slots("h", 10, matchtest.Cores(60)), 3600)
+					d.e.SetBrief(steps)
+					r := d.request(2, js)
+					r.Op, r.Duration = op, time.Hour
+					a, err := d.e.Match(t.Context(), r)
+					no, refused := errors.AsType[*match.Refusal](err)
+					if refused && no.Reason.Code == match.TooHard && steps < engine.BriefWork {
+						continue
+					}
+					got := answer(a, err)
+					if want == "" {
+						want = got
+					}
+					if later := op == match.AllocateOrElseReserve || op == match.WithoutAllocatingFuture; got != want && !later {
+						t.Fatalf("with %d steps: %s\nwant %s", steps, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Limits by more lists of hosts than can be looked up are too hard for every operation.
+func TestLimitsBySoManyListsAreTooHard(t *testing.T) {
+	const nodes = 5000
+	d := &driver{e: newEngine(t)}
+	d.load(t, cluster(nodes)...)
+	d.over(t, 1, matchtest.Slots("a", 10, pod...), 3600)
+	js := severalLists(nodes, 60)
+	for _, op := range []match.Op{match.AllocateOrElseReserve, match.WithoutAllocatingFuture} {
+		r := d.request(2, js)
+		r.Op, r.Duration = op, time.Hour
+		var no *match.Refusal
+		if _, err := d.e.Match(t.Context(), r); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
+			t.Errorf("Match() of operation %d = %v, want %s", op, err, match.TooHard)
+		}
+	}
+}
+
+// Whose end would help most is looked for among what is held in a rack. Where that is so much
+// that the work of a match does not go round, none is named.
+func TestTheEndThatHelpsIsLookedForWithinTheWorkOfAMatch(t *testing.T) {
+	const nodes, perNode = 32, 64
+	d := &driver{e: newEngine(t)}
+	d.load(t, cluster(nodes)...)
+	d.match(t, 1, matchtest.Slots("a", nodes*perNode, matchtest.Cores(1)))
+	js := matchtest.Constrain(matchtest.Slots("b", 30, matchtest.Cores(50)), "b", jobspec.SlotAttributes{Topology: &jobspec.Topology{Required: "rack"}})
+	r := d.request(2, js)
+	named := 0
+	for steps := 100; steps < 1_000_000; steps += steps / 8 {
+		d.e.SetBrief(steps)
+		r.Op = match.WithoutAllocating
+		_, err := d.e.Match(t.Context(), r)
+		no, refused := errors.AsType[*match.Refusal](err)
+		if !refused {
+			t.Fatalf("Match() = %v, want a refusal", err)
+		}
+		if end := no.Reason.End; end != nil {
+			named++
+			if end.Job != 1 || end.More != 30 {
+				t.Errorf("with %d steps: %+v, found %d", steps, end, no.Reason.Found)
+			}
+		}
+		if over := d.e.Overdrawn(); over > 600 {
+			t.Fatalf("with %d steps: %d more were taken", steps, over)
+		}
+	}
+	if named == 0 {
+		t.Error("no end was named with any number of steps")
+	}
+}
+
+// To see whether a constraint holds on a node costs a look-up for each of its parts.
+func TestEachPartOfAConstraintIsCharged(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, cluster(32)...)
+	parts := &jobspec.Constraint{Op: jobspec.OpOr}
+	for i := range 2000 {
+		parts.Args = append(parts.Args, *matchtest.Hosts(fmt.Sprintf("other%d", i)))
+	}
+	d.e.SetBrief(10_000)
+	not := &jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{*parts}}
+	r := d.request(1, matchtest.Constrain(matchtest.Slots("a", 1, matchtest.Cores(1)), "a", jobspec.SlotAttributes{Constraints: not}))
+	r.Op = match.WithoutAllocatingFuture
+	var no *match.Refusal
+	if _, err := d.e.Match(t.Context(), r); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
+		t.Errorf("Match() = %v, want %s", err, match.TooHard)
+	}
+}

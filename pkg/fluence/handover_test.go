@@ -1,0 +1,370 @@
+package fluence
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/flux-k8s/fluence/pkg/health"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// leaderRig is a rig whose scheduler may give up its lease, and other schedulers that write
+// to the same ConfigMap.
+type leaderRig struct {
+	*rig
+	gaveUp atomic.Int32
+	// end ends the scheduler's part in handovers.
+	end context.CancelFunc
+}
+
+// inLeaderRig runs test in a rig whose scheduler leads and has read the ConfigMap.
+func inLeaderRig(t *testing.T, test func(*leaderRig)) {
+	t.Helper()
+	inRig(t, nil, func(r *rig) {
+		s := &leaderRig{rig: r}
+		s.begin(r.pl.handover)
+		test(s)
+	})
+}
+
+// restart has the part in handovers be taken by one that knows nothing of before, as a
+// process that has just started.
+func (s *leaderRig) restart() {
+	s.end()
+	was, h := s.pl.handover, newHandover(s.client, "fluence-system", "me")
+	h.leading, h.silent, h.well, h.failed = was.leading, was.silent, was.well, was.failed
+	s.begin(h)
+}
+
+func (s *leaderRig) begin(h *handover) {
+	h.giveUp = func() { s.gaveUp.Add(1) }
+	var ctx context.Context
+	ctx, s.end = context.WithCancel(s.ctx)
+	go h.run(ctx)
+	s.pass(handoverEvery)
+}
+
+// other has another scheduler stand by until it is told to end: it says every ten
+// seconds whether its matcher answers, for as long as it is not mute.
+type other struct {
+	answers, mute atomic.Bool
+	end           func()
+}
+
+func (s *leaderRig) other(name string) *other {
+	o, ended := &other{}, make(chan struct{})
+	o.answers.Store(true)
+	o.end = func() { close(ended) }
+	go func() {
+		beat := time.NewTicker(health.BeatEvery)
+		defer beat.Stop()
+		for {
+			if !o.mute.Load() {
+				text, err := health.Standby{Name: name, MatcherAnswers: o.answers.Load(), Updated: time.Now()}.Text()
+				s.must(err)
+				s.apply(name, health.StandbyKey(name, "1"), text)
+			}
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-ended:
+				return
+			case <-beat.C:
+			}
+		}
+	}()
+	return o
+}
+
+// apply writes a key as another process does.
+func (s *leaderRig) apply(manager, key, text string) {
+	_, err := s.client.CoreV1().ConfigMaps("fluence-system").Apply(s.ctx,
+		corev1ac.ConfigMap(health.Name, "fluence-system").WithData(map[string]string{key: text}),
+		metav1.ApplyOptions{FieldManager: manager, Force: true})
+	if s.ctx.Err() == nil {
+		s.must(err)
+	}
+}
+
+// handedOver writes down a handover of another process.
+func (s *leaderRig) handedOver(at time.Time) {
+	text, err := health.Handover{From: "before", At: at}.Text()
+	s.must(err)
+	s.apply("before", health.HandoverKey, text)
+}
+
+// data is what the ConfigMap has.
+func (s *leaderRig) data() map[string]string {
+	s.Helper()
+	cm, err := s.client.CoreV1().ConfigMaps("fluence-system").Get(s.ctx, health.Name, metav1.GetOptions{})
+	s.must(err)
+	return cm.Data
+}
+
+// hush has the matcher give no answer to anything, from now on.
+func (s *leaderRig) hush() {
+	s.matcher.silence(true)
+	s.fake.FailNext(matchtest.Update, match.ErrUnavailable)
+	s.pl.inventory.Resync()
+}
+
+// wantGivenUp compares how often the lease was given up.
+func (s *leaderRig) wantGivenUp(when string, want int32) {
+	s.Helper()
+	if n := s.gaveUp.Load(); n != want {
+		s.Errorf("%s: the lease was given up %d times, want %d; log:\n%s", when, n, want, s.logged(0))
+	}
+}
+
+// late is when a handover has come at the latest that is to come: after the silence, a
+// look, and what it takes to notice.
+const late = health.Silence + 2*handoverEvery
+
+func TestALeaderWithASilentMatcherHandsOverOnce(t *testing.T) {
+	inLeaderRig(t, func(s *leaderRig) {
+		s.other("well")
+		s.pass(time.Minute)
+		s.wantGivenUp("the matcher answers", 0)
+		s.wantGauges("the matcher answers", map[string]of{"fluence_standbys": {"": 1}, "fluence_handover_time_seconds": {}})
+		s.hush()
+		s.pass(health.Silence - 2*time.Second)
+		s.wantGivenUp("the matcher is silent for a while", 0)
+		s.pass(late - health.Silence)
+		s.wantGivenUp("the matcher is silent", 1)
+		if log := s.logged(0); strings.Count(log, "Giving up the lease: the matcher is silent") != 1 || !strings.Contains(log, `standby="well"`) {
+			t.Errorf("the log does not say once why and to whom:\n%s", log)
+		}
+		// Who comes next reads when it was, and from whom.
+		var o health.Observer
+		o.Read(s.data(), time.Now())
+		if last, ok := o.Last(); !ok || last.From != "me" || time.Since(last.At) < 0 || time.Since(last.At) > late {
+			t.Errorf("what is written down of the handover: %+v, %v", last, ok)
+		}
+		s.pass(time.Hour)
+		s.wantGivenUp("an hour later", 1)
+	})
+}
+
+func TestALeaderKeepsItsLease(t *testing.T) {
+	cases := map[string]func(*leaderRig){
+		"nobody stands by": func(s *leaderRig) { s.hush() },
+		"the standby has fallen silent itself": func(s *leaderRig) {
+			o := s.other("dead")
+			s.pass(time.Minute)
+			o.end()
+			s.pass(health.BeatEvery)
+			s.hush()
+		},
+		"the word of a standby that is gone still stands there": func(s *leaderRig) {
+			text, err := health.Standby{Name: "gone", MatcherAnswers: true, Updated: time.Now().Add(time.Hour)}.Text()
+			s.must(err)
+			s.apply("gone", health.StandbyKey("gone", "1"), text)
+			s.restart()
+			s.hush()
+		},
+		"the standby's matcher does not answer either": func(s *leaderRig) {
+			s.other("ill").answers.Store(false)
+			s.pass(time.Minute)
+			s.hush()
+		},
+		"the matcher answers while its graph is being loaded": func(s *leaderRig) {
+			s.other("well")
+			s.fake.Hold(matchtest.PutNode)
+			s.lose()
+			s.node("n1", 4)
+			s.pass(time.Minute)
+			if why := s.pl.notReady(); why == "" {
+				s.Error("the graph is not being loaded")
+			}
+		},
+		"the matcher says of itself that it loads": func(s *leaderRig) {
+			s.other("well")
+			s.matcher.answer(errors.New("loading"))
+			s.lose()
+			s.fake.FailNext(matchtest.Reset, match.ErrUnavailable)
+			s.pass(time.Minute)
+		},
+		"the matcher answers now and then": func(s *leaderRig) {
+			s.other("well")
+			for range 20 {
+				s.hush()
+				s.pass(health.Silence - 5*time.Second)
+				s.matcher.silence(false)
+				s.pass(time.Second)
+			}
+		},
+		"another has handed over within ten minutes": func(s *leaderRig) {
+			s.other("well")
+			s.pass(time.Minute)
+			s.handedOver(time.Now())
+			s.pass(health.Between - 3*late)
+			s.hush()
+		},
+		"a process that has just started reads of a handover a while ago": func(s *leaderRig) {
+			s.other("well")
+			s.handedOver(time.Now())
+			s.pass(health.Between - 3*late)
+			s.restart()
+			s.hush()
+		},
+		"the API server does not take the word": func(s *leaderRig) {
+			s.other("well")
+			s.pass(time.Minute)
+			s.client.PrependReactor("patch", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				if strings.Contains(string(a.(clienttesting.PatchAction).GetPatch()), health.HandoverKey) {
+					return true, nil, errors.New("may not")
+				}
+				return false, nil, nil
+			})
+			s.hush()
+		},
+		"it cannot read what standbys say": func(s *leaderRig) {
+			s.other("well")
+			s.pass(time.Minute)
+			s.client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, errors.New("may not")
+			})
+			s.hush()
+		},
+	}
+	for name, before := range cases {
+		t.Run(name, func(t *testing.T) {
+			inLeaderRig(t, func(s *leaderRig) {
+				before(s)
+				s.pass(2 * late)
+				s.wantGivenUp(name, 0)
+				if n := strings.Count(s.logged(0), "Tell or read whose matcher answers"); n > 1 {
+					t.Errorf("said %d times that it cannot read or write:\n%s", n, s.logged(0))
+				}
+			})
+		})
+	}
+}
+
+func TestALeaderHandsOverAgainAfterTenMinutes(t *testing.T) {
+	cases := map[string]func(*leaderRig){
+		"the same process": func(s *leaderRig) {
+			s.handedOver(time.Now())
+			s.pass(time.Minute)
+		},
+		"one that has just started": func(s *leaderRig) {
+			s.handedOver(time.Now())
+			s.pass(time.Minute)
+			s.restart()
+		},
+	}
+	for name, before := range cases {
+		t.Run(name, func(t *testing.T) {
+			inLeaderRig(t, func(s *leaderRig) {
+				s.other("well")
+				before(s)
+				s.hush()
+				s.pass(health.Between - time.Minute - 3*handoverEvery)
+				s.wantGivenUp("within ten minutes", 0)
+				s.pass(6 * handoverEvery)
+				s.wantGivenUp("ten minutes later", 1)
+			})
+		})
+	}
+}
+
+func TestAStandbySaysWhetherItsMatcherAnswers(t *testing.T) {
+	inLeaderRig(t, func(s *leaderRig) {
+		s.pass(health.SignOfLife)
+		key := s.pl.handover.key
+		if _, ok := s.data()[key]; ok {
+			t.Error("one that leads says that it stands by")
+		}
+		figures := s.data()["figures.json"]
+		beats := func() (n int) {
+			for _, a := range s.client.Actions() {
+				if p, ok := a.(clienttesting.PatchAction); ok && strings.Contains(string(p.GetPatch()), key) {
+					n++
+				}
+			}
+			return n
+		}
+		s.standby.Store(true)
+		s.other("beside")
+		reads := len(s.client.Actions())
+		s.pass(2*time.Minute + time.Second)
+		if n := beats(); n < 11 || n > 13 {
+			t.Errorf("%d words in two minutes, want one each ten seconds", n)
+		}
+		for _, a := range s.client.Actions()[reads:] {
+			if a.Matches("get", "configmaps") {
+				t.Error("a standby reads what others say")
+				break
+			}
+		}
+		says := func(when, want string) {
+			s.Helper()
+			if got := s.data()[key]; !strings.Contains(got, `"name":"me"`) || !strings.Contains(got, want) {
+				s.Errorf("%s the standby says %s", when, got)
+			}
+		}
+		says("with a matcher that answers", `"matcherAnswers":true`)
+		s.hush()
+		s.pass(2 * handoverEvery)
+		says("with one that does not", `"matcherAnswers":false`)
+		s.matcher.silence(false)
+		s.pass(2 * handoverEvery)
+		says("with one that answers again", `"matcherAnswers":true`)
+		s.wantGivenUp("a standby", 0)
+		// Nobody overwrites the other.
+		data := s.data()
+		if data["figures.json"] != figures || data[health.StandbyKey("beside", "1")] == "" {
+			t.Errorf("the ConfigMap has %q, want the figures and the word of the other as they were", slices.Collect(maps.Keys(data)))
+		}
+	})
+}
+
+func TestTheKeysOfStandbysThatAreGoneAreRemoved(t *testing.T) {
+	inLeaderRig(t, func(s *leaderRig) {
+		still := s.other("still")
+		s.handedOver(time.Now())
+		for _, name := range []string{"a", "b", "c"} {
+			s.other(name).end()
+		}
+		s.pass(health.Gone - 2*health.BeatEvery)
+		if n := len(s.data()); n != 6 { // the figures, the handover and four standbys
+			t.Errorf("%d keys within ten minutes, want 6: %q", n, slices.Collect(maps.Keys(s.data())))
+		}
+		s.pass(4 * health.BeatEvery)
+		want := []string{"figures.json", health.HandoverKey, health.StandbyKey("still", "1")}
+		if got := slices.Sorted(maps.Keys(s.data())); !slices.Equal(got, want) {
+			t.Errorf("keys %q, want %q", got, want)
+		}
+		still.end()
+	})
+}
+
+func TestWithoutANamespaceOrALeaseNothingIsSaidOfStandbys(t *testing.T) {
+	cases := map[string]func(*handover){
+		"no namespace": func(h *handover) { h.namespace = "" },
+		"no lease":     func(h *handover) { h.giveUp = nil },
+	}
+	for name, without := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				h := newHandover(r.client, "fluence-system", "me")
+				h.leading = func() bool { t.Error("it asks whether it leads"); return false }
+				h.giveUp = func() {}
+				without(h)
+				h.run(r.ctx) // returns at once
+			})
+		})
+	}
+}

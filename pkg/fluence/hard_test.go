@@ -1,0 +1,299 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+var errTooHard = &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 1, Nodes: 1, WaitingHelps: true, MayNeverFit: true}}
+
+func TestAGroupThatIsTooHardAsksEverMoreRarely(t *testing.T) {
+	for name, edit := range map[string]func(*corev1.Pod){
+		"alike": func(*corev1.Pod) {}, "spread": spreadOver(corev1.LabelHostname, "x", 1), "apart": awayFrom("x"),
+	} {
+		t.Run(name, func(t *testing.T) { asksEverMoreRarely(t, edit) })
+	}
+}
+
+func asksEverMoreRarely(t *testing.T, edit func(*corev1.Pod)) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
+		pod := r.gang(2, 2, ofApp("x"), edit)[0]
+		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) { return nil, errTooHard })
+		var asked []time.Duration
+		begin := time.Now()
+		for time.Since(begin) < time.Hour {
+			if r.enqueue(pod) == "" {
+				_, _, status := r.preFilter(pod)
+				r.wantStatus(status, fwk.Unschedulable, whyTooHard)
+				asked = append(asked, time.Since(begin).Round(time.Second))
+			}
+			for _, ev := range group.Any() {
+				r.pl.happened(ev)
+			}
+			r.pass(time.Second)
+		}
+		want := "[0s 1s 3s 7s 15s 31s 1m3s 2m7s 4m15s 8m31s 17m3s 27m3s 37m3s 47m3s 57m3s]"
+		if got := fmt.Sprint(asked); got != want {
+			t.Errorf("asked at %s, want %s", got, want)
+		}
+		if len(r.matches()) != len(asked) {
+			t.Errorf("%d matches in %d asks: one that is too hard is not made in other ways", len(r.matches()), len(asked))
+		}
+		if open, why := r.pl.breaker.state(); open {
+			t.Errorf("others are kept from asking: %s", why)
+		}
+		if text := r.logged(0); !strings.Contains(text, `"A group took much work" group="ns/`) {
+			t.Errorf("the log does not name the group: %s", text)
+		}
+	})
+}
+
+func TestAGroupThatChangesIsNotTooHardAnyMore(t *testing.T) {
+	for name, change := range map[string]func(*rig){
+		"an annotation": func(r *rig) {
+			r.update("g-0", func(p *corev1.Pod) { p.Annotations = map[string]string{"simpler": "now"} })
+		},
+		"a label":         func(r *rig) { r.update("g-0", func(p *corev1.Pod) { p.Labels["simpler"] = "now" }) },
+		"what it asks":    func(r *rig) { r.update("g-0", func(p *corev1.Pod) { p.Generation++ }) },
+		"another pod":     func(r *rig) { r.pod("g-2", inGroup("g")) },
+		"one pod fewer":   func(r *rig) { r.pod("g-2", inGroup("g")); r.remove("g-2") },
+		"another minimum": func(r *rig) { r.api.put(aPodGroup("g", 1, "pg")) },
+	} {
+		t.Run(name, func(t *testing.T) { isNotTooHardAnyMore(t, change) })
+	}
+}
+
+func isNotTooHardAnyMore(t *testing.T, change func(*rig)) {
+	inRig(t, nil, func(r *rig) {
+		pods := r.gang(2, 2)
+		for range 10 {
+			r.fake.Answer(nil, errTooHard)
+			r.preFilter(pods[0])
+			r.pass(10 * time.Minute)
+		}
+		r.fake.Answer(nil, errTooHard)
+		r.preFilter(pods[0])
+		r.wantHeld(pods[0], whyTooHard)
+		change(r)
+		r.pass(0)
+		r.wantAsking(pods[0])
+	})
+}
+
+// A match that ends at its deadline says nothing of whose fault it is. The second one says
+// that it is the group's, where the matcher has answered in between.
+func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
+	cases := map[string]struct {
+		between func(r *rig, pod *corev1.Pod)
+		hard    bool
+	}{
+		"the matcher answered": {func(*rig, *corev1.Pod) {}, true},
+		"the group was answered in between": {func(r *rig, pod *corev1.Pod) {
+			r.fake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
+			r.preFilter(pod)
+			r.pass(time.Minute)
+			r.pl.happened(group.Freed)
+			r.pass(time.Minute)
+		}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				pods := r.gang(2, 2)
+				r.fake.Answer(nil, context.DeadlineExceeded)
+				_, _, status := r.preFilter(pods[0])
+				r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+				r.pass(time.Minute)
+				r.wantAsking(pods[0])
+				tc.between(r, pods[0])
+				r.fake.Answer(nil, context.DeadlineExceeded)
+				_, _, status = r.preFilter(pods[0])
+				if !tc.hard {
+					r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+					return
+				}
+				r.wantStatus(status, fwk.Unschedulable, whyTimeout)
+				if open, _ := r.pl.breaker.state(); open {
+					t.Error("the breaker is open, so that others wait")
+				}
+				if got := len(r.fake.Calls(matchtest.Release)); got != 2 {
+					t.Errorf("%d matches were given back, want both", got)
+				}
+			})
+		})
+	}
+}
+
+// To make a group anew does not make the namespace another: the third match that ends at its
+// deadline is its own fault, and it pays for all of them.
+func TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
+		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
+			time.Sleep(2 * time.Second)
+			return nil, context.DeadlineExceeded
+		})
+		var told []string
+		for i := range 4 {
+			name := fmt.Sprint("p-", i)
+			pod := r.pod(name)
+			_, _, status := r.preFilter(pod)
+			told = append(told, status.Message())
+			if open, _ := r.pl.breaker.state(); open {
+				r.Fatalf("the breaker stays open, as if the matcher did not answer")
+			}
+			if owed := r.pl.debts.of[ns]; (owed != nil) != (i >= 2) {
+				t.Errorf("after %d matches it owes %+v", i+1, owed)
+			}
+			r.remove(name)
+			r.pass(time.Second)
+			r.pl.debts = debts{}
+		}
+		if want := []string{whyUnavailable, whyUnavailable, whyTimeout, whyTimeout}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		other := r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		_, _, status := r.preFilter(other)
+		r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+	})
+}
+
+// Nobody pays for the time that others had the matcher, nor is too hard for it.
+func TestWhoWaitsForOthersIsNotTooHard(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
+		r.node("n2", 8)
+		pods := r.gang(2, 2, ofApp("x"), awayFrom("x"))
+		r.fake.OnMatch(func(q match.Request) (*match.Allocation, error) {
+			time.Sleep(400 * time.Millisecond)
+			return &match.Allocation{Waited: 390 * time.Millisecond, Slots: []match.Slot{{Key: q.Keys[0], Label: "shape0", Node: "n1"}, {Key: q.Keys[1], Label: "shape0", Node: "n2"}}}, nil
+		})
+		_, _, status := r.preFilter(pods[0])
+		r.wantStatus(status, fwk.Success, "")
+		if owed := r.pl.debts.of[ns]; owed != nil {
+			t.Errorf("it owes %+v", owed)
+		}
+	})
+}
+
+// When a namespace is to blame for matches that end at their deadlines, and what it pays for.
+func TestWhoIsToBlameForATimeout(t *testing.T) {
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	type step struct {
+		group    string // of a namespace, ns/name; empty is that the group before was answered
+		minutes  int    // after noon
+		answered uint64 // by others, by then
+		blame    bool
+		owed     time.Duration
+	}
+	const took = 2 * time.Second
+	cases := map[string][]step{
+		"the first time, and the second in a row":   {{"a/x", 0, 1, false, 0}, {"a/x", 1, 2, true, took}},
+		"the third pays for itself alone":           {{"a/x", 0, 1, false, 0}, {"a/x", 1, 2, true, took}, {"a/x", 2, 3, true, 0}},
+		"it was answered in between":                {{"a/x", 0, 1, false, 0}, {}, {"a/x", 1, 2, false, 0}},
+		"another of it was answered in between":     {{"a/x", 0, 1, false, 0}, {"a/y", 0, 2, false, 0}, {}, {"a/z", 1, 3, true, 2 * took}},
+		"nobody was answered in between":            {{"a/x", 0, 1, false, 0}, {"a/x", 1, 1, false, 0}, {"a/x", 2, 2, true, took}},
+		"three groups of a namespace":               {{"a/x", 0, 1, false, 0}, {"a/y", 1, 2, false, 0}, {"a/z", 2, 3, true, 2 * took}},
+		"nobody was answered between the groups":    {{"a/x", 0, 1, false, 0}, {"a/y", 1, 1, false, 0}, {"a/z", 2, 1, false, 0}},
+		"two groups, and one of another namespace":  {{"a/x", 0, 1, false, 0}, {"a/y", 1, 2, false, 0}, {"b/z", 2, 3, false, 0}},
+		"ten minutes later":                         {{"a/x", 0, 1, false, 0}, {"a/x", 10, 2, true, took}},
+		"more than that":                            {{"a/x", 0, 1, false, 0}, {"a/x", 11, 2, false, 0}},
+		"somebody else was answered, of that group": {{"a/x", 0, 1, false, 0}, {"b/x", 0, 1, false, 0}, {}, {"a/x", 1, 2, true, took}},
+	}
+	for name, steps := range cases {
+		t.Run(name, func(t *testing.T) {
+			var s suspects
+			var last types.NamespacedName
+			for i, x := range steps {
+				if x.group == "" {
+					s.clear(last)
+					continue
+				}
+				last.Namespace, last.Name, _ = strings.Cut(x.group, "/")
+				blame, owed := s.timedOut(last, x.answered, took, noon.Add(time.Duration(x.minutes)*time.Minute))
+				if blame != x.blame || owed != x.owed {
+					t.Errorf("step %d: to blame %t, for %s; want %t and %s", i, blame, owed, x.blame, x.owed)
+				}
+			}
+		})
+	}
+}
+
+// To be answered clears the group whose match it was, and none that timed out after it.
+func TestAnAnswerClearsNoOtherGroup(t *testing.T) {
+	var s suspects
+	x, y := types.NamespacedName{Namespace: ns, Name: "x"}, types.NamespacedName{Namespace: ns, Name: "y"}
+	s.timedOut(x, 1, time.Second, time.Now())
+	s.clear(y)
+	if blame, _ := s.timedOut(x, 2, time.Second, time.Now()); !blame {
+		t.Error("the answer to another group of its namespace has cleared it")
+	}
+}
+
+// What requests list is bounded wherever they list it.
+func TestRequestsThatListTooMuch(t *testing.T) {
+	list := func(n, length int) *jobspec.Constraint {
+		return &jobspec.Constraint{Op: jobspec.OpHostlist, Values: slices.Repeat([]string{strings.Repeat("n", length)}, n)}
+	}
+	both := func(a, b *jobspec.Constraint) *jobspec.Constraint {
+		return &jobspec.Constraint{Op: jobspec.OpAnd, Args: []jobspec.Constraint{*a, *b}}
+	}
+	const half = mostHosts / 2
+	cases := map[string]struct {
+		requests []jobspec.SlotAttributes
+		want     bool
+	}{
+		"nothing":              {[]jobspec.SlotAttributes{{}}, false},
+		"as many as may be":    {[]jobspec.SlotAttributes{{Constraints: list(half, 1), ConstraintsNow: list(half, 1)}}, false},
+		"one more for good":    {[]jobspec.SlotAttributes{{Constraints: list(half+1, 1), ConstraintsNow: list(half, 1)}}, true},
+		"one more for now":     {[]jobspec.SlotAttributes{{Constraints: list(half, 1), ConstraintsNow: list(half+1, 1)}}, true},
+		"in parts":             {[]jobspec.SlotAttributes{{Constraints: both(list(half, 1), list(half+1, 1))}}, true},
+		"of two kinds of pods": {[]jobspec.SlotAttributes{{Constraints: list(half, 1)}, {Constraints: list(half+1, 1)}}, true},
+	}
+	for name, tc := range cases {
+		var requests []translate.ShapeRequest
+		for _, a := range tc.requests {
+			requests = append(requests, translate.ShapeRequest{Attributes: a})
+		}
+		if got := tooManyHosts(requests); got != tc.want {
+			t.Errorf("%s: too much %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+// An enquiry is over when it has taken its time, without what it waited for others, or when its
+// caller has gone.
+func TestAnAllowanceIsOver(t *testing.T) {
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, tc := range map[string]struct {
+		ctx    context.Context
+		passed time.Duration
+		waited time.Duration
+		over   bool
+	}{
+		"at its end": {t.Context(), time.Second, 0, false}, "past it": {t.Context(), time.Second + 1, 0, true},
+		"past it, but for others": {t.Context(), time.Minute, 59 * time.Second, false}, "the caller has gone": {gone, 0, 0, true},
+	} {
+		a := allowance{ctx: tc.ctx, now: func() time.Time { return noon.Add(tc.passed) }, began: noon, most: time.Second, waited: tc.waited}
+		if got := a.over(); got != tc.over {
+			t.Errorf("%s: over %t, want %t", name, got, tc.over)
+		}
+	}
+}

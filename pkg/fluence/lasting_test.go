@@ -1,0 +1,79 @@
+package fluence
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// shunning keeps pods of an app from a pod, in all of its domain.
+func shunning(key, app string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{termOn(key, app)},
+		}}
+	}
+}
+
+// Nodes from which a pod that does not end keeps a group, by other things than amounts, are
+// reserved for nobody; those from which one keeps it that ends are.
+func TestWhatBarsAGroupForGoodReservesNothing(t *testing.T) {
+	cases := map[string]struct {
+		bars, asks func(*corev1.Pod)
+		ends       func(*corev1.Pod)
+		reserved   int
+		told       string
+	}{
+		"anti-affinity of a pod that does not end, everywhere": {
+			bars: shunning(corev1.LabelOSStable, "m"), asks: awayFrom("m"), ends: always,
+			told: "; no nodes are reserved for it: beside pods that do not end the filters rule out 3 nodes (3 node(s) didn't satisfy existing pods anti-affinity rules)",
+		},
+		"anti-affinity of a pod that ends, everywhere": {
+			bars: shunning(corev1.LabelOSStable, "m"), asks: awayFrom("m"), ends: never,
+			reserved: 3, told: "; 3 nodes are reserved for it",
+		},
+		"a port of a pod that does not end, on one": {
+			bars: hostPort(80), asks: hostPort(80), ends: always,
+			told: "; no nodes are reserved for it: beside pods that do not end the filters rule out 1 node (1 node(s) didn't have free ports for the requested pod ports)",
+		},
+		"a port of a pod that ends, on one": {
+			bars: hostPort(80), asks: hostPort(80), ends: never,
+			reserved: 3, told: "; 3 nodes are reserved for it",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				const n = 3
+				for i := range n {
+					r.node(fmt.Sprintf("n%d", i), 8, func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "linux" })
+				}
+				r.pass(settleTime)
+				r.schedule()
+				r.pod("bar", cpu("1m"), tc.bars, tc.ends, onNode("n0"))
+				r.pass(time.Second)
+				r.gang(n, n, cpu("1m"), ofApp("m"), tc.asks)
+				r.pass(11 * time.Minute)
+				if got := len(r.pl.reservations.nodes(turn{ns, 0}, g)); got != tc.reserved {
+					t.Errorf("%d nodes are reserved, want %d", got, tc.reserved)
+				}
+				if got := r.message(); !strings.HasSuffix(got, tc.told) {
+					t.Errorf("it is told %q, want %q at its end", got, tc.told)
+				}
+				r.pod("other", cpu("4"), elsewhere)
+				r.pass(time.Second)
+				if r.runs("other") != (tc.reserved == 0) {
+					t.Errorf("a pod of another namespace runs: %t", r.runs("other"))
+				}
+				r.remove("bar")
+				r.pass(10 * time.Second)
+				if !r.runs("g-0") {
+					t.Errorf("it does not start without what bars it: %s", r.message())
+				}
+			})
+		})
+	}
+}

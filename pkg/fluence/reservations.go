@@ -1,0 +1,260 @@
+package fluence
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// reservations are the nodes that are reserved for groups that have waited for room longer
+// than maxBypass. The zero value is ready for use.
+type reservations struct {
+	mu sync.Mutex
+	of map[turn]*reservation
+}
+
+// A reservation is that of the group whose turn it is.
+type reservation struct {
+	key types.NamespacedName
+	// nodes are reserved for the group; none if it does not fit what may be, or while it pauses.
+	nodes []string
+	clock clock
+	// idle is since when the turn is nobody's; zero where it is somebody's.
+	idle time.Time
+	// looked is when nodes were last looked for, and again says that they are to be looked for
+	// once more: the group asked too soon after that, or the search was cut short.
+	looked time.Time
+	again  bool
+	// search is that for fewer nodes.
+	search *bisection
+	// called says that the group was called to its nodes when they were free, and came that it
+	// has asked since.
+	called, came bool
+}
+
+const (
+	// forgetTurn is for how long the clock of a turn that is nobody's is kept at the least.
+	forgetTurn = time.Hour
+	// lookEvery is how often nodes are looked for at the most, for one turn.
+	lookEvery = 5 * time.Second
+)
+
+// nodes returns what is reserved for a group whose turn it is.
+func (a *reservations) nodes(t turn, key types.NamespacedName) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.of[t]; r != nil && r.key == key {
+		return r.nodes
+	}
+	return nil
+}
+
+// pause returns when the pause of a turn ends, and whether it has one.
+func (a *reservations) pause(t turn) (until time.Time, paused bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.of[t]
+	if r == nil || r.clock.until.IsZero() {
+		return time.Time{}, false
+	}
+	return r.clock.until, true
+}
+
+// A runsOn returns the nodes that a group runs on; none if it has not started.
+type runsOn func(types.NamespacedName) []string
+
+// take gives a turn to a group. It says whether it had it not before, and whether nodes are
+// others' again for that.
+func (a *reservations) take(t turn, key types.NamespacedName, runs runsOn, now time.Time) (anew, freed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.of[t]
+	if r == nil {
+		if a.of == nil {
+			a.of = map[turn]*reservation{}
+		}
+		a.of[t] = &reservation{key: key, clock: newClock(now)}
+		return true, false
+	}
+	r.idle = time.Time{}
+	if r.key == key {
+		return false, false
+	}
+	freed = r.end(runs)
+	r.key = key
+	return true, freed
+}
+
+// end takes the nodes from the group whose turn it was. It says whether there were any.
+func (r *reservation) end(runs runsOn) bool {
+	n := len(r.nodes)
+	if n > 0 {
+		r.clock.started(sets.New(runs(r.key)...).Intersection(sets.New(r.nodes...)).Len(), n)
+	}
+	r.none()
+	return n > 0
+}
+
+// none reserves nothing until nodes are looked for anew.
+func (r *reservation) none() {
+	r.nodes, r.search, r.looked, r.again, r.called, r.came = nil, nil, time.Time{}, false, false, false
+}
+
+// put reserves nodes for the group whose turn it is, and no others. It says whether they
+// are others than before, and whether others may have any that they could not have.
+func (a *reservations) put(t turn, key types.NamespacedName, nodes []string, loadOf func([]string) load, runs runsOn, now time.Time) (changed, freed bool) {
+	_, freed = a.take(t, key, runs, now)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.of[t]
+	freed = freed || !sets.New(nodes...).HasAll(r.nodes...)
+	if changed = !slices.Equal(r.nodes, nodes); changed {
+		old := anyLoad()
+		if len(r.nodes) > 0 {
+			old = loadOf(r.nodes)
+		}
+		r.clock.change(old, loadOf(nodes))
+		r.nodes, r.called, r.came = nodes, false, false
+	}
+	return changed, freed
+}
+
+// drop takes the nodes from a group that has a turn. It says whether there were any.
+func (a *reservations) drop(t turn, key types.NamespacedName) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.of[t]
+	if r == nil || r.key != key {
+		return false
+	}
+	freed := len(r.nodes) > 0
+	r.none()
+	return freed
+}
+
+// look says whether nodes may be looked for now, for the group whose turn it is, and with what
+// search to go on. If not, they are to be looked for later.
+func (a *reservations) look(t turn, key types.NamespacedName, now time.Time) (search *bisection, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.of[t]
+	if r == nil || r.key != key {
+		return nil, true
+	}
+	if !r.looked.IsZero() && now.Sub(r.looked) < lookEvery {
+		r.again = true
+		return nil, false
+	}
+	return r.search, true
+}
+
+// found takes note of how far nodes were looked for.
+func (a *reservations) found(t turn, key types.NamespacedName, search *bisection, known bool, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r := a.of[t]; r != nil && r.key == key {
+		r.looked, r.search, r.again = now, search, !known || !search.done()
+	}
+}
+
+// contested takes note that a group of another namespace is kept from the nodes of some turns.
+func (a *reservations) contested(turns []turn, by string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range turns {
+		if r := a.of[t]; r != nil && t.namespace != by {
+			r.clock.contested = true
+		}
+	}
+}
+
+// call says whether the group whose turn it is is to ask now: nodes are to be looked for again, or
+// those that it has are free. For free nodes it is called once.
+func (a *reservations) call(t turn, free func(nodes []string) bool, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.of[t]
+	if r == nil {
+		return false
+	}
+	if r.again && now.Sub(r.looked) >= lookEvery {
+		r.again = false
+		return true
+	}
+	if len(r.nodes) == 0 || !free(r.nodes) {
+		r.called, r.came = false, false
+		return false
+	}
+	if r.called {
+		return false
+	}
+	r.called = true
+	return true
+}
+
+// comes says whether a group asks for reserved nodes that are free, for the first time since they
+// are.
+func (a *reservations) comes(t turn, key types.NamespacedName, free func(nodes []string) bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.of[t]
+	if r == nil || r.key != key || len(r.nodes) == 0 || r.came || !free(r.nodes) {
+		return false
+	}
+	r.came = true
+	return true
+}
+
+// leave takes the nodes from turns of other groups than these. It says whether there were any.
+// The clock of a turn is forgotten a while after it was somebody's last.
+func (a *reservations) leave(but []group.Head, runs runsOn, most time.Duration, now time.Time) (freed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	taken := sets.New[turn]()
+	for _, h := range but {
+		taken.Insert(turnOf(h.Key, h.Rank))
+	}
+	maps.DeleteFunc(a.of, func(t turn, r *reservation) bool {
+		if taken.Has(t) {
+			return false
+		}
+		freed = r.end(runs) || freed
+		if r.idle.IsZero() {
+			r.idle = now
+		}
+		return now.Sub(r.idle) > max(most, forgetTurn)
+	})
+	return freed
+}
+
+// getOn looks whether a reservation gets on. One that does not pauses; its nodes are others' again.
+func (a *reservations) getOn(t turn, loadOf func(nodes []string) load, most time.Duration, now time.Time) (paused, again bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.of[t]
+	paused, again = r.clock.run(len(r.nodes) > 0, loadOf(r.nodes), most, now)
+	if paused {
+		r.none()
+	}
+	return paused, again
+}
+
+// reserved says for how many groups nodes are reserved, and how many nodes.
+func (a *reservations) reserved() (groups, nodes int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := sets.New[string]()
+	for _, r := range a.of {
+		if len(r.nodes) > 0 {
+			groups++
+		}
+		names.Insert(r.nodes...)
+	}
+	return groups, len(names)
+}

@@ -1,0 +1,686 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+func always(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }
+
+func never(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }
+
+// filled has nodes of four cores with a pod of three each that ends some day, and a group that
+// needs some nodes whole.
+func (r *rig) filled(nodes, needs int) {
+	r.Helper()
+	for i := range nodes {
+		r.node(fmt.Sprintf("n%d", i), 4)
+	}
+	r.pass(settleTime)
+	r.schedule()
+	for i := range nodes {
+		r.pod(fmt.Sprintf("old-%d", i), cpu("3"), never, onNode(fmt.Sprintf("n%d", i)))
+	}
+	r.pass(time.Second)
+	r.gang(int32(needs), needs, cpu("4"))
+	r.pass(time.Second)
+}
+
+// Nodes are reserved that are free, or on which the fewest pods are, and no more of them than
+// the group needs.
+func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.filled(4, 2)
+		for i := range 2 {
+			r.pod(fmt.Sprintf("more-%d", i), cpu("500m"), never, onNode(fmt.Sprintf("n%d", i)))
+		}
+		r.pass(11 * time.Minute)
+		if got := r.pl.reservations.nodes(turn{ns, 0}, g); fmt.Sprint(got) != "[n2 n3]" {
+			t.Errorf("reserved are %q, want the two nodes with one pod each; it is told %q", got, r.message())
+		}
+		if got := r.message(); !strings.HasSuffix(got, "; 2 nodes are reserved for it") {
+			t.Errorf("it is told %q", got)
+		}
+		r.pod("small", cpu("500m"))
+		r.pass(time.Second)
+		if got := r.assigned()["small"]; got != "n0" {
+			t.Errorf("a small pod is on %q, want it on a node that is not reserved", got)
+		}
+		r.remove("old-2")
+		r.remove("old-3")
+		r.pass(time.Second)
+		if !r.runs("g-0") || !r.runs("g-1") {
+			t.Errorf("it does not start on the nodes reserved for it: %v, %s", r.assigned(), r.message())
+		}
+	})
+}
+
+// For a group that does not fit beside what does not end no nodes are reserved, and it is told what
+// is in its way.
+func TestNothingIsReservedForAGroupThatNeedsWhatNeverEnds(t *testing.T) {
+	of := func(kind, api string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			always(p)
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: api, Kind: kind, Name: "x", UID: "x", Controller: new(true)}}
+		}
+	}
+	elsewhere := func(p *corev1.Pod) { always(p); p.Namespace = "elsewhere" }
+	cases := map[string]struct {
+		edit func(*corev1.Pod)
+		way  string // empty is that the node is reserved
+	}{
+		"a Deployment's pod":             {of("ReplicaSet", "apps/v1"), "ns/way"},
+		"a StatefulSet's pod":            {of("StatefulSet", "apps/v1"), "ns/way"},
+		"a pod that is always restarted": {always, "ns/way"},
+		"one of another namespace":       {elsewhere, "1 pod of other namespaces"},
+		"a pod that ends":                {never, ""},
+		"one with a deadline":            {func(p *corev1.Pod) { always(p); p.Spec.ActiveDeadlineSeconds = new(int64(3600)) }, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pod("way", cpu("100m"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, tc.edit, onNode("n1"))
+				r.filled(2, 2)
+				r.pass(11 * time.Minute)
+				r.pod("small", cpu("500m"), func(p *corev1.Pod) { p.Namespace = "another" })
+				r.pass(time.Second)
+				want := "; 2 nodes are reserved for it"
+				if tc.way != "" {
+					want = "; no nodes are reserved for it: pods that do not end are on 1 node that it could use (" + tc.way + ")"
+				}
+				if got := r.message(); !strings.HasSuffix(got, want) {
+					t.Errorf("it is told %q, want %q at its end", got, want)
+				}
+				if r.runs("small") != (tc.way != "") {
+					t.Errorf("another's pod runs: %t", r.runs("small"))
+				}
+			})
+		})
+	}
+}
+
+// A reservation on whose nodes nothing ends pauses for a quarter of maxReserve. Others pass
+// meanwhile, and then it is the group's turn again.
+func TestAReservationThatDoesNotGetOnPauses(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.args.MaxReserve.Duration = time.Hour
+		r.filled(2, 2)
+		r.pass(11 * time.Minute)
+		passes := func(name string) bool {
+			r.pod(name, cpu("100m"), never)
+			r.pass(time.Second)
+			defer r.remove(name)
+			return r.runs(name)
+		}
+		if passes("early") {
+			t.Fatalf("a small pod passes: %s", r.message())
+		}
+		r.pass(40 * time.Minute)
+		r.remove("old-0") // it gets on
+		r.pass(50 * time.Minute)
+		if passes("later") {
+			t.Errorf("a small pod passes within an hour of the last end: %s", r.message())
+		}
+		r.pass(11 * time.Minute)
+		if got := r.message(); !strings.Contains(got, "; no nodes are reserved for it for 1") || !strings.HasSuffix(got, ", since nothing had ended for 60m on those that were") {
+			t.Errorf("it is told %q", got)
+		}
+		if !passes("paused") {
+			t.Error("a small pod does not pass while the reservation pauses")
+		}
+		r.pass(15 * time.Minute)
+		if passes("again") {
+			t.Errorf("a small pod passes after the pause: %s", r.message())
+		}
+		r.remove("old-1")
+		r.pass(time.Second)
+		if !r.runs("g-0") {
+			t.Errorf("it does not start: %s", r.message())
+		}
+	})
+}
+
+// One namespace has nodes reserved for one group of a priority at a time.
+func TestOneGroupOfANamespaceAtATime(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.filled(3, 1)
+		r.pod("second", cpu("4"))
+		r.pod("other", cpu("4"), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		r.pass(11 * time.Minute)
+		groups, nodes := r.pl.reservations.reserved()
+		if groups != 2 || nodes != 2 {
+			t.Errorf("%d nodes are reserved for %d groups, want one for each namespace", nodes, groups)
+		}
+	})
+}
+
+// A gang that needs all nodes starts, though jobs of three times maxReserve end one after
+// another, and small groups come all the time.
+func TestAGangThatNeedsAllNodesStarts(t *testing.T) {
+	const nodes, reserve = 6, time.Hour
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.args.MaxReserve.Duration = reserve
+		r.filled(nodes, nodes)
+		ends := map[string]time.Time{}
+		for i := range nodes {
+			ends[fmt.Sprintf("old-%d", i)] = time.Now().Add(time.Duration(i+1) * 3 * reserve / nodes)
+		}
+		begin := time.Now()
+		for n := 0; !r.runs("g-0") && time.Since(begin) < 12*reserve; n++ {
+			name := fmt.Sprintf("small-%d", n)
+			r.pod(name, cpu("500m"), never)
+			ends[name] = time.Now().Add(3 * reserve)
+			for pod, at := range ends {
+				if _, placed := r.assigned()[pod]; !placed && strings.HasPrefix(pod, "small") {
+					ends[pod] = time.Now().Add(3 * reserve) // it has yet to begin
+					continue
+				}
+				if !time.Now().Before(at) {
+					r.remove(pod)
+					delete(ends, pod)
+				}
+			}
+			r.pass(5 * time.Minute)
+		}
+		if !r.runs("g-0") {
+			t.Errorf("it has not started after %s: %s", time.Since(begin), r.message())
+		}
+		t.Log(time.Since(begin))
+	})
+}
+
+// A group that fits the cluster when it is empty, and never does, keeps nobody from anything.
+func TestAGroupThatNeverStartsFencesOffNothing(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		const n = 3
+		for i := range n {
+			r.node(fmt.Sprintf("n%d", i), 8)
+		}
+		r.pass(settleTime)
+		r.schedule()
+		r.pod("service", cpu("1m"), always, func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, onNode("n0"))
+		r.gang(n, n, cpu("1m"), ofApp("m"), awayFrom("m"), func(p *corev1.Pod) {
+			p.Annotations = map[string]string{group.ExclusiveAnnotation: "true"}
+		})
+		for _, wait := range []time.Duration{11 * time.Minute, time.Hour} {
+			r.pass(wait)
+			name := "other-" + wait.String()
+			r.pod(name, cpu("4"), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+			r.pass(time.Second)
+			if !r.runs(name) {
+				t.Errorf("after %s another's pod does not run; the group is told %q", wait, r.message())
+			}
+		}
+	})
+}
+
+// Where a group fits beside what does not end, that is in nobody's way.
+func TestNodesAreReservedBesideWhatNeverEnds(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		for i := range 2 {
+			node := fmt.Sprintf("n%d", i)
+			r.node(node, 4)
+			r.pod("tiny-"+node, cpu("1m"), always, onNode(node), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+			r.pod("old-"+node, cpu("2"), never, onNode(node))
+		}
+		r.pass(settleTime)
+		r.schedule()
+		r.gang(2, 2, cpu("3"))
+		r.pass(11 * time.Minute)
+		r.pod("small", cpu("500m"), never)
+		r.pass(time.Second)
+		if r.runs("small") || !strings.HasSuffix(r.message(), "; 2 nodes are reserved for it") {
+			t.Errorf("a small pod runs: %t; the group is told %q", r.runs("small"), r.message())
+		}
+		r.remove("old-n0")
+		r.remove("old-n1")
+		r.pass(time.Second)
+		if !r.runs("g-0") {
+			t.Errorf("it does not start: %s", r.message())
+		}
+	})
+}
+
+// The clock of a reservation is that of a namespace and priority: to make groups anew, to have
+// the reserved nodes change for a moment, or to end pods of one's own renews nothing.
+func TestAReservationIsNotRenewed(t *testing.T) {
+	attacks := map[string]func(r *rig, minute int){
+		"by a group that is made anew": func(r *rig, minute int) {
+			if minute%50 == 49 {
+				if n := minute / 50; n == 0 {
+					r.remove("g-0")
+					r.remove("g-1")
+				} else {
+					r.remove(fmt.Sprintf("again-%d", n-1))
+				}
+				r.pod(fmt.Sprintf("again-%d", minute/50), cpu("4"))
+			}
+		},
+		"by a pod in the way for a moment": func(r *rig, minute int) {
+			if minute%50 == 49 {
+				r.pod("way", cpu("1m"), always, onNode("n0"))
+				r.pl.happened(group.Freed)
+				r.pass(time.Second)
+				r.remove("way")
+			}
+		},
+		"by own pods that end": func(r *rig, minute int) {
+			if minute%50 == 49 {
+				r.remove(fmt.Sprintf("mine-%d", minute/50))
+			}
+		},
+	}
+	for name, attack := range attacks {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pl.args.MaxReserve.Duration = time.Hour
+				r.pl.args.MaxBypass.Duration = time.Minute
+				for i := range 2 {
+					r.node(fmt.Sprintf("n%d", i), 4)
+				}
+				r.pass(settleTime)
+				r.schedule()
+				foreign := func(p *corev1.Pod) { p.Namespace = "elsewhere" }
+				for i := range 2 {
+					r.pod(fmt.Sprintf("old-%d", i), cpu("3"), never, foreign, onNode(fmt.Sprintf("n%d", i)))
+				}
+				for i := range 20 {
+					r.pod(fmt.Sprintf("mine-%d", i), cpu("1m"), never, onNode("n0"))
+				}
+				r.pass(time.Second)
+				r.gang(2, 2, cpu("4"))
+				paused := 0
+				for minute := range 12 * 60 {
+					attack(r, minute)
+					r.pass(time.Minute)
+					if _, yes := r.pl.reservations.pause(turn{ns, 0}); yes {
+						paused++
+					}
+				}
+				if paused < 100 {
+					t.Errorf("the reservation paused for %d minutes of 720, want a fifth of them", paused)
+				}
+			})
+		})
+	}
+}
+
+// Those with the fewest pods are chosen, however many the group needs, and one that comes to need
+// nodes before another takes them from it.
+func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.filled(4, 3)
+		for i := range 5 {
+			r.pod(fmt.Sprintf("more-%d", i), cpu("100m"), never, onNode("n0"))
+		}
+		r.pass(11 * time.Minute)
+		if got := fmt.Sprint(r.pl.reservations.nodes(turn{ns, 0}, g)); got != "[n1 n2 n3]" {
+			t.Errorf("reserved are %s, want those with one pod each", got)
+		}
+		r.pod("urgent", cpu("4"), urgent(10))
+		r.pass(11 * time.Minute)
+		first := r.pl.reservations.nodes(turn{ns, 10}, types.NamespacedName{Namespace: ns, Name: "pod/urgent/urgent"})
+		rest := r.pl.reservations.nodes(turn{ns, 0}, g)
+		if len(first) != 1 || len(rest) != 3 || slices.Contains(rest, first[0]) {
+			t.Errorf("reserved are %v and %v, want a node and the three others", first, rest)
+		}
+	})
+}
+
+// Who is refused something that room does not cure has no nodes any more, and gets them again with
+// the time that it has waited; one that was given nodes which were refused keeps them.
+func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
+	again := func(n int, r group.Refusal) []group.Refusal { return slices.Repeat([]group.Refusal{r}, n) }
+	found := group.Refusal{Reason: group.ReasonFiltered, Message: "no", Backoff: true, Found: true}
+	cases := map[string]struct {
+		refused []group.Refusal
+		passes  bool
+	}{
+		"too hard":                     {again(1, *tooHard(whyTooHard)), true},
+		"ruled out before the match":   {again(1, group.Refusal{Reason: reasonFilters, Message: "no", Backoff: true}), true},
+		"the matcher did not answer":   {again(1, group.Refusal{Reason: reasonUnavailable, Message: "no", Cure: group.CureAnswer}), false},
+		"its node was refused once":    {again(2, found), false},
+		"its nodes were refused often": {again(3, found), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.filled(2, 2)
+				r.pass(11 * time.Minute)
+				if _, nodes := r.pl.reservations.reserved(); nodes != 2 {
+					t.Fatalf("%d nodes are reserved: %s", nodes, r.message())
+				}
+				for _, refusal := range tc.refused {
+					r.pl.groups.AskAgain(g)
+					plan, _ := r.pl.groups.Plan("g-0", r.pl.now())
+					if plan.Job == 0 {
+						r.pl.groups.Elapse(g)
+						plan, _ = r.pl.groups.Plan("g-0", r.pl.now())
+					}
+					r.pl.groups.Refuse(plan, refusal, r.pl.now())
+				}
+				r.pod("small", cpu("500m"), never)
+				r.pass(900 * time.Millisecond)
+				if r.runs("small") != tc.passes {
+					t.Errorf("a small pod runs: %t, want %t", r.runs("small"), tc.passes)
+				}
+				r.pass(time.Minute)
+				if _, nodes := r.pl.reservations.reserved(); nodes != 2 {
+					t.Errorf("%d nodes are reserved once it waits for room again: %s", nodes, r.message())
+				}
+			})
+		})
+	}
+}
+
+// A group whose namespace may not ask now asks once when the nodes that are reserved for it are free.
+func TestAGroupInDebtComesIntoItsNodes(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.filled(2, 2)
+		r.pass(11 * time.Minute)
+		r.pl.debts.charge(ns, time.Minute, false, r.pl.now())
+		r.pl.debts.of[ns].next = r.pl.now().Add(time.Hour)
+		r.remove("old-0")
+		r.pass(5 * time.Second)
+		if got := r.message(); !strings.HasPrefix(got, "groups of namespace ns took ") {
+			t.Fatalf("it is told %q, want that it may not ask", got)
+		}
+		r.remove("old-1")
+		r.pass(2 * time.Second)
+		if !r.runs("g-0") || !r.runs("g-1") {
+			t.Errorf("it does not start on its nodes: %v, %s", r.assigned(), r.message())
+		}
+	})
+}
+
+// The first of a turn that cannot be helped by waiting for what ends leaves the turn to the next,
+// until nodes change.
+func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pod("way", cpu("100m"), always, onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" })
+		r.filled(2, 2)
+		r.pass(time.Second)
+		next := types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
+		r.pod("next", cpu("3500m"))
+		r.pass(12 * time.Minute)
+		if got := r.pl.reservations.nodes(turn{ns, 0}, next); len(got) != 1 {
+			t.Fatalf("the next in order has %v reserved; the first is told %q", got, r.message())
+		}
+		if got := r.message(); !strings.Contains(got, "; no nodes are reserved for it: pods that do not end are on 1 node") {
+			t.Errorf("the first is told %q", got)
+		}
+		r.remove("way")
+		r.pass(2 * time.Minute)
+		if got := r.pl.reservations.nodes(turn{ns, 0}, g); len(got) != 2 {
+			t.Errorf("the first has %v reserved when nothing is in its way: %s", got, r.message())
+		}
+	})
+}
+
+// What a start does to the clock of its turn goes by the reserved nodes that the group runs on.
+func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	first, second := types.NamespacedName{Namespace: ns, Name: "first"}, types.NamespacedName{Namespace: ns, Name: "second"}
+	const most = 4 * time.Hour
+	cases := map[string]struct {
+		runs   []string
+		paused bool
+	}{
+		"on all of them":      {runs: []string{"n1", "n2", "n3"}},
+		"on none of them":     {runs: []string{"n4", "n5"}, paused: true},
+		"it has not started":  {paused: true},
+		"on one of them only": {runs: []string{"n1", "n4"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var a reservations
+			at := turn{ns, 0}
+			stays := func([]string) load { return load{others: 3} }
+			runs := func(key types.NamespacedName) []string {
+				if key == first {
+					return tc.runs
+				}
+				return nil
+			}
+			a.put(at, first, []string{"n1", "n2"}, stays, runs, noon)
+			now := noon.Add(230 * time.Minute)
+			if paused, _ := a.getOn(at, stays, most, now); paused {
+				t.Fatal("it pauses before its time")
+			}
+			a.take(at, second, runs, now)
+			a.put(at, second, []string{"n3"}, stays, runs, now)
+			a.getOn(at, stays, most, now)
+			now = now.Add(15 * time.Minute)
+			if paused, _ := a.getOn(at, stays, most, now); paused != tc.paused {
+				t.Errorf("the next group's reservation pauses after 15 minutes: %t, want %t", paused, tc.paused)
+			}
+		})
+	}
+}
+
+// A group that starts elsewhere for a moment renews nothing.
+func TestAStartElsewhereForgetsNoClock(t *testing.T) {
+	var a reservations
+	at, key := turn{ns, 0}, g
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	stays := func([]string) load { return load{others: 3} }
+	elsewhere := func(types.NamespacedName) []string { return []string{"n9"} }
+	for range 2 {
+		a.put(at, key, []string{"n1"}, stays, elsewhere, now)
+		a.getOn(at, stays, time.Hour, now)
+		now = now.Add(40 * time.Minute)
+		a.getOn(at, stays, time.Hour, now)
+		a.leave(nil, elsewhere, time.Hour, now)
+	}
+	if _, paused := a.pause(at); !paused {
+		t.Error("it does not pause after 80 minutes of 60")
+	}
+}
+
+// What ends of a tenant's own renews nothing where others are kept from the nodes, and other nodes
+// with more on them renew nothing either.
+func TestWhatIsProgress(t *testing.T) {
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		contested bool
+		loads     []load // one each 50 minutes
+		others    int    // the load that is of other nodes than the one before
+		paused    bool
+	}{
+		"pods of others end": {contested: true, loads: []load{{3, 0}, {2, 0}, {1, 0}}},
+		"nothing ends":       {loads: []load{{3, 2}, {3, 2}, {3, 2}}, paused: true},
+		"own pods end, and nobody else wants them": {loads: []load{{3, 3}, {3, 2}, {3, 1}}},
+		"own pods end, and others want the nodes":  {contested: true, loads: []load{{3, 3}, {3, 2}, {3, 1}}, paused: true},
+		"other nodes come and become fewer":        {loads: []load{{3, 0}, {9, 0}, {8, 0}}, others: 1, paused: true},
+		"other nodes come with fewer on them":      {loads: []load{{3, 0}, {2, 0}, {2, 0}}, others: 1, paused: true},
+		"pods end before other nodes come":         {loads: []load{{3, 0}, {2, 0}, {9, 0}}, others: 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c, paused := newClock(noon), false
+			c.contested = tc.contested
+			c.change(anyLoad(), tc.loads[0])
+			for i, l := range tc.loads {
+				if tc.others > 0 && tc.others == i {
+					c.change(tc.loads[i-1], l)
+				}
+				p, _ := c.run(true, l, time.Hour, noon.Add(time.Duration(i)*50*time.Minute))
+				paused = paused || p
+			}
+			if paused != tc.paused {
+				t.Errorf("it pauses: %t, want %t", paused, tc.paused)
+			}
+		})
+	}
+}
+
+// Small pods of one's own that end one by one hold the nodes against others no longer than none.
+func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.args.MaxReserve.Duration = time.Hour
+		for i := range 3 {
+			r.node(fmt.Sprintf("n%d", i), 4)
+		}
+		r.pass(settleTime)
+		r.schedule()
+		r.pod("theirs", cpu("3"), never, elsewhere, onNode("n0"))
+		for i := range 3 {
+			r.pod(fmt.Sprintf("mine-%d", i), cpu("1m"), never, onNode(fmt.Sprintf("n%d", i)))
+		}
+		r.pass(time.Second)
+		r.gang(3, 3, cpu("4"))
+		r.pass(11 * time.Minute)
+		r.pod("kept", cpu("500m"), elsewhere)
+		r.pass(time.Second)
+		if r.runs("kept") {
+			t.Fatalf("a pod of another namespace passes at once: %s", r.message())
+		}
+		for i := range 2 {
+			r.pass(40 * time.Minute)
+			r.remove(fmt.Sprintf("mine-%d", i))
+		}
+		r.pass(time.Second)
+		if !r.runs("kept") {
+			t.Errorf("the reservation does not pause: %s", r.message())
+		}
+	})
+}
+
+// The next group of a turn has its own time once the one before has started on its nodes.
+func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.args.MaxReserve.Duration, r.pl.args.MaxBypass.Duration = time.Hour, time.Minute
+		r.filled(2, 2)
+		r.pass(2 * time.Minute)
+		r.pod("kept", cpu("500m"), elsewhere)
+		r.pod("next", cpu("4"))
+		r.pass(50 * time.Minute)
+		r.remove("old-0")
+		r.remove("old-1")
+		r.pass(5 * time.Second)
+		next := types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
+		if got := r.pl.reservations.nodes(turn{ns, 0}, next); !r.runs("g-0") || len(got) != 1 {
+			t.Fatalf("the first runs: %t; the next has %v reserved", r.runs("g-0"), got)
+		}
+		r.pass(20 * time.Minute)
+		if _, paused := r.pl.reservations.pause(turn{ns, 0}); paused {
+			t.Error("the reservation of the next pauses after 20 minutes of an hour")
+		}
+		r.pass(41 * time.Minute)
+		if _, paused := r.pl.reservations.pause(turn{ns, 0}); !paused {
+			t.Error("it does not pause after an hour")
+		}
+	})
+}
+
+// A slow matcher takes a while for each match that books nothing.
+type slow struct {
+	match.Engine
+	takes time.Duration
+}
+
+func (s slow) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	if r.Op == match.WithoutAllocating {
+		select {
+		case <-time.After(s.takes):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return s.Engine.Match(ctx, r)
+}
+
+// looks counts the matches that nodes to reserve were looked for with.
+func (r *rig) looks() int {
+	n := 0
+	for _, m := range r.matches() {
+		if m.Op == match.WithoutAllocating {
+			n++
+		}
+	}
+	return n
+}
+
+// A group that asks often does not have nodes looked for as often.
+func TestNodesAreLookedForOnceInAWhile(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.filled(2, 2)
+		r.pass(11 * time.Minute)
+		r.pl.happened(group.Freed)
+		r.pass(time.Second)
+		before, asked := r.looks(), len(r.matches())
+		for range 4 {
+			r.pl.happened(group.Freed)
+			r.pass(time.Second)
+		}
+		if looks, asks := r.looks()-before, len(r.matches())-asked; looks != 0 || asks < 3 {
+			t.Errorf("%d matches for nodes in %d asks within %s, want none", looks, asks, lookEvery)
+		}
+		if got := r.message(); !strings.HasSuffix(got, "; 2 nodes are reserved for it") {
+			t.Errorf("it is told %q", got)
+		}
+		r.pass(lookEvery)
+		if r.looks() == before {
+			t.Error("nodes are not looked for later")
+		}
+	})
+}
+
+// A search for nodes that takes longer than it may goes on the next time.
+func TestASearchForNodesThatIsCutShortGoesOn(t *testing.T) {
+	inRig(t, slow{realEngine(t), 200 * time.Millisecond}, func(r *rig) {
+		r.filled(4, 2)
+		for i := range 2 {
+			r.pod(fmt.Sprintf("more-%d", i), cpu("500m"), never, onNode(fmt.Sprintf("n%d", i)))
+		}
+		r.pass(10*time.Minute + 2*time.Second)
+		if _, n := r.pl.reservations.reserved(); n != 2 || r.looks() > 2 {
+			t.Errorf("%d nodes are reserved after %d matches, want two after the first look: %s", n, r.looks(), r.message())
+		}
+		r.pass(time.Minute)
+		if got := fmt.Sprint(r.pl.reservations.nodes(turn{ns, 0}, g)); got != "[n2 n3]" {
+			t.Errorf("reserved are %s, want the nodes with one pod each: %s", got, r.message())
+		}
+	})
+}
+
+// A matcher that hangs on the search for nodes holds the loop up for no longer than the allowance,
+// and it is the namespace's fault when it does so for the third time.
+func TestASearchForNodesThatHangsIsHeldAgainstItsNamespace(t *testing.T) {
+	inRig(t, slow{realEngine(t), time.Hour}, func(r *rig) {
+		r.filled(2, 2)
+		r.pass(10*time.Minute - time.Second)
+		told := ""
+		for range 600 {
+			if got := r.message(); strings.Contains(got, whyTimeout) {
+				told = got
+				break
+			}
+			r.pl.happened(group.Freed)
+			r.pass(100 * time.Millisecond)
+		}
+		if told == "" {
+			t.Errorf("it is told %q, want that it is too hard", r.message())
+		}
+		if looks := r.looks(); looks != 3 {
+			t.Errorf("%d matches hung, want three", looks)
+		}
+		if owed := r.pl.debts.of[ns]; owed == nil {
+			t.Error("its namespace owes nothing")
+		}
+		if _, n := r.pl.reservations.reserved(); n != 0 {
+			t.Errorf("%d nodes are reserved", n)
+		}
+	})
+}

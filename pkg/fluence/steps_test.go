@@ -1,0 +1,205 @@
+package fluence
+
+import (
+	"context"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/core"
+	informersv1 "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+const (
+	// stepTime is what a step takes by the clock of steps: about what it takes on a usual
+	// machine.
+	stepTime = time.Microsecond
+	// stepsPerLook is how many steps stand for the work of the engine between two looks at
+	// the context, which are 1<<14 of its own.
+	stepsPerLook = 128
+	// stepsPerFilter is how many steps stand for the filters of one pod on one node.
+	stepsPerFilter = 16
+	// mostLooks is how often a match looks at its context before it has done all that it may:
+	// 1<<22 steps of the engine while it holds the graph, and 1<<25 beside it, each at the end of a
+	// match in parts.
+	mostLooks = (1<<22+1<<25)>>14 + 64
+)
+
+// steps counts from outside what an enquiry does: looks at a node, runs of a filter, pods
+// compared with a term, and looks of the engine at its context. Its clock goes by them, so that
+// an allowance of time is one of steps, on every machine the same.
+type steps struct {
+	// taken are all, and most how many there may be; late are those of the plugin beyond
+	// these, and after how many matches began then.
+	taken, most, late, after atomic.Int64
+	// looks is the most that one match has made.
+	looks atomic.Int64
+}
+
+// begin has the clock go, and counts from 0.
+func (s *steps) begin(allowed time.Duration) {
+	s.most.Store(s.taken.Load() + int64(allowed/stepTime))
+	s.late.Store(0)
+	s.after.Store(0)
+	s.looks.Store(0)
+}
+
+func (s *steps) take(n int) {
+	if over := s.taken.Add(int64(n)) - s.most.Load(); over > 0 {
+		s.late.Add(min(over, int64(n)))
+	}
+}
+
+// now is the clock. To look at it is a step, too.
+func (s *steps) now() time.Time {
+	s.take(1)
+	return time.Now().Add(time.Duration(s.taken.Load()) * stepTime)
+}
+
+// countSteps has a rig's plugin count.
+func (r *rig) countSteps(s *steps) {
+	r.pl.now = s.now
+	r.pl.handle = countedHandle{r.pl.handle, s}
+	r.pl.filters = countedPreFilters{r.pl.filters, s, func() int { n, _ := r.snapshot.NodeInfos().List(); return len(n) }}
+}
+
+// countedHandle counts runs of filters, and terms that are compared with a pod: each asks for
+// the labels of the pod's namespace.
+type countedHandle struct {
+	fwk.Handle
+	*steps
+}
+
+func (h countedHandle) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	h.take(stepsPerFilter)
+	if n, ok := node.(countedNode); ok {
+		// How often they look at it for the terms of one pod is theirs to say.
+		node = n.NodeInfo
+	}
+	return h.Handle.RunFilterPlugins(ctx, state, pod, node)
+}
+
+func (h countedHandle) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, more fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	h.take(1)
+	return h.Handle.RunPreFilterExtensionAddPod(ctx, state, pod, more, node)
+}
+
+func (h countedHandle) SharedInformerFactory() informers.SharedInformerFactory {
+	return countedInformers{h.Handle.SharedInformerFactory(), h.steps}
+}
+
+type countedInformers struct {
+	informers.SharedInformerFactory
+	*steps
+}
+
+func (i countedInformers) Core() core.Interface {
+	return countedCore{i.SharedInformerFactory.Core(), i.steps}
+}
+
+type countedCore struct {
+	core.Interface
+	*steps
+}
+
+func (c countedCore) V1() informersv1.Interface { return countedV1{c.Interface.V1(), c.steps} }
+
+type countedV1 struct {
+	informersv1.Interface
+	*steps
+}
+
+func (c countedV1) Namespaces() informersv1.TypedNamespaceInformer {
+	return countedNamespaces{c.Interface.Namespaces(), c.steps}
+}
+
+type countedNamespaces struct {
+	informersv1.TypedNamespaceInformer
+	*steps
+}
+
+func (c countedNamespaces) Lister() corelisters.NamespaceLister {
+	return countedLister{c.TypedNamespaceInformer.Lister(), c.steps}
+}
+
+type countedLister struct {
+	corelisters.NamespaceLister
+	*steps
+}
+
+func (c countedLister) Get(name string) (*corev1.Namespace, error) {
+	c.take(1)
+	return c.NamespaceLister.Get(name)
+}
+
+// countedPreFilters counts for each run before the filters a look at every node.
+type countedPreFilters struct {
+	framework
+	*steps
+	nodes func() int
+}
+
+func (f countedPreFilters) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
+	f.take(f.nodes())
+	return f.framework.RunPreFilterPlugins(ctx, state, pod)
+}
+
+// countedNode counts looks at a node, and at each of its pods.
+type countedNode struct {
+	fwk.NodeInfo
+	*steps
+}
+
+func (n countedNode) Node() *corev1.Node {
+	n.take(1)
+	return n.NodeInfo.Node()
+}
+
+func (n countedNode) GetPods() []fwk.PodInfo {
+	pods := n.NodeInfo.GetPods()
+	n.take(len(pods))
+	return pods
+}
+
+// countedEngine counts how often a match looks at its context.
+type countedEngine struct {
+	match.Engine
+	*steps
+}
+
+func (e countedEngine) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	if e.taken.Load() > e.most.Load() {
+		e.after.Add(1)
+	}
+	seen := &countedContext{Context: ctx, steps: e.steps}
+	defer func() { e.looks.Store(max(e.looks.Load(), seen.looks.Load())) }()
+	return e.Engine.Match(seen, r)
+}
+
+type countedContext struct {
+	context.Context
+	*steps
+	looks atomic.Int64
+}
+
+func (c *countedContext) Err() error {
+	c.looks.Add(1)
+	c.taken.Add(stepsPerLook)
+	return c.Context.Err()
+}
+
+// processorTime is what the process has had so far of all processors.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,159 @@
+package fluence
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/test/trials"
+)
+
+const (
+	// mostLate is how many steps an enquiry may take beyond its allowance: it looks at that
+	// before each kind of pods, of which the filters take 16,000 with 1,000 nodes.
+	mostLate = 40_000
+	// mostTime is what an enquiry may take of the processors beside four times its allowance:
+	// ten times what it takes on a usual machine. What is done with neither nodes nor terms nor
+	// matches is in no other count.
+	mostTime = 5 * time.Second
+)
+
+// dear are groups that are known to be dear.
+var dear = map[string]settings{
+	"20 pods spread by eight labels, each with a maxSkew of its own": {
+		knobNodes: 15, knobPods: 9, knobSpreads: 8, knobSpreadKeys: byTheirOwn, knobSpreadSkews: 1,
+	},
+	"400 pods in two halves that shun each other one by one": {
+		knobNodes: 2, knobPods: 200, knobApart: 200, knobApartFrom: oneOfAll,
+	},
+	"200 kinds of requests on 1,000 nodes":      {knobNodes: 249, knobPods: 99, knobRequests: 99, knobThere: 255},
+	"263 kinds that are barred from most nodes": {knobNodes: 249, knobPods: 131, knobRequests: 131, knobSlices: 250, knobBarred: 8},
+	"pods that are apart by many keys":          {knobNodes: 249, knobPods: 100, knobApart: 200, knobApartKeys: byTheirOwn, knobApartFrom: itself},
+	"pods near to the next ones":                {knobNodes: 100, knobPods: 200, knobBeside: 60, knobBesideWhom: theNext},
+	"pods near to the next ones, each by a key of its own": {
+		knobNodes: 100, knobPods: 100, knobBeside: 60, knobBesideKeys: byTheirOwn, knobBesideWhom: theNext,
+	},
+	"kinds near to each other":               {knobNodes: 100, knobPods: 240, knobKinds: 100, knobBeside: 60, knobBesideKeys: byZone, knobBesideWhom: ofKinds, knobZones: 30},
+	"ports of their own":                     {knobNodes: 100, knobPods: 240, knobPorts: 60, knobPortsOwn: 1},
+	"alike pods that are apart by many keys": {knobNodes: 249, knobPods: 100, knobApart: 255, knobApartKeys: byTheirOwn},
+	"kinds near to one of two by zone":       {knobNodes: 20, knobPods: 40, knobRequests: 40, knobKinds: 2, knobZones: 12, knobBeside: 40, knobBesideKeys: byZone, knobBesideWhom: ofFirst, knobAllowed: 1},
+	"something of all": {
+		knobNodes: 100, knobPods: 60, knobRequests: 60, knobKinds: 9, knobZones: 5, knobSpreads: 3, knobSpreadKeys: byTheirOwn, knobSpreadAmong: ofKinds,
+		knobApart: 5, knobApartFrom: ofKinds, knobBeside: 1, knobBesideKeys: byZone, knobBesideWhom: ofKinds, knobPorts: 1, knobThere: 7, knobOptional: 9,
+	},
+}
+
+// FuzzEnquiry has a group of up to 500 pods ask for nodes among up to 1,000. Whatever its pods
+// say, it takes no more steps than one enquiry may: neither at once, nor when it has waited for
+// so long that nodes are reserved for it.
+func FuzzEnquiry(f *testing.F) {
+	for _, s := range dear {
+		f.Add(s.bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { enquire(t, draw(data, fewTerms)) })
+}
+
+// TestDearEnquiries does so for groups that are known to be dear.
+func TestDearEnquiries(t *testing.T) {
+	for name, s := range dear {
+		t.Run(name, func(t *testing.T) { enquire(t, draw(s.bytes(), mostTerms)) })
+	}
+}
+
+// TestRandomEnquiries does so with bytes by chance. Most knobs are not turned far: all of them
+// together let no group come as far as to the matcher.
+func TestRandomEnquiries(t *testing.T) {
+	for seed := range trials.Seeds(8) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		data := make([]byte, knobs)
+		for i := range data {
+			data[i] = byte(random.Uint32())
+			if i > int(knobPods) && random.IntN(4) > 0 {
+				data[i] %= 2
+			}
+		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { enquire(t, draw(data, fewTerms)) })
+	}
+}
+
+func enquire(t *testing.T, d drawn) {
+	if testing.Short() {
+		t.Skip("it goes by the time of the processors, which the race detector multiplies")
+	}
+	s := &steps{}
+	inRig(t, countedEngine{realEngine(t), s}, func(r *rig) {
+		r.countSteps(s)
+		// It tells nobody: to write to each pod of the fake API takes longest.
+		r.standby.Store(true)
+		if d.knobs[knobAllowed]%2 == 1 {
+			r.pl.args.MaxAsk.Duration *= 2
+		}
+		for _, n := range d.nodes() {
+			r.must(r.client.Tracker().Add(n))
+		}
+		r.pass(time.Second)
+		waiting, running := d.alive()
+		r.api.put(d.podGroup())
+		for _, pods := range [][]*corev1.Pod{running, waiting} {
+			for _, p := range pods {
+				r.must(r.client.Tracker().Add(p))
+			}
+			r.pass(time.Second)
+		}
+		for _, later := range []time.Duration{0, r.pl.args.MaxBypass.Duration + time.Minute} {
+			r.pass(later)
+			r.pl.happened(group.Freed)
+			r.pass(0)
+			for _, p := range waiting {
+				if r.enqueue(p) == "" {
+					r.wantCheap(s, p)
+					break
+				}
+			}
+		}
+	})
+}
+
+// wantCheap has the group of a pod ask.
+func (r *rig) wantCheap(s *steps, pod *corev1.Pod) {
+	r.Helper()
+	r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), r.snapshot))
+	list, err := r.snapshot.NodeInfos().List()
+	r.must(err)
+	nodes := make([]fwk.NodeInfo, len(list))
+	for i, n := range list {
+		nodes[i] = countedNode{n, s}
+	}
+	plan, effects := r.pl.groups.Plan(pod.UID, r.pl.now())
+	r.pl.carryOut(r.ctx, effects)
+	if len(plan.Required) == 0 {
+		return
+	}
+	s.begin(r.pl.args.MaxAsk.Duration)
+	began, steps := processorTime(), s.taken.Load()
+	_, refused := r.pl.ask(r.ctx, plan, nodes)
+	took := processorTime() - began
+	told := "placed"
+	if refused != nil {
+		told = refused.Reason + ": " + refused.Message
+		r.pl.refuse(pod, plan, *refused)
+	}
+	r.pass(0)
+	r.Logf("%d pods, %d nodes: %d steps, %d late, %d looks, %s; %s", len(plan.Required)+len(plan.Optional), len(nodes), s.taken.Load()-steps, s.late.Load(), s.looks.Load(), took, told)
+	switch {
+	case s.looks.Load() > mostLooks:
+		r.Errorf("a match has looked at its context %d times, want at most %d", s.looks.Load(), mostLooks)
+	case s.after.Load() > 1:
+		r.Errorf("%d matches after the allowance was used up, want at most the one that was about to be made", s.after.Load())
+	case s.late.Load() > mostLate:
+		r.Errorf("%d steps after the allowance was used up, want at most %d", s.late.Load(), mostLate)
+	case took > mostTime+4*r.pl.args.MaxAsk.Duration:
+		r.Errorf("it took %s of the processors, want at most %s", took, mostTime+4*r.pl.args.MaxAsk.Duration)
+	}
+}

@@ -1,0 +1,92 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// A wholeRule says who may ask for whole nodes by annotation.
+type wholeRule struct {
+	// mode is one of group.WholeNodesModes.
+	mode string
+	// label returns the value of a namespace's label group.WholeNodesLabel, and false if
+	// that is not known.
+	label func(ctx context.Context, namespace string) (string, bool)
+}
+
+// warnings says that an object asks in vain for whole nodes. Only its user is told so: what
+// another object controls is made by a controller, which reads no warning. A PodGroup of the
+// user's own that says otherwise is not looked at.
+func (r wholeRule) warnings(ctx context.Context, c *creation) []string {
+	annotation, value := group.WholeNodesAsked(c.pod.Annotations)
+	if annotation == "" || c.controller != (group.Owner{}) {
+		return nil
+	}
+	label := ""
+	if r.mode == group.WholeNodesLabelled {
+		known := false
+		if label, known = r.label(ctx, c.pod.Namespace); !known {
+			return nil
+		}
+	}
+	why := group.DeniedWholeNodes(r.mode, c.pod.Namespace, label)
+	if why == "" {
+		return nil
+	}
+	return []string{group.TellDenied(annotation, value, why) + "; no pod of the group starts (" + group.ReasonNotAllowed + ")"}
+}
+
+// namespaces reads labels of namespaces. It remembers nothing: who is warned labels the
+// namespace and tries again at once.
+type namespaces struct {
+	live client.Reader
+	// turn waits until a question may be asked, and returns what ends it.
+	turn func(context.Context) (end func(), err error)
+	// timeout bounds a question to the API server.
+	timeout time.Duration
+
+	asking singleflight.Group
+}
+
+// wholeNodes returns the value of a namespace's label group.WholeNodesLabel. It returns false
+// if the namespace cannot be read, also when ctx ends before there is an answer.
+func (n *namespaces) wholeNodes(ctx context.Context, name string) (string, bool) {
+	asked := n.asking.DoChan(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.timeout)
+		defer cancel()
+		label, err := n.ask(ctx, name)
+		if err != nil {
+			klog.FromContext(ctx).V(4).Info("A namespace is not seen", "namespace", name, "reason", err)
+		}
+		return label, err
+	})
+	select {
+	case r := <-asked:
+		return r.Val.(string), r.Err == nil
+	case <-ctx.Done():
+		return "", false
+	}
+}
+
+func (n *namespaces) ask(ctx context.Context, name string) (string, error) {
+	end, err := n.turn(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer end()
+	var ns metav1.PartialObjectMetadata
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := n.live.Get(ctx, client.ObjectKey{Name: name}, &ns); err != nil {
+		return "", fmt.Errorf("get the namespace: %w", err)
+	}
+	return ns.Labels[group.WholeNodesLabel], nil
+}

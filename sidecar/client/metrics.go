@@ -1,0 +1,21 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
+)
+
+// Metrics returns the figures of the sidecar's process as Prometheus' text.
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
+	call, cancel := bounded(ctx, c.options.Timeout)
+	defer cancel()
+	m, err := c.rpc.Metrics(call, &fluxionpb.MetricsRequest{}, grpc.MaxCallRecvMsgSize(2*fluxionpb.MaxMetrics))
+	if err != nil {
+		return nil, fmt.Errorf("ask for metrics: %w", fail(ctx, err))
+	}
+	return m.GetText(), nil
+}

@@ -1,0 +1,218 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// heldBy names the tests that hold what docs/security.md says, clause by clause, each as the
+// folder and the function: a promise that no test holds is no promise.
+var heldBy = map[string][]string{
+	// Who can do what with it.
+	"A user who may create pods may use Fluence.":                                                                                                               {"pkg/webhook.TestHandleAllowsEverything", "test/e2e.TestATenantFencesOffNoNodes"},
+	"What a pod asks for is charged as a kubelet charges it;":                                                                                                   {"test/e2e.TestPodsAreChargedWhatAKubeletCharges"},
+	"a ResourceQuota applies before, to the pods of a group as to any others.":                                                                                  {"test/e2e.TestQuotasApplyToGroups"},
+	"Whole nodes are no amount that a quota counts: only namespaces with a label may ask for them ([topology.md](topology.md#whole-nodes)).":                    {"pkg/fluence.TestWhoMayHaveWholeNodes", "test/e2e.TestATenantFencesOffNoNodes"},
+	"Labels and annotations of a pod can only join it to a group of its own namespace.":                                                                         {"test/e2e.TestTheSameNamesInTwoNamespacesNeverMeet"},
+	"Groups of two namespaces never meet, whatever their names.":                                                                                                {"test/e2e.TestTheSameNamesInTwoNamespacesNeverMeet"},
+	"A PodGroup is an ordinary object: who may edit it may change how its group starts.":                                                                        {"test/e2e.TestMinMemberIsEditedWhileTheGroupWaits", "test/e2e.TestAUsersMinMemberGoesBeforeTheJobs"},
+	"Give the verbs on `podgroups` as you give those on Jobs.":                                                                                                  {"test/e2e.TestMinMemberIsEditedWhileTheGroupWaits"},
+	"Priority is that of PriorityClasses.":                                                                                                                      {"pkg/fluence.TestQueueIsOrderedByPriorityThenGroup"},
+	"Within one priority the order is that of the creation time in the PodGroup's status: give `podgroups/status` to nobody but Fluence.":                       {"pkg/group.TestRankGoesByPriorityThenCreationThenName"},
+	"A group that waits for longer than `maxBypass` has nodes reserved from groups of its own or a lower priority ([reasons.md](reasons.md#whose-turn-it-is)).": {"pkg/fluence.TestSmallGroupsPassALargeOneUntilItsTime", "pkg/fluence.TestWhoIsKeptFromTheRoomOfAnother"},
+	"Use quotas on priority classes.":                                                                                                                           {"test/e2e.TestQuotasApplyToGroups"},
+
+	"Who is bound to the ClusterRole `fluence-viewer` everywhere reads the specs of all pods, the values of their environment variables among them.": {"test/e2e.TestAViewerOfANamespaceSeesItsGroups"},
+	"Bind it in a namespace, with a RoleBinding, unless he may know that of everybody ([cli.md](cli.md#what-it-may-read)).":                          {"test/e2e.TestAViewerOfANamespaceSeesItsGroups"},
+
+	// What bounds one tenant's work.
+	"What a tenant may ask for can be bounded further, before it is created: [below](#bounds-by-policy).": {"test/chart.TestTenants"},
+	"Whoever may create pods has Fluence work for him.":                                                   {"test/e2e.TestATenantWhoAsksForTooMuchStopsNobody"},
+	"How much of that others feel is bounded:":                                                            {"test/e2e.TestATenantWhoAsksForTooMuchStopsNobody"},
+	"the embedded matcher does a fixed amount of work on one request while others wait, and more only beside them, for one request at a time (of a graph that was put node by node, as the scheduler does);": {"pkg/engine.TestAMatchTakesNoMoreWorkThanItMay", "pkg/engine.TestNobodyWaitsForAMatchBesideTheGraph", "pkg/engine.TestAnAnswerSaysHowLongItWaitedForOthers", "pkg/engine.TestRandomWork"},
+	"the scheduler looks for nodes of one group for `maxAsk` (250 ms).":                                                                                                                             {"pkg/fluence.TestComparingEndsWithTheAllowance", "pkg/fluence.TestDecodeArgs"},
+	"Beyond that the group is [`TooHard`](reasons.md) and asks ever more rarely, up to every 10 minutes":                                                                                            {"pkg/fluence.TestAGroupThatIsTooHardAsksEverMoreRarely"},
+	"what an enquiry takes beyond 20 ms is a debt of the namespace, paid by a tenth of the time that passes.":                                                                                       {"pkg/fluence.TestADebtIsPaidByTheTimeThatPasses"},
+	"In debt its groups ask after those of all others, and at most once a second (`Throttled`)":                                                                                                     {"pkg/fluence.TestADebtIsPaidByTheTimeThatPasses", "pkg/fluence.TestANamespaceInDebtAsksAfterOthers"},
+	"labels count only as far as a selector reads them":                                                                                                                                             {"pkg/fluence.TestALabelThatNothingReadsMakesNoShape"},
+	"as with kube-scheduler, a ResourceQuota with the scope `CrossNamespacePodAffinity`;":                                                                                                           {"test/e2e.TestQuotasApplyToGroups"},
+	"it makes at most 16 kinds more of another group's pods":                                                                                                                                        {"pkg/fluence.TestPodsOfOthersDoNotMakeAGroupHard"},
+	"such a pod does not say what becomes of the others when members are lost":                                                                                                                      {"pkg/controller/podgroup.TestWhoSpeaksForAGroup"},
+	"only in namespaces with a label, which the administrator gives ([topology.md](topology.md#whole-nodes));":                                                                                      {"pkg/fluence.TestWhoMayHaveWholeNodes", "test/e2e.TestATenantFencesOffNoNodes"},
+	"settled by the match: later annotations change nothing, and a node on which others are is nobody's, whoever put a pod there":                                                                   {"pkg/fluence.TestAnAnnotationOnPodsThatRunTakesNoNode", "pkg/group.TestWholeNodesAreSettledByTheMatch", "pkg/group.TestWholeNodesAfterARestart"},
+	"as many nodes as one group needs, for one group of a namespace and priority at a time, where it fits beside what does not end, by amounts and by filters;":                                     {"pkg/fluence.TestAsManyNodesAreReservedAsAGroupNeeds", "pkg/fluence.TestOneGroupOfANamespaceAtATime", "pkg/fluence.TestNodesAreReservedBesideWhatNeverEnds", "pkg/fluence.TestNothingIsReservedForAGroupThatNeedsWhatNeverEnds", "pkg/fluence.TestAGroupThatNeverStartsFencesOffNothing"},
+	"who is refused something else gives them back.":                                                                                                                                                {"pkg/fluence.TestWhoCannotUseReservedNodesGivesThemBack"},
+	"After `maxReserve` in which nothing of others ends there it pauses, whatever group it is for by then: neither own pods that end, nor groups that start elsewhere, nor other nodes renew that.": {"pkg/fluence.TestAReservationThatDoesNotGetOnPauses", "pkg/fluence.TestAReservationIsNotRenewed", "pkg/fluence.TestWhatIsProgress", "pkg/fluence.TestAStartElsewhereForgetsNoClock"},
+	"Members beyond a group's minimum do not pass it.":                                                                                                                                              {"pkg/fluence.TestOfLateMembersOnlyThoseThatAreLackingPass"},
+	"A tenant has one such set for each PriorityClass that it may use: quotas bound these":                                                                                                          {"pkg/fluence.TestTwoHeadsOfDifferentPriorities", "test/e2e.TestQuotasApplyToGroups"},
+	"8 questions at a time and 50 a second;":                                                                                                                                                        {"pkg/webhook.TestFindAsksNoMoreThanItMay"},
+	"what is created past that has no labels and no warning, and scheduler and controller find its group all the same":                                                                              {"pkg/webhook.TestFindGivesUpInTime", "cmd/controller.TestProgramOutlivesAMissingAndAnOldCRD"},
+	"messages count what is of other namespaces, and name nothing there (`tellNames`)":                                                                                                              {"pkg/fluence.TestWhatIsOfAnotherNamespaceIsNotNamed"},
+	"Over the real Fluxion a request is bounded by `matchTimeout` alone.":                                                                                                                           {"pkg/fluence.TestACycleWaitsOnceForTheMatcher"},
+	"A group whose match passes it twice, while the matcher answers in between, is `TooHard`;":                                                                                                      {"pkg/fluence.TestTheSecondTimeoutInARowIsTheGroups"},
+	"of groups that are made anew the third in ten minutes is, and their namespace pays for all of them.":                                                                                           {"pkg/fluence.TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces"},
+}
+
+// promising are the sections of which each clause has a test.
+var promising = []string{"Who can do what with it", "What bounds one tenant's work"}
+
+// boundColumn is that of the table which says what holds.
+const boundColumn = 1
+
+var (
+	clauseEnd = regexp.MustCompile(`[.;] `)
+	alertName = regexp.MustCompile("`(Fluence[A-Z]\\w+)`")
+)
+
+// clauses parts a text behind each full stop and semicolon.
+func clauses(text string) (all []string) {
+	text = strings.Join(strings.Fields(text), " ")
+	for text != "" {
+		end := len(text)
+		if at := clauseEnd.FindStringIndex(text); at != nil {
+			end = at[0] + 1
+		}
+		all = append(all, strings.TrimSpace(text[:end]))
+		text = strings.TrimSpace(text[end:])
+	}
+	return all
+}
+
+// promises are the clauses of a section: those of its paragraphs and lists, and of its
+// tables those in the column that says what holds.
+func promises(section string) (all []string) {
+	var running []string
+	flush := func() {
+		all = append(all, clauses(strings.Join(running, " "))...)
+		running = nil
+	}
+	rows := 0
+	for line := range strings.Lines(section) {
+		line = strings.TrimSpace(line)
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		item, isItem := strings.CutPrefix(line, "- ")
+		switch {
+		case strings.HasPrefix(line, "|"):
+			flush()
+			if rows++; rows > 2 && len(cells) > boundColumn { // behind the heading and its line
+				all = append(all, clauses(cells[boundColumn])...)
+			}
+		case line == "":
+			flush()
+			rows = 0
+		case isItem:
+			flush()
+			running = []string{item}
+		default:
+			running = append(running, line)
+		}
+	}
+	flush()
+	return all
+}
+
+// section is what stands below a heading of a page.
+func section(t *testing.T, page, heading string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(text), "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("%s has no section %q", page, heading)
+	}
+	after, _, _ = strings.Cut(after, "\n## ")
+	return after
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+
+// tests are those that there are, each as its folder and its name.
+func tests(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for _, dir := range []string{"cmd", "pkg", "sidecar", "sig-scheduler-plugins", "test"} {
+		err := filepath.WalkDir(filepath.Join(root(t), dir), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			in, err := filepath.Rel(root(t), filepath.Dir(path))
+			for _, m := range testFunction.FindAllStringSubmatch(string(text), -1) {
+				all[filepath.ToSlash(in)+"."+m[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// unheld says which promises have no test, which tests there are not, and of which promises
+// the page says nothing any more.
+func unheld(said []string, by map[string][]string, there map[string]bool) (wrong []string) {
+	for _, promise := range said {
+		if len(by[promise]) == 0 {
+			wrong = append(wrong, "no test is named that holds: "+promise)
+		}
+		for _, test := range by[promise] {
+			if !there[test] {
+				wrong = append(wrong, "there is no test "+test+", which is to hold: "+promise)
+			}
+		}
+	}
+	for promise := range by {
+		if !slices.Contains(said, promise) {
+			wrong = append(wrong, "the page does not say any more: "+promise)
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+func TestWhatTheSecurityPageSaysIsHeldByTests(t *testing.T) {
+	rules, err := os.ReadFile(filepath.Join(root(t), "manifests", "monitoring", "rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, heading := range promising {
+		text := section(t, "docs/security.md", heading)
+		said = append(said, promises(text)...)
+		for _, m := range alertName.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(string(rules), "alert: "+m[1]+"\n") {
+				t.Errorf("docs/security.md names the alert %s, which there is not", m[1])
+			}
+		}
+	}
+	if len(said) < 30 {
+		t.Errorf("%d promises were found", len(said))
+	}
+	for _, wrong := range unheld(said, heldBy, tests(t)) {
+		t.Error(wrong)
+	}
+}
+
+func TestAPromiseWithoutATestIsFound(t *testing.T) {
+	const text = "- One holds. Two:\n  so it is; three\n- Four ([a.md](a.md)).\n\n| who | what | alert |\n|---|---|---|\n| he | five; six | |\n"
+	said := promises(text)
+	if want := []string{"One holds.", "Two: so it is;", "three", "Four ([a.md](a.md)).", "five;", "six"}; !slices.Equal(said, want) {
+		t.Errorf("it promises %q, want %q", said, want)
+	}
+	got := unheld([]string{"one", "two", "three"}, map[string][]string{"one": {"pkg/a.TestOne"}, "two": {"pkg/a.TestTwo"}, "four": {"pkg/a.TestOne"}}, map[string]bool{"pkg/a.TestOne": true})
+	want := []string{"no test is named that holds: three", "the page does not say any more: four", "there is no test pkg/a.TestTwo, which is to hold: two"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
