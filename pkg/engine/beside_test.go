@@ -252,16 +252,14 @@ func TestAMatchTakesNoMoreWorkThanItMay(t *testing.T) {
 		for _, nodes := range []int{60, 1000, 5000} {
 			d := &driver{e: newEngine(t)}
 			d.load(t, cluster(nodes)...)
-			before := processorTime(t)
 			_, err := d.e.Match(t.Context(), d.request(1, asked(nodes)))
-			took := processorTime(t) - before
 			var no *match.Refusal
 			if err != nil && !errors.As(err, &no) {
 				t.Fatal(err)
 			}
 			t.Logf("%s, %d nodes: %v", name, nodes, err)
-			if over := d.e.Overdrawn(); over > engine.Slack || took > longestMatch {
-				t.Errorf("%s, %d nodes: %d steps too many, took %s", name, nodes, over, took)
+			if over := d.e.Overdrawn(); over > engine.Slack {
+				t.Errorf("%s, %d nodes: %d steps too many", name, nodes, over)
 			}
 		}
 	}
