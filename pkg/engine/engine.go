@@ -63,8 +63,8 @@ type Engine struct {
 	promises promises
 	stood    uint64 // counts the slots ever stood, to keep their order
 	space    workspace
-	// brief is briefWork, but in tests.
-	brief int
+	// brief is briefWork and lengthy longWork, but in tests.
+	brief, lengthy int
 	// overrun is the most steps that a match took although none were left for it.
 	overrun atomic.Int64
 	// long is held by the one match that goes on beside the graph.
@@ -92,7 +92,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine options: graph: %w", err)
 	}
-	return &Engine{options: o, added: added, brief: briefWork, long: make(chan struct{}, 1)}, nil
+	return &Engine{options: o, added: added, brief: briefWork, lengthy: longWork, long: make(chan struct{}, 1)}, nil
 }
 
 // Reset implements match.Engine.

@@ -32,6 +32,10 @@ func (e *Engine) matchWithin(ctx context.Context, r *match.Request, waited *time
 			return a, err
 		}
 		if err := e.find(ctx, more, waited); err != nil {
+			if found != nil && tooMuch(err) {
+				// A placement was found once: what is left for the next says nothing of the request.
+				return nil, more.overtaken()
+			}
 			e.giveUp(ctx, r, err, waited)
 			return nil, err
 		}

@@ -144,7 +144,8 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 			Reason:  reasonNoRoom,
 			Message: translate.Shorten(translate.Message(no.Reason, pl.endOf(no.Reason, plan.Key)) + ruled.String()),
 			Until:   append(ruled.events(), group.NodeChanged, group.MatcherBack),
-			Backoff: ruled.byExtender,
+			// By what a match is overtaken need not be one of these events.
+			Backoff: ruled.byExtender || no.Reason.Code == match.Overtaken,
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// What others give back does not help.

@@ -52,6 +52,11 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true, MayNeverFit: true}},
 			code: fwk.Unschedulable, message: whyTooHard, reason: "TooHard", again: time.Second,
 		},
+		"found, and overtaken": {
+			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.Overtaken, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true}},
+			code: fwk.Unschedulable, message: "the nodes found were taken or changed while they were looked for", reason: "NoRoom",
+			until: []group.Event{group.Freed, group.NodeChanged, group.MatcherBack}, again: time.Second,
+		},
 		"another graph": {
 			err: match.ErrStale, code: fwk.Unschedulable, message: whyLoading, reason: "MatcherUnavailable",
 			until: []group.Event{group.MatcherBack},
