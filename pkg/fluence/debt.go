@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -27,9 +28,15 @@ const (
 	indebtedPause = time.Second
 	yieldStep     = 10 * time.Millisecond
 	// vainPart is the part of the time that a namespace's enquiries which find no nodes may take,
-	// and vainBurst how much of it at once. Past that groups of others ask first.
+	// and vainBurst how much of it at once. Past that groups of others ask first, unless their
+	// priority is lower.
 	vainPart  = 5
 	vainBurst = time.Second
+	// latestYield is how long after its debt is paid a group is told to ask at the latest: of more
+	// groups than yieldStep leaves times for some are told the same.
+	latestYield = 10 * time.Second
+	// lookPart is the part of the time that may be taken to look who else may ask.
+	lookPart = 20
 	// sweepDebts is from how many debts on those that are paid are looked for.
 	sweepDebts = 1 << 10
 )
@@ -39,6 +46,9 @@ const (
 type debts struct {
 	mu sync.Mutex
 	of map[string]*debt
+	// askers are those who may ask, as they were at the last look, which counts until the next.
+	askers []group.Asker
+	next   time.Time
 }
 
 // A debt is that of one namespace.
@@ -104,42 +114,78 @@ func (a *debts) forget(namespace string) {
 	delete(a.of, namespace)
 }
 
-// ask says whether a group of a namespace may ask now. If not it returns what is owed, which is
-// 0 where the namespace only yields to others, and after which time it may ask again. MayAsk says
-// whether a group may ask in one of the namespaces that a function accepts. Each group is told
-// another time.
-func (a *debts) ask(namespace string, mayAsk func(counts func(namespace string) bool) bool, now time.Time) (owed, after time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	d := a.get(namespace, now)
-	switch {
-	case d == nil || d.owed == 0 && d.vain <= vainBurst:
-		return 0, 0
-	case d.owed == 0:
-		others := func(of string) bool {
-			d := a.get(of, now)
-			return of != namespace && (d == nil || d.owed == 0 && d.vain <= vainBurst)
-		}
-		if !mayAsk(others) {
-			return 0, 0
-		}
-		d.told = latest(now.Add(indebtedPause), d.told.Add(yieldStep))
-		return 0, d.told.Sub(now)
+// lightly says that of what is owed nothing is beyond what is free for each enquiry.
+func (d *debt) lightly() bool { return d == nil || d.owed == 0 }
+
+// free says that nothing is owed that makes a namespace wait for others.
+func (d *debt) free() bool { return d.lightly() && (d == nil || d.vain <= vainBurst) }
+
+// tell returns what the next group is told: a time of its own, a step after the one before and not
+// before the least, nor long after the debt is paid.
+func (d *debt) tell(least, paid time.Time, step time.Duration) time.Time {
+	at := latest(least, d.told.Add(step))
+	if at.After(paid) {
+		at = latest(paid, d.told.Add(yieldStep))
 	}
-	// One in debt may not ask itself.
-	others := func(of string) bool {
-		d := a.get(of, now)
-		return of != namespace && (d == nil || d.owed == 0)
-	}
-	if !now.Before(d.next) && !mayAsk(others) {
-		d.next = now.Add(indebtedPause)
-		return 0, 0
-	}
-	at := latest(now, d.next, d.told).Add(indebtedPause)
-	if paid := now.Add(repayPart * d.owed); at.After(paid) {
+	if at.After(paid.Add(latestYield)) {
 		at = paid
 	}
 	d.told = at
+	return at
+}
+
+// A register reads who may ask. It looks at all groups.
+type register func() []group.Asker
+
+// looked returns who may ask. It looks no more often than it may: between two looks the answer may
+// be that of the first.
+func (a *debts) looked(read register, clock func() time.Time) []group.Asker {
+	began := clock()
+	if began.Before(a.next) {
+		return a.askers
+	}
+	a.askers = read()
+	now := clock()
+	a.next = now.Add(lookPart * now.Sub(began))
+	return a.askers
+}
+
+// ask says whether a group may ask now, by its namespace and its own priority. If not it returns
+// what is owed, which is 0 where the namespace only yields to others, and after which time it may
+// ask again. Each group is told another time.
+func (a *debts) ask(who group.Asker, read register, clock func() time.Time) (owed, after time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := clock()
+	d := a.get(who.Namespace, now)
+	// One that has to wait itself is nobody to wait for.
+	others := func(least int32, mayAsk func(*debt) bool) bool {
+		for _, o := range a.looked(read, clock) {
+			if o.Priority < least {
+				break
+			}
+			if o.Namespace != who.Namespace && mayAsk(a.get(o.Namespace, now)) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case d.free():
+		return 0, 0
+	case d.lightly():
+		if !others(who.Priority, (*debt).free) {
+			return 0, 0
+		}
+		soon := now.Add(indebtedPause)
+		paid := now.Add(vainPart * (d.vain - vainBurst))
+		return 0, d.tell(soon, latest(soon, paid), yieldStep).Sub(now)
+	}
+	if !now.Before(d.next) && !others(math.MinInt32, (*debt).lightly) {
+		d.next = now.Add(indebtedPause)
+		return 0, 0
+	}
+	at := d.tell(latest(now, d.next).Add(indebtedPause), now.Add(repayPart*d.owed), indebtedPause)
 	return d.owed, at.Sub(now)
 }
 
@@ -151,8 +197,8 @@ func (pl *Fluence) owes(plan group.Plan, now time.Time) *group.Refusal {
 		return nil
 	}
 	namespace := plan.Key.Namespace
-	mayAsk := func(counts func(string) bool) bool { return pl.groups.MayAskIn(counts, now) }
-	owed, after := pl.debts.ask(namespace, mayAsk, now)
+	who := group.Asker{Namespace: namespace, Priority: plan.Rank.Priority}
+	owed, after := pl.debts.ask(who, func() []group.Asker { return pl.groups.Askers(now) }, pl.now)
 	if after == 0 {
 		return nil
 	}

@@ -2,8 +2,8 @@ package fluence
 
 import (
 	"fmt"
-	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,18 +11,27 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
+// mayAsk has groups of these namespaces be those that may ask, all of the priority 0.
+func mayAsk(namespaces ...string) register {
+	var all []group.Asker
+	for _, namespace := range namespaces {
+		all = append(all, group.Asker{Namespace: namespace})
+	}
+	return func() []group.Asker { return all }
+}
+
 func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	at := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
-	nobody := func(func(string) bool) bool { return false }
-	others := func(counts func(string) bool) bool { return counts("c") }
+	nobody, others := mayAsk(), mayAsk("c")
 	type ask struct {
 		at          float64
-		others      func(func(string) bool) bool
+		others      register
 		owed, after time.Duration
 	}
 	cases := map[string]struct {
@@ -33,7 +42,7 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 		"a second, and others":  {[]time.Duration{1020 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {9, others, 100 * time.Millisecond, time.Second}, {10, others, 0, 0}}},
 		"nobody else asks":      {[]time.Duration{1020 * time.Millisecond}, []ask{{0, nobody, 0, 0}, {0, nobody, time.Second, 2 * time.Second}, {1, nobody, 0, 0}}},
 		"each its own time":     {[]time.Duration{1020 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {0, others, time.Second, 2 * time.Second}, {0, others, time.Second, 3 * time.Second}}},
-		"not after it is paid":  {[]time.Duration{120 * time.Millisecond}, []ask{{0, others, 100 * time.Millisecond, time.Second}, {0, others, 100 * time.Millisecond, time.Second}}},
+		"then one by one":       {[]time.Duration{120 * time.Millisecond}, []ask{{0, others, 100 * time.Millisecond, time.Second}, {0, others, 100 * time.Millisecond, time.Second + yieldStep}}},
 		"no more than a minute": {[]time.Duration{50 * time.Second, 50 * time.Second}, []ask{{0, others, time.Minute, time.Second}, {599, others, 100 * time.Millisecond, time.Second}, {600, others, 0, 0}}},
 	}
 	for name, tc := range cases {
@@ -43,10 +52,11 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 				d.charge("a", took, false, noon)
 			}
 			for _, a := range tc.asks {
-				if owed, after := d.ask("a", a.others, at(a.at)); owed != a.owed || after != a.after {
+				clock := func() time.Time { return at(a.at) }
+				if owed, after := d.ask(group.Asker{Namespace: "a"}, a.others, clock); owed != a.owed || after != a.after {
 					t.Errorf("at %v: owed %s, again after %s; want %s and %s", a.at, owed, after, a.owed, a.after)
 				}
-				if owed, after := d.ask("b", a.others, at(a.at)); owed != 0 || after != 0 {
+				if owed, after := d.ask(group.Asker{Namespace: "b"}, a.others, clock); owed != 0 || after != 0 {
 					t.Errorf("another namespace owes %s, and waits for %s", owed, after)
 				}
 			}
@@ -62,12 +72,10 @@ func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
 			d.charge(namespace, freeAsk, true, noon)
 		}
 	}
-	due := func(namespaces ...string) func(func(string) bool) bool {
-		return func(counts func(string) bool) bool { return slices.ContainsFunc(namespaces, counts) }
-	}
-	want := func(what string, at time.Time, others func(func(string) bool) bool, owed, after time.Duration) {
+	due := mayAsk
+	want := func(what string, at time.Time, others register, owed, after time.Duration) {
 		t.Helper()
-		if o, a := d.ask("a", others, at); o != owed || a != after {
+		if o, a := d.ask(group.Asker{Namespace: "a"}, others, func() time.Time { return at }); o != owed || a != after {
 			t.Errorf("%s: owed %s, again after %s; want %s and %s", what, o, a, owed, after)
 		}
 	}
@@ -90,6 +98,90 @@ func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
 	d.charge("a", time.Second+freeAsk, false, later)
 	want("nor does it stop another in debt", later, due("c"), 0, 0)
 	want("but that asks once a second", later, due("c"), time.Second, 2*time.Second)
+}
+
+// A queue that waits in vain is not passed by groups of a lower priority. Who owes more than that
+// waits for all.
+func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
+	noon := func() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
+	var d debts
+	for range 60 {
+		d.charge("queue", freeAsk, true, noon())
+		d.charge("vain", freeAsk, true, noon())
+	}
+	asks := func(priority int32, others ...group.Asker) bool {
+		_, after := d.ask(group.Asker{Namespace: "queue", Priority: priority}, func() []group.Asker { return others }, noon)
+		return after == 0
+	}
+	cases := map[string]struct {
+		others []group.Asker
+		want   bool
+	}{
+		"a lower one":                        {[]group.Asker{{Namespace: "b", Priority: 9}}, true},
+		"one of the same":                    {[]group.Asker{{Namespace: "b", Priority: 10}}, false},
+		"a higher one":                       {[]group.Asker{{Namespace: "b", Priority: 11}}, false},
+		"a higher one of its own":            {[]group.Asker{{Namespace: "queue", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
+		"one that asks in vain, and another": {[]group.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 10}}, false},
+		"a lower one after one in vain":      {[]group.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
+	}
+	for name, tc := range cases {
+		if got := asks(10, tc.others...); got != tc.want {
+			t.Errorf("%s: the queue's group may ask: %v, want %v", name, got, tc.want)
+		}
+	}
+	d.charge("queue", time.Second, false, noon())
+	d.of["queue"].next = noon().Add(time.Second)
+	if asks(10, cases["a lower one"].others...) {
+		t.Error("one in debt asks before one of a lower priority")
+	}
+}
+
+// A group of a namespace that has asked much in vain asks before one of a lower priority, and after
+// one of its own.
+func TestAQueueIsNotPassedForAskingInVain(t *testing.T) {
+	for of, refused := range map[int32]bool{-1: false, 0: true} {
+		inRig(t, nil, func(r *rig) {
+			r.node("n1", 8)
+			r.give("n1")
+			queued := r.pod("queued")
+			r.pod("other", func(p *corev1.Pod) { p.Namespace, p.Spec.Priority = "elsewhere", &of })
+			for range 60 {
+				r.pl.charge(ns, freeAsk, true)
+			}
+			_, _, status := r.preFilter(queued)
+			if got := !status.IsSuccess(); got != refused {
+				t.Errorf("beside one of priority %d the group is refused: %v (%s)", of, got, status.Message())
+			}
+		})
+	}
+}
+
+// To look who may ask takes a part of the time at the most, however many groups are refused.
+func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d debts
+		d.charge("a", time.Minute, false, time.Now())
+		took, looks := 5*time.Millisecond, 0
+		look := func() []group.Asker {
+			looks++
+			time.Sleep(took)
+			return []group.Asker{{Namespace: "b"}}
+		}
+		told := map[time.Duration]bool{}
+		began := time.Now()
+		for range 5000 {
+			_, after := d.ask(group.Asker{Namespace: "a"}, look, time.Now)
+			told[time.Since(began)+after] = true
+			time.Sleep(time.Millisecond)
+		}
+		if most := int(time.Since(began)/(lookPart*took)) + 1; looks > most {
+			t.Errorf("%d looks, want at most %d", looks, most)
+		}
+		// A second each until it is paid, and a hundredth then.
+		if want := 590 + int(latestYield/yieldStep); len(told) < want {
+			t.Errorf("%d groups are told of %d times, want at least %d", 5000, len(told), want)
+		}
+	})
 }
 
 func TestANamespaceInDebtAsksAfterOthers(t *testing.T) {
