@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
@@ -48,9 +49,13 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 // if it found no nodes.
 func (pl *Fluence) charge(namespace string, took time.Duration, inVain bool) {
 	if !pl.args.Unthrottled {
-		pl.debts.charge(namespace, took, inVain, pl.now())
+		pl.counters.vainFor(namespace, pl.debts.charge(namespace, took, inVain, pl.now()))
 	}
 	pl.counters.hardFor(namespace, took-freeAsk)
+	if _, err := pl.namespaces.Get(namespace); apierrors.IsNotFound(err) {
+		// It may have gone, and been forgotten, in the moment before.
+		pl.forgetNamespace(namespace)
+	}
 }
 
 // askWithin asks, and ends the search for nodes when its allowance is over.
