@@ -92,7 +92,7 @@ func (e *Engine) lock(waited *time.Duration) {
 // more work than the engine is held for, it returns what there is to be done.
 func (e *Engine) matchNow(ctx context.Context, r *match.Request, read reading, found *beside, waited *time.Duration) (*match.Allocation, *beside, error) {
 	e.lock(waited)
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admit(ctx, r.Epoch); err != nil {
 		return nil, nil, err
 	}
@@ -161,7 +161,7 @@ func (e *Engine) giveUp(ctx context.Context, r *match.Request, err error, waited
 		return
 	}
 	e.lock(waited)
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if e.admit(ctx, r.Epoch) == nil && e.holder(r) == nil {
 		e.withdraw(r.ID)
 	}
