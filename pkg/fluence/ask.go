@@ -181,7 +181,13 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 	default:
 		klog.FromContext(ctx).Error(err, "Match", "group", plan.Key, "job", plan.Job)
 		pl.returns.add(group.Release{Job: plan.Job})
-		return &group.Refusal{Reason: reasonMatchError, Message: fmt.Sprintf("match: %v", err), Until: group.Cluster(), Backoff: true}
+		r := &group.Refusal{Reason: reasonMatchError, Message: fmt.Sprintf("match: %v", err), Until: group.Cluster(), Backoff: true}
+		if match.OutcomeOf(err) == match.OutcomeError {
+			// It may have cost the matcher its graph, and all others the time to fill it.
+			r.Hard = true
+			pl.charge(plan.Key.Namespace, mostDebt, true)
+		}
+		return r
 	}
 }
 
