@@ -99,7 +99,7 @@ func (c *counted) idle(ctx context.Context, id match.JobID) error {
 	}
 }
 
-func (c *counted) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+func (c *counted) Match(ctx context.Context, r match.Request) (a *match.Allocation, err error) {
 	if r.Op != match.Allocate && r.Op != match.AllocateOrElseReserve {
 		return c.Engine.Match(ctx, r)
 	}
@@ -109,16 +109,18 @@ func (c *counted) Match(ctx context.Context, r match.Request) (*match.Allocation
 	done, era := make(chan struct{}), c.era
 	c.asked[r.ID] = done
 	c.mu.Unlock()
-	a, err := c.Engine.Match(ctx, r)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.asked, r.ID)
-	close(done)
-	// What was matched in a graph that has been emptied since is gone.
-	if err == nil && !a.Reserved && era == c.era {
-		c.hold(r.ID, a.Slots)
-	}
-	return a, err
+	// Also where the engine panics, and a is nil.
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.asked, r.ID)
+		close(done)
+		// What was matched in a graph that has been emptied since is gone.
+		if err == nil && a != nil && !a.Reserved && era == c.era {
+			c.hold(r.ID, a.Slots)
+		}
+	}()
+	return c.Engine.Match(ctx, r)
 }
 
 func (c *counted) Release(ctx context.Context, e match.Epoch, id match.JobID, keys ...string) error {

@@ -236,3 +236,32 @@ func TestAMatchThatEndsAfterAResetCountsForNothing(t *testing.T) {
 		}
 	})
 }
+
+// A job whose match has panicked may be matched again, and released.
+func TestAMatchThatPanicsCountsForNothing(t *testing.T) {
+	fake := matchtest.NewFake()
+	c := count(fake)
+	fake.OnMatch(func(match.Request) (*match.Allocation, error) { panic("broken") })
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the match did not panic")
+			}
+		}()
+		_, _ = c.Match(t.Context(), match.Request{Op: match.Allocate, ID: 1})
+	}()
+	if jobs, _ := c.sizes(); jobs != 0 {
+		t.Errorf("%d jobs hold something, want none", jobs)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	fake.OnMatch(func(r match.Request) (*match.Allocation, error) {
+		return &match.Allocation{ID: r.ID, Slots: []match.Slot{matchtest.Held("a", "n", matchtest.Cores(1))}}, nil
+	})
+	if _, err := c.Match(ctx, match.Request{Op: match.Allocate, ID: 1}); err != nil {
+		t.Errorf("matched again: %v", err)
+	}
+	if jobs, _ := c.sizes(); jobs != 1 {
+		t.Errorf("%d jobs hold something, want the one", jobs)
+	}
+}

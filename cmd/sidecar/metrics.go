@@ -24,6 +24,7 @@ import (
 type measured struct {
 	*counted
 	duration *prometheus.HistogramVec
+	panics   prometheus.Counter
 	registry *prometheus.Registry
 }
 
@@ -35,6 +36,9 @@ func measure(e match.Engine) *measured {
 			Help:    "Time that the engine took for one match, by how it ended.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16), // 0.1 ms to 3.3 s
 		}, []string{"outcome"}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fluence_sidecar_panics_total", Help: "Calls that ended with a panic, each of which may have lost the graph. None is to be expected.",
+		}),
 		registry: prometheus.NewRegistry(),
 	}
 	for _, o := range match.Outcomes() {
@@ -42,6 +46,7 @@ func measure(e match.Engine) *measured {
 	}
 	m.registry.MustRegister(
 		m.duration,
+		m.panics,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{

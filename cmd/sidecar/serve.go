@@ -34,6 +34,9 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	}
 	m := measure(e)
 	so := server.Options{Log: log, Metrics: m.text}
+	if o.engine == engineEmbedded {
+		so.Panicked = m.panics.Inc
+	}
 	if o.tls.Cert != "" {
 		config, err := o.tls.Server()
 		if err != nil {

@@ -53,7 +53,7 @@ func (e *Engine) AddSubgraph(ctx context.Context, at match.Epoch, jgf []byte) er
 		return err
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admitGraphs(ctx, at); err != nil {
 		return err
 	}
@@ -66,14 +66,14 @@ func (e *Engine) AddSubgraph(ctx context.Context, at match.Epoch, jgf []byte) er
 
 func (e *Engine) mayAdd(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	return e.admitGraphs(ctx, at)
 }
 
 // RemoveSubgraph implements match.GraphEngine.
 func (e *Engine) RemoveSubgraph(ctx context.Context, at match.Epoch, path string) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admitGraphs(ctx, at); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (e *Engine) RemoveSubgraph(ctx context.Context, at match.Epoch, path string
 // Find implements match.GraphEngine.
 func (e *Engine) Find(ctx context.Context, at match.Epoch, criteria string, now time.Time) (*resource.Set, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admitGraphs(ctx, at); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (e *Engine) setAside(ctx context.Context, r *match.Request, a *ask, v view,
 	if w.marked {
 		w.distance = slices.Clone(e.space.distance)
 	}
-	steps := longWork
+	steps := e.lengthy
 	if before != nil {
 		steps = max(0, before.space.remain)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sort"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,6 +141,39 @@ func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A placement that was found and then overtaken shows that the request is not too hard, whatever
+// is left for it to be found once more.
+func TestAMatchThatWasOvertakenIsNotTooHard(t *testing.T) {
+	a := matchtest.Slots("a", 16, pod...)
+	loaded := func(t *testing.T, steps int) *driver {
+		d := &driver{e: hurried(t)}
+		d.e.SetLong(steps)
+		d.load(t, cluster(4)...)
+		return d
+	}
+	enough := 1 + sort.Search(engine.LongWork, func(steps int) bool {
+		d := loaded(t, steps)
+		_, err := d.e.Match(t.Context(), d.request(1, a))
+		return err == nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		d := loaded(t, enough)
+		release := d.e.HoldLong()
+		done := make(chan error, 1)
+		go func() {
+			_, err := d.e.Match(t.Context(), d.request(1, a))
+			done <- err
+		}()
+		synctest.Wait()
+		d.remove(t, "n00000")
+		release()
+		var no *match.Refusal
+		if err := <-done; !errors.As(err, &no) || no.Reason.Code != match.Overtaken || !no.Reason.WaitingHelps {
+			t.Errorf("Match() = %v, want that it was overtaken", err)
+		}
+	})
 }
 
 // What takes too much work proves nothing, so that a reservation stays.

@@ -1,6 +1,9 @@
 // Package engine is the embedded match.Engine: the resource graph in memory, and
 // a matcher that divides the pools of nodes exactly.
 //
+// A call that panics while it has the graph ends the epoch, so that after it all calls are
+// match.ErrStale until a Reset.
+//
 // It takes requests whose top level holds slots and nothing else, each with a
 // list of pools of one node and their amounts. Other jobspecs are ErrInvalid. It
 // starts no goroutine and does no I/O. It reads the clock for one thing only: to say how long a
@@ -49,10 +52,11 @@ type Options struct {
 type Engine struct {
 	options Options
 
-	mu     sync.Mutex
-	epoch  match.Epoch // 0 before the first Reset
-	ready  bool
-	making making
+	mu    sync.Mutex
+	epoch match.Epoch // 0 before the first Reset
+	// lost says that the epoch ended with a panic.
+	lost, ready bool
+	making      making
 	// added is the graph that was added; empty if it is made of nodes.
 	added *traverser.Traverser
 	graph graph
@@ -63,8 +67,8 @@ type Engine struct {
 	promises promises
 	stood    uint64 // counts the slots ever stood, to keep their order
 	space    workspace
-	// brief is briefWork, but in tests.
-	brief int
+	// brief is briefWork and lengthy longWork, but in tests.
+	brief, lengthy int
 	// overrun is the most steps that a match took although none were left for it.
 	overrun atomic.Int64
 	// long is held by the one match that goes on beside the graph.
@@ -92,13 +96,13 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine options: graph: %w", err)
 	}
-	return &Engine{options: o, added: added, brief: briefWork, long: make(chan struct{}, 1)}, nil
+	return &Engine{options: o, added: added, brief: briefWork, lengthy: longWork, long: make(chan struct{}, 1)}, nil
 }
 
 // Reset implements match.Engine.
 func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -111,7 +115,7 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 		return 0, fmt.Errorf("begin an epoch: %w", err)
 	}
 	e.epoch = next
-	e.ready = false
+	e.lost, e.ready = false, false
 	e.making, e.added = undecided, added
 	e.graph = newGraph()
 	e.hosts = make(map[string]*host)
@@ -126,7 +130,7 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 // Ready implements match.Engine. A second call in an epoch changes nothing.
 func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admit(ctx, at); err != nil {
 		return err
 	}
@@ -146,7 +150,20 @@ func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
 	if e.epoch == 0 || at != e.epoch {
 		return fmt.Errorf("%w: the call is of %d, the graph of %d", match.ErrStale, at, e.epoch)
 	}
+	if e.lost {
+		return fmt.Errorf("%w: the graph was lost by a panic", match.ErrStale)
+	}
 	return nil
+}
+
+// unlock gives the engine to others. A panic may have left what it holds half changed: it goes on,
+// and the epoch ends with it before another call looks at that.
+func (e *Engine) unlock() {
+	defer e.mu.Unlock()
+	if p := recover(); p != nil {
+		e.lost, e.ready = true, false
+		panic(p)
+	}
 }
 
 // invalid is the error for arguments that are wrong.

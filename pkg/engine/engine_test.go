@@ -178,3 +178,45 @@ func TestARepeatOfASlotOnANodeThatIsNotThere(t *testing.T) {
 		t.Errorf("the whole differs (-want +got):\n%s", diff)
 	}
 }
+
+// What a panic leaves behind nobody is told of: the epoch ends, and a Reset begins another.
+func TestAPanicEndsTheEpoch(t *testing.T) {
+	calls := map[string]func(*driver) error{
+		"a match": func(d *driver) error {
+			_, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, pod...)))
+			return err
+		},
+		"an update": func(d *driver) error {
+			return d.e.Update(t.Context(), d.epoch, match.Job{ID: 9, Slots: []match.Slot{matchtest.Held("k", "n00000", matchtest.GPUs(1))}})
+		},
+		"a node": func(d *driver) error { return d.e.PutNode(t.Context(), d.epoch, cluster(3)[2]) },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			d := &driver{e: newEngine(t)}
+			d.load(t, cluster(2)...)
+			d.e.Break()
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("it did not panic")
+					}
+				}()
+				t.Errorf("it ended with %v", call(d))
+			}()
+			for name, call := range calls {
+				if err := call(d); !errors.Is(err, match.ErrStale) {
+					t.Errorf("%s after it: %v, want %v", name, err, match.ErrStale)
+				}
+			}
+			was := d.epoch
+			d.load(t, cluster(2)...)
+			if d.epoch == was {
+				t.Errorf("the epoch is %d again", was)
+			}
+			if err := call(d); err != nil {
+				t.Errorf("after a Reset: %v", err)
+			}
+		})
+	}
+}

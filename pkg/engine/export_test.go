@@ -27,3 +27,12 @@ const Slack = briefWork / 16
 
 // BriefWork is how many steps a match may take of the engine.
 const BriefWork = briefWork
+
+// LongWork is how many steps a match may take beside the graph.
+const LongWork = longWork
+
+// SetLong has matches take so many steps beside the graph at the most.
+func (e *Engine) SetLong(steps int) { e.lengthy = steps }
+
+// Break has what writes down a job, or a node, panic.
+func (e *Engine) Break() { e.jobs, e.hosts = nil, nil }

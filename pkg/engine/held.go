@@ -12,7 +12,7 @@ import (
 // Release implements match.Engine.
 func (e *Engine) Release(ctx context.Context, at match.Epoch, id match.JobID, keys ...string) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admit(ctx, at); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (e *Engine) surrender(id match.JobID, keys []string) {
 // gave them.
 func (e *Engine) Jobs(ctx context.Context, at match.Epoch) ([]match.Job, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admit(ctx, at); err != nil {
 		return nil, err
 	}

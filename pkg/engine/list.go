@@ -47,7 +47,7 @@ func (e *Engine) Nodes(ctx context.Context, at match.Epoch, from string, limit i
 // listed while scheduling goes on beside, it returns the nodes themselves.
 func (e *Engine) note(ctx context.Context, at match.Epoch, from string, limit int) ([]note, []match.Node, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admit(ctx, at); err != nil {
 		return nil, nil, err
 	}

@@ -32,6 +32,10 @@ func (e *Engine) matchWithin(ctx context.Context, r *match.Request, waited *time
 			return a, err
 		}
 		if err := e.find(ctx, more, waited); err != nil {
+			if found != nil && tooMuch(err) {
+				// A placement was found once: what is left for the next says nothing of the request.
+				return nil, more.overtaken()
+			}
 			e.giveUp(ctx, r, err, waited)
 			return nil, err
 		}
@@ -88,7 +92,7 @@ func (e *Engine) lock(waited *time.Duration) {
 // more work than the engine is held for, it returns what there is to be done.
 func (e *Engine) matchNow(ctx context.Context, r *match.Request, read reading, found *beside, waited *time.Duration) (*match.Allocation, *beside, error) {
 	e.lock(waited)
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admit(ctx, r.Epoch); err != nil {
 		return nil, nil, err
 	}
@@ -157,7 +161,7 @@ func (e *Engine) giveUp(ctx context.Context, r *match.Request, err error, waited
 		return
 	}
 	e.lock(waited)
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if e.admit(ctx, r.Epoch) == nil && e.holder(r) == nil {
 		e.withdraw(r.ID)
 	}

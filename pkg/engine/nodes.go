@@ -12,7 +12,7 @@ import (
 // Leaves below a node are its pools; leaves of one type make up one pool.
 func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) (err error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admitNodes(ctx, at); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 // RemoveNode implements match.Engine.
 func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admitNodes(ctx, at); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) er
 // SetStatus implements match.Engine.
 func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, status resource.Status) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admit(ctx, at); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 // that its job is said to hold.
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	if err := e.admit(ctx, at); err != nil {
 		return err
 	}

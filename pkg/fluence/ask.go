@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
@@ -48,9 +49,13 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 // if it found no nodes.
 func (pl *Fluence) charge(namespace string, took time.Duration, inVain bool) {
 	if !pl.args.Unthrottled {
-		pl.debts.charge(namespace, took, inVain, pl.now())
+		pl.counters.vainFor(namespace, pl.debts.charge(namespace, took, inVain, pl.now()))
 	}
 	pl.counters.hardFor(namespace, took-freeAsk)
+	if _, err := pl.namespaces.Get(namespace); apierrors.IsNotFound(err) {
+		// It may have gone, and been forgotten, in the moment before.
+		pl.forgetNamespace(namespace)
+	}
 }
 
 // askWithin asks, and ends the search for nodes when its allowance is over.
@@ -144,7 +149,8 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 			Reason:  reasonNoRoom,
 			Message: translate.Shorten(translate.Message(no.Reason, pl.endOf(no.Reason, plan.Key)) + ruled.String()),
 			Until:   append(ruled.events(), group.NodeChanged, group.MatcherBack),
-			Backoff: ruled.byExtender,
+			// By what a match is overtaken need not be one of these events.
+			Backoff: ruled.byExtender || no.Reason.Code == match.Overtaken,
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// What others give back does not help.
@@ -175,7 +181,13 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 	default:
 		klog.FromContext(ctx).Error(err, "Match", "group", plan.Key, "job", plan.Job)
 		pl.returns.add(group.Release{Job: plan.Job})
-		return &group.Refusal{Reason: reasonMatchError, Message: fmt.Sprintf("match: %v", err), Until: group.Cluster(), Backoff: true}
+		r := &group.Refusal{Reason: reasonMatchError, Message: fmt.Sprintf("match: %v", err), Until: group.Cluster(), Backoff: true}
+		if match.OutcomeOf(err) == match.OutcomeError {
+			// It may have cost the matcher its graph, and all others the time to fill it.
+			r.Hard = true
+			pl.charge(plan.Key.Namespace, mostDebt, true)
+		}
+		return r
 	}
 }
 

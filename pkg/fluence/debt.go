@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -27,9 +28,15 @@ const (
 	indebtedPause = time.Second
 	yieldStep     = 10 * time.Millisecond
 	// vainPart is the part of the time that a namespace's enquiries which find no nodes may take,
-	// and vainBurst how much of it at once. Past that groups of others ask first.
+	// and vainBurst how much of it at once. Past that groups of others ask first, unless their
+	// priority is lower.
 	vainPart  = 5
 	vainBurst = time.Second
+	// latestYield is how long after its debt is paid a group is told to ask at the latest: of more
+	// groups than yieldStep leaves times for some are told the same.
+	latestYield = time.Minute
+	// lookPart is the part of the time that may be taken to look who else may ask.
+	lookPart = 20
 	// sweepDebts is from how many debts on those that are paid are looked for.
 	sweepDebts = 1 << 10
 )
@@ -39,6 +46,9 @@ const (
 type debts struct {
 	mu sync.Mutex
 	of map[string]*debt
+	// askers are those who may ask, as they were at the last look, which counts until the next.
+	askers []group.Asker
+	next   time.Time
 }
 
 // A debt is that of one namespace.
@@ -47,6 +57,9 @@ type debt struct {
 	// it that found no nodes. Both were so at the time since.
 	owed, vain time.Duration
 	since      time.Time
+	// lost is all that was taken in vain from the time began on, when nothing was owed of it.
+	lost  time.Duration
+	began time.Time
 	// next is when the namespace may ask while it is in debt, and told the latest time that
 	// a group of it was told to ask at.
 	next, told time.Time
@@ -56,6 +69,9 @@ type debt struct {
 func (d *debt) at(now time.Time) {
 	passed := now.Sub(d.since)
 	d.owed, d.vain, d.since = max(0, d.owed-passed/repayPart), max(0, d.vain-passed/vainPart), now
+	if d.vain == 0 {
+		d.lost = 0
+	}
 }
 
 // get returns the debt of a namespace at a time, nil if there is none.
@@ -71,13 +87,14 @@ func (a *debts) get(namespace string, now time.Time) *debt {
 	return d
 }
 
-// charge adds what an enquiry for a group of a namespace took. In vain is that it found no nodes.
-func (a *debts) charge(namespace string, took time.Duration, inVain bool, now time.Time) {
+// charge adds what an enquiry for a group of a namespace took. In vain is that it found no nodes:
+// then it returns how much of that others do not have to bear.
+func (a *debts) charge(namespace string, took time.Duration, inVain bool, now time.Time) (tooMuch time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := a.get(namespace, now)
 	if took <= freeAsk && !inVain {
-		return
+		return 0
 	}
 	if d == nil {
 		if a.of == nil {
@@ -92,9 +109,16 @@ func (a *debts) charge(namespace string, took time.Duration, inVain bool, now ti
 		a.of[namespace] = d
 	}
 	d.owed = min(mostDebt, d.owed+max(0, took-freeAsk))
-	if inVain {
-		d.vain = min(mostDebt, d.vain+min(took, freeAsk))
+	if !inVain {
+		return 0
 	}
+	took = min(took, freeAsk)
+	if d.lost == 0 {
+		d.began = now.Add(-took)
+	}
+	d.lost += took
+	d.vain = min(mostDebt, d.vain+took)
+	return max(0, min(took, d.vain-vainBurst))
 }
 
 // forget forgets the debt of a namespace that is gone.
@@ -104,43 +128,88 @@ func (a *debts) forget(namespace string) {
 	delete(a.of, namespace)
 }
 
-// ask says whether a group of a namespace may ask now. If not it returns what is owed, which is
-// 0 where the namespace only yields to others, and after which time it may ask again. MayAsk says
-// whether a group may ask in one of the namespaces that a function accepts. Each group is told
-// another time.
-func (a *debts) ask(namespace string, mayAsk func(counts func(namespace string) bool) bool, now time.Time) (owed, after time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	d := a.get(namespace, now)
-	switch {
-	case d == nil || d.owed == 0 && d.vain <= vainBurst:
-		return 0, 0
-	case d.owed == 0:
-		others := func(of string) bool {
-			d := a.get(of, now)
-			return of != namespace && (d == nil || d.owed == 0 && d.vain <= vainBurst)
-		}
-		if !mayAsk(others) {
-			return 0, 0
-		}
-		d.told = latest(now.Add(indebtedPause), d.told.Add(yieldStep))
-		return 0, d.told.Sub(now)
+// lightly says that of what is owed nothing is beyond what is free for each enquiry.
+func (d *debt) lightly() bool { return d == nil || d.owed == 0 }
+
+// free says that nothing is owed that makes a namespace wait for others.
+func (d *debt) free() bool { return d.lightly() && (d == nil || d.vain <= vainBurst) }
+
+// tell returns what the next group is told: a time of its own, a step after the one before and not
+// before the least, nor long after the debt is paid.
+func (d *debt) tell(least, paid time.Time, step time.Duration) time.Time {
+	at := latest(least, d.told.Add(step))
+	if at.After(paid) {
+		at = latest(paid, d.told.Add(yieldStep))
 	}
-	// One in debt may not ask itself.
-	others := func(of string) bool {
-		d := a.get(of, now)
-		return of != namespace && (d == nil || d.owed == 0)
-	}
-	if !now.Before(d.next) && !mayAsk(others) {
-		d.next = now.Add(indebtedPause)
-		return 0, 0
-	}
-	at := latest(now, d.next, d.told).Add(indebtedPause)
-	if paid := now.Add(repayPart * d.owed); at.After(paid) {
+	if at.After(paid.Add(latestYield)) {
 		at = paid
 	}
 	d.told = at
-	return d.owed, at.Sub(now)
+	return at
+}
+
+// A register reads who may ask. It looks at all groups.
+type register func() []group.Asker
+
+// looked returns who may ask. It looks no more often than it may: between two looks the answer may
+// be that of the first.
+func (a *debts) looked(read register, clock func() time.Time) []group.Asker {
+	began := clock()
+	if began.Before(a.next) {
+		return a.askers
+	}
+	a.askers = read()
+	now := clock()
+	a.next = now.Add(lookPart * now.Sub(began))
+	return a.askers
+}
+
+// A delay is that a group may not ask now.
+type delay struct {
+	// after is after which time it may ask again; 0 is that it may ask now.
+	after time.Duration
+	// owed is what its namespace owes. It is 0 where that only yields to others: then it has lost
+	// so much of the last time.
+	owed, lost, last time.Duration
+}
+
+// ask says whether a group may ask now, by its namespace and its own priority. Each group is told
+// another time.
+func (a *debts) ask(who group.Asker, read register, clock func() time.Time) delay {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := clock()
+	d := a.get(who.Namespace, now)
+	// One that has to wait itself is nobody to wait for.
+	others := func(least int32, mayAsk func(*debt) bool) bool {
+		for _, o := range a.looked(read, clock) {
+			if o.Priority < least {
+				break
+			}
+			if o.Namespace != who.Namespace && mayAsk(a.get(o.Namespace, now)) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case d.free():
+		return delay{}
+	case d.lightly():
+		if !others(who.Priority, (*debt).free) {
+			return delay{}
+		}
+		soon := now.Add(indebtedPause)
+		paid := now.Add(vainPart * (d.vain - vainBurst))
+		at := d.tell(soon, latest(soon, paid), yieldStep)
+		return delay{after: at.Sub(now), lost: d.lost, last: now.Sub(d.began)}
+	}
+	if !now.Before(d.next) && !others(math.MinInt32, (*debt).lightly) {
+		d.next = now.Add(indebtedPause)
+		return delay{}
+	}
+	at := d.tell(latest(now, d.next).Add(indebtedPause), now.Add(repayPart*d.owed), indebtedPause)
+	return delay{after: at.Sub(now), owed: d.owed}
 }
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
@@ -151,17 +220,28 @@ func (pl *Fluence) owes(plan group.Plan, now time.Time) *group.Refusal {
 		return nil
 	}
 	namespace := plan.Key.Namespace
-	mayAsk := func(counts func(string) bool) bool { return pl.groups.MayAskIn(counts, now) }
-	owed, after := pl.debts.ask(namespace, mayAsk, now)
-	if after == 0 {
+	who := group.Asker{Namespace: namespace, Priority: plan.Rank.Priority}
+	d := pl.debts.ask(who, func() []group.Asker { return pl.groups.Askers(now) }, pl.now)
+	if d.after == 0 {
 		return nil
 	}
-	why := fmt.Sprintf("groups of namespace %s took %s more of the scheduler's time than is free for each", namespace, owed.Round(time.Millisecond))
-	if owed == 0 {
-		why = fmt.Sprintf("groups of namespace %s took more than a fifth of the scheduler's time and found no nodes", namespace)
-	}
 	return &group.Refusal{
-		Reason: reasonThrottled, After: after, Cure: group.CureAnswer,
-		Message: fmt.Sprintf("%s: those of others ask first, and this one again in %s", why, duration.HumanDuration(max(after, time.Second))),
+		Reason: reasonThrottled, After: d.after, Cure: group.CureAnswer,
+		Message: fmt.Sprintf("groups of namespace %s took %s, and this one again in %s", namespace, d.why(), duration.HumanDuration(max(d.after, time.Second))),
 	}
+}
+
+// why says what a namespace took, and who goes first. Times are in seconds: in other units one
+// would be news.
+func (d delay) why() string {
+	if d.owed > 0 {
+		return fmt.Sprintf("%s more of the scheduler's time than is free for each: those of others ask first", d.owed.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("%.1fs of the scheduler's last %.1fs and found no nodes: those of others whose priority is not lower ask first", d.lost.Seconds(), d.last.Seconds())
+}
+
+// forgetNamespace drops what is kept of a namespace.
+func (pl *Fluence) forgetNamespace(name string) {
+	pl.debts.forget(name)
+	pl.counters.forget(name)
 }

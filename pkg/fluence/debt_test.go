@@ -2,27 +2,38 @@ package fluence
 
 import (
 	"fmt"
-	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
+// mayAsk has groups of these namespaces be those that may ask, all of the priority 0.
+func mayAsk(namespaces ...string) register {
+	var all []group.Asker
+	for _, namespace := range namespaces {
+		all = append(all, group.Asker{Namespace: namespace})
+	}
+	return func() []group.Asker { return all }
+}
+
 func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	at := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
-	nobody := func(func(string) bool) bool { return false }
-	others := func(counts func(string) bool) bool { return counts("c") }
+	nobody, others := mayAsk(), mayAsk("c")
 	type ask struct {
 		at          float64
-		others      func(func(string) bool) bool
+		others      register
 		owed, after time.Duration
 	}
 	cases := map[string]struct {
@@ -33,7 +44,7 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 		"a second, and others":  {[]time.Duration{1020 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {9, others, 100 * time.Millisecond, time.Second}, {10, others, 0, 0}}},
 		"nobody else asks":      {[]time.Duration{1020 * time.Millisecond}, []ask{{0, nobody, 0, 0}, {0, nobody, time.Second, 2 * time.Second}, {1, nobody, 0, 0}}},
 		"each its own time":     {[]time.Duration{1020 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {0, others, time.Second, 2 * time.Second}, {0, others, time.Second, 3 * time.Second}}},
-		"not after it is paid":  {[]time.Duration{120 * time.Millisecond}, []ask{{0, others, 100 * time.Millisecond, time.Second}, {0, others, 100 * time.Millisecond, time.Second}}},
+		"then one by one":       {[]time.Duration{120 * time.Millisecond}, []ask{{0, others, 100 * time.Millisecond, time.Second}, {0, others, 100 * time.Millisecond, time.Second + yieldStep}}},
 		"no more than a minute": {[]time.Duration{50 * time.Second, 50 * time.Second}, []ask{{0, others, time.Minute, time.Second}, {599, others, 100 * time.Millisecond, time.Second}, {600, others, 0, 0}}},
 	}
 	for name, tc := range cases {
@@ -43,11 +54,12 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 				d.charge("a", took, false, noon)
 			}
 			for _, a := range tc.asks {
-				if owed, after := d.ask("a", a.others, at(a.at)); owed != a.owed || after != a.after {
-					t.Errorf("at %v: owed %s, again after %s; want %s and %s", a.at, owed, after, a.owed, a.after)
+				clock := func() time.Time { return at(a.at) }
+				if got := d.ask(group.Asker{Namespace: "a"}, a.others, clock); got.owed != a.owed || got.after != a.after {
+					t.Errorf("at %v: %+v, want %s owed and again after %s", a.at, got, a.owed, a.after)
 				}
-				if owed, after := d.ask("b", a.others, at(a.at)); owed != 0 || after != 0 {
-					t.Errorf("another namespace owes %s, and waits for %s", owed, after)
+				if got := d.ask(group.Asker{Namespace: "b"}, a.others, clock); got != (delay{}) {
+					t.Errorf("another namespace waits: %+v", got)
 				}
 			}
 		})
@@ -62,13 +74,11 @@ func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
 			d.charge(namespace, freeAsk, true, noon)
 		}
 	}
-	due := func(namespaces ...string) func(func(string) bool) bool {
-		return func(counts func(string) bool) bool { return slices.ContainsFunc(namespaces, counts) }
-	}
-	want := func(what string, at time.Time, others func(func(string) bool) bool, owed, after time.Duration) {
+	due := mayAsk
+	want := func(what string, at time.Time, others register, owed, after time.Duration) {
 		t.Helper()
-		if o, a := d.ask("a", others, at); o != owed || a != after {
-			t.Errorf("%s: owed %s, again after %s; want %s and %s", what, o, a, owed, after)
+		if got := d.ask(group.Asker{Namespace: "a"}, others, func() time.Time { return at }); got.owed != owed || got.after != after {
+			t.Errorf("%s: %+v, want %s owed and again after %s", what, got, owed, after)
 		}
 	}
 	vain("a", 50)
@@ -90,6 +100,130 @@ func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
 	d.charge("a", time.Second+freeAsk, false, later)
 	want("nor does it stop another in debt", later, due("c"), 0, 0)
 	want("but that asks once a second", later, due("c"), time.Second, 2*time.Second)
+}
+
+// A queue that waits in vain is not passed by groups of a lower priority. Who owes more than that
+// waits for all.
+func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
+	noon := func() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
+	var d debts
+	for range 60 {
+		d.charge("queue", freeAsk, true, noon())
+		d.charge("vain", freeAsk, true, noon())
+	}
+	asks := func(priority int32, others ...group.Asker) bool {
+		return d.ask(group.Asker{Namespace: "queue", Priority: priority}, func() []group.Asker { return others }, noon).after == 0
+	}
+	cases := map[string]struct {
+		others []group.Asker
+		want   bool
+	}{
+		"a lower one":                        {[]group.Asker{{Namespace: "b", Priority: 9}}, true},
+		"one of the same":                    {[]group.Asker{{Namespace: "b", Priority: 10}}, false},
+		"a higher one":                       {[]group.Asker{{Namespace: "b", Priority: 11}}, false},
+		"a higher one of its own":            {[]group.Asker{{Namespace: "queue", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
+		"one that asks in vain, and another": {[]group.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 10}}, false},
+		"a lower one after one in vain":      {[]group.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
+	}
+	for name, tc := range cases {
+		if got := asks(10, tc.others...); got != tc.want {
+			t.Errorf("%s: the queue's group may ask: %v, want %v", name, got, tc.want)
+		}
+	}
+	d.charge("queue", time.Second, false, noon())
+	d.of["queue"].next = noon().Add(time.Second)
+	if asks(10, cases["a lower one"].others...) {
+		t.Error("one in debt asks before one of a lower priority")
+	}
+}
+
+// A group of a namespace that has asked much in vain asks before one of a lower priority, and after
+// one of its own.
+func TestAQueueIsNotPassedForAskingInVain(t *testing.T) {
+	for of, refused := range map[int32]bool{-1: false, 0: true} {
+		inRig(t, nil, func(r *rig) {
+			r.node("n1", 8)
+			r.give("n1")
+			queued := r.pod("queued")
+			r.pod("other", func(p *corev1.Pod) { p.Namespace, p.Spec.Priority = "elsewhere", &of })
+			for range 60 {
+				r.pl.charge(ns, freeAsk, true)
+			}
+			_, _, status := r.preFilter(queued)
+			if got := !status.IsSuccess(); got != refused {
+				t.Errorf("beside one of priority %d the group is refused: %v (%s)", of, got, status.Message())
+			}
+		})
+	}
+}
+
+// What a namespace takes in vain is told and counted as far as others need not bear it.
+func TestWhatIsTakenInVainIsTold(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.node("n1", 8)
+		counted := func() float64 {
+			n, err := testutil.GetCounterMetricValue(r.pl.counters.vain.WithLabelValues(ns))
+			r.must(err)
+			return n
+		}
+		first, late := r.pod("first"), r.pod("late")
+		r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		before := counted()
+		for range 50 {
+			r.pass(10 * time.Millisecond)
+			r.pl.charge(ns, 10*time.Millisecond, true)
+		}
+		if n := counted() - before; n != 0 {
+			t.Errorf("%v seconds are counted of half a second in vain", n)
+		}
+		for range 150 {
+			r.pass(10 * time.Millisecond)
+			r.pl.charge(ns, 10*time.Millisecond, true)
+		}
+		// After 1.25 seconds it is one more than a fifth of them.
+		if n := counted() - before; n < 0.74 || n > 0.76 {
+			t.Errorf("%v seconds are counted, want 0.75", n)
+		}
+		_, _, status := r.preFilter(first)
+		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 2.0s and found no nodes: those of others whose priority is not lower ask first, and this one again in 1s")
+		r.pass(time.Second)
+		_, _, status = r.preFilter(late)
+		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 3.0s and found no nodes: those of others whose priority is not lower ask first, and this one again in 1s")
+		r.pass(9 * time.Second)
+		r.give("n1")
+		_, _, status = r.preFilter(late)
+		r.wantStatus(status, fwk.Success, "")
+		if d := r.pl.debts.get(ns, r.pl.now()); d != nil {
+			t.Errorf("it owes %+v once it is paid", d)
+		}
+	})
+}
+
+// To look who may ask takes a part of the time at the most, however many groups are refused.
+func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d debts
+		d.charge("a", time.Minute, false, time.Now())
+		took, looks := 5*time.Millisecond, 0
+		look := func() []group.Asker {
+			looks++
+			time.Sleep(took)
+			return []group.Asker{{Namespace: "b"}}
+		}
+		told := map[time.Duration]bool{}
+		began := time.Now()
+		for range 5000 {
+			told[time.Since(began)+d.ask(group.Asker{Namespace: "a"}, look, time.Now).after] = true
+			time.Sleep(time.Millisecond)
+		}
+		if most := int(time.Since(began)/(lookPart*took)) + 1; looks > most {
+			t.Errorf("%d looks, want at most %d", looks, most)
+		}
+		// Once a second until it is paid, and then ever a hundredth later.
+		if len(told) < 5000 {
+			t.Errorf("5000 groups are told of %d times, want one for each", len(told))
+		}
+	})
 }
 
 func TestANamespaceInDebtAsksAfterOthers(t *testing.T) {
@@ -118,14 +252,55 @@ func TestANamespaceInDebtAsksAfterOthers(t *testing.T) {
 	})
 }
 
+// Nor does an enquiry bring its debt and its series back that ends after it.
 func TestANamespaceThatIsGoneOwesNothing(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.pl.charge("gone", time.Second, true)
-		r.pl.charge("here", time.Second, true)
-		gone := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}
-		r.pl.namespaceGone(cache.DeletedFinalStateUnknown{Key: "gone", Obj: gone})
-		if of := r.pl.debts.of; of["gone"] != nil || of["here"] == nil {
-			t.Errorf("debts are %v, want that of the namespace that is there", of)
+		namespaces := r.client.CoreV1().Namespaces()
+		series := func(namespace string) (n int) {
+			all, err := legacyregistry.DefaultGatherer.Gather()
+			r.must(err)
+			for _, f := range all {
+				for _, m := range f.GetMetric() {
+					for _, l := range m.GetLabel() {
+						if l.GetName() == "namespace" && l.GetValue() == namespace {
+							n++
+						}
+					}
+				}
+			}
+			return n
+		}
+		charge := func() {
+			for range 60 {
+				r.pl.charge("gone", time.Second, true)
+				r.pl.charge("here", time.Second, true)
+			}
+		}
+		want := func(when string, debt bool, n int) {
+			r.Helper()
+			if got := r.pl.debts.of["gone"] != nil; got != debt || series("gone") != n {
+				t.Errorf("%s: a debt %v, %d series, want %v and %d", when, got, series("gone"), debt, n)
+			}
+			if r.pl.debts.of["here"] == nil || series("here") != 2 {
+				t.Errorf("%s: the other namespace has %d series and owes %+v", when, series("here"), r.pl.debts.of["here"])
+			}
+		}
+		for _, name := range []string{"gone", "here"} {
+			_, err := namespaces.Create(r.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			r.must(err)
+		}
+		r.pass(0)
+		charge()
+		want("before", true, 2)
+		r.must(namespaces.Delete(r.ctx, "gone", metav1.DeleteOptions{}))
+		r.pass(0)
+		want("once it is gone", false, 0)
+		charge()
+		want("after one more enquiry", false, 0)
+		here := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
+		r.pl.namespaceGone(cache.DeletedFinalStateUnknown{Key: "here", Obj: here})
+		if r.pl.debts.of["here"] != nil || series("here") != 0 {
+			t.Errorf("the other namespace has %d series and owes %+v once it is said to be gone", series("here"), r.pl.debts.of["here"])
 		}
 	})
 }

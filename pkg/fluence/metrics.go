@@ -33,6 +33,7 @@ type counters struct {
 	throttled     *metrics.CounterVec
 	calledBack    *metrics.Counter
 	hard          *metrics.CounterVec
+	vain          *metrics.CounterVec
 	gateWaits     *metrics.Histogram
 	eventsDropped *metrics.Counter
 }
@@ -97,6 +98,7 @@ func newCounters() (*counters, error) {
 	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, events and those that it had too many requests for left out, by what they were to.", "object", []string{writesPodGroup, writesPod, writesHealth, writesBinding})
 	vector(&c.throttled, "fluence_throttled_total", "Writes that the API server refused since it had too many requests (429, or 503 with a time to wait), by what they were to.", "object", []string{writesBinding, writesEvent})
 	vector(&c.hard, "fluence_hard_seconds_total", "Time that it took to look for nodes of a namespace's groups beyond what is free for each. Those that take much ask after others.", "namespace", []string{""}) // of none, for the metric to be there
+	vector(&c.vain, "fluence_vain_seconds_total", "Time that enquiries for a namespace's groups took and found no nodes, of each up to what is free, while it was more than a fifth of the time. Such groups ask after others whose priority is not lower.", "namespace", []string{""})
 	counter(&c.calledBack, "fluence_called_back_total", "Pods that were called back from the gate since their node or their group had changed.")
 	counter(&c.eventsDropped, "fluence_events_dropped_total", "Events that were never sent: too many waited, or the API server would not have them.")
 	buckets := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
@@ -168,5 +170,20 @@ func (c *counters) failed(object string) { c.failedWrites.WithLabelValues(object
 func (c *counters) hardFor(namespace string, over time.Duration) {
 	if over > 0 {
 		c.hard.WithLabelValues(namespace).Add(over.Seconds())
+	}
+}
+
+// vainFor counts time that was taken in vain beyond what others have to bear. Namespaces have
+// series as with hardFor.
+func (c *counters) vainFor(namespace string, over time.Duration) {
+	if over > 0 {
+		c.vain.WithLabelValues(namespace).Add(over.Seconds())
+	}
+}
+
+// forget drops the series of a namespace.
+func (c *counters) forget(namespace string) {
+	for _, v := range []*metrics.CounterVec{c.hard, c.vain} {
+		v.Delete(map[string]string{"namespace": namespace})
 	}
 }

@@ -52,6 +52,11 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true, MayNeverFit: true}},
 			code: fwk.Unschedulable, message: whyTooHard, reason: "TooHard", again: time.Second,
 		},
+		"found, and overtaken": {
+			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.Overtaken, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true}},
+			code: fwk.Unschedulable, message: "the nodes found were taken or changed while they were looked for", reason: "NoRoom",
+			until: []group.Event{group.Freed, group.NodeChanged, group.MatcherBack}, again: time.Second,
+		},
 		"another graph": {
 			err: match.ErrStale, code: fwk.Unschedulable, message: whyLoading, reason: "MatcherUnavailable",
 			until: []group.Event{group.MatcherBack},
@@ -62,7 +67,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		},
 		"an error nobody expects": {
 			err: errors.New("oops"), code: fwk.Unschedulable, message: "match: oops", reason: "MatchError",
-			until: group.Cluster(), again: time.Second, released: true,
+			again: time.Second, released: true,
 		},
 	}
 	for name, tc := range cases {
@@ -108,6 +113,35 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 						t.Errorf("after event %d the group asks again: %v, want %v", ev, asks, want)
 					}
 				})
+			}
+		})
+	}
+}
+
+// What the matcher breaks on costs others its graph: the group asks again ever more rarely, and its
+// namespace after others. What it refuses as such costs nobody anything.
+func TestWhatBreaksTheMatcherIsPaidFor(t *testing.T) {
+	for err, paid := range map[error]bool{errors.New("oops"): true, match.ErrConflict: false, match.ErrInvalid: false} {
+		inRig(t, nil, func(r *rig) {
+			pods := r.gang(2, 2)
+			ask := func() (owes bool) {
+				r.pl.debts = debts{}
+				r.fake.Answer(nil, err)
+				r.preFilter(pods[0])
+				d := r.pl.debts.of[ns]
+				return d != nil && d.owed > 0
+			}
+			if got := ask(); got != paid {
+				t.Errorf("%v is paid for: %v, want %v", err, got, paid)
+			}
+			for range 7 {
+				r.pass(10 * time.Minute)
+				ask()
+			}
+			r.pl.happened(group.NodeChanged)
+			r.pass(90 * time.Second)
+			if asks := r.pl.groups.Admit(pods[0].UID, time.Now()).Pass; asks == paid {
+				t.Errorf("%v: after an event the group asks again: %v, want %v", err, asks, !paid)
 			}
 		})
 	}

@@ -60,8 +60,7 @@ func (pl *Fluence) namespaceGone(obj any) {
 		obj = gone.Obj
 	}
 	if ns, ok := obj.(*corev1.Namespace); ok {
-		pl.debts.forget(ns.Name)
-		pl.counters.hard.Delete(map[string]string{"namespace": ns.Name})
+		pl.forgetNamespace(ns.Name)
 	}
 }
 

@@ -1,7 +1,9 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,17 +92,40 @@ func (g *Groups) HeldByOthers(key types.NamespacedName) {
 	}
 }
 
-// MayAskIn says whether a group may ask for nodes now in one of the namespaces that counts
-// accepts.
-func (g *Groups) MayAskIn(counts func(namespace string) bool, now time.Time) bool {
+// An Asker is a namespace of which groups may ask for nodes.
+type Asker struct {
+	Namespace string
+	// Priority is the highest of such a group.
+	Priority int32
+}
+
+// Askers lists the namespaces of which groups may ask for nodes now, those with the highest
+// priority first. It looks at all groups that wait.
+func (g *Groups) Askers(now time.Time) []Asker {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	highest := map[string]int32{}
+	var one []*corev1.Pod
 	for _, s := range g.unseated {
-		if !s.heldByOthers && counts(s.key.Namespace) && len(g.admissible(nil, s, now)) > 0 {
-			return true
+		if s.heldByOthers {
+			continue
+		}
+		if one = g.admissible(one[:0], s, now); len(one) == 0 {
+			continue
+		}
+		p := rankOf(one[0]).Priority
+		if h, there := highest[s.key.Namespace]; !there || p > h {
+			highest[s.key.Namespace] = p
 		}
 	}
-	return false
+	all := make([]Asker, 0, len(highest))
+	for namespace, p := range highest {
+		all = append(all, Asker{namespace, p})
+	}
+	slices.SortFunc(all, func(a, b Asker) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	return all
 }
 
 func (g *Groups) admit(m *member, now time.Time) Verdict {

@@ -281,22 +281,25 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
-// Others wait only where one of another namespace may ask, and not for one's own nor for those
-// that have to wait themselves.
-func TestWhoMayAskBesideANamespace(t *testing.T) {
+// Of each namespace the highest priority counts of those groups that may ask themselves.
+func TestWhoMayAsk(t *testing.T) {
 	s := newStory(t)
-	may := func(want bool, why string) {
+	want := func(why string, want ...Asker) {
 		s.Helper()
-		if got := s.MayAskIn(func(ns string) bool { return ns != key.Namespace }, s.now); got != want {
-			s.Errorf("%s: another may ask: %t, want %t", why, got, want)
+		if got := s.Askers(s.now); !slices.Equal(got, want) {
+			s.Errorf("%s: %v may ask, want %v", why, got, want)
 		}
 	}
 	s.gang(1, 1)
-	may(false, "the own group")
-	s.lonely("other", 0, 0, elsewhere)
-	may(true, "a group of another namespace")
-	s.refuse("other", noRoom)
-	may(false, "once it was refused")
+	own := Asker{key.Namespace, 0}
+	want("the own group", own)
+	s.lonely("high", 7, 0, elsewhere)
+	s.lonely("low", -3, 0, elsewhere)
+	want("groups of another namespace", Asker{"elsewhere", 7}, own)
+	s.refuse("high", noRoom)
+	want("once the higher was refused", own, Asker{"elsewhere", -3})
+	s.refuse("low", noRoom)
+	want("once all were", own)
 }
 
 func TestPriorityOf(t *testing.T) {
@@ -338,7 +341,12 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 		}, false},
 		"an event, and throttled":        {throttled, func(s *story) { s.Happened(Freed); s.now = s.now.Add(5*time.Second - 1) }, false},
 		"the time of one throttled":      {throttled, func(s *story) { s.now = s.now.Add(5 * time.Second) }, true},
-		"an annotation of one throttled": {throttled, func(s *story) { s.update("0", annotated("other", "thing")) }, true},
+		"an annotation of one throttled": {throttled, func(s *story) { s.update("0", annotated("other", "thing")) }, false},
+		"a PodGroup of one throttled":    {throttled, func(s *story) { s.PutPodGroup(key, pgOf(2)) }, false},
+		"that, and its time": {throttled, func(s *story) {
+			s.PutPodGroup(key, pgOf(2))
+			s.now = s.now.Add(5 * time.Second)
+		}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

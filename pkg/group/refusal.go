@@ -126,12 +126,21 @@ func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 	return mem
 }
 
-// forgive lets a group ask again, as one that was never refused.
+// forgive lets a group ask again, as one that was never refused. One that was told when to ask
+// again was so for the sake of others: it waits until then.
 func (s *state) forgive() {
-	s.refusal, s.failures = nil, 0
+	s.refusal, s.failures = s.refusal.untilAfter(), 0
 	for _, m := range s.members {
-		m.refusal, m.failures = nil, 0
+		m.refusal, m.failures = m.refusal.untilAfter(), 0
 	}
+}
+
+// untilAfter is what is left of a refusal where only time can end it.
+func (r *refusal) untilAfter() *refusal {
+	if r == nil || r.After == 0 {
+		return nil
+	}
+	return r
 }
 
 // changed lets a group ask again that was refused for what it asks for, which is another

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// outcomes name how a Match can end that fails. Everything else is outcomeError.
+// outcomes name how a Match can end that fails. Everything else is OutcomeError.
 var outcomes = []struct {
 	name string
 	err  error
@@ -23,7 +23,8 @@ var outcomes = []struct {
 // The outcomes without an error to know them by.
 const (
 	outcomeMatched = "matched"
-	outcomeError   = "error"
+	// OutcomeError is that of an error which no engine is expected to give.
+	OutcomeError = "error"
 )
 
 // OutcomeOf names how a Match ended, in one word for those who count.
@@ -36,7 +37,7 @@ func OutcomeOf(err error) string {
 			return o.name
 		}
 	}
-	return outcomeError
+	return OutcomeError
 }
 
 // Outcomes lists what OutcomeOf may return.
@@ -45,5 +46,5 @@ func Outcomes() []string {
 	for _, o := range outcomes {
 		all = append(all, o.name)
 	}
-	return append(all, outcomeError)
+	return append(all, OutcomeError)
 }

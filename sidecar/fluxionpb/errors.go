@@ -61,8 +61,8 @@ func withFailure(code codes.Code, says string, err error) *status.Status {
 }
 
 // FromStatus reads the status of a call. Where no answer came, in time or at all,
-// the error is match.ErrUnavailable and says what happened; where the call was
-// given up, it is context.Canceled. An error of the server that is none of the
+// the error is match.ErrUnavailable and says what happened, and where it did not come in time
+// context.DeadlineExceeded as well; where the call was given up, it is context.Canceled. An error of the server that is none of the
 // contract's is none of these either.
 func FromStatus(s *status.Status) error {
 	switch s.Code() {
@@ -73,7 +73,7 @@ func FromStatus(s *status.Status) error {
 	case codes.Canceled:
 		return &told{text: s.Message(), err: context.Canceled}
 	case codes.DeadlineExceeded:
-		return fmt.Errorf("%w: %s", match.ErrUnavailable, s.Message())
+		return &late{text: s.Message()}
 	default:
 		return fromShared(s)
 	}
@@ -125,3 +125,10 @@ type told struct {
 func (t *told) Error() string { return t.text }
 
 func (t *told) Unwrap() error { return t.err }
+
+// A late error is that no answer came in time.
+type late struct{ text string }
+
+func (l *late) Error() string { return match.ErrUnavailable.Error() + ": " + l.text }
+
+func (l *late) Unwrap() []error { return []error{match.ErrUnavailable, context.DeadlineExceeded} }

@@ -121,7 +121,7 @@ func TestStatusesOfGRPCsOwnMaking(t *testing.T) {
 		want []error
 	}{
 		"the connection is lost":            {codes.Unavailable, []error{match.ErrUnavailable}},
-		"the deadline has passed":           {codes.DeadlineExceeded, []error{match.ErrUnavailable}},
+		"the deadline has passed":           {codes.DeadlineExceeded, []error{context.DeadlineExceeded, match.ErrUnavailable}},
 		"the call was given up":             {codes.Canceled, []error{context.Canceled}},
 		"a message is too large":            {codes.ResourceExhausted, nil},
 		"a method is not known":             {codes.Unimplemented, nil},
@@ -134,7 +134,7 @@ func TestStatusesOfGRPCsOwnMaking(t *testing.T) {
 			if got == nil || !strings.Contains(got.Error(), "what happened") {
 				t.Errorf("got %v, which does not say what happened", got)
 			}
-			if is := among(append([]error{context.Canceled}, contract...), got); !slices.Equal(is, tc.want) {
+			if is := among(append([]error{context.Canceled, context.DeadlineExceeded}, contract...), got); !slices.Equal(is, tc.want) {
 				t.Errorf("%q is %q, want %q", got, is, tc.want)
 			}
 		})
@@ -145,7 +145,7 @@ func TestAnEngineThatGaveUpIsToldFromOneThatFailed(t *testing.T) {
 	if got := travel(t, fmt.Errorf("match: %w", context.Canceled)); !errors.Is(got, context.Canceled) {
 		t.Errorf("cancelled: got %v", got)
 	}
-	if got := travel(t, fmt.Errorf("match: %w", context.DeadlineExceeded)); !errors.Is(got, match.ErrUnavailable) {
+	if got := travel(t, fmt.Errorf("match: %w", context.DeadlineExceeded)); !errors.Is(got, match.ErrUnavailable) || !errors.Is(got, context.DeadlineExceeded) {
 		t.Errorf("out of time: got %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 // Package server answers the service of fluxionpb with an engine. It checks what
 // comes in and passes on what comes back; what a call means is the engine's to
-// know. A panic of the engine is a broken invariant and ends the process.
+// know. A panic of the engine is a broken invariant and ends the process, unless the engine
+// stands it.
 package server
 
 import (
@@ -43,6 +44,10 @@ type Options struct {
 	// Metrics writes the figures of the process as Prometheus' text. It may wait for the
 	// engine, and is called once at a time. Defaults to none.
 	Metrics func() ([]byte, error)
+	// Panicked is called after a call has panicked, which is logged and answered with
+	// codes.Internal. It is for engines that no call finds half changed after a panic. Defaults
+	// to none: a panic ends the process.
+	Panicked func()
 }
 
 // A Server serves one engine, and the standard health service beside it, which
@@ -72,8 +77,8 @@ func New(e match.Engine, o Options) *Server {
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(logUnary(o.Log), answerUnary),
-		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), answerStream),
+		grpc.ChainUnaryInterceptor(logUnary(o.Log), rescueUnary(&o), answerUnary),
+		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), rescueStream(&o), answerStream),
 	)
 	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e, metrics: o.Metrics, gathers: make(chan struct{}, 1)})
 	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e})
