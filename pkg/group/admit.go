@@ -32,7 +32,7 @@ type Verdict struct {
 	Message string
 	// Asks is for how many pods one that passes is to ask, where its group may wait for its
 	// turn: Key is the group's, Rank the pod's place in the queue. It is 0 for a pod with a
-	// seat, and for one that its started group lacks.
+	// seat, and for one that takes the place of a member which its started group lacks.
 	Asks int
 	Key  types.NamespacedName
 	Rank Rank
@@ -56,7 +56,9 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 	if !v.Pass {
 		return v
 	}
-	m.urgent = m.group.lacking() > 0
+	if m.urgent = m.replaces(); m.seat == nil {
+		m.extra = m.group.started && !m.urgent
+	}
 	m.group.heldByOthers = false
 	if m.seat == nil && !m.urgent {
 		v.Asks, v.Key, v.Rank = m.group.asking(now), m.group.key, g.rank(m)
@@ -226,15 +228,38 @@ func (s *state) choose() types.UID {
 }
 
 // chooseLate returns the member of a started group that asks for all that are
-// late: it stays the same until it has a seat or is refused one.
+// late, first one that takes the place of another: it stays the same until it has a seat
+// or is refused one.
 func (s *state) chooseLate(now time.Time) types.UID {
-	if m := s.members[s.representative]; m == nil || !m.late(now) {
-		s.representative = ""
-		if m := s.first(func(m *member) bool { return m.late(now) }); m != nil {
-			s.representative = m.pod.UID
-		}
+	m := s.members[s.representative]
+	if m != nil && !m.late(now) {
+		m = nil
+	}
+	if m == nil || m.place == nil {
+		m = s.claimant(m, now)
+	}
+	if m == nil {
+		m = s.first(func(m *member) bool { return m.late(now) })
+	}
+	s.representative = ""
+	if m != nil {
+		s.representative = m.pod.UID
 	}
 	return s.representative
+}
+
+// claimant returns the oldest late member that waits for a place, or else the given one.
+func (s *state) claimant(or *member, now time.Time) *member {
+	var first *member
+	for _, m := range s.claimants {
+		if m.late(now) && (first == nil || older(m, first) < 0) {
+			first = m
+		}
+	}
+	if first == nil {
+		return or
+	}
+	return first
 }
 
 // Waiting is a group, or a lone pod, that could not ask for anything yet.

@@ -176,7 +176,7 @@ func (g *Groups) headOf(s *state) (Head, bool) {
 	}
 	h := Head{Key: s.key, Since: s.since, Rank: g.rank(m)}
 	// It has not started, whatever the place of a former incarnation's members was.
-	h.Rank.Incomplete = false
+	h.Rank.Incomplete, h.Rank.Created = false, s.created
 	return h, true
 }
 

@@ -87,7 +87,10 @@ func (g *Groups) start(s *state) {
 		g.step(Step{Kind: Started, Key: s.key, Pods: len(reserved), Complete: s.complete, Job: reserved[0].seat.job})
 		s.startTold = true
 	}
-	s.started = true
+	if !s.started {
+		s.started = true
+		g.occupy(s)
+	}
 	s.failures = 0
 }
 

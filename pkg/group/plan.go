@@ -42,7 +42,8 @@ type Plan struct {
 	// started and the pod comes later.
 	Rank Rank
 	Late bool
-	// Lacking is how many members a group that has started has too few.
+	// Lacking is how many members a group that has started has too few, if the pod takes the
+	// place of one of them. Optional are others that do so then.
 	Lacking int
 
 	uid    types.UID
@@ -79,7 +80,15 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		}
 		return Plan{Wait: v}, e
 	}
-	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started, Lacking: s.lacking()}
+	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started}
+	replaces := m.replaces()
+	switch {
+	case replaces:
+		p.Lacking = s.lacking()
+	case s.started:
+		// It may have come into the queue while it replaced another.
+		p.Rank = p.Rank.notBefore(m.pod.CreationTimestamp.Time)
+	}
 	p.Policy = g.policyFor(m)
 	p.Topology = s.asked().topology
 	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.present() }) {
@@ -92,7 +101,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		// The siblings hold their nodes: as many follow as there is room for.
 		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
-		for _, o := range s.ordered(func(o *member) bool { return o != m && o.late(now) }) {
+		for _, o := range s.ordered(func(o *member) bool { return o != m && o.late(now) && (o.place != nil || !replaces) }) {
 			p.Optional = append(p.Optional, o.pod)
 		}
 		return p, e
@@ -249,7 +258,7 @@ func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 		}
 		return s.refusal
 	}
-	if m.group.lacking() > 0 {
+	if m.replaces() {
 		// It goes before all others, so it is not to come later than they.
 		m.refused = 0
 	}

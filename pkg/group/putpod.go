@@ -145,6 +145,7 @@ func (g *Groups) drop(m *member) Effects {
 		m.seat = nil
 	}
 	e.add(g.unseat(m, "a member of the group was deleted"))
+	m.vacate()
 	delete(m.group.members, m.pod.UID)
 	delete(g.members, m.pod.UID)
 	m.group.changed()
