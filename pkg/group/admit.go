@@ -31,9 +31,10 @@ type Verdict struct {
 	Reason  string
 	Message string
 	// Asks is for how many pods one that passes is to ask, where its group may wait for its
-	// turn: Key is the group's, Rank the pod's place in the queue. It is 0 for a pod with a
-	// seat, and for one that takes the place of a member which its started group lacks.
+	// turn: it is 0 for a pod with a seat, and for one that takes the place of a member which its started group lacks.
 	Asks int
+	// Key is the group's, and Rank the pod's place in the queue, where a pod passes that is to
+	// ask. Both are zero for a pod with a seat.
 	Key  types.NamespacedName
 	Rank Rank
 	// Lost is the job of a seat that a scheduling cycle took up before it ended
@@ -59,9 +60,12 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 	if m.urgent = m.replaces(); m.seat == nil {
 		m.extra = m.group.started && !m.urgent
 	}
-	m.group.heldByOthers = false
-	if m.seat == nil && !m.urgent {
-		v.Asks, v.Key, v.Rank = m.group.asking(now), m.group.key, g.rank(m)
+	if m.seat != nil {
+		return v
+	}
+	v.Key, v.Rank = m.group.key, g.rank(m)
+	if !m.urgent {
+		v.Asks = m.group.asking(now)
 	}
 	return v
 }
@@ -82,24 +86,30 @@ func (g *Groups) MayAsk(key types.NamespacedName, now time.Time) bool {
 	return s != nil && len(g.admissible(nil, s, now)) > 0
 }
 
-// HeldByOthers takes note that another plugin keeps a group's pod, which Admit let pass, out of
-// the queue. It goes until Admit lets one pass again.
-func (g *Groups) HeldByOthers(key types.NamespacedName) {
+// LetPass takes note of whether the other plugins let a pod pass that asks for its group. The
+// scheduler asks plugins in any order, and none after one that holds the pod: of a pod for
+// which this was never said nothing is known, and it counts as held.
+func (g *Groups) LetPass(uid types.UID, passes bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil {
-		s.heldByOthers = true
+	if m := g.members[uid]; m != nil {
+		m.letPass = passes
 	}
 }
 
 // MayAskIn says whether a group may ask for nodes now in one of the namespaces that counts
-// accepts.
+// accepts: it may itself, and no other plugin keeps its pod out of the queue.
 func (g *Groups) MayAskIn(counts func(namespace string) bool, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.unseated {
-		if !s.heldByOthers && counts(s.key.Namespace) && len(g.admissible(nil, s, now)) > 0 {
-			return true
+		if !counts(s.key.Namespace) {
+			continue
+		}
+		for _, pod := range g.admissible(nil, s, now) {
+			if g.members[pod.UID].letPass {
+				return true
+			}
 		}
 	}
 	return false

@@ -292,8 +292,10 @@ func TestWhoMayAskBesideANamespace(t *testing.T) {
 		}
 	}
 	s.gang(1, 1)
+	s.LetPass("0", true)
 	may(false, "the own group")
 	s.lonely("other", 0, 0, elsewhere)
+	s.LetPass("other", true)
 	may(true, "a group of another namespace")
 	s.refuse("other", noRoom)
 	may(false, "once it was refused")

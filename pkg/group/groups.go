@@ -122,8 +122,6 @@ type state struct {
 	// taken says that a bind of this incarnation was made, or may have been: its answer is
 	// not known.
 	taken bool
-	// heldByOthers says that another plugin keeps the pod that Admit let pass out of the queue.
-	heldByOthers bool
 	// checked says that lacksReason and lacksMessage are what incomplete says: it is
 	// asked under the lock of the scheduler's queue, for each pod.
 	checked                   bool
@@ -198,6 +196,9 @@ type member struct {
 	// extra says likewise that the member's group had started then, and that the member took
 	// the place of nobody.
 	extra bool
+	// letPass says that the other plugins let the member pass when it came into the queue to
+	// ask, and that it was not answered since.
+	letPass bool
 	// place is the one that the member is in, or waits for; nil if there is none. Sought says
 	// that it was looked for, and asks what the member asks for, nil until it is of interest.
 	place  *place

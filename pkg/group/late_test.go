@@ -420,12 +420,19 @@ func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
 			t.Errorf("%s: a group may ask: %v, want %v", when, got, want)
 		}
 	}
-	want("before", anywhere, true)
+	want("before this plugin was asked, as where another one is first and holds it", anywhere, false)
+	s.Admit("0", s.now)
+	want("before the others were asked", anywhere, false)
+	s.LetPass("0", true)
+	want("let pass", anywhere, true)
 	want("in other namespaces", func(ns string) bool { return ns != key.Namespace }, false)
-	s.HeldByOthers(key)
+	s.LetPass("0", false)
 	want("held", anywhere, false)
-	if v := s.Admit("0", s.now); !v.Pass {
-		t.Errorf("verdict = %+v, want that it passes", v)
-	}
-	want("let pass again", anywhere, true)
+	s.LetPass("0", true)
+	plan, _ := s.Plan("0", s.now)
+	s.Refuse(plan, Refusal{Until: []Event{Freed}}, s.now)
+	s.Happened(Freed)
+	s.now = s.now.Add(time.Minute)
+	s.Due(s.now)
+	want("refused, and not in the queue again", anywhere, false)
 }

@@ -170,7 +170,7 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 		if p.InOrder {
 			m.seat.place = place + 1
 		}
-		m.refusal, m.no, m.refused = nil, nil, 0
+		m.refusal, m.no, m.refused, m.letPass = nil, nil, 0, false
 		seated++
 		if m == asker {
 			m.seat.tried = true
@@ -249,6 +249,8 @@ func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) {
 }
 
 func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
+	// It is asked anew before it comes into the queue again.
+	m.letPass = false
 	if s := m.group; !s.started {
 		g.wait(s, r, now)
 		s.refusal = newRefusal(r, s.failures, s.refused, now)
