@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -333,6 +334,11 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 		"a pod fewer, and no room":   {noRoom, func(s *story) { s.DropPod("more"); delete(s.pods, "more") }, false},
 		"an event, and no room":      {noRoom, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second) }, true},
 		"an event, and too hard":     {hard, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second - 1) }, false},
+		"a pod on a node comes":      {hard, func(s *story) { s.add("1", phase(corev1.PodFailed), bound("n")) }, false},
+		"a pod that has ended goes":  {hard, func(s *story) { s.DropPod("ended"); delete(s.pods, "ended") }, false},
+		"a pod on its way out":       {hard, func(s *story) { s.update("more", s.terminating) }, true},
+		"an annotation, too hard":    {hard, func(s *story) { s.update("0", annotated("other", "thing")) }, true},
+		"the PodGroup, too hard":     {hard, func(s *story) { s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Policy = match.PolicyHigh })) }, true},
 		"a pod that has ended":       {hard, func(s *story) { s.update("ended", label) }, false},
 		"the PodGroup's own words":   {noRoom, func(s *story) { s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Policy = match.PolicyHigh })) }, true},
 		"the scheduler's words on it": {noRoom, func(s *story) {
@@ -349,12 +355,82 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 			s.add("0")
 			s.add("more")
 			s.add("ended", phase(corev1.PodFailed))
+			if tc.refusal.Hard {
+				s.tooHard("0", 5)
+			}
 			s.refuse("0", tc.refusal)
 			tc.change(s)
+			if tc.refusal.Hard {
+				s.now = s.now.Add(hardPause)
+			}
 			if got := s.MayAsk(key, s.now); got != tc.asks {
 				t.Errorf("it may ask: %t, want %t", got, tc.asks)
 			}
 		})
+	}
+}
+
+// tooHard has a group, or a late member, be refused some times for too much work, and lets the
+// time of each go by.
+func (s *story) tooHard(pod string, times int) {
+	for i := range times {
+		s.refuse(pod, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+		s.now = s.now.Add(time.Second << i)
+	}
+}
+
+// To change a group again and again does not have it asked for as often, nor as if it had never
+// been too hard.
+func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
+	n := 0
+	for name, change := range map[string]func(s *story){
+		"pods come and go":   func(s *story) { s.add("x"); s.DropPod("x"); delete(s.pods, "x") },
+		"annotations":        func(s *story) { n++; s.update("0", annotated("n", fmt.Sprint(n))) },
+		"labels":             func(s *story) { n++; s.update("0", func(p *corev1.Pod) { p.Labels["n"] = fmt.Sprint(n) }) },
+		"the PodGroup":       func(s *story) { n++; s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Timeout = time.Duration(n) })) },
+		"nothing, all along": func(*story) {},
+	} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, late: %t", name, late), func(t *testing.T) {
+				s := newStory(t)
+				s.gang(1, 1)
+				if late {
+					s.run("0")
+					s.add("0b")
+					delete(s.pods, "0")
+					s.pods["0"] = s.pods["0b"]
+				}
+				asker := s.pods["0"].Name
+				s.tooHard(asker, 9)
+				asked := 0
+				for range 1024 {
+					change(s)
+					if s.MayAsk(key, s.now) {
+						asked++
+						// What it is told in between is not forgiven for it.
+						s.refuse(asker, Refusal{Reason: "Throttled", After: time.Nanosecond, Cure: CureAnswer})
+						change(s)
+						s.now = s.now.Add(time.Nanosecond)
+						s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+					}
+					s.now = s.now.Add(time.Second)
+				}
+				want := 1024/10 + 1
+				if name == "nothing, all along" {
+					want = 2
+				}
+				if asked > want {
+					t.Errorf("it was asked for %d times in 1024 s, want %d at most", asked, want)
+				}
+				s.now = s.now.Add(time.Hour)
+				s.MayAsk(key, s.now)
+				s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+				s.now = s.now.Add(10*time.Minute - 1)
+				if s.MayAsk(key, s.now) {
+					t.Error("it is asked for as if it had not been refused for long")
+				}
+			})
+		}
 	}
 }
 
@@ -429,8 +505,12 @@ func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
 			s.add("seated")
 			s.match("seated")
 			s.add("late")
-			s.refuse("late", Refusal{Reason: "TooHard", Backoff: true, Hard: tc.hard})
+			for i := range 5 {
+				s.now = s.now.Add(time.Second << i)
+				s.refuse("late", Refusal{Reason: "TooHard", Backoff: true, Hard: tc.hard})
+			}
 			s.update(tc.of, func(p *corev1.Pod) { p.Labels["other"] = "thing" })
+			s.now = s.now.Add(hardPause)
 			if got := s.MayAsk(key, s.now); got != tc.asks {
 				t.Errorf("it may ask: %t, want %t", got, tc.asks)
 			}

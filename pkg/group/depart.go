@@ -91,7 +91,7 @@ func (g *Groups) start(s *state) {
 		s.started = true
 		g.occupy(s)
 	}
-	s.failures = 0
+	s.failures, s.hard = 0, false
 }
 
 // Recall takes note that the API server did not look at a bind that Depart let go, and

@@ -151,9 +151,10 @@ type state struct {
 	toldRefused int
 	refusal     *refusal
 	// failures counts the refusals with backoff since the group last started,
-	// refused those in a row since its last match.
+	// refused those in a row since its last match. Hard says that one of the former was.
 	failures int
 	refused  int
+	hard     bool
 	// complete is since when the group could be asked for, zero while it may not.
 	complete time.Time
 	// since is the first in a row of the refusals that room could cure; zero while the
@@ -210,6 +211,7 @@ type member struct {
 	no       *Refusal
 	failures int
 	refused  int
+	hard     bool
 }
 
 // seat is what a match gave a member.

@@ -255,7 +255,7 @@ func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 		g.wait(s, r, now)
 		s.refusal = newRefusal(r, s.failures, s.refused, now)
 		s.refused++
-		if r.Backoff {
+		if s.hard = s.hard || r.Hard; r.Backoff {
 			s.failures++
 		}
 		return s.refusal
@@ -266,7 +266,7 @@ func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 	}
 	m.refusal, m.no = newRefusal(r, m.failures, m.refused, now), &r
 	m.refused++
-	if r.Backoff {
+	if m.hard = m.hard || r.Hard; r.Backoff {
 		m.failures++
 	}
 	return m.refusal
