@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -515,5 +516,56 @@ func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
 				t.Errorf("it may ask: %t, want %t", got, tc.asks)
 			}
 		})
+	}
+}
+
+// However many pods come and go that may be in its way, a group that yields looks for nodes once
+// in a while.
+func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	s.refuse("0", noRoom)
+	way := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
+	anywhere := func(*corev1.Pod) bool { return true }
+	s.Yield(key, "no nodes", s.now)
+	looks := 0
+	for range 600 {
+		s.now = s.now.Add(100 * time.Millisecond)
+		s.OutOfTheWay(way, anywhere)
+		s.Happened(NodeChanged)
+		if len(s.Retry(s.now)) == 0 {
+			if why := s.Yields(key, s.now); why != "no nodes" {
+				t.Fatalf("it yields since %q before it is to look again", why)
+			}
+			continue
+		}
+		if why := s.Yields(key, s.now); why != "" {
+			t.Fatalf("it yields since %q when it is to look again", why)
+		}
+		looks++
+		s.Yield(key, "no nodes", s.now)
+	}
+	if looks != 12 {
+		t.Errorf("it looked %d times in a minute, want 12", looks)
+	}
+	// Nothing goes, and it looks all the same; what changes after a while has it look at once.
+	s.now = s.now.Add(maxBackoff - 1)
+	if got := s.Retry(s.now); len(got) > 0 {
+		t.Errorf("%v look before their time", got)
+	}
+	for name, happens := range map[string]func(){
+		"nodes have changed": func() { s.Happened(NodeChanged) }, "a pod has gone": func() { s.OutOfTheWay(way, anywhere) },
+	} {
+		s.Yield(key, "no nodes", s.now)
+		s.now = s.now.Add(10 * time.Second)
+		happens()
+		if got := s.Retry(s.now); len(got) != 1 {
+			t.Errorf("%s, and it does not look", name)
+		}
+	}
+	s.Yield(key, "no nodes", s.now)
+	s.now = s.now.Add(maxBackoff)
+	if got := s.Retry(s.now); len(got) != 1 {
+		t.Error("its time has passed, and it does not look")
 	}
 }

@@ -166,11 +166,12 @@ type state struct {
 	known  bool
 	// astray says that the last refusal was one that room does not cure, while since stays.
 	astray bool
-	// yields is why the group leaves its turn to the next, from yieldedAt on; empty is that it does
-	// not. Retry says that nodes have changed since.
-	yields    string
-	yieldedAt time.Time
-	retry     bool
+	// yields is why the group leaves its turn to the next; empty is that it does not. Whether it
+	// is to was looked at at the time looked, and is to be again at lookAt. Retry says that this
+	// was asked for and has not been done.
+	yields         string
+	looked, lookAt time.Time
+	retry          bool
 }
 
 // member is a pod of a group.
