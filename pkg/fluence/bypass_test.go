@@ -272,15 +272,21 @@ func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 }
 
 // TestWhatAGroupLacksWaitsForNobody: those that run may wait for it before they end, and so would
-// the group that waits for them. Members beyond the minimum wait like a new group.
+// the group that waits for them. Who does not replace what was lost waits like a new group.
 func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
+	lost := func(r *rig) { r.remove("first-1") }
 	cases := map[string]struct {
 		minMember int32
-		lost      bool
-		comes     string
+		goes      func(*rig)
+		comes     []func(*corev1.Pod)
+		runs      bool
 	}{
-		"a member that the group lacks":        {minMember: 2, lost: true, comes: "first-2"},
-		"a member beyond what it started with": {minMember: 1},
+		"a member that the group lacks":         {minMember: 2, goes: lost, runs: true},
+		"a smaller one":                         {minMember: 2, goes: lost, comes: []func(*corev1.Pod){cpu("500m")}, runs: true},
+		"a larger one":                          {minMember: 2, goes: lost, comes: []func(*corev1.Pod){cpu("1001m")}},
+		"one of a higher priority":              {minMember: 2, goes: lost, comes: []func(*corev1.Pod){urgent(0)}},
+		"one after a member that has succeeded": {minMember: 2, goes: func(r *rig) { r.end("first-1") }},
+		"a member beyond what it started with":  {minMember: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -297,14 +303,14 @@ func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
 				r.gang(2, 2, cpu("2"))
 				r.pass(11 * time.Minute)
 				r.pod("small")
-				if tc.lost {
-					r.remove("first-1")
+				if tc.goes != nil {
+					tc.goes(r)
 				}
-				r.pod("first-2", inGroup("first"), after)
+				r.pod("first-2", append([]func(*corev1.Pod){inGroup("first"), after}, tc.comes...)...)
 				r.pass(time.Second)
-				r.pod("first-3", inGroup("first"), after)
+				r.pod("first-3", append([]func(*corev1.Pod){inGroup("first"), after}, tc.comes...)...)
 				r.pass(5 * time.Second)
-				if r.runs("first-2") != (tc.comes != "") {
+				if r.runs("first-2") != tc.runs {
 					t.Errorf("a member that comes later runs: %t; on nodes: %v", r.runs("first-2"), r.assigned())
 				}
 				if r.runs("first-3") {
@@ -316,6 +322,24 @@ func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A group that has long run has no claim for what joins it now.
+func TestWhatJoinsAnOldGroupWaitsForThoseBeforeIt(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.api.put(aPodGroup("first", 1, "first"))
+		r.node("n1", 4)
+		r.schedule()
+		r.pod("first-0", inGroup("first"))
+		r.pass(time.Second)
+		r.gang(2, 2, cpu("2"))
+		r.pass(11 * time.Minute)
+		r.pod("first-1", inGroup("first"))
+		r.pass(5 * time.Second)
+		if r.runs("first-1") {
+			t.Error("what joins a group that is older than the one that waits passed that")
+		}
+	})
 }
 
 // Of members that come together those that the group lacks are placed, and no more.

@@ -222,6 +222,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	core := h.SharedInformerFactory().Core().V1()
 	pl.nodes, pl.namespaces = core.Nodes().Lister(), core.Namespaces().Lister()
 	pl.groups.SetWholeNodes(pl.wholeNodes())
+	pl.groups.SetAmounts(func(p *corev1.Pod) map[string]int64 { return translate.Requests(p) })
 	pl.inventory, err = inventory.New(inventory.Config{
 		Engine:   matcher,
 		Nodes:    core.Nodes().Informer(),

@@ -108,6 +108,52 @@ func TestPodsThatOthersHoldComeWhenTheseLetThem(t *testing.T) {
 	}, h)
 }
 
+// The scheduling queue asks plugins in any order, the one that held a pod last before all others,
+// and none after one that holds it. Whom another plugin holds is not due, so that no namespace in
+// debt waits for it. There are as many as it takes for both orders to come about.
+func TestPodsThatOthersHoldAreNotDue(t *testing.T) {
+	h := &holder{}
+	const n = 30
+	namespace := func(i int) string { return fmt.Sprintf("of-%d", i) }
+	inRig(t, realEngine(t), func(r *rig) {
+		wantDue := func(when string, want int) {
+			t.Helper()
+			due := len(r.pl.groups.Askers(r.pl.now()))
+			if due != want {
+				t.Errorf("%s: %d groups are due, want %d", when, due, want)
+			}
+		}
+		claims := 0
+		release := func() {
+			h.hold.Store(false)
+			claims++
+			r.add(&resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprint("c", claims)}})
+		}
+		r.node("n1", 1)
+		r.pod("full", onNode("n1"))
+		h.hold.Store(true)
+		for i := range n {
+			r.pod(fmt.Sprint("p", i), func(p *corev1.Pod) { p.Namespace = namespace(i) })
+		}
+		wantDue("held from the start", 0)
+		release()
+		r.pass(time.Second)
+		wantDue("held no more", n)
+		r.schedule()
+		r.pass(10 * time.Second)
+		wantDue("refused", 0)
+		h.hold.Store(true)
+		r.remove("full")
+		r.pass(time.Minute)
+		wantDue("held when they may ask again", 0)
+		release()
+		r.pass(time.Minute)
+		if got := len(r.assigned()); got != 1 {
+			t.Errorf("%d pods are bound when they are held no more, want 1", got)
+		}
+	}, h)
+}
+
 // The API shows a pod on a node that waits to be bound: an earlier bind was made though no
 // answer came, or somebody else has bound it.
 func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {

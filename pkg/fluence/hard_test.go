@@ -91,6 +91,8 @@ func isNotTooHardAnyMore(t *testing.T, change func(*rig)) {
 		r.wantHeld(pods[0], whyTooHard)
 		change(r)
 		r.pass(0)
+		r.wantHeld(pods[0], whyTooHard)
+		r.pass(10 * time.Second)
 		r.wantAsking(pods[0])
 	})
 }

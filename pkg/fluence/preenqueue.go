@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/gate"
@@ -22,19 +23,18 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 		pl.waker.lost(pod.UID, v.Lost)
 	}
 	if v.Pass {
-		if v.Asks == 0 {
+		if v.Key == (types.NamespacedName{}) {
+			return nil // it has a seat
+		}
+		free := pl.othersLetPass(ctx, pod)
+		pl.groups.LetPass(pod.UID, free)
+		if !free {
+			// The group would take a turn and not ask. The queue is to hear it from that
+			// plugin: it knows the events that end it.
+			pl.asked(v.Key)
 			return nil
 		}
-		for _, p := range pl.besides {
-			if status := p.PreEnqueue(ctx, pod); !status.IsSuccess() {
-				// The group would take a turn and not ask. The queue is to hear it from that
-				// plugin: it knows the events that end it.
-				pl.asked(v.Key)
-				pl.groups.HeldByOthers(v.Key)
-				return nil
-			}
-		}
-		if !pl.binds.Admit(gate.Asker{Group: v.Key, Rank: v.Rank, Pods: v.Asks}, pl.now()) {
+		if v.Asks > 0 && !pl.binds.Admit(gate.Asker{Group: v.Key, Rank: v.Rank, Pods: v.Asks}, pl.now()) {
 			signal(pl.binds.more)
 			return held("waits for its turn to ask")
 		}
@@ -44,6 +44,17 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 		return held("waits for the group's representative")
 	}
 	return held(v.Message)
+}
+
+// othersLetPass says whether no other plugin keeps a pod out of the queue. The queue may have
+// asked them before this one, and asks them in any order.
+func (pl *Fluence) othersLetPass(ctx context.Context, pod *corev1.Pod) bool {
+	for _, p := range pl.besides {
+		if !p.PreEnqueue(ctx, pod).IsSuccess() {
+			return false
+		}
+	}
+	return true
 }
 
 func held(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why) }

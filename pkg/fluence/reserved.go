@@ -75,10 +75,10 @@ type reservedRoom struct {
 
 // reservedFor returns the room that is reserved for those before a plan.
 //
-// Groups wait here only for groups before them in one order, and what a group that has started
-// lacks of its minimum waits for nobody: those that run may wait for it before they end. So no
-// circle of groups comes about, but where a group needs more members to end than its minimum:
-// those wait as a new group does, and until the reservation pauses.
+// Groups wait here only for groups before them in one order, and who takes the place of a member
+// that a started group lacks waits for nobody: those that run may wait for it before they end. So
+// no circle of groups comes about, but where a group needs more to end than what it started with:
+// that waits as a new group does, and until the reservation pauses.
 func (pl *Fluence) reservedFor(plan group.Plan) reservedRoom {
 	room := reservedRoom{by: plan.Key.Namespace}
 	if plan.Late && plan.Lacking > 0 {

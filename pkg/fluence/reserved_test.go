@@ -421,11 +421,68 @@ func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
 			t.Errorf("the first is told %q", got)
 		}
 		r.remove("way")
-		r.pass(2 * time.Minute)
+		r.pass(lookEvery + time.Second)
 		if got := r.pl.reservations.nodes(turn{ns, 0}, g); len(got) != 2 {
 			t.Errorf("the first has %v reserved when nothing is in its way: %s", got, r.message())
 		}
 	})
+}
+
+// Who makes pods and deletes them has the groups of others look for nodes no more often, unless
+// the pods were in their way.
+func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
+	daemon := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
+	}
+	cases := map[string]struct {
+		edit []func(*corev1.Pod)
+		// late has the pod come after the group looked.
+		late  bool
+		looks bool
+	}{
+		"a pod in its way":                        {edit: []func(*corev1.Pod){always, onNode("n0")}, looks: true},
+		"one that came after it looked":           {edit: []func(*corev1.Pod){always, onNode("n0")}, late: true},
+		"one that ends":                           {edit: []func(*corev1.Pod){never, onNode("n0")}},
+		"one on every node":                       {edit: []func(*corev1.Pod){always, daemon, onNode("n0")}},
+		"one that waits for a node":               {edit: []func(*corev1.Pod){always}},
+		"one on a node that it does not ask for":  {edit: []func(*corev1.Pod){always, onNode("other")}},
+		"one on a node that is cordoned":          {edit: []func(*corev1.Pod){always, onNode("cordoned")}},
+		"one on a node that it does not tolerate": {edit: []func(*corev1.Pod){always, onNode("tainted")}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				for _, n := range []string{"n0", "tainted", "cordoned", "other"} {
+					r.node(n, 4)
+					r.updateNode(n, func(n *corev1.Node) {
+						switch n.Name {
+						case "tainted":
+							n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+						case "cordoned":
+							n.Spec.Unschedulable = true
+						case "other":
+							return
+						}
+						n.Labels = map[string]string{"pool": "a"}
+					})
+				}
+				r.pod("old", cpu("3"), never, onNode("n0"))
+				r.pass(settleTime)
+				r.schedule()
+				r.gang(1, 1, cpu("4"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "a"} })
+				r.pass(5 * time.Second)
+				at := r.pl.now()
+				if tc.late {
+					at = at.Add(-2 * time.Second)
+				}
+				r.pl.groups.Yield(g, "no nodes", at)
+				r.pl.outOfTheWay(aPod("more", tc.edit...))
+				if got := len(r.pl.groups.Retry(r.pl.now().Add(lookEvery))) > 0; got != tc.looks {
+					t.Errorf("it looks for nodes again: %t, want %t", got, tc.looks)
+				}
+			})
+		})
+	}
 }
 
 // What a start does to the clock of its turn goes by the reserved nodes that the group runs on.

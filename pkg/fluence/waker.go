@@ -120,12 +120,12 @@ func (pl *Fluence) wake(ctx context.Context, w wanted) time.Time {
 			pl.asked(key)
 		}
 	}
-	// What a group lacks that has started stands in the queue before the first of
+	// Who replaces what a started group lacks stands in the queue before the first of
 	// the others can be taken from it.
 	urgent := map[string]*corev1.Pod{}
 	for _, p := range ready {
 		switch m, _ := pl.groups.GroupOf(p.UID); {
-		case m.Started && m.Lacking > 0:
+		case m.Replaces:
 			urgent[string(p.UID)] = p
 		case !pl.binds.Waits(m.Key):
 			pods[string(p.UID)] = p

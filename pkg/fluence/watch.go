@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -203,9 +205,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	}
 	pl.running.drop(pod)
 	pl.shuns.drop(pod.UID)
-	if pod.Spec.NodeName != "" && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
-		pl.groups.Reconsider()
-	}
+	pl.outOfTheWay(pod)
 	if pod.Spec.SchedulerName != pl.profile {
 		if pl.nominated.drop(pod.UID) {
 			pl.happened(group.Freed)
@@ -226,6 +226,22 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	if pod.Spec.NodeName != "" {
 		pl.settled(ctx, group.PodChanged)
 	}
+}
+
+// outOfTheWay takes note that a pod is gone which may have kept groups from nodes that could be
+// reserved for them.
+func (pl *Fluence) outOfTheWay(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || translate.OnEveryNode(pod) {
+		return
+	}
+	node, err := pl.nodes.Get(pod.Spec.NodeName)
+	if err != nil {
+		return
+	}
+	pl.groups.OutOfTheWay(pod, func(asks *corev1.Pod) bool {
+		fits, err := nodeaffinity.GetRequiredNodeAffinity(asks).Match(node)
+		return (err != nil || fits) && pl.guard.closed(pl.log, node, asks) == ""
+	})
 }
 
 // settled takes note of an event that the filters will see, now and again when

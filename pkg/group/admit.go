@@ -33,9 +33,10 @@ type Verdict struct {
 	Reason  string
 	Message string
 	// Asks is for how many pods one that passes is to ask, where its group may wait for its
-	// turn: Key is the group's, Rank the pod's place in the queue. It is 0 for a pod with a
-	// seat, and for one that its started group lacks.
+	// turn: it is 0 for a pod with a seat, and for one that takes the place of a member which its started group lacks.
 	Asks int
+	// Key is the group's, and Rank the pod's place in the queue, where a pod passes that is to
+	// ask. Both are zero for a pod with a seat.
 	Key  types.NamespacedName
 	Rank Rank
 	// Lost is the job of a seat that a scheduling cycle took up before it ended
@@ -58,10 +59,15 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 	if !v.Pass {
 		return v
 	}
-	m.urgent = m.group.lacking() > 0
-	m.group.heldByOthers = false
-	if m.seat == nil && !m.urgent {
-		v.Asks, v.Key, v.Rank = m.group.asking(now), m.group.key, g.rank(m)
+	if m.urgent = m.replaces(); m.seat == nil {
+		m.extra = m.group.started && !m.urgent
+	}
+	if m.seat != nil {
+		return v
+	}
+	v.Key, v.Rank = m.group.key, g.rank(m)
+	if !m.urgent {
+		v.Asks = m.group.asking(now)
 	}
 	return v
 }
@@ -82,13 +88,14 @@ func (g *Groups) MayAsk(key types.NamespacedName, now time.Time) bool {
 	return s != nil && len(g.admissible(nil, s, now)) > 0
 }
 
-// HeldByOthers takes note that another plugin keeps a group's pod, which Admit let pass, out of
-// the queue. It goes until Admit lets one pass again.
-func (g *Groups) HeldByOthers(key types.NamespacedName) {
+// LetPass takes note of whether the other plugins let a pod pass that asks for its group. The
+// scheduler asks plugins in any order, and none after one that holds the pod: of a pod for
+// which this was never said nothing is known, and it counts as held.
+func (g *Groups) LetPass(uid types.UID, passes bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil {
-		s.heldByOthers = true
+	if m := g.members[uid]; m != nil {
+		m.letPass = passes
 	}
 }
 
@@ -100,17 +107,16 @@ type Asker struct {
 }
 
 // Askers lists the namespaces of which groups may ask for nodes now, those with the highest
-// priority first. It looks at all groups that wait.
+// priority first. It looks at all groups that wait. One whose pods another plugin keeps out of the
+// queue does not ask.
 func (g *Groups) Askers(now time.Time) []Asker {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	highest := map[string]int32{}
 	var one []*corev1.Pod
 	for _, s := range g.unseated {
-		if s.heldByOthers {
-			continue
-		}
-		if one = g.admissible(one[:0], s, now); len(one) == 0 {
+		one = slices.DeleteFunc(g.admissible(one[:0], s, now), func(pod *corev1.Pod) bool { return !g.members[pod.UID].letPass })
+		if len(one) == 0 {
 			continue
 		}
 		p := rankOf(one[0]).Priority
@@ -251,15 +257,38 @@ func (s *state) choose() types.UID {
 }
 
 // chooseLate returns the member of a started group that asks for all that are
-// late: it stays the same until it has a seat or is refused one.
+// late, first one that takes the place of another: it stays the same until it has a seat
+// or is refused one.
 func (s *state) chooseLate(now time.Time) types.UID {
-	if m := s.members[s.representative]; m == nil || !m.late(now) {
-		s.representative = ""
-		if m := s.first(func(m *member) bool { return m.late(now) }); m != nil {
-			s.representative = m.pod.UID
-		}
+	m := s.members[s.representative]
+	if m != nil && !m.late(now) {
+		m = nil
+	}
+	if m == nil || m.place == nil {
+		m = s.claimant(m, now)
+	}
+	if m == nil {
+		m = s.first(func(m *member) bool { return m.late(now) })
+	}
+	s.representative = ""
+	if m != nil {
+		s.representative = m.pod.UID
 	}
 	return s.representative
+}
+
+// claimant returns the oldest late member that waits for a place, or else the given one.
+func (s *state) claimant(or *member, now time.Time) *member {
+	var first *member
+	for _, m := range s.claimants {
+		if m.late(now) && (first == nil || older(m, first) < 0) {
+			first = m
+		}
+	}
+	if first == nil {
+		return or
+	}
+	return first
 }
 
 // Waiting is a group, or a lone pod, that could not ask for anything yet.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -114,46 +115,70 @@ func (g *Groups) Yield(key types.NamespacedName, why string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s := g.groups[key]; s != nil {
-		s.yields, s.yieldedAt, s.retry = why, now, false
+		s.yields, s.looked, s.lookAt, s.retry = why, now, now.Add(maxBackoff), false
 	}
 }
 
 // Yields says why a group leaves its turn to the next; nothing if it does not, or if that may
-// have changed: nodes have, or a while has passed.
+// have changed: nodes have, what stood in its way has gone, or a while has passed.
 func (g *Groups) Yields(key types.NamespacedName, now time.Time) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil && !s.retry && now.Sub(s.yieldedAt) < maxBackoff {
+	if s := g.groups[key]; s != nil && !s.retry && now.Before(s.lookAt) {
 		return s.yields
 	}
 	return ""
 }
 
-// Reconsider has the groups that yield find out whether nodes can be reserved for them by now.
-func (g *Groups) Reconsider() {
+// yieldPause is the shortest time between two times that a group which yields finds out whether
+// nodes can be reserved for it: whatever comes and goes, it costs no more.
+const yieldPause = 5 * time.Second
+
+// OutOfTheWay takes note that a pod is gone which would not have ended. The groups that yield and
+// that it may have stood in the way of are to find out whether nodes can be reserved for them by
+// now: it was there when they last did, and the pod that asks for the group could be on its node,
+// as far as ofUse says, which is asked with a lock held and answers from memory.
+func (g *Groups) OutOfTheWay(gone *corev1.Pod, ofUse func(asks *corev1.Pod) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.reconsider()
+	for _, s := range g.wanting {
+		if s.yields == "" || s.looksSoon() || gone.CreationTimestamp.After(s.looked) {
+			continue
+		}
+		if m := s.members[s.choose()]; m != nil && ofUse(m.pod) {
+			s.lookSoon()
+		}
+	}
 }
 
-// Retry lists the groups that yield and are to find that out, each once: nodes have changed, or a
-// while has passed.
+// lookSoon has a group that yields look as soon as it may, and looksSoon says that it does.
+func (s *state) lookSoon() {
+	if !s.looksSoon() {
+		s.lookAt = s.looked.Add(yieldPause)
+	}
+}
+
+func (s *state) looksSoon() bool { return s.retry || !s.lookAt.After(s.looked.Add(yieldPause)) }
+
+// Retry lists the groups that yield and are to find out whether nodes can be reserved for them,
+// each once: nodes have changed, what stood in the way has gone, or a while has passed.
 func (g *Groups) Retry(now time.Time) []types.NamespacedName {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var keys []types.NamespacedName
 	for _, s := range g.wanting {
-		if s.yields != "" && now.Sub(s.yieldedAt) >= maxBackoff {
-			s.retry, s.yieldedAt = true, now
+		if s.yields != "" && !now.Before(s.lookAt) {
+			s.retry, s.lookAt = true, now.Add(maxBackoff)
 			keys = append(keys, s.key)
 		}
 	}
 	return keys
 }
 
+// reconsider has the groups that yield find that out soon.
 func (g *Groups) reconsider() {
 	for _, s := range g.wanting {
-		s.retry, s.yieldedAt = true, time.Time{}
+		s.lookSoon()
 	}
 }
 
@@ -176,7 +201,7 @@ func (g *Groups) headOf(s *state) (Head, bool) {
 	}
 	h := Head{Key: s.key, Since: s.since, Rank: g.rank(m)}
 	// It has not started, whatever the place of a former incarnation's members was.
-	h.Rank.Incomplete = false
+	h.Rank.Incomplete, h.Rank.Created = false, s.created
 	return h, true
 }
 

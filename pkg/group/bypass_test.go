@@ -1,12 +1,14 @@
 package group
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -291,10 +293,14 @@ func TestWhoMayAsk(t *testing.T) {
 		}
 	}
 	s.gang(1, 1)
+	s.LetPass("0", true)
 	own := Asker{key.Namespace, 0}
 	want("the own group", own)
 	s.lonely("high", 7, 0, elsewhere)
 	s.lonely("low", -3, 0, elsewhere)
+	want("groups that other plugins hold", own)
+	s.LetPass("high", true)
+	s.LetPass("low", true)
 	want("groups of another namespace", Asker{"elsewhere", 7}, own)
 	s.refuse("high", noRoom)
 	want("once the higher was refused", own, Asker{"elsewhere", -3})
@@ -334,6 +340,11 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 		"a pod fewer, and no room":   {noRoom, func(s *story) { s.DropPod("more"); delete(s.pods, "more") }, false},
 		"an event, and no room":      {noRoom, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second) }, true},
 		"an event, and too hard":     {hard, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second - 1) }, false},
+		"a pod on a node comes":      {hard, func(s *story) { s.add("1", phase(corev1.PodFailed), bound("n")) }, false},
+		"a pod that has ended goes":  {hard, func(s *story) { s.DropPod("ended"); delete(s.pods, "ended") }, false},
+		"a pod on its way out":       {hard, func(s *story) { s.update("more", s.terminating) }, true},
+		"an annotation, too hard":    {hard, func(s *story) { s.update("0", annotated("other", "thing")) }, true},
+		"the PodGroup, too hard":     {hard, func(s *story) { s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Policy = match.PolicyHigh })) }, true},
 		"a pod that has ended":       {hard, func(s *story) { s.update("ended", label) }, false},
 		"the PodGroup's own words":   {noRoom, func(s *story) { s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Policy = match.PolicyHigh })) }, true},
 		"the scheduler's words on it": {noRoom, func(s *story) {
@@ -355,12 +366,82 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 			s.add("0")
 			s.add("more")
 			s.add("ended", phase(corev1.PodFailed))
+			if tc.refusal.Hard {
+				s.tooHard("0", 5)
+			}
 			s.refuse("0", tc.refusal)
 			tc.change(s)
+			if tc.refusal.Hard {
+				s.now = s.now.Add(hardPause)
+			}
 			if got := s.MayAsk(key, s.now); got != tc.asks {
 				t.Errorf("it may ask: %t, want %t", got, tc.asks)
 			}
 		})
+	}
+}
+
+// tooHard has a group, or a late member, be refused some times for too much work, and lets the
+// time of each go by.
+func (s *story) tooHard(pod string, times int) {
+	for i := range times {
+		s.refuse(pod, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+		s.now = s.now.Add(time.Second << i)
+	}
+}
+
+// To change a group again and again does not have it asked for as often, nor as if it had never
+// been too hard.
+func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
+	n := 0
+	for name, change := range map[string]func(s *story){
+		"pods come and go":   func(s *story) { s.add("x"); s.DropPod("x"); delete(s.pods, "x") },
+		"annotations":        func(s *story) { n++; s.update("0", annotated("n", fmt.Sprint(n))) },
+		"labels":             func(s *story) { n++; s.update("0", func(p *corev1.Pod) { p.Labels["n"] = fmt.Sprint(n) }) },
+		"the PodGroup":       func(s *story) { n++; s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Timeout = time.Duration(n) })) },
+		"nothing, all along": func(*story) {},
+	} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, late: %t", name, late), func(t *testing.T) {
+				s := newStory(t)
+				s.gang(1, 1)
+				if late {
+					s.run("0")
+					s.add("0b")
+					delete(s.pods, "0")
+					s.pods["0"] = s.pods["0b"]
+				}
+				asker := s.pods["0"].Name
+				s.tooHard(asker, 9)
+				asked := 0
+				for range 1024 {
+					change(s)
+					if s.MayAsk(key, s.now) {
+						asked++
+						// What it is told in between is not forgiven for it.
+						s.refuse(asker, Refusal{Reason: "Throttled", After: time.Nanosecond, Cure: CureAnswer})
+						change(s)
+						s.now = s.now.Add(time.Nanosecond)
+						s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+					}
+					s.now = s.now.Add(time.Second)
+				}
+				want := 1024/10 + 1
+				if name == "nothing, all along" {
+					want = 2
+				}
+				if asked > want {
+					t.Errorf("it was asked for %d times in 1024 s, want %d at most", asked, want)
+				}
+				s.now = s.now.Add(time.Hour)
+				s.MayAsk(key, s.now)
+				s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+				s.now = s.now.Add(10*time.Minute - 1)
+				if s.MayAsk(key, s.now) {
+					t.Error("it is asked for as if it had not been refused for long")
+				}
+			})
+		}
 	}
 }
 
@@ -435,11 +516,66 @@ func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
 			s.add("seated")
 			s.match("seated")
 			s.add("late")
-			s.refuse("late", Refusal{Reason: "TooHard", Backoff: true, Hard: tc.hard})
+			for i := range 5 {
+				s.now = s.now.Add(time.Second << i)
+				s.refuse("late", Refusal{Reason: "TooHard", Backoff: true, Hard: tc.hard})
+			}
 			s.update(tc.of, func(p *corev1.Pod) { p.Labels["other"] = "thing" })
+			s.now = s.now.Add(hardPause)
 			if got := s.MayAsk(key, s.now); got != tc.asks {
 				t.Errorf("it may ask: %t, want %t", got, tc.asks)
 			}
 		})
+	}
+}
+
+// However many pods come and go that may be in its way, a group that yields looks for nodes once
+// in a while.
+func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	s.refuse("0", noRoom)
+	way := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
+	anywhere := func(*corev1.Pod) bool { return true }
+	s.Yield(key, "no nodes", s.now)
+	looks := 0
+	for range 600 {
+		s.now = s.now.Add(100 * time.Millisecond)
+		s.OutOfTheWay(way, anywhere)
+		s.Happened(NodeChanged)
+		if len(s.Retry(s.now)) == 0 {
+			if why := s.Yields(key, s.now); why != "no nodes" {
+				t.Fatalf("it yields since %q before it is to look again", why)
+			}
+			continue
+		}
+		if why := s.Yields(key, s.now); why != "" {
+			t.Fatalf("it yields since %q when it is to look again", why)
+		}
+		looks++
+		s.Yield(key, "no nodes", s.now)
+	}
+	if looks != 12 {
+		t.Errorf("it looked %d times in a minute, want 12", looks)
+	}
+	// Nothing goes, and it looks all the same; what changes after a while has it look at once.
+	s.now = s.now.Add(maxBackoff - 1)
+	if got := s.Retry(s.now); len(got) > 0 {
+		t.Errorf("%v look before their time", got)
+	}
+	for name, happens := range map[string]func(){
+		"nodes have changed": func() { s.Happened(NodeChanged) }, "a pod has gone": func() { s.OutOfTheWay(way, anywhere) },
+	} {
+		s.Yield(key, "no nodes", s.now)
+		s.now = s.now.Add(10 * time.Second)
+		happens()
+		if got := s.Retry(s.now); len(got) != 1 {
+			t.Errorf("%s, and it does not look", name)
+		}
+	}
+	s.Yield(key, "no nodes", s.now)
+	s.now = s.now.Add(maxBackoff)
+	if got := s.Retry(s.now); len(got) != 1 {
+		t.Error("its time has passed, and it does not look")
 	}
 }

@@ -87,8 +87,11 @@ func (g *Groups) start(s *state) {
 		g.step(Step{Kind: Started, Key: s.key, Pods: len(reserved), Complete: s.complete, Job: reserved[0].seat.job})
 		s.startTold = true
 	}
-	s.started = true
-	s.failures = 0
+	if !s.started {
+		s.started = true
+		g.occupy(s)
+	}
+	s.failures, s.hard = 0, false
 }
 
 // Recall takes note that the API server did not look at a bind that Depart let go, and

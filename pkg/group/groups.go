@@ -39,6 +39,8 @@ type Groups struct {
 	// policy is that of groups that name none.
 	policy string
 	levels []Level
+	// amounts says how much of each resource a pod asks for; nil is nothing.
+	amounts func(*corev1.Pod) map[string]int64
 	// wholeNodes are the rules for whole nodes.
 	wholeNodes WholeNodes
 
@@ -120,8 +122,6 @@ type state struct {
 	// taken says that a bind of this incarnation was made, or may have been: its answer is
 	// not known.
 	taken bool
-	// heldByOthers says that another plugin keeps the pod that Admit let pass out of the queue.
-	heldByOthers bool
 	// checked says that lacksReason and lacksMessage are what incomplete says: it is
 	// asked under the lock of the scheduler's queue, for each pod.
 	checked                   bool
@@ -137,15 +137,24 @@ type state struct {
 	// met is the largest minimum that this incarnation has come up to. To ask for
 	// more than that is to grow, not to lack members.
 	met int
+	// places are those of the members that make up the minimum, as many as owed says at most:
+	// fewer where the group lost members that this process never saw. Fresh are those that came
+	// free, or came about, since occupy looked at them, and claimants the members that wait for
+	// one.
+	places, fresh []*place
+	claimants     []*member
+	// unseen says that there were fewer places than owed when claim last looked.
+	unseen bool
 	// told is the number of pods on nodes of which Placed spoke last, as far as they
 	// are still there, and toldRefused that of late members that were refused.
 	told        int
 	toldRefused int
 	refusal     *refusal
 	// failures counts the refusals with backoff since the group last started,
-	// refused those in a row since its last match.
+	// refused those in a row since its last match. Hard says that one of the former was.
 	failures int
 	refused  int
+	hard     bool
 	// complete is since when the group could be asked for, zero while it may not.
 	complete time.Time
 	// since is the first in a row of the refusals that room could cure; zero while the
@@ -157,11 +166,12 @@ type state struct {
 	known  bool
 	// astray says that the last refusal was one that room does not cure, while since stays.
 	astray bool
-	// yields is why the group leaves its turn to the next, from yieldedAt on; empty is that it does
-	// not. Retry says that nodes have changed since.
-	yields    string
-	yieldedAt time.Time
-	retry     bool
+	// yields is why the group leaves its turn to the next; empty is that it does not. Whether it
+	// is to was looked at at the time looked, and is to be again at lookAt. Retry says that this
+	// was asked for and has not been done.
+	yields         string
+	looked, lookAt time.Time
+	retry          bool
 }
 
 // member is a pod of a group.
@@ -185,12 +195,24 @@ type member struct {
 	// urgent says that the member's group was incomplete when the member was last let
 	// into the queue: an order that changes under the queue corrupts it.
 	urgent bool
+	// extra says likewise that the member's group had started then, and that the member took
+	// the place of nobody.
+	extra bool
+	// letPass says that the other plugins let the member pass when it came into the queue to
+	// ask, and that it was not answered since.
+	letPass bool
+	// place is the one that the member is in, or waits for; nil if there is none. Sought says
+	// that it was looked for, and asks what the member asks for, nil until it is of interest.
+	place  *place
+	sought bool
+	asks   *asks
 	// refusal is why the late member of a started group found no seat. No is the
 	// last one, which stands until there is a seat, while it may ask again.
 	refusal  *refusal
 	no       *Refusal
 	failures int
 	refused  int
+	hard     bool
 }
 
 // seat is what a match gave a member.
@@ -292,13 +314,15 @@ func (g *Groups) settle(s *state) {
 	if present == 0 {
 		s.fenced, s.matched, s.toldShared = WholeUnknown, false, false
 	}
-	if s.started && present >= s.minimum() {
-		s.met = max(s.met, s.minimum())
-	}
 	if onNode > 0 {
 		// It may have begun before this process did, or by somebody else's bind.
 		s.started, s.taken = true, true
 	}
+	if s.started && present >= s.minimum() && (s.podGroup != nil || !s.gang) {
+		// Of a gang whose PodGroup is yet to be seen the minimum is not known.
+		s.met = max(s.met, s.minimum())
+	}
+	g.occupy(s)
 	s.told = min(s.told, onNode)
 	if news := onNode > s.told || refused != s.toldRefused; s.podGroup != nil && !binding && onNode > 0 && news && onNode >= s.owed() {
 		s.told, s.toldRefused = max(s.told, onNode), refused

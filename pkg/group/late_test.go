@@ -419,11 +419,18 @@ func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
 			t.Errorf("%s: a group may ask: %v, want %v", when, got, want)
 		}
 	}
-	want("before", true)
-	s.HeldByOthers(key)
+	want("before this plugin was asked, as where another one is first and holds it", false)
+	s.Admit("0", s.now)
+	want("before the others were asked", false)
+	s.LetPass("0", true)
+	want("let pass", true)
+	s.LetPass("0", false)
 	want("held", false)
-	if v := s.Admit("0", s.now); !v.Pass {
-		t.Errorf("verdict = %+v, want that it passes", v)
-	}
-	want("let pass again", true)
+	s.LetPass("0", true)
+	plan, _ := s.Plan("0", s.now)
+	s.Refuse(plan, Refusal{Until: []Event{Freed}}, s.now)
+	s.Happened(Freed)
+	s.now = s.now.Add(time.Minute)
+	s.Due(s.now)
+	want("refused, and not in the queue again", false)
 }

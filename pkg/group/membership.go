@@ -28,7 +28,7 @@ func (g *Groups) GroupOf(uid types.UID) (Membership, bool) {
 		return Membership{}, false
 	}
 	s := m.group
-	return Membership{Key: s.key, Named: s.named, Started: s.started, Lacking: s.lacking(), Minimum: s.owed()}, true
+	return Membership{Key: s.key, Named: s.named, Started: s.started, Lacking: s.lacking(), Minimum: s.owed(), Replaces: m.replaces()}, true
 }
 
 // KeyOf returns the group of a pod, and false if the pod was not seen.
@@ -59,6 +59,8 @@ type Membership struct {
 	Started bool
 	Lacking int
 	Minimum int
+	// Replaces says that the pod takes the place of one that is missing.
+	Replaces bool
 }
 
 // JobOf returns the job that a pod was matched under, or the one that stands

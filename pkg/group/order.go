@@ -8,9 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Rank is a pod's place in the queue: what a group lacks that has started comes
-// first, then it goes by priority, by the group's creation, by the group and by
-// the pod.
+// Rank is a pod's place in the queue: who takes the place of a member that a group lacks
+// which has started comes first, then it goes by priority, by the group's creation, by the
+// group and by the pod. For another pod of a group that has started it is the pod's own
+// creation, if that was later.
 type Rank struct {
 	Incomplete bool
 	Priority   int32
@@ -64,6 +65,16 @@ func (g *Groups) rank(m *member) Rank {
 			s.created = s.podGroup.Created
 		}
 	}
-	r.Created = s.created
-	return r
+	if !m.extra {
+		r.Created = s.created
+	}
+	return r.notBefore(s.created)
+}
+
+// notBefore is the place of one that was created so early at the most.
+func (a Rank) notBefore(t time.Time) Rank {
+	if a.Created.Before(t) {
+		a.Created = t
+	}
+	return a
 }

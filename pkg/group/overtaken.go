@@ -8,7 +8,7 @@ import (
 )
 
 // Overtaken returns the member that is to be asked for before a pod whose scheduling
-// cycle begins: its group has started and lacks it, and it does not stand before the
+// cycle begins: it takes the place of one that its started group lacks, and does not stand before the
 // pod in the queue. It came into the queue before its group lacked anything, as on a
 // standby while another scheduler is at work, or after the pod was taken from there;
 // or it sits out the pause after a refusal, and what has happened since may help. It
@@ -22,12 +22,12 @@ func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
 	}
 	var first *member
 	for _, s := range g.unseated {
-		if s == m.group || s.lacking() == 0 {
+		if s == m.group || !s.isReplaced() {
 			continue
 		}
 		s.endPause()
 		o := s.members[s.chooseLate(now)]
-		if o != nil && g.admit(o, now).Pass && (first == nil || g.rank(o).Less(g.rank(first))) {
+		if o != nil && o.replaces() && g.admit(o, now).Pass && (first == nil || g.rank(o).Less(g.rank(first))) {
 			first = o
 		}
 	}
@@ -37,12 +37,15 @@ func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
 	return first.pod.UID, true
 }
 
-// endPause lets members ask at once that an event lets ask again, but for those whose
-// refusals no event is sure to follow: asking may repeat these. It says whether there
-// were any.
+// isReplaced says whether members wait that take the places of some that the group lacks.
+func (s *state) isReplaced() bool { return len(s.claimants) > 0 && s.lacking() > 0 }
+
+// endPause lets members that wait for places ask at once that an event lets ask again, but
+// for those whose refusals no event is sure to follow: asking may repeat these. It says
+// whether there were any.
 func (s *state) endPause() bool {
 	ended := false
-	for _, m := range s.members {
+	for _, m := range s.claimants {
 		if m.refusal != nil && m.refusal.released && !m.refusal.Backoff {
 			m.refusal, ended = nil, true
 		}
@@ -66,16 +69,13 @@ func (s *state) owed() int {
 	return s.minimum()
 }
 
-// lackingOnes lists more groups that may ask, before those that may: what they
-// lack goes before all others, so where an event helps both they do not wait for
+// lackingOnes lists more groups that may ask, before those that may: who replaces what
+// they lack goes before all others, so where an event helps both they do not wait for
 // the end of their pause.
 func (g *Groups) lackingOnes(but []types.NamespacedName) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for _, s := range g.unseated {
-		if !s.started || s.lacking() == 0 {
-			continue
-		}
-		if s.endPause() && !slices.Contains(but, s.key) {
+		if s.isReplaced() && s.endPause() && !slices.Contains(but, s.key) {
 			keys = append(keys, s.key)
 		}
 	}

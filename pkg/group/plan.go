@@ -42,7 +42,8 @@ type Plan struct {
 	// started and the pod comes later.
 	Rank Rank
 	Late bool
-	// Lacking is how many members a group that has started has too few.
+	// Lacking is how many members a group that has started has too few, if the pod takes the
+	// place of one of them. Optional are others that do so then.
 	Lacking int
 
 	uid    types.UID
@@ -79,7 +80,15 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		}
 		return Plan{Wait: v}, e
 	}
-	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started, Lacking: s.lacking()}
+	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started}
+	replaces := m.replaces()
+	switch {
+	case replaces:
+		p.Lacking = s.lacking()
+	case s.started:
+		// It may have come into the queue while it replaced another.
+		p.Rank = p.Rank.notBefore(m.pod.CreationTimestamp.Time)
+	}
 	p.Policy = g.policyFor(m)
 	p.Topology = s.asked().topology
 	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.present() }) {
@@ -92,7 +101,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		// The siblings hold their nodes: as many follow as there is room for.
 		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
-		for _, o := range s.ordered(func(o *member) bool { return o != m && o.late(now) }) {
+		for _, o := range s.ordered(func(o *member) bool { return o != m && o.late(now) && (o.place != nil || !replaces) }) {
 			p.Optional = append(p.Optional, o.pod)
 		}
 		return p, e
@@ -161,7 +170,7 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 		if p.InOrder {
 			m.seat.place = place + 1
 		}
-		m.refusal, m.no, m.refused = nil, nil, 0
+		m.refusal, m.no, m.refused, m.letPass = nil, nil, 0, false
 		seated++
 		if m == asker {
 			m.seat.tried = true
@@ -240,22 +249,24 @@ func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) {
 }
 
 func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
+	// It is asked anew before it comes into the queue again.
+	m.letPass = false
 	if s := m.group; !s.started {
 		g.wait(s, r, now)
 		s.refusal = newRefusal(r, s.failures, s.refused, now)
 		s.refused++
-		if r.Backoff {
+		if s.hard = s.hard || r.Hard; r.Backoff {
 			s.failures++
 		}
 		return s.refusal
 	}
-	if m.group.lacking() > 0 {
+	if m.replaces() {
 		// It goes before all others, so it is not to come later than they.
 		m.refused = 0
 	}
 	m.refusal, m.no = newRefusal(r, m.failures, m.refused, now), &r
 	m.refused++
-	if r.Backoff {
+	if m.hard = m.hard || r.Hard; r.Backoff {
 		m.failures++
 	}
 	return m.refusal

@@ -41,7 +41,9 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		m.take(pod)
 		s.members[pod.UID] = m
 		g.members[pod.UID] = m
-		s.changed()
+		if m.waits() {
+			s.changed()
+		}
 		if uid := id.Unseen.UID; id.Unseen != (Owner{}) {
 			if g.unseen[uid] == nil {
 				g.unseen[uid] = map[types.UID]*member{}
@@ -49,17 +51,17 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 			g.unseen[uid][pod.UID] = m
 		}
 	}
-	was := m.pod
+	was, waited := m.pod, m.waits()
 	m.take(pod)
 	if !known {
 		m.gang = id.Named && id.Gang
 	}
-	if m.seat == nil && m.waits() {
+	if m.seat == nil && (waited || m.waits()) {
 		// What was refused may be another request now.
 		switch {
 		case !maps.Equal(was.Annotations, pod.Annotations):
-			m.group.forgive()
-		case was.Generation != pod.Generation || !maps.Equal(was.Labels, pod.Labels):
+			m.group.asksElse()
+		case waited != m.waits() || was.Generation != pod.Generation || !maps.Equal(was.Labels, pod.Labels):
 			m.group.changed()
 		}
 	}
@@ -145,9 +147,12 @@ func (g *Groups) drop(m *member) Effects {
 		m.seat = nil
 	}
 	e.add(g.unseat(m, "a member of the group was deleted"))
+	m.vacate()
+	if m.waits() {
+		m.group.changed()
+	}
 	delete(m.group.members, m.pod.UID)
 	delete(g.members, m.pod.UID)
-	m.group.changed()
 	g.see(m)
 	if m.group.representative == m.pod.UID {
 		m.group.representative = ""

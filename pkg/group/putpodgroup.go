@@ -16,7 +16,7 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
 	}
 	if s.podGroup == nil || was != pg {
 		// What was refused may be another request now.
-		s.forgive()
+		s.asksElse()
 	}
 	if s.podGroup == nil || s.podGroup.UID != pg.UID {
 		// Nothing was told on this object yet.

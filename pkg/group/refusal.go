@@ -50,7 +50,8 @@ type Refusal struct {
 	// asking again may repeat at once.
 	Backoff bool
 	// Hard has that while double up to ten minutes instead of one, and no event end it: to
-	// ask again costs others.
+	// ask again costs others. A change of the group ends it, but not within ten seconds of the
+	// refusal, and the next one lasts as long as if there had been none.
 	Hard bool
 	// After is after how long the group asks again, whatever happens; 0 leaves it to the
 	// others.
@@ -69,6 +70,9 @@ const (
 	minBackoff     = time.Second
 	maxBackoff     = time.Minute
 	maxHardBackoff = 10 * time.Minute
+	// hardPause is the shortest time between a refusal that is Hard and the next enquiry, for
+	// what has changed. Who changes groups on purpose has each of them asked for no more often.
+	hardPause = 10 * time.Second
 )
 
 // The shortest and the longest pause between two refusals in a row, however many
@@ -119,6 +123,9 @@ func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 		mem.earliest = now.Add(minBackoff)
 		mem.retryAt = now.Add(min(most, minBackoff<<min(failures, 10)))
 	}
+	if r.Hard {
+		mem.earliest = now.Add(hardPause)
+	}
 	if r.After > 0 {
 		mem.earliest = now.Add(r.After)
 		mem.retryAt = mem.earliest
@@ -129,9 +136,41 @@ func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 // forgive lets a group ask again, as one that was never refused. One that was told when to ask
 // again was so for the sake of others: it waits until then.
 func (s *state) forgive() {
-	s.refusal, s.failures = s.refusal.untilAfter(), 0
+	s.refusal, s.failures, s.hard = s.refusal.untilAfter(), 0, false
 	for _, m := range s.members {
-		m.refusal, m.failures = m.refusal.untilAfter(), 0
+		m.refusal, m.failures, m.hard = m.refusal.untilAfter(), 0, false
+	}
+}
+
+// asksElse lets a group ask again whose request may be another one now, as forgive does; but one
+// that was too hard only as changed does, and as often as it was refused.
+func (s *state) asksElse() {
+	s.changed()
+	s.refusal = s.refusal.untilAfterOrHard()
+	if !s.hard {
+		s.failures = 0
+	}
+	for _, m := range s.members {
+		m.refusal = m.refusal.untilAfterOrHard()
+		if !m.hard {
+			m.failures = 0
+		}
+	}
+}
+
+// changed lets a group ask again that was too hard, once that is no more than its pause allows:
+// to find out whether it is still would take as much work as to ask.
+func (s *state) changed() {
+	s.refusal.changed()
+	for _, m := range s.members {
+		m.refusal.changed()
+	}
+}
+
+// changed has a refusal that is Hard end at the earliest time it can.
+func (r *refusal) changed() {
+	if r != nil && r.Hard && r.retryAt.After(r.earliest) {
+		r.retryAt = r.earliest
 	}
 }
 
@@ -143,16 +182,12 @@ func (r *refusal) untilAfter() *refusal {
 	return r
 }
 
-// changed lets a group ask again that was refused for what it asks for, which is another
-// request now.
-func (s *state) changed() {
-	hard := s.refusal != nil && s.refusal.Hard
-	for _, m := range s.members {
-		hard = hard || m.refusal != nil && m.refusal.Hard
+// untilAfterOrHard keeps what is Hard, too.
+func (r *refusal) untilAfterOrHard() *refusal {
+	if r != nil && r.Hard {
+		return r
 	}
-	if hard {
-		s.forgive()
-	}
+	return r.untilAfter()
 }
 
 // Happened takes note of an event, which lets groups ask again. Due tells when.
