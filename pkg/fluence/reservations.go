@@ -27,10 +27,11 @@ type reservation struct {
 	clock clock
 	// idle is since when the turn is nobody's; zero where it is somebody's.
 	idle time.Time
-	// looked is when nodes were last looked for, and again says that they are to be looked for
-	// once more: the group asked too soon after that, or the search was cut short.
-	looked time.Time
-	again  bool
+	// looked is when nodes were last looked for, unknown that it was cut short before there was
+	// an answer, and again that they are to be looked for once more: the group asked too soon
+	// after that, or the search was cut short.
+	looked         time.Time
+	unknown, again bool
 	// search is that for fewer nodes.
 	search *bisection
 	// called says that the group was called to its nodes when they were free, and came that it
@@ -103,7 +104,8 @@ func (r *reservation) end(runs runsOn) bool {
 
 // none reserves nothing until nodes are looked for anew.
 func (r *reservation) none() {
-	r.nodes, r.search, r.looked, r.again, r.called, r.came = nil, nil, time.Time{}, false, false, false
+	r.nodes, r.search, r.looked = nil, nil, time.Time{}
+	r.unknown, r.again, r.called, r.came = false, false, false, false
 }
 
 // put reserves nodes for the group whose turn it is, and no others. It says whether they
@@ -139,19 +141,20 @@ func (a *reservations) drop(t turn, key types.NamespacedName) bool {
 }
 
 // look says whether nodes may be looked for now, for the group whose turn it is, and with what
-// search to go on. If not, they are to be looked for later.
-func (a *reservations) look(t turn, key types.NamespacedName, now time.Time) (search *bisection, ok bool) {
+// search to go on. If not, they are to be looked for later. Known says that the last look had an
+// answer.
+func (a *reservations) look(t turn, key types.NamespacedName, now time.Time) (search *bisection, ok, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
 	if r == nil || r.key != key {
-		return nil, true
+		return nil, true, true
 	}
 	if !r.looked.IsZero() && now.Sub(r.looked) < lookEvery {
 		r.again = true
-		return nil, false
+		return nil, false, !r.unknown
 	}
-	return r.search, true
+	return r.search, true, !r.unknown
 }
 
 // found takes note of how far nodes were looked for.
@@ -159,7 +162,7 @@ func (a *reservations) found(t turn, key types.NamespacedName, search *bisection
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r := a.of[t]; r != nil && r.key == key {
-		r.looked, r.search, r.again = now, search, !known || !search.done()
+		r.looked, r.search, r.unknown, r.again = now, search, !known, !known || !search.done()
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -136,11 +135,17 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 		return
 	}
 	had := pl.reservations.nodes(t, key)
-	search, due := pl.reservations.look(t, key, now)
-	if !due {
-		if len(had) > 0 {
+	search, due, known := pl.reservations.look(t, key, now)
+	asBefore := func(known bool) {
+		switch {
+		case len(had) > 0:
 			tell(nodesAre(len(had)) + " reserved for it")
+		case !known:
+			tell("which nodes to reserve for it could not be found out in time")
 		}
+	}
+	if !due {
+		asBefore(known)
 		return
 	}
 	l := pl.lookFor(ctx, q, had, search)
@@ -151,16 +156,9 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 			pl.reservations.found(t, key, l.search, l.known, now)
 		}
 	}()
-	if l.hung {
-		if hard := pl.hungFor(key); hard != nil {
-			*r = *hard
-			return
-		}
-	}
 	switch {
 	case !l.known:
-		// Those that are reserved stay so.
-		tell("which nodes to reserve for it could not be found out in time")
+		asBefore(false)
 		return
 	case len(l.nodes) > 0:
 		tell(nodesAre(len(l.nodes)) + " reserved for it")
@@ -196,12 +194,14 @@ type lookout struct {
 	nodes  []string
 	where  reservable
 	search *bisection
-	// known says that the answer is, and hung that the matcher gave none in time.
-	known, hung bool
+	// known says that the answer is. Where the look was cut short by its allowance, it is not:
+	// that says nothing of the group, nor of the matcher, which has just refused it.
+	known bool
 }
 
 // lookFor looks for the nodes to reserve for a group that had some before. It has an allowance of
-// its own, since the enquiry has used up part of that.
+// its own, since the enquiry has used up part of that. That bounds what a look costs the loop
+// whatever the matcher does, and the group's namespace pays for it with the enquiry.
 func (pl *Fluence) lookFor(ctx context.Context, q *enquiry, had []string, search *bisection) (l lookout) {
 	own := *q
 	own.may = &allowance{ctx: ctx, now: pl.now, began: pl.now(), most: pl.args.MaxAsk.Duration}
@@ -213,18 +213,6 @@ func (pl *Fluence) lookFor(ctx context.Context, q *enquiry, had []string, search
 	l.where = pl.reservableFor(&own, lasting)
 	pl.fewest(ctx, &own, &l, had, search)
 	return l
-}
-
-// hungFor takes note that the matcher gave no answer in time for a group that looked for nodes to
-// reserve. It is refused where that is held to be the fault of its namespace.
-func (pl *Fluence) hungFor(key types.NamespacedName) *group.Refusal {
-	blame, owed := pl.suspects.timedOut(key, pl.breaker.answered(), pl.args.MaxAsk.Duration, pl.now())
-	pl.breaker.doubt()
-	if !blame {
-		return nil
-	}
-	pl.charge(key.Namespace, owed, true)
-	return tooHard(whyTimeout)
 }
 
 // A reservable is where a group may have nodes reserved.
@@ -356,10 +344,7 @@ func (b *bisection) done() bool { return b == nil || b.least >= b.most }
 // matcher does not answer. A search that was cut short goes on the next time.
 func (pl *Fluence) fewest(ctx context.Context, q *enquiry, l *lookout, had []string, search *bisection) {
 	usable := sets.New(l.where.nodes...)
-	fits := func(among []string) (nodes []string, known bool) {
-		nodes, known, l.hung = pl.fits(ctx, q, l.where, among)
-		return nodes, known
-	}
+	fits := func(among []string) (nodes []string, known bool) { return pl.fits(ctx, q, l.where, among) }
 	if search.done() || !usable.HasAll(search.of...) {
 		if len(had) > 0 && usable.HasAll(had...) {
 			if l.nodes, l.known = fits(had); len(l.nodes) > 0 || !l.known {
@@ -387,14 +372,13 @@ func (pl *Fluence) fewest(ctx context.Context, q *enquiry, l *lookout, had []str
 }
 
 // fits returns the nodes that a group is given among some when what ends there has ended. It waits
-// for the matcher as long as the allowance lasts. That the matcher hung is held against a match
-// that had at least half of it.
-func (pl *Fluence) fits(ctx context.Context, q *enquiry, in reservable, among []string) (nodes []string, known, hung bool) {
+// for the matcher as long as the allowance lasts.
+func (pl *Fluence) fits(ctx context.Context, q *enquiry, in reservable, among []string) (nodes []string, known bool) {
 	if len(among) == 0 {
-		return nil, true, false
+		return nil, true
 	}
 	if q.may.over() {
-		return nil, false, false
+		return nil, false
 	}
 	requests := slices.Clone(in.requests)
 	for i := range requests {
@@ -402,23 +386,22 @@ func (pl *Fluence) fits(ctx context.Context, q *enquiry, in reservable, among []
 		within(&requests[i].Attributes.Constraints, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: among})
 	}
 	if tooManyHosts(requests) {
-		return nil, false, false
+		return nil, false
 	}
-	left := max(q.may.left(), time.Millisecond)
-	ctx, cancel := context.WithTimeout(ctx, left)
+	ctx, cancel := context.WithTimeout(ctx, max(q.may.left(), time.Millisecond))
 	defer cancel()
 	a, err := pl.matchIgnoring(ctx, q, match.WithoutAllocating, requests, q.keysFor(requests), in.ends)
 	if no, refused := errors.AsType[*match.Refusal](err); refused {
-		return nil, no.Reason.Code != match.TooHard, false
+		return nil, no.Reason.Code != match.TooHard
 	}
 	if err != nil {
-		return nil, false, errors.Is(err, context.DeadlineExceeded) && left >= q.may.most/2
+		return nil, false
 	}
 	names := sets.New[string]()
 	for _, s := range a.Slots {
 		names.Insert(s.Node)
 	}
-	return sets.List(names), true, false
+	return sets.List(names), true
 }
 
 // jobsOn lists the pods on a node with the jobs that they are to the matcher.
