@@ -46,7 +46,7 @@ func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
 			r.pod(fmt.Sprintf("more-%d", i), cpu("500m"), never, onNode(fmt.Sprintf("n%d", i)))
 		}
 		r.pass(11 * time.Minute)
-		if got := r.pl.reservations.nodes(turn{ns, 0}, g); fmt.Sprint(got) != "[n2 n3]" {
+		if got := r.pl.reservations.nodes(group.Turn{Namespace: ns}, g); fmt.Sprint(got) != "[n2 n3]" {
 			t.Errorf("reserved are %q, want the two nodes with one pod each; it is told %q", got, r.message())
 		}
 		if got := r.message(); !strings.HasSuffix(got, "; 2 nodes are reserved for it") {
@@ -304,7 +304,7 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				for minute := range 12 * 60 {
 					attack(r, minute)
 					r.pass(time.Minute)
-					if _, yes := r.pl.reservations.pause(turn{ns, 0}); yes {
+					if _, yes := r.pl.reservations.pause(group.Turn{Namespace: ns}); yes {
 						paused++
 					}
 				}
@@ -325,13 +325,13 @@ func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
 			r.pod(fmt.Sprintf("more-%d", i), cpu("100m"), never, onNode("n0"))
 		}
 		r.pass(11 * time.Minute)
-		if got := fmt.Sprint(r.pl.reservations.nodes(turn{ns, 0}, g)); got != "[n1 n2 n3]" {
+		if got := fmt.Sprint(r.pl.reservations.nodes(group.Turn{Namespace: ns}, g)); got != "[n1 n2 n3]" {
 			t.Errorf("reserved are %s, want those with one pod each", got)
 		}
 		r.pod("urgent", cpu("4"), urgent(10))
 		r.pass(11 * time.Minute)
-		first := r.pl.reservations.nodes(turn{ns, 10}, types.NamespacedName{Namespace: ns, Name: "pod/urgent/urgent"})
-		rest := r.pl.reservations.nodes(turn{ns, 0}, g)
+		first := r.pl.reservations.nodes(group.Turn{Namespace: ns, Priority: 10}, types.NamespacedName{Namespace: ns, Name: "pod/urgent/urgent"})
+		rest := r.pl.reservations.nodes(group.Turn{Namespace: ns}, g)
 		if len(first) != 1 || len(rest) != 3 || slices.Contains(rest, first[0]) {
 			t.Errorf("reserved are %v and %v, want a node and the three others", first, rest)
 		}
@@ -414,7 +414,7 @@ func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
 		next := types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
 		r.pod("next", cpu("3500m"))
 		r.pass(12 * time.Minute)
-		if got := r.pl.reservations.nodes(turn{ns, 0}, next); len(got) != 1 {
+		if got := r.pl.reservations.nodes(group.Turn{Namespace: ns}, next); len(got) != 1 {
 			t.Fatalf("the next in order has %v reserved; the first is told %q", got, r.message())
 		}
 		if got := r.message(); !strings.Contains(got, "; no nodes are reserved for it: pods that do not end are on 1 node") {
@@ -422,7 +422,7 @@ func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
 		}
 		r.remove("way")
 		r.pass(2 * time.Minute)
-		if got := r.pl.reservations.nodes(turn{ns, 0}, g); len(got) != 2 {
+		if got := r.pl.reservations.nodes(group.Turn{Namespace: ns}, g); len(got) != 2 {
 			t.Errorf("the first has %v reserved when nothing is in its way: %s", got, r.message())
 		}
 	})
@@ -445,7 +445,7 @@ func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var a reservations
-			at := turn{ns, 0}
+			at := group.Turn{Namespace: ns}
 			stays := func([]string) load { return load{others: 3} }
 			runs := func(key types.NamespacedName) []string {
 				if key == first {
@@ -472,7 +472,7 @@ func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 // A group that starts elsewhere for a moment renews nothing.
 func TestAStartElsewhereForgetsNoClock(t *testing.T) {
 	var a reservations
-	at, key := turn{ns, 0}, g
+	at, key := group.Turn{Namespace: ns}, g
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	stays := func([]string) load { return load{others: 3} }
 	elsewhere := func(types.NamespacedName) []string { return []string{"n9"} }
@@ -570,15 +570,15 @@ func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
 		r.remove("old-1")
 		r.pass(5 * time.Second)
 		next := types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
-		if got := r.pl.reservations.nodes(turn{ns, 0}, next); !r.runs("g-0") || len(got) != 1 {
+		if got := r.pl.reservations.nodes(group.Turn{Namespace: ns}, next); !r.runs("g-0") || len(got) != 1 {
 			t.Fatalf("the first runs: %t; the next has %v reserved", r.runs("g-0"), got)
 		}
 		r.pass(20 * time.Minute)
-		if _, paused := r.pl.reservations.pause(turn{ns, 0}); paused {
+		if _, paused := r.pl.reservations.pause(group.Turn{Namespace: ns}); paused {
 			t.Error("the reservation of the next pauses after 20 minutes of an hour")
 		}
 		r.pass(41 * time.Minute)
-		if _, paused := r.pl.reservations.pause(turn{ns, 0}); !paused {
+		if _, paused := r.pl.reservations.pause(group.Turn{Namespace: ns}); !paused {
 			t.Error("it does not pause after an hour")
 		}
 	})
@@ -649,7 +649,7 @@ func TestASearchForNodesThatIsCutShortGoesOn(t *testing.T) {
 			t.Errorf("%d nodes are reserved after %d matches, want two after the first look: %s", n, r.looks(), r.message())
 		}
 		r.pass(time.Minute)
-		if got := fmt.Sprint(r.pl.reservations.nodes(turn{ns, 0}, g)); got != "[n2 n3]" {
+		if got := fmt.Sprint(r.pl.reservations.nodes(group.Turn{Namespace: ns}, g)); got != "[n2 n3]" {
 			t.Errorf("reserved are %s, want the nodes with one pod each: %s", got, r.message())
 		}
 	})
