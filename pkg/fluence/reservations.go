@@ -16,7 +16,7 @@ import (
 // than maxBypass. The zero value is ready for use.
 type reservations struct {
 	mu sync.Mutex
-	of map[turn]*reservation
+	of map[group.Turn]*reservation
 }
 
 // A reservation is that of the group whose turn it is.
@@ -27,10 +27,11 @@ type reservation struct {
 	clock clock
 	// idle is since when the turn is nobody's; zero where it is somebody's.
 	idle time.Time
-	// looked is when nodes were last looked for, and again says that they are to be looked for
-	// once more: the group asked too soon after that, or the search was cut short.
-	looked time.Time
-	again  bool
+	// looked is when nodes were last looked for, unknown that it was cut short before there was
+	// an answer, and again that they are to be looked for once more: the group asked too soon
+	// after that, or the search was cut short.
+	looked         time.Time
+	unknown, again bool
 	// search is that for fewer nodes.
 	search *bisection
 	// called says that the group was called to its nodes when they were free, and came that it
@@ -46,7 +47,7 @@ const (
 )
 
 // nodes returns what is reserved for a group whose turn it is.
-func (a *reservations) nodes(t turn, key types.NamespacedName) []string {
+func (a *reservations) nodes(t group.Turn, key types.NamespacedName) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r := a.of[t]; r != nil && r.key == key {
@@ -56,7 +57,7 @@ func (a *reservations) nodes(t turn, key types.NamespacedName) []string {
 }
 
 // pause returns when the pause of a turn ends, and whether it has one.
-func (a *reservations) pause(t turn) (until time.Time, paused bool) {
+func (a *reservations) pause(t group.Turn) (until time.Time, paused bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -71,13 +72,13 @@ type runsOn func(types.NamespacedName) []string
 
 // take gives a turn to a group. It says whether it had it not before, and whether nodes are
 // others' again for that.
-func (a *reservations) take(t turn, key types.NamespacedName, runs runsOn, now time.Time) (anew, freed bool) {
+func (a *reservations) take(t group.Turn, key types.NamespacedName, runs runsOn, now time.Time) (anew, freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
 	if r == nil {
 		if a.of == nil {
-			a.of = map[turn]*reservation{}
+			a.of = map[group.Turn]*reservation{}
 		}
 		a.of[t] = &reservation{key: key, clock: newClock(now)}
 		return true, false
@@ -103,12 +104,13 @@ func (r *reservation) end(runs runsOn) bool {
 
 // none reserves nothing until nodes are looked for anew.
 func (r *reservation) none() {
-	r.nodes, r.search, r.looked, r.again, r.called, r.came = nil, nil, time.Time{}, false, false, false
+	r.nodes, r.search, r.looked = nil, nil, time.Time{}
+	r.unknown, r.again, r.called, r.came = false, false, false, false
 }
 
 // put reserves nodes for the group whose turn it is, and no others. It says whether they
 // are others than before, and whether others may have any that they could not have.
-func (a *reservations) put(t turn, key types.NamespacedName, nodes []string, loadOf func([]string) load, runs runsOn, now time.Time) (changed, freed bool) {
+func (a *reservations) put(t group.Turn, key types.NamespacedName, nodes []string, loadOf func([]string) load, runs runsOn, now time.Time) (changed, freed bool) {
 	_, freed = a.take(t, key, runs, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,7 +128,7 @@ func (a *reservations) put(t turn, key types.NamespacedName, nodes []string, loa
 }
 
 // drop takes the nodes from a group that has a turn. It says whether there were any.
-func (a *reservations) drop(t turn, key types.NamespacedName) bool {
+func (a *reservations) drop(t group.Turn, key types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -139,36 +141,37 @@ func (a *reservations) drop(t turn, key types.NamespacedName) bool {
 }
 
 // look says whether nodes may be looked for now, for the group whose turn it is, and with what
-// search to go on. If not, they are to be looked for later.
-func (a *reservations) look(t turn, key types.NamespacedName, now time.Time) (search *bisection, ok bool) {
+// search to go on. If not, they are to be looked for later. Known says that the last look had an
+// answer.
+func (a *reservations) look(t group.Turn, key types.NamespacedName, now time.Time) (search *bisection, ok, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
 	if r == nil || r.key != key {
-		return nil, true
+		return nil, true, true
 	}
 	if !r.looked.IsZero() && now.Sub(r.looked) < lookEvery {
 		r.again = true
-		return nil, false
+		return nil, false, !r.unknown
 	}
-	return r.search, true
+	return r.search, true, !r.unknown
 }
 
 // found takes note of how far nodes were looked for.
-func (a *reservations) found(t turn, key types.NamespacedName, search *bisection, known bool, now time.Time) {
+func (a *reservations) found(t group.Turn, key types.NamespacedName, search *bisection, known bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r := a.of[t]; r != nil && r.key == key {
-		r.looked, r.search, r.again = now, search, !known || !search.done()
+		r.looked, r.search, r.unknown, r.again = now, search, !known, !known || !search.done()
 	}
 }
 
 // contested takes note that a group of another namespace is kept from the nodes of some turns.
-func (a *reservations) contested(turns []turn, by string) {
+func (a *reservations) contested(turns []group.Turn, by string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range turns {
-		if r := a.of[t]; r != nil && t.namespace != by {
+		if r := a.of[t]; r != nil && t.Namespace != by {
 			r.clock.contested = true
 		}
 	}
@@ -176,7 +179,7 @@ func (a *reservations) contested(turns []turn, by string) {
 
 // call says whether the group whose turn it is is to ask now: nodes are to be looked for again, or
 // those that it has are free. For free nodes it is called once.
-func (a *reservations) call(t turn, free func(nodes []string) bool, now time.Time) bool {
+func (a *reservations) call(t group.Turn, free func(nodes []string) bool, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -200,7 +203,7 @@ func (a *reservations) call(t turn, free func(nodes []string) bool, now time.Tim
 
 // comes says whether a group asks for reserved nodes that are free, for the first time since they
 // are.
-func (a *reservations) comes(t turn, key types.NamespacedName, free func(nodes []string) bool) bool {
+func (a *reservations) comes(t group.Turn, key types.NamespacedName, free func(nodes []string) bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -216,11 +219,11 @@ func (a *reservations) comes(t turn, key types.NamespacedName, free func(nodes [
 func (a *reservations) leave(but []group.Head, runs runsOn, most time.Duration, now time.Time) (freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	taken := sets.New[turn]()
+	taken := sets.New[group.Turn]()
 	for _, h := range but {
-		taken.Insert(turnOf(h.Key, h.Rank))
+		taken.Insert(group.TurnOf(h.Key, h.Rank))
 	}
-	maps.DeleteFunc(a.of, func(t turn, r *reservation) bool {
+	maps.DeleteFunc(a.of, func(t group.Turn, r *reservation) bool {
 		if taken.Has(t) {
 			return false
 		}
@@ -234,7 +237,7 @@ func (a *reservations) leave(but []group.Head, runs runsOn, most time.Duration, 
 }
 
 // getOn looks whether a reservation gets on. One that does not pauses; its nodes are others' again.
-func (a *reservations) getOn(t turn, loadOf func(nodes []string) load, most time.Duration, now time.Time) (paused, again bool) {
+func (a *reservations) getOn(t group.Turn, loadOf func(nodes []string) load, most time.Duration, now time.Time) (paused, again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]

@@ -2,24 +2,17 @@ package fluence
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/jobspec"
-	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -34,7 +27,7 @@ func (pl *Fluence) letPass() {
 	freed := pl.reservations.leave(heads, pl.groups.RunsOn, most, now)
 	taken := sets.New[string]()
 	for _, h := range heads {
-		t := turnOf(h.Key, h.Rank)
+		t := group.TurnOf(h.Key, h.Rank)
 		anew, others := pl.reservations.take(t, h.Key, pl.groups.RunsOn, now)
 		paused, again := pl.reservations.getOn(t, func(nodes []string) load { return pl.running.load(nodes, h.Key.Namespace) }, most, now)
 		if paused {
@@ -68,7 +61,7 @@ type reservedRoom struct {
 	nodes []string
 	// words say for whom how many nodes are reserved, and turns are theirs.
 	words []string
-	turns []turn
+	turns []group.Turn
 	// by is the namespace that asks.
 	by string
 }
@@ -90,7 +83,7 @@ func (pl *Fluence) reservedFor(plan group.Plan) reservedRoom {
 		if h.Key == plan.Key || !h.Rank.Less(own) {
 			continue
 		}
-		t := turnOf(h.Key, h.Rank)
+		t := group.TurnOf(h.Key, h.Rank)
 		nodes := pl.reservations.nodes(t, h.Key)
 		if len(nodes) == 0 {
 			continue
@@ -129,18 +122,24 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 		tell(why)
 		return
 	}
-	t := turnOf(key, q.plan.Rank)
+	t := group.TurnOf(key, q.plan.Rank)
 	if until, paused := pl.reservations.pause(t); paused {
 		tell(fmt.Sprintf("no nodes are reserved for it for %s, since nothing had ended for %s on those that were",
 			duration.HumanDuration(until.Sub(now)), duration.HumanDuration(pl.args.MaxReserve.Duration)))
 		return
 	}
 	had := pl.reservations.nodes(t, key)
-	search, due := pl.reservations.look(t, key, now)
-	if !due {
-		if len(had) > 0 {
+	search, due, known := pl.reservations.look(t, key, now)
+	asBefore := func(known bool) {
+		switch {
+		case len(had) > 0:
 			tell(nodesAre(len(had)) + " reserved for it")
+		case !known:
+			tell("which nodes to reserve for it could not be found out in time")
 		}
+	}
+	if !due {
+		asBefore(known)
 		return
 	}
 	l := pl.lookFor(ctx, q, had, search)
@@ -151,16 +150,9 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 			pl.reservations.found(t, key, l.search, l.known, now)
 		}
 	}()
-	if l.hung {
-		if hard := pl.hungFor(key); hard != nil {
-			*r = *hard
-			return
-		}
-	}
 	switch {
 	case !l.known:
-		// Those that are reserved stay so.
-		tell("which nodes to reserve for it could not be found out in time")
+		asBefore(false)
 		return
 	case len(l.nodes) > 0:
 		tell(nodesAre(len(l.nodes)) + " reserved for it")
@@ -188,257 +180,7 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 // comes says whether a group whose namespace may not ask now asks for the nodes that are reserved
 // for it and are free. It may, once: while it waits nobody has them.
 func (pl *Fluence) comes(plan group.Plan) bool {
-	return !plan.Late && pl.reservations.comes(turnOf(plan.Key, plan.Rank), plan.Key, pl.running.free)
-}
-
-// A lookout is what came of looking for nodes to reserve.
-type lookout struct {
-	nodes  []string
-	where  reservable
-	search *bisection
-	// known says that the answer is, and hung that the matcher gave none in time.
-	known, hung bool
-}
-
-// lookFor looks for the nodes to reserve for a group that had some before. It has an allowance of
-// its own, since the enquiry has used up part of that.
-func (pl *Fluence) lookFor(ctx context.Context, q *enquiry, had []string, search *bisection) (l lookout) {
-	own := *q
-	own.may = &allowance{ctx: ctx, now: pl.now, began: pl.now(), most: pl.args.MaxAsk.Duration}
-	defer func() { q.may.waited += own.may.waited }()
-	lasting, known := pl.lastingFor(ctx, &own)
-	if !known {
-		return l
-	}
-	l.where = pl.reservableFor(&own, lasting)
-	pl.fewest(ctx, &own, &l, had, search)
-	return l
-}
-
-// hungFor takes note that the matcher gave no answer in time for a group that looked for nodes to
-// reserve. It is refused where that is held to be the fault of its namespace.
-func (pl *Fluence) hungFor(key types.NamespacedName) *group.Refusal {
-	blame, owed := pl.suspects.timedOut(key, pl.breaker.answered(), pl.args.MaxAsk.Duration, pl.now())
-	pl.breaker.doubt()
-	if !blame {
-		return nil
-	}
-	pl.charge(key.Namespace, owed, true)
-	return tooHard(whyTimeout)
-}
-
-// A reservable is where a group may have nodes reserved.
-type reservable struct {
-	// nodes are those on which the fewest pods are that end, first. They are reserved for nobody
-	// else.
-	nodes []string
-	// requests are those of the group when what ends there has ended, and ends are the jobs that
-	// hold something on the nodes and end.
-	requests []translate.ShapeRequest
-	ends     []match.JobID
-	// barred counts the nodes that the filters rule out beside pods that do not end, and filters
-	// are their words.
-	barred  int
-	filters string
-	// taken counts the nodes that are reserved for others, and on those that may be had stays
-	// counts the nodes with pods that do not end: named are those that the reader may know of, and
-	// others counts the others.
-	taken, stays, others int
-	named                []string
-}
-
-// reservableFor looks where a group could stand.
-func (pl *Fluence) reservableFor(q *enquiry, l lasting) reservable {
-	r := reservable{requests: q.whenEnded(l), filters: l.why.String()}
-	taken := sets.New(q.reserved.nodes...)
-	never, stay := make([]sets.Set[string], len(q.never)), make([]sets.Set[string], len(q.never))
-	for i, names := range q.never {
-		never[i], stay[i] = sets.New(names...), sets.New(slices.Concat(names, l.nodes[i])...)
-	}
-	passes := func(out []sets.Set[string], node string) bool {
-		return slices.ContainsFunc(out, func(s sets.Set[string]) bool { return !s.Has(node) })
-	}
-	holders, ends := map[string]int{}, map[match.JobID]bool{}
-	for _, info := range q.nodes {
-		n := info.Node()
-		if n.Spec.Unschedulable || !ready(n) || !passes(never, n.Name) {
-			continue
-		}
-		if !passes(stay, n.Name) {
-			r.barred++
-			continue
-		}
-		if taken.Has(n.Name) {
-			r.taken++
-			continue
-		}
-		stays := false
-		for p, job := range pl.jobsOn(info) {
-			if !endless(p) {
-				holders[n.Name]++
-				if _, mixed := ends[job]; !mixed {
-					ends[job] = true
-				}
-				continue
-			}
-			stays, ends[job] = true, false
-			if pl.tells(p.Namespace, q.plan.Key.Namespace) {
-				r.named = append(r.named, podName(p))
-			} else {
-				r.others++
-			}
-		}
-		if stays {
-			r.stays++
-		}
-		r.nodes = append(r.nodes, n.Name)
-	}
-	for job, all := range ends {
-		if all {
-			r.ends = append(r.ends, job)
-		}
-	}
-	slices.Sort(r.ends)
-	slices.SortStableFunc(r.nodes, func(a, b string) int { return holders[a] - holders[b] })
-	return r
-}
-
-// endless says that a pod does not end by itself, or that another takes its place: a Deployment's,
-// a StatefulSet's, or one that nothing controls and that is always restarted.
-func endless(p *corev1.Pod) bool {
-	return p.Spec.RestartPolicy == corev1.RestartPolicyAlways && p.Spec.ActiveDeadlineSeconds == nil && p.DeletionTimestamp == nil
-}
-
-// why says why a group has no nodes reserved.
-func (r reservable) why() string {
-	const most = 3
-	var parts []string
-	if r.taken > 0 {
-		parts = append(parts, nodesAre(r.taken)+" reserved for others")
-	}
-	if r.stays > 0 {
-		var who []string
-		if n := len(r.named); n > 0 {
-			slices.Sort(r.named)
-			who = append(who, strings.Join(r.named[:min(n, most)], ", "))
-			if n > most {
-				who[0] += fmt.Sprintf(" and %d more", n-most)
-			}
-		}
-		if r.others > 0 {
-			who = append(who, plural(r.others, "pod")+" of other namespaces")
-		}
-		parts = append(parts, fmt.Sprintf("pods that do not end are on %s that it could use (%s)", plural(r.stays, "node"), strings.Join(who, "; ")))
-	}
-	if r.barred > 0 {
-		parts = append(parts, "beside pods that do not end the filters rule out "+plural(r.barred, "node")+r.filters)
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(parts, "; ")
-}
-
-// A bisection looks for the fewest first of some nodes on which a group fits.
-type bisection struct {
-	of []string
-	// It fits the first most, where it is given best, and fewer than least are too few.
-	least, most int
-	best        []string
-}
-
-// done says that there are no fewer.
-func (b *bisection) done() bool { return b == nil || b.least >= b.most }
-
-// fewest finds nodes of those that may be reserved on which all that a group asks for fits when
-// what ends there has ended: those that it had if it still does, and else as few of the first as
-// can be; none if it does not fit at all. It is not known where that takes too much work, or the
-// matcher does not answer. A search that was cut short goes on the next time.
-func (pl *Fluence) fewest(ctx context.Context, q *enquiry, l *lookout, had []string, search *bisection) {
-	usable := sets.New(l.where.nodes...)
-	fits := func(among []string) (nodes []string, known bool) {
-		nodes, known, l.hung = pl.fits(ctx, q, l.where, among)
-		return nodes, known
-	}
-	if search.done() || !usable.HasAll(search.of...) {
-		if len(had) > 0 && usable.HasAll(had...) {
-			if l.nodes, l.known = fits(had); len(l.nodes) > 0 || !l.known {
-				return
-			}
-		}
-		if l.nodes, l.known = fits(l.where.nodes); len(l.nodes) == 0 {
-			return
-		}
-		search = &bisection{of: l.where.nodes, least: 1, most: len(l.where.nodes), best: l.nodes}
-	}
-	for !search.done() {
-		half := (search.least + search.most) / 2
-		fewer, known := fits(search.of[:half])
-		if !known {
-			break
-		}
-		if len(fewer) > 0 {
-			search.best, search.most = fewer, half
-		} else {
-			search.least = half + 1
-		}
-	}
-	l.nodes, l.search, l.known = search.best, search, true
-}
-
-// fits returns the nodes that a group is given among some when what ends there has ended. It waits
-// for the matcher as long as the allowance lasts. That the matcher hung is held against a match
-// that had at least half of it.
-func (pl *Fluence) fits(ctx context.Context, q *enquiry, in reservable, among []string) (nodes []string, known, hung bool) {
-	if len(among) == 0 {
-		return nil, true, false
-	}
-	if q.may.over() {
-		return nil, false, false
-	}
-	requests := slices.Clone(in.requests)
-	for i := range requests {
-		requests[i].Max = requests[i].Min
-		within(&requests[i].Attributes.Constraints, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: among})
-	}
-	if tooManyHosts(requests) {
-		return nil, false, false
-	}
-	left := max(q.may.left(), time.Millisecond)
-	ctx, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
-	a, err := pl.matchIgnoring(ctx, q, match.WithoutAllocating, requests, q.keysFor(requests), in.ends)
-	if no, refused := errors.AsType[*match.Refusal](err); refused {
-		return nil, no.Reason.Code != match.TooHard, false
-	}
-	if err != nil {
-		return nil, false, errors.Is(err, context.DeadlineExceeded) && left >= q.may.most/2
-	}
-	names := sets.New[string]()
-	for _, s := range a.Slots {
-		names.Insert(s.Node)
-	}
-	return sets.List(names), true, false
-}
-
-// jobsOn lists the pods on a node with the jobs that they are to the matcher.
-func (pl *Fluence) jobsOn(info fwk.NodeInfo) iter.Seq2[*corev1.Pod, match.JobID] {
-	return func(yield func(*corev1.Pod, match.JobID) bool) {
-		var pods []*corev1.Pod
-		for _, p := range info.GetPods() {
-			if pod := p.GetPod(); !translate.OnEveryNode(pod) && translate.Holds(pod) {
-				pods = append(pods, pod)
-			}
-		}
-		if len(pods) == 0 {
-			return
-		}
-		for i, job := range pl.groups.JobsOf(pods, pl.running.jobOf) {
-			if !yield(pods[i], job) {
-				return
-			}
-		}
-	}
+	return !plan.Late && pl.reservations.comes(group.TurnOf(plan.Key, plan.Rank), plan.Key, pl.running.free)
 }
 
 // leaveOut has requests leave out, for the present, the nodes that are reserved for others.

@@ -23,7 +23,7 @@ type Head struct {
 func (g *Groups) Overdue(now time.Time, after time.Duration) []Head {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := map[turn]Head{}
+	first := map[Turn]Head{}
 	for key, s := range g.wanting {
 		if s.since.IsZero() {
 			delete(g.wanting, key)
@@ -33,7 +33,7 @@ func (g *Groups) Overdue(now time.Time, after time.Duration) []Head {
 			continue
 		}
 		h, ok := g.headOf(s)
-		at := turn{key.Namespace, h.Rank.Priority}
+		at := TurnOf(key, h.Rank)
 		if old, there := first[at]; ok && (!there || h.Rank.Less(old.Rank)) {
 			first[at] = h
 		}
@@ -49,12 +49,6 @@ func (g *Groups) Overdue(now time.Time, after time.Duration) []Head {
 		return 1
 	})
 	return heads
-}
-
-// A turn is what one group has at a time.
-type turn struct {
-	namespace string
-	priority  int32
 }
 
 // IsHead says whether a group that is refused for want of room now is one that Overdue lists

@@ -34,6 +34,16 @@ func (a Rank) Less(b Rank) bool {
 	) < 0
 }
 
+// A Turn is what one group of a namespace and priority has at a time, of those that have waited
+// for room for so long that others may not pass them.
+type Turn struct {
+	Namespace string
+	Priority  int32
+}
+
+// TurnOf returns the turn of a group, by the rank of one of its pods.
+func TurnOf(key types.NamespacedName, r Rank) Turn { return Turn{key.Namespace, r.Priority} }
+
 // Rank returns a pod's place in the queue. It stays what it was when the pod came
 // into the queue, and the group's creation what it was at the first call.
 func (g *Groups) Rank(pod *corev1.Pod) Rank {

@@ -3,21 +3,7 @@ package fluence
 import (
 	"math"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/flux-k8s/fluence/pkg/group"
 )
-
-// A turn is what one group of a namespace and priority has at a time.
-type turn struct {
-	namespace string
-	priority  int32
-}
-
-func turnOf(key types.NamespacedName, rank group.Rank) turn {
-	return turn{key.Namespace, rank.Priority}
-}
 
 // pausePart is the part of maxReserve for which a reservation pauses that did not get on.
 const pausePart = 4
