@@ -203,7 +203,8 @@ func (g *Groups) policyFor(m *member) string {
 }
 
 // fence settles whether the nodes of a group's members are its own, for those members of
-// which it is not settled, and returns those whose nodes may be others' than before. A pod that
+// which it is not settled. It returns those of them that this process did not match: they may
+// have been booked otherwise, before more was known of their group. A pod that
 // this process has not matched may have been put on its node by anybody: the node is its
 // group's only if no other namespace's pod is there. Before Listed nothing is settled: a node
 // may seem to be free of others.
