@@ -161,14 +161,10 @@ func (a *podGroupAPI) apply(r *http.Request) *http.Response {
 	}
 	pg = pg.DeepCopy()
 	for _, own := range []string{ConditionScheduled, ConditionWholeNodes} {
-		// What its manager does not apply any more goes.
-		if meta.FindStatusCondition(body.Status.Conditions, own) == nil {
-			meta.RemoveStatusCondition(&pg.Status.Conditions, own)
-		}
+		// What its manager does not apply any more goes, and what it does apply is as it says.
+		meta.RemoveStatusCondition(&pg.Status.Conditions, own)
 	}
-	for _, c := range body.Status.Conditions {
-		meta.SetStatusCondition(&pg.Status.Conditions, c)
-	}
+	pg.Status.Conditions = append(pg.Status.Conditions, body.Status.Conditions...)
 	a.put(pg)
 	return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(pg))))
 }

@@ -28,7 +28,12 @@ type news struct {
 	// too late.
 	whole  bool
 	inVain string
+	// life tells apart the incarnations of a group of which that is said.
+	life uint64
 }
+
+// tellsOfNodes says that there is something to say of whose the nodes are.
+func (n news) tellsOfNodes() bool { return n.whole || n.inVain != "" }
 
 func notScheduled(reason, message string) news {
 	return news{status: metav1.ConditionFalse, reason: reason, message: message}

@@ -37,7 +37,7 @@ type reporter struct {
 	failed func()
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	// whole says of a group that runs what is told of its nodes; nil says nothing.
-	whole func(types.NamespacedName) (whole bool, inVain string)
+	whole func(types.NamespacedName) (whole bool, inVain string, life uint64)
 	// first is closed while there is nothing that goes before conditions.
 	first func() <-chan struct{}
 	// writing counts the workers that are at it.
@@ -97,7 +97,9 @@ func newReporter(p *podGroups, recorder events.EventRecorder, leading func() boo
 // goes to pod, if that is not nil.
 func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
 	if r.whole != nil {
-		n.whole, n.inVain = r.whole(k)
+		if n.whole, n.inVain, n.life = r.whole(k); !n.tellsOfNodes() {
+			n.life = 0
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,7 +256,7 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 		return nil
 	}
 	again := 0
-	if before.reason == it.reason && before.whole == it.whole && before.inVain == it.inVain && !it.toldAt.IsZero() {
+	if before.reason == it.reason && before.whole == it.whole && before.inVain == it.inVain && before.life == it.life && !it.toldAt.IsZero() {
 		wait := min(numbersEvery, numbersAfter<<min(it.again, 10))
 		if left := wait - time.Since(it.toldAt); left > 0 {
 			r.queue.AddAfter(k, left)
@@ -273,7 +275,7 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 		ObservedGeneration: pg.Generation,
 		LastTransitionTime: since,
 	}}
-	if whole := it.wholeCondition(pg); whole.Type != "" {
+	if whole := it.wholeCondition(pg, before.life); whole.Type != "" {
 		conditions = append(conditions, whole)
 	}
 	err := r.podGroups.apply(ctx, pg, conditions...)

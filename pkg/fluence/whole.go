@@ -88,8 +88,10 @@ func newsOf(pg *scheduling.PodGroup, c *metav1.Condition) news {
 	return n
 }
 
-// wholeCondition is what is told of a placement's nodes; its type is empty if that is nothing.
-func (n news) wholeCondition(pg *scheduling.PodGroup) metav1.Condition {
+// wholeCondition is what is told of a placement's nodes; its type is empty if that is nothing. It
+// has the time of the condition before, if that was told of the same life of the group: pods that
+// were made since are not those that it is told of.
+func (n news) wholeCondition(pg *scheduling.PodGroup, before uint64) metav1.Condition {
 	c := metav1.Condition{Type: ConditionWholeNodes, ObservedGeneration: pg.Generation, LastTransitionTime: metav1.Now()}
 	switch {
 	case n.whole:
@@ -100,7 +102,7 @@ func (n news) wholeCondition(pg *scheduling.PodGroup) metav1.Condition {
 	default:
 		return metav1.Condition{}
 	}
-	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionWholeNodes); old != nil && old.Status == c.Status {
+	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionWholeNodes); old != nil && old.Status == c.Status && n.life == before {
 		c.LastTransitionTime = old.LastTransitionTime
 	}
 	return c

@@ -128,3 +128,32 @@ func TestWholeNodesAreInTheStatus(t *testing.T) {
 		}
 	})
 }
+
+// Whose the nodes are is said of the pods that were there when it was said. Of a group that starts
+// anew before anything else was told of it, it is said anew.
+func TestWholeNodesAreToldOfEachIncarnation(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 8)
+		r.gang(2, 2, alone)
+		r.schedule()
+		r.placedSoon(2)
+		r.pass(time.Minute)
+		first := asGroup(r.api.get(g)).WholeSince
+		r.end("g-0")
+		r.end("g-1")
+		again := time.Now().Truncate(time.Second)
+		for _, name := range []string{"g-2", "g-3"} {
+			r.pod(name, inGroup(g.Name), alone)
+		}
+		r.pass(time.Minute)
+		if got := asGroup(r.api.get(g)); !r.runs("g-2") || got.Whole != group.WholeYes || got.WholeSince.Before(again) {
+			t.Errorf("the status says %v since %v, want it since the second start at %v; the first was at %v", got.Whole, got.WholeSince, again, first)
+		}
+		told := asGroup(r.api.get(g)).WholeSince
+		r.pod("g-4", inGroup(g.Name), alone)
+		r.pass(time.Minute)
+		if got := asGroup(r.api.get(g)).WholeSince; !r.runs("g-4") || !got.Equal(told) {
+			t.Errorf("the status says so since %v when a pod has come late, want it since %v", got, told)
+		}
+	})
+}

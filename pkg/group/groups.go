@@ -132,6 +132,8 @@ type state struct {
 	// process settled that by a match. It stays as it is while a member is present.
 	fenced  WholeRecord
 	matched bool
+	// life counts the incarnations that have ended.
+	life uint64
 	// toldShared says that Placed spoke of annotations that came too late for whole nodes.
 	toldShared bool
 	// met is the largest minimum that this incarnation has come up to. To ask for
@@ -309,6 +311,7 @@ func (g *Groups) settle(s *state) {
 		g.step(Step{Kind: Ended, Key: s.key})
 		s.permitted, s.started, s.startTold, s.taken, s.complete = false, false, false, false, time.Time{}
 		s.told, s.toldRefused, s.met = 0, 0, 0
+		s.life++
 		s.forgive()
 	}
 	if present == 0 {

@@ -157,15 +157,16 @@ func (g *Groups) asksForWhole(m *member) (annotation, value string) {
 }
 
 // WholeOf says whether the nodes of a group that runs are its own, and which annotation asks for
-// that too late; both are zero for any other group.
-func (g *Groups) WholeOf(key types.NamespacedName) (whole bool, inVain string) {
+// that too late; both are zero for any other group. Life tells the group's incarnations apart
+// that this process has seen.
+func (g *Groups) WholeOf(key types.NamespacedName) (whole bool, inVain string, life uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]
 	if s == nil || !s.started {
-		return false, ""
+		return false, "", 0
 	}
-	return s.fenced == WholeYes, g.asksInVain(s)
+	return s.fenced == WholeYes, g.asksInVain(s), s.life
 }
 
 // asksInVain returns the annotation by which a group that shares its nodes asks for whole
@@ -203,7 +204,8 @@ func (g *Groups) policyFor(m *member) string {
 }
 
 // fence settles whether the nodes of a group's members are its own, for those members of
-// which it is not settled, and returns those whose nodes may be others' than before. A pod that
+// which it is not settled. It returns those of them that this process did not match: they may
+// have been booked otherwise, before more was known of their group. A pod that
 // this process has not matched may have been put on its node by anybody: the node is its
 // group's only if no other namespace's pod is there. Before Listed nothing is settled: a node
 // may seem to be free of others.

@@ -446,7 +446,7 @@ func TestAnAnnotationBetweenTheMatchAndTheBindIsTooLate(t *testing.T) {
 			if got := s.HolderOf(s.pods["0"]); got != tc.owner {
 				t.Errorf("the node is of %q, want %q", got, tc.owner)
 			}
-			if whole, inVain := s.WholeOf(key); whole || inVain != "" {
+			if whole, inVain, _ := s.WholeOf(key); whole || inVain != "" {
 				t.Errorf("told of a group that has not started: %t, %q", whole, inVain)
 			}
 		})
@@ -463,7 +463,7 @@ func TestAnAnnotationThatIsDeniedSettlesNothing(t *testing.T) {
 		t.Errorf("before all is listed the node is of %q, want nobody", got)
 	}
 	s.Listed()
-	if whole, inVain := s.WholeOf(key); whole || inVain != ExclusiveAnnotation {
+	if whole, inVain, _ := s.WholeOf(key); whole || inVain != ExclusiveAnnotation {
 		t.Errorf("the group is told to have whole nodes: %t, in vain: %q", whole, inVain)
 	}
 }
