@@ -29,9 +29,10 @@ func (pl *Fluence) letPass() {
 	for _, h := range heads {
 		t := group.TurnOf(h.Key, h.Rank)
 		anew, others := pl.reservations.take(t, h.Key, pl.groups.RunsOn, now)
-		paused, again := pl.reservations.getOn(t, func(nodes []string) load { return pl.running.load(nodes, h.Key.Namespace) }, most, now)
+		paused, again := pl.reservations.getOn(t, &pl.running, most, now)
 		if paused {
-			pl.log.V(2).Info("Group reserves no nodes for a while", "group", h.Key, "for", most/pausePart)
+			until, _ := pl.reservations.pause(t)
+			pl.log.V(2).Info("Group reserves no nodes for a while", "group", h.Key, "for", until.Sub(now))
 		}
 		nodes := pl.reservations.nodes(t, h.Key)
 		overlaps := taken.HasAny(nodes...)
@@ -41,7 +42,7 @@ func (pl *Fluence) letPass() {
 		}
 		taken.Insert(nodes...)
 		freed = freed || others || paused
-		if anew || again || paused || overlaps || pl.reservations.call(t, pl.running.free, now) {
+		if anew || again || paused || overlaps || pl.reservations.call(t, pl.freeFor(t), now) {
 			// It is in its own cycle that nodes are reserved for a group, and told.
 			pl.groups.AskAgain(h.Key)
 			pl.waker.one(h.Key)
@@ -168,7 +169,7 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 		}
 		return
 	}
-	changed, freed := pl.reservations.put(t, key, l.nodes, func(nodes []string) load { return pl.running.load(nodes, key.Namespace) }, pl.groups.RunsOn, now)
+	changed, freed := pl.reservations.put(t, key, l.nodes, &pl.running, pl.groups.RunsOn, now)
 	if freed {
 		pl.happened(group.Unkept)
 	}
@@ -180,7 +181,14 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 // comes says whether a group whose namespace may not ask now asks for the nodes that are reserved
 // for it and are free. It may, once: while it waits nobody has them.
 func (pl *Fluence) comes(plan group.Plan) bool {
-	return !plan.Late && pl.reservations.comes(group.TurnOf(plan.Key, plan.Rank), plan.Key, pl.running.free)
+	t := group.TurnOf(plan.Key, plan.Rank)
+	return !plan.Late && pl.reservations.comes(t, plan.Key, pl.freeFor(t))
+}
+
+// freeFor says of nodes whether nothing ends there any more that a turn waits for.
+func (pl *Fluence) freeFor(t group.Turn) func(nodes []string) bool {
+	stays := pl.outlastedFor(t)
+	return func(nodes []string) bool { return pl.running.free(nodes, stays) }
 }
 
 // leaveOut has requests leave out, for the present, the nodes that are reserved for others.
