@@ -201,9 +201,10 @@ func (k reservedRoom) leaveOut(requests []translate.ShapeRequest) {
 	}
 }
 
-// tellReserved adds to a refusal for want of room what part in it the reserved room has.
+// tellReserved adds to a refusal what part in it the room may have that is reserved for others, and
+// takes note that they are in somebody's way.
 func (pl *Fluence) tellReserved(k reservedRoom, r *group.Refusal) {
-	if r.Reason != reasonNoRoom || len(k.nodes) == 0 {
+	if len(k.nodes) == 0 {
 		return
 	}
 	pl.reservations.contested(k.turns, k.by)

@@ -542,6 +542,25 @@ func TestWhatIsProgress(t *testing.T) {
 	}
 }
 
+// Reserved nodes are in the way of a group of another namespace, too, whose pods the filters object
+// to on the others. It asks again when they are others' again.
+func TestReservedNodesAreInTheWayOfWhomTheFiltersObjectTo(t *testing.T) {
+	for of, want := range map[string]bool{ns: false, "elsewhere": true} {
+		inRig(t, nil, func(r *rig) {
+			at := group.Turn{Namespace: ns}
+			r.pl.reservations.put(at, g, []string{"n1"}, still{}, r.pl.groups.RunsOn, r.pl.now())
+			q := &enquiry{reserved: reservedRoom{nodes: []string{"n1"}, words: []string{"1 node is reserved"}, turns: []group.Turn{at}, by: of}}
+			refused := r.pl.objected(q, "the filters say no")
+			if got := r.pl.reservations.of[at].clock.contested; got != want {
+				t.Errorf("a group of namespace %s has the nodes contested: %t, want %t", of, got, want)
+			}
+			if refused.Message != "the filters say no; 1 node is reserved" || !slices.Contains(refused.Until, group.Unkept) {
+				t.Errorf("it is refused %+v", refused)
+			}
+		})
+	}
+}
+
 // Small pods of one's own that end one by one hold the nodes against others no longer than none.
 func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
