@@ -18,7 +18,7 @@ import (
 )
 
 // letPass brings the reservations up to date with who has waited for long, and with what has
-// ended. Groups ask again that were kept from nodes which are reserved no longer: the group
+// ended. Groups ask again that had to leave nodes which are reserved no longer: the group
 // that it was for has started or is gone, or waits for something else, or its reservation
 // pauses.
 func (pl *Fluence) letPass() {
@@ -53,7 +53,7 @@ func (pl *Fluence) letPass() {
 		pl.waker.one(key)
 	}
 	if freed {
-		pl.happened(group.Unkept)
+		pl.happened(group.Unreserved)
 	}
 }
 
@@ -165,13 +165,13 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 			pl.groups.Yield(key, why, now)
 		}
 		if pl.reservations.drop(t, key) {
-			pl.happened(group.Unkept)
+			pl.happened(group.Unreserved)
 		}
 		return
 	}
 	changed, freed := pl.reservations.put(t, key, l.nodes, &pl.running, pl.groups.RunsOn, now)
 	if freed {
-		pl.happened(group.Unkept)
+		pl.happened(group.Unreserved)
 	}
 	if changed {
 		pl.log.V(2).Info("Group reserves nodes", "group", key, "nodes", len(l.nodes), "usable", len(l.where.nodes))
@@ -209,7 +209,7 @@ func (pl *Fluence) tellReserved(k reservedRoom, r *group.Refusal) {
 	}
 	pl.reservations.contested(k.turns, k.by)
 	r.Message = translate.Shorten(r.Message + "; " + strings.Join(k.words, "; "))
-	r.Until = append(r.Until, group.Unkept)
+	r.Until = append(r.Until, group.Unreserved)
 }
 
 // waitsSince is since when a group that waits for room has not been scheduled, as its

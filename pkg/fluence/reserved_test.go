@@ -554,7 +554,7 @@ func TestReservedNodesAreInTheWayOfWhomTheFiltersObjectTo(t *testing.T) {
 			if got := r.pl.reservations.of[at].clock.contested; got != want {
 				t.Errorf("a group of namespace %s has the nodes contested: %t, want %t", of, got, want)
 			}
-			if refused.Message != "the filters say no; 1 node is reserved" || !slices.Contains(refused.Until, group.Unkept) {
+			if refused.Message != "the filters say no; 1 node is reserved" || !slices.Contains(refused.Until, group.Unreserved) {
 				t.Errorf("it is refused %+v", refused)
 			}
 		})
@@ -577,9 +577,9 @@ func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 		r.pass(time.Second)
 		r.gang(3, 3, cpu("4"))
 		r.pass(11 * time.Minute)
-		r.pod("kept", cpu("500m"), elsewhere)
+		r.pod("other", cpu("500m"), elsewhere)
 		r.pass(time.Second)
-		if r.runs("kept") {
+		if r.runs("other") {
 			t.Fatalf("a pod of another namespace passes at once: %s", r.message())
 		}
 		for i := range 2 {
@@ -587,7 +587,7 @@ func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 			r.remove(fmt.Sprintf("mine-%d", i))
 		}
 		r.pass(time.Second)
-		if !r.runs("kept") {
+		if !r.runs("other") {
 			t.Errorf("the reservation does not pause: %s", r.message())
 		}
 	})
@@ -599,7 +599,7 @@ func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
 		r.pl.args.MaxReserve.Duration, r.pl.args.MaxBypass.Duration = time.Hour, time.Minute
 		r.filled(2, 2)
 		r.pass(2 * time.Minute)
-		r.pod("kept", cpu("500m"), elsewhere)
+		r.pod("other", cpu("500m"), elsewhere)
 		r.pod("next", cpu("4"))
 		r.pass(50 * time.Minute)
 		r.remove("old-0")

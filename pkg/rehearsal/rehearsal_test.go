@@ -84,7 +84,7 @@ func TestAsk(t *testing.T) {
 		"late members of a group that runs":    {started, []scheduling.PodGroup{podGroup("g", 2)}, "g", "starts g-1@n0 g-2@n1"},
 		"a lone pod that fits":                 {[]*corev1.Pod{pod("p", "", "1")}, nil, "pod/p/p", "starts p@n0"},
 		"a lone pod that does not":             {[]*corev1.Pod{pod("p", "", "9")}, nil, "pod/p/p", "waits without p: NeverFits: "},
-		"room that is kept for one that waits": {append(gang("big", 4, "2"), append(gang("g", 1, "1"), placed("o", "n0", "1"))...), []scheduling.PodGroup{old, podGroup("g", 1)}, "g", "waits without g-0: NoRoom: "},
+		"room that is reserved for one that waits": {append(gang("big", 4, "2"), append(gang("g", 1, "1"), placed("o", "n0", "1"))...), []scheduling.PodGroup{old, podGroup("g", 1)}, "g", "waits without g-0: NoRoom: "},
 	}
 	shipped, err := Shipped()
 	if err != nil {
