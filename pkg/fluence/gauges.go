@@ -117,6 +117,9 @@ func (g *gauges) addGroups() {
 		return float64(r.standbys.last.Unix())
 	})
 	g.add("fluence_reserved_nodes", "Nodes that are reserved for groups of a namespace that has any.", func(r reading, tell func(float64, ...string)) {
+		if len(r.reserved) == 0 {
+			tell(0, "") // of none, for the metric to be there
+		}
 		for namespace, n := range r.reserved {
 			tell(float64(n), namespace)
 		}

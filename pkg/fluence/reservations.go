@@ -87,10 +87,7 @@ func (a *reservations) take(t group.Turn, key types.NamespacedName, runs runsOn,
 	defer a.mu.Unlock()
 	r := a.of[t]
 	if r == nil {
-		if a.of == nil {
-			a.of = map[group.Turn]*reservation{}
-		}
-		a.of[t] = &reservation{key: key, clock: newClock(now)}
+		a.begin(t, key, now)
 		return true, false
 	}
 	r.idle = time.Time{}
@@ -100,6 +97,16 @@ func (a *reservations) take(t group.Turn, key types.NamespacedName, runs runsOn,
 	freed = r.end(runs)
 	r.key = key
 	return true, freed
+}
+
+// begin gives a group a turn that is nobody's.
+func (a *reservations) begin(t group.Turn, key types.NamespacedName, now time.Time) *reservation {
+	if a.of == nil {
+		a.of = map[group.Turn]*reservation{}
+	}
+	r := &reservation{key: key, clock: newClock(now)}
+	a.of[t] = r
+	return r
 }
 
 // end takes the nodes from the group whose turn it was. It says whether there were any.
@@ -167,11 +174,15 @@ func (a *reservations) look(t group.Turn, key types.NamespacedName, now time.Tim
 	return r.search, true, !r.unknown
 }
 
-// found takes note of how far nodes were looked for.
+// found takes note of how far nodes were looked for, for a group that is first in its turn.
 func (a *reservations) found(t group.Turn, key types.NamespacedName, search *bisection, known bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r := a.of[t]; r != nil && r.key == key {
+	r := a.of[t]
+	if r == nil {
+		r = a.begin(t, key, now)
+	}
+	if r.key == key {
 		r.looked, r.search, r.unknown, r.again = now, search, !known, !known || !search.done()
 	}
 }
