@@ -45,7 +45,7 @@ func main() {
 // newCommand returns kube-scheduler's own command with the plugin.
 func newCommand() *cobra.Command {
 	// A pod that waits for its group would get its node nominated first, which is
-	// one more write for every pod, and after a restart room kept for nobody.
+	// one more write for every pod, and after a restart room reserved for nobody.
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false})
 	if err != nil {
 		panic(err) // the gate is one of this very version of Kubernetes

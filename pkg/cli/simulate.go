@@ -35,7 +35,7 @@ func (o *options) simulateCommand() *cobra.Command {
 		Long: `Say where the pods of a file would go now, or why not; nothing is created.
 
 The scheduler's own code is asked over what the cluster holds at this moment: its
-filters, its matcher, and the room that is kept for groups that have waited too long.
+filters, its matcher, and the room that is reserved for groups that have waited too long.
 Groups that wait already and stand before it in the queue ask first, and so do those of
 the file among themselves. What a scheduler has promised to others and the API does not
 show yet is not known, nor is what admission in this cluster would change or refuse.

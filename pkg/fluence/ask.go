@@ -134,7 +134,9 @@ func (pl *Fluence) answer(ctx context.Context, q *enquiry) ([]match.Slot, *group
 // refused is what the group is told where the matcher found no room.
 func (pl *Fluence) refused(ctx context.Context, q *enquiry, err error) *group.Refusal {
 	r := pl.refusalOf(ctx, q.plan, err, q.ruled)
-	pl.tellReserved(q.reserved, r)
+	if r.Reason == reasonNoRoom {
+		pl.tellReserved(q.reserved, r)
+	}
 	return r
 }
 

@@ -143,7 +143,7 @@ func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
-func TestRoomIsKeptOnlyWhereItIsOfUse(t *testing.T) {
+func TestNodesAreReservedOnlyWhereThatIsOfUse(t *testing.T) {
 	daemon := func(p *corev1.Pod) {
 		p.Spec.SchedulerName = "default-scheduler"
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
@@ -236,7 +236,7 @@ func TestWhoIsKeptFromTheRoomOfAnother(t *testing.T) {
 	}
 }
 
-// TestAHeadThatGoesLetsEverybodyPass: nobody waits for room that is kept for nobody.
+// TestAHeadThatGoesLetsEverybodyPass: nobody waits for nodes that are reserved for nobody.
 func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 	cases := map[string]func(r *rig, big []*corev1.Pod){
 		"it is deleted":  func(r *rig, big []*corev1.Pod) { r.remove("g-0"); r.remove("g-1") },

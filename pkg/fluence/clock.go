@@ -5,8 +5,13 @@ import (
 	"time"
 )
 
-// pausePart is the part of maxReserve for which a reservation pauses that did not get on.
-const pausePart = 4
+const (
+	// pausePart is the part of maxReserve for which a reservation pauses that did not get on.
+	pausePart = 4
+	// mostPause is how many times maxReserve it pauses at the most, when each pause before was
+	// half as long and nothing got nearer after it.
+	mostPause = 4
+)
 
 // A load is what stands on nodes before a group can have them: how many pods of other namespaces,
 // and how many nodes with pods of its own. That an own pod ends beside others brings no node
@@ -16,6 +21,12 @@ type load struct{ others, own int }
 // anyLoad is a load that every other is lower than.
 func anyLoad() load { return load{math.MaxInt, math.MaxInt} }
 
+// below says that a load is progress over another. That an own node becomes free is none where
+// others are kept from them.
+func (l load) below(o load, contested bool) bool {
+	return l.others < o.others || !contested && l.own < o.own
+}
+
 func (l load) min(o load) load { return load{min(l.others, o.others), min(l.own, o.own)} }
 
 // A clock says for how long the reservations of a turn have not got on. It is the turn's: it goes
@@ -24,31 +35,41 @@ type clock struct {
 	// stood is for how long, until the time at, nodes were reserved and did not get on.
 	stood time.Duration
 	at    time.Time
-	// least is the lowest load that reserved nodes have had since the clock began. A load is
-	// progress if it is lower than that: that of other nodes may be higher first and then fall,
-	// and brings the group no nearer than it was.
+	// least is the lowest load that reserved nodes have had since the clock began, or the last
+	// pause ended. A load is progress if it is lower than that: that of other nodes may be higher
+	// first and then fall, and brings the group no nearer than it was.
 	least load
 	// contested says that a group of another namespace was kept from reserved nodes. Until then
 	// nobody but the group's own namespace has less for it, so that what ends of its own is
 	// progress as well.
 	contested bool
-	// until is when a pause ends; zero where there is none.
+	// until is when a pause ends; zero where there is none. Pause is how long the last one was, if
+	// the reserved nodes have not had a lower load since than ever before, which is best: what
+	// comes in a pause and ends after it brings the group no nearer either.
 	until time.Time
+	pause time.Duration
+	best  load
+	// wide is the most nodes that were reserved at a time, less those that groups have started on
+	// since.
+	wide int
 }
 
-func newClock(now time.Time) clock { return clock{at: now, least: anyLoad()} }
+func newClock(now time.Time) clock { return clock{at: now, least: anyLoad(), best: anyLoad()} }
 
-// change takes note that others than nodes of one load are reserved now, of another: what has
-// ended on the former is progress, and that the latter have less on them is none.
-func (c *clock) change(old, l load) {
+// change takes note that others than nodes of one load are reserved now, so many of another: what
+// has ended on the former is progress, and that the latter have less on them is none.
+func (c *clock) change(old, l load, nodes int) {
 	c.got(old)
-	c.least = c.least.min(l)
+	c.least, c.best, c.wide = c.least.min(l), c.best.min(l), max(c.wide, nodes)
 }
 
 // got says whether the load of the reserved nodes is progress.
 func (c *clock) got(l load) bool {
-	progress := l.others < c.least.others || !c.contested && l.own < c.least.own
-	if c.least = c.least.min(l); progress {
+	if l.below(c.best, c.contested) {
+		c.pause = 0
+	}
+	progress := l.below(c.least, c.contested)
+	if c.least, c.best = c.least.min(l), c.best.min(l); progress {
 		c.stood = 0
 	}
 	return progress
@@ -65,7 +86,7 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 		if now.Before(c.until) {
 			return false, false
 		}
-		*c = newClock(now)
+		c.stood, c.least, c.until = 0, anyLoad(), time.Time{}
 		return false, true
 	case !reserved:
 		return false, false
@@ -76,16 +97,24 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 	if c.stood += passed; most == 0 || c.stood < most {
 		return false, false
 	}
-	c.until = now.Add(most / pausePart)
+	c.pause = min(max(most/pausePart, 2*c.pause), mostPause*most)
+	c.until = now.Add(c.pause)
 	return true, false
 }
 
 // started takes note that the turn's group runs on some of the nodes that were reserved for it.
-// Each of these takes its part of the clock away: a start elsewhere is no progress.
+// Each of these takes its part of the clock away, of all that the turn has had: a start elsewhere is
+// no progress, and one on few nodes is little.
 func (c *clock) started(runs, reserved int) {
 	if runs == 0 {
 		return
 	}
-	c.stood -= time.Duration(float64(c.stood) * float64(runs) / float64(reserved))
+	c.wide = max(c.wide, reserved)
+	part := float64(runs) / float64(c.wide)
+	c.stood -= time.Duration(float64(c.stood) * part)
+	c.pause -= time.Duration(float64(c.pause) * part)
 	c.least, c.contested = anyLoad(), false
+	if c.wide -= runs; c.wide <= 0 {
+		c.best, c.wide = anyLoad(), 0
+	}
 }

@@ -336,7 +336,7 @@ func TestAnnotationsThatChangeLetAGroupAskAgain(t *testing.T) {
 
 // The search ended at its limit in the empty graph too: whether there is a place at all
 // is not known, and nobody else is to wait for it.
-func TestNoRoomIsKeptForWhatMayNeverFit(t *testing.T) {
+func TestNothingIsReservedForWhatMayNeverFit(t *testing.T) {
 	for name, tc := range map[string]struct{ mayNeverFit, runs bool }{
 		"it is known to fit":     {false, false},
 		"it is not known to fit": {true, true},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -41,6 +42,10 @@ type enquiry struct {
 	// siblings is nil where no filter could object to one pod for the sake of another.
 	siblings *siblings
 	topology *jobspec.Topology
+
+	// outlasted says of a pod, where nodes to reserve are looked for, that it has outlasted a
+	// reservation.
+	outlasted func(*corev1.Pod) bool
 
 	// may is what the search for nodes may take.
 	may *allowance

@@ -104,7 +104,7 @@ func (g *gauges) addGroups() {
 		tell(float64(r.Held), "held")
 		tell(float64(r.others), "others")
 	}, "state")
-	g.plain("fluence_kept_groups", "Groups that have waited longer than maxBypass, with nodes that are reserved for them.", func(r reading) float64 { return float64(r.keptFor) })
+	g.plain("fluence_reserving_groups", "Groups that have waited longer than maxBypass, with nodes that are reserved for them.", func(r reading) float64 { return float64(r.reserving) })
 	g.add("fluence_standbys", "Standbys that said lately that their matcher answers.", func(r reading, tell func(float64, ...string)) {
 		if r.standbys.read {
 			tell(float64(r.standbys.well))
@@ -116,7 +116,14 @@ func (g *gauges) addGroups() {
 		}
 		return float64(r.standbys.last.Unix())
 	})
-	g.plain("fluence_kept_nodes", "Nodes that are reserved for them.", func(r reading) float64 { return float64(r.kept) })
+	g.add("fluence_reserved_nodes", "Nodes that are reserved for groups of a namespace that has any.", func(r reading, tell func(float64, ...string)) {
+		if len(r.reserved) == 0 {
+			tell(0, "") // of none, for the metric to be there
+		}
+		for namespace, n := range r.reserved {
+			tell(float64(n), namespace)
+		}
+	}, "namespace")
 }
 
 // addGate adds what is to be told of binds.

@@ -125,20 +125,18 @@ func TestGaugesTellThatTheMatcherIsAway(t *testing.T) {
 	})
 }
 
-func TestGaugesTellOfRoomThatIsKept(t *testing.T) {
+func TestGaugesTellOfReservedNodes(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.crowded()
-		r.wantGauges("before the time is over", map[string]of{"fluence_kept_groups": {}, "fluence_kept_nodes": {}})
+		r.wantGauges("before the time is over", map[string]of{"fluence_reserving_groups": {}, "fluence_reserved_nodes": {}})
 		r.pass(r.pl.args.MaxBypass.Duration)
 		r.pod("small")
 		r.pass(readEvery)
-		kept, _ := r.pl.reservations.reserved()
-		if got := gauged("fluence_kept_groups")[""]; kept == 0 || got != float64(kept) {
-			t.Errorf("room is kept for %v groups, and the gauge says %v", kept, got)
+		groups, nodes := r.reserved()
+		if groups == 0 || nodes == 0 {
+			t.Fatalf("%d nodes are reserved for %d groups", nodes, groups)
 		}
-		if got := gauged("fluence_kept_nodes")[""]; got == 0 {
-			t.Error("no node is kept")
-		}
+		r.wantGauges("after that", map[string]of{"fluence_reserving_groups": {"": float64(groups)}, "fluence_reserved_nodes": {ns: float64(nodes)}})
 	})
 }
 

@@ -23,7 +23,7 @@ type lasting struct {
 }
 
 // makesRoom says that a pod makes room one day: it ends by itself, and does not stand on every node.
-func makesRoom(p *corev1.Pod) bool { return !translate.OnEveryNode(p) && !endless(p) }
+func (q *enquiry) makesRoom(p *corev1.Pod) bool { return !translate.OnEveryNode(p) && !q.stays(p) }
 
 // endedEvery is how many pods are taken away before the allowance is looked at again.
 const endedEvery = 256
@@ -80,7 +80,7 @@ func (pl *Fluence) lastingOf(ctx context.Context, q *enquiry, shape int) (out ru
 		}
 		later := info.Snapshot()
 		for _, p := range info.GetPods() {
-			if makesRoom(p.GetPod()) && later.RemovePod(logger, p.GetPod()) != nil {
+			if q.makesRoom(p.GetPod()) && later.RemovePod(logger, p.GetPod()) != nil {
 				return out, false
 			}
 		}
@@ -99,7 +99,7 @@ func (pl *Fluence) withoutEnding(ctx context.Context, q *enquiry, state fwk.Cycl
 	n := 0
 	for _, info := range q.nodes {
 		for _, p := range info.GetPods() {
-			if !makesRoom(p.GetPod()) {
+			if !q.makesRoom(p.GetPod()) {
 				continue
 			}
 			if n++; n%endedEvery == 0 && q.may.over() {

@@ -68,7 +68,13 @@ func (r *rig) pod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
 // remove deletes a pod.
 func (r *rig) remove(name string) {
 	r.Helper()
-	r.must(r.client.CoreV1().Pods(ns).Delete(r.ctx, name, metav1.DeleteOptions{}))
+	r.removeFrom(ns, name)
+}
+
+// removeFrom deletes a pod of another namespace.
+func (r *rig) removeFrom(namespace, name string) {
+	r.Helper()
+	r.must(r.client.CoreV1().Pods(namespace).Delete(r.ctx, name, metav1.DeleteOptions{}))
 	r.pass(0)
 }
 

@@ -80,12 +80,12 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 	if len(objections) > 0 {
 		words := wordsOf(objections)
 		pl.exclusions.told(q.plan.Key, words)
-		return nil, q.objected(words)
+		return nil, pl.objected(q, words)
 	}
 	if len(excluded) > 0 {
 		// They rule out pairs of a pod and a node that may do in another arrangement.
 		if words := pl.exclusions.restart(q.plan.Key); words != "" {
-			return nil, q.objected(words)
+			return nil, pl.objected(q, words)
 		}
 	}
 	counts := len(q.siblings.spreads)+len(q.siblings.together) > 0
@@ -180,12 +180,9 @@ func (pl *Fluence) exclude(q *enquiry, excluded passable, v verified) passable {
 
 // objected is what a group is told whose assignments the filters refused, round by
 // round. Each time it asks again it is with what was learnt by then.
-func (q *enquiry) objected(words string) *group.Refusal {
+func (pl *Fluence) objected(q *enquiry, words string) *group.Refusal {
 	r := &group.Refusal{Reason: reasonFilters, Message: words, Until: append(group.Cluster(), group.Freed), Backoff: true, Found: true}
-	if len(q.reserved.nodes) > 0 {
-		r.Message += "; " + strings.Join(q.reserved.words, "; ")
-		r.Until = append(r.Until, group.Unkept)
-	}
+	pl.tellReserved(q.reserved, r)
 	return r
 }
 

@@ -23,8 +23,10 @@ type reading struct {
 	answers bool
 	// returns is how much is to be given back to the matcher.
 	returns int
-	// keptFor is for how many groups room is kept, and kept on how many nodes.
-	keptFor, kept int
+	// reserving is how many groups have nodes reserved for them, and reserved how many nodes
+	// are by namespace.
+	reserving int
+	reserved  map[string]int
 	// gate is how it stands at the gate, and events how many wait to be sent.
 	gate   gate.Figures
 	events int
@@ -48,7 +50,7 @@ func (pl *Fluence) read() reading {
 	unready := pl.notReady() != ""
 	open, _ := pl.breaker.state()
 	r.answers = !open
-	r.keptFor, r.kept = pl.reservations.reserved()
+	r.reserving, r.reserved = pl.reservations.reserved()
 	if !r.Longest.IsZero() {
 		r.longest = pl.now().Sub(r.Longest)
 	}

@@ -25,6 +25,9 @@ type reservation struct {
 	// nodes are reserved for the group; none if it does not fit what may be, or while it pauses.
 	nodes []string
 	clock clock
+	// outlasted are the pods of the turn's namespace that stood on reserved nodes when a
+	// reservation paused, as far as they were there still when the last one did.
+	outlasted sets.Set[types.UID]
 	// idle is since when the turn is nobody's; zero where it is somebody's.
 	idle time.Time
 	// looked is when nodes were last looked for, unknown that it was cut short before there was
@@ -67,6 +70,13 @@ func (a *reservations) pause(t group.Turn) (until time.Time, paused bool) {
 	return r.clock.until, true
 }
 
+// A ground knows the pods on nodes: what stands there for a group of a namespace, and which are the
+// namespace's own, with those of some that are there still.
+type ground interface {
+	load(nodes []string, own string) load
+	own(nodes []string, namespace string, before sets.Set[types.UID]) sets.Set[types.UID]
+}
+
 // A runsOn returns the nodes that a group runs on; none if it has not started.
 type runsOn func(types.NamespacedName) []string
 
@@ -77,10 +87,7 @@ func (a *reservations) take(t group.Turn, key types.NamespacedName, runs runsOn,
 	defer a.mu.Unlock()
 	r := a.of[t]
 	if r == nil {
-		if a.of == nil {
-			a.of = map[group.Turn]*reservation{}
-		}
-		a.of[t] = &reservation{key: key, clock: newClock(now)}
+		a.begin(t, key, now)
 		return true, false
 	}
 	r.idle = time.Time{}
@@ -90,6 +97,16 @@ func (a *reservations) take(t group.Turn, key types.NamespacedName, runs runsOn,
 	freed = r.end(runs)
 	r.key = key
 	return true, freed
+}
+
+// begin gives a group a turn that is nobody's.
+func (a *reservations) begin(t group.Turn, key types.NamespacedName, now time.Time) *reservation {
+	if a.of == nil {
+		a.of = map[group.Turn]*reservation{}
+	}
+	r := &reservation{key: key, clock: newClock(now)}
+	a.of[t] = r
+	return r
 }
 
 // end takes the nodes from the group whose turn it was. It says whether there were any.
@@ -110,7 +127,7 @@ func (r *reservation) none() {
 
 // put reserves nodes for the group whose turn it is, and no others. It says whether they
 // are others than before, and whether others may have any that they could not have.
-func (a *reservations) put(t group.Turn, key types.NamespacedName, nodes []string, loadOf func([]string) load, runs runsOn, now time.Time) (changed, freed bool) {
+func (a *reservations) put(t group.Turn, key types.NamespacedName, nodes []string, on ground, runs runsOn, now time.Time) (changed, freed bool) {
 	_, freed = a.take(t, key, runs, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,9 +136,9 @@ func (a *reservations) put(t group.Turn, key types.NamespacedName, nodes []strin
 	if changed = !slices.Equal(r.nodes, nodes); changed {
 		old := anyLoad()
 		if len(r.nodes) > 0 {
-			old = loadOf(r.nodes)
+			old = on.load(r.nodes, t.Namespace)
 		}
-		r.clock.change(old, loadOf(nodes))
+		r.clock.change(old, on.load(nodes, t.Namespace), len(nodes))
 		r.nodes, r.called, r.came = nodes, false, false
 	}
 	return changed, freed
@@ -157,11 +174,15 @@ func (a *reservations) look(t group.Turn, key types.NamespacedName, now time.Tim
 	return r.search, true, !r.unknown
 }
 
-// found takes note of how far nodes were looked for.
+// found takes note of how far nodes were looked for, for a group that is first in its turn.
 func (a *reservations) found(t group.Turn, key types.NamespacedName, search *bisection, known bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r := a.of[t]; r != nil && r.key == key {
+	r := a.of[t]
+	if r == nil {
+		r = a.begin(t, key, now)
+	}
+	if r.key == key {
 		r.looked, r.search, r.unknown, r.again = now, search, !known, !known || !search.done()
 	}
 }
@@ -231,33 +252,46 @@ func (a *reservations) leave(but []group.Head, runs runsOn, most time.Duration, 
 		if r.idle.IsZero() {
 			r.idle = now
 		}
-		return now.Sub(r.idle) > max(most, forgetTurn)
+		return now.Sub(r.idle) > max(mostPause*most, forgetTurn)
 	})
 	return freed
 }
 
-// getOn looks whether a reservation gets on. One that does not pauses; its nodes are others' again.
-func (a *reservations) getOn(t group.Turn, loadOf func(nodes []string) load, most time.Duration, now time.Time) (paused, again bool) {
+// getOn looks whether a reservation gets on. One that does not pauses; its nodes are others' again,
+// and the own pods there have outlasted it.
+func (a *reservations) getOn(t group.Turn, on ground, most time.Duration, now time.Time) (paused, again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
-	paused, again = r.clock.run(len(r.nodes) > 0, loadOf(r.nodes), most, now)
+	paused, again = r.clock.run(len(r.nodes) > 0, on.load(r.nodes, t.Namespace), most, now)
 	if paused {
+		r.outlasted = on.own(r.nodes, t.Namespace, r.outlasted)
 		r.none()
 	}
 	return paused, again
 }
 
-// reserved says for how many groups nodes are reserved, and how many nodes.
-func (a *reservations) reserved() (groups, nodes int) {
+// outlasted returns the pods of a turn's namespace that have outlasted a reservation. Nobody
+// changes them.
+func (a *reservations) outlasted(t group.Turn) sets.Set[types.UID] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	names := sets.New[string]()
-	for _, r := range a.of {
-		if len(r.nodes) > 0 {
-			groups++
-		}
-		names.Insert(r.nodes...)
+	if r := a.of[t]; r != nil {
+		return r.outlasted
 	}
-	return groups, len(names)
+	return nil
+}
+
+// reserved says for how many groups nodes are reserved, and how many nodes by namespace.
+func (a *reservations) reserved() (groups int, nodes map[string]int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	nodes = map[string]int{}
+	for t, r := range a.of {
+		if n := len(r.nodes); n > 0 {
+			groups++
+			nodes[t.Namespace] += n
+		}
+	}
+	return groups, nodes
 }

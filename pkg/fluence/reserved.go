@@ -18,7 +18,7 @@ import (
 )
 
 // letPass brings the reservations up to date with who has waited for long, and with what has
-// ended. Groups ask again that were kept from nodes which are reserved no longer: the group
+// ended. Groups ask again that had to leave nodes which are reserved no longer: the group
 // that it was for has started or is gone, or waits for something else, or its reservation
 // pauses.
 func (pl *Fluence) letPass() {
@@ -29,9 +29,10 @@ func (pl *Fluence) letPass() {
 	for _, h := range heads {
 		t := group.TurnOf(h.Key, h.Rank)
 		anew, others := pl.reservations.take(t, h.Key, pl.groups.RunsOn, now)
-		paused, again := pl.reservations.getOn(t, func(nodes []string) load { return pl.running.load(nodes, h.Key.Namespace) }, most, now)
+		paused, again := pl.reservations.getOn(t, &pl.running, most, now)
 		if paused {
-			pl.log.V(2).Info("Group reserves no nodes for a while", "group", h.Key, "for", most/pausePart)
+			until, _ := pl.reservations.pause(t)
+			pl.log.V(2).Info("Group reserves no nodes for a while", "group", h.Key, "for", until.Sub(now))
 		}
 		nodes := pl.reservations.nodes(t, h.Key)
 		overlaps := taken.HasAny(nodes...)
@@ -41,7 +42,7 @@ func (pl *Fluence) letPass() {
 		}
 		taken.Insert(nodes...)
 		freed = freed || others || paused
-		if anew || again || paused || overlaps || pl.reservations.call(t, pl.running.free, now) {
+		if anew || again || paused || overlaps || pl.reservations.call(t, pl.freeFor(t), now) {
 			// It is in its own cycle that nodes are reserved for a group, and told.
 			pl.groups.AskAgain(h.Key)
 			pl.waker.one(h.Key)
@@ -52,7 +53,7 @@ func (pl *Fluence) letPass() {
 		pl.waker.one(key)
 	}
 	if freed {
-		pl.happened(group.Unkept)
+		pl.happened(group.Unreserved)
 	}
 }
 
@@ -164,13 +165,13 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 			pl.groups.Yield(key, why, now)
 		}
 		if pl.reservations.drop(t, key) {
-			pl.happened(group.Unkept)
+			pl.happened(group.Unreserved)
 		}
 		return
 	}
-	changed, freed := pl.reservations.put(t, key, l.nodes, func(nodes []string) load { return pl.running.load(nodes, key.Namespace) }, pl.groups.RunsOn, now)
+	changed, freed := pl.reservations.put(t, key, l.nodes, &pl.running, pl.groups.RunsOn, now)
 	if freed {
-		pl.happened(group.Unkept)
+		pl.happened(group.Unreserved)
 	}
 	if changed {
 		pl.log.V(2).Info("Group reserves nodes", "group", key, "nodes", len(l.nodes), "usable", len(l.where.nodes))
@@ -180,7 +181,14 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 // comes says whether a group whose namespace may not ask now asks for the nodes that are reserved
 // for it and are free. It may, once: while it waits nobody has them.
 func (pl *Fluence) comes(plan group.Plan) bool {
-	return !plan.Late && pl.reservations.comes(group.TurnOf(plan.Key, plan.Rank), plan.Key, pl.running.free)
+	t := group.TurnOf(plan.Key, plan.Rank)
+	return !plan.Late && pl.reservations.comes(t, plan.Key, pl.freeFor(t))
+}
+
+// freeFor says of nodes whether nothing ends there any more that a turn waits for.
+func (pl *Fluence) freeFor(t group.Turn) func(nodes []string) bool {
+	stays := pl.outlastedFor(t)
+	return func(nodes []string) bool { return pl.running.free(nodes, stays) }
 }
 
 // leaveOut has requests leave out, for the present, the nodes that are reserved for others.
@@ -193,14 +201,15 @@ func (k reservedRoom) leaveOut(requests []translate.ShapeRequest) {
 	}
 }
 
-// tellReserved adds to a refusal for want of room what part in it the reserved room has.
+// tellReserved adds to a refusal what part in it the room may have that is reserved for others, and
+// takes note that they are in somebody's way.
 func (pl *Fluence) tellReserved(k reservedRoom, r *group.Refusal) {
-	if r.Reason != reasonNoRoom || len(k.nodes) == 0 {
+	if len(k.nodes) == 0 {
 		return
 	}
 	pl.reservations.contested(k.turns, k.by)
 	r.Message = translate.Shorten(r.Message + "; " + strings.Join(k.words, "; "))
-	r.Until = append(r.Until, group.Unkept)
+	r.Until = append(r.Until, group.Unreserved)
 }
 
 // waitsSince is since when a group that waits for room has not been scheduled, as its

@@ -10,8 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+const (
+	// usableEvery is how many nodes are looked at before the allowance is.
+	usableEvery = 64
+	// mostEnds is how many jobs a match may be asked to take for ended.
+	mostEnds = 1 << 18
+	// mostNamed is how many pods a group is told of by name that are in its way.
+	mostNamed = 3
 )
 
 // A reservable is where a group may have nodes reserved.
@@ -27,16 +37,37 @@ type reservable struct {
 	// are their words.
 	barred  int
 	filters string
-	// taken counts the nodes that are reserved for others, and on those that may be had stays
-	// counts the nodes with pods that do not end: named are those that the reader may know of, and
-	// others counts the others.
-	taken, stays, others int
-	named                []string
+	// taken counts the nodes that are reserved for others. On those that may be had, endless are
+	// in the way that do not end, and outlasted those that are taken for such.
+	taken              int
+	endless, outlasted inTheWay
 }
 
-// reservableFor looks where a group could stand.
-func (pl *Fluence) reservableFor(q *enquiry, l lasting) reservable {
-	r := reservable{requests: q.whenEnded(l), filters: l.why.String()}
+// An inTheWay are pods that are in a group's way, on so many nodes. Those that the reader may know
+// of are named or, beyond a few, counted as more; others are of other namespaces.
+type inTheWay struct {
+	nodes, more, others int
+	named               []string
+}
+
+// add adds a pod. The first by name are named.
+func (w *inTheWay) add(p *corev1.Pod, tells bool) {
+	if !tells {
+		w.others++
+		return
+	}
+	name := podName(p)
+	at, _ := slices.BinarySearch(w.named, name)
+	if w.named = slices.Insert(w.named, at, name); len(w.named) > mostNamed {
+		w.named = w.named[:mostNamed]
+		w.more++
+	}
+}
+
+// reservableFor looks where a group could stand. The answer is not known where the allowance is
+// over.
+func (pl *Fluence) reservableFor(q *enquiry, l lasting) (r reservable, known bool) {
+	r = reservable{requests: q.whenEnded(l), filters: l.why.String()}
 	taken := sets.New(q.reserved.nodes...)
 	never, stay := make([]sets.Set[string], len(q.never)), make([]sets.Set[string], len(q.never))
 	for i, names := range q.never {
@@ -46,39 +77,21 @@ func (pl *Fluence) reservableFor(q *enquiry, l lasting) reservable {
 		return slices.ContainsFunc(out, func(s sets.Set[string]) bool { return !s.Has(node) })
 	}
 	holders, ends := map[string]int{}, map[match.JobID]bool{}
-	for _, info := range q.nodes {
+	for i, info := range q.nodes {
+		if i%usableEvery == 0 && q.may.over() || len(ends) > mostEnds {
+			return r, false
+		}
 		n := info.Node()
-		if n.Spec.Unschedulable || !ready(n) || !passes(never, n.Name) {
-			continue
-		}
-		if !passes(stay, n.Name) {
+		switch {
+		case n.Spec.Unschedulable || !ready(n) || !passes(never, n.Name):
+		case !passes(stay, n.Name):
 			r.barred++
-			continue
-		}
-		if taken.Has(n.Name) {
+		case taken.Has(n.Name):
 			r.taken++
-			continue
+		default:
+			r.nodes = append(r.nodes, n.Name)
+			holders[n.Name] = pl.usable(q, info, &r, ends)
 		}
-		stays := false
-		for p, job := range pl.jobsOn(info) {
-			if !endless(p) {
-				holders[n.Name]++
-				if _, mixed := ends[job]; !mixed {
-					ends[job] = true
-				}
-				continue
-			}
-			stays, ends[job] = true, false
-			if pl.tells(p.Namespace, q.plan.Key.Namespace) {
-				r.named = append(r.named, podName(p))
-			} else {
-				r.others++
-			}
-		}
-		if stays {
-			r.stays++
-		}
-		r.nodes = append(r.nodes, n.Name)
 	}
 	for job, all := range ends {
 		if all {
@@ -87,7 +100,33 @@ func (pl *Fluence) reservableFor(q *enquiry, l lasting) reservable {
 	}
 	slices.Sort(r.ends)
 	slices.SortStableFunc(r.nodes, func(a, b string) int { return holders[a] - holders[b] })
-	return r
+	return r, true
+}
+
+// usable looks at the pods on a node that may be had. It counts those that end, and adds what they
+// are to the matcher: true for what ends everywhere.
+func (pl *Fluence) usable(q *enquiry, info fwk.NodeInfo, r *reservable, ends map[match.JobID]bool) (holders int) {
+	endlessOnes, outlastedOnes := 0, 0
+	for p, job := range pl.jobsOn(info) {
+		if !q.stays(p) {
+			holders++
+			if _, mixed := ends[job]; !mixed {
+				ends[job] = true
+			}
+			continue
+		}
+		ends[job] = false
+		if tells := pl.tells(p.Namespace, q.plan.Key.Namespace); endless(p) {
+			endlessOnes = 1
+			r.endless.add(p, tells)
+		} else {
+			outlastedOnes = 1
+			r.outlasted.add(p, tells)
+		}
+	}
+	r.endless.nodes += endlessOnes
+	r.outlasted.nodes += outlastedOnes
+	return holders
 }
 
 // endless says that a pod does not end by itself, or that another takes its place: a Deployment's,
@@ -96,26 +135,34 @@ func endless(p *corev1.Pod) bool {
 	return p.Spec.RestartPolicy == corev1.RestartPolicyAlways && p.Spec.ActiveDeadlineSeconds == nil && p.DeletionTimestamp == nil
 }
 
+// outlastedFor says of a pod whether it is taken for one that does not end: it is of a turn's own
+// namespace, a reservation has paused over it, and it has no deadline that is near. Whoever has such
+// pods can end them, and shall not have nodes kept from others for them again and again.
+func (pl *Fluence) outlastedFor(t group.Turn) func(*corev1.Pod) bool {
+	pods, near := pl.reservations.outlasted(t), pl.now().Add(pl.args.MaxReserve.Duration)
+	return func(p *corev1.Pod) bool {
+		if !pods.Has(p.UID) || p.DeletionTimestamp != nil {
+			return false
+		}
+		d := p.Spec.ActiveDeadlineSeconds
+		return d == nil || p.Status.StartTime == nil || near.Sub(p.Status.StartTime.Time).Seconds() < float64(*d)
+	}
+}
+
+// stays says of a pod that it is taken for one that does not end.
+func (q *enquiry) stays(p *corev1.Pod) bool { return endless(p) || q.outlasted(p) }
+
 // why says why a group has no nodes reserved.
 func (r reservable) why() string {
-	const most = 3
 	var parts []string
 	if r.taken > 0 {
 		parts = append(parts, nodesAre(r.taken)+" reserved for others")
 	}
-	if r.stays > 0 {
-		var who []string
-		if n := len(r.named); n > 0 {
-			slices.Sort(r.named)
-			who = append(who, strings.Join(r.named[:min(n, most)], ", "))
-			if n > most {
-				who[0] += fmt.Sprintf(" and %d more", n-most)
-			}
-		}
-		if r.others > 0 {
-			who = append(who, plural(r.others, "pod")+" of other namespaces")
-		}
-		parts = append(parts, fmt.Sprintf("pods that do not end are on %s that it could use (%s)", plural(r.stays, "node"), strings.Join(who, "; ")))
+	if w := r.endless; w.nodes > 0 {
+		parts = append(parts, "pods that do not end are on "+w.String())
+	}
+	if w := r.outlasted; w.nodes > 0 {
+		parts = append(parts, "pods of its namespace that outlasted a reservation are on "+w.String())
 	}
 	if r.barred > 0 {
 		parts = append(parts, "beside pods that do not end the filters rule out "+plural(r.barred, "node")+r.filters)
@@ -124,6 +171,20 @@ func (r reservable) why() string {
 		return ""
 	}
 	return ": " + strings.Join(parts, "; ")
+}
+
+func (w inTheWay) String() string {
+	var who []string
+	if len(w.named) > 0 {
+		who = append(who, strings.Join(w.named, ", "))
+		if w.more > 0 {
+			who[0] += fmt.Sprintf(" and %d more", w.more)
+		}
+	}
+	if w.others > 0 {
+		who = append(who, plural(w.others, "pod")+" of other namespaces")
+	}
+	return fmt.Sprintf("%s that it could use (%s)", plural(w.nodes, "node"), strings.Join(who, "; "))
 }
 
 // jobsOn lists the pods on a node with the jobs that they are to the matcher.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -83,13 +84,33 @@ func (r *running) load(nodes []string, own string) (l load) {
 	return l
 }
 
-// free says whether nothing is on nodes that ends.
-func (r *running) free(nodes []string) bool {
+// own returns the pods of a namespace on nodes, with those of some before that are there still.
+func (r *running) own(nodes []string, namespace string, before sets.Set[types.UID]) sets.Set[types.UID] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := sets.New[types.UID]()
+	for uid := range before {
+		if r.pods[match.NewJobID("pod", string(uid))] != nil {
+			own.Insert(uid)
+		}
+	}
+	for _, node := range nodes {
+		for uid, p := range r.on[node] {
+			if p.namespace == namespace {
+				own.Insert(uid)
+			}
+		}
+	}
+	return own
+}
+
+// free says whether nothing is on nodes that ends, but for what stays.
+func (r *running) free(nodes []string, stays func(*corev1.Pod) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, node := range nodes {
 		for _, p := range r.on[node] {
-			if !p.endless {
+			if !p.endless && !stays(r.pods[p.job]) {
 				return false
 			}
 		}

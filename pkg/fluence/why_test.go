@@ -110,7 +110,7 @@ func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
 			t.Errorf("conditions = %+v, want that it never fits", c)
 		}
 		if head := r.pl.groups.Overdue(time.Now(), 0); len(head) > 0 {
-			t.Errorf("room is kept for %v, which never fits", head)
+			t.Errorf("nodes are reserved for %v, which never fits", head)
 		}
 		r.remove("agent")
 		r.pass(2 * time.Second)

@@ -22,15 +22,15 @@ const (
 	StorageChanged
 	// MatcherBack is that the engine answers again, or has a new graph.
 	MatcherBack
-	// Unkept is that room is no longer kept for a group that has waited for long.
-	Unkept
+	// Unreserved is that nodes are no longer reserved for a group that has waited for long.
+	Unreserved
 
 	numEvents
 )
 
 // Any lists all events.
 func Any() []Event {
-	return []Event{Freed, NodeChanged, PodChanged, StorageChanged, MatcherBack, Unkept}
+	return []Event{Freed, NodeChanged, PodChanged, StorageChanged, MatcherBack, Unreserved}
 }
 
 // Cluster lists the events of the cluster. Freed is not among them: a group that

@@ -53,7 +53,7 @@ func (r *Rehearsal) GroupOf(uid types.UID) (types.NamespacedName, bool) {
 
 // Ask returns what becomes of a group. The groups that stand before it in the queue
 // ask first, as they do in the scheduler: they take what there is for them, or have it
-// kept for them. It fails for a group that has no pod without a node.
+// reserved for them. It fails for a group that has no pod without a node.
 func (r *Rehearsal) Ask(ctx context.Context, key types.NamespacedName) (Decision, error) {
 	for _, k := range r.order {
 		d, ok := r.decided[k]

@@ -74,17 +74,17 @@ func TestAsk(t *testing.T) {
 		ask    string
 		want   string
 	}{
-		"a group that fits":                    {gang("g", 2, "3"), []scheduling.PodGroup{podGroup("g", 2)}, "g", "starts g-0@n0 g-1@n1"},
-		"a group that fits but for some":       {gang("g", 3, "3"), []scheduling.PodGroup{podGroup("g", 2)}, "g", "starts g-0@n0 g-1@n1 without g-2: NoRoom: "},
-		"a group for which there is no room":   {append(gang("g", 2, "3"), placed("o", "n0", "2")), []scheduling.PodGroup{podGroup("g", 2)}, "g", "waits without g-0,g-1: NoRoom: needs 2 pods with cpu 3; room for 1"},
-		"a group that never fits":              {gang("g", 1, "5"), []scheduling.PodGroup{podGroup("g", 1)}, "g", "waits without g-0: NeverFits: no node is large enough"},
-		"a group that lacks pods":              {gang("g", 2, "1"), []scheduling.PodGroup{podGroup("g", 3)}, "g", "waits without g-0,g-1: Gathering: waits for 1 more pod"},
-		"a group of which a pod is gated":      {gated(gang("g", 2, "1")), []scheduling.PodGroup{podGroup("g", 2)}, "g", "waits without g-1: Gathering: waits for 1 more pod: has 1 of minMember 2"},
-		"pods whose PodGroup does not exist":   {gang("g", 2, "1"), nil, "g", "waits without g-0,g-1: NoPodGroup: "},
-		"late members of a group that runs":    {started, []scheduling.PodGroup{podGroup("g", 2)}, "g", "starts g-1@n0 g-2@n1"},
-		"a lone pod that fits":                 {[]*corev1.Pod{pod("p", "", "1")}, nil, "pod/p/p", "starts p@n0"},
-		"a lone pod that does not":             {[]*corev1.Pod{pod("p", "", "9")}, nil, "pod/p/p", "waits without p: NeverFits: "},
-		"room that is kept for one that waits": {append(gang("big", 4, "2"), append(gang("g", 1, "1"), placed("o", "n0", "1"))...), []scheduling.PodGroup{old, podGroup("g", 1)}, "g", "waits without g-0: NoRoom: "},
+		"a group that fits":                        {gang("g", 2, "3"), []scheduling.PodGroup{podGroup("g", 2)}, "g", "starts g-0@n0 g-1@n1"},
+		"a group that fits but for some":           {gang("g", 3, "3"), []scheduling.PodGroup{podGroup("g", 2)}, "g", "starts g-0@n0 g-1@n1 without g-2: NoRoom: "},
+		"a group for which there is no room":       {append(gang("g", 2, "3"), placed("o", "n0", "2")), []scheduling.PodGroup{podGroup("g", 2)}, "g", "waits without g-0,g-1: NoRoom: needs 2 pods with cpu 3; room for 1"},
+		"a group that never fits":                  {gang("g", 1, "5"), []scheduling.PodGroup{podGroup("g", 1)}, "g", "waits without g-0: NeverFits: no node is large enough"},
+		"a group that lacks pods":                  {gang("g", 2, "1"), []scheduling.PodGroup{podGroup("g", 3)}, "g", "waits without g-0,g-1: Gathering: waits for 1 more pod"},
+		"a group of which a pod is gated":          {gated(gang("g", 2, "1")), []scheduling.PodGroup{podGroup("g", 2)}, "g", "waits without g-1: Gathering: waits for 1 more pod: has 1 of minMember 2"},
+		"pods whose PodGroup does not exist":       {gang("g", 2, "1"), nil, "g", "waits without g-0,g-1: NoPodGroup: "},
+		"late members of a group that runs":        {started, []scheduling.PodGroup{podGroup("g", 2)}, "g", "starts g-1@n0 g-2@n1"},
+		"a lone pod that fits":                     {[]*corev1.Pod{pod("p", "", "1")}, nil, "pod/p/p", "starts p@n0"},
+		"a lone pod that does not":                 {[]*corev1.Pod{pod("p", "", "9")}, nil, "pod/p/p", "waits without p: NeverFits: "},
+		"room that is reserved for one that waits": {append(gang("big", 4, "2"), append(gang("g", 1, "1"), placed("o", "n0", "1"))...), []scheduling.PodGroup{old, podGroup("g", 1)}, "g", "waits without g-0: NoRoom: "},
 	}
 	shipped, err := Shipped()
 	if err != nil {

@@ -28,7 +28,7 @@ func (s *story) passableFor(maxBypass string) {
 
 // Flow 17 of the lessons of earlier systems: small groups pass a large one, and not
 // for ever.
-func TestRoomIsKeptForAGroupThatHasWaitedForLong(t *testing.T) {
+func TestNodesAreReservedForAGroupThatHasWaitedForLong(t *testing.T) {
 	s := tell(t)
 	s.passableFor("2s")
 	s.nodes("n", 2, "8")

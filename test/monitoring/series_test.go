@@ -50,7 +50,8 @@ func well() series {
 		`fluence_groups_waiting{instance="a",reason="NoPodGroup"}`:             {0, 0},
 		`fluence_groups{instance="a",phase="incomplete"}`:                      {0, 0},
 		`fluence_longest_wait_seconds{instance="a"}`:                           {600, 0},
-		`fluence_kept_nodes{instance="a"}`:                                     {10, 0},
+		`fluence_reserved_nodes{instance="a",namespace="ns"}`:                  {10, 0},
+		`fluence_reserved_nodes{instance="a",namespace="other"}`:               {20, 0},
 		`fluence_throttled_total{instance="a",object="binding"}`:               {4, 0},
 		`fluence_failed_writes_total{instance="a",object="PodGroup"}`:          {1, 0},
 		`fluence_bind_races_total{instance="a"}`:                               {2, 0},
@@ -215,7 +216,7 @@ func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 		"FluenceAuditStopped":     w.with(series{`fluence_audit_nodes_total{instance="a"}`: {100, 0}}),
 		"FluenceMatchSlow":        w.with(slow("fluence_match_duration_seconds", 2)),
 		"FluenceCycleSlow":        w.with(slow("fluence_enquiry_duration_seconds", 0.9)),
-		"FluenceReservesMost":     w.with(series{`fluence_kept_nodes{instance="a"}`: {60, 0}}),
+		"FluenceReservesMost":     w.with(series{`fluence_reserved_nodes{instance="a",namespace="ns"}`: {40, 0}}),
 		"FluenceCertificateEnds":  w.with(series{`fluence_webhook_certificate_end_seconds{instance="c"}`: {29 * 86400, 0}}),
 		"FluenceTooHard":          w.with(series{`fluence_hard_seconds_total{instance="a",namespace="ns"}`: {0, 6}}),
 		"FluenceStuck":            w.with(series{`fluence_enquiry_duration_seconds_count{instance="a"}`: {60, 0}}),
@@ -262,6 +263,7 @@ func TestAlertsTellOneThingFromAnother(t *testing.T) {
 		started    = `process_start_time_seconds{instance="a"}`
 		controller = `process_start_time_seconds{instance="c"}`
 	)
+	const most = `fluence_reserved_nodes{instance="a",namespace="ns"}`
 	w := well()
 	cases := map[string]struct {
 		series series
@@ -279,6 +281,8 @@ func TestAlertsTellOneThingFromAnother(t *testing.T) {
 		"the controller restarts":                            {w.with(series{controller: {0, 0.15}}), "FluenceRestarts", true},
 		"it was restarted once or twice":                     {w.with(series{controller: {0, 0.06}}), "FluenceRestarts", false},
 		"binds fail, which is told by an alert of their own": {w.with(series{binding: {0, 1}}), "FluenceCannotWrite", false},
+		"the nodes are reserved for one namespace":           {w.with(series{most: {60, 0}}).without(`namespace="other"`), "FluenceReservesMost", true},
+		"half of the nodes are, for two":                     {w.with(series{most: {30, 0}}), "FluenceReservesMost", false},
 		"binds go on, and conditions cannot be written":      {w.with(series{podGroup: {0, 1}}), "FluenceBindsFail", false},
 	}
 	for name, tc := range cases {

@@ -1,0 +1,75 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// lookingAt is an enquiry of a group of one pod that looks for nodes to reserve among some, each
+// with pods that do not end.
+func (r *rig) lookingAt(nodes, pods int, may *allowance) *enquiry {
+	r.Helper()
+	q := &enquiry{plan: group.Plan{Key: g}, never: [][]string{nil}, may: may, outlasted: func(*corev1.Pod) bool { return false }}
+	for n := range nodes {
+		name := fmt.Sprintf("n%d", n)
+		info := schedulerframework.NewNodeInfo()
+		for i := range pods {
+			info.AddPod(aPod(fmt.Sprintf("p%d-%d", n, i), always, onNode(name), cpu("1m")))
+		}
+		info.SetNode(readyNode(name, 4))
+		q.nodes = append(q.nodes, info)
+	}
+	return q
+}
+
+// Where nodes could be reserved is looked for as long as the allowance lasts.
+func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		const nodes = 10 * usableEvery
+		for name, tc := range map[string]struct {
+			most  time.Duration
+			known bool
+		}{
+			"over at once":      {0, false},
+			"over in between":   {5 * time.Millisecond, false},
+			"longer than it is": {time.Second, true},
+		} {
+			looked := 0
+			now := time.Now()
+			may := &allowance{ctx: context.Background(), began: now, most: tc.most, now: func() time.Time {
+				looked++
+				return now.Add(time.Duration(looked) * time.Millisecond)
+			}}
+			where, known := r.pl.reservableFor(r.lookingAt(nodes, 1, may), lasting{nodes: [][]string{nil}})
+			if known != tc.known {
+				t.Errorf("an allowance that is %s: known %t", name, known)
+			}
+			if want := int(tc.most / time.Millisecond * usableEvery); !known && len(where.nodes) != want {
+				t.Errorf("an allowance that is %s: %d nodes were looked at, want %d", name, len(where.nodes), want)
+			}
+		}
+	})
+}
+
+// Of the pods in a group's way a few are named, and the others counted.
+func TestPodsInTheWayAreCountedBeyondAFew(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		q := r.lookingAt(2, 5, &allowance{ctx: context.Background(), now: time.Now, began: time.Now(), most: time.Hour})
+		q.nodes[1].(*schedulerframework.NodeInfo).AddPod(aPod("theirs", always, elsewhere, onNode("n1")))
+		where, known := r.pl.reservableFor(q, lasting{nodes: [][]string{nil}})
+		const want = ": pods that do not end are on 2 nodes that it could use (ns/p0-0, ns/p0-1, ns/p0-2 and 7 more; 1 pod of other namespaces)"
+		if got := where.why(); !known || got != want {
+			t.Errorf("known %t: %q, want %q", known, got, want)
+		}
+		if n := cap(where.endless.named); n > 2*mostNamed {
+			t.Errorf("there is room for %d names", n)
+		}
+	})
+}
