@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -860,13 +861,19 @@ func TestAClockIsNotForgottenBeforeItsPauseEnds(t *testing.T) {
 // A slow matcher takes a while for each match that books nothing.
 type slow struct {
 	match.Engine
-	takes time.Duration
+	takes atomic.Int64 // nanoseconds; a test changes it while others match
 }
 
-func (s slow) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+func slowed(e match.Engine, takes time.Duration) *slow {
+	s := &slow{Engine: e}
+	s.takes.Store(int64(takes))
+	return s
+}
+
+func (s *slow) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
 	if r.Op == match.WithoutAllocating {
 		select {
-		case <-time.After(s.takes):
+		case <-time.After(time.Duration(s.takes.Load())):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -912,7 +919,7 @@ func TestNodesAreLookedForOnceInAWhile(t *testing.T) {
 
 // A search for nodes that takes longer than it may goes on the next time.
 func TestASearchForNodesThatIsCutShortGoesOn(t *testing.T) {
-	inRig(t, slow{realEngine(t), 200 * time.Millisecond}, func(r *rig) {
+	inRig(t, slowed(realEngine(t), 200*time.Millisecond), func(r *rig) {
 		r.filled(4, 2)
 		for i := range 2 {
 			r.pod(fmt.Sprintf("more-%d", i), cpu("500m"), never, onNode(fmt.Sprintf("n%d", i)))
@@ -937,7 +944,7 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 		"by a matcher that hangs":      time.Hour,
 	} {
 		t.Run(name, func(t *testing.T) {
-			matcher := &slow{realEngine(t), takes}
+			matcher := slowed(realEngine(t), takes)
 			inRig(t, matcher, func(r *rig) {
 				r.filled(2, 2)
 				r.pass(10*time.Minute - time.Second)
@@ -960,12 +967,12 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 				if owed < 200*time.Millisecond || owed > r.pl.args.MaxAsk.Duration {
 					t.Errorf("its namespace owes %s at the most, want what a look takes", owed)
 				}
-				matcher.takes = 0
+				matcher.takes.Store(0)
 				r.pass(time.Minute)
 				if _, n := r.reserved(); n != 2 {
 					t.Errorf("%d nodes are reserved when the matcher is quick: %s", n, r.message())
 				}
-				matcher.takes = takes
+				matcher.takes.Store(int64(takes))
 				for range 6 {
 					r.pl.happened(group.Freed)
 					r.pass(lookEvery)
