@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // ConditionScheduled is the PodGroup condition that the scheduler owns. It is
@@ -59,6 +62,21 @@ func scheduled(p group.Placement) news {
 		message += fmt.Sprintf("; %d more cannot follow: %s: %s", p.Waiting, p.Reason, p.Message)
 	}
 	return news{status: metav1.ConditionTrue, reason: reasonPlaced, message: message}
+}
+
+// placedRecord is how many pods had nodes when scheduled was last told of a PodGroup; 0 if what was
+// told last is something else.
+func placedRecord(pg *scheduling.PodGroup) int {
+	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reasonPlaced {
+		return 0
+	}
+	pods, _, _ := strings.Cut(c.Message, " ")
+	n, err := strconv.Atoi(pods)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 func plural(n int, what string) string {

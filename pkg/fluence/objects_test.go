@@ -47,7 +47,16 @@ func cpu(amount string) func(*corev1.Pod) {
 	}
 }
 
+// onNode has a pod be bound to a node.
 func onNode(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.NodeName = name
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+	}
+}
+
+// createdOn has a pod be created on a node, by nobody's bind.
+func createdOn(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = name }
 }
 

@@ -101,6 +101,7 @@ func asGroup(pg *scheduling.PodGroup) group.PodGroup {
 		Topology:  group.SaidOfTopology(pg.Annotations),
 	}
 	g.Whole, g.WholeSince = wholeRecord(pg)
+	g.Placed = placedRecord(pg)
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = time.Duration(*s) * time.Second
 	}

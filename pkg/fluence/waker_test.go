@@ -100,7 +100,7 @@ func TestWhatAHalfBoundGroupLacksIsWokenFirst(t *testing.T) {
 		listed := r.pl.listing.expect()
 		r.node("n", 8)
 		r.api.put(aPodGroup(g.Name, 2, "pg"))
-		r.pod("g-0", inGroup(g.Name), func(p *corev1.Pod) { p.Spec.NodeName = "n" })
+		r.pod("g-0", inGroup(g.Name), onNode("n"))
 		late := r.pod("g-1", inGroup(g.Name))
 		for _, name := range []string{"a", "b", "c"} {
 			r.pod(name)

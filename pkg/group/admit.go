@@ -234,7 +234,7 @@ func (g *Groups) check(s *state) (reason, message string) {
 		return ReasonNoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist; pods that are to have one made say their number by the label %s", s.key, SizeLabel)
 	}
 	want := int(s.podGroup.MinMember)
-	if have := s.count((*member).waits); have < want || len(s.members) == 0 {
+	if have := s.count((*member).waits) + s.brought; have < want || len(s.members) == 0 {
 		pods := "pods"
 		if want-have <= 1 {
 			pods = "pod"

@@ -116,6 +116,8 @@ func (g *Groups) stands(s *state, r roll) (phase Phase, reason string) {
 		return Tentative, ""
 	case !r.wanted && !toCome:
 		return Done, ""
+	case !r.asking && s.brought > 0:
+		return Held, ""
 	case why != "":
 		return Gathering, why
 	case !r.asking:

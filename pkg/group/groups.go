@@ -30,6 +30,9 @@ type PodGroup struct {
 	// Whole is what the status says of the nodes of the group's pods, as it was at WholeSince.
 	Whole      WholeRecord
 	WholeSince time.Time
+	// Placed is how many pods of the group had nodes when its status last told so; 0 is unknown,
+	// or that it has not been placed.
+	Placed int
 }
 
 // Groups holds all groups. Its methods are safe for concurrent use and return
@@ -139,6 +142,9 @@ type state struct {
 	// met is the largest minimum that this incarnation has come up to. To ask for
 	// more than that is to grow, not to lack members.
 	met int
+	// brought is the number of members that were created on nodes and are there: nobody has
+	// placed them, and as many fewer are to be.
+	brought int
 	// places are those of the members that make up the minimum, as many as owed says at most:
 	// fewer where the group lost members that this process never saw. Fresh are those that came
 	// free, or came about, since occupy looked at them, and claimants the members that wait for
@@ -182,7 +188,11 @@ type member struct {
 	// said is what the pod's annotations say of the topology.
 	said  TopologySaid
 	group *state
-	seat  *seat
+	// brought says that the pod was on a node before it was this group's, and that no bind is
+	// known: who may create pods may name any node. It holds its room, and gives its group no
+	// right that a match gives: it does not start it, and nobody replaces it.
+	brought bool
+	seat    *seat
 	// unseen is what has to be seen before the member's group is known.
 	unseen Owner
 	// gang says that the member waits for the PodGroup.
@@ -242,9 +252,9 @@ func (m *member) waits() bool {
 // holds says that the API shows the member on a node, not yet ended.
 func (m *member) holds() bool { return m.pod.Spec.NodeName != "" && !terminal(m.pod) }
 
-// stays says that the member holds a node and is not on its way out: it counts for
-// its group. One that is to end holds its room, and keeps no incarnation alive.
-func (m *member) stays() bool { return m.holds() && m.pod.DeletionTimestamp == nil }
+// stays says that the member holds a node that it was given and is not on its way out: it counts
+// for its group. One that is to end holds its room, and keeps no incarnation alive.
+func (m *member) stays() bool { return m.holds() && m.pod.DeletionTimestamp == nil && !m.brought }
 
 // present says that the member counts for its group, or will.
 func (m *member) present() bool {
@@ -290,7 +300,7 @@ func (g *Groups) settle(s *state) {
 	var waiting, unconfirmed, binding, remembered bool
 	s.checked, s.topology = false, nil
 	onNode, refused, present := 0, 0, 0
-	s.gang = false
+	s.gang, s.brought = false, 0
 	for _, m := range s.members {
 		s.gang = s.gang || m.gang
 		if m.refusedSeat() {
@@ -301,6 +311,9 @@ func (g *Groups) settle(s *state) {
 		unconfirmed = unconfirmed || m.seat != nil && !m.holds()
 		if m.present() {
 			present++
+		}
+		if m.brought && m.holds() && m.pod.DeletionTimestamp == nil {
+			s.brought++
 		}
 		binding = binding || m.seat != nil && !m.onNode() && !m.holds()
 		if m.onNode() {
@@ -320,6 +333,10 @@ func (g *Groups) settle(s *state) {
 	if onNode > 0 {
 		// It may have begun before this process did, or by somebody else's bind.
 		s.started, s.taken = true, true
+	}
+	if s.started && s.met == 0 && !s.matched && s.podGroup != nil {
+		// A minimum that was raised since is none that the group has come up to.
+		s.met = min(s.podGroup.Placed, s.minimum())
 	}
 	if s.started && present >= s.minimum() && (s.podGroup != nil || !s.gang) {
 		// Of a gang whose PodGroup is yet to be seen the minimum is not known.

@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,7 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	id := Of(pod, g.owners)
 	m := g.members[pod.UID]
 	var e Effects
+	brought := pod.Spec.NodeName != "" && !isBound(pod)
 	// An owner that is gone before its pods takes none of them out of its group.
 	known := m != nil && id.Unseen != (Owner{}) && !id.Named
 	if m != nil && m.group.key != id.Key && !known {
@@ -32,12 +34,14 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 			e.Rebook = append(e.Rebook, pod.UID)
 		}
 		e.Left = append(e.Left, m.group.key)
+		// What its own group placed no other has.
+		brought = m.brought || m.holds() && m.unseen == (Owner{})
 		m = nil
 	}
 	if m == nil {
 		s := g.group(id.Key)
 		s.named = s.named || id.Named
-		m = &member{group: s, unseen: id.Unseen}
+		m = &member{group: s, unseen: id.Unseen, brought: brought}
 		m.take(pod)
 		s.members[pod.UID] = m
 		g.members[pod.UID] = m
@@ -82,6 +86,14 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	g.settle(m.group)
 	e.Rebook = append(e.Rebook, g.fence(m.group)...)
 	return e
+}
+
+// isBound says whether a pod was bound to its node, as the API server says with the bind itself. Of
+// one that was created there a node's agent says the same later.
+func isBound(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+	})
 }
 
 // take takes note of the member's pod as it is now.

@@ -12,7 +12,7 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
 	recorded := WholeUnknown
 	if s.podGroup != nil {
 		was, recorded = *s.podGroup, s.podGroup.Whole
-		was.Whole, was.WholeSince = pg.Whole, pg.WholeSince // the scheduler's own words
+		was.Whole, was.WholeSince, was.Placed = pg.Whole, pg.WholeSince, pg.Placed // the scheduler's own words
 	}
 	if s.podGroup == nil || was != pg {
 		// What was refused may be another request now.
@@ -51,7 +51,7 @@ func (s *state) minimum() int {
 	if s.podGroup == nil {
 		return 1
 	}
-	return max(1, int(s.podGroup.MinMember))
+	return max(1, int(s.podGroup.MinMember)-s.brought)
 }
 
 // DropPodGroup forgets a group's API object. Members that hold nodes keep them;

@@ -1,0 +1,67 @@
+package fluence
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A pod that is created on a node, which need not exist, gives the others of its group no way past
+// the priority of others, nor past what is reserved for them.
+func TestAPodThatIsCreatedOnANodeOpensNoWay(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		priority := func(n int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &n } }
+		for i := range 3 {
+			r.node(fmt.Sprintf("n%d", i), 4)
+			r.pod(fmt.Sprintf("old-%d", i), cpu("4"), never, onNode(fmt.Sprintf("n%d", i)), priority(2000))
+		}
+		r.pass(settleTime)
+		r.schedule()
+		r.gang(3, 3, cpu("4"), never, priority(1000))
+		r.pass(15 * time.Minute)
+		pg := aPodGroup("m", 4, "pgm")
+		pg.Namespace = "elsewhere"
+		r.api.put(pg)
+		r.pod("m-0", cpu("4"), never, inGroup("m"), elsewhere, priority(0), createdOn("nope"))
+		for i := 1; i < 4; i++ {
+			r.pod(fmt.Sprintf("m-%d", i), cpu("4"), never, inGroup("m"), elsewhere, priority(0))
+		}
+		r.pass(time.Minute)
+		for i := range 3 {
+			r.remove(fmt.Sprintf("old-%d", i))
+			r.pass(time.Second)
+			if r.runs("m-1") || r.runs("m-2") || r.runs("m-3") {
+				t.Fatalf("with %d nodes free one of the others runs, before the gang of a higher priority: %s", i+1, r.message())
+			}
+		}
+		r.pass(time.Minute)
+		if !r.runs("g-0") {
+			t.Errorf("the gang of the highest priority does not run: %s", r.message())
+		}
+	})
+}
+
+// A minimum that is raised after a start is not owed by the next scheduler, which knows from the
+// group's status how many pods were placed.
+func TestARaisedMinimumIsNotOwedAfterARestart(t *testing.T) {
+	for message, want := range map[string]int{
+		"3 pods on 2 nodes (n0: 2, n1: 1)": 2, "1 pod on 1 node (n0: 1)": 0, "pods are on nodes": 49, "": 49,
+	} {
+		inRig(t, realEngine(t), func(r *rig) {
+			r.node("n0", 4)
+			r.pass(settleTime)
+			pg := aPodGroup(g.Name, 50, "pg")
+			pg.Status.Conditions = []metav1.Condition{{Type: ConditionScheduled, Status: metav1.ConditionTrue, Reason: reasonPlaced, Message: message}}
+			r.api.put(pg)
+			r.pod("g-0", inGroup(g.Name), cpu("3"), onNode("n0"))
+			r.pass(time.Second)
+			late := r.pod("g-1", inGroup(g.Name), cpu("3"))
+			if m, _ := r.pl.groups.GroupOf(late.UID); !m.Started || m.Lacking != want {
+				t.Errorf("by %q %d members are lacking, want %d", message, m.Lacking, want)
+			}
+		})
+	}
+}
