@@ -49,9 +49,22 @@ type clock struct {
 	until time.Time
 	pause time.Duration
 	best  load
-	// wide is the most nodes that were reserved at a time, less those that groups have started on
-	// since.
+	// wide is the most nodes that were reserved at a time since a group started on as many.
 	wide int
+	// own is the part of the clock that is the present group's.
+	own run
+}
+
+// A run is the time in which nodes were reserved for one group.
+type run struct {
+	// wide is the most nodes at a time.
+	wide int
+	// back is the part of what the clock stood that a start of the group takes away. While nothing
+	// but its own namespace's pods kept the group from nodes that others want, it is none: who has
+	// such pods and such groups could else keep nodes from others for ever, by hardly any request.
+	back time.Duration
+	// gotOn says that there was such time, or that it got on.
+	gotOn bool
 }
 
 func newClock(now time.Time) clock { return clock{at: now, least: anyLoad(), best: anyLoad()} }
@@ -60,7 +73,8 @@ func newClock(now time.Time) clock { return clock{at: now, least: anyLoad(), bes
 // has ended on the former is progress, and that the latter have less on them is none.
 func (c *clock) change(old, l load, nodes int) {
 	c.got(old)
-	c.least, c.best, c.wide = c.least.min(l), c.best.min(l), max(c.wide, nodes)
+	c.least, c.best = c.least.min(l), c.best.min(l)
+	c.wide, c.own.wide = max(c.wide, nodes), max(c.own.wide, nodes)
 }
 
 // got says whether the load of the reserved nodes is progress.
@@ -70,7 +84,7 @@ func (c *clock) got(l load) bool {
 	}
 	progress := l.below(c.least, c.contested)
 	if c.least, c.best = c.least.min(l), c.best.min(l); progress {
-		c.stood = 0
+		c.stood, c.own.back, c.own.gotOn = 0, 0, true
 	}
 	return progress
 }
@@ -86,7 +100,7 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 		if now.Before(c.until) {
 			return false, false
 		}
-		c.stood, c.least, c.until = 0, anyLoad(), time.Time{}
+		c.stood, c.own.back, c.least, c.until = 0, 0, anyLoad(), time.Time{}
 		return false, true
 	case !reserved:
 		return false, false
@@ -94,7 +108,10 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 	if c.got(l) {
 		return false, false
 	}
-	if c.stood += passed; most == 0 || c.stood < most {
+	if c.stood += passed; l.others > 0 || !c.contested {
+		c.own.back, c.own.gotOn = c.own.back+passed, true
+	}
+	if most == 0 || c.stood < most {
 		return false, false
 	}
 	c.pause = min(max(most/pausePart, 2*c.pause), mostPause*most)
@@ -102,19 +119,15 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 	return true, false
 }
 
-// started takes note that the turn's group runs on some of the nodes that were reserved for it.
-// Each of these takes its part of the clock away, of all that the turn has had: a start elsewhere is
-// no progress, and one on few nodes is little.
-func (c *clock) started(runs, reserved int) {
-	if runs == 0 {
-		return
+// ends takes note that nodes are reserved for the turn's group no more, which runs on so many of
+// those that were. Each of these takes its part of the group's own time away: a start elsewhere is
+// no progress, and a start of one group gives nothing for the time of another.
+func (c *clock) ends(runs int) {
+	if own := c.own; own.wide > 0 {
+		c.stood -= time.Duration(float64(own.back) * float64(min(runs, own.wide)) / float64(own.wide))
+		if own.gotOn && runs >= c.wide {
+			c.pause, c.least, c.best, c.contested, c.wide = 0, anyLoad(), anyLoad(), false, 0
+		}
 	}
-	c.wide = max(c.wide, reserved)
-	part := float64(runs) / float64(c.wide)
-	c.stood -= time.Duration(float64(c.stood) * part)
-	c.pause -= time.Duration(float64(c.pause) * part)
-	c.least, c.contested = anyLoad(), false
-	if c.wide -= runs; c.wide <= 0 {
-		c.best, c.wide = anyLoad(), 0
-	}
+	c.own = run{}
 }

@@ -80,7 +80,7 @@ type ground interface {
 // A runsOn returns the nodes that a group runs on; none if it has not started.
 type runsOn func(types.NamespacedName) []string
 
-// take gives a turn to a group. It says whether it had it not before, and whether nodes are
+// take gives a turn to a group. It says whether it had it not just before, and whether nodes are
 // others' again for that.
 func (a *reservations) take(t group.Turn, key types.NamespacedName, runs runsOn, now time.Time) (anew, freed bool) {
 	a.mu.Lock()
@@ -90,9 +90,11 @@ func (a *reservations) take(t group.Turn, key types.NamespacedName, runs runsOn,
 		a.begin(t, key, now)
 		return true, false
 	}
+	// Who comes back to its turn is to be told of it as who is new to it.
+	back := !r.idle.IsZero()
 	r.idle = time.Time{}
 	if r.key == key {
-		return false, false
+		return back, false
 	}
 	freed = r.end(runs)
 	r.key = key
@@ -111,12 +113,10 @@ func (a *reservations) begin(t group.Turn, key types.NamespacedName, now time.Ti
 
 // end takes the nodes from the group whose turn it was. It says whether there were any.
 func (r *reservation) end(runs runsOn) bool {
-	n := len(r.nodes)
-	if n > 0 {
-		r.clock.started(sets.New(runs(r.key)...).Intersection(sets.New(r.nodes...)).Len(), n)
-	}
+	had := len(r.nodes) > 0
+	r.clock.ends(sets.New(runs(r.key)...).Intersection(sets.New(r.nodes...)).Len())
 	r.none()
-	return n > 0
+	return had
 }
 
 // none reserves nothing until nodes are looked for anew.

@@ -291,6 +291,49 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				r.remove(fmt.Sprintf("mine-%d", minute/50))
 			}
 		},
+		"by starts of small groups that are before it": func(r *rig, minute int) {
+			tiny := func(n int) string { return fmt.Sprintf("tiny-%02d", n) }
+			if minute < 0 {
+				for n := range 30 {
+					r.pod(tiny(n), cpu("1m"), never, port(7777), selecting("n0"), func(p *corev1.Pod) {
+						p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "later"}}
+					})
+				}
+			}
+			if minute%50 != 49 {
+				return
+			}
+			r.pod(fmt.Sprintf("block-%d", minute), cpu("1m"), never, port(7777), onNode("n0"))
+			r.pass(time.Second)
+			first := 2 * (minute / 50)
+			for n := first; n < first+2; n++ {
+				r.update(tiny(n), func(p *corev1.Pod) { p.Spec.SchedulingGates, p.Generation, p.ResourceVersion = nil, 2, "2" })
+			}
+			r.pass(70 * time.Second)
+			r.remove(fmt.Sprintf("block-%d", minute))
+			for n := first; n < first+2; n++ {
+				for i := 0; i < 30 && !r.runs(tiny(n)); i++ {
+					r.pass(time.Second)
+				}
+				if !r.runs(tiny(n)) {
+					r.Errorf("minute %d: pod %s does not run", minute, tiny(n))
+				}
+				r.pass(2 * time.Second)
+				r.remove(tiny(n))
+			}
+		},
+		"by pods of its own that are created on the nodes": func(r *rig, minute int) {
+			if minute%50 != 49 {
+				return
+			}
+			for i := range 2 {
+				r.pod(fmt.Sprintf("brought-%d-%d", minute, i), cpu("1m"), inGroup(g.Name), createdOn(fmt.Sprintf("n%d", i)))
+			}
+			r.pass(time.Second)
+			for i := range 2 {
+				r.remove(fmt.Sprintf("brought-%d-%d", minute, i))
+			}
+		},
 	}
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {
@@ -309,6 +352,7 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				for i := range 20 {
 					r.pod(fmt.Sprintf("mine-%d", i), cpu("1m"), never, onNode("n0"))
 				}
+				attack(r, -1)
 				r.pass(time.Second)
 				r.gang(2, 2, cpu("4"))
 				reserved := 0
@@ -651,31 +695,45 @@ func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 	})
 }
 
-// The next group of a turn has its own time once the one before has started on its nodes.
+// The next group of a turn has its own time once the one before has started on its nodes; but not
+// for the time in which that waited for nothing but pods of its own namespace, and others wanted
+// the nodes.
 func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
-	inRig(t, realEngine(t), func(r *rig) {
-		r.pl.args.MaxReserve.Duration, r.pl.args.MaxBypass.Duration = time.Hour, time.Minute
-		r.filled(2, 2)
-		r.pass(2 * time.Minute)
-		r.pod("other", cpu("500m"), elsewhere)
-		r.pod("next", cpu("4"))
-		r.pass(50 * time.Minute)
-		r.remove("old-0")
-		r.remove("old-1")
-		r.pass(5 * time.Second)
-		next := types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
-		if got := r.pl.reservations.nodes(group.Turn{Namespace: ns}, next); !r.runs("g-0") || len(got) != 1 {
-			t.Fatalf("the first runs: %t; the next has %v reserved", r.runs("g-0"), got)
-		}
-		r.pass(20 * time.Minute)
-		if _, paused := r.pl.reservations.pause(group.Turn{Namespace: ns}); paused {
-			t.Error("the reservation of the next pauses after 20 minutes of an hour")
-		}
-		r.pass(41 * time.Minute)
-		if _, paused := r.pl.reservations.pause(group.Turn{Namespace: ns}); !paused {
-			t.Error("it does not pause after an hour")
-		}
-	})
+	for theirs, own := range map[bool]bool{true: true, false: false} {
+		inRig(t, realEngine(t), func(r *rig) {
+			r.pl.args.MaxReserve.Duration, r.pl.args.MaxBypass.Duration = time.Hour, time.Minute
+			for i := range 2 {
+				node := fmt.Sprintf("n%d", i)
+				r.node(node, 4)
+				r.pod(fmt.Sprintf("old-%d", i), cpu("3"), never, onNode(node))
+				if theirs {
+					r.pod("theirs-"+node, cpu("100m"), never, elsewhere, onNode(node))
+				}
+			}
+			r.pass(settleTime)
+			r.schedule()
+			r.gang(2, 2, cpu("3500m"))
+			r.pass(2 * time.Minute)
+			r.pod("other", cpu("500m"), elsewhere)
+			r.pod("next", cpu("3500m"))
+			r.pass(50 * time.Minute)
+			r.remove("old-0")
+			r.remove("old-1")
+			r.pass(5 * time.Second)
+			at, next := group.Turn{Namespace: ns}, types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
+			if got := r.pl.reservations.nodes(at, next); !r.runs("g-0") || len(got) != 1 {
+				t.Fatalf("the first runs: %t; the next has %v reserved", r.runs("g-0"), got)
+			}
+			r.pass(14 * time.Minute)
+			if _, paused := r.pl.reservations.pause(at); paused == own {
+				t.Errorf("beside pods of others: %t: the reservation of the next pauses after 14 minutes of an hour: %t", theirs, paused)
+			}
+			r.pass(47 * time.Minute)
+			if _, paused := r.pl.reservations.pause(at); own && !paused {
+				t.Error("it does not pause after an hour")
+			}
+		})
+	}
 }
 
 // Pods of the group's own namespace over which its reservation has paused stay, as far as anybody
@@ -747,7 +805,7 @@ func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 // maxReserve, whatever comes in a pause and ends after it.
 func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
 	const most = time.Hour
-	starts := func(runs int) func(*clock) { return func(c *clock) { c.started(runs, 10) } }
+	starts := func(runs int) func(*clock) { return func(c *clock) { c.ends(runs) } }
 	cases := map[string]struct {
 		contested bool
 		// loads are those at the begin of each time that nodes are reserved, and half an hour later.
@@ -785,7 +843,13 @@ func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
 		"its group starts on some of the nodes": {
 			loads:  [][2]load{{{2, 0}, {2, 0}}},
 			begins: starts(5),
-			want:   "[15m0s 30m0s 30m0s 1h0m0s 2h0m0s 4h0m0s]",
+			want:   "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
+		},
+		"its group starts where own pods were, and others want the nodes": {
+			contested: true,
+			loads:     [][2]load{{{0, 2}, {0, 2}}},
+			begins:    starts(10),
+			want:      "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
 		},
 	}
 	for name, tc := range cases {
@@ -831,7 +895,7 @@ func TestASmallStartForgetsLittleOfTheClock(t *testing.T) {
 	c.run(true, load{others: 100}, time.Hour, now)
 	now = now.Add(50 * time.Minute)
 	c.run(true, load{others: 100}, time.Hour, now)
-	c.started(1, 1)
+	c.ends(1)
 	c.change(anyLoad(), load{others: 100}, 100)
 	now = now.Add(11 * time.Minute)
 	if paused, _ := c.run(true, load{others: 100}, time.Hour, now); !paused {
@@ -848,12 +912,13 @@ func TestAClockIsNotForgottenBeforeItsPauseEnds(t *testing.T) {
 	a.take(at, g, runs, now)
 	a.leave(nil, runs, most, now)
 	a.leave(nil, runs, most, now.Add(16*time.Hour))
-	if anew, _ := a.take(at, g, runs, now); anew {
+	if a.of[at] == nil {
 		t.Error("it is forgotten after 16 hours")
 	}
+	a.take(at, g, runs, now)
 	a.leave(nil, runs, most, now)
 	a.leave(nil, runs, most, now.Add(17*time.Hour))
-	if anew, _ := a.take(at, g, runs, now); !anew {
+	if a.of[at] != nil {
 		t.Error("it is not forgotten after 17 hours")
 	}
 }
@@ -999,4 +1064,34 @@ func TestTheFirstLookIsFollowedByAPause(t *testing.T) {
 	if _, due, _ := a.look(at, g, now.Add(lookEvery)); !due {
 		t.Error("nodes are not looked for again")
 	}
+}
+
+func port(n int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: n, HostPort: n, Protocol: corev1.ProtocolTCP}}
+	}
+}
+
+// selecting has a pod ask for one node by its name.
+func selecting(node string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node} }
+}
+
+// A group of which a pod was made anew waits anew, and has nodes reserved when its time has come.
+func TestAGroupThatComesBackToItsTurnIsCalled(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.filled(2, 2)
+		r.pass(11 * time.Minute)
+		if _, n := r.reserved(); n != 2 {
+			t.Fatalf("%d nodes are reserved at first", n)
+		}
+		r.remove("g-1")
+		r.pass(time.Second)
+		r.pod("g-9", inGroup(g.Name), cpu("4"))
+		r.pl.happened(group.Freed)
+		r.pass(11 * time.Minute)
+		if _, n := r.reserved(); n != 2 {
+			t.Errorf("%d nodes are reserved: %s", n, r.message())
+		}
+	})
 }
