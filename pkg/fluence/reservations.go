@@ -59,6 +59,37 @@ func (a *reservations) nodes(t group.Turn, key types.NamespacedName) []string {
 	return nil
 }
 
+// A holding is what is reserved for a group.
+type holding struct {
+	key   types.NamespacedName
+	nodes []string
+}
+
+// holdings returns what is reserved, by turn.
+func (a *reservations) holdings() map[group.Turn]holding {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := map[group.Turn]holding{}
+	for t, r := range a.of {
+		if len(r.nodes) > 0 {
+			of[t] = holding{r.key, r.nodes}
+		}
+	}
+	return of
+}
+
+// hasOutlasted says whether a pod has outlasted a reservation of its namespace.
+func (a *reservations) hasOutlasted(namespace string, uid types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for t, r := range a.of {
+		if t.Namespace == namespace && r.outlasted.Has(uid) {
+			return true
+		}
+	}
+	return false
+}
+
 // pause returns when the pause of a turn ends, and whether it has one.
 func (a *reservations) pause(t group.Turn) (until time.Time, paused bool) {
 	a.mu.Lock()

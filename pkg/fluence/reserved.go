@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -80,18 +81,20 @@ func (pl *Fluence) reservedFor(plan group.Plan) reservedRoom {
 	}
 	now, own := pl.now(), plan.Rank
 	own.Incomplete = false
-	for _, h := range pl.groups.Overdue(now, pl.args.MaxBypass.Duration) {
-		if h.Key == plan.Key || !h.Rank.Less(own) {
-			continue
-		}
+	all := pl.reservations.holdings()
+	keys := make([]types.NamespacedName, 0, len(all))
+	for _, held := range all {
+		keys = append(keys, held.key)
+	}
+	for _, h := range pl.groups.HeadsAmong(keys, now, pl.args.MaxBypass.Duration) {
 		t := group.TurnOf(h.Key, h.Rank)
-		nodes := pl.reservations.nodes(t, h.Key)
-		if len(nodes) == 0 {
+		held, ok := all[t]
+		if !ok || held.key != h.Key || h.Key == plan.Key || !h.Rank.Less(own) {
 			continue
 		}
 		room.turns = append(room.turns, t)
-		room.nodes = append(room.nodes, nodes...)
-		room.words = append(room.words, reservedWords(len(nodes), pl.groupWords(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
+		room.nodes = append(room.nodes, held.nodes...)
+		room.words = append(room.words, reservedWords(len(held.nodes), pl.groupWords(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
 	}
 	slices.Sort(room.nodes)
 	room.nodes = slices.Compact(room.nodes)
@@ -157,12 +160,12 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 		return
 	case len(l.nodes) > 0:
 		tell(nodesAre(len(l.nodes)) + " reserved for it")
-		pl.groups.Yield(key, "", now)
+		pl.groups.Yield(key, "", nil, now)
 	default:
 		why := "no nodes are reserved for it" + l.where.why()
 		tell(why)
 		if yields = l.where.taken == 0; yields {
-			pl.groups.Yield(key, why, now)
+			pl.groups.Yield(key, why, &l.where.way, now)
 		}
 		if pl.reservations.drop(t, key) {
 			pl.happened(group.Unreserved)

@@ -356,15 +356,15 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				r.pass(time.Second)
 				r.gang(2, 2, cpu("4"))
 				reserved := 0
-				for minute := range 12 * 60 {
+				for minute := range 6 * 60 {
 					attack(r, minute)
 					r.pass(time.Minute)
 					if _, n := r.reserved(); n > 0 {
 						reserved++
 					}
 				}
-				if reserved < 50 || reserved > 500 {
-					t.Errorf("nodes were reserved for %d minutes of 720, want 50 to 500", reserved)
+				if reserved < 50 || reserved > 290 {
+					t.Errorf("nodes were reserved for %d minutes of 360, want 50 to 290", reserved)
 				}
 			})
 		})
@@ -495,19 +495,21 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 		late  bool
 		looks bool
 	}{
-		"a pod in its way":                        {edit: []func(*corev1.Pod){always, onNode("n0")}, looks: true},
-		"one that came after it looked":           {edit: []func(*corev1.Pod){always, onNode("n0")}, late: true},
-		"one that ends":                           {edit: []func(*corev1.Pod){never, onNode("n0")}},
-		"one on every node":                       {edit: []func(*corev1.Pod){always, daemon, onNode("n0")}},
-		"one that waits for a node":               {edit: []func(*corev1.Pod){always}},
-		"one on a node that it does not ask for":  {edit: []func(*corev1.Pod){always, onNode("other")}},
-		"one on a node that is cordoned":          {edit: []func(*corev1.Pod){always, onNode("cordoned")}},
-		"one on a node that it does not tolerate": {edit: []func(*corev1.Pod){always, onNode("tainted")}},
+		"a pod in its way":                          {edit: []func(*corev1.Pod){always, onNode("n0")}, looks: true},
+		"one that came after it looked":             {edit: []func(*corev1.Pod){always, onNode("n0")}, late: true},
+		"one that ends":                             {edit: []func(*corev1.Pod){never, onNode("n0")}},
+		"an own one that outlasted a reservation":   {edit: []func(*corev1.Pod){never, onNode("n0"), ofUID("outlasted")}, looks: true},
+		"one on every node":                         {edit: []func(*corev1.Pod){always, daemon, onNode("n0")}},
+		"one that waits for a node":                 {edit: []func(*corev1.Pod){always}},
+		"one on a node that it does not ask for":    {edit: []func(*corev1.Pod){always, onNode("other")}},
+		"one on a node that is cordoned":            {edit: []func(*corev1.Pod){always, onNode("cordoned")}},
+		"one on a node that it does not tolerate":   {edit: []func(*corev1.Pod){always, onNode("tainted")}},
+		"one on a node where nothing is in its way": {edit: []func(*corev1.Pod){always, onNode("n1")}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				for _, n := range []string{"n0", "tainted", "cordoned", "other"} {
+				for _, n := range []string{"n0", "n1", "tainted", "cordoned", "other"} {
 					r.node(n, 4)
 					r.updateNode(n, func(n *corev1.Node) {
 						switch n.Name {
@@ -521,17 +523,22 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 						n.Labels = map[string]string{"pool": "a"}
 					})
 				}
-				r.pod("old", cpu("3"), never, onNode("n0"))
+				for _, n := range []string{"n0", "tainted", "cordoned", "other"} {
+					r.pod("service-"+n, cpu("3"), always, onNode(n), elsewhere)
+				}
 				r.pass(settleTime)
 				r.schedule()
-				r.gang(1, 1, cpu("4"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "a"} })
-				r.pass(5 * time.Second)
-				at := r.pl.now()
-				if tc.late {
-					at = at.Add(-2 * time.Second)
+				r.gang(2, 2, cpu("4"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "a"} })
+				r.pass(10*time.Minute + 5*time.Second)
+				if why := r.pl.groups.Yields(g, r.pl.now()); why == "" {
+					t.Fatalf("it does not leave its turn: %s", r.message())
 				}
-				r.pl.groups.Yield(g, "no nodes", at)
-				r.pl.outOfTheWay(aPod("more", tc.edit...))
+				r.pl.reservations.begin(group.Turn{Namespace: ns}, g, r.pl.now()).outlasted = sets.New[types.UID]("outlasted")
+				gone := aPod("more", tc.edit...)
+				if gone.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)); tc.late {
+					gone.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Second))
+				}
+				r.pl.outOfTheWay(gone)
 				if got := len(r.pl.groups.Retry(r.pl.now().Add(lookEvery))) > 0; got != tc.looks {
 					t.Errorf("it looks for nodes again: %t, want %t", got, tc.looks)
 				}
@@ -539,6 +546,8 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 		})
 	}
 }
+
+func ofUID(uid types.UID) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = uid } }
 
 // A still ground is one where nothing ends.
 type still struct{ is load }

@@ -41,6 +41,8 @@ type reservable struct {
 	// in the way that do not end, and outlasted those that are taken for such.
 	taken              int
 	endless, outlasted inTheWay
+	// way are the nodes on which something is in the way, or may be.
+	way group.NodeFilter
 }
 
 // An inTheWay are pods that are in a group's way, on so many nodes. Those that the reader may know
@@ -86,6 +88,7 @@ func (pl *Fluence) reservableFor(q *enquiry, l lasting) (r reservable, known boo
 		case n.Spec.Unschedulable || !ready(n) || !passes(never, n.Name):
 		case !passes(stay, n.Name):
 			r.barred++
+			r.way.Add(n.Name)
 		case taken.Has(n.Name):
 			r.taken++
 		default:
@@ -126,6 +129,9 @@ func (pl *Fluence) usable(q *enquiry, info fwk.NodeInfo, r *reservable, ends map
 	}
 	r.endless.nodes += endlessOnes
 	r.outlasted.nodes += outlastedOnes
+	if endlessOnes+outlastedOnes > 0 {
+		r.way.Add(info.Node().Name)
+	}
 	return holders
 }
 

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -123,6 +122,9 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 	}
 	pl.running.put(pod)
 	pl.shuns.put(pod)
+	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
+		pl.outOfTheWay(pod)
+	}
 	if pod.Spec.SchedulerName == pl.profile {
 		if pod.Spec.NodeName != "" {
 			pl.told.forget(pod.UID)
@@ -231,17 +233,12 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 // outOfTheWay takes note that a pod is gone which may have kept groups from nodes that could be
 // reserved for them.
 func (pl *Fluence) outOfTheWay(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || translate.OnEveryNode(pod) {
+	if pod.Spec.NodeName == "" || translate.OnEveryNode(pod) {
 		return
 	}
-	node, err := pl.nodes.Get(pod.Spec.NodeName)
-	if err != nil {
-		return
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pl.reservations.hasOutlasted(pod.Namespace, pod.UID) {
+		pl.groups.OutOfTheWay(pod)
 	}
-	pl.groups.OutOfTheWay(pod, func(asks *corev1.Pod) bool {
-		fits, err := nodeaffinity.GetRequiredNodeAffinity(asks).Match(node)
-		return (err != nil || fits) && pl.guard.closed(pl.log, node, asks) == ""
-	})
 }
 
 // settled takes note of an event that the filters will see, now and again when

@@ -29,7 +29,7 @@ func (g *Groups) Overdue(now time.Time, after time.Duration) []Head {
 			delete(g.wanting, key)
 			continue
 		}
-		if now.Sub(s.since) < after || s.astray || s.yields != "" {
+		if !s.overdue(now, after) {
 			continue
 		}
 		h, ok := g.headOf(s)
@@ -42,13 +42,38 @@ func (g *Groups) Overdue(now time.Time, after time.Duration) []Head {
 	for _, h := range first {
 		heads = append(heads, h)
 	}
-	slices.SortFunc(heads, func(a, b Head) int {
-		if a.Rank.Less(b.Rank) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(heads, byRank)
 	return heads
+}
+
+// HeadsAmong describes those of some groups that have waited for room for as long as after, or for
+// longer, and that Overdue may list, in the queue's order: however many others wait, it looks at no
+// more than these.
+func (g *Groups) HeadsAmong(keys []types.NamespacedName, now time.Time, after time.Duration) []Head {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	heads := make([]Head, 0, len(keys))
+	for _, key := range keys {
+		if s := g.wanting[key]; s != nil && s.overdue(now, after) {
+			if h, ok := g.headOf(s); ok {
+				heads = append(heads, h)
+			}
+		}
+	}
+	slices.SortFunc(heads, byRank)
+	return heads
+}
+
+// overdue says whether a group that waits for room has done so for that long, and does not yield.
+func (s *state) overdue(now time.Time, after time.Duration) bool {
+	return !s.since.IsZero() && now.Sub(s.since) >= after && !s.astray && s.yields == ""
+}
+
+func byRank(a, b Head) int {
+	if a.Rank.Less(b.Rank) {
+		return -1
+	}
+	return 1
 }
 
 // IsHead says whether a group that is refused for want of room now is one that Overdue lists
@@ -65,7 +90,7 @@ func (g *Groups) IsHead(key types.NamespacedName, now time.Time, after time.Dura
 		return false
 	}
 	for _, o := range g.wanting {
-		if o == s || o.key.Namespace != key.Namespace || o.since.IsZero() || now.Sub(o.since) < after || o.astray || o.yields != "" {
+		if o == s || o.key.Namespace != key.Namespace || !o.overdue(now, after) {
 			continue
 		}
 		if h, ok := g.headOf(o); ok && h.Rank.Priority == own.Rank.Priority && h.Rank.Less(own.Rank) {
@@ -103,13 +128,13 @@ func (g *Groups) RunsOn(key types.NamespacedName) []string {
 	return nodes
 }
 
-// Yield has a group leave its turn to the next in order, since no nodes can be reserved for it;
-// without a reason it does not any more.
-func (g *Groups) Yield(key types.NamespacedName, why string, now time.Time) {
+// Yield has a group leave its turn to the next in order, since no nodes can be reserved for it:
+// something that does not end is in its way on some nodes. Without a reason it does not any more.
+func (g *Groups) Yield(key types.NamespacedName, why string, way *NodeFilter, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s := g.groups[key]; s != nil {
-		s.yields, s.looked, s.lookAt, s.retry = why, now, now.Add(maxBackoff), false
+		s.yields, s.way, s.looked, s.lookAt, s.retry = why, way, now, now.Add(maxBackoff), false
 	}
 }
 
@@ -130,16 +155,12 @@ const yieldPause = 5 * time.Second
 
 // OutOfTheWay takes note that a pod is gone which would not have ended. The groups that yield and
 // that it may have stood in the way of are to find out whether nodes can be reserved for them by
-// now: it was there when they last did, and the pod that asks for the group could be on its node,
-// as far as ofUse says, which is asked with a lock held and answers from memory.
-func (g *Groups) OutOfTheWay(gone *corev1.Pod, ofUse func(asks *corev1.Pod) bool) {
+// now: it was there when they last did, on a node where something was in their way.
+func (g *Groups) OutOfTheWay(gone *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.wanting {
-		if s.yields == "" || s.looksSoon() || gone.CreationTimestamp.After(s.looked) {
-			continue
-		}
-		if m := s.members[s.choose()]; m != nil && ofUse(m.pod) {
+		if s.yields != "" && !s.looksSoon() && s.way.Has(gone.Spec.NodeName) && !gone.CreationTimestamp.After(s.looked) {
 			s.lookSoon()
 		}
 	}

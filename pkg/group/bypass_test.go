@@ -536,12 +536,14 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	s.gang(1, 1)
 	s.refuse("0", noRoom)
 	way := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
-	anywhere := func(*corev1.Pod) bool { return true }
-	s.Yield(key, "no nodes", s.now)
+	way.Spec.NodeName = "n"
+	var on NodeFilter
+	on.Add("n")
+	s.Yield(key, "no nodes", &on, s.now)
 	looks := 0
 	for range 600 {
 		s.now = s.now.Add(100 * time.Millisecond)
-		s.OutOfTheWay(way, anywhere)
+		s.OutOfTheWay(way)
 		s.Happened(NodeChanged)
 		if len(s.Retry(s.now)) == 0 {
 			if why := s.Yields(key, s.now); why != "no nodes" {
@@ -553,7 +555,7 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 			t.Fatalf("it yields since %q when it is to look again", why)
 		}
 		looks++
-		s.Yield(key, "no nodes", s.now)
+		s.Yield(key, "no nodes", &on, s.now)
 	}
 	if looks != 12 {
 		t.Errorf("it looked %d times in a minute, want 12", looks)
@@ -564,18 +566,48 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 		t.Errorf("%v look before their time", got)
 	}
 	for name, happens := range map[string]func(){
-		"nodes have changed": func() { s.Happened(NodeChanged) }, "a pod has gone": func() { s.OutOfTheWay(way, anywhere) },
+		"nodes have changed": func() { s.Happened(NodeChanged) }, "a pod has gone": func() { s.OutOfTheWay(way) },
 	} {
-		s.Yield(key, "no nodes", s.now)
+		s.Yield(key, "no nodes", &on, s.now)
 		s.now = s.now.Add(10 * time.Second)
 		happens()
 		if got := s.Retry(s.now); len(got) != 1 {
 			t.Errorf("%s, and it does not look", name)
 		}
 	}
-	s.Yield(key, "no nodes", s.now)
+	s.Yield(key, "no nodes", &on, s.now)
 	s.now = s.now.Add(maxBackoff)
 	if got := s.Retry(s.now); len(got) != 1 {
 		t.Error("its time has passed, and it does not look")
+	}
+}
+
+// Of some groups those are heads that Overdue lists, in the same order; who yields, has started or
+// has waited for less is none.
+func TestHeadsAmongSomeGroups(t *testing.T) {
+	s := newStory(t)
+	s.lonely("a", 5, 2)
+	s.lonely("b", 9, 1)
+	s.lonely("c", 1, 3)
+	for _, name := range []string{"a", "b", "c"} {
+		s.refuse(name, noRoom)
+	}
+	keyOf := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: "pod/" + name + "/" + name} }
+	among := func(names ...string) (keys []types.NamespacedName) {
+		for _, name := range names {
+			keys = append(keys, keyOf(name))
+		}
+		return keys
+	}
+	later := s.now.Add(time.Hour)
+	if got, want := s.HeadsAmong(among("c", "a", "b", "nobody"), later, time.Minute), s.Overdue(later, time.Minute); !slices.Equal(got, want) || len(got) != 3 {
+		t.Errorf("heads = %v, want %v", got, want)
+	}
+	if got := s.HeadsAmong(among("a", "b"), s.now, time.Minute); len(got) != 0 {
+		t.Errorf("heads that have not waited: %v", got)
+	}
+	s.Yield(keyOf("b"), "no nodes", nil, later)
+	if got := s.HeadsAmong(among("a", "b"), later, time.Minute); len(got) != 1 || got[0].Key != keyOf("a") {
+		t.Errorf("heads = %v, want a alone, for b yields", got)
 	}
 }

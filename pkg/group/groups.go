@@ -178,6 +178,7 @@ type state struct {
 	// is to was looked at at the time looked, and is to be again at lookAt. Retry says that this
 	// was asked for and has not been done.
 	yields         string
+	way            *NodeFilter
 	looked, lookAt time.Time
 	retry          bool
 }
