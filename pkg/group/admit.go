@@ -244,17 +244,29 @@ func (g *Groups) check(s *state) (reason, message string) {
 	return "", ""
 }
 
-// choose returns the member that asks for all: it stays the same while it waits,
-// so that one group stands in the queue once.
+// choose returns the member that asks for all: it stays the same while it waits, so that one group
+// stands in the queue once, and while who else waits gives the group no other priority. That is the
+// lowest among as many members as the group needs, those of the highest: else one pod of a high
+// priority led all others past who is in between. Of those that have it the oldest asks.
 func (s *state) choose() types.UID {
 	if m := s.members[s.representative]; m == nil || !m.waits() {
 		s.representative = ""
-		if ms := s.ordered((*member).waits); len(ms) > 0 {
-			s.representative = ms[0].pod.UID
+		ms := s.ordered((*member).waits)
+		if len(ms) == 0 {
+			return ""
 		}
+		priorities := make([]int32, len(ms))
+		for i, m := range ms {
+			priorities[i] = m.priority()
+		}
+		slices.Sort(priorities)
+		own := priorities[max(0, len(ms)-s.minimum())]
+		s.representative = ms[slices.IndexFunc(ms, func(m *member) bool { return m.priority() == own })].pod.UID
 	}
 	return s.representative
 }
+
+func (m *member) priority() int32 { return rankOf(m.pod).Priority }
 
 // chooseLate returns the member of a started group that asks for all that are
 // late, first one that takes the place of another: it stays the same until it has a seat

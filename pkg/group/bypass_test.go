@@ -592,7 +592,7 @@ func TestHeadsAmongSomeGroups(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		s.refuse(name, noRoom)
 	}
-	keyOf := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: "pod/" + name + "/" + name} }
+	keyOf := func(name string) types.NamespacedName { return lonelyKey(name, "ns") }
 	among := func(names ...string) (keys []types.NamespacedName) {
 		for _, name := range names {
 			keys = append(keys, keyOf(name))

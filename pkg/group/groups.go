@@ -2,6 +2,7 @@ package group
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -301,6 +302,7 @@ func (g *Groups) settle(s *state) {
 	var waiting, unconfirmed, binding, remembered bool
 	s.checked, s.topology = false, nil
 	onNode, refused, present := 0, 0, 0
+	lowest, highest := int32(math.MaxInt32), int32(math.MinInt32)
 	s.gang, s.brought = false, 0
 	for _, m := range s.members {
 		s.gang = s.gang || m.gang
@@ -308,7 +310,10 @@ func (g *Groups) settle(s *state) {
 			refused++
 		}
 		remembered = remembered || m.refusal != nil
-		waiting = waiting || m.waits() && m.seat == nil
+		if m.waits() && m.seat == nil {
+			waiting = true
+			lowest, highest = min(lowest, m.priority()), max(highest, m.priority())
+		}
 		unconfirmed = unconfirmed || m.seat != nil && !m.holds()
 		if m.present() {
 			present++
@@ -342,6 +347,10 @@ func (g *Groups) settle(s *state) {
 	if s.started && present >= s.minimum() && (s.podGroup != nil || !s.gang) {
 		// Of a gang whose PodGroup is yet to be seen the minimum is not known.
 		s.met = max(s.met, s.minimum())
+	}
+	if !s.started && lowest < highest {
+		// Another may have the group's priority now.
+		s.representative = ""
 	}
 	g.occupy(s)
 	s.told = min(s.told, onNode)

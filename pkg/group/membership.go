@@ -94,10 +94,15 @@ func (g *Groups) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID)
 func (g *Groups) PriorityOf(key types.NamespacedName) int32 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil {
-		for _, m := range s.members {
-			return g.rank(m).Priority
-		}
+	s := g.groups[key]
+	if s == nil {
+		return 0
+	}
+	if m := s.members[s.choose()]; m != nil && !s.started {
+		return m.priority()
+	}
+	for _, m := range s.members {
+		return m.priority()
 	}
 	return 0
 }

@@ -21,7 +21,7 @@ type Plan struct {
 	Key types.NamespacedName
 	Job match.JobID
 	// Required must be placed together, the pod first among them. Optional may be
-	// placed with them, as many as there is room for.
+	// placed with them, as many as there is room for. None has a lower priority than the pod.
 	Required []*corev1.Pod
 	Optional []*corev1.Pod
 	// Near names the nodes of siblings that are placed already.
@@ -101,15 +101,18 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		// The siblings hold their nodes: as many follow as there is room for.
 		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
-		for _, o := range s.ordered(func(o *member) bool { return o != m && o.late(now) && (o.place != nil || !replaces) }) {
+		for _, o := range s.ordered(func(o *member) bool {
+			return o != m && o.late(now) && o.priority() >= m.priority() && (o.place != nil || !replaces)
+		}) {
 			p.Optional = append(p.Optional, o.pod)
 		}
 		return p, e
 	}
 	p.Job = g.nextJob(s.id(uid))
 	s.need, p.complete = s.minimum(), s.complete
-	// The representative asks, so it is among those that must be placed.
-	waiting := s.ordered(func(o *member) bool { return o != m && o.waits() })
+	// The representative asks, so it is among those that must be placed. Who has a lower priority
+	// follows by that, when the group has started.
+	waiting := s.ordered(func(o *member) bool { return o != m && o.waits() && o.priority() >= m.priority() })
 	p.Required = append(p.Required, m.pod)
 	for _, o := range waiting {
 		if len(p.Required) < s.need {

@@ -158,18 +158,25 @@ func (s *state) asksElse() {
 	}
 }
 
-// changed lets a group ask again that was too hard, once that is no more than its pause allows:
-// to find out whether it is still would take as much work as to ask.
+// changed lets a group ask again of other pods than before, once that is no more than the pause
+// after its refusal allows: to find out whether the answer is still the same would take as much work
+// as to ask.
 func (s *state) changed() {
 	s.refusal.changed()
 	for _, m := range s.members {
-		m.refusal.changed()
+		if m.refusal != nil && m.refusal.Hard {
+			m.refusal.changed()
+		}
 	}
 }
 
-// changed has a refusal that is Hard end at the earliest time it can.
+// changed has a refusal end at the earliest time it can, but for one that is not about what was
+// asked for, or that said when to ask again.
 func (r *refusal) changed() {
-	if r != nil && r.Hard && r.retryAt.After(r.earliest) {
+	if r == nil || r.Backoff && !r.Hard || r.After > 0 {
+		return
+	}
+	if r.retryAt.IsZero() || r.retryAt.After(r.earliest) {
 		r.retryAt = r.earliest
 	}
 }

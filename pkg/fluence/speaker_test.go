@@ -1,0 +1,54 @@
+package fluence
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// One pod of a high priority does not lead the rest of its gang past who is in between.
+func TestOnePodOfAHighPriorityLeadsNobody(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		priority := func(n int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &n } }
+		for i := range 3 {
+			r.node(fmt.Sprintf("n%d", i), 4)
+			r.pod(fmt.Sprintf("old-%d", i), cpu("3"), never, onNode(fmt.Sprintf("n%d", i)), elsewhere)
+		}
+		r.pass(settleTime)
+		r.schedule()
+		r.pod("victim", cpu("4"), elsewhere, priority(500))
+		r.pass(time.Second)
+		r.api.put(aPodGroup(g.Name, 3, "pg"))
+		r.pod("g-0", inGroup(g.Name), cpu("4"), never, priority(1000))
+		r.pass(time.Second)
+		for i := 1; i < 3; i++ {
+			r.pod(fmt.Sprintf("g-%d", i), inGroup(g.Name), cpu("4"), never, priority(0))
+		}
+		r.pass(11 * time.Minute)
+		r.removeFrom("elsewhere", "old-0")
+		r.pass(time.Minute)
+		if !r.runs("victim") {
+			t.Errorf("it waits for a gang two of three pods of which have a lower priority: %s", r.message())
+		}
+	})
+}
+
+// A group that was refused and is made of smaller pods starts.
+func TestAGroupOfSmallerPodsStarts(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.filled(2, 2)
+		for i := range 2 {
+			r.remove(fmt.Sprintf("g-%d", i))
+		}
+		r.pass(time.Second)
+		for i := range 2 {
+			r.pod(fmt.Sprintf("g-%d", 5+i), inGroup(g.Name), cpu("500m"))
+		}
+		r.pass(5 * time.Second)
+		if !r.runs("g-5") {
+			t.Errorf("it does not start: %s", r.message())
+		}
+	})
+}
