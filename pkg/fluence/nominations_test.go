@@ -109,7 +109,8 @@ func TestAMatchCountsWhatIsNominatedAtItsPriorityOrAbove(t *testing.T) {
 					pods = append(pods, r.pod([]string{"g-0", "g-1"}[i], inGroup(g.Name), urgent(priority)))
 				}
 				r.give("n1", "n1")
-				r.nodeOf(pods[0])
+				// Who has the lowest priority asks for all.
+				r.nodeOf(pods[slices.Index(tc.members, slices.Min(tc.members))])
 				var got []string
 				for _, s := range r.matches()[0].Expected {
 					got = append(got, s.Key+"@"+s.Node)
