@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
