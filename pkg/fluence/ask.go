@@ -156,7 +156,7 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// What others give back does not help.
-			r.Reason = reasonNeverFits
+			r.Reason, r.Cure = reasonNeverFits, group.CureNodes
 		} else {
 			r.Until = append(r.Until, group.Freed)
 			if no.Reason.WaitingHelps && !no.Reason.MayNeverFit {

@@ -231,7 +231,7 @@ func (g *Groups) wait(s *state, r Refusal, now time.Time) {
 		g.wanting[s.key] = s
 	case r.Cure == CureOther && !r.Backoff:
 		s.since, s.yields = time.Time{}, ""
-	case r.Cure == CureOther && !r.Found:
+	case r.Cure == CureNodes, r.Cure == CureOther && !r.Found:
 		s.astray = true
 		return
 	default:
@@ -259,6 +259,10 @@ const (
 	CureOther Cure = iota
 	// CureRoom says that it would.
 	CureRoom
+	// CureNodes says that other nodes would, or the end of what runs on every node. The time of a
+	// group that has waited for room stays: whoever makes pods that seem to run on every node could
+	// end it.
+	CureNodes
 	// CureAnswer says that nobody knows, for the engine gave no answer.
 	CureAnswer
 )

@@ -75,6 +75,16 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 			s.again(never)
 			s.again(noRoom)
 		}},
+		"no node is large enough between, for what runs on every node": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.again(Refusal{Reason: "NeverFits", Cure: CureNodes})
+			s.wantOverdue()
+			s.again(noRoom)
+		}, want: []string{"g"}},
+		"no node is large enough": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.again(Refusal{Reason: "NeverFits", Cure: CureNodes})
+		}},
 		"it lacks a pod": {play: func(s *story) { s.refuse("0", noRoom); s.DropPod("1") }},
 		"a pod of it is gated": {play: func(s *story) {
 			s.refuse("0", noRoom)

@@ -33,8 +33,13 @@ func slotOn(pod *corev1.Pod, node string) match.Slot {
 }
 
 // OnEveryNode reports whether a pod is there because its node is: a DaemonSet's,
-// of whatever API group, or the image of a kubelet's own static pod.
+// of whatever API group, or the image of a kubelet's own static pod. A DaemonSet's does not end by
+// itself: who makes pods that do is no DaemonSet, whatever it says.
 func OnEveryNode(pod *corev1.Pod) bool {
 	c := metav1.GetControllerOfNoCopy(pod)
-	return c != nil && (c.Kind == "DaemonSet" || c.Kind == "Node" && c.APIVersion == "v1")
+	if c == nil {
+		return false
+	}
+	ends := pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure || pod.Spec.ActiveDeadlineSeconds != nil
+	return c.Kind == "DaemonSet" && !ends || c.Kind == "Node" && c.APIVersion == "v1"
 }

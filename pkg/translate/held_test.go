@@ -59,6 +59,8 @@ func TestHeldIsSharedWhereAPodRunsOnEveryNode(t *testing.T) {
 	}{
 		"a DaemonSet's":                        {podWith(bound, controlledBy("apps/v1", "DaemonSet")), true},
 		"a DaemonSet's of another API":         {podWith(bound, controlledBy("apps.kruise.io/v1alpha1", "DaemonSet")), true},
+		"one that says so, and ends":           {podWith(bound, controlledBy("example.com/v1", "DaemonSet"), func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }), false},
+		"one that says so, and has a deadline": {podWith(bound, controlledBy("apps/v1", "DaemonSet"), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(60)) }), false},
 		"the image of a static pod":            {podWith(bound, controlledBy("v1", "Node")), true},
 		"a Job's":                              {podWith(bound, controlledBy("batch/v1", "Job")), false},
 		"of something else that is no kubelet": {podWith(bound, controlledBy("example.com/v1", "Node")), false},
