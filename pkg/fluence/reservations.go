@@ -267,8 +267,9 @@ func (a *reservations) comes(t group.Turn, key types.NamespacedName, free func(n
 }
 
 // leave takes the nodes from turns of other groups than these. It says whether there were any.
-// The clock of a turn is forgotten a while after it was somebody's last.
-func (a *reservations) leave(but []group.Head, runs runsOn, most time.Duration, now time.Time) (freed bool) {
+// The clock of a turn is forgotten a while after it was somebody's last, unless there are own pods
+// that have outlasted it.
+func (a *reservations) leave(but []group.Head, on ground, runs runsOn, most time.Duration, now time.Time) (freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	taken := sets.New[group.Turn]()
@@ -283,7 +284,14 @@ func (a *reservations) leave(but []group.Head, runs runsOn, most time.Duration, 
 		if r.idle.IsZero() {
 			r.idle = now
 		}
-		return now.Sub(r.idle) > max(mostPause*most, forgetTurn)
+		if now.Sub(r.idle) <= max(mostPause*most, forgetTurn) {
+			return false
+		}
+		if len(r.outlasted) > 0 {
+			// It is looked at again after as long.
+			r.outlasted, r.idle = on.own(nil, t.Namespace, r.outlasted), now
+		}
+		return len(r.outlasted) == 0
 	})
 	return freed
 }

@@ -25,7 +25,7 @@ import (
 func (pl *Fluence) letPass() {
 	now, most := pl.now(), pl.args.MaxReserve.Duration
 	heads := pl.groups.Overdue(now, pl.args.MaxBypass.Duration)
-	freed := pl.reservations.leave(heads, pl.groups.RunsOn, most, now)
+	freed := pl.reservations.leave(heads, &pl.running, pl.groups.RunsOn, most, now)
 	taken := sets.New[string]()
 	for _, h := range heads {
 		t := group.TurnOf(h.Key, h.Rank)

@@ -609,7 +609,7 @@ func TestAStartElsewhereForgetsNoClock(t *testing.T) {
 		a.getOn(at, stays, time.Hour, now)
 		now = now.Add(40 * time.Minute)
 		a.getOn(at, stays, time.Hour, now)
-		a.leave(nil, elsewhere, time.Hour, now)
+		a.leave(nil, stays, elsewhere, time.Hour, now)
 	}
 	if _, paused := a.pause(at); !paused {
 		t.Error("it does not pause after 80 minutes of 60")
@@ -919,18 +919,44 @@ func TestAClockIsNotForgottenBeforeItsPauseEnds(t *testing.T) {
 	at, now := group.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	runs := func(types.NamespacedName) []string { return nil }
 	a.take(at, g, runs, now)
-	a.leave(nil, runs, most, now)
-	a.leave(nil, runs, most, now.Add(16*time.Hour))
+	a.leave(nil, still{}, runs, most, now)
+	a.leave(nil, still{}, runs, most, now.Add(16*time.Hour))
 	if a.of[at] == nil {
 		t.Error("it is forgotten after 16 hours")
 	}
 	a.take(at, g, runs, now)
-	a.leave(nil, runs, most, now)
-	a.leave(nil, runs, most, now.Add(17*time.Hour))
+	a.leave(nil, still{}, runs, most, now)
+	a.leave(nil, still{}, runs, most, now.Add(17*time.Hour))
 	if a.of[at] != nil {
 		t.Error("it is not forgotten after 17 hours")
 	}
 }
+
+// Own pods that have outlasted a reservation are remembered for as long as they are there.
+func TestOwnPodsThatOutlastAreNotForgottenBeforeTheyGo(t *testing.T) {
+	const most = 4 * time.Hour
+	var a reservations
+	at, now := group.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	runs := func(types.NamespacedName) []string { return nil }
+	a.take(at, g, runs, now)
+	a.of[at].outlasted = sets.New[types.UID]("sleeps")
+	for range 3 {
+		a.leave(nil, sleeping{}, runs, most, now)
+		now = now.Add(17 * time.Hour)
+	}
+	if !a.hasOutlasted(ns, "sleeps") {
+		t.Error("it is forgotten though the pod is there")
+	}
+	a.leave(nil, still{}, runs, most, now)
+	if a.of[at] != nil {
+		t.Error("it is not forgotten though the pod is gone")
+	}
+}
+
+// A sleeping ground is one where the pods that were there are still.
+type sleeping struct{ still }
+
+func (sleeping) own(_ []string, _ string, before sets.Set[types.UID]) sets.Set[types.UID] { return before }
 
 // A slow matcher takes a while for each match that books nothing.
 type slow struct {

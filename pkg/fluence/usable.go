@@ -19,7 +19,7 @@ const (
 	// usableEvery is how many nodes are looked at before the allowance is.
 	usableEvery = 64
 	// mostEnds is how many jobs a match may be asked to take for ended.
-	mostEnds = 1 << 18
+	mostEnds = 1 << 17
 	// mostNamed is how many pods a group is told of by name that are in its way.
 	mostNamed = 3
 )
