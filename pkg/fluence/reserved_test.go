@@ -956,7 +956,9 @@ func TestOwnPodsThatOutlastAreNotForgottenBeforeTheyGo(t *testing.T) {
 // A sleeping ground is one where the pods that were there are still.
 type sleeping struct{ still }
 
-func (sleeping) own(_ []string, _ string, before sets.Set[types.UID]) sets.Set[types.UID] { return before }
+func (sleeping) own(_ []string, _ string, before sets.Set[types.UID]) sets.Set[types.UID] {
+	return before
+}
 
 // A slow matcher takes a while for each match that books nothing.
 type slow struct {
