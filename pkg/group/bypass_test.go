@@ -186,8 +186,8 @@ func (s *story) lonely(name string, priority int32, second int, edit ...func(*co
 	})...)
 }
 
-func lonelyKey(name, namespace string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: "pod/" + name + "/" + name}
+func lonelyKey(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "ns", Name: "pod/" + name + "/" + name}
 }
 
 // One namespace's groups take no turn from those of another.
@@ -215,7 +215,7 @@ func TestIsHead(t *testing.T) {
 		"for the first time, at once":       {want: true},
 		"a while later":                     {after: minute, refused: minute, want: true},
 		"a moment later":                    {after: minute, refused: minute - 1},
-		"as another scheduler says":         {before: func(s *story) { s.Waited(lonelyKey("it", "ns"), s.now.Add(-minute)) }, after: minute, want: true},
+		"as another scheduler says":         {before: func(s *story) { s.Waited(lonelyKey("it"), s.now.Add(-minute)) }, after: minute, want: true},
 		"behind one before it":              {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom) }, after: minute, refused: minute},
 		"behind one that has to wait yet":   {before: func(s *story) { s.lonely("o", 0, 1); s.now = s.now.Add(1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
 		"behind one that lacks no room":     {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom); s.never("o") }, after: minute, refused: minute, want: true},
@@ -237,7 +237,7 @@ func TestIsHead(t *testing.T) {
 				tc.before(s)
 			}
 			s.now = noon.Add(tc.refused)
-			it := lonelyKey("it", "ns")
+			it := lonelyKey("it")
 			if m, ok := s.GroupOf("it"); ok {
 				it = m.Key
 			}
@@ -321,7 +321,7 @@ func TestWhoMayAsk(t *testing.T) {
 func TestPriorityOf(t *testing.T) {
 	s := newStory(t)
 	s.lonely("a", 7, 0)
-	if got := s.PriorityOf(lonelyKey("a", "ns")); got != 7 {
+	if got := s.PriorityOf(lonelyKey("a")); got != 7 {
 		t.Errorf("the priority is %d, want 7", got)
 	}
 	if got := s.PriorityOf(key); got != 0 {
@@ -602,7 +602,7 @@ func TestHeadsAmongSomeGroups(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		s.refuse(name, noRoom)
 	}
-	keyOf := func(name string) types.NamespacedName { return lonelyKey(name, "ns") }
+	keyOf := lonelyKey
 	among := func(names ...string) (keys []types.NamespacedName) {
 		for _, name := range names {
 			keys = append(keys, keyOf(name))
