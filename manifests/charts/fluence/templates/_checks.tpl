@@ -26,7 +26,12 @@
 {{- fail "serviceMonitor.enabled: there is nothing to find without metrics.enabled" }}
 {{- end }}
 {{- $reserve := $v.scheduler.args.maxReserve }}
-{{- if or (and (hasSuffix "ms" $reserve) (not (regexMatch "[hms][0-9]" $reserve))) (and (regexMatch "^[0-9]+s$" $reserve) (ne $reserve "0s") (lt (trimSuffix "s" $reserve | int) 60)) }}
+{{- $seconds := 0.0 }}
+{{- range $part := regexFindAll "[0-9]+[a-z]+" $reserve -1 }}
+{{- $each := get (dict "h" 3600.0 "m" 60.0 "s" 1.0 "ms" 0.001) (regexFind "[a-z]+" $part) }}
+{{- $seconds = addf $seconds (mulf (regexFind "[0-9]+" $part | float64) $each) }}
+{{- end }}
+{{- if and (gt $seconds 0.0) (lt $seconds 60.0) }}
 {{- fail (printf "scheduler.args.maxReserve: %q is neither 0s nor at least 1m" $reserve) }}
 {{- end }}
 {{- if and $v.prometheusRule.enabled (not $v.metrics.enabled) }}
