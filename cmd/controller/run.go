@@ -155,7 +155,11 @@ func addVersionWatch(mgr ctrl.Manager, cfg *rest.Config) error {
 	}
 	err = mgr.Add(always{manager.RunnableFunc(func(ctx context.Context) error {
 		skew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
-			mgr.GetLogger().Error(err, "The API server is of another version")
+			if err != nil {
+				mgr.GetLogger().Error(err, "The API server is of another version")
+			} else {
+				mgr.GetLogger().Info("The API server is of a version that this build is made for again")
+			}
 		})
 		return nil
 	})})

@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/lifeline"
@@ -100,7 +101,7 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 	if err := holdOn(ctx, config); err != nil {
 		return err
 	}
-	if err := watchVersion(ctx, config); err != nil {
+	if err := watchVersion(ctx, config, sched); err != nil {
 		return err
 	}
 	return app.Run(ctx, config, sched)
@@ -128,14 +129,20 @@ func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error 
 	return nil
 }
 
-// watchVersion logs that the API server is of a version that this build is not made for.
-func watchVersion(ctx context.Context, config *schedulerconfig.CompletedConfig) error {
+// watchVersion logs that the API server is of a version that this build is not made for, and has the
+// metrics say so.
+func watchVersion(ctx context.Context, config *schedulerconfig.CompletedConfig, sched *scheduler.Scheduler) error {
 	api, err := discovery.NewDiscoveryClientForConfig(config.KubeConfig)
 	if err != nil {
 		return fmt.Errorf("build the client that asks for the version: %w", err)
 	}
 	go skew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
-		klog.FromContext(ctx).Error(err, "The API server is of another version")
+		fluence.Skewed(sched, err != nil)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "The API server is of another version")
+		} else {
+			klog.FromContext(ctx).Info("The API server is of a version that this build is made for again")
+		}
 	})
 	return nil
 }

@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"k8s.io/client-go/tools/events"
@@ -36,6 +37,27 @@ func Attach(sched *scheduler.Scheduler) error {
 		}
 	}
 	return nil
+}
+
+// Skewed has Fluence in a scheduler say by its metrics whether the API server is of a version that
+// this build is not made for. It may be called at any time.
+func Skewed(sched *scheduler.Scheduler, is bool) {
+	for pl := range pluginsOf(sched) {
+		pl.skewed.Store(is)
+	}
+}
+
+// pluginsOf lists the plugin of each profile that has it.
+func pluginsOf(sched *scheduler.Scheduler) iter.Seq[*Fluence] {
+	return func(yield func(*Fluence) bool) {
+		for _, profile := range sched.Profiles {
+			for _, p := range profile.PreEnqueuePlugins() {
+				if pl, ok := p.(*Fluence); ok && !yield(pl) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // checkBinds says what a profile lacks for the plugin to bind its pods.

@@ -116,6 +116,8 @@ type Fluence struct {
 	matchedAt atomic.Int64
 	// leads says whether this scheduler led when it was last asked.
 	leads atomic.Bool
+	// skewed says that the API server is of a version that this build is not made for.
+	skewed atomic.Bool
 	// levels are those of the graph; exclusions hold what siblings were refused.
 	levels     []translate.Level
 	exclusions exclusions

@@ -78,6 +78,7 @@ func newGauges() *gauges {
 		g.plain(name, help, value)
 		g.all[len(g.all)-1].byAll = true
 	}
+	all("fluence_api_server_skew", "1 while the API server is of a version that this build is not made for.", func(r reading) float64 { return flag(r.skewed) })
 	all("fluence_graph_nodes", "Nodes that the matcher's graph has or is to get.", func(r reading) float64 { return float64(r.nodes) })
 	all("fluence_graph_loaded", "1 while the matcher's graph is complete and groups can be asked for.", func(r reading) float64 { return flag(r.epoch != 0) })
 	all("fluence_leading", "1 while this scheduler leads; it may be a few seconds behind.", func(r reading) float64 { return flag(r.leads) })

@@ -125,6 +125,15 @@ func TestGaugesTellThatTheMatcherIsAway(t *testing.T) {
 	})
 }
 
+func TestGaugesTellOfAnAPIServerOfAnotherVersion(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		Skewed(r.sched, true)
+		r.wantGauges("with an API server of another version", map[string]of{"fluence_api_server_skew": {"": 1}})
+		Skewed(r.sched, false)
+		r.wantGauges("with one of this version", map[string]of{"fluence_api_server_skew": {}})
+	})
+}
+
 func TestGaugesTellOfReservedNodes(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.crowded()

@@ -65,12 +65,8 @@ type seenStandbys struct {
 // end. Without it a leader leads to its end, and a standby says nothing of itself. It is to
 // be called before the scheduler runs.
 func HandOver(sched *scheduler.Scheduler, giveUp func()) {
-	for _, profile := range sched.Profiles {
-		for _, p := range profile.PreEnqueuePlugins() {
-			if pl, ok := p.(*Fluence); ok {
-				pl.handover.giveUp = giveUp
-			}
-		}
+	for pl := range pluginsOf(sched) {
+		pl.handover.giveUp = giveUp
 	}
 }
 

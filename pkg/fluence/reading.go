@@ -30,6 +30,8 @@ type reading struct {
 	// gate is how it stands at the gate, and events how many wait to be sent.
 	gate   gate.Figures
 	events int
+	// skewed says that the API server is of a version that this build is not made for.
+	skewed bool
 	// standbys is what is known of those who could lead.
 	standbys seenStandbys
 }
@@ -42,7 +44,7 @@ const notAnswered = "Queued"
 func (pl *Fluence) read() reading {
 	r := reading{
 		Census: pl.groups.Census(), others: pl.running.others(pl.profile),
-		leads: pl.leads.Load(),
+		leads: pl.leads.Load(), skewed: pl.skewed.Load(),
 		nodes: pl.inventory.Nodes(), epoch: pl.inventory.Epoch(), returns: pl.returns.pending(),
 	}
 	r.gate, r.events = pl.binds.Figures(), pl.events.waiting()

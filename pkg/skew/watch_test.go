@@ -24,7 +24,8 @@ func TestWatch(t *testing.T) {
 		"a refusal in between is no other":        {answers: []*apiversion.Info{old, nil, old}, want: []string{"1.36"}},
 		"another version is told":                 {answers: []*apiversion.Info{fits, tooNew}, want: []string{"1.39"}},
 		"each that does not fit, there and back":  {answers: []*apiversion.Info{old, tooNew, old}, want: []string{"1.36", "1.39", "1.36"}},
-		"one that has gone and come back is told": {answers: []*apiversion.Info{old, fits, old}, want: []string{"1.36", "1.36"}},
+		"one that has gone and come back is told": {answers: []*apiversion.Info{old, fits, old}, want: []string{"1.36", "none", "1.36"}},
+		"one that is put right is told of once":   {answers: []*apiversion.Info{old, fits, fits}, want: []string{"1.36", "none"}},
 		"a server that never says":                {answers: []*apiversion.Info{nil}},
 	}
 	for name, tc := range cases {
@@ -41,6 +42,10 @@ func TestWatch(t *testing.T) {
 					}
 					return nil, errors.New("the server has received too many requests")
 				}, func(err error) {
+					if err == nil {
+						told = append(told, "none")
+						return
+					}
 					_, rest, _ := strings.Cut(err.Error(), "of Kubernetes ")
 					version, _, _ := strings.Cut(rest, ",")
 					told = append(told, version)

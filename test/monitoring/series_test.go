@@ -36,7 +36,8 @@ const hours = 2
 func well() series {
 	s := series{
 		`fluence_leading{instance="a"}`: {1, 0}, `fluence_leading{instance="b"}`: {0, 0},
-		`fluence_standbys{instance="a"}`:   {1, 0},
+		`fluence_standbys{instance="a"}`:        {1, 0},
+		`fluence_api_server_skew{instance="a"}`: {0, 0}, `fluence_api_server_skew{instance="b"}`: {0, 0},
 		`fluence_matcher_up{instance="a"}`: {1, 0}, `fluence_matcher_up{instance="b"}`: {1, 0},
 		`fluence_graph_loaded{instance="a"}`: {1, 0}, `fluence_graph_loaded{instance="b"}`: {1, 0},
 		`fluence_graph_nodes{instance="a"}`: {100, 0}, `fluence_graph_nodes{instance="b"}`: {100, 0},
@@ -206,6 +207,7 @@ func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 		"FluenceNoLeader":         w.with(series{`fluence_leading{instance="a"}`: {0, 0}}),
 		"FluenceTwoLeaders":       w.with(series{`fluence_leading{instance="b"}`: {1, 0}}),
 		"FluenceNoStandby":        w.without(`fluence_leading{instance="b"}`),
+		"FluenceVersionSkew":      w.with(series{`fluence_api_server_skew{instance="b"}`: {1, 0}}),
 		"FluenceControllerDown":   w.without("fluence_controller"),
 		"FluenceNoPodGroup":       w.with(series{`fluence_groups_waiting{instance="a",reason="NoPodGroup"}`: {2, 0}}),
 		"FluenceMatcherDown":      w.with(series{`fluence_matcher_up{instance="a"}`: {0, 0}}),
