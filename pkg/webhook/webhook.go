@@ -140,7 +140,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		limit:   newLimit(),
 		places:  make(chan struct{}, askAtOnce),
 	}
-	read := &namespaces{live: mgr.GetAPIReader(), turn: found.turn, timeout: config.LookupTimeout}
+	read := newNamespaces(mgr.GetAPIReader(), config.LookupTimeout)
 	counted, err := newCount(metrics.Registry)
 	if err != nil {
 		return err

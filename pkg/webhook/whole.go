@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -49,8 +50,9 @@ func (r wholeRule) warnings(ctx context.Context, c *creation) []string {
 // namespace and tries again at once.
 type namespaces struct {
 	live client.Reader
-	// turn waits until a question may be asked, and returns what ends it.
-	turn func(context.Context) (end func(), err error)
+	// limit is how often a namespace may be asked for. It is apart from that of objects, and nobody
+	// waits for it: a warning is a courtesy, and labels are not.
+	limit *rate.Limiter
 	// timeout bounds a question to the API server.
 	timeout time.Duration
 
@@ -77,12 +79,20 @@ func (n *namespaces) wholeNodes(ctx context.Context, name string) (string, bool)
 	}
 }
 
+// warnEach and warnAtOnce bound how often namespaces are asked for.
+const (
+	warnEach   = 100 * time.Millisecond
+	warnAtOnce = 8
+)
+
+func newNamespaces(live client.Reader, timeout time.Duration) *namespaces {
+	return &namespaces{live: live, limit: rate.NewLimiter(rate.Every(warnEach), warnAtOnce), timeout: timeout}
+}
+
 func (n *namespaces) ask(ctx context.Context, name string) (string, error) {
-	end, err := n.turn(ctx)
-	if err != nil {
-		return "", err
+	if !n.limit.Allow() {
+		return "", errBusy
 	}
-	defer end()
 	var ns metav1.PartialObjectMetadata
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := n.live.Get(ctx, client.ObjectKey{Name: name}, &ns); err != nil {

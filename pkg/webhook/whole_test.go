@@ -91,21 +91,17 @@ func TestWhoAsksInVainForWholeNodesIsWarned(t *testing.T) {
 	}
 }
 
-// newNamespaces reads one namespace, which may have whole nodes, by asking in turn.
-func newNamespaces(s *objects) *namespaces {
-	return &namespaces{live: s.live, turn: s.turn, timeout: s.timeout}
-}
-
 var allowed = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{group.WholeNodesLabel: group.WholeNodesAllowed}}}
 
 func TestTheLabelOfANamespace(t *testing.T) {
 	refused := false
-	n := newNamespaces(newObjects(func(context.Context) error {
+	live := newObjects(func(context.Context) error {
 		if refused {
 			return errors.New("forbidden")
 		}
 		return nil
-	}, nil, []client.Object{allowed, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}}))
+	}, nil, []client.Object{allowed, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}})
+	n := newNamespaces(live.live, live.timeout)
 	for name, want := range map[string]struct {
 		label string
 		ok    bool
@@ -120,8 +116,9 @@ func TestTheLabelOfANamespace(t *testing.T) {
 	}
 }
 
-// Many creations at once are one question, which takes a turn like any other and ends in time.
-func TestNamespacesAreAskedForInTurn(t *testing.T) {
+// Many creations at once are one question, which ends in time. Past what may be asked there is no
+// warning, at once, and objects are asked for all the same.
+func TestNamespacesAreAskedForWithinBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		silent := false
@@ -135,7 +132,7 @@ func TestNamespacesAreAskedForInTurn(t *testing.T) {
 			return nil
 		}, nil, []client.Object{allowed})
 		s.limit, s.places = newLimit(), make(chan struct{}, askAtOnce)
-		n := newNamespaces(s)
+		n := newNamespaces(s.live, s.timeout)
 		var done sync.WaitGroup
 		for range 100 {
 			done.Go(func() {
@@ -153,12 +150,22 @@ func TestNamespacesAreAskedForInTurn(t *testing.T) {
 		if _, ok := n.wholeNodes(t.Context(), "ns"); ok || time.Since(begin) != s.timeout {
 			t.Errorf("known: %t after %v, want it given up after %v", ok, time.Since(begin), s.timeout)
 		}
-		for range askAtOnce {
-			s.places <- struct{}{}
+		silent = false
+		for range 3 * warnAtOnce {
+			n.wholeNodes(t.Context(), "ns")
 		}
-		before := asked.Load()
-		if _, ok := n.wholeNodes(t.Context(), "ns"); ok || asked.Load() != before {
-			t.Error("it asked while all places are taken")
+		before, begin := asked.Load(), time.Now()
+		if _, ok := n.wholeNodes(t.Context(), "ns"); ok || asked.Load() != before || time.Since(begin) != 0 {
+			t.Errorf("past what may be asked it is known: %t, after %v and %d questions", ok, time.Since(begin), asked.Load()-before)
+		}
+		if end, err := s.turn(t.Context()); err != nil || time.Since(begin) != 0 {
+			t.Errorf("an object waits for %v since namespaces were asked for: %v", time.Since(begin), err)
+		} else {
+			end()
+		}
+		time.Sleep(warnEach)
+		if _, ok := n.wholeNodes(t.Context(), "ns"); !ok {
+			t.Error("it is not asked a while later")
 		}
 	})
 }

@@ -61,7 +61,7 @@ var heldBy = map[string][]string{
 	"they hold what they ask for, as with kube-scheduler, and stand for members of their group that need no node;":                                                                                                         {"pkg/group.TestAPodThatWasCreatedOnANodeStartsNothing"},
 	"they do not start it, and nobody replaces them.":                                                                  {"pkg/group.TestAPodThatWasCreatedOnANodeStartsNothing", "pkg/group.TestAPodThatWasCreatedOnANodeHasNoPlace", "pkg/fluence.TestAPodThatIsCreatedOnANodeOpensNoWay"},
 	"A scheduler that has just started takes those that a kubelet runs for bound":                                      {"pkg/group.TestAfterARestartABoundMemberMeansTheGroupHasStarted"},
-	"8 questions at a time and 50 a second;":                                                                           {"pkg/webhook.TestFindAsksNoMoreThanItMay"},
+	"8 questions at a time and 50 a second, and for namespaces 10 a second, for which nobody waits;":                   {"pkg/webhook.TestFindAsksNoMoreThanItMay", "pkg/webhook.TestNamespacesAreAskedForWithinBounds"},
 	"what is created past that has no labels and no warning, and scheduler and controller find its group all the same": {"pkg/webhook.TestFindGivesUpInTime", "cmd/controller.TestProgramOutlivesAMissingAndAnOldCRD"},
 	"messages count what is of other namespaces, and name nothing there (`tellNames`)":                                 {"pkg/fluence.TestWhatIsOfAnotherNamespaceIsNotNamed"},
 	"Over the real Fluxion a request is bounded by `matchTimeout` alone.":                                              {"pkg/fluence.TestACycleWaitsOnceForTheMatcher"},
