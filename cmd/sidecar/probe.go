@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ func probeCommand() *cobra.Command {
 		Use:   "probe",
 		Short: "Say whether the sidecar takes calls",
 		Long: `Ask a sidecar that runs whether it takes calls, as a kubelet's probe does. A matcher that
-is stuck in a call gives no answer.
+is stuck in a call gives no answer; one that is at work for a call does.
 
 It ends with 0 if it does, and with 1 if not.`,
 		Args: cobra.NoArgs,
@@ -29,7 +30,7 @@ It ends with 0 if it does, and with 1 if not.`,
 	return c
 }
 
-// probe fails if the sidecar gives no answer in time.
+// probe fails if the sidecar gives no answer in time. One that is at work for a call answers.
 func probe(ctx context.Context, target string, timeout time.Duration) error {
 	if timeout <= 0 {
 		return fmt.Errorf("--timeout %s: must be above 0", timeout)
@@ -41,7 +42,7 @@ func probe(ctx context.Context, target string, timeout time.Duration) error {
 	defer sidecar.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := sidecar.Ping(ctx); err != nil {
+	if err := sidecar.Ping(ctx); err != nil && !errors.Is(err, client.ErrOccupied) {
 		return fmt.Errorf("probe %s: %w", target, err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,16 +22,23 @@ const (
 	rewatchMost  = 320 * time.Millisecond
 )
 
-// Ping returns nil if the sidecar answers that it serves, and match.ErrUnavailable
-// if not by the deadline of ctx, or within half a second without one. It is the
-// way to find a process that is stopped: its connection stays open, so that Watch
-// hears nothing.
+// ErrOccupied is that the sidecar answers, and that its engine is at work for another call, whose
+// time is not over.
+var ErrOccupied = errors.New("the matcher is at work for another call")
+
+// Ping returns nil if the sidecar answers that it serves, ErrOccupied if it is at work for another
+// call, and match.ErrUnavailable if there is no answer by the deadline of ctx, or within half a
+// second without one. It is the way to find a process that is stopped: its connection stays open,
+// so that Watch hears nothing.
 func (c *Client) Ping(ctx context.Context) error {
 	call, cancel := bounded(ctx, probeTimeout)
 	defer cancel()
 	m, err := c.health.Check(call, &healthpb.HealthCheckRequest{Service: fluxionpb.Fluxion_ServiceDesc.ServiceName})
 	if err != nil {
 		return fail(ctx, err)
+	}
+	if m.GetStatus() == healthpb.HealthCheckResponse_UNKNOWN {
+		return ErrOccupied
 	}
 	if m.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		return fmt.Errorf("%w: it says %s", match.ErrUnavailable, m.GetStatus())

@@ -51,11 +51,12 @@ type Options struct {
 }
 
 // A Server serves one engine, and the standard health service beside it, which
-// says SERVING until Stop. A check of it is answered when the engine takes calls: one that
-// is held for long lets it wait.
+// says SERVING until Stop. A check of it is answered when the engine takes calls, or is at work for
+// one: an engine that hangs lets it wait.
 type Server struct {
 	grpc   *grpc.Server
 	health *grpchealth.Server
+	calls  calls
 	// stopping ends the health watches, which have no end of their own.
 	stopping context.Context
 	stop     context.CancelFunc
@@ -77,11 +78,11 @@ func New(e match.Engine, o Options) *Server {
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(logUnary(o.Log), rescueUnary(&o), answerUnary),
-		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), rescueStream(&o), answerStream),
+		grpc.ChainUnaryInterceptor(logUnary(o.Log), s.calls.unary, rescueUnary(&o), answerUnary),
+		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), s.calls.stream, rescueStream(&o), answerStream),
 	)
 	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e, metrics: o.Metrics, gathers: make(chan struct{}, 1)})
-	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e})
+	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e, calls: &s.calls, rescue: o.rescue})
 	s.health.SetServingStatus(fluxionpb.Fluxion_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	return s
 }
