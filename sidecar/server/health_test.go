@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,11 +20,11 @@ type held struct {
 	// free has a value while nobody holds it.
 	free chan struct{}
 	// touched counts the calls that wait or have waited.
-	touched int
+	touched atomic.Int32
 }
 
 func (h *held) Release(context.Context, match.Epoch, match.JobID, ...string) error {
-	h.touched++
+	h.touched.Add(1)
 	<-h.free
 	h.free <- struct{}{}
 	return match.ErrStale
@@ -55,8 +56,8 @@ func TestAnEngineThatIsAtWorkAnswers(t *testing.T) {
 			}
 		}
 		want("while nothing holds it", healthpb.HealthCheckResponse_SERVING)
-		if engine.touched != 1 {
-			t.Errorf("the engine was touched %d times by one check", engine.touched)
+		if n := engine.touched.Load(); n != 1 {
+			t.Errorf("the engine was touched %d times by one check", n)
 		}
 		<-engine.free
 		silent("held by no call")
@@ -73,8 +74,8 @@ func TestAnEngineThatIsAtWorkAnswers(t *testing.T) {
 		want("in a call that is late, with another behind it", healthpb.HealthCheckResponse_UNKNOWN)
 		time.Sleep(5 * time.Second)
 		silent("in a call that hangs, with another behind it")
-		if engine.touched != 2 {
-			t.Errorf("%d checks wait for the engine, want 1", engine.touched-1)
+		if n := engine.touched.Load(); n != 2 {
+			t.Errorf("%d checks wait for the engine, want 1", n-1)
 		}
 		end()
 		want("when the other has its turn", healthpb.HealthCheckResponse_UNKNOWN)
