@@ -75,11 +75,10 @@ func (b *breaker) silentFor() time.Duration {
 // heard takes note of how a ping ended that began at a time. Of the time since the one
 // before it counts what pings take: a process that was stopped meanwhile asked nobody.
 func (b *breaker) heard(began time.Time, err error) {
-	silent := errors.Is(err, match.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !silent {
+	if !silent(err) {
 		b.silence, b.asked = 0, time.Time{}
 		return
 	}
@@ -89,6 +88,11 @@ func (b *breaker) heard(began time.Time, err error) {
 	}
 	b.silence += min(now.Sub(since), pingTimeout+pingEvery)
 	b.asked = now
+}
+
+// silent says that a ping which ended with an error had no answer.
+func silent(err error) bool {
+	return errors.Is(err, match.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // trip opens the breaker.
@@ -157,6 +161,15 @@ func (b *breaker) answers(ctx context.Context) (bool, error) {
 	defer cancel()
 	began := time.Now()
 	err := b.ping(call)
+	if err != nil && !silent(err) {
+		// It answers, and is at work for another call. That one may end in time.
+		_ = wait.PollUntilContextCancel(call, pingEvery, false, func(ctx context.Context) (bool, error) {
+			if again := b.ping(ctx); ctx.Err() == nil {
+				err = again
+			}
+			return err == nil, nil
+		})
+	}
 	if ctx.Err() == nil {
 		b.heard(began, err)
 	}

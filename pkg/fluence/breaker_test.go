@@ -220,6 +220,35 @@ func TestAMatcherThatSaysThatItLoadsIsNotSilent(t *testing.T) {
 	})
 }
 
+// A matcher that is at work for another call is asked until that has ended.
+func TestAMatcherThatIsAtWorkForLessThanAPingMayTakeIsNotDoubted(t *testing.T) {
+	cases := map[string]struct {
+		works time.Duration
+		open  bool
+	}{
+		"for less": {works: pingTimeout - 2*pingEvery},
+		"for more": {works: 2 * pingTimeout, open: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			watched(t, func(b *breaker, p *patient) {
+				p.up.Store(true)
+				p.loads.Store(true)
+				b.doubt()
+				time.Sleep(tc.works)
+				p.loads.Store(false)
+				synctest.Wait()
+				wantOpen(t, b, tc.open)
+				time.Sleep(pingTimeout)
+				wantOpen(t, b, false)
+				if closed := p.closed.Load() > 0; closed != tc.open {
+					t.Errorf("it was opened: %t, want %t", closed, tc.open)
+				}
+			})
+		})
+	}
+}
+
 func TestAMatcherIsNotSilentWhileNobodyAsksIt(t *testing.T) {
 	watched(t, func(b *breaker, p *patient) {
 		p.stopped.Store(true)

@@ -83,6 +83,32 @@ func TestSmallGroupsPassALargeOneUntilItsTime(t *testing.T) {
 	})
 }
 
+// Whoever has made PodGroups before the large group came, and has new pods in them one after the
+// other, passes it no longer than others.
+func TestOldPodGroupsThatAreUsedAgainPassNoLonger(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		const old = 4
+		for i := range old {
+			r.api.put(aPodGroup(fmt.Sprint("s-", i), 1, aPod(fmt.Sprint("pg-", i)).UID))
+		}
+		r.pass(time.Second)
+		r.crowded()
+		running, passed := [2]string{"old-1", "old-2"}, 0
+		for i := 0; !r.runs("g-0") && i < 40; i++ {
+			next := fmt.Sprintf("small-%d", i)
+			r.swap(running[0], next, cpu("3"), inGroup(fmt.Sprint("s-", i%old)))
+			if r.runs(next) {
+				passed++
+			}
+			running = [2]string{running[1], next}
+			r.pass(time.Minute)
+		}
+		if !r.runs("g-0") || passed > 12 {
+			t.Errorf("the large group runs: %t; %d small ones passed it, want about one for each of 10 minutes", r.runs("g-0"), passed)
+		}
+	})
+}
+
 func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.crowded()
@@ -114,7 +140,7 @@ func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
 func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
 	for reason, goesOn := range map[string]bool{
 		reasonNoRoom: true, reasonUnavailable: true, reasonThrottled: true, reasonTooHard: true, group.ReasonFiltered: true,
-		reasonNeverFits: false, group.ReasonGathering: false,
+		reasonNeverFits: true, group.ReasonGathering: false,
 	} {
 		t.Run(reason, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {

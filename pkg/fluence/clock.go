@@ -63,7 +63,8 @@ type run struct {
 	// but its own namespace's pods kept the group from nodes that others want, it is none: who has
 	// such pods and such groups could else keep nodes from others for ever, by hardly any request.
 	back time.Duration
-	// gotOn says that there was such time, or that it got on.
+	// gotOn says that there was such time, as much of it as other time when the reservation last
+	// paused, or that the nodes had a lower load than ever before.
 	gotOn bool
 }
 
@@ -80,11 +81,11 @@ func (c *clock) change(old, l load, nodes int) {
 // got says whether the load of the reserved nodes is progress.
 func (c *clock) got(l load) bool {
 	if l.below(c.best, c.contested) {
-		c.pause = 0
+		c.pause, c.own.gotOn = 0, true
 	}
 	progress := l.below(c.least, c.contested)
 	if c.least, c.best = c.least.min(l), c.best.min(l); progress {
-		c.stood, c.own.back, c.own.gotOn = 0, 0, true
+		c.stood, c.own.back = 0, 0
 	}
 	return progress
 }
@@ -114,18 +115,25 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 	if most == 0 || c.stood < most {
 		return false, false
 	}
+	c.own.gotOn = c.own.gotOn && c.mostlyBack()
 	c.pause = min(max(most/pausePart, 2*c.pause), mostPause*most)
 	c.until = now.Add(c.pause)
 	return true, false
 }
 
+// mostlyBack says that a start of the present group takes away half of what the clock stood, or more.
+func (c *clock) mostlyBack() bool { return 2*c.own.back >= c.stood }
+
 // ends takes note that nodes are reserved for the turn's group no more, which runs on so many of
 // those that were. Each of these takes its part of the group's own time away: a start elsewhere is
-// no progress, and a start of one group gives nothing for the time of another.
+// no progress, and a start of one group gives nothing for the time of another. Pauses begin anew
+// only where that takes away half of what the clock stood or more: a start on nodes that its own
+// namespace's pods kept from others for most of the time makes no later pause shorter.
 func (c *clock) ends(runs int) {
 	if own := c.own; own.wide > 0 {
+		most := c.mostlyBack()
 		c.stood -= time.Duration(float64(own.back) * float64(min(runs, own.wide)) / float64(own.wide))
-		if own.gotOn && runs >= c.wide {
+		if most && own.gotOn && runs >= c.wide {
 			c.pause, c.least, c.best, c.contested, c.wide = 0, anyLoad(), anyLoad(), false, 0
 		}
 	}

@@ -180,7 +180,7 @@ func (e *exclusions) happened(ev group.Event) {
 	defer e.mu.Unlock()
 	for _, of := range e.groups {
 		for shape, nodes := range of.nodes {
-			maps.DeleteFunc(nodes, func(_ string, x exclusion) bool { return slices.Contains(x.until, ev) })
+			maps.DeleteFunc(nodes, func(_ string, x exclusion) bool { return group.Helps(x.until, ev) })
 			if len(nodes) == 0 {
 				delete(of.nodes, shape)
 			}

@@ -344,7 +344,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 		pl.happened(group.Freed)
 		if c.Shared {
 			// What never fitted may fit now, as on a node that has grown.
-			pl.happened(group.NodeChanged)
+			pl.happened(group.SharedFreed)
 		}
 	}
 }

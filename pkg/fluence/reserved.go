@@ -224,7 +224,7 @@ func waitsSince(pg *scheduling.PodGroup) time.Time {
 		return time.Time{}
 	}
 	switch c.Reason {
-	case reasonNoRoom, reasonUnavailable, reasonThrottled, reasonTooHard, reasonFilters, reasonMatchError,
+	case reasonNoRoom, reasonNeverFits, reasonUnavailable, reasonThrottled, reasonTooHard, reasonFilters, reasonMatchError,
 		group.ReasonFiltered, group.ReasonNotReserved, group.ReasonBinding:
 		return c.LastTransitionTime.Time
 	}

@@ -854,6 +854,12 @@ func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
 			begins: starts(5),
 			want:   "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
 		},
+		"its group starts where what came in the pause was for a moment, and then own pods": {
+			contested: true,
+			loads:     [][2]load{{{0, 2}, {0, 2}}, {{2, 2}, {0, 2}}},
+			begins:    starts(10),
+			want:      "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
+		},
 		"its group starts where own pods were, and others want the nodes": {
 			contested: true,
 			loads:     [][2]load{{{0, 2}, {0, 2}}},
@@ -992,6 +998,44 @@ func (r *rig) looks() int {
 		}
 	}
 	return n
+}
+
+// Everybody can make pods that seem to run on every node, or that are always restarted, and have
+// them come and go. A group that yields does not look for nodes each time, for which its namespace
+// pays.
+func TestPodsThatComeAndGoHaveNobodyLookForNodesOften(t *testing.T) {
+	daemon := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "DaemonSet", Name: "x", UID: "x", Controller: new(true)}}
+	}
+	foreign := func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }
+	cases := map[string]struct {
+		edit func(*corev1.Pod)
+		most int
+	}{
+		"as on every node": {edit: daemon, most: 6},
+		"as a service":     {edit: func(*corev1.Pod) {}, most: 10},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pod("way", cpu("100m"), foreign, always, onNode("n1"))
+				r.node("elsewhere", 1)
+				r.filled(2, 2)
+				r.pass(15 * time.Minute)
+				before := r.looks()
+				for i := range 300 {
+					name := fmt.Sprint("churn-", i)
+					r.pod(name, cpu("1m"), foreign, always, elsewhere, tc.edit, createdOn("elsewhere"))
+					r.pass(500 * time.Millisecond)
+					r.removeFrom("elsewhere", name)
+					r.pass(500 * time.Millisecond)
+				}
+				if n := r.looks() - before; n == 0 || n > tc.most {
+					t.Errorf("it looked %d times in 5 minutes, want at most %d", n, tc.most)
+				}
+			})
+		})
+	}
 }
 
 // A group that asks often does not have nodes looked for as often.

@@ -59,6 +59,7 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 	if !v.Pass {
 		return v
 	}
+	m.created = m.group.creation(m)
 	if m.urgent = m.replaces(); m.seat == nil {
 		m.extra = m.group.started && !m.urgent
 	}

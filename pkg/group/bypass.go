@@ -133,9 +133,17 @@ func (g *Groups) RunsOn(key types.NamespacedName) []string {
 func (g *Groups) Yield(key types.NamespacedName, why string, way *NodeFilter, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil {
-		s.yields, s.way, s.looked, s.lookAt, s.retry = why, way, now, now.Add(maxBackoff), false
+	s := g.groups[key]
+	if s == nil {
+		return
 	}
+	if s.soon {
+		s.pause = min(2*s.pause, maxBackoff)
+	} else {
+		s.pause = yieldPause
+	}
+	s.yields, s.way, s.looked, s.lookAt = why, way, now, now.Add(maxBackoff)
+	s.retry, s.soon = false, false
 }
 
 // Yields says why a group leaves its turn to the next; nothing if it does not, or if that may
@@ -150,7 +158,9 @@ func (g *Groups) Yields(key types.NamespacedName, now time.Time) string {
 }
 
 // yieldPause is the shortest time between two times that a group which yields finds out whether
-// nodes can be reserved for it: whatever comes and goes, it costs no more.
+// nodes can be reserved for it. It doubles, up to maxBackoff, each time that something which came or
+// went had it look before maxBackoff was over: everybody can make pods that come and go, and the
+// group's namespace pays for the looks.
 const yieldPause = 5 * time.Second
 
 // OutOfTheWay takes note that a pod is gone which would not have ended. The groups that yield and
@@ -169,11 +179,11 @@ func (g *Groups) OutOfTheWay(gone *corev1.Pod) {
 // lookSoon has a group that yields look as soon as it may, and looksSoon says that it does.
 func (s *state) lookSoon() {
 	if !s.looksSoon() {
-		s.lookAt = s.looked.Add(yieldPause)
+		s.soon, s.lookAt = true, s.looked.Add(s.pause)
 	}
 }
 
-func (s *state) looksSoon() bool { return s.retry || !s.lookAt.After(s.looked.Add(yieldPause)) }
+func (s *state) looksSoon() bool { return s.retry || s.soon }
 
 // Retry lists the groups that yield and are to find out whether nodes can be reserved for them,
 // each once: nodes have changed, what stood in the way has gone, or a while has passed.
@@ -216,7 +226,7 @@ func (g *Groups) headOf(s *state) (Head, bool) {
 	}
 	h := Head{Key: s.key, Since: s.since, Rank: g.rank(m)}
 	// It has not started, whatever the place of a former incarnation's members was.
-	h.Rank.Incomplete, h.Rank.Created = false, s.created
+	h.Rank.Incomplete, h.Rank.Created = false, s.creation(m)
 	return h, true
 }
 

@@ -540,7 +540,7 @@ func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
 }
 
 // However many pods come and go that may be in its way, a group that yields looks for nodes once
-// in a while.
+// in a while, and ever more rarely as long as they do.
 func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
@@ -550,8 +550,9 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	var on NodeFilter
 	on.Add("n")
 	s.Yield(key, "no nodes", &on, s.now)
-	looks := 0
-	for range 600 {
+	var looks []time.Duration
+	began := s.now
+	for range 2400 {
 		s.now = s.now.Add(100 * time.Millisecond)
 		s.OutOfTheWay(way)
 		s.Happened(NodeChanged)
@@ -564,12 +565,16 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 		if why := s.Yields(key, s.now); why != "" {
 			t.Fatalf("it yields since %q when it is to look again", why)
 		}
-		looks++
+		looks = append(looks, s.now.Sub(began))
 		s.Yield(key, "no nodes", &on, s.now)
 	}
-	if looks != 12 {
-		t.Errorf("it looked %d times in a minute, want 12", looks)
+	if got := fmt.Sprint(looks); got != "[5s 15s 35s 1m15s 2m15s 3m15s]" {
+		t.Errorf("it looked after %v", got)
 	}
+	// What goes on every node is in nobody's way.
+	s.Yield(key, "no nodes", &on, s.now)
+	s.Yield(key, "no nodes", &on, s.now)
+	s.Happened(SharedFreed)
 	// Nothing goes, and it looks all the same; what changes after a while has it look at once.
 	s.now = s.now.Add(maxBackoff - 1)
 	if got := s.Retry(s.now); len(got) > 0 {
@@ -619,5 +624,65 @@ func TestHeadsAmongSomeGroups(t *testing.T) {
 	s.Yield(keyOf("b"), "no nodes", nil, later)
 	if got := s.HeadsAmong(among("a", "b"), later, time.Minute); len(got) != 1 || got[0].Key != keyOf("a") {
 		t.Errorf("heads = %v, want a alone, for b yields", got)
+	}
+}
+
+// Whoever keeps old PodGroups has new pods pass a group that waits only as often as old pods of
+// theirs wait.
+func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
+	const hour = time.Hour
+	madeAt := func(at time.Time) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(at) }
+	}
+	waits := noon.Add(10 * hour)
+	cases := map[string]struct {
+		// before has happened by the time that the other group waits.
+		before func(*story)
+		// older says that the pods of the PodGroup which are made then go before those of the other.
+		older bool
+	}{
+		"it never had pods": {before: func(*story) {}},
+		"its pods have run": {before: func(s *story) {
+			s.add("0")
+			s.run("0")
+			s.update("0", phase(corev1.PodSucceeded))
+			s.DropPod("0")
+		}},
+		"a pod of it waited, and is gone": {before: func(s *story) {
+			s.add("0")
+			s.Admit("0", s.now)
+			s.DropPod("0")
+		}},
+		"an old pod of it is held": {before: func(s *story) {
+			s.add("0", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })
+		}},
+		"an old pod of it waits": {older: true, before: func(s *story) { s.add("0") }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(1, 0)
+			tc.before(s)
+			s.lonely("other", 0, int(waits.Sub(noon).Seconds()))
+			for n := range 3 {
+				s.now = waits.Add(time.Duration(n+1) * hour)
+				next := "0"
+				if n > 0 || !tc.older {
+					next = fmt.Sprintf("next-%d", n)
+					s.add(next, madeAt(s.now))
+				}
+				p, _ := s.Plan(types.UID(next), s.now)
+				if p.Job == 0 {
+					t.Fatalf("pod %s has nothing to ask for: %+v", next, p.Wait)
+				}
+				other, _ := s.Plan("other", s.now)
+				if want := tc.older && n == 0; p.Rank.Less(other.Rank) != want {
+					t.Errorf("pod %d goes before the group that waits: %t, want %t: %v, %v", n, !want, want, p.Rank, other.Rank)
+				}
+				s.run(next)
+				s.update(next, phase(corev1.PodSucceeded))
+				s.DropPod(types.UID(next))
+			}
+		})
 	}
 }

@@ -89,6 +89,8 @@ func (g *Groups) start(s *state) {
 	}
 	if !s.started {
 		s.started = true
+		// It comes up to its minimum with these. One that is raised from now on is to grow.
+		s.met = s.minimum()
 		g.occupy(s)
 	}
 	s.failures, s.hard = 0, false
@@ -107,7 +109,7 @@ func (g *Groups) Recall(uid types.UID) {
 	m.seat.leaving = false
 	s := m.group
 	if !s.taken && s.first(func(o *member) bool { return o.seat != nil && o.seat.leaving }) == nil {
-		s.started = false
+		s.started, s.met = false, 0
 		g.settle(s)
 	}
 }

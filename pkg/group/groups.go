@@ -108,9 +108,9 @@ type state struct {
 	podGroup *PodGroup
 	levels   []Level
 	members  map[types.UID]*member
-	// created is frozen when the queue first asks for it: an order that changes
-	// under the queue corrupts it.
-	created time.Time
+	// created is what creation says, zero until that is asked for in this incarnation, and while it has no pods. Youngest is the
+	// latest creation of a member that has had a node.
+	created, youngest time.Time
 	// representative is the member that is let through to ask for all, or for all
 	// that are late.
 	representative types.UID
@@ -181,7 +181,10 @@ type state struct {
 	yields         string
 	way            *NodeFilter
 	looked, lookAt time.Time
-	retry          bool
+	// soon says that something has it look soon, which is when pause is over.
+	soon  bool
+	pause time.Duration
+	retry bool
 }
 
 // member is a pod of a group.
@@ -210,8 +213,9 @@ type member struct {
 	// into the queue: an order that changes under the queue corrupts it.
 	urgent bool
 	// extra says likewise that the member's group had started then, and that the member took
-	// the place of nobody.
-	extra bool
+	// the place of nobody. Created is the creation of its group then.
+	extra   bool
+	created time.Time
 	// letPass says that the other plugins let the member pass when it came into the queue to
 	// ask, and that it was not answered since.
 	letPass bool
@@ -220,6 +224,9 @@ type member struct {
 	place  *place
 	sought bool
 	asks   *asks
+	// left is the place that the member was in before it was on its way out, while it holds its
+	// room; nil if there is none.
+	left *place
 	// refusal is why the late member of a started group found no seat. No is the
 	// last one, which stands until there is a seat, while it may ask again.
 	refusal  *refusal
@@ -324,9 +331,11 @@ func (g *Groups) settle(s *state) {
 		binding = binding || m.seat != nil && !m.onNode() && !m.holds()
 		if m.onNode() {
 			onNode++
+			s.youngest = later(s.youngest, m.pod.CreationTimestamp.Time)
 		}
 	}
-	if s.started && present == 0 {
+	ended := s.started && present == 0
+	if ended {
 		g.step(Step{Kind: Ended, Key: s.key})
 		s.permitted, s.started, s.startTold, s.taken, s.complete = false, false, false, false, time.Time{}
 		s.told, s.toldRefused, s.met = 0, 0, 0
@@ -335,6 +344,9 @@ func (g *Groups) settle(s *state) {
 	}
 	if present == 0 {
 		s.fenced, s.matched, s.toldShared = WholeUnknown, false, false
+	}
+	if present == 0 && (ended || !waiting) {
+		s.created = time.Time{}
 	}
 	if onNode > 0 {
 		// It may have begun before this process did, or by somebody else's bind.

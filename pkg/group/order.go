@@ -45,7 +45,7 @@ type Turn struct {
 func TurnOf(key types.NamespacedName, r Rank) Turn { return Turn{key.Namespace, r.Priority} }
 
 // Rank returns a pod's place in the queue. It stays what it was when the pod came
-// into the queue, and the group's creation what it was at the first call.
+// into the queue.
 func (g *Groups) Rank(pod *corev1.Pod) Rank {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,16 +69,44 @@ func rankOf(pod *corev1.Pod) Rank {
 func (g *Groups) rank(m *member) Rank {
 	r, s := rankOf(m.pod), m.group
 	r.Key, r.Incomplete = s.key, m.urgent
-	if s.created.IsZero() {
-		s.created = r.Created
-		if s.podGroup != nil {
-			s.created = s.podGroup.Created
-		}
+	created := m.created
+	if created.IsZero() {
+		created = s.creation(m)
 	}
 	if !m.extra {
-		r.Created = s.created
+		r.Created = created
 	}
-	return r.notBefore(s.created)
+	return r.notBefore(created)
+}
+
+// creation is the place of the group's incarnation among groups of its priority. It is frozen when
+// it is first asked for, with a member.
+//
+// It is the creation of the PodGroup, but not before the oldest of the pods that wait, nor before
+// any pod that had a node in a former incarnation. Otherwise whoever keeps old PodGroups could have
+// new pods pass a group that waits, again and again.
+func (s *state) creation(m *member) time.Time {
+	if !s.created.IsZero() {
+		return s.created
+	}
+	oldest := m.pod.CreationTimestamp.Time
+	for _, o := range s.members {
+		if c := o.pod.CreationTimestamp.Time; o.waits() && c.Before(oldest) {
+			oldest = c
+		}
+	}
+	s.created = later(oldest, s.youngest)
+	if s.podGroup != nil {
+		s.created = later(s.created, s.podGroup.Created)
+	}
+	return s.created
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // notBefore is the place of one that was created so early at the most.

@@ -18,8 +18,13 @@ type place struct {
 	asks asks
 	// by is the member that is in the place, or waits for it; nil if there is none.
 	by *member
-	// done says that the member succeeded: nothing is to take its place.
+	// done says that nothing is to take the place: its member succeeded, or went to another group
+	// with the room that it holds.
 	done bool
+	// of is the group; nil once it has begun anew. Leaving counts the former members that are on
+	// their way out and hold their room.
+	of      *state
+	leaving int
 }
 
 // asks is what a pod asks for, and how urgently.
@@ -56,8 +61,13 @@ func (a asks) covers(b asks) bool {
 // held says that the place has a member that counts.
 func (p *place) held() bool { return p.by != nil && p.by.present() }
 
+// mostLeaving is how many former members of a place may hold their room before another takes it.
+// One on a node that is lost may do so for very long. If each could be replaced before it is gone,
+// a place would hold the room of as many as somebody deletes.
+const mostLeaving = 1
+
 // free says that a member that waits may have the place.
-func (p *place) free() bool { return p.by == nil && !p.done }
+func (p *place) free() bool { return p.by == nil && !p.done && p.leaving <= mostLeaving }
 
 // give has a member be in the place, or wait for it. Who had it before has none.
 func (p *place) give(m *member) {
@@ -76,7 +86,36 @@ func (m *member) vacate() {
 	// One that is on its way out has not done its part, however it ends.
 	p.done = m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
 	p.by, m.place = nil, nil
-	m.group.fresh = append(m.group.fresh, p)
+	if m.holds() && m.pod.DeletionTimestamp != nil {
+		m.left = p
+		p.leaving++
+	}
+	p.of.fresh = append(p.of.fresh, p)
+}
+
+// moves has a member, which goes to another group with the room that it holds, leave its place to
+// nobody.
+func (m *member) moves() {
+	if p := m.place; p != nil {
+		m.vacate()
+		p.done = true
+	}
+}
+
+// gone takes note that a member holds the room no more that it had in a place before.
+func (g *Groups) gone(m *member) {
+	p := m.left
+	if p == nil {
+		return
+	}
+	m.left = nil
+	p.leaving--
+	if s := p.of; s != nil {
+		s.fresh = append(s.fresh, p)
+		if s != m.group {
+			g.settle(s)
+		}
+	}
 }
 
 // replaces says whether a member takes the place of one that its started group lacks.
@@ -106,6 +145,9 @@ func (s *state) clearPlaces() {
 	for _, m := range s.members {
 		m.place, m.sought = nil, false
 	}
+	for _, p := range s.places {
+		p.of = nil
+	}
 	s.places, s.fresh, s.claimants, s.unseen = nil, nil, nil, false
 }
 
@@ -128,7 +170,7 @@ func (g *Groups) hold(s *state) {
 		switch {
 		case p != nil:
 		case len(s.places) < s.owed():
-			p = &place{asks: is}
+			p = &place{asks: is, of: s}
 			s.places, s.fresh = append(s.places, p), append(s.fresh, p)
 		case len(open) > 0:
 			p = open[0]
@@ -191,7 +233,7 @@ func (s *state) claimable(is asks, among []*place) *place {
 	if len(s.places) >= s.owed() || least(held, is) == nil {
 		return nil
 	}
-	p := &place{asks: is}
+	p := &place{asks: is, of: s}
 	s.places = append(s.places, p)
 	return p
 }

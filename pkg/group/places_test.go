@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -259,5 +260,95 @@ func TestWhoLosesItsSeatKeepsItsPlace(t *testing.T) {
 	s.Fail("1", s.now, "no")
 	if got := s.passing("1"); len(got) != 1 {
 		t.Error("a pod that lost its seat after the start does not go before others")
+	}
+}
+
+// Whoever deletes a member, or takes it out of the group, keeps its room for as long as it likes. A
+// place does not hold the room of more than two for that.
+func TestWhoKeepsItsRoomIsReplacedOnce(t *testing.T) {
+	large := wanting("cpu", "64")
+	goes := map[string]struct {
+		// leave is how the one that runs leaves, keeping its room.
+		leave func(*story) func(*corev1.Pod)
+		// want are those that pass in turn, as each leaves in that way.
+		want []string
+	}{
+		"with a long time to end": {leave: func(s *story) func(*corev1.Pod) { return s.terminating }, want: []string{"next-0"}},
+		"to another group": {leave: func(*story) func(*corev1.Pod) {
+			return func(p *corev1.Pod) { p.Labels = map[string]string{Label: "elsewhere"} }
+		}},
+	}
+	for name, tc := range goes {
+		t.Run(name, func(t *testing.T) {
+			s := sized(t)
+			s.runs(map[string]func(*corev1.Pod){"0": wanting("cpu", "1m"), "1": large})
+			last, passed := "1", []string(nil)
+			for i := range 4 {
+				s.update(last, tc.leave(s))
+				next := fmt.Sprintf("next-%d", i)
+				s.add(next, large)
+				passed = append(passed, s.passing(next)...)
+				s.run(next)
+				last = next
+			}
+			if !slices.Equal(passed, tc.want) {
+				t.Errorf("pods %v pass others, want %v", passed, tc.want)
+			}
+		})
+	}
+	t.Run("until it is gone", func(t *testing.T) {
+		for _, gone := range []func(*story){
+			func(s *story) { s.DropPod("1") },
+			func(s *story) { s.update("1", phase(corev1.PodFailed)) },
+			func(s *story) {
+				s.update("1", func(p *corev1.Pod) { p.Labels = map[string]string{Label: "elsewhere"} })
+				s.DropPod("1")
+			},
+		} {
+			s := sized(t)
+			s.runs(map[string]func(*corev1.Pod){"0": wanting("cpu", "1m"), "1": large})
+			s.update("1", s.terminating)
+			s.add("2", large)
+			s.run("2")
+			s.update("2", s.terminating)
+			s.add("3", large)
+			if got := s.passing("3"); len(got) > 0 {
+				t.Errorf("pods %v pass others while two hold the room of their place", got)
+			}
+			s.update("1", func(p *corev1.Pod) { p.Labels = map[string]string{Label: "elsewhere"} })
+			if got := s.passing("3"); len(got) > 0 {
+				t.Errorf("pods %v pass others, since one on its way out went to another group", got)
+			}
+			gone(s)
+			if got := s.passing("3"); !slices.Equal(got, []string{"3"}) {
+				t.Errorf("pods %v pass others when one of the two is gone, want the one that waits", got)
+			}
+		}
+	})
+}
+
+// A minimum that is raised after the first bind was sent is one that the group is to grow to.
+func TestAMinimumRaisedAfterTheFirstBindWasSentIsNotOwed(t *testing.T) {
+	s := newStory(t)
+	s.atTheGate(2, 2)
+	s.leave("0", "")
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 100, Created: noon})
+	s.Bound("0")
+	s.leave("1", "")
+	s.Bound("1")
+	s.update("0", bound("n-0"))
+	s.update("1", bound("n-1"))
+	s.add("2")
+	if got := s.passing("2"); len(got) > 0 {
+		t.Errorf("pods %v pass others, of a group that has all that it started with", got)
+	}
+	// One whose first bind was not made has not started, and does not start with less.
+	s = newStory(t)
+	s.atTheGate(2, 2)
+	s.leave("0", "")
+	s.Recall("0")
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 3, Created: noon})
+	if why, _ := s.leave("0", ""); why == "" {
+		t.Error("a group of two starts, and its minimum is three")
 	}
 }

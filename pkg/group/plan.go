@@ -88,6 +88,9 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 	case s.started:
 		// It may have come into the queue while it replaced another.
 		p.Rank = p.Rank.notBefore(m.pod.CreationTimestamp.Time)
+	default:
+		// Or in the incarnation before.
+		p.Rank = p.Rank.notBefore(s.creation(m))
 	}
 	p.Policy = g.policyFor(m)
 	p.Topology = s.asked().topology

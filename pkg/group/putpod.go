@@ -20,6 +20,7 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	id := Of(pod, g.owners)
 	m := g.members[pod.UID]
 	var e Effects
+	var left *place
 	brought := pod.Spec.NodeName != "" && !isBound(pod)
 	// An owner that is gone before its pods takes none of them out of its group.
 	known := m != nil && id.Unseen != (Owner{}) && !id.Named
@@ -28,6 +29,8 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 		// for another. What it holds on a node it keeps.
 		if m.holds() {
 			m.seat = nil
+			m.moves()
+			left, m.left = m.left, nil
 		}
 		e = g.drop(m)
 		if m.holds() {
@@ -41,7 +44,7 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	if m == nil {
 		s := g.group(id.Key)
 		s.named = s.named || id.Named
-		m = &member{group: s, unseen: id.Unseen, brought: brought}
+		m = &member{group: s, unseen: id.Unseen, brought: brought, left: left}
 		m.take(pod)
 		s.members[pod.UID] = m
 		g.members[pod.UID] = m
@@ -57,6 +60,9 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	}
 	was, waited := m.pod, m.waits()
 	m.take(pod)
+	if !m.holds() {
+		g.gone(m)
+	}
 	if !known {
 		m.gang = id.Named && id.Gang
 	}
@@ -160,6 +166,7 @@ func (g *Groups) drop(m *member) Effects {
 	}
 	e.add(g.unseat(m, "a member of the group was deleted"))
 	m.vacate()
+	g.gone(m)
 	if m.waits() {
 		m.group.changed()
 	}

@@ -24,6 +24,9 @@ const (
 	MatcherBack
 	// Unreserved is that nodes are no longer reserved for a group that has waited for long.
 	Unreserved
+	// SharedFreed is that a pod has gone which seemed to run on every node. It helps whom NodeChanged
+	// helps, but a group that yields does not look for nodes again: such a pod was in nobody's way.
+	SharedFreed
 
 	numEvents
 )
@@ -98,9 +101,17 @@ func (r *refusal) standsAt(now time.Time) bool {
 	return r != nil && (r.retryAt.IsZero() || now.Before(r.retryAt))
 }
 
+// Helps says whether an event is one of those that help.
+func Helps(until []Event, ev Event) bool {
+	if ev == SharedFreed {
+		ev = NodeChanged
+	}
+	return slices.Contains(until, ev)
+}
+
 // after lets an event end the refusal, at the earliest time it can.
 func (r *refusal) after(ev Event) {
-	if r == nil || !slices.Contains(r.Until, ev) {
+	if r == nil || !Helps(r.Until, ev) {
 		return
 	}
 	r.released = true
