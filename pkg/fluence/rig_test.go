@@ -85,11 +85,18 @@ type rig struct {
 type matcher struct {
 	*matchtest.Fake
 
+	// hangs has pings wait until their caller has gone.
+	hangs atomic.Bool
+
 	mu   sync.Mutex
 	says error
 }
 
-func (m *matcher) Ping(context.Context) error {
+func (m *matcher) Ping(ctx context.Context) error {
+	if m.hangs.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.says

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -275,5 +276,21 @@ func TestPodsThatNoFilterTellsApartAreNotVerified(t *testing.T) {
 				t.Errorf("a filter could object: %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// A term may have thousands of requirements, and there may be as many pods.
+func TestPodsThatAreThereAreComparedNoLongerThanMayBe(t *testing.T) {
+	node := aNode("n1")
+	for i := range 1000 {
+		node.with(aPod(fmt.Sprint("there-", i)))
+	}
+	s := siblingsAmong(t, []*nodeWith{node}, nil, asShape(1, nextTo(corev1.LabelHostname, "none")))
+	looks := 0
+	s.may.now = func() time.Time { looks++; return s.may.began.Add(time.Duration(looks) * time.Second) }
+	s.may.most = 100 * time.Second
+	s.join()
+	if looks < 100 || looks > 110 {
+		t.Errorf("it has looked at the clock %d times, want it to end after 100", looks)
 	}
 }

@@ -87,12 +87,13 @@ func (s *siblings) bound(key string, i int, met []int) together {
 	return t
 }
 
-// metBefore says whether a pod is there that all terms select.
+// metBefore says whether a pod is there that all terms select, or that there is to be no more
+// comparing: a term may have thousands of requirements.
 func (s *siblings) metBefore(terms []fwk.AffinityTerm) bool {
 	return slices.ContainsFunc(s.nodes, func(n fwk.NodeInfo) bool {
 		return slices.ContainsFunc(n.GetPods(), func(p fwk.PodInfo) bool {
 			pod := p.GetPod()
-			return !slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { return !t.Matches(pod, s.labelsOf(pod.Namespace)) })
+			return s.over() || !slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { return !t.Matches(pod, s.labelsOf(pod.Namespace)) })
 		})
 	})
 }
