@@ -32,7 +32,7 @@ func TestTheReasonsOfMetricsAreAllThereAre(t *testing.T) {
 	listed := reasons()
 	for _, r := range slices.Concat(namedReasons(t, "."), namedReasons(t, "../group")) {
 		switch r {
-		case reasonPlaced, reasonRejected, reasonWholeMatched, reasonWholeLate:
+		case reasonPlaced, reasonRejected, reasonReserved, reasonWholeMatched, reasonWholeLate:
 			// A group waits for neither.
 		default:
 			if !slices.Contains(listed, r) {

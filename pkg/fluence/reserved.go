@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -176,8 +177,22 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 	if freed {
 		pl.happened(group.Unreserved)
 	}
+	if changed && len(had) == 0 {
+		pl.tellReserves(key, len(l.nodes))
+	}
 	if changed {
 		pl.log.V(2).Info("Group reserves nodes", "group", key, "nodes", len(l.nodes), "usable", len(l.where.nodes))
+	}
+}
+
+// reasonReserved is the reason of the event that tells of nodes which others may not have any more.
+const reasonReserved = "NodesReserved"
+
+// tellReserves tells that nodes are reserved for a group for which none were. It leaves a trace: the
+// reason for which the group waits is the same as before.
+func (pl *Fluence) tellReserves(key types.NamespacedName, nodes int) {
+	if pg := pl.podGroups.get(key); pg != nil {
+		pl.reporter.recorder.Eventf(reference(pg), nil, corev1.EventTypeNormal, reasonReserved, "Scheduling", "%s", nodesAre(nodes)+" reserved for the group")
 	}
 }
 

@@ -63,6 +63,10 @@ func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
 		if got := r.message(); !strings.HasSuffix(got, "; 2 nodes are reserved for it") {
 			t.Errorf("it is told %q", got)
 		}
+		told := slices.DeleteFunc(r.recorder.of("PodGroup"), func(e event) bool { return e.reason != reasonReserved })
+		if len(told) != 1 || told[0].name != g.Name || told[0].message != "2 nodes are reserved for the group" {
+			t.Errorf("events tell %+v, want one of two nodes", told)
+		}
 		r.pod("small", cpu("500m"))
 		r.pass(time.Second)
 		if got := r.assigned()["small"]; got != "n0" {
