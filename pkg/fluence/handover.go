@@ -134,7 +134,7 @@ func (h *handover) lead(ctx context.Context, now time.Time) error {
 	}
 	well := h.observer.Well(now)
 	h.tell(len(well))
-	if silent := h.silent(); silent >= health.Silence && len(well) > 0 && h.observer.MayHandOver(h.name, now) {
+	if silent := h.silent(); silent >= health.Silence && len(well) > 0 && h.observer.MayHandOver(now) {
 		return h.handOver(ctx, now, silent, well[0])
 	}
 	return h.remove(ctx, h.observer.Gone(now))

@@ -86,19 +86,15 @@ func (o *Observer) Last() (Handover, bool) {
 
 // MayHandOver says whether the last handover is Between ago. Of one that this reader saw
 // come it knows when that was; of one that was there before it goes by what is written,
-// but for a time to come, which it takes for the time of the first reading. One that the leader
-// itself has written was not made, for it leads.
-func (o *Observer) MayHandOver(leader string, now time.Time) bool {
+// but for a time to come, which it takes for the time of the first reading. One that was written and
+// not made counts, too: that it was not made cannot be told from a scheduler that leads again.
+func (o *Observer) MayHandOver(now time.Time) bool {
 	k, ok := o.keys[HandoverKey]
 	if !ok {
 		return true
 	}
 	at := k.at
-	last, ok := o.Last()
-	if ok && last.From == leader {
-		return true
-	}
-	if ok && !k.dated && last.At.Before(at) {
+	if last, ok := o.Last(); ok && !k.dated && last.At.Before(at) {
 		at = last.At
 	}
 	return now.Sub(at) >= Between
