@@ -60,6 +60,8 @@ type certificates struct {
 	once   sync.Once
 	// end tells when the current one ends; nil tells nobody.
 	end prometheus.Gauge
+	// failed counts the rounds that failed; nil counts none.
+	failed prometheus.Counter
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica
@@ -74,6 +76,9 @@ func (c *certificates) Start(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	for told := ""; ; {
 		err := c.round(ctx)
+		if err != nil && ctx.Err() == nil && c.failed != nil {
+			c.failed.Inc()
+		}
 		switch {
 		case err == nil:
 			told = ""

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -173,6 +175,46 @@ func TestCertificateOutlivesTheAPIServer(t *testing.T) {
 	}
 	if _, err := c.serving(nil); err != nil {
 		t.Errorf("without the API server: %v", err)
+	}
+}
+
+// The log tells of a failure once, the metric of each look that fails.
+func TestEachLookThatFailsIsCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	c, now := newCertificates(nil, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName}})
+	var err error
+	if c.failed, err = newFailed(registry); err != nil {
+		t.Fatal(err)
+	}
+	right, wrong := c.client, interceptor.NewClient(c.client.(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("no answer")
+		},
+	})
+	looks := make(chan client.Client)
+	c.client = interceptor.NewClient(right.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			if _, ok := into.(*corev1.Secret); ok {
+				return (<-looks).Get(ctx, key, into, options...)
+			}
+			return right.Get(ctx, key, into, options...)
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Start(ctx) }()
+	looks <- wrong
+	for _, with := range []client.Client{wrong, wrong, right} {
+		now.Step(c.config.CertificatePoll)
+		looks <- with
+	}
+	<-c.have
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := testutil.ToFloat64(c.failed); got != 3 {
+		t.Errorf("%v looks failed, want 3", got)
 	}
 }
 

@@ -17,40 +17,46 @@ const (
 
 // newEnd registers the time at which the webhook's certificate ends, or finds it registered.
 func newEnd(r prometheus.Registerer) (prometheus.Gauge, error) {
-	end := prometheus.NewGauge(prometheus.GaugeOpts{
+	return registered[prometheus.Gauge](r, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "fluence_webhook_certificate_end_seconds", Help: "When the webhook's certificate ends, in seconds since 1970; 0 where the program does not make it.",
-	})
-	err := r.Register(end)
-	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if there, ok := before.ExistingCollector.(prometheus.Gauge); ok {
-			end, err = there, nil
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("register the end of the webhook's certificate: %w", err)
-	}
-	return end, nil
+	}))
+}
+
+// newFailed registers the count of looks at the webhook's certificate that failed, or finds it
+// registered.
+func newFailed(r prometheus.Registerer) (prometheus.Counter, error) {
+	return registered[prometheus.Counter](r, prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "fluence_webhook_certificate_errors_total", Help: "Looks at the webhook's certificate and configuration after which these were not as they should be.",
+	}))
 }
 
 // newCount registers the count of objects that the webhook was asked about, or finds
 // the one that is registered already.
 func newCount(r prometheus.Registerer) (*prometheus.CounterVec, error) {
-	objects := prometheus.NewCounterVec(prometheus.CounterOpts{
+	objects, err := registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fluence_webhook_objects_total", Help: "Objects that were created under the webhook, by how it left them.",
-	}, []string{"outcome"})
-	err := r.Register(objects)
-	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if there, ok := before.ExistingCollector.(*prometheus.CounterVec); ok {
-			objects, err = there, nil
-		}
-	}
+	}, []string{"outcome"}))
 	if err != nil {
-		return nil, fmt.Errorf("register the webhook's metric: %w", err)
+		return nil, err
 	}
 	for _, outcome := range []string{outcomeLabelled, outcomeUnchanged, outcomeUnreadable, outcomeBug} {
 		objects.WithLabelValues(outcome)
 	}
 	return objects, nil
+}
+
+// registered is a metric that is registered: this one, or one that was there already.
+func registered[M prometheus.Collector](r prometheus.Registerer, metric M) (M, error) {
+	err := r.Register(metric)
+	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if there, ok := before.ExistingCollector.(M); ok {
+			return there, nil
+		}
+	}
+	if err != nil {
+		return metric, fmt.Errorf("register a metric of the webhook: %w", err)
+	}
+	return metric, nil
 }
 
 // count counts an object.

@@ -22,6 +22,9 @@ func TestEachMetricOfTheWebhookIsDocumented(t *testing.T) {
 		if _, err := newEnd(registry); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := newFailed(registry); err != nil {
+			t.Fatal(err)
+		}
 	}
 	served, err := registry.Gather()
 	if err != nil {

@@ -149,6 +149,10 @@ func AddToManager(mgr manager.Manager, config Config) error {
 	if err != nil {
 		return err
 	}
+	failed, err := newFailed(metrics.Registry)
+	if err != nil {
+		return err
+	}
 	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{
 		scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout, objects: counted,
 		whole: wholeRule{mode: config.WholeNodes, label: read.wholeNodes},
@@ -159,7 +163,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		if err != nil {
 			return fmt.Errorf("make a client for certificates: %w", err)
 		}
-		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, have: make(chan struct{}), end: end}
+		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, have: make(chan struct{}), end: end, failed: failed}
 		if err := mgr.Add(withLogger{s.certificates, mgr}); err != nil {
 			return fmt.Errorf("add the certificates: %w", err)
 		}

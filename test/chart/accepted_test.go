@@ -45,6 +45,7 @@ func TestAccepted(t *testing.T) {
 		"networks":                           `networkPolicy: {metricsFrom: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}, {ipBlock: {cidr: "fd00::/8"}}]}`,
 		"all fields of a profile":            `scheduler: {extraProfiles: [{schedulerName: a, percentageOfNodesToScore: 50, plugins: {score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesFit, weight: 2}]}}, pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]}]}`,
 		"all fields of the configuration":    `scheduler: {config: {parallelism: 8, clientConnection: {qps: 50, burst: 100, contentType: application/json, acceptContentTypes: application/json}, enableProfiling: false, enableContentionProfiling: false, percentageOfNodesToScore: 0, podInitialBackoffSeconds: 10, podMaxBackoffSeconds: 10, extenders: [{urlPrefix: "http://x", filterVerb: f}]}}`,
+		"the most that may be logged":        "scheduler: {verbosity: 6, extraArgs: [--version=false]}\nsidecar: {verbosity: 6}\ncontroller: {verbosity: 6}",
 		"values of a chart above it":         `global: {region: north}`,
 		"a port of the registry":             `image: {registry: "localhost:5000"}`,
 	}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/flux-k8s/fluence/pkg/webhook"
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/stack"
 )
@@ -72,21 +73,51 @@ func TestInstalled(t *testing.T) {
 	s.uninstall()
 }
 
-// webhookIsGuarded tries, as the controller, what would have it change every object.
+// webhookIsGuarded tries, as the controller, what would have it change every object, or keep
+// objects from being made.
 func (s *site) webhookIsGuarded() {
 	s.Helper()
-	const account = "system:serviceaccount:" + stack.Namespace + ":fluence-controller"
-	for _, change := range []string{
-		`[{"op": "replace", "path": "/webhooks/0/rules/0/resources", "value": ["*"]}]`,
-		`[{"op": "remove", "path": "/webhooks/0/matchConditions"}]`,
-		`[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`,
-		`[{"op": "replace", "path": "/webhooks/0/reinvocationPolicy", "value": "IfNeeded"}]`,
-	} {
-		_, text, err := s.Kubectl(s.Context(), "patch", "mutatingwebhookconfiguration", "fluence-webhook", "--type=json", "-p", change, "--as", account, "--dry-run=server")
-		if err == nil || !strings.Contains(text, "may change caBundle alone") {
-			s.Errorf("the controller may make the change %s: %v: %s", change, err, text)
-		}
+	for what, change := range guarded {
+		s.mayNotChange(what, webhook.ConfigurationName, change)
 	}
+	// Here the webhook is at a url. In a cluster it is at a service, as in the manifests.
+	text, err := os.ReadFile(filepath.Join(root(s.T), "manifests", "webhook", "configuration.yaml"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.apply(strings.Replace(string(text), "\n  name: fluence-webhook\n", "\n  name: guarded\n", 1))
+	s.mayNotChange("service", "guarded", `{"op": "replace", "path": "/webhooks/0/clientConfig/service/namespace", "value": "other"}`, "--as-group", "system:masters")
+	s.kubectl("delete", "mutatingwebhookconfiguration", "guarded")
+}
+
+// mayNotChange tries a change of a webhook's configuration as the controller.
+func (s *site) mayNotChange(what, name, change string, as ...string) {
+	s.Helper()
+	args := []string{"patch", "mutatingwebhookconfiguration", name, "--type=json", "-p", "[" + change + "]", "--dry-run=server", "--as", "system:serviceaccount:" + stack.Namespace + ":fluence-controller"}
+	_, text, err := s.Kubectl(s.Context(), append(args, as...)...)
+	if err == nil || !strings.Contains(text, "may change caBundle alone") {
+		s.Errorf("the controller may change %s: %v: %s", what, err, text)
+	}
+}
+
+// guarded are changes of the webhook's configuration that the controller may not make.
+var guarded = map[string]string{
+	"rules":                   `{"op": "replace", "path": "/webhooks/0/rules/0/resources", "value": ["*"]}`,
+	"matchConditions":         `{"op": "remove", "path": "/webhooks/0/matchConditions"}`,
+	"namespaceSelector":       `{"op": "remove", "path": "/webhooks/0/namespaceSelector"}`,
+	"objectSelector":          `{"op": "add", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {"a": "b"}}}`,
+	"failurePolicy":           `{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}`,
+	"matchPolicy":             `{"op": "replace", "path": "/webhooks/0/matchPolicy", "value": "Exact"}`,
+	"reinvocationPolicy":      `{"op": "replace", "path": "/webhooks/0/reinvocationPolicy", "value": "IfNeeded"}`,
+	"sideEffects":             `{"op": "replace", "path": "/webhooks/0/sideEffects", "value": "NoneOnDryRun"}`,
+	"timeoutSeconds":          `{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 30}`,
+	"admissionReviewVersions": `{"op": "add", "path": "/webhooks/0/admissionReviewVersions/-", "value": "v1beta1"}`,
+	"url":                     `{"op": "replace", "path": "/webhooks/0/clientConfig/url", "value": "https://example.com/label"}`,
+	"the last entry":          `{"op": "replace", "path": "/webhooks/2/failurePolicy", "value": "Fail"}`,
+	"an entry's name":         `{"op": "replace", "path": "/webhooks/0/name", "value": "a.example.com"}`,
+	"fewer entries":           `{"op": "remove", "path": "/webhooks/0"}`,
+	"more entries": `{"op": "add", "path": "/webhooks/-", "value": {"name": "a.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+		"clientConfig": {"url": "https://example.com"}, "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]}}`,
 }
 
 // allIsValid asks the API server whether it would take all that the chart can render.

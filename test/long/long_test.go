@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -113,7 +114,7 @@ func TestEveryPartRunsTestsThatThereAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	test := regexp.MustCompile(`^go test .* \./(\S+) -run='\^\(?([\w|]+)\)?\$' `)
+	test := regexp.MustCompile(`^go test .* \./(\S+) -(?:run|fuzz)='\^\(?([\w|]+)\)?\$' `)
 	for _, p := range parts() {
 		if seen[p.name] {
 			t.Errorf("two parts are called %s", p.name)
@@ -139,9 +140,23 @@ func TestEveryPartRunsTestsThatThereAre(t *testing.T) {
 			code.Write(text)
 		}
 		for name := range strings.SplitSeq(m[2], "|") {
-			if !strings.Contains(code.String(), "\nfunc "+name+"(t *testing.T) {") {
+			kind := "(t *testing.T) {"
+			if strings.Contains(p.command, " -fuzz=") {
+				kind = "(f *testing.F) {"
+			}
+			if !strings.Contains(code.String(), "\nfunc "+name+kind) {
 				t.Errorf("%s: there is no %s in %s", p.name, name, m[1])
 			}
+		}
+	}
+}
+
+func TestWhatGroupsMayCostIsFuzzedForAnHour(t *testing.T) {
+	for _, target := range []string{"./pkg/engine -fuzz='^FuzzWork$'", "./pkg/fluence -fuzz='^FuzzEnquiry$'"} {
+		if !slices.ContainsFunc(parts(), func(p part) bool {
+			return strings.Contains(p.filledIn(7, ""), "-fuzztime=60m ") && strings.Contains(p.command, target)
+		}) {
+			t.Errorf("no part fuzzes %s for an hour", target)
 		}
 	}
 }

@@ -46,6 +46,8 @@ func parts() []part {
 		trials("rehearsal", 2_000, "pkg/rehearsal", "TestARehearsalAgreesWithTheScheduler"),
 		trials("simulate", 400, "test/e2e", "TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes"),
 		{"fuzz", 5, "minutes for each parser", "make fuzz FUZZTIME=COUNTm"},
+		fuzz("fuzz-work", "pkg/engine", "FuzzWork"),
+		fuzz("fuzz-enquiry", "pkg/fluence", "FuzzEnquiry"),
 		{"race", 1, "run", "make race SHORT= RACED='./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...'"},
 		{"thousand", 1000, "groups", "go test -count=1 -timeout=1h ./test/e2e -run='^TestNothingIsLeftOfABurstOfGroups$' -burst.groups=COUNT -burst.seed=SEED"},
 		trials("kills", 200, "test/e2e", "TestKillsAtAnyMomentLoseAndLeakNothing"),
@@ -62,6 +64,11 @@ func parts() []part {
 // trials is a random test with more trials than its own.
 func trials(name string, count int, pkg, test string) part {
 	return part{name, count, "trials", fmt.Sprintf("go test -count=1 -timeout=12h ./%s -run='^%s$' -trials=COUNT -seed=SEED", pkg, test)}
+}
+
+// fuzz is a fuzz target of what groups may cost: dear ones are rarely found in minutes.
+func fuzz(name, pkg, target string) part {
+	return part{name, 60, "minutes", fmt.Sprintf("go test -fuzztime=COUNTm -fuzzminimizetime=1x ./%s -fuzz='^%s$' -run='^$'", pkg, target)}
 }
 
 // row is one of the benchmark of the cluster. All add to one file, in which those that are

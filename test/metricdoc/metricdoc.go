@@ -23,6 +23,8 @@ const (
 	Webhook    = "Webhook"
 	// Libraries is the section of metrics that are not our own, and that alerts ask for.
 	Libraries = "Of their libraries"
+	// APIServer is that of metrics that the API server has and that alerts ask for.
+	APIServer = "Of the API server"
 )
 
 // prefix is that of the names of our own metrics.
@@ -40,7 +42,7 @@ type Row struct {
 
 var (
 	heading  = regexp.MustCompile(`^## (.+)$`)
-	row      = regexp.MustCompile("^\\| `((?:" + prefix + "|leader_election_|process_|rest_client_)[a-z_]+)` \\|(.*)\\|$")
+	row      = regexp.MustCompile("^\\| `((?:" + prefix + "|apiserver_|leader_election_|process_|rest_client_)[a-z_]+)` \\|(.*)\\|$")
 	backtick = regexp.MustCompile("`([^`]+)`")
 )
 
@@ -90,18 +92,18 @@ func parse(text string) (map[string][]Row, error) {
 	return rows, nil
 }
 
-// Differences says where the rows of a section and the metrics of our own that a
-// program serves are not the same. Metrics of others are left out.
+// Differences says where the rows of a section and the metrics that a program serves are
+// not the same. Metrics of others that have no row are left out.
 func Differences(rows []Row, served []*dto.MetricFamily) []string {
 	var wrong []string
 	there := map[string]bool{}
 	for _, f := range served {
 		name := f.GetName()
-		if !strings.HasPrefix(name, prefix) {
+		i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == name })
+		if i < 0 && !strings.HasPrefix(name, prefix) {
 			continue
 		}
 		there[name] = true
-		i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == name })
 		if i < 0 {
 			wrong = append(wrong, fmt.Sprintf("%s is served and has no row", name))
 			continue

@@ -64,28 +64,38 @@ func well() series {
 		`fluence_failed_writes_total{instance="a",object="binding"}`:           {1, 0},
 		`fluence_sidecar_ready{instance="a-sidecar"}`:                          {1, 0},
 		// Of two controllers one works. The others that have such metrics are not Fluence's.
-		`fluence_controller_incomplete_groups{instance="d"}`:                            {0, 0},
-		`leader_election_master_status{instance="c",name="fluence-controller"}`:         {1, 0},
-		`leader_election_master_status{instance="d",name="fluence-controller"}`:         {0, 0},
-		`leader_election_master_status{instance="a",name="kube-scheduler"}`:             {1, 0},
-		`leader_election_master_status{instance="k",name="kube-controller-manager"}`:    {1, 0},
-		`rest_client_requests_total{instance="a",code="200",host="api",method="POST"}`:  {0, 1000},
-		`rest_client_requests_total{instance="a",code="429",host="api",method="POST"}`:  {3, 0},
-		`rest_client_requests_total{instance="c",code="429",host="api",method="PATCH"}`: {0, 0.5},
-		`rest_client_requests_total{instance="k",code="429",host="api",method="GET"}`:   {0, 100},
-		`process_start_time_seconds{instance="a"}`:                                      {1000, 0},
-		`fluence_sidecar_process_start_time_seconds{instance="a"}`:                      {1000, 0.06},
-		`process_start_time_seconds{instance="c"}`:                                      {1000, 0},
-		`process_start_time_seconds{instance="k"}`:                                      {1000, 1},
+		`fluence_controller_incomplete_groups{instance="d"}`:                                                              {0, 0},
+		`leader_election_master_status{instance="c",name="fluence-controller"}`:                                           {1, 0},
+		`leader_election_master_status{instance="d",name="fluence-controller"}`:                                           {0, 0},
+		`leader_election_master_status{instance="a",name="kube-scheduler"}`:                                               {1, 0},
+		`leader_election_master_status{instance="k",name="kube-controller-manager"}`:                                      {1, 0},
+		`rest_client_requests_total{instance="a",code="200",host="api",method="POST"}`:                                    {0, 1000},
+		`rest_client_requests_total{instance="a",code="429",host="api",method="POST"}`:                                    {3, 0},
+		`rest_client_requests_total{instance="c",code="429",host="api",method="PATCH"}`:                                   {0, 0.5},
+		`rest_client_requests_total{instance="k",code="429",host="api",method="GET"}`:                                     {0, 100},
+		`apiserver_admission_webhook_fail_open_count{instance="api",name="pods.fluence.flux-framework.org",type="admit"}`: {4, 0},
+		`apiserver_admission_webhook_fail_open_count{instance="api",name="pods.example.com",type="admit"}`:                {0, 10},
+		`process_start_time_seconds{instance="a"}`:                                                                        {1000, 0},
+		`fluence_sidecar_process_start_time_seconds{instance="a"}`:                                                        {1000, 0.06},
+		`process_start_time_seconds{instance="c"}`:                                                                        {1000, 0},
+		`process_start_time_seconds{instance="k"}`:                                                                        {1000, 1},
 	}
 	for _, h := range []string{"fluence_match_duration_seconds", "fluence_enquiry_duration_seconds", "fluence_gate_wait_seconds"} {
-		s.histogram(h, 0.01)
+		s.histogram(h, "", 0.01)
 	}
+	s.histogram(called, `name="pods.fluence.flux-framework.org"`, 0.01)
+	s.histogram(called, `name="pods.example.com"`, 9)
 	return s
 }
 
-// histogram has 60 observations a minute, all of one value.
-func (s series) histogram(name string, value float64) {
+// called is the API server's histogram of the calls of webhooks.
+const called = "apiserver_admission_webhook_admission_duration_seconds"
+
+// histogram has 60 observations a minute, all of one value. Some have more labels.
+func (s series) histogram(name, more string, value float64) {
+	if more != "" {
+		more = "," + more
+	}
 	for _, le := range []string{"0.005", "0.1", "0.25", "1", "2.5", "10", "+Inf"} {
 		var bound float64
 		if _, err := fmt.Sscan(le, &bound); err != nil {
@@ -95,9 +105,9 @@ func (s series) histogram(name string, value float64) {
 		if value <= bound {
 			grows = 60
 		}
-		s[fmt.Sprintf(`%s_bucket{instance="a",le=%q}`, name, le)] = line{0, grows}
+		s[fmt.Sprintf(`%s_bucket{instance="a",le=%q%s}`, name, le, more)] = line{0, grows}
 	}
-	s[name+`_count{instance="a"}`] = line{0, 60}
+	s[fmt.Sprintf(`%s_count{instance="a"%s}`, name, more)] = line{0, 60}
 }
 
 // with returns the series with others in place of those that have their names.
@@ -199,10 +209,12 @@ func (s series) fires(t *testing.T, expression string, while time.Duration) bool
 func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 	slow := func(name string, value float64) series {
 		s := series{}
-		s.histogram(name, value)
+		s.histogram(name, "", value)
 		return s
 	}
 	w := well()
+	slowWebhook := series{}
+	slowWebhook.histogram(called, `name="pods.fluence.flux-framework.org"`, 0.9)
 	ill := map[string]series{
 		"FluenceNoLeader":         w.with(series{`fluence_leading{instance="a"}`: {0, 0}}),
 		"FluenceTwoLeaders":       w.with(series{`fluence_leading{instance="b"}`: {1, 0}}),
@@ -233,6 +245,8 @@ func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 		"FluenceTooManyRequests":  w.with(series{`rest_client_requests_total{instance="c",code="429",host="api",method="PATCH"}`: {0, 5}}),
 		"FluenceRestarts":         w.with(series{`fluence_sidecar_process_start_time_seconds{instance="a"}`: {1000, 0.15}}),
 		"FluenceBindsFail":        w.with(series{`fluence_failed_writes_total{instance="a",object="binding"}`: {0, 1}}),
+		"FluenceWebhookFailsOpen": w.with(series{`apiserver_admission_webhook_fail_open_count{instance="api",name="pods.fluence.flux-framework.org",type="admit"}`: {0, 1}}),
+		"FluenceWebhookSlow":      w.with(slowWebhook),
 		"FluenceWebhookBug":       w.with(series{`fluence_webhook_objects_total{instance="c",outcome="bug"}`: {0, 1}}),
 	}
 	// What an alert is for beside that.

@@ -16,6 +16,14 @@
 {{- fail (printf "%s.retryPeriod: %ds leaves no second try within %s.renewDeadline, %ds; make it less than 5/6 of that" $at $retry $at $renew) }}
 {{- end }}
 {{- end }}
+{{- /* The last of two flags counts, and from 8 on keys are logged. */}}
+{{- range $program := list "scheduler" "sidecar" "controller" }}
+{{- range $i, $arg := (get $v $program).extraArgs }}
+{{- if regexMatch "^(-v|--v(module)?(=|$))" $arg }}
+{{- fail (printf "%s.extraArgs[%d]: %q sets how much is logged; set %s.verbosity, which is bounded" $program $i $arg $program) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if and $v.fluxion.granule (ne $v.engine "fluxion") }}
 {{- fail (printf "fluxion.granule: set with the engine %q, which has no granules; set engine to fluxion" $v.engine) }}
 {{- end }}
