@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -114,6 +115,7 @@ func TestSeatsNotReservedInTimeAreGivenBack(t *testing.T) {
 	}{
 		"after the time in the arguments":   {want: time.Minute},
 		"after the time of the group's own": {own: 5, want: 5 * time.Second},
+		"after the longest time there is":   {own: math.MaxInt32, want: 15 * time.Minute},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

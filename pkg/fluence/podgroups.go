@@ -103,7 +103,7 @@ func asGroup(pg *scheduling.PodGroup) group.PodGroup {
 	g.Whole, g.WholeSince = wholeRecord(pg)
 	g.Placed = placedRecord(pg)
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
-		g.Timeout = time.Duration(*s) * time.Second
+		g.Timeout = min(time.Duration(*s)*time.Second, permitTimeout)
 	}
 	return g
 }
