@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/engine"
-	"github.com/flux-k8s/fluence/pkg/hostlist"
-	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/test/trials"
@@ -235,68 +233,6 @@ func TestAnAnswerSaysHowLongItWaitedForOthers(t *testing.T) {
 			t.Errorf("Match() = %+v, %v, want one that waited a minute", a, err)
 		}
 	})
-}
-
-// costly is a request of 20 shapes that all keep 160 limits of their own lists of hosts: what
-// 20 pods with eight spread constraints each come to.
-func costly(nodes int) *jobspec.Jobspec {
-	var limits []jobspec.Limit
-	for k := range 160 {
-		lists := make([][]string, 7+k%8)
-		for i := range nodes {
-			at := (i/(k+1) + k) % len(lists)
-			lists[at] = append(lists[at], fmt.Sprintf("n%05d", i))
-		}
-		l := jobspec.Limit{Name: fmt.Sprint(k), Most: 3 + int64(k%2)}
-		for _, n := range lists {
-			l.Hosts = append(l.Hosts, hostlist.Encode(n))
-		}
-		limits = append(limits, l)
-	}
-	js := matchtest.Jobspec()
-	for s := range 20 {
-		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprint(s), jobspec.Exactly(1), matchtest.Cores(int64(s+1))))
-		matchtest.Limited(js, fmt.Sprint(s), limits...)
-	}
-	return js
-}
-
-// searched is a request of 20 shapes of which no two may stand in one rack, and that want a few
-// more racks than there are: each limit alone leaves room enough, and they are few enough to be
-// looked up, so that it is searched for until the work of a match is used up.
-func searched(nodes int) *jobspec.Jobspec {
-	const shapes = 20
-	js := matchtest.Jobspec()
-	racks := int64((nodes + 31) / 32)
-	for s := range shapes {
-		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprint(s), jobspec.Exactly(racks/shapes+1), matchtest.Cores(int64(7+s%5)), matchtest.GPUs(int64(1+s%3))))
-	}
-	for x := range shapes {
-		for y := range x {
-			l := jobspec.Limit{Name: fmt.Sprint(x, "-", y), Level: "rack", Most: 1}
-			matchtest.Limited(js, fmt.Sprint(x), l)
-			matchtest.Limited(js, fmt.Sprint(y), l)
-		}
-	}
-	return js
-}
-
-func TestAMatchTakesNoMoreWorkThanItMay(t *testing.T) {
-	for name, asked := range map[string]func(int) *jobspec.Jobspec{"limits": costly, "searched": searched} {
-		for _, nodes := range []int{60, 1000, 5000} {
-			d := &driver{e: newEngine(t)}
-			d.load(t, cluster(nodes)...)
-			_, err := d.e.Match(t.Context(), d.request(1, asked(nodes)))
-			var no *match.Refusal
-			if err != nil && !errors.As(err, &no) {
-				t.Fatal(err)
-			}
-			t.Logf("%s, %d nodes: %v", name, nodes, err)
-			if over := d.e.Overdrawn(); over > engine.Slack {
-				t.Errorf("%s, %d nodes: %d steps too many", name, nodes, over)
-			}
-		}
-	}
 }
 
 func TestAMatchEndsWithItsContext(t *testing.T) {
