@@ -235,12 +235,65 @@ func TestAnAnswerSaysHowLongItWaitedForOthers(t *testing.T) {
 	})
 }
 
-func TestAMatchEndsWithItsContext(t *testing.T) {
+// A watch is the context of one match, which the meter looks at as the work goes on. It counts
+// the looks, and those of them for which the engine was free for others. It ends at one of them.
+type watch struct {
+	context.Context
+	e               *engine.Engine
+	looks, free, at int
+}
+
+func (w *watch) Err() error {
+	w.looks++
+	if w.e.Free() {
+		w.free++
+	}
+	if w.at > 0 && w.looks >= w.at {
+		return context.Canceled
+	}
+	return nil
+}
+
+// watched makes a match that takes all the work that it may, on the engine and beside the graph. Its
+// context ends at a look, or never where that is 0.
+func watched(t *testing.T, op match.Op, at int) (*watch, error) {
+	t.Helper()
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(1000)...)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, err := d.e.Match(ctx, d.request(1, costly(1000))); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Match() = %v, want %v", err, context.DeadlineExceeded)
+	w := &watch{Context: t.Context(), e: d.e, at: at}
+	r := d.request(1, costly(1000))
+	r.Op = op
+	_, err := d.e.Match(w, r)
+	return w, err
+}
+
+// The work of a match beside the graph is done while others may have the engine.
+func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
+	for _, op := range []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability} {
+		w, err := watched(t, op, 0)
+		var no *match.Refusal
+		if !errors.As(err, &no) || no.Reason.Code != match.TooHard {
+			t.Errorf("operation %d: Match() = %v, want %s", op, err, match.TooHard)
+		}
+		const long, brief = engine.LongWork / engine.StepsPerLook, engine.BriefWork / engine.StepsPerLook
+		if w.free < long/2 || w.looks-w.free > brief+16 {
+			t.Errorf("operation %d: the engine was free for %d of %d looks, want it to be held for %d at the most", op, w.free, w.looks, brief)
+		}
+	}
+}
+
+// A match ends where its context does: on the engine as well as beside the graph.
+func TestAMatchEndsWithItsContext(t *testing.T) {
+	const brief = engine.BriefWork / engine.StepsPerLook
+	for name, at := range map[string]int{"on the engine": brief / 2, "beside the graph": brief + 100, "far on beside the graph": brief + 1000} {
+		t.Run(name, func(t *testing.T) {
+			w, err := watched(t, match.Allocate, at)
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Match() = %v, want %v", err, context.Canceled)
+			}
+			if w.looks < at || w.looks > at+8 {
+				t.Errorf("it looked %d times, and the context had ended at the %dth", w.looks, at)
+			}
+		})
 	}
 }
