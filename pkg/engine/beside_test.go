@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/engine"
-	"github.com/flux-k8s/fluence/pkg/hostlist"
-	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/test/trials"
@@ -237,74 +235,65 @@ func TestAnAnswerSaysHowLongItWaitedForOthers(t *testing.T) {
 	})
 }
 
-// costly is a request of 20 shapes that all keep 160 limits of their own lists of hosts: what
-// 20 pods with eight spread constraints each come to.
-func costly(nodes int) *jobspec.Jobspec {
-	var limits []jobspec.Limit
-	for k := range 160 {
-		lists := make([][]string, 7+k%8)
-		for i := range nodes {
-			at := (i/(k+1) + k) % len(lists)
-			lists[at] = append(lists[at], fmt.Sprintf("n%05d", i))
-		}
-		l := jobspec.Limit{Name: fmt.Sprint(k), Most: 3 + int64(k%2)}
-		for _, n := range lists {
-			l.Hosts = append(l.Hosts, hostlist.Encode(n))
-		}
-		limits = append(limits, l)
-	}
-	js := matchtest.Jobspec()
-	for s := range 20 {
-		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprint(s), jobspec.Exactly(1), matchtest.Cores(int64(s+1))))
-		matchtest.Limited(js, fmt.Sprint(s), limits...)
-	}
-	return js
+// A watch is the context of one match, which the meter looks at as the work goes on. It counts
+// the looks, and those of them for which the engine was free for others. It ends at one of them.
+type watch struct {
+	context.Context
+	e               *engine.Engine
+	looks, free, at int
 }
 
-// searched is a request of 20 shapes of which no two may stand in one rack, and that want a few
-// more racks than there are: each limit alone leaves room enough, and they are few enough to be
-// looked up, so that it is searched for until the work of a match is used up.
-func searched(nodes int) *jobspec.Jobspec {
-	const shapes = 20
-	js := matchtest.Jobspec()
-	racks := int64((nodes + 31) / 32)
-	for s := range shapes {
-		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprint(s), jobspec.Exactly(racks/shapes+1), matchtest.Cores(int64(7+s%5)), matchtest.GPUs(int64(1+s%3))))
+func (w *watch) Err() error {
+	w.looks++
+	if w.e.Free() {
+		w.free++
 	}
-	for x := range shapes {
-		for y := range x {
-			l := jobspec.Limit{Name: fmt.Sprint(x, "-", y), Level: "rack", Most: 1}
-			matchtest.Limited(js, fmt.Sprint(x), l)
-			matchtest.Limited(js, fmt.Sprint(y), l)
-		}
+	if w.at > 0 && w.looks >= w.at {
+		return context.Canceled
 	}
-	return js
+	return nil
 }
 
-func TestAMatchTakesNoMoreWorkThanItMay(t *testing.T) {
-	for name, asked := range map[string]func(int) *jobspec.Jobspec{"limits": costly, "searched": searched} {
-		for _, nodes := range []int{60, 1000, 5000} {
-			d := &driver{e: newEngine(t)}
-			d.load(t, cluster(nodes)...)
-			_, err := d.e.Match(t.Context(), d.request(1, asked(nodes)))
-			var no *match.Refusal
-			if err != nil && !errors.As(err, &no) {
-				t.Fatal(err)
-			}
-			t.Logf("%s, %d nodes: %v", name, nodes, err)
-			if over := d.e.Overdrawn(); over > engine.Slack {
-				t.Errorf("%s, %d nodes: %d steps too many", name, nodes, over)
-			}
-		}
-	}
-}
-
-func TestAMatchEndsWithItsContext(t *testing.T) {
+// watched makes a match that takes all the work that it may, on the engine and beside the graph. Its
+// context ends at a look, or never where that is 0.
+func watched(t *testing.T, op match.Op, at int) (*watch, error) {
+	t.Helper()
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(1000)...)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, err := d.e.Match(ctx, d.request(1, costly(1000))); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Match() = %v, want %v", err, context.DeadlineExceeded)
+	w := &watch{Context: t.Context(), e: d.e, at: at}
+	r := d.request(1, costly(1000))
+	r.Op = op
+	_, err := d.e.Match(w, r)
+	return w, err
+}
+
+// The work of a match beside the graph is done while others may have the engine.
+func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
+	for _, op := range []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability} {
+		w, err := watched(t, op, 0)
+		var no *match.Refusal
+		if !errors.As(err, &no) || no.Reason.Code != match.TooHard {
+			t.Errorf("operation %d: Match() = %v, want %s", op, err, match.TooHard)
+		}
+		const long, brief = engine.LongWork / engine.StepsPerLook, engine.BriefWork / engine.StepsPerLook
+		if w.free < long/2 || w.looks-w.free > brief+16 {
+			t.Errorf("operation %d: the engine was free for %d of %d looks, want it to be held for %d at the most", op, w.free, w.looks, brief)
+		}
+	}
+}
+
+// A match ends where its context does: on the engine as well as beside the graph.
+func TestAMatchEndsWithItsContext(t *testing.T) {
+	const brief = engine.BriefWork / engine.StepsPerLook
+	for name, at := range map[string]int{"on the engine": brief / 2, "beside the graph": brief + 100, "far on beside the graph": brief + 1000} {
+		t.Run(name, func(t *testing.T) {
+			w, err := watched(t, match.Allocate, at)
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Match() = %v, want %v", err, context.Canceled)
+			}
+			if w.looks < at || w.looks > at+8 {
+				t.Errorf("it looked %d times, and the context had ended at the %dth", w.looks, at)
+			}
+		})
 	}
 }

@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/engine"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -57,4 +59,13 @@ func (d *driver) match(t testing.TB, id match.JobID, js *jobspec.Jobspec) *match
 		t.Fatalf("Match(%d) = %v", id, err)
 	}
 	return a
+}
+
+// processorTime is what the process has had so far of all processors.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -24,7 +24,7 @@ func (e *Engine) helpfulEnd(b *board, h *horizon, failed shortfall) *match.End {
 		if !b.charge(hostSteps) {
 			return nil
 		}
-		for s := range e.hosts[b.nodes[at].name()].slots {
+		for s := range e.hosts[b.nodes[at].name()].heeded() {
 			if !b.charge(sortSteps) {
 				return nil
 			}
@@ -75,7 +75,7 @@ func (h *horizon) stepsOf(name string) int {
 	if _, ok := h.covered[at]; !ok {
 		return coverSteps
 	}
-	return coverSteps * (1 + len(at.slots) + len(h.promises.nodes[name]))
+	return coverSteps * (1 + len(at.slots) - at.ignored + len(h.promises.nodes[name]))
 }
 
 // coverAgain covers a host anew if it is covered, after what it holds has changed.

@@ -66,6 +66,7 @@ type Engine struct {
 	jobs     map[match.JobID]*job
 	promises promises
 	stood    uint64 // counts the slots ever stood, to keep their order
+	ignoring ignoring
 	space    workspace
 	// brief is briefWork and lengthy longWork, but in tests.
 	brief, lengthy int
@@ -123,6 +124,7 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	e.jobs = make(map[match.JobID]*job)
 	e.promises = newPromises()
 	e.stood = 0
+	e.ignoring = ignoring{}
 	e.space = workspace{}
 	return next, nil
 }

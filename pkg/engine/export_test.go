@@ -28,6 +28,18 @@ const Slack = briefWork / 16
 // BriefWork is how many steps a match may take of the engine.
 const BriefWork = briefWork
 
+// StepsPerLook is how many steps go by between two looks at the caller's context.
+const StepsPerLook = stepsPerLook
+
+// Free says that no call has the engine.
+func (e *Engine) Free() bool {
+	if !e.mu.TryLock() {
+		return false
+	}
+	e.mu.Unlock()
+	return true
+}
+
 // LongWork is how many steps a match may take beside the graph.
 const LongWork = longWork
 

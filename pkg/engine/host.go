@@ -15,6 +15,10 @@ type host struct {
 	tenancy tenancy
 	// outlook is what is foreseen; nil until somebody asks for it.
 	outlook outlook
+	// ignoring is the number of the match that ignores slots here, 0 for none, and ignored how
+	// many they are.
+	ignoring uint64
+	ignored  int
 }
 
 // host returns the host of this name, made where it is lacking.
@@ -54,6 +58,7 @@ func (e *Engine) unstand(s *slot) {
 // add books a slot. One that was given out here brings its charges along.
 func (h *host) add(s *slot, c *columns) {
 	h.slots[s] = struct{}{}
+	s.on = h
 	h.outlook = nil
 	h.moveIn(s, c)
 	switch {
@@ -100,7 +105,7 @@ func (h *host) rebuild() {
 // pool has several leaves can change on which of them the others weigh.
 func (h *host) settle() {
 	slots := make([]*slot, 0, len(h.slots))
-	for s := range h.slots {
+	for s := range h.heeded() {
 		h.node.refund(s.charges)
 		s.charges = nil
 		slots = append(slots, s)
@@ -184,9 +189,14 @@ func (n *node) refund(charges []charge) {
 
 // unweigh takes a charge off its leaf.
 func (n *node) unweigh(c charge) {
+	c.lift()
+	n.count(c.pool)
+}
+
+// lift takes a charge off its leaf, for which the node is yet to be counted.
+func (c *charge) lift() {
 	c.leaf.used.sub(c.amount)
 	if c.stays {
 		c.leaf.stays.sub(c.amount)
 	}
-	n.count(c.pool)
 }

@@ -21,6 +21,8 @@ type job struct {
 	at, end time.Time
 	// reserved says that the slots are promised, not held.
 	reserved bool
+	// ignored is the number of the last match that ignored the job.
+	ignored uint64
 }
 
 // A slot is what a job holds on one node.
@@ -29,6 +31,10 @@ type slot struct {
 	key, label string
 	node       string
 	index      int // among the slots given out for the request
+	// on is the host where the slot stands, or stood last.
+	on *host
+	// ignored is the number of the last match that ignored the slot.
+	ignored uint64
 	// holder is the one whose node it is as a whole; empty for none.
 	holder string
 	// shared slots keep no node from being whole.

@@ -117,7 +117,11 @@ func (e *Engine) matchNow(ctx context.Context, r *match.Request, read reading, f
 	if r.Op == match.Satisfiability {
 		return e.satisfy(ctx, r, a, found)
 	}
-	defer e.ignore(r.Ignore)()
+	restore, all := e.ignore(r.Ignore)
+	defer restore()
+	if !all {
+		return nil, nil, e.ignoresTooMuch(a)
+	}
 	if j := e.holder(r); j != nil {
 		a, err := e.repeat(r, j)
 		return a, nil, err
@@ -267,6 +271,9 @@ func (e *Engine) board(ctx context.Context, r *match.Request, a *ask, found *bes
 	e.space.allow(ctx, steps)
 	b := e.space.newBoard(a, &e.graph, e.inOrder(r), tenantOf(r))
 	b.owe(sortSteps * len(r.Near))
+	if found == nil { // what was found is laid out whatever there is to ignore
+		b.owe(e.ignoring.steps)
+	}
 	return b
 }
 
@@ -276,27 +283,4 @@ func (e *Engine) rootType() string {
 		return resource.TypeCluster
 	}
 	return e.graph.root.about.Type
-}
-
-// ignore takes what these jobs hold off the graph until the returned function
-// is called.
-func (e *Engine) ignore(ids []match.JobID) (restore func()) {
-	var away []*slot
-	seen := make(map[match.JobID]bool, len(ids))
-	for _, id := range ids {
-		j := e.jobs[id]
-		if j == nil || seen[id] {
-			continue
-		}
-		seen[id] = true
-		for _, s := range j.slots {
-			e.hosts[s.node].drop(s, &e.graph.columns)
-			away = append(away, s)
-		}
-	}
-	return func() {
-		for _, s := range away {
-			e.hosts[s.node].add(s, &e.graph.columns)
-		}
-	}
 }

@@ -34,11 +34,11 @@ func (h *host) foresee(promised map[*slot]struct{}) outlook {
 	for k := range o {
 		o[k] = make([]forecast, len(h.node.pools[k].leaves))
 		for l, v := range h.node.pools[k].leaves {
-			slots := len(h.slots) + len(promised) + 1
+			slots := len(h.slots) - h.ignored + len(promised) + 1
 			o[k][l].shift = max(0, bits.Len64(uint64(v.about.Size))+bits.Len(uint(slots))-62)
 		}
 	}
-	for s := range h.slots {
+	for s := range h.heeded() {
 		for _, c := range s.charges {
 			o.hold(h.node, c, endOf(s.end))
 		}
@@ -157,7 +157,7 @@ func (h *host) freeOver(w window, k, l int) int64 {
 // some.
 func (h *host) tenancyOver(w window, promised map[*slot]struct{}) tenancy {
 	var t tenancy
-	for s := range h.slots {
+	for s := range h.heeded() {
 		if w.outlasts(s) {
 			t.join(s)
 		}

@@ -58,6 +58,14 @@ func (h *host) moveIn(s *slot, c *columns) {
 
 // moveOut takes back what moveIn counted.
 func (h *host) moveOut(s *slot, c *columns) {
+	if !s.shared {
+		h.discount(s)
+		h.settleTenancy(c)
+	}
+}
+
+// discount takes a slot from those that are counted, for which the tenancy is yet to be settled.
+func (h *host) discount(s *slot) {
 	switch {
 	case s.shared:
 		return
@@ -68,7 +76,6 @@ func (h *host) moveOut(s *slot, c *columns) {
 			delete(h.holders, s.holder)
 		}
 	}
-	h.settleTenancy(c)
 }
 
 // settleTenancy brings the tenancy up to date where the matcher reads it.

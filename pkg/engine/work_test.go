@@ -148,6 +148,39 @@ func TestLimitsBySoManyListsAreTooHard(t *testing.T) {
 	}
 }
 
+// Limits may have 1<<22 domains in all, which take memory. More are too hard, however cheap they are to
+// find: those by the same lists are found once.
+func TestDomainsOfAllLimitsAreBounded(t *testing.T) {
+	const lists, most = 1 << 10, 1 << 22
+	hosts := make([]string, lists)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("n%05d", i)
+	}
+	cases := map[string]struct {
+		limits int
+		want   match.Code
+	}{
+		"as many as there may be": {most/lists - 8, ""},
+		"more":                    {most/lists + 1, match.TooHard},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := &driver{e: newEngine(t)}
+			d.load(t, cluster(1)...)
+			limits := make([]jobspec.Limit, tc.limits)
+			for k := range limits {
+				limits[k] = jobspec.Limit{Name: fmt.Sprint(k), Hosts: hosts, Most: 1}
+			}
+			d.e.SetBrief(4 * most)
+			_, err := d.e.Match(t.Context(), d.request(1, matchtest.Limited(matchtest.Slots("a", 1, matchtest.Cores(1)), "a", limits...)))
+			no, refused := errors.AsType[*match.Refusal](err)
+			if got := refused && no.Reason.Code == match.TooHard; got != (tc.want != "") || err != nil && !refused {
+				t.Errorf("Match() = %v, want the refusal %q", err, tc.want)
+			}
+		})
+	}
+}
+
 // Whose end would help most is looked for among what is held in a rack. Where that is so much
 // that the work of a match does not go round, none is named.
 func TestTheEndThatHelpsIsLookedForWithinTheWorkOfAMatch(t *testing.T) {
@@ -196,5 +229,59 @@ func TestEachPartOfAConstraintIsCharged(t *testing.T) {
 	var no *match.Refusal
 	if _, err := d.e.Match(t.Context(), r); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
 		t.Errorf("Match() = %v, want %s", err, match.TooHard)
+	}
+}
+
+// rooks is a request of six slots on a board of 36 nodes, of which no two may stand in one row or
+// column, and that may use but two rows of the first three columns: to see that there is no way takes
+// a search. It keeps more limits that are in the way of nothing.
+func rooks(more int) *jobspec.Jobspec {
+	const side = 6
+	rows, columns := make([]string, side), make([]string, side)
+	var out []string
+	for i := range side * side {
+		name, row, column := fmt.Sprintf("n%05d", i), i/side, i%side
+		rows[row] += name + ","
+		columns[column] += name + ","
+		if column < 3 && row > 1 {
+			out = append(out, name)
+		}
+	}
+	for i := range side {
+		rows[i], columns[i] = strings.TrimSuffix(rows[i], ","), strings.TrimSuffix(columns[i], ",")
+	}
+	js := matchtest.Constrain(matchtest.Slots("a", side, matchtest.Cores(1)), "a", jobspec.SlotAttributes{Constraints: matchtest.Not(matchtest.Hosts(out...))})
+	return matchtest.Limited(js, "a", append(many(more, "rack", 1000),
+		jobspec.Limit{Name: "row", Hosts: rows, Most: 1}, jobspec.Limit{Name: "column", Hosts: columns, Most: 1})...)
+}
+
+// What is cheap enough on any graph to be in no count of time is charged all the same: each look
+// at a node that a search makes, by the limits that it looks at, and each that the reason of a
+// refusal takes.
+func TestEachLookAtANodeIsCharged(t *testing.T) {
+	const nodes, looks = 1000, 10
+	full := func(d *driver) { d.match(t, 1, matchtest.Slots("h", nodes, matchtest.Cores(64))) }
+	cases := map[string]struct {
+		nodes int
+		begin func(*driver)
+		js    *jobspec.Jobspec
+		// few steps are too few for all looks, and enough if any sort of them is not charged.
+		few int
+	}{
+		"a reason, which counts and measures the nodes": {nodes, full, matchtest.Slots("a", 1, matchtest.Cores(1)), looks*nodes - 1},
+		"a search, which looks at 200 limits on a node": {36, func(*driver) {}, rooks(200), 13_250_000},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := &driver{e: newEngine(t)}
+			d.load(t, cluster(tc.nodes)...)
+			tc.begin(d)
+			d.e.SetLong(0)
+			d.e.SetBrief(tc.few)
+			var no *match.Refusal
+			if _, err := d.e.Match(t.Context(), d.request(2, tc.js)); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
+				t.Errorf("with %d steps: Match() = %v, want %s", tc.few, err, match.TooHard)
+			}
+		})
 	}
 }

@@ -18,7 +18,8 @@ import (
 const (
 	// usableEvery is how many nodes are looked at before the allowance is.
 	usableEvery = 64
-	// mostEnds is how many jobs a match may be asked to take for ended.
+	// mostEnds is how many jobs a match may be asked to take for ended: the engine ignores as many
+	// of one pod each within 100 ms.
 	mostEnds = 1 << 17
 	// mostNamed is how many pods a group is told of by name that are in its way.
 	mostNamed = 3

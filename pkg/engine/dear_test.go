@@ -1,0 +1,138 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/hostlist"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+// mostTime is what a match may take of the processors: ten times what all its steps take on a usual
+// machine. Work that is not charged is in no other count.
+const mostTime = 5 * time.Second
+
+// bounded makes a match that may be refused. It takes no more work than a match may, whether or not
+// that is charged.
+func (d *driver) bounded(t *testing.T, r match.Request) error {
+	t.Helper()
+	began := processorTime()
+	_, err := d.e.Match(t.Context(), r)
+	took := processorTime() - began
+	var no *match.Refusal
+	if err != nil && !errors.As(err, &no) {
+		t.Fatal(err)
+	}
+	if over := d.e.Overdrawn(); over > engine.Slack {
+		t.Errorf("%d steps too many: %v", over, err)
+	}
+	// The race detector, which goes with -short, multiplies it.
+	if took > mostTime && !testing.Short() {
+		t.Errorf("it took %s of the processors, want at most %s: %v", took, mostTime, err)
+	}
+	t.Logf("%s of the processors: %v", took, err)
+	return err
+}
+
+// costly is a request of 20 shapes that all keep 160 limits of their own lists of hosts: what
+// 20 pods with eight spread constraints each come to.
+func costly(nodes int) *jobspec.Jobspec {
+	var limits []jobspec.Limit
+	for k := range 160 {
+		lists := make([][]string, 7+k%8)
+		for i := range nodes {
+			at := (i/(k+1) + k) % len(lists)
+			lists[at] = append(lists[at], fmt.Sprintf("n%05d", i))
+		}
+		l := jobspec.Limit{Name: fmt.Sprint(k), Most: 3 + int64(k%2)}
+		for _, n := range lists {
+			l.Hosts = append(l.Hosts, hostlist.Encode(n))
+		}
+		limits = append(limits, l)
+	}
+	js := matchtest.Jobspec()
+	for s := range 20 {
+		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprint(s), jobspec.Exactly(1), matchtest.Cores(int64(s+1))))
+		matchtest.Limited(js, fmt.Sprint(s), limits...)
+	}
+	return js
+}
+
+// searched is a request of 20 shapes of which no two may stand in one rack, and that want a few
+// more racks than there are: each limit alone leaves room enough, and they are few enough to be
+// looked up, so that it is searched for until the work of a match is used up.
+func searched(nodes int) *jobspec.Jobspec {
+	const shapes = 20
+	js := matchtest.Jobspec()
+	racks := int64((nodes + 31) / 32)
+	for s := range shapes {
+		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprint(s), jobspec.Exactly(racks/shapes+1), matchtest.Cores(int64(7+s%5)), matchtest.GPUs(int64(1+s%3))))
+	}
+	for x := range shapes {
+		for y := range x {
+			l := jobspec.Limit{Name: fmt.Sprint(x, "-", y), Level: "rack", Most: 1}
+			matchtest.Limited(js, fmt.Sprint(x), l)
+			matchtest.Limited(js, fmt.Sprint(y), l)
+		}
+	}
+	return js
+}
+
+// limitedBy is a request of so many shapes of as many slots each, that all keep the same limits.
+func limitedBy(shapes int, slots int64, limits []jobspec.Limit) *jobspec.Jobspec {
+	js := matchtest.Jobspec()
+	for s := range shapes {
+		js.Resources = append(js.Resources, matchtest.Slot(fmt.Sprint(s), jobspec.Exactly(slots), matchtest.Cores(1)))
+		matchtest.Limited(js, fmt.Sprint(s), limits...)
+	}
+	return js
+}
+
+// many are n limits by one level.
+func many(n int, level string, most int64) []jobspec.Limit {
+	limits := make([]jobspec.Limit, n)
+	for k := range limits {
+		limits[k] = jobspec.Limit{Name: fmt.Sprint(level, k), Level: level, Most: most}
+	}
+	return limits
+}
+
+// dear are requests on so many nodes that are known to be dear.
+var dear = map[string]struct {
+	nodes []int
+	asked func(nodes int) *jobspec.Jobspec
+}{
+	"limits":   {[]int{60, 1000, 5000}, costly},
+	"searched": {[]int{60, 1000, 5000}, searched},
+	"too many slots for 600 limits, each of which is compared with each": {[]int{5000}, func(int) *jobspec.Jobspec {
+		return limitedBy(1, 200, many(600, "rack", 1))
+	}},
+	"one slot too many for 1,000 limits, counted for each of 200 shapes": {[]int{5000}, func(int) *jobspec.Jobspec {
+		return limitedBy(200, 1, many(1000, "zone", 199))
+	}},
+	"300 shapes that do not fit by 1,000 limits that cross": {[]int{5000}, func(nodes int) *jobspec.Jobspec {
+		limits := many(1000, "rack", 1)
+		hosts := splitHosts(nodes, 2, 0)
+		for k := 0; k < len(limits); k += 2 {
+			limits[k].Level, limits[k].Hosts = "", hosts
+		}
+		return limitedBy(300, 3, limits)
+	}},
+}
+
+func TestAMatchTakesNoMoreWorkThanItMay(t *testing.T) {
+	for name, of := range dear {
+		for _, nodes := range of.nodes {
+			t.Run(fmt.Sprint(name, "/", nodes), func(t *testing.T) {
+				d := &driver{e: newEngine(t)}
+				d.load(t, cluster(nodes)...)
+				d.bounded(t, d.request(1, of.asked(nodes)))
+			})
+		}
+	}
+}
