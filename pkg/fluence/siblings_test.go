@@ -294,3 +294,18 @@ func TestPodsThatAreThereAreComparedNoLongerThanMayBe(t *testing.T) {
 		t.Errorf("it has looked at the clock %d times, want it to end after 100", looks)
 	}
 }
+
+// So are the nodes of each constraint, with the pods on them.
+func TestNodesAreCountedForASpreadNoLongerThanMayBe(t *testing.T) {
+	var nodes []*nodeWith
+	for i := range 1000 {
+		nodes = append(nodes, aNode(fmt.Sprint("n-", i)))
+	}
+	s := siblingsAmong(t, nodes, nil, asShape(2, ofApp("x"), spreadOver(corev1.LabelHostname, "x", 1)))
+	looks := 0
+	s.may.now = func() time.Time { looks++; return s.may.began.Add(time.Duration(looks) * time.Second) }
+	s.may.most = 100 * time.Second
+	if err := s.spread(); err != nil || looks < 100 || looks > 110 {
+		t.Errorf("it has looked at the clock %d times, want it to end after 100; %v", looks, err)
+	}
+}

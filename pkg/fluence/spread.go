@@ -63,6 +63,7 @@ func (s *siblings) spread() error {
 	known := map[string]*spread{}
 	for i, shape := range s.shapes {
 		pod := shape.pods[0]
+		var affinity *nodeaffinity.RequiredNodeAffinity
 		for c, constraint := range pod.Spec.TopologySpreadConstraints {
 			if constraint.WhenUnsatisfiable != corev1.DoNotSchedule {
 				continue
@@ -78,6 +79,10 @@ func (s *siblings) spread() error {
 			if len(counted) == 0 {
 				continue
 			}
+			if affinity == nil {
+				// It may list thousands of values, all of which are checked.
+				affinity = ptr.To(nodeaffinity.GetRequiredNodeAffinity(pod))
+			}
 			if s.lenient[i] == pod {
 				s.lenient[i] = pod.DeepCopy()
 			}
@@ -85,7 +90,7 @@ func (s *siblings) spread() error {
 			sp := &spread{
 				key: constraint.TopologyKey, maxSkew: int(constraint.MaxSkew), minDomains: int(ptr.Deref(constraint.MinDomains, 1)),
 				counted: counted, level: s.by(constraint.TopologyKey).level,
-				domains: s.spreadDomains(pod, constraint, selector),
+				domains: s.spreadDomains(pod, constraint, selector, affinity),
 			}
 			text := fmt.Sprintf("%+v", *sp)
 			if known[text] == nil {
@@ -130,10 +135,12 @@ func (s *siblings) counted(selector labels.Selector) []int {
 
 // spreadDomains counts what is there, as PodTopologySpread does: on the nodes that have
 // the labels of all the pod's constraints and that the constraint's policies include.
-func (s *siblings) spreadDomains(pod *corev1.Pod, c corev1.TopologySpreadConstraint, selector labels.Selector) []spreadDomain {
+func (s *siblings) spreadDomains(pod *corev1.Pod, c corev1.TopologySpreadConstraint, selector labels.Selector, affinity *nodeaffinity.RequiredNodeAffinity) []spreadDomain {
 	byValue := map[string]*spreadDomain{}
-	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	for _, info := range s.nodes {
+		if s.over() {
+			return nil
+		}
 		node := info.Node()
 		if !hasKeys(node, pod) || !included(pod, node, c, affinity) {
 			continue
@@ -165,7 +172,7 @@ func hasKeys(node *corev1.Node, pod *corev1.Pod) bool {
 
 // included says whether a node counts by nodeAffinityPolicy, which honours by default,
 // and nodeTaintsPolicy, which does not.
-func included(pod *corev1.Pod, node *corev1.Node, c corev1.TopologySpreadConstraint, affinity nodeaffinity.RequiredNodeAffinity) bool {
+func included(pod *corev1.Pod, node *corev1.Node, c corev1.TopologySpreadConstraint, affinity *nodeaffinity.RequiredNodeAffinity) bool {
 	if ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor {
 		// The plugin passes over a selector that cannot be read.
 		if ok, _ := affinity.Match(node); !ok {
