@@ -269,7 +269,11 @@ func watched(t *testing.T, op match.Op, at int) (*watch, error) {
 
 // The work of a match beside the graph is done while others may have the engine.
 func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
-	for _, op := range []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability} {
+	operations := []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability}
+	if testing.Short() {
+		operations = operations[:1]
+	}
+	for _, op := range operations {
 		w, err := watched(t, op, 0)
 		var no *match.Refusal
 		if !errors.As(err, &no) || no.Reason.Code != match.TooHard {
