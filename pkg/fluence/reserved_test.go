@@ -270,79 +270,79 @@ func TestNodesAreReservedBesideWhatNeverEnds(t *testing.T) {
 // The clock of a reservation is that of a namespace and priority: to make groups anew, to have
 // the reserved nodes change for a moment, or to end pods of one's own renews nothing.
 func TestAReservationIsNotRenewed(t *testing.T) {
-	attacks := map[string]func(r *rig, minute int){
-		"by a group that is made anew": func(r *rig, minute int) {
-			if minute%50 == 49 {
-				if n := minute / 50; n == 0 {
+	attacks := map[string]func(r *rig, turn int){
+		"by a group that is made anew": func(r *rig, turn int) {
+			if turn%50 == 49 {
+				if n := turn / 50; n == 0 {
 					r.remove("g-0")
 					r.remove("g-1")
 				} else {
 					r.remove(fmt.Sprintf("again-%d", n-1))
 				}
-				r.pod(fmt.Sprintf("again-%d", minute/50), cpu("4"))
+				r.pod(fmt.Sprintf("again-%d", turn/50), cpu("4"))
 			}
 		},
-		"by a pod in the way for a moment": func(r *rig, minute int) {
-			if minute%50 == 49 {
+		"by a pod in the way for a moment": func(r *rig, turn int) {
+			if turn%50 == 49 {
 				r.pod("way", cpu("1m"), always, onNode("n0"))
 				r.pl.happened(group.Freed)
 				r.pass(time.Second)
 				r.remove("way")
 			}
 		},
-		"by own pods that end": func(r *rig, minute int) {
-			if minute%50 == 49 {
-				r.remove(fmt.Sprintf("mine-%d", minute/50))
+		"by own pods that end": func(r *rig, turn int) {
+			if turn%50 == 49 {
+				r.remove(fmt.Sprintf("mine-%d", turn/50))
 			}
 		},
-		"by starts of small groups that are before it": func(r *rig, minute int) {
+		"by starts of small groups that are before it": func(r *rig, turn int) {
 			tiny := func(n int) string { return fmt.Sprintf("tiny-%02d", n) }
-			if minute < 0 {
+			if turn < 0 {
 				for n := range 30 {
 					r.pod(tiny(n), cpu("1m"), never, port(7777), selecting("n0"), func(p *corev1.Pod) {
 						p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "later"}}
 					})
 				}
 			}
-			if minute%50 != 49 {
+			if turn%50 != 49 {
 				return
 			}
-			r.pod(fmt.Sprintf("block-%d", minute), cpu("1m"), never, port(7777), onNode("n0"))
+			r.pod(fmt.Sprintf("block-%d", turn), cpu("1m"), never, port(7777), onNode("n0"))
 			r.pass(time.Second)
-			first := 2 * (minute / 50)
+			first := 2 * (turn / 50)
 			for n := first; n < first+2; n++ {
 				r.update(tiny(n), func(p *corev1.Pod) { p.Spec.SchedulingGates, p.Generation, p.ResourceVersion = nil, 2, "2" })
 			}
 			r.pass(70 * time.Second)
-			r.remove(fmt.Sprintf("block-%d", minute))
+			r.remove(fmt.Sprintf("block-%d", turn))
 			for n := first; n < first+2; n++ {
 				for i := 0; i < 30 && !r.runs(tiny(n)); i++ {
 					r.pass(time.Second)
 				}
 				if !r.runs(tiny(n)) {
-					r.Errorf("minute %d: pod %s does not run", minute, tiny(n))
+					r.Errorf("turn %d: pod %s does not run", turn, tiny(n))
 				}
 				r.pass(2 * time.Second)
 				r.remove(tiny(n))
 			}
 		},
-		"by pods of its own that are created on the nodes": func(r *rig, minute int) {
-			if minute%50 != 49 {
+		"by pods of its own that are created on the nodes": func(r *rig, turn int) {
+			if turn%50 != 49 {
 				return
 			}
 			for i := range 2 {
-				r.pod(fmt.Sprintf("brought-%d-%d", minute, i), cpu("1m"), inGroup(g.Name), createdOn(fmt.Sprintf("n%d", i)))
+				r.pod(fmt.Sprintf("brought-%d-%d", turn, i), cpu("1m"), inGroup(g.Name), createdOn(fmt.Sprintf("n%d", i)))
 			}
 			r.pass(time.Second)
 			for i := range 2 {
-				r.remove(fmt.Sprintf("brought-%d-%d", minute, i))
+				r.remove(fmt.Sprintf("brought-%d-%d", turn, i))
 			}
 		},
 	}
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				r.pl.args.MaxReserve.Duration = time.Hour
+				r.pl.args.MaxReserve.Duration = 10 * time.Minute
 				r.pl.args.MaxBypass.Duration = time.Minute
 				for i := range 2 {
 					r.node(fmt.Sprintf("n%d", i), 4)
@@ -360,15 +360,15 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				r.pass(time.Second)
 				r.gang(2, 2, cpu("4"))
 				reserved := 0
-				for minute := range 6 * 60 {
-					attack(r, minute)
-					r.pass(time.Minute)
+				for turn := range 6 * 60 {
+					attack(r, turn)
+					r.pass(10 * time.Second)
 					if _, n := r.reserved(); n > 0 {
 						reserved++
 					}
 				}
 				if reserved < 50 || reserved > 290 {
-					t.Errorf("nodes were reserved for %d minutes of 360, want 50 to 290", reserved)
+					t.Errorf("nodes were reserved for %d turns of 360, want 50 to 290", reserved)
 				}
 			})
 		})
