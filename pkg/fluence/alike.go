@@ -83,10 +83,12 @@ const (
 	// maxSelectors is how many selectors of the pods' own are told apart. Beyond that every
 	// label counts.
 	maxSelectors = 1 << 10
-	// maxOthers is how many selectors of pods that are there are told apart, and maxSplit how
-	// many kinds more they may make of a plan's pods: others are not to make a plan hard.
-	// Beyond that it is verified pod by pod what they object to.
+	// maxOthers is how many selectors of pods that are there are told apart, maxRead how many
+	// requirements these may have in all, and maxSplit how many kinds more they may make of a
+	// plan's pods: others are not to make a plan hard. Beyond that it is verified pod by pod what
+	// they object to.
 	maxOthers = 1 << 7
+	maxRead   = 1 << 10
 	maxSplit  = 16
 )
 
@@ -128,7 +130,7 @@ func selectedByOf(plan group.Plan, nodes []fwk.NodeInfo, shuns *shuns, may *allo
 	if b.all {
 		b.own = nil
 	}
-	others := sets.New[uint64]()
+	others, read := sets.New[uint64](), 0
 	for _, n := range nodes {
 		for _, there := range n.GetPodsWithRequiredAntiAffinity() {
 			of := shuns.of(there)
@@ -139,7 +141,7 @@ func selectedByOf(plan group.Plan, nodes []fwk.NodeInfo, shuns *shuns, may *allo
 				if others.Has(s.sum) || !s.everywhere && !s.namespaces.Has(plan.Key.Namespace) {
 					continue
 				}
-				if len(b.others) == maxOthers {
+				if read += weigh(s.selector); len(b.others) == maxOthers || read > maxRead {
 					b.rough = true
 					return b
 				}
@@ -149,6 +151,16 @@ func selectedByOf(plan group.Plan, nodes []fwk.NodeInfo, shuns *shuns, may *allo
 		}
 	}
 	return b
+}
+
+// weigh says how much there is to read in a selector. Its values take little each.
+func weigh(s labels.Selector) int {
+	requirements, _ := s.Requirements()
+	n := len(requirements)
+	for _, r := range requirements {
+		n += len(r.ValuesUnsorted()) / 16
+	}
+	return n
 }
 
 // selects says which of the selectors match a pod.

@@ -81,6 +81,9 @@ func (a *bindAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (a *bindAPI) bind(b *corev1.Binding) *http.Response {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	// The fake client holds it while it patches a pod.
+	a.rig.client.Lock()
+	defer a.rig.client.Unlock()
 	obj, err := a.rig.client.Tracker().Get(pods, b.Namespace, b.Name)
 	if err != nil {
 		return failed(apierrors.NewNotFound(pods.GroupResource(), b.Name))

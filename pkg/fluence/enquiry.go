@@ -87,7 +87,7 @@ func (pl *Fluence) enquire(ctx context.Context, may *allowance, plan group.Plan,
 		if q.siblings != nil {
 			pod = q.siblings.lenient[i]
 		}
-		out, refused := pl.ruleOut(ctx, pod, nodes)
+		out, refused := pl.ruleOut(ctx, may, pod, nodes)
 		filtered := slices.Clone(out.now)
 		if refused == nil {
 			refused = extenders.narrow(s.pods[0], nodes, &out)

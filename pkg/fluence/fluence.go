@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -99,6 +99,7 @@ type Fluence struct {
 	events       *eventWriter
 	reservations reservations
 	running      running
+	podStatuses  *podStatuses
 	// told is what pods were told last, and logged what was logged of groups.
 	told     told[types.UID]
 	logged   told[types.NamespacedName]
@@ -250,6 +251,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		return nil, err
 	}
 	recorder := events.EventRecorder(orderedRecorder{EventRecorderLogger: h.EventRecorder(), writer: pl.events})
+	pl.podStatuses = newPodStatuses(pl.handle.ClientSet(), func() corelisters.PodLister {
+		return pl.handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	}, func() { pl.counters.failed(writesPod) })
 	pl.reporter = newReporter(pl.podGroups, recorder, leading, func() { pl.counters.failed(writesPodGroup) })
 	pl.reporter.first, pl.reporter.whole = pl.binds.whenEmpty, pl.groups.WholeOf
 	pl.events.first, pl.events.busy = pl.binds.whenEmpty, pl.reporter.busy
@@ -269,6 +273,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	pl.handover.failed = func() { pl.counters.failed(writesHealth) }
 	// Also where it never comes to run: the queue has a goroutine of its own.
 	context.AfterFunc(ctx, pl.reporter.queue.ShutDown)
+	context.AfterFunc(ctx, pl.podStatuses.queue.ShutDown)
 	if err := pl.watch(ctx, leading); err != nil {
 		return nil, err
 	}

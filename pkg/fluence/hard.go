@@ -6,7 +6,10 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -28,14 +31,17 @@ func tooHard(why string) *group.Refusal {
 	return &group.Refusal{Reason: reasonTooHard, Message: why, Backoff: true, Hard: true}
 }
 
-// An allowance is what one enquiry may take of the scheduling loop. What it waits for others
-// is not in it.
+// An allowance is what one enquiry may take of the scheduling loop. What it waits for others, and
+// what the filters take for the sake of others, is not in it.
 type allowance struct {
 	ctx    context.Context
 	now    func() time.Time
 	began  time.Time
 	most   time.Duration
 	waited time.Duration
+	// foreign is what one run of the PreFilter plugins takes for the sake of pods that are there;
+	// 0 until that is known.
+	foreign time.Duration
 }
 
 // took is what the enquiry has taken.
@@ -46,6 +52,35 @@ func (a *allowance) left() time.Duration { return a.most - a.took() }
 
 // over says that the enquiry is to end.
 func (a *allowance) over() bool { return a.took() > a.most || a.ctx.Err() != nil }
+
+// dearPreFilter is from when on it is found out whom a run of the PreFilter plugins is for.
+const dearPreFilter = 2 * time.Millisecond
+
+// preFilter runs the PreFilter plugins for a pod of a group. The terms of all pods that are there
+// are compared with it, those of other namespaces too: what that takes is not the group's, nor does
+// its namespace pay for it.
+func (pl *Fluence) preFilter(ctx context.Context, may *allowance, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+	began := pl.now()
+	result, status, _ := pl.filters.RunPreFilterPlugins(ctx, state, pod)
+	took := pl.now().Sub(began)
+	if took < dearPreFilter {
+		return result, status
+	}
+	if may.foreign == 0 {
+		// A pod that asks for nothing itself takes what all others take.
+		bare := pod.DeepCopy()
+		bare.Spec.Affinity, bare.Spec.TopologySpreadConstraints = nil, nil
+		bare.Spec.Volumes, bare.Spec.ResourceClaims = nil, nil
+		of := schedulerframework.NewCycleState()
+		of.Write(probeKey, probe{})
+		again := pl.now()
+		pl.filters.RunPreFilterPlugins(ctx, of, bare)
+		may.foreign = pl.now().Sub(again)
+		may.waited += may.foreign
+	}
+	may.waited += min(took, may.foreign)
+	return result, status
+}
 
 const (
 	// suspicion is how long a match that ended at its deadline is held against a namespace.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -195,6 +196,52 @@ func TestWhoWaitsForOthersIsNotTooHard(t *testing.T) {
 			t.Errorf("it owes %+v", owed)
 		}
 	})
+}
+
+// slowFilters take so long before they filter, for pods by what these are.
+type slowFilters struct {
+	framework
+	takes func(*corev1.Pod) time.Duration
+}
+
+func (f slowFilters) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
+	time.Sleep(f.takes(pod))
+	return f.framework.RunPreFilterPlugins(ctx, state, pod)
+}
+
+// The filters compare each pod with the terms of all that are there, whosever these are: nobody is
+// too hard for that, or pays for it. What its own terms take is its own.
+func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
+	cases := map[string]struct {
+		takes func(*corev1.Pod) time.Duration
+		edit  func(*corev1.Pod)
+		hard  bool
+	}{
+		"for others": {takes: func(*corev1.Pod) time.Duration { return 400 * time.Millisecond }, edit: awayFrom("x")},
+		"for itself": {takes: func(p *corev1.Pod) time.Duration {
+			if p.Spec.Affinity == nil {
+				return 0
+			}
+			return 400 * time.Millisecond
+		}, edit: awayFrom("x"), hard: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pl.filters = slowFilters{r.pl.filters, tc.takes}
+				r.node("n1", 8)
+				r.node("n2", 8)
+				r.pass(settleTime)
+				_, _, status := r.preFilter(r.gang(2, 2, ofApp("x"), tc.edit)[0])
+				if hard := status.Message() == whyTooHard; hard != tc.hard || !hard && !status.IsSuccess() {
+					t.Errorf("it is told %q, want that it is too hard: %t", status.Message(), tc.hard)
+				}
+				if owes := r.pl.debts.of[ns] != nil; owes != tc.hard {
+					t.Errorf("its namespace owes something: %t, want %t", owes, tc.hard)
+				}
+			})
+		})
+	}
 }
 
 // When a namespace is to blame for matches that end at their deadlines, and what it pays for.

@@ -18,10 +18,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// The failure handler puts a pod that failed into the queue, and then writes its status. A
+// The failure handler puts a pod that failed into the queue, and has its status be written. A
 // whole group may be called back at once: at most maxFailures pods are handled at a time. After
-// failureWithin a pod waits for its place no longer, and the write of its status is given up:
-// pods come into the queue though the API server takes no writes.
+// failureWithin a pod waits for its place no longer.
 const (
 	maxFailures   = 16
 	failureWithin = 2 * time.Second
@@ -64,6 +63,9 @@ type hushed struct {
 	pl  *Fluence
 	pod types.UID
 }
+
+// APICacher implements framework.Framework.
+func (h hushed) APICacher() fwk.APICacher { return h.pl.podStatuses }
 
 // EventRecorder implements framework.Framework.
 func (h hushed) EventRecorder() events.EventRecorderLogger {

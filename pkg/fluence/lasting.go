@@ -57,7 +57,7 @@ func (pl *Fluence) lastingOf(ctx context.Context, q *enquiry, shape int) (out ru
 	}
 	state := schedulerframework.NewCycleState()
 	state.Write(probeKey, probe{})
-	result, status, _ := pl.filters.RunPreFilterPlugins(ctx, state, pod)
+	result, status := pl.preFilter(ctx, q.may, state, pod)
 	if !status.IsSuccess() {
 		return out, false
 	}

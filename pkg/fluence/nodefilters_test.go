@@ -39,7 +39,7 @@ func (c *countedFilters) RunFilterPlugins(ctx context.Context, state fwk.CycleSt
 func (r *rig) asked(c *countedFilters, pod *corev1.Pod, nodes ...fwk.NodeInfo) (ruledOut, int64) {
 	r.Helper()
 	before := c.runs.Load()
-	out, refused := r.pl.ruleOut(r.ctx, pod, nodes)
+	out, refused := r.pl.ruleOut(r.ctx, atLength(r.T), pod, nodes)
 	if refused != nil {
 		r.Fatalf("refused: %s", refused.Message)
 	}
@@ -260,7 +260,7 @@ func TestStatusesAreKeptForSoManyKindsOfPods(t *testing.T) {
 		node := infoOf(readyNode("n1", 8))
 		for n := range 10 * maxKinds {
 			pod := aPod("p", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": fmt.Sprint(n)} })
-			if out, _ := r.pl.ruleOut(r.ctx, pod, []fwk.NodeInfo{node}); len(out.never) != 1 {
+			if out, _ := r.pl.ruleOut(r.ctx, atLength(r.T), pod, []fwk.NodeInfo{node}); len(out.never) != 1 {
 				r.Fatalf("a node without the label is not ruled out: %+v", out)
 			}
 		}
@@ -279,7 +279,7 @@ func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
 		node.Spec.Unschedulable = true
 		off, cancel := context.WithCancel(r.ctx)
 		cancel()
-		_, _ = r.pl.ruleOut(off, aPod("p"), []fwk.NodeInfo{infoOf(node)})
+		_, _ = r.pl.ruleOut(off, atLength(r.T), aPod("p"), []fwk.NodeInfo{infoOf(node)})
 		if n := c.runs.Load(); n != 0 {
 			r.Fatalf("filters were run on %d nodes though the cycle was called off", n)
 		}

@@ -122,10 +122,10 @@ var notAsked = sets.New(Name, names.NodeResourcesFit)
 // node of which nodeStatuses does not know the answer. The filter of the room on a node is
 // left out: how much room there is, the matcher says, with numbers. It may only be called
 // inside a scheduling cycle. The refusal, if there is one, holds for all nodes.
-func (pl *Fluence) ruleOut(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (ruledOut, *group.Refusal) {
+func (pl *Fluence) ruleOut(ctx context.Context, may *allowance, pod *corev1.Pod, nodes []fwk.NodeInfo) (ruledOut, *group.Refusal) {
 	state := schedulerframework.NewCycleState()
 	state.Write(probeKey, probe{})
-	result, status, _ := pl.filters.RunPreFilterPlugins(ctx, state, pod)
+	result, status := pl.preFilter(ctx, may, state, pod)
 	if !status.IsSuccess() {
 		return ruledOut{}, refusedBeforeFilter(pod, status)
 	}

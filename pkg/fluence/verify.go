@@ -105,7 +105,7 @@ func (st *stage) prepare(ctx context.Context) *group.Refusal {
 		}
 		state := schedulerframework.NewCycleState()
 		state.Write(probeKey, probe{})
-		result, status, _ := st.pl.filters.RunPreFilterPlugins(ctx, state, shape.pods[0])
+		result, status := st.pl.preFilter(ctx, st.s.may, state, shape.pods[0])
 		if !status.IsSuccess() {
 			return refusedBeforeFilter(shape.pods[0], status)
 		}

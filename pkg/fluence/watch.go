@@ -99,6 +99,7 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		go pl.events.run(ctx)
 		go pl.podGroups.run(ctx, podGroupsListed)
 		go pl.races.run(ctx)
+		pl.podStatuses.run(ctx)
 		go pl.tellBesides(ctx, leading)
 		go pl.bulletin.run(ctx)
 		go pl.handover.run(ctx)
