@@ -64,7 +64,9 @@ func TestStatusesOfPodsAreWrittenBesideTheLoop(t *testing.T) {
 			t.Errorf("the pod is told %q by %d writes, want the last words by two at the most", got, n)
 		}
 		// The same again is not written.
-		r.pl.podStatuses.PatchPodStatus(pod, whyNot("words 49"), nil)
+		if _, err := r.pl.podStatuses.PatchPodStatus(pod, whyNot("words 49"), nil); err != nil {
+			t.Fatal(err)
+		}
 		r.pass(5 * time.Second)
 		if n := writes.Load(); n > 2 {
 			t.Errorf("%d writes, though nothing has changed", n)

@@ -81,7 +81,7 @@ func (s *siblings) spread() error {
 			}
 			if affinity == nil {
 				// It may list thousands of values, all of which are checked.
-				affinity = ptr.To(nodeaffinity.GetRequiredNodeAffinity(pod))
+				affinity = new(nodeaffinity.GetRequiredNodeAffinity(pod))
 			}
 			if s.lenient[i] == pod {
 				s.lenient[i] = pod.DeepCopy()
