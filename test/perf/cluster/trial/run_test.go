@@ -221,7 +221,7 @@ func testEnded(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
 		f, err = bench.Run(ctx, p)
 		return err
 	})
-	g.Go(func() error { return kill(ctx, c, "fluence-sidecar") })
+	g.Go(func() error { return kill(ctx, c, "fluence-sidecar", "fluence-scheduler") })
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -230,12 +230,12 @@ func testEnded(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
 	}
 }
 
-// kill waits until a process runs that was not there before, and ends it.
-func kill(ctx context.Context, c *cluster.Cluster, name string) error {
-	was := c.Process(name)
+// kill waits until two processes run that were not there before, and ends the first.
+func kill(ctx context.Context, c *cluster.Cluster, name, other string) error {
+	was, before := c.Process(name), c.Process(other)
 	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		p := c.Process(name)
-		if p == nil || p == was || p.PeakMemory() == 0 {
+		p, o := c.Process(name), c.Process(other)
+		if p == nil || p == was || p.PeakMemory() == 0 || o == nil || o == before || o.PeakMemory() == 0 {
 			return false, nil
 		}
 		return true, p.Kill(ctx)
