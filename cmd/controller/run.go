@@ -21,6 +21,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/lifeline"
+	"github.com/flux-k8s/fluence/pkg/served"
 	"github.com/flux-k8s/fluence/pkg/skew"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -44,6 +45,7 @@ func run(ctx context.Context, o options) error {
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
+		MapperProvider:                served.NewMapper,
 		Logger:                        klog.Background(),
 		Cache:                         cache.Options{ByObject: podgroup.CacheByObject(o.podGroup)},
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},

@@ -191,6 +191,31 @@ func TestPodGroupName(t *testing.T) {
 	}
 }
 
+func TestOwnersThatCannotExist(t *testing.T) {
+	sized := func(group, kind, name, uid int) Owner {
+		x := func(n int) string { return strings.Repeat("x", n) }
+		return Owner{Group: x(group), Kind: x(kind), Name: x(name), UID: types.UID(x(uid))}
+	}
+	cases := map[string]struct {
+		owner Owner
+		want  bool
+	}{
+		"the largest":                        {sized(253, 253, 253, 128), true},
+		"a long group":                       {sized(254, 1, 1, 1), false},
+		"a long kind":                        {sized(1, 254, 1, 1), false},
+		"a long name":                        {sized(1, 1, 254, 1), false},
+		"a long UID":                         {sized(1, 1, 1, 129), false},
+		"none, as of a pod without an owner": {Owner{}, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.owner.CanExist(); got != tc.want {
+				t.Errorf("CanExist() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func FuzzPodGroupName(f *testing.F) {
 	f.Add("Job", "train", "uid")
 	f.Add("", "", "")

@@ -26,6 +26,19 @@ func OwnerOf(ref metav1.OwnerReference) Owner {
 	return Owner{Group: group, Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
 }
 
+// mostName and mostUID are how many bytes a name, a kind or a group has at most, and a UID,
+// for which the API server makes 36.
+const (
+	mostName = 253
+	mostUID  = 128
+)
+
+// CanExist says whether there can be such an object. The API server takes references to
+// others, with names and UIDs of a megabyte.
+func (o Owner) CanExist() bool {
+	return len(o.Group) <= mostName && len(o.Kind) <= mostName && len(o.Name) <= mostName && len(o.UID) <= mostUID
+}
+
 // A kind is what there is to know of objects of one kind that control pods.
 type kind struct {
 	group, kind string

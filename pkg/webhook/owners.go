@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ const (
 	// JobSet are created within that. Its controller never changes, and its spec
 	// rarely.
 	rememberFor = 10 * time.Second
-	// rememberMost bounds the memory.
+	// rememberMost bounds the memory, and group.Owner.CanExist each entry.
 	rememberMost = 4096
 	// askAtOnce and askEach bound the questions to the API server: so many at a time, and one
 	// each so often after as many at once. Whoever may create pods, or reach the port, has them
@@ -60,6 +61,8 @@ type objects struct {
 	asking singleflight.Group
 	mu     sync.Mutex
 	memory map[object]answer
+	// sweepAt is when answers that are out of date go next.
+	sweepAt time.Time
 }
 
 type object struct {
@@ -76,6 +79,9 @@ type answer struct {
 
 // find is a lookup. It returns false also when ctx ends before there is an answer.
 func (s *objects) find(ctx context.Context, namespace string, o group.Owner) (Known, bool) {
+	if !o.CanExist() {
+		return Known{}, false
+	}
 	if known, ok := s.seen(ctx, namespace, o); ok {
 		return known, true
 	}
@@ -184,16 +190,25 @@ func (s *objects) ask(ctx context.Context, namespace string, o group.Owner) (Kno
 	if u.GetUID() != o.UID {
 		return Known{}, fmt.Errorf("its UID is %s, not %s", u.GetUID(), o.UID)
 	}
+	controller := controllerOf(&u)
+	if !controller.CanExist() {
+		return Known{}, errors.New("what is said to control it cannot exist")
+	}
 	spec, err := json.Marshal(u.Object["spec"])
 	if err != nil {
 		return Known{}, fmt.Errorf("read the spec: %w", err)
 	}
-	return knownOf(o, controllerOf(&u), spec), nil
+	return knownOf(o, controller, spec), nil
 }
 
+// remember keeps an answer. Those that are out of date go, once each rememberFor at most.
 func (s *objects) remember(key object, a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now := s.clock.Now(); !now.Before(s.sweepAt) {
+		maps.DeleteFunc(s.memory, func(_ object, a answer) bool { return !now.Before(a.until) })
+		s.sweepAt = now.Add(rememberFor)
+	}
 	if s.memory == nil || len(s.memory) >= rememberMost {
 		s.memory = map[object]answer{}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -212,5 +214,49 @@ func TestFindRemembersNotTooMuch(t *testing.T) {
 	}
 	if len(s.memory) > rememberMost {
 		t.Errorf("remembers %d objects, want at most %d", len(s.memory), rememberMost)
+	}
+}
+
+// What is remembered of one reference has no size that its author chooses.
+func TestFindRemembersNothingThatCannotExist(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	asked := 0
+	s := newObjects(func(context.Context) error { asked++; return nil }, nil,
+		[]client.Object{replicaSet("of-nobody", group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: types.UID(long)})})
+	for what, o := range map[string]group.Owner{
+		"a UID":   {Group: "apps", Kind: "ReplicaSet", Name: "a", UID: types.UID(long)},
+		"a name":  {Group: "apps", Kind: "ReplicaSet", Name: long, UID: "1"},
+		"a kind":  {Group: "apps", Kind: long, Name: "a", UID: "1"},
+		"a group": {Group: long, Kind: "ReplicaSet", Name: "a", UID: "1"},
+	} {
+		if _, ok := s.find(t.Context(), "ns", o); ok || asked > 0 || len(s.memory) > 0 {
+			t.Errorf("%s of a megabyte: seen %t, asked %d times, remembers %d objects", what, ok, asked, len(s.memory))
+		}
+	}
+	if known, ok := s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "of-nobody")); ok || asked != 1 {
+		t.Errorf("an object that such a one controls: seen %t, asked %d times", ok, asked)
+	} else if n := len(known.Controller.UID); n > 0 {
+		t.Errorf("a UID of %d bytes is remembered", n)
+	}
+	for _, a := range s.memory {
+		if n := len(a.known.Controller.UID); n > 0 {
+			t.Errorf("a UID of %d bytes is remembered", n)
+		}
+	}
+}
+
+func TestFindForgetsInTime(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	s := newObjects(func(context.Context) error { return nil }, nil, nil)
+	s.clock = clock
+	for i := range 100 {
+		s.find(t.Context(), "ns", owner("apps", "ReplicaSet", fmt.Sprint("other-", i)))
+	}
+	if len(s.memory) != 100 {
+		t.Fatalf("remembers %d objects, want 100", len(s.memory))
+	}
+	clock.SetTime(clock.Now().Add(rememberFor))
+	if s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "new")); len(s.memory) != 1 {
+		t.Errorf("remembers %d objects when all others are out of date, want 1", len(s.memory))
 	}
 }

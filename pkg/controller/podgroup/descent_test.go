@@ -325,6 +325,38 @@ func TestFindingsAreRemembered(t *testing.T) {
 	}
 }
 
+// What is kept of a reference has no size that its author chooses, and goes in time.
+func TestFindingsAreFewAndSmall(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	api, clock := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}, clocktesting.NewFakePassiveClock(now)
+	f := newFinder(api, clock)
+	ctx := klog.NewContext(t.Context(), klog.New(nil))
+	for what, ref := range map[string]metav1.OwnerReference{
+		"a UID":     {APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: types.UID(long)},
+		"a name":    {APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: long, UID: "1"},
+		"a version": {APIVersion: "jobset.x-k8s.io/" + long, Kind: "JobSet", Name: "train", UID: "1"},
+	} {
+		w, _, err := f.find(ctx, "ns", ref)
+		if err != nil || w.standing != gone || api.reads > 0 || len(f.findings) > 0 {
+			t.Errorf("%s of a megabyte: standing %v, %v, %d reads, %d findings; want that it is gone", what, w.standing, err, api.reads, len(f.findings))
+		}
+	}
+	find := func(i int) {
+		t.Helper()
+		ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: types.UID(fmt.Sprint(i))}
+		if _, _, err := f.find(ctx, "ns", ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 100 {
+		find(i)
+	}
+	clock.SetTime(now.Add(unreadFor))
+	if find(100); len(f.findings) != 1 {
+		t.Errorf("%d findings when all others are out of date, want 1", len(f.findings))
+	}
+}
+
 // lines is a log of one line for each message.
 type lines struct{ *strings.Builder }
 

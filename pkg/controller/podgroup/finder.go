@@ -3,6 +3,7 @@ package podgroup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 const (
@@ -25,8 +28,8 @@ const (
 	// of its parts changes, and unreadFor how long it is taken to stay unreadable.
 	freshFor  = 5 * time.Second
 	unreadFor = 30 * time.Second
-	// manyFindings is how many are kept before those that are out of date go.
-	manyFindings = 1000
+	// mostVersion is how many bytes an apiVersion has at most: a group, a slash and a version.
+	mostVersion = 253 + 1 + 63
 )
 
 // A finder reads workloads of kinds that need not be installed from the API
@@ -37,6 +40,8 @@ type finder struct {
 
 	mu       sync.Mutex
 	findings map[types.UID]finding
+	// sweepAt is when findings that are out of date go next.
+	sweepAt time.Time
 	// complained is when it was last logged that a kind cannot be read.
 	complained map[schema.GroupKind]time.Time
 }
@@ -69,6 +74,9 @@ func (f *finder) doubt(uid types.UID) {
 // find returns a workload and, if it was read a while ago, after which time a
 // look is due that reads it again.
 func (f *finder) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (workload, time.Duration, error) {
+	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > mostVersion {
+		return workload{top: topBehind(ref), standing: gone}, 0, nil
+	}
 	now := f.clock.Now()
 	f.mu.Lock()
 	have, ok := f.findings[ref.UID]
@@ -87,12 +95,9 @@ func (f *finder) find(ctx context.Context, namespace string, ref metav1.OwnerRef
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.findings) >= manyFindings {
-		for uid, old := range f.findings {
-			if !now.Before(old.until) {
-				delete(f.findings, uid)
-			}
-		}
+	if !now.Before(f.sweepAt) {
+		maps.DeleteFunc(f.findings, func(_ types.UID, old finding) bool { return !now.Before(old.until) })
+		f.sweepAt = now.Add(freshFor)
 	}
 	f.findings[ref.UID] = finding{w, now.Add(keep)}
 	return w, after, nil
