@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/utils/clock"
 )
 
 const (
@@ -39,7 +38,6 @@ const (
 // that it is not known now.
 type Mapper struct {
 	api   discovery.ServerResourcesInterfaceWithContext
-	clock clock.PassiveClock
 	limit *rate.Limiter
 
 	last atomic.Pointer[view]
@@ -62,11 +60,11 @@ func NewMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error
 	if err != nil {
 		return nil, fmt.Errorf("make a discovery client: %w", err)
 	}
-	return newMapper(api, clock.RealClock{}), nil
+	return newMapper(api), nil
 }
 
-func newMapper(api discovery.ServerResourcesInterfaceWithContext, c clock.PassiveClock) *Mapper {
-	m := &Mapper{api: api, clock: c, limit: rate.NewLimiter(rate.Every(askEach), askAtOnce), asking: make(chan struct{}, 1)}
+func newMapper(api discovery.ServerResourcesInterfaceWithContext) *Mapper {
+	m := &Mapper{api: api, limit: rate.NewLimiter(rate.Every(askEach), askAtOnce), asking: make(chan struct{}, 1)}
 	m.last.Store(newView(nil))
 	return m
 }
@@ -101,7 +99,7 @@ func (m *Mapper) after(old *view) *view {
 	if v := m.last.Load(); v != old {
 		return v
 	}
-	if !m.limit.AllowN(m.clock.Now(), 1) {
+	if !m.limit.Allow() {
 		return old
 	}
 	v := m.ask(old)
@@ -134,7 +132,7 @@ func (m *Mapper) ask(old *view) *view {
 	unknown := map[string]error{}
 	for gv, why := range failed {
 		// Not wrapped: "not found" is no answer about a kind.
-		unknown[gv.Group] = fmt.Errorf("%s: %v", gv, why)
+		unknown[gv.Group] = errors.New(gv.String() + ": " + why.Error())
 		before := old.groups[gv.Group]
 		if before == nil || before.VersionedResources[gv.Version] == nil {
 			continue

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/utils/clock"
 )
 
 // A script is an API server that serves kinds, by their group versions, and fails with err.
@@ -93,7 +92,7 @@ func TestKindsThatAreNotServedAreAskedForWithinBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := newScript()
-				m := newMapper(api, clock.RealClock{})
+				m := newMapper(api)
 				begin := time.Now()
 				for i := range 600 { // 20 a second
 					k, version := kind(i)
@@ -116,7 +115,7 @@ func TestKindsThatAreNotServedAreAskedForWithinBounds(t *testing.T) {
 func TestWhatIsKnownIsFoundDuringAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newScript()
-		m := newMapper(api, clock.RealClock{})
+		m := newMapper(api)
 		expect(t, "a Job", mapping(m, job), "of-job v1")
 		api.takes = 3 * time.Second
 		begin := time.Now()
@@ -142,7 +141,7 @@ func TestWhatIsKnownIsFoundDuringAQuestion(t *testing.T) {
 func TestAnAPIServerThatDoesNotTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newScript()
-		m := newMapper(api, clock.RealClock{})
+		m := newMapper(api)
 		api.takes = time.Hour
 		begin := time.Now()
 		expect(t, "a Job of an API server that is silent", mapping(m, job), "not known")
@@ -179,7 +178,7 @@ func TestAnAPIServerThatDoesNotTell(t *testing.T) {
 }
 
 func TestOtherMappings(t *testing.T) {
-	m := newMapper(newScript(), clock.RealClock{})
+	m := newMapper(newScript())
 	jobs := batch.WithResource("of-job")
 	if kind, err := m.KindFor(jobs); err != nil || kind != batch.WithKind("Job") {
 		t.Errorf("KindFor() = %v, %v", kind, err)
