@@ -83,10 +83,9 @@ const (
 	// maxSelectors is how many selectors of the pods' own are told apart. Beyond that every
 	// label counts.
 	maxSelectors = 1 << 10
-	// maxOthers is how many selectors of pods that are there are told apart, maxRead how many
-	// requirements these may have in all, and maxSplit how many kinds more they may make of a
-	// plan's pods: others are not to make a plan hard. Beyond that it is verified pod by pod what
-	// they object to.
+	// Selectors of running pods tell a plan's pods apart. At most maxOthers selectors do, with
+	// maxRead requirements in all, and they make at most maxSplit kinds more: others shall not make
+	// a plan hard. Beyond these bounds each pod is verified by itself.
 	maxOthers = 1 << 7
 	maxRead   = 1 << 10
 	maxSplit  = 16

@@ -56,9 +56,9 @@ func (a *allowance) over() bool { return a.took() > a.most || a.ctx.Err() != nil
 // dearPreFilter is from when on it is found out whom a run of the PreFilter plugins is for.
 const dearPreFilter = 2 * time.Millisecond
 
-// preFilter runs the PreFilter plugins for a pod of a group. The terms of all pods that are there
-// are compared with it, those of other namespaces too: what that takes is not the group's, nor does
-// its namespace pay for it.
+// preFilter runs the PreFilter plugins for a pod of a group. They compare the pod with the terms of
+// all running pods, also of other namespaces. The time for that is not taken from the group's
+// allowance, and its namespace does not pay for it.
 func (pl *Fluence) preFilter(ctx context.Context, may *allowance, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	began := pl.now()
 	result, status, _ := pl.filters.RunPreFilterPlugins(ctx, state, pod)
@@ -75,7 +75,7 @@ func (pl *Fluence) preFilter(ctx context.Context, may *allowance, state fwk.Cycl
 		of.Write(probeKey, probe{})
 		again := pl.now()
 		pl.filters.RunPreFilterPlugins(ctx, of, bare)
-		may.foreign = pl.now().Sub(again)
+		may.foreign = max(pl.now().Sub(again), 1)
 		may.waited += may.foreign
 	}
 	may.waited += min(took, may.foreign)

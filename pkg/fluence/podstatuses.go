@@ -135,8 +135,8 @@ func (s *podStatuses) putBack(uid types.UID, is podStatus) {
 	s.queue.AddRateLimited(uid)
 }
 
-// write writes a status onto the pod as it was seen. It says whether to try again: the pod has
-// changed meanwhile, or the API server failed. One that has a node, or is gone, is told nothing.
+// write writes a status onto the pod as it was seen. Again is true if the pod has changed meanwhile
+// or the API server failed. Nothing is written on a pod that has a node or is gone.
 func (s *podStatuses) write(ctx context.Context, uid types.UID, is podStatus) (again bool, err error) {
 	pod, err := s.pods().Pods(is.pod.Namespace).Get(is.pod.Name)
 	if err != nil || pod.UID != uid || pod.Spec.NodeName != "" {

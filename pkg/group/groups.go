@@ -108,8 +108,8 @@ type state struct {
 	podGroup *PodGroup
 	levels   []Level
 	members  map[types.UID]*member
-	// created is what creation says, zero until that is asked for in this incarnation, and while it has no pods. Youngest is the
-	// latest creation of a member that has had a node.
+	// created is what creation says. It is zero until that is asked for in this incarnation, and
+	// while the group has no pods. Youngest is the latest creation of a member that has had a node.
 	created, youngest time.Time
 	// representative is the member that is let through to ask for all, or for all
 	// that are late.

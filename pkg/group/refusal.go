@@ -101,7 +101,7 @@ func (r *refusal) standsAt(now time.Time) bool {
 	return r != nil && (r.retryAt.IsZero() || now.Before(r.retryAt))
 }
 
-// Helps says whether an event is one of those that help.
+// Helps says whether an event ends the wait for one of some events.
 func Helps(until []Event, ev Event) bool {
 	if ev == SharedFreed {
 		ev = NodeChanged
