@@ -56,6 +56,8 @@ type tenant struct {
 	charges []charge
 	// ours: Fluence bound it, and so knows of it before anybody hears of it.
 	ours bool
+	// joined: a pod of another namespace was on its node beside it, and is forgotten since.
+	joined bool
 }
 
 // A charge is what a pod holds from one version to the next.
@@ -190,6 +192,9 @@ func (l *ledger) clean(old time.Time) {
 		for uid, t := range b.tenants {
 			if t.to != 0 && t.ended.Before(old) {
 				delete(b.tenants, uid)
+				for _, other := range b.tenants {
+					other.joined = other.joined || other.beside(t)
+				}
 			}
 			for len(t.charges) > 1 && t.charges[1].at.Before(old) {
 				t.charges = t.charges[1:]
@@ -211,6 +216,11 @@ func (l *ledger) clean(old time.Time) {
 		}
 	}
 	l.gaps = slices.DeleteFunc(l.gaps, func(g gap) bool { return g.at.Before(old) })
+}
+
+// beside: a pod of another namespace was on the node at a time when t was.
+func (t *tenant) beside(other *tenant) bool {
+	return other.key.Namespace != t.key.Namespace && (t.to == 0 || other.from < t.to) && (other.to == 0 || t.from < other.to)
 }
 
 // charged is what a tenant holds at a version, 0 if nothing. What was delivered

@@ -327,6 +327,12 @@ func TestNotTogether(t *testing.T) {
 	})
 }
 
+// stranger has another scheduler bind a pod of another namespace.
+func (s *script) stranger(node string) *script {
+	elsewhere := func(p *podFact) { p.key.Namespace = "other" }
+	return s.pod("x", "", foreign, elsewhere).bindBy("x", "x", node).after(time.Second)
+}
+
 func TestNotAlone(t *testing.T) {
 	whole := saying(said{exclusive: "true"})
 	taken := []broke{{RuleNotAlone, "ns/b"}}
@@ -362,6 +368,23 @@ func TestNotAlone(t *testing.T) {
 		"its own scheduler's pod that another bound": {tell: func(s *script) {
 			six(s).pod("x", "h", plain).bindBy("x", "x", "a1").after(time.Minute).each(whole, "a1")
 		}},
+		"another namespace's pod is there": {tell: func(s *script) { six(s).each(whole, "a1").stranger("a1"); s.pod("b", "h", plain).bind("b", "a1") }, want: taken},
+		"another namespace's pod is there, and the scheduler starts anew": {tell: func(s *script) {
+			six(s).each(whole, "a1").stranger("a1").excuse()()
+			s.after(time.Minute).pod("b", "h", plain).bind("b", "a1")
+		}},
+		"another namespace's pod was there, and the scheduler started anew": {tell: func(s *script) {
+			six(s).each(whole, "a1").stranger("a1").excuse()()
+			s.after(time.Second).remove("x").after(time.Hour).pod("b", "h", plain).bind("b", "a1")
+		}},
+		"another namespace's pod comes after the scheduler has started anew": {tell: func(s *script) {
+			six(s).each(whole, "a1").excuse()()
+			s.after(time.Minute).stranger("a1").after(time.Minute).pod("b", "h", plain).bind("b", "a1")
+		}, want: taken},
+		"a pod of its own namespace is there, and the scheduler starts anew": {tell: func(s *script) {
+			six(s).each(whole, "a1").pod("x", "", foreign).bindBy("x", "x", "a1").after(time.Second).excuse()()
+			s.after(time.Minute).pod("b", "h", plain).bind("b", "a1")
+		}, want: taken},
 		"the scheduler was dead": {tell: func(s *script) { six(s).each(whole, "a1").excuse(); s.heard(); s.pod("b", "h", plain).bind("b", "a1") }, want: taken},
 	})
 }

@@ -173,11 +173,26 @@ func (j *judge) notAlone(s standing, t *tenant, other *pod) string {
 	switch {
 	case certain && mine.whole():
 		return fmt.Sprintf("its group has whole nodes, and %s of another was there;", other.key)
-	case also && others.whole():
+	case also && others.whole() && !j.mayShare(s, t):
 		return fmt.Sprintf("%s was there, whose group has whole nodes;", other.key)
 	default:
 		return ""
 	}
+}
+
+// mayShare reports whether a scheduler that was started anew before a bind may have found
+// that the node is not the tenant's group's alone: one with pods of other namespaces is
+// shared. Another scheduler can put them there.
+func (j *judge) mayShare(s standing, t *tenant) bool {
+	if t.joined {
+		return true
+	}
+	for _, other := range j.nodes[t.node].tenants {
+		if other.from < s.version && t.beside(other) && j.excuses.touches(later(t.since, other.since), s.at) {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeTogether judges whether a pod stands in a domain with those it has to stand
