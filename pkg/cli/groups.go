@@ -16,7 +16,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/fluence"
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/rehearsal"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -181,7 +181,7 @@ func rowOf(pg *scheduling.PodGroup, pods []*corev1.Pod) row {
 	case c != nil:
 		g.WaitingFor, g.Message, g.Since = c.Reason, c.Message, c.LastTransitionTime
 	case pg.Status.Phase == scheduling.PodGroupUnknown:
-		g.WaitingFor, g.Message = group.ReasonMembersMissing, fmt.Sprintf("%d of the %d pods that it needs are on nodes; others have ended, or were deleted", g.Bound, g.Minimum)
+		g.WaitingFor, g.Message = reason.MembersMissing, fmt.Sprintf("%d of the %d pods that it needs are on nodes; others have ended, or were deleted", g.Bound, g.Minimum)
 	case held != "":
 		g.WaitingFor, g.Message = corev1.PodReasonSchedulingGated, held
 	}

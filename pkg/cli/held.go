@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // judge says what the objects show of why something waits, where nobody has said it.
@@ -34,9 +35,9 @@ func (s *standing) judge(scheduler string) {
 	switch err := podgroup.CheckName(s.wants); {
 	case s.wants == "" || ours == 0 || s.WaitingFor != "":
 	case err != nil:
-		s.WaitingFor, s.Message = podgroup.ReasonInvalidName, err.Error()
+		s.WaitingFor, s.Message = reason.InvalidGroupName, err.Error()
 	default:
-		s.WaitingFor = group.ReasonNoPodGroup
+		s.WaitingFor = reason.NoPodGroup
 		s.Message = fmt.Sprintf("waits for PodGroup %s/%s, which does not exist; pods that are to have one made say their number by the label %s; for Jobs and the like the controller makes it", s.Namespace, s.wants, group.SizeLabel)
 	}
 }
@@ -44,7 +45,7 @@ func (s *standing) judge(scheduler string) {
 // unclear says that it waits, and the scheduler has not said why, or more may be wrong
 // than it says.
 func (s *standing) unclear() bool {
-	return s.Waits && (s.podGroup == nil || s.WaitingFor == "" || s.WaitingFor == group.ReasonGathering)
+	return s.Waits && (s.podGroup == nil || s.WaitingFor == "" || s.WaitingFor == reason.Gathering)
 }
 
 func asks(n int) string {

@@ -15,16 +15,8 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
-)
-
-// The reasons with which a match ends, beside those of package group.
-const (
-	reasonNoRoom      = "NoRoom"
-	reasonNeverFits   = "NeverFits"
-	reasonUnavailable = "MatcherUnavailable"
-	reasonFilters     = "NodesRuledOut"
-	reasonMatchError  = "MatchError"
 )
 
 // ask makes one match for all pods of a plan and seats them. It returns the node
@@ -37,7 +29,7 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 	may := &allowance{ctx: ctx, now: pl.now, began: began, most: pl.args.MaxAsk.Duration}
 	node, refused := pl.askWithin(ctx, may, plan, nodes)
 	pl.counters.enquired(refused, pl.now().Sub(began))
-	if refused == nil || refused.Reason != reasonUnavailable {
+	if refused == nil || refused.Reason != reason.MatcherUnavailable {
 		// A matcher that does not answer is nobody's fault, until that is known.
 		pl.charge(plan.Key.Namespace, may.took(), refused != nil)
 	}
@@ -66,7 +58,7 @@ func (pl *Fluence) askWithin(ctx context.Context, may *allowance, plan group.Pla
 	}
 	now := q.now
 	slots, refused := pl.answer(ctx, q)
-	if refused == nil || refused.Reason != reasonUnavailable && refused.Message != whyTimeout {
+	if refused == nil || refused.Reason != reason.MatcherUnavailable && refused.Message != whyTimeout {
 		pl.suspects.clear(plan.Key)
 	}
 	if refused != nil {
@@ -81,19 +73,17 @@ func (pl *Fluence) askWithin(ctx context.Context, may *allowance, plan group.Pla
 	}
 	// Before they have their seats: one that loses its seat is no longer expected.
 	pl.expect(slots)
-	node, siblings, effects, err := pl.groups.Seat(plan, slots, now.Add(timeout))
-	pl.carryOut(ctx, effects)
+	node, siblings, out, err := pl.groups.Seat(plan, slots, now.Add(timeout))
+	pl.apply(ctx, out)
 	if err != nil {
 		pl.noLongerExpected(keysOf(slots)...)
-		return "", &group.Refusal{Reason: group.ReasonGathering, Message: err.Error(), Until: group.Cluster(), Backoff: true}
+		return "", &group.Refusal{Reason: reason.Gathering, Message: err.Error(), Until: group.Cluster(), Backoff: true}
 	}
 	if pl.inventory.Epoch() != q.epoch {
 		// The graph was filled anew, perhaps without these seats.
-		pl.carryOut(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, now))
-		return "", &group.Refusal{Reason: reasonUnavailable, Message: "the matcher's graph was loaded anew during the match", Until: []group.Event{group.MatcherBack}}
+		pl.apply(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, now))
+		return "", &group.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was loaded anew during the match", Until: []group.Event{group.MatcherBack}}
 	}
-	// Late ones of another shape, and those that found no room, ask next.
-	pl.waker.one(plan.Key)
 	pl.logged.forget(plan.Key)
 	pl.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", nodesOf(slots), "took", pl.now().Sub(now))
 	// Not from here: the queue is told when this cycle is over the match.
@@ -134,7 +124,7 @@ func (pl *Fluence) answer(ctx context.Context, q *enquiry) ([]match.Slot, *group
 // refused is what the group is told where the matcher found no room.
 func (pl *Fluence) refused(ctx context.Context, q *enquiry, err error) *group.Refusal {
 	r := pl.refusalOf(ctx, q.plan, err, q.ruled)
-	if r.Reason == reasonNoRoom {
+	if r.Reason == reason.NoRoom {
 		pl.tellReserved(q.reserved, r)
 	}
 	return r
@@ -148,7 +138,7 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 		return tooHard(whyTooHard)
 	case errors.As(err, &no):
 		r := &group.Refusal{
-			Reason:  reasonNoRoom,
+			Reason:  reason.NoRoom,
 			Message: translate.Shorten(translate.Message(no.Reason, pl.endOf(no.Reason, plan.Key)) + ruled.String()),
 			Until:   append(ruled.events(), group.NodeChanged, group.MatcherBack),
 			// By what a match is overtaken need not be one of these events.
@@ -156,7 +146,7 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// What others give back does not help.
-			r.Reason, r.Cure = reasonNeverFits, group.CureNodes
+			r.Reason, r.Cure = reason.NeverFits, group.CureNodes
 		} else {
 			r.Until = append(r.Until, group.Freed)
 			if no.Reason.WaitingHelps && !no.Reason.MayNeverFit {
@@ -166,7 +156,7 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 		return r
 	case errors.Is(err, match.ErrStale):
 		pl.inventory.Resync()
-		return &group.Refusal{Reason: reasonUnavailable, Message: whyLoading, Until: []group.Event{group.MatcherBack}}
+		return &group.Refusal{Reason: reason.MatcherUnavailable, Message: whyLoading, Until: []group.Event{group.MatcherBack}}
 	case errors.Is(err, match.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		// It may have booked the request and not been able to say so.
 		pl.returns.add(group.Release{Job: plan.Job})
@@ -179,11 +169,11 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 			}
 		}
 		pl.breaker.trip(whyUnavailable)
-		return &group.Refusal{Reason: reasonUnavailable, Message: whyUnavailable, Until: []group.Event{group.MatcherBack}}
+		return &group.Refusal{Reason: reason.MatcherUnavailable, Message: whyUnavailable, Until: []group.Event{group.MatcherBack}}
 	default:
 		klog.FromContext(ctx).Error(err, "Match", "group", plan.Key, "job", plan.Job)
 		pl.returns.add(group.Release{Job: plan.Job})
-		r := &group.Refusal{Reason: reasonMatchError, Message: fmt.Sprintf("match: %v", err), Until: group.Cluster(), Backoff: true}
+		r := &group.Refusal{Reason: reason.MatchError, Message: fmt.Sprintf("match: %v", err), Until: group.Cluster(), Backoff: true}
 		if match.OutcomeOf(err) == match.OutcomeError {
 			// It may have cost the matcher its graph, and all others the time to fill it.
 			r.Hard = true

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 const (
@@ -71,7 +72,7 @@ func mayTell(b group.Beside) bool {
 			return c.Status == corev1.ConditionFalse && gist(c.Message) != gist(b.Message)
 		}
 	}
-	return b.Reason == reasonNoRoom || b.Reason == reasonNeverFits
+	return reason.Of(b.Reason).LacksRoom
 }
 
 // tellPod writes the condition onto a pod as it was seen, and leaves it at that if it

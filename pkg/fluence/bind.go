@@ -40,7 +40,7 @@ func (pl *Fluence) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 		pl.binds.refuse(pl.key(pod), err.Error(), pl.now())
 		klog.FromContext(ctx).V(2).Info("The API server is too busy to bind a pod", "pod", klog.KObj(pod), "again", after, "err", err)
 		pl.inventory.ForgetBind(pod)
-		pl.groups.Recall(pod.UID)
+		pl.apply(ctx, pl.groups.Recall(pod.UID))
 		why, err := pl.atGate(ctx, pod.UID, func(p gate.Pod, now time.Time) bool { return pl.binds.Throttled(p, after, now) })
 		switch {
 		case err != nil:

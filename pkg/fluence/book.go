@@ -6,6 +6,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -19,7 +20,7 @@ func (pl *Fluence) book(ctx context.Context, q *enquiry, requests []translate.Sh
 	}
 	if !slices.EqualFunc(a.Slots, slots, func(a, b match.Slot) bool { return a.Node == b.Node && a.Label == b.Label }) {
 		pl.returns.add(group.Release{Job: q.plan.Job})
-		return nil, &group.Refusal{Reason: reasonNoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(group.Cluster(), group.Freed), Backoff: true}
+		return nil, &group.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(group.Cluster(), group.Freed), Backoff: true}
 	}
 	if len(spare) > 0 {
 		pl.returns.add(group.Release{Job: q.plan.Job, Keys: spare})

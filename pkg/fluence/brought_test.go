@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A pod that is created on a node, which need not exist, gives the others of its group no way past
@@ -54,7 +56,7 @@ func TestARaisedMinimumIsNotOwedAfterARestart(t *testing.T) {
 			r.node("n0", 4)
 			r.pass(settleTime)
 			pg := aPodGroup(g.Name, 50, "pg")
-			pg.Status.Conditions = []metav1.Condition{{Type: ConditionScheduled, Status: metav1.ConditionTrue, Reason: reasonPlaced, Message: message}}
+			pg.Status.Conditions = []metav1.Condition{{Type: ConditionScheduled, Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}}
 			r.api.put(pg)
 			r.pod("g-0", inGroup(g.Name), cpu("3"), onNode("n0"))
 			r.pass(time.Second)

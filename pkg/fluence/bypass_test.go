@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // crowded has two nodes with a pod of one core each, and a group that needs both
@@ -138,18 +138,18 @@ func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
 // A scheduler that takes over knows from the PodGroup for how long a group has waited, unless what
 // it was told last ends its time.
 func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
-	for reason, goesOn := range map[string]bool{
-		reasonNoRoom: true, reasonUnavailable: true, reasonThrottled: true, reasonTooHard: true, group.ReasonFiltered: true,
-		reasonNeverFits: true, group.ReasonGathering: false,
+	for is, goesOn := range map[string]bool{
+		reason.NoRoom: true, reason.MatcherUnavailable: true, reason.Throttled: true, reason.TooHard: true, reason.NodeRefused: true,
+		reason.NeverFits: true, reason.Gathering: false,
 	} {
-		t.Run(reason, func(t *testing.T) {
+		t.Run(is, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("n1", 4)
 				r.pod("old", cpu("3"), onNode("n1"))
 				r.pass(settleTime)
 				pg := aPodGroup("g", 2, "pg")
 				pg.Status.Conditions = []metav1.Condition{{
-					Type: ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: "no",
+					Type: ConditionScheduled, Status: metav1.ConditionFalse, Reason: is, Message: "no",
 					LastTransitionTime: metav1.NewTime(time.Now().Add(-10 * time.Minute)),
 				}}
 				r.api.put(pg)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // said is the reason and the message of the group's condition.
@@ -153,8 +154,8 @@ func TestAffinityByALabelThatNoNodeHasIsTold(t *testing.T) {
 		r.schedule()
 		r.gang(2, 2, ofApp("x"), nextTo("rack", "x"))
 		r.pass(10 * time.Second)
-		if got := r.said(); !strings.HasPrefix(got, reasonNoRoom+": ") || !strings.Contains(got, "didn't match pod affinity rules") {
-			t.Errorf("told %q, want %s with the filter's words", got, reasonNoRoom)
+		if got := r.said(); !strings.HasPrefix(got, reason.NoRoom+": ") || !strings.Contains(got, "didn't match pod affinity rules") {
+			t.Errorf("told %q, want %s with the filter's words", got, reason.NoRoom)
 		}
 	})
 }

@@ -10,11 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
-
-// reasonThrottled is that the groups of a namespace took more of the scheduler's time than
-// others have to bear.
-const reasonThrottled = "Throttled"
 
 const (
 	// freeAsk is what an enquiry may take that nobody has to pay for.
@@ -226,7 +223,7 @@ func (pl *Fluence) owes(plan group.Plan, now time.Time) *group.Refusal {
 		return nil
 	}
 	return &group.Refusal{
-		Reason: reasonThrottled, After: d.after, Cure: group.CureAnswer,
+		Reason: reason.Throttled, After: d.after, Cure: group.CureAnswer,
 		Message: fmt.Sprintf("groups of namespace %s took %s, and this one again in %s", namespace, d.why(), duration.HumanDuration(max(d.after, time.Second))),
 	}
 }

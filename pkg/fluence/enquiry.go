@@ -15,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -77,7 +78,7 @@ func (pl *Fluence) enquire(ctx context.Context, may *allowance, plan group.Plan,
 	q := &enquiry{plan: plan, shapes: shapes, nodes: nodes, topology: topologyOf(plan.Topology), may: may}
 	var err error
 	if q.siblings, err = pl.siblingsOf(may, q.shapes, nodes, exact); err != nil {
-		return nil, &group.Refusal{Reason: reasonFilters, Message: err.Error(), Until: group.Cluster(), Backoff: true}
+		return nil, &group.Refusal{Reason: reason.NodesRuledOut, Message: err.Error(), Until: group.Cluster(), Backoff: true}
 	}
 	for i, s := range q.shapes {
 		if i > 0 && may.over() {

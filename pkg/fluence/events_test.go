@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 func TestEventsOfBindsWaitForBinds(t *testing.T) {
@@ -55,12 +57,12 @@ func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
 			r.named(fmt.Sprintf("h%02d", i), 8)
 		}
 		r.pass(1900 * time.Millisecond)
-		if c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, ConditionScheduled); c != nil && c.Reason == reasonPlaced {
+		if c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, ConditionScheduled); c != nil && c.Reason == reason.Placed {
 			t.Error("the condition of the group that was bound first is written while binds wait")
 		}
 		r.pass(1100 * time.Millisecond)
-		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
-			t.Errorf("condition of the group that was bound first: %+v, want %s", c, reasonPlaced)
+		if c := r.scheduledCondition(); c.Reason != reason.Placed {
+			t.Errorf("condition of the group that was bound first: %+v, want %s", c, reason.Placed)
 		}
 		r.pass(27 * time.Second)
 		events := r.binds.events()

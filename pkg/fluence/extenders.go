@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // extenders asks a scheduler's extenders which nodes a pod may go to, as a scheduling
@@ -86,7 +87,7 @@ func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *ruledOut) 
 			continue
 		case err != nil:
 			return &group.Refusal{
-				Reason:  reasonFilters,
+				Reason:  reason.NodesRuledOut,
 				Message: fmt.Sprintf("pod %s: extender %s: %v", pod.Name, x.Name(), err),
 				Until:   group.Cluster(),
 				Backoff: true,

@@ -306,33 +306,38 @@ func (pl *Fluence) notReady() string {
 	return ""
 }
 
-// carryOut does what a change of a group's state asks for.
-func (pl *Fluence) carryOut(ctx context.Context, e group.Effects) {
-	for _, uid := range e.Reject {
+// apply does what a change of a group's state asks for. It is the only place that does.
+func (pl *Fluence) apply(ctx context.Context, out group.Output) {
+	for _, uid := range out.Reject {
 		if wp := pl.handle.GetWaitingPod(uid); wp != nil {
-			wp.Reject(Name, e.Reason)
+			wp.Reject(Name, out.Reason)
 		} else {
-			pl.binds.tell(uid, e.Reason)
+			pl.binds.tell(uid, out.Reason)
 		}
 	}
-	pl.recordSteps()
-	for _, r := range e.Release {
-		klog.FromContext(ctx).V(4).Info("Giving back", "job", r.Job, "slots", len(r.Keys), "reason", e.Reason)
+	for _, t := range out.Transitions {
+		pl.recordTransition(t)
+	}
+	for _, r := range out.Release {
+		klog.FromContext(ctx).V(4).Info("Giving back", "job", r.Job, "slots", len(r.Keys), "reason", out.Reason)
 		pl.returns.add(r)
 		pl.noLongerExpected(r.Keys...)
 	}
-	if len(e.Rebook) > 0 {
-		pl.inventory.Recheck(e.Rebook...)
+	if len(out.Recheck) > 0 {
+		pl.inventory.Recheck(out.Recheck...)
 	}
-	for _, r := range e.Refused {
+	for _, r := range out.Refused {
 		pl.tellRefused(r.Pod, r.Reason, r.Message)
 	}
-	for _, k := range e.Left {
-		if pl.podGroups.get(k) == nil {
-			pl.forget(k)
-		}
+	for _, p := range out.Placed {
+		pl.tellPlaced(p)
 	}
-	pl.waker.one(e.Found...)
+	for _, k := range out.Forget {
+		pl.forget(k)
+	}
+	if len(out.Wake) > 0 {
+		pl.waker.one(out.Wake...)
+	}
 }
 
 // onChange is told by the inventory what the engine took note of.

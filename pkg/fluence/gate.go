@@ -15,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gate"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // bindGate is the gate with those who wait at it. Pods wait in PreBind, after all other
@@ -206,9 +207,8 @@ func (pl *Fluence) openGate(ctx context.Context) {
 		if !ok {
 			break
 		}
-		why, effects := pl.depart(p.UID, now)
-		pl.recordSteps()
-		pl.carryOut(ctx, effects)
+		why, out := pl.depart(p.UID, now)
+		pl.apply(ctx, out)
 		// A pod that may not be bound has lost its seat.
 		r, seated := pl.groups.Reserved(p.UID)
 		if seated {
@@ -263,7 +263,7 @@ const (
 const refusalLasts = time.Minute
 
 // tellBinding reports the groups that wait for binds.
-func (pl *Fluence) tellBinding() {
+func (pl *Fluence) tellBinding(ctx context.Context) {
 	f := pl.binds.Figures()
 	if f.InFlight+f.Standing[gate.Small]+f.Standing[gate.Large]+f.Waiting[gate.Small]+f.Waiting[gate.Large] == 0 {
 		// To find out who leads costs a reading of all metrics. At rest nobody needs it.
@@ -286,7 +286,7 @@ func (pl *Fluence) tellBinding() {
 		}
 		pl.reportBinding(key, message+")")
 		// The last of them may have been bound in the moment before.
-		pl.groups.Retell(key)
+		pl.apply(ctx, pl.groups.Retell(key))
 	}
 	for _, key := range pl.binds.WaitingTurn(now, turnAfter) {
 		if !pl.groups.MayAsk(key, now) {
@@ -298,28 +298,27 @@ func (pl *Fluence) tellBinding() {
 		}
 		// Without numbers: there may be many such groups, and each number is a write.
 		pl.reportBinding(key, "waits for its turn to ask for nodes: pods of groups before it have nodes and are bound first")
-		pl.groups.Retell(key)
+		pl.apply(ctx, pl.groups.Retell(key))
 	}
-	pl.tellPlaced()
 }
 
 func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {
 	if pl.podGroups.get(key) == nil {
 		return
 	}
-	pl.reporter.report(key, notScheduled(group.ReasonBinding, message), nil)
+	pl.reporter.report(key, notScheduled(reason.Binding, message), nil)
 	pl.forgetGone(key)
 }
 
 // depart looks once more at the seats that a pod departs with, and lets it go or says why
 // not.
-func (pl *Fluence) depart(uid types.UID, now time.Time) (why string, e group.Effects) {
+func (pl *Fluence) depart(uid types.UID, now time.Time) (why string, out group.Output) {
 	for {
 		d := pl.groups.Departing(uid)
 		// The group may start meanwhile, where the API shows a pod of it on a node, or lose its
 		// start by an answer of 429.
-		if why, e, ok := pl.groups.Depart(d, pl.closed(d.Seats), now); ok {
-			return why, e
+		if why, out, ok := pl.groups.Depart(d, pl.closed(d.Seats), now); ok {
+			return why, out
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // atTheGate counts the pods whose goroutines wait to be bound.
@@ -205,13 +205,13 @@ func TestALateMemberAtTheGateLeavesItsGroupPlaced(t *testing.T) {
 		r.closeFor("g-9")
 		r.pod("g-9", inGroup("g"))
 		r.pass(30 * time.Second)
-		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
+		if c := r.scheduledCondition(); c.Reason != reason.Placed {
 			t.Errorf("while a late member waits to be bound: %+v", c)
 		}
 		r.remove("g-9")
 		r.binds.set(0, nil)
 		r.pass(time.Minute)
-		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
+		if c := r.scheduledCondition(); c.Reason != reason.Placed {
 			t.Errorf("when it is gone: %+v", c)
 		}
 	})
@@ -233,13 +233,13 @@ func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
 		if !r.pl.binds.Waits(g) {
 			t.Fatal("the late member does not wait for its turn")
 		}
-		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
+		if c := r.scheduledCondition(); c.Reason != reason.Placed {
 			t.Errorf("while a late member waits for its turn: %+v", c)
 		}
 		// It goes, and with it what was to ask.
 		r.remove("g-9")
 		r.pass(2 * time.Second)
-		if c := r.scheduledCondition(); c.Reason != reasonPlaced || r.pl.binds.Waits(g) {
+		if c := r.scheduledCondition(); c.Reason != reason.Placed || r.pl.binds.Waits(g) {
 			t.Errorf("when it is gone: %+v, waits for its turn: %t", c, r.pl.binds.Waits(g))
 		}
 		r.binds.set(0, nil)
@@ -262,7 +262,7 @@ func TestAPodThatIsAlwaysRefusedDoesNotHoldUpOthers(t *testing.T) {
 		if got := len(r.assigned()); got != 21 {
 			t.Errorf("%d of 21 pods are bound; at the gate: %+v", got, r.pl.binds.Figures())
 		}
-		if c := r.scheduledCondition(); c.Reason != group.ReasonBinding || !strings.Contains(c.Message, "refused last: bind pod to node n1: ") {
+		if c := r.scheduledCondition(); c.Reason != reason.Binding || !strings.Contains(c.Message, "refused last: bind pod to node n1: ") {
 			t.Errorf("condition = %+v, want what the API server said", c)
 		}
 	})

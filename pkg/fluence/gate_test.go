@@ -21,8 +21,8 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/gate"
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // narrow lets so many binds be in flight, each of which takes a while.
@@ -445,13 +445,13 @@ func TestAGroupThatStandsAtTheGateSaysSo(t *testing.T) {
 		r.schedule()
 		r.pass(4 * time.Second)
 		c := r.scheduledCondition()
-		if c.Reason != group.ReasonBinding || !strings.Contains(c.Message, "1 of 3 pods bound; the API server is to take the binds of 2 more pods") {
-			t.Errorf("condition = %+v, want reason %s with the numbers", c, group.ReasonBinding)
+		if c.Reason != reason.Binding || !strings.Contains(c.Message, "1 of 3 pods bound; the API server is to take the binds of 2 more pods") {
+			t.Errorf("condition = %+v, want reason %s with the numbers", c, reason.Binding)
 		}
 		r.binds.set(0, nil)
 		r.pass(5 * time.Second)
-		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
-			t.Errorf("condition = %+v, want reason %s", c, reasonPlaced)
+		if c := r.scheduledCondition(); c.Reason != reason.Placed {
+			t.Errorf("condition = %+v, want reason %s", c, reason.Placed)
 		}
 	})
 }
@@ -466,16 +466,16 @@ func TestAGroupThatWaitsForItsTurnSaysSo(t *testing.T) {
 		r.named("g", 8)
 		r.schedule()
 		r.pass(13 * time.Second)
-		if c := r.scheduledCondition(); c.Reason != group.ReasonBinding || !strings.Contains(c.Message, "waits for its turn to ask for nodes") {
-			t.Errorf("condition = %+v, want reason %s", c, group.ReasonBinding)
+		if c := r.scheduledCondition(); c.Reason != reason.Binding || !strings.Contains(c.Message, "waits for its turn to ask for nodes") {
+			t.Errorf("condition = %+v, want reason %s", c, reason.Binding)
 		}
-		if turns, counted := r.pl.read().gate.Waiting[gate.Small], r.pl.read().Waiting[group.ReasonBinding]; turns == 0 || counted != turns {
-			t.Errorf("%d groups wait for their turn, and %d are counted as %s", turns, counted, group.ReasonBinding)
+		if turns, counted := r.pl.read().gate.Waiting[gate.Small], r.pl.read().Waiting[reason.Binding]; turns == 0 || counted != turns {
+			t.Errorf("%d groups wait for their turn, and %d are counted as %s", turns, counted, reason.Binding)
 		}
 		r.binds.set(0, nil)
 		r.pass(time.Minute)
-		if c := r.scheduledCondition(); c.Reason != reasonPlaced {
-			t.Errorf("condition = %+v, want reason %s", c, reasonPlaced)
+		if c := r.scheduledCondition(); c.Reason != reason.Placed {
+			t.Errorf("condition = %+v, want reason %s", c, reason.Placed)
 		}
 	})
 }

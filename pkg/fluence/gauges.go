@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/gate"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // gauges read the plugin of this process when somebody asks for its metrics.
@@ -95,7 +96,7 @@ func (g *gauges) addGroups() {
 		}
 	}, "phase")
 	g.add("fluence_groups_waiting", "Groups that wait, by the reason that they were given last.", func(r reading, tell func(float64, ...string)) {
-		for _, why := range append(reasons(), notAnswered) {
+		for _, why := range append(reason.Waiting(), notAnswered) {
 			tell(float64(r.Waiting[why]), why)
 		}
 	}, "reason")

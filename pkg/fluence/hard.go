@@ -12,10 +12,8 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
-
-// reasonTooHard is that to place a group takes more work than one group may have.
-const reasonTooHard = "TooHard"
 
 // What a group is told that is too hard. A user can act on each of them.
 const (
@@ -28,7 +26,7 @@ const (
 // tooHard is the refusal of such a group. It asks again after a while that grows, or once it
 // has changed.
 func tooHard(why string) *group.Refusal {
-	return &group.Refusal{Reason: reasonTooHard, Message: why, Backoff: true, Hard: true}
+	return &group.Refusal{Reason: reason.TooHard, Message: why, Backoff: true, Hard: true}
 }
 
 // An allowance is what one enquiry may take of the scheduling loop. What it waits for others, and
@@ -152,7 +150,7 @@ func (s *suspects) clear(key types.NamespacedName) {
 
 // tellHard logs what took a group long, or too long.
 func (pl *Fluence) tellHard(plan group.Plan, refused *group.Refusal, took time.Duration) {
-	hard := refused != nil && refused.Reason == reasonTooHard
+	hard := refused != nil && refused.Reason == reason.TooHard
 	if hard || took >= pl.args.MaxAsk.Duration {
 		pl.log.Info("A group took much work", "group", plan.Key, "pods", len(plan.Required)+len(plan.Optional), "took", took, "tooHard", hard)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // counters count what happens; kube-scheduler serves them with its own at /metrics.
@@ -91,7 +92,7 @@ func newCounters() (*counters, error) {
 	counter(&c.outages, "fluence_matcher_outages_total", "How often the matcher was found not to answer, also before it first did.")
 	timer(&c.matches, "fluence_match_duration_seconds", "Time that one match took as the scheduler sees it, by how it ended.", match.Outcomes())
 	timer(&c.enquiries, "fluence_enquiry_duration_seconds", "Time that it took to place a group, or to refuse it: filters, matches and verification.", []string{outcomeMatched, outcomeRefused})
-	vector(&c.refusals, "fluence_refusals_total", "Refusals of groups that asked or were matched, by reason.", "reason", reasons())
+	vector(&c.refusals, "fluence_refusals_total", "Refusals of groups that asked or were matched, by reason.", "reason", reason.Waiting())
 	counter(&c.gaveBack, "fluence_given_back_total", "How often a group, or a member of a started one, lost the nodes that it was matched to.")
 	vector(&c.verifications, "fluence_verifications_total", "Assignments that the filters were run on pod by pod before they were booked, by how that ended.", "outcome", []string{outcomePassed, outcomeObjected, outcomeRefused})
 	counter(&c.repairs, "fluence_repairs_total", "Matches that were made anew since the filters objected to the last one.")
@@ -137,12 +138,6 @@ func texts[T ~string](all []T) []string {
 		values[i] = string(v)
 	}
 	return values
-}
-
-// reasons lists those that a group can be refused or waiting for, so that no label
-// has values without end.
-func reasons() []string {
-	return append(group.Reasons(), reasonNoRoom, reasonNeverFits, reasonUnavailable, reasonFilters, reasonMatchError, reasonTooHard, reasonThrottled)
 }
 
 // onAudit counts what the inventory compared.

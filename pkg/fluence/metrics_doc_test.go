@@ -27,24 +27,6 @@ func TestEachMetricOfTheSchedulerIsDocumented(t *testing.T) {
 	})
 }
 
-// A reason that is not listed would be waited for and not be seen.
-func TestTheReasonsOfMetricsAreAllThereAre(t *testing.T) {
-	listed := reasons()
-	for _, r := range slices.Concat(namedReasons(t, "."), namedReasons(t, "../group")) {
-		switch r {
-		case reasonPlaced, reasonRejected, reasonReserved, reasonWholeMatched, reasonWholeLate:
-			// A group waits for neither.
-		default:
-			if !slices.Contains(listed, r) {
-				t.Errorf("reason %s is not listed", r)
-			}
-		}
-	}
-	if once := slices.Compact(slices.Sorted(slices.Values(listed))); len(once) != len(listed) {
-		t.Errorf("a reason is listed twice: %q", listed)
-	}
-}
-
 func TestEachLineOfTheLogAboutAGroupIsDocumented(t *testing.T) {
 	logged := regexp.MustCompile(`\.Info\("(Group [a-z ]+)"`)
 	files, err := filepath.Glob("*.go")

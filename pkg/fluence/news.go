@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -18,9 +19,6 @@ import (
 // True with reason Placed when the group's pods have nodes, and else False with
 // the one reason that stands in the way.
 const ConditionScheduled = "Scheduled"
-
-// reasonPlaced is the reason of a condition that is True.
-const reasonPlaced = "Placed"
 
 // news is what there is to say of a group.
 type news struct {
@@ -61,14 +59,14 @@ func scheduled(p group.Placement) news {
 	if p.Waiting > 0 {
 		message += fmt.Sprintf("; %d more cannot follow: %s: %s", p.Waiting, p.Reason, p.Message)
 	}
-	return news{status: metav1.ConditionTrue, reason: reasonPlaced, message: message}
+	return news{status: metav1.ConditionTrue, reason: reason.Placed, message: message}
 }
 
 // placedRecord is how many pods had nodes when scheduled was last told of a PodGroup; 0 if what was
 // told last is something else.
 func placedRecord(pg *scheduling.PodGroup) int {
 	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
-	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reasonPlaced {
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason.Placed {
 		return 0
 	}
 	pods, _, _ := strings.Cut(c.Message, " ")

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // nominatedFor is a pod of another scheduler that is to come to a node.
@@ -144,8 +146,8 @@ func TestAGroupWaitsForANominatedPodWithNumbers(t *testing.T) {
 					r.Fatalf("on nodes: %v, want none", got)
 				}
 				const want = "needs 2 pods with cpu 1; room for 1"
-				if c := r.scheduledCondition(); c.Reason != reasonNoRoom || !strings.Contains(c.Message, want) {
-					t.Errorf("condition %+v, want %s with %q", c, reasonNoRoom, want)
+				if c := r.scheduledCondition(); c.Reason != reason.NoRoom || !strings.Contains(c.Message, want) {
+					t.Errorf("condition %+v, want %s with %q", c, reason.NoRoom, want)
 				}
 				asked := len(r.matches())
 				r.pass(time.Minute)

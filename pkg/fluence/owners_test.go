@@ -20,6 +20,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // transport sends requests to the one of three API servers that serves them.
@@ -164,7 +165,7 @@ func TestLateMembersFollowInOneMatch(t *testing.T) {
 			t.Errorf("%d matches for eight pods of one group", before)
 		}
 		c := r.scheduledCondition()
-		if c.Reason != reasonPlaced || !strings.Contains(c.Message, "4 more cannot follow: NoRoom") {
+		if c.Reason != reason.Placed || !strings.Contains(c.Message, "4 more cannot follow: NoRoom") {
 			t.Errorf("condition %+v, want that the group is placed and four pods cannot follow", c)
 		}
 		r.node("m", 8)

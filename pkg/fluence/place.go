@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 const (
@@ -181,7 +182,7 @@ func (pl *Fluence) exclude(q *enquiry, excluded passable, v verified) passable {
 // objected is what a group is told whose assignments the filters refused, round by
 // round. Each time it asks again it is with what was learnt by then.
 func (pl *Fluence) objected(q *enquiry, words string) *group.Refusal {
-	r := &group.Refusal{Reason: reasonFilters, Message: words, Until: append(group.Cluster(), group.Freed), Backoff: true, Found: true}
+	r := &group.Refusal{Reason: reason.NodesRuledOut, Message: words, Until: append(group.Cluster(), group.Freed), Backoff: true, Found: true}
 	pl.tellReserved(q.reserved, r)
 	return r
 }

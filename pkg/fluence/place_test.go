@@ -18,6 +18,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A grudge is a filter that nothing of a pod foretells: at most one pod of a group on
@@ -83,16 +84,16 @@ func TestWhatNoRoundRepairsIsToldByPodNodeAndFilter(t *testing.T) {
 			t.Errorf("%v verifications and %v repairs are counted, want 1 each", v, n)
 		}
 		c := r.api.get(g).Status.Conditions
-		if len(c) != 1 || c[0].Reason != reasonFilters || !strings.Contains(c[0].Message, "on node n0 was refused by Grudge: one is enough") {
-			t.Errorf("conditions = %+v, want %s with pod, node and filter", c, reasonFilters)
+		if len(c) != 1 || c[0].Reason != reason.NodesRuledOut || !strings.Contains(c[0].Message, "on node n0 was refused by Grudge: one is enough") {
+			t.Errorf("conditions = %+v, want %s with pod, node and filter", c, reason.NodesRuledOut)
 		}
 		if got := len(r.matches()); got > maxRepairs+1 {
 			t.Errorf("%d matches in one enquiry, want %d at the most", got, maxRepairs+1)
 		}
 		// Also when it asks again and again the reason stays.
 		r.pass(10 * time.Minute)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonFilters {
-			t.Errorf("conditions = %+v, want %s", c, reasonFilters)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodesRuledOut {
+			t.Errorf("conditions = %+v, want %s", c, reason.NodesRuledOut)
 		}
 		r.wantAssigned(nil)
 		if jobs, err := e.Jobs(r.ctx, r.pl.inventory.Epoch()); err != nil || len(jobs) != 0 {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -32,7 +32,7 @@ func TestAPodGroupThatIsOverAsksForNoMorePods(t *testing.T) {
 				pg := aPodGroup(g.Name, 2, "pg")
 				r.api.put(pg)
 				r.pass(0)
-				if got := r.pl.groups.Waiting(); len(got) != 1 || got[0].Reason != group.ReasonGathering {
+				if got := r.pl.groups.Waiting(); len(got) != 1 || got[0].Reason != reason.Gathering {
 					t.Errorf("waiting = %+v, want the group without pods", got)
 				}
 				pg = pg.DeepCopy()

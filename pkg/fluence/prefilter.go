@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // chosen is the node of a pod's seat, in the state of its scheduling cycle.
@@ -48,8 +49,8 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	if why := pl.mayNotAsk(pod); why != "" {
 		return nil, held(why)
 	}
-	plan, effects := pl.groups.Plan(pod.UID, pl.now())
-	pl.carryOut(ctx, effects)
+	plan, out := pl.groups.Plan(pod.UID, pl.now())
+	pl.apply(ctx, out)
 	node := plan.Node
 	switch {
 	case node != "":
@@ -63,7 +64,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 			node, refused = pl.ask(ctx, plan, nodes)
 		}
 		if refused != nil {
-			return nil, pl.refuse(pod, plan, *refused)
+			return nil, pl.refuse(ctx, plan, *refused)
 		}
 		if node == "" {
 			return nil, held(whyTurn)
@@ -115,14 +116,14 @@ func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes [
 		if !ok {
 			return nil
 		}
-		plan, effects := pl.groups.Plan(uid, pl.now())
-		pl.carryOut(ctx, effects)
+		plan, out := pl.groups.Plan(uid, pl.now())
+		pl.apply(ctx, out)
 		if len(plan.Required) == 0 {
 			return nil
 		}
 		if _, refused := pl.ask(ctx, plan, nodes); refused != nil {
-			pl.refuse(plan.Required[0], plan, *refused)
-			if refused.Reason == reasonUnavailable {
+			pl.refuse(ctx, plan, *refused)
+			if refused.Reason == reason.MatcherUnavailable {
 				return &group.Refusal{Reason: refused.Reason, Message: refused.Message, Until: refused.Until, Backoff: true}
 			}
 			continue
@@ -134,18 +135,13 @@ func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes [
 }
 
 // refuse records a refusal and turns it into the pod's status.
-func (pl *Fluence) refuse(pod *corev1.Pod, plan group.Plan, r group.Refusal) *fwk.Status {
-	if r.Reason == reasonUnavailable {
+func (pl *Fluence) refuse(ctx context.Context, plan group.Plan, r group.Refusal) *fwk.Status {
+	if r.Reason == reason.MatcherUnavailable {
 		r.Cure = group.CureAnswer
 	}
-	pl.groups.Refuse(plan, r, pl.now())
-	pl.tellRefused(pod, r.Reason, r.Message)
+	pl.apply(ctx, pl.groups.Refuse(plan, r, pl.now()))
 	pl.forgetGone(plan.Key)
-	pl.tellPlaced()
-	// The refusal may run out by itself, or by what happened during the match; and
-	// of a started group those of another shape may ask.
-	pl.waker.one(plan.Key)
-	if r.Reason == reasonNeverFits {
+	if r.Reason == reason.NeverFits {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Message)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, r.Message)

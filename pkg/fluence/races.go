@@ -17,10 +17,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
-
-// reasonRejected is the reason of the event that tells of a lost race.
-const reasonRejected = "RejectedByKubelet"
 
 // Races are lost where somebody else took the room of a pod between its match and
 // its start: the API server checks no node's room, and the kubelet rejects whoever
@@ -98,7 +96,7 @@ func (r *races) seen(ctx context.Context, pod *corev1.Pod) {
 			about = reference(pg)
 		}
 	}
-	r.recorder.Eventf(about, pod, corev1.EventTypeWarning, reasonRejected, "Binding", "%s",
+	r.recorder.Eventf(about, pod, corev1.EventTypeWarning, reason.RejectedByKubelet, "Binding", "%s",
 		fmt.Sprintf("pod %s was bound to node %s, whose kubelet rejected it: %s: %s", pod.Name, pod.Spec.NodeName, pod.Status.Reason, pod.Status.Message))
 }
 

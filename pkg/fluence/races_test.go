@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/testutil"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // rejectedFor is a pod that a kubelet had no room for.
@@ -28,8 +30,8 @@ func (r *rig) racesLost() float64 {
 
 func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
 	const message = "pod p was bound to node n1, whose kubelet rejected it: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu"
-	onPodGroup := event{kind: "PodGroup", name: g.Name, reason: reasonRejected, message: message, eventType: corev1.EventTypeWarning}
-	onPod := event{kind: "Pod", name: "p", reason: reasonRejected, message: message, eventType: corev1.EventTypeWarning}
+	onPodGroup := event{kind: "PodGroup", name: g.Name, reason: reason.RejectedByKubelet, message: message, eventType: corev1.EventTypeWarning}
+	onPod := event{kind: "Pod", name: "p", reason: reason.RejectedByKubelet, message: message, eventType: corev1.EventTypeWarning}
 	cases := map[string]struct {
 		pod  []func(*corev1.Pod)
 		then []func(*corev1.Pod)
@@ -41,7 +43,7 @@ func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
 			pod: []func(*corev1.Pod){inGroup("gone")}, then: []func(*corev1.Pod){rejectedFor("OutOfcpu")}, want: []event{onPod},
 		},
 		"one for a device": {then: []func(*corev1.Pod){rejectedFor("OutOfnvidia.com/gpu")}, want: []event{{
-			kind: "Pod", name: "p", reason: reasonRejected, eventType: corev1.EventTypeWarning,
+			kind: "Pod", name: "p", reason: reason.RejectedByKubelet, eventType: corev1.EventTypeWarning,
 			message: "pod p was bound to node n1, whose kubelet rejected it: OutOfnvidia.com/gpu: Pod was rejected: Node didn't have enough resource: cpu",
 		}}},
 		"another failure is none":           {then: []func(*corev1.Pod){rejectedFor("Evicted")}},
@@ -74,7 +76,7 @@ func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
 // rejections lists the events that tell of lost races.
 func (r *rig) rejections() []event {
 	all := append(r.recorder.of("PodGroup"), r.recorder.of("Pod")...)
-	return slices.DeleteFunc(all, func(e event) bool { return e.reason != reasonRejected })
+	return slices.DeleteFunc(all, func(e event) bool { return e.reason != reason.RejectedByKubelet })
 }
 
 func TestRacesOfBeforeAndOfOthersAreNotCounted(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gate"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A reading is what the plugin knows at one moment, for those who look on.
@@ -58,13 +59,13 @@ func (pl *Fluence) read() reading {
 	}
 	if turn := min(r.Waiting[""], r.gate.Waiting[gate.Small]+r.gate.Waiting[gate.Large]); turn > 0 && !unready {
 		r.Waiting[""] -= turn
-		r.Waiting[group.ReasonBinding] += turn
+		r.Waiting[reason.Binding] += turn
 	}
 	if n := r.Waiting[""]; n > 0 {
 		delete(r.Waiting, "")
 		why := notAnswered
 		if unready {
-			why = reasonUnavailable
+			why = reason.MatcherUnavailable
 		}
 		r.Waiting[why] += n
 	}

@@ -19,21 +19,30 @@ func (pl *Fluence) recordRefused(key types.NamespacedName, reason, message strin
 	pl.log.V(level).Info("Group refused", "group", key, "reason", reason, "message", message)
 }
 
-// recordSteps logs and counts what became of groups since it was last called.
-func (pl *Fluence) recordSteps() {
-	for _, s := range pl.groups.Steps() {
-		log := pl.log.V(2)
-		switch s.Kind {
-		case group.Started:
-			waited := pl.now().Sub(s.Complete)
-			log.Info("Group started", "group", s.Key, "job", s.Job, "pods", s.Pods, "waited", waited)
-			pl.counters.waits.Observe(waited.Seconds())
-		case group.GaveBack:
-			log.Info("Group gave back", "group", s.Key, "job", s.Job, "pods", s.Pods, "reason", s.Reason)
-			pl.counters.gaveBack.Inc()
-		case group.Ended:
-			pl.logged.forget(s.Key)
-			log.Info("Group released", "group", s.Key)
-		}
+// recordTransition logs and counts what became of a group.
+func (pl *Fluence) recordTransition(t group.Transition) {
+	log := pl.log.V(2)
+	switch t.Kind {
+	case group.Started:
+		waited := pl.now().Sub(t.Complete)
+		log.Info("Group started", "group", t.Key, "job", t.Job, "pods", t.Pods, "waited", waited)
+		pl.counters.waits.Observe(waited.Seconds())
+	case group.GaveBack:
+		log.Info("Group gave back", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
+		pl.counters.gaveBack.Inc()
+	case group.Ended:
+		pl.logged.forget(t.Key)
+		log.Info("Group released", "group", t.Key)
 	}
+}
+
+// tellPlaced logs and reports a group that has come to hold nodes.
+func (pl *Fluence) tellPlaced(p group.Placement) {
+	pods := 0
+	for _, n := range p.Nodes {
+		pods += n
+	}
+	pl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes))
+	pl.reporter.report(p.Key, scheduled(p), nil)
+	pl.forgetGone(p.Key)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
@@ -242,8 +243,8 @@ func TestSeatsOfAGraphThatWasFilledAnewDuringTheMatchAreGivenBack(t *testing.T) 
 		}
 		r.pass(time.Second)
 		r.wantAsking(pods[0])
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonUnavailable {
-			t.Errorf("conditions = %+v, want reason %s", c, reasonUnavailable)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.MatcherUnavailable {
+			t.Errorf("conditions = %+v, want reason %s", c, reason.MatcherUnavailable)
 		}
 	})
 }

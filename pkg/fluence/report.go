@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -230,7 +230,7 @@ func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
 			r.seen(k)
 		}
 		return nil
-	case it.reason == group.ReasonNoPodGroup:
+	case it.reason == reason.NoPodGroup:
 		// It came to be meanwhile.
 		r.drop(k, own)
 		return nil

@@ -14,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // report tells news of the group and waits for what comes of it.
-func (r *rig) report(reason, message string) {
-	n := notScheduled(reason, message)
-	if reason == reasonPlaced {
+func (r *rig) report(because, message string) {
+	n := notScheduled(because, message)
+	if because == reason.Placed {
 		n.status = metav1.ConditionTrue
 	}
 	r.pl.reporter.report(g, n, aPod("g-0"))
@@ -97,7 +98,7 @@ func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 		if got := r.api.written()[2].condition.LastTransitionTime; !got.Equal(&since) {
 			t.Errorf("last transition at %v, want %v: the status is the same", got, since)
 		}
-		r.report(reasonPlaced, "on n1")
+		r.report(reason.Placed, "on n1")
 		if got := r.api.written()[3].condition.LastTransitionTime; !got.Time.Equal(time.Now().Truncate(time.Second)) {
 			t.Errorf("last transition at %v, want now, %v", got, time.Now())
 		}
@@ -250,11 +251,11 @@ func TestReportReachesAPodGroupThatComesWhileAPodIsTold(t *testing.T) {
 
 func TestReportThatThereIsNoPodGroupIsNotWrittenOnIt(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.report(group.ReasonNoPodGroup, "waits for PodGroup g")
+		r.report(reason.NoPodGroup, "waits for PodGroup g")
 		r.quiet("uid")
 		r.pass(time.Minute)
 		for _, w := range r.api.written() {
-			if w.condition.Reason == group.ReasonNoPodGroup {
+			if w.condition.Reason == reason.NoPodGroup {
 				t.Errorf("written on the PodGroup: %+v", w.condition)
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // Reserve confirms the pod's seat.
@@ -27,7 +29,7 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // A group that has started keeps them.
 func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	pl.inventory.ForgetBind(pod) // before the engine gives its seat to others
-	pl.carryOut(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved or bound", pod.Name)))
+	pl.apply(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved or bound", pod.Name)))
 	pl.binds.Failed(pod.UID, pl.now())
 	if !pl.groups.Seated(pod.UID) {
 		pl.noLongerExpected(string(pod.UID))
@@ -93,15 +95,13 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		if status := statuses.Get(node); status.Plugin() != names.NodeResourcesFit {
 			pl.exclusions.add(pl.key(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), untilOf(status))
 		}
-		pl.carryOut(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
+		pl.apply(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
 	} else if _, err := state.Read(spokenKey); err != nil {
 		// Another plugin refused the pod on all nodes, before this one was asked.
 		// Those that can be placed without it go on.
 		pl.asked(pl.key(pod))
 		why := fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message())
-		pl.carryOut(ctx, pl.groups.TurnDown(pod.UID, pl.now(), reasonFilters, why))
-		pl.tellPlaced()
-		pl.waker.one(pl.key(pod))
+		pl.apply(ctx, pl.groups.TurnDown(pod.UID, pl.now(), reason.NodesRuledOut, why))
 	}
 	// A nomination, of a former scheduler perhaps, would keep room on a node that
 	// the pod may not come to.
@@ -115,25 +115,13 @@ func (pl *Fluence) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, f
 }
 
 // PostBind records progress.
-func (pl *Fluence) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	pl.groups.Bound(pod.UID)
+func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	out := pl.groups.Bound(pod.UID)
 	pl.binds.Bound(pod.UID, pl.now())
 	pl.binds.look()
 	signal(pl.binds.more)
 	pl.exclusions.forget(pl.key(pod))
-	pl.tellPlaced()
-}
-
-func (pl *Fluence) tellPlaced() {
-	for _, p := range pl.groups.Placed() {
-		pods := 0
-		for _, n := range p.Nodes {
-			pods += n
-		}
-		pl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes))
-		pl.reporter.report(p.Key, scheduled(p), nil)
-		pl.forgetGone(p.Key)
-	}
+	pl.apply(ctx, out)
 }
 
 // key is that of the pod's group; empty if the pod was not seen.

@@ -8,9 +8,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // reserve takes a pod through its cycle up to Permit, and has it wait if it is to.
@@ -94,8 +94,8 @@ func TestPostBindSaysThatTheGroupIsPlaced(t *testing.T) {
 		}
 		r.fwk.RunPostBindPlugins(r.ctx, states[1], pods[1], "n1")
 		r.pass(0)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonPlaced {
-			t.Errorf("conditions = %+v, want reason %s", c, reasonPlaced)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.Placed {
+			t.Errorf("conditions = %+v, want reason %s", c, reason.Placed)
 		}
 	})
 }
@@ -159,8 +159,8 @@ func TestPostFilterGivesTheSeatsBackAndEndsTheChain(t *testing.T) {
 		}
 		const why = "node n1 was matched for pod g-0, but too full"
 		r.wantHeld(pods[0], why)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != group.ReasonFiltered || c[0].Message != why {
-			t.Errorf("conditions = %+v, want reason %s", c, group.ReasonFiltered)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodeRefused || c[0].Message != why {
+			t.Errorf("conditions = %+v, want reason %s", c, reason.NodeRefused)
 		}
 	})
 }
@@ -174,8 +174,8 @@ func TestPostFilterAfterARefusalTellsNothingNew(t *testing.T) {
 		_, status := r.fwk.RunPostFilterPlugins(r.ctx, state, pods[0], statuses)
 		r.wantStatus(status, fwk.UnschedulableAndUnresolvable, "")
 		r.pass(0)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonNoRoom {
-			t.Errorf("conditions = %+v, want reason %s", c, reasonNoRoom)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NoRoom {
+			t.Errorf("conditions = %+v, want reason %s", c, reason.NoRoom)
 		}
 	})
 }
@@ -194,8 +194,8 @@ func TestPostFilterTellsWhatAnotherPluginRefused(t *testing.T) {
 		r.schedule()
 		r.pass(time.Second)
 		want := `pod g-0: persistentvolumeclaim "missing" not found`
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonFilters || c[0].Message != want {
-			t.Errorf("conditions = %+v, want %s: %s", c, reasonFilters, want)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodesRuledOut || c[0].Message != want {
+			t.Errorf("conditions = %+v, want %s: %s", c, reason.NodesRuledOut, want)
 		}
 		if got := len(r.matches()); got != 0 {
 			t.Errorf("%d matches for pod %s, want none", got, pod.Name)

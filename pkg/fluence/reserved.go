@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -185,14 +186,11 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 	}
 }
 
-// reasonReserved is the reason of the event that tells of nodes which others may not have any more.
-const reasonReserved = "NodesReserved"
-
 // tellReserves tells that nodes are reserved for a group for which none were. It leaves a trace: the
 // reason for which the group waits is the same as before.
 func (pl *Fluence) tellReserves(key types.NamespacedName, nodes int) {
 	if pg := pl.podGroups.get(key); pg != nil {
-		pl.reporter.recorder.Eventf(reference(pg), nil, corev1.EventTypeNormal, reasonReserved, "Scheduling", "%s", nodesAre(nodes)+" reserved for the group")
+		pl.reporter.recorder.Eventf(reference(pg), nil, corev1.EventTypeNormal, reason.NodesReserved, "Scheduling", "%s", nodesAre(nodes)+" reserved for the group")
 	}
 }
 
@@ -238,10 +236,8 @@ func waitsSince(pg *scheduling.PodGroup) time.Time {
 	if c == nil || c.Status != metav1.ConditionFalse {
 		return time.Time{}
 	}
-	switch c.Reason {
-	case reasonNoRoom, reasonNeverFits, reasonUnavailable, reasonThrottled, reasonTooHard, reasonFilters, reasonMatchError,
-		group.ReasonFiltered, group.ReasonNotReserved, group.ReasonBinding:
-		return c.LastTransitionTime.Time
+	if !reason.Of(c.Reason).KeepsTurn {
+		return time.Time{}
 	}
-	return time.Time{}
+	return c.LastTransitionTime.Time
 }

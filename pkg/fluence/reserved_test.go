@@ -16,6 +16,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 func always(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }
@@ -63,7 +64,7 @@ func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
 		if got := r.message(); !strings.HasSuffix(got, "; 2 nodes are reserved for it") {
 			t.Errorf("it is told %q", got)
 		}
-		told := slices.DeleteFunc(r.recorder.of("PodGroup"), func(e event) bool { return e.reason != reasonReserved })
+		told := slices.DeleteFunc(r.recorder.of("PodGroup"), func(e event) bool { return e.reason != reason.NodesReserved })
 		if len(told) != 1 || told[0].name != g.Name || told[0].message != "2 nodes are reserved for the group" {
 			t.Errorf("events tell %+v, want one of two nodes", told)
 		}
@@ -401,14 +402,14 @@ func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
 // the time that it has waited; one that was given nodes which were refused keeps them.
 func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
 	again := func(n int, r group.Refusal) []group.Refusal { return slices.Repeat([]group.Refusal{r}, n) }
-	found := group.Refusal{Reason: group.ReasonFiltered, Message: "no", Backoff: true, Found: true}
+	found := group.Refusal{Reason: reason.NodeRefused, Message: "no", Backoff: true, Found: true}
 	cases := map[string]struct {
 		refused []group.Refusal
 		passes  bool
 	}{
 		"too hard":                     {again(1, *tooHard(whyTooHard)), true},
-		"ruled out before the match":   {again(1, group.Refusal{Reason: reasonFilters, Message: "no", Backoff: true}), true},
-		"the matcher did not answer":   {again(1, group.Refusal{Reason: reasonUnavailable, Message: "no", Cure: group.CureAnswer}), false},
+		"ruled out before the match":   {again(1, group.Refusal{Reason: reason.NodesRuledOut, Message: "no", Backoff: true}), true},
+		"the matcher did not answer":   {again(1, group.Refusal{Reason: reason.MatcherUnavailable, Message: "no", Cure: group.CureAnswer}), false},
 		"its node was refused once":    {again(2, found), false},
 		"its nodes were refused often": {again(3, found), false},
 	}

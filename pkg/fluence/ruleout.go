@@ -16,6 +16,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A probe is a run of the profile's filters on a pod that is not being
@@ -170,7 +171,7 @@ func (pl *Fluence) ruleOut(ctx context.Context, may *allowance, pod *corev1.Pod,
 // refusedBeforeFilter is what is told where no node could do.
 func refusedBeforeFilter(pod *corev1.Pod, status *fwk.Status) *group.Refusal {
 	return &group.Refusal{
-		Reason:  reasonFilters,
+		Reason:  reason.NodesRuledOut,
 		Message: fmt.Sprintf("pod %s: %s", pod.Name, status.Message()),
 		Until:   group.Cluster(),
 		Backoff: true,

@@ -14,6 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // The filters are the real ones, of the shipped configuration.
@@ -166,8 +167,8 @@ func TestAPodThatNoFilterCouldPassIsNotAskedFor(t *testing.T) {
 			t.Errorf("matches = %+v, want none", got)
 		}
 		r.pass(0)
-		if got := r.api.get(g).Status.Conditions; len(got) != 1 || got[0].Reason != reasonFilters {
-			t.Errorf("conditions = %+v, want one with reason %s", got, reasonFilters)
+		if got := r.api.get(g).Status.Conditions; len(got) != 1 || got[0].Reason != reason.NodesRuledOut {
+			t.Errorf("conditions = %+v, want one with reason %s", got, reason.NodesRuledOut)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 const zoneKey = "topology.kubernetes.io/zone"
@@ -135,8 +136,8 @@ func TestMorePodsThanNodesThatKeepApartNeverFit(t *testing.T) {
 		r.gang(3, 3, ofApp("x"), awayFrom("x"))
 		r.pass(2 * time.Second)
 		r.wantAssigned(nil)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reasonNeverFits {
-			t.Errorf("conditions = %+v, want reason %s", c, reasonNeverFits)
+		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NeverFits {
+			t.Errorf("conditions = %+v, want reason %s", c, reason.NeverFits)
 		}
 		r.node("n2", 8)
 		if got := r.placedSoon(3); len(got) != 3 {

@@ -16,6 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // The stories run the scheduler's own queue and loop.
@@ -61,7 +62,7 @@ func TestAGangIsPlacedWhole(t *testing.T) {
 			t.Errorf("%d pods were refused on the way", got)
 		}
 		c := r.api.get(g).Status.Conditions
-		if len(c) != 1 || c[0].Reason != reasonPlaced || c[0].Message != "3 pods on 2 nodes (n1: 2, n2: 1)" {
+		if len(c) != 1 || c[0].Reason != reason.Placed || c[0].Message != "3 pods on 2 nodes (n1: 2, n2: 1)" {
 			t.Errorf("conditions = %+v, want it placed", c)
 		}
 	})

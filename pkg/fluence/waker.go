@@ -105,7 +105,7 @@ func (w *waker) run(ctx context.Context) {
 func (pl *Fluence) wake(ctx context.Context, w wanted) time.Time {
 	now := pl.now()
 	for uid, job := range w.lost {
-		pl.carryOut(ctx, pl.groups.Abandon(uid, job, now))
+		pl.apply(ctx, pl.groups.Abandon(uid, job, now))
 	}
 	due, again := pl.groups.Due(now)
 	pods := w.pods

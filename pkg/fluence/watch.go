@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -51,8 +52,8 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		return fmt.Errorf("watch nodes: %w", err)
 	}
 	namespaces, err := core.Namespaces().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { pl.namespaceSeen(nil, obj.(*corev1.Namespace)) },
-		UpdateFunc: func(old, obj any) { pl.namespaceSeen(old.(*corev1.Namespace), obj.(*corev1.Namespace)) },
+		AddFunc:    func(obj any) { pl.namespaceSeen(ctx, nil, obj.(*corev1.Namespace)) },
+		UpdateFunc: func(old, obj any) { pl.namespaceSeen(ctx, old.(*corev1.Namespace), obj.(*corev1.Namespace)) },
 		DeleteFunc: pl.namespaceGone,
 	})
 	if err != nil {
@@ -82,7 +83,7 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		return true
 	}
 	pl.listing.done = func() {
-		pl.carryOut(ctx, pl.groups.Listed())
+		pl.apply(ctx, pl.groups.Listed())
 		pl.waker.all()
 	}
 	started, podGroupsListed := pl.listing.expect(), pl.listing.expect()
@@ -131,15 +132,12 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 			pl.told.forget(pod.UID)
 			pl.noLongerExpected(string(pod.UID))
 		}
-		pl.carryOut(ctx, pl.groups.PutPod(pod))
+		out := pl.groups.PutPod(pod)
 		if pod.Spec.NodeName != "" {
 			// By a bind of which no answer came, or by somebody else's.
 			pl.binds.tell(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))
 		}
-		pl.tellPlaced()
-		if key, ok := pl.groups.KeyOf(pod.UID); ok {
-			pl.waker.one(key)
-		}
+		pl.apply(ctx, out)
 	} else if pl.nominated.put(pod, pl.now()) {
 		pl.settled(ctx, group.Freed)
 	}
@@ -162,18 +160,15 @@ func filtersSee(old, pod *corev1.Pod) bool {
 // podGroupSeen takes note of a PodGroup that came or changed.
 func (pl *Fluence) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-	pl.carryOut(ctx, pl.groups.PutPodGroup(k, asGroup(pg)))
+	out := pl.groups.PutPodGroup(k, asGroup(pg))
 	pl.groups.Waited(k, waitsSince(pg))
-	pl.tellPlaced()
-	pl.waker.one(k)
+	pl.apply(ctx, out)
 	pl.reporter.seen(k)
 }
 
 // podGroupGone takes note of a PodGroup that was deleted.
 func (pl *Fluence) podGroupGone(ctx context.Context, k types.NamespacedName) {
-	pl.carryOut(ctx, pl.groups.DropPodGroup(k))
-	pl.waker.one(k)
-	pl.forget(k)
+	pl.apply(ctx, pl.groups.DropPodGroup(k))
 }
 
 // forget drops what is kept of a group beside package group.
@@ -195,7 +190,7 @@ func (pl *Fluence) forgetGone(k types.NamespacedName) {
 
 // ownerSeen takes note of an object that controls pods, or others that do.
 func (pl *Fluence) ownerSeen(ctx context.Context, uid types.UID) {
-	pl.carryOut(ctx, pl.groups.OwnerSeen(uid))
+	pl.apply(ctx, pl.groups.OwnerSeen(uid))
 }
 
 func (pl *Fluence) podGone(ctx context.Context, obj any) {
@@ -216,15 +211,10 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	} else {
 		pl.told.forget(pod.UID)
 		pl.noLongerExpected(string(pod.UID))
-		key := pl.key(pod)
-		pl.carryOut(ctx, pl.groups.DropPod(pod.UID))
+		pl.exclusions.forget(pl.key(pod))
+		out := pl.groups.DropPod(pod.UID)
 		pl.binds.tell(pod.UID, whyGaveBack)
-		pl.tellPlaced()
-		pl.waker.one(key)
-		pl.exclusions.forget(key)
-		if pl.podGroups.get(key) == nil {
-			pl.forget(key)
-		}
+		pl.apply(ctx, out)
 	}
 	if pod.Spec.NodeName != "" {
 		pl.settled(ctx, group.PodChanged)
@@ -279,11 +269,10 @@ func (pl *Fluence) runTicks(ctx context.Context) {
 		case <-t.C:
 		}
 		now := pl.now()
-		pl.carryOut(ctx, pl.groups.Expire(now))
+		pl.apply(ctx, pl.groups.Expire(now))
 		pl.sweepWaiting()
 		pl.sweepGate()
-		pl.tellBinding()
-		pl.tellPlaced()
+		pl.tellBinding(ctx)
 		pl.letPass()
 		if n%4 == 0 {
 			lasting = pl.tellWaiting(lasting)
@@ -299,7 +288,7 @@ func (pl *Fluence) tellWaiting(before map[types.NamespacedName]string) map[types
 	unready := pl.notReady()
 	for _, w := range pl.groups.Waiting() {
 		if w.Reason == "" && unready != "" {
-			w.Reason, w.Message = reasonUnavailable, unready
+			w.Reason, w.Message = reason.MatcherUnavailable, unready
 		}
 		now[w.Key] = w.Reason
 		if w.Reason != "" && before[w.Key] == w.Reason {

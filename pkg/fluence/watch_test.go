@@ -15,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 func TestFiltersSeePodsOnNodes(t *testing.T) {
@@ -218,22 +219,22 @@ func TestWhatAGroupLacksIsToldWhenItLasts(t *testing.T) {
 	}{
 		"pods": {
 			begin: func(r *rig) { r.gang(3, 2) },
-			kind:  "PodGroup", reason: group.ReasonGathering, message: "waits for 1 more pod: has 2 of minMember 3",
+			kind:  "PodGroup", reason: reason.Gathering, message: "waits for 1 more pod: has 2 of minMember 3",
 		},
 		"all pods": {
 			begin: func(r *rig) { r.gang(3, 0) },
-			kind:  "PodGroup", reason: group.ReasonGathering, message: "waits for 3 more pods: has 0 of minMember 3",
+			kind:  "PodGroup", reason: reason.Gathering, message: "waits for 3 more pods: has 0 of minMember 3",
 		},
 		"a size that is one": {
 			begin: func(r *rig) {
 				r.gang(1, 1, func(p *corev1.Pod) { p.Labels[group.SizeLabel] = "many" })
 			},
-			kind: "PodGroup", reason: group.ReasonInvalidSize,
+			kind: "PodGroup", reason: reason.InvalidGroupSize,
 			message: `label fluence.group-size: "many": must be a whole number from 1 to 100000`,
 		},
 		"a matcher": {
 			begin: func(r *rig) { r.matcher.silence(true); r.pl.breaker.trip(whyUnavailable); r.pod("lone") },
-			kind:  "Pod", reason: reasonUnavailable, message: whyUnavailable,
+			kind:  "Pod", reason: reason.MatcherUnavailable, message: whyUnavailable,
 		},
 	}
 	for name, tc := range cases {
@@ -258,8 +259,8 @@ func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.pod("g-0", inGroup(g.Name))
 		r.pass(time.Minute)
-		if got := r.recorder.of("Pod"); len(got) != 1 || got[0].name != "g-0" || got[0].reason != group.ReasonNoPodGroup {
-			t.Errorf("events = %+v, want one with reason %s", got, group.ReasonNoPodGroup)
+		if got := r.recorder.of("Pod"); len(got) != 1 || got[0].name != "g-0" || got[0].reason != reason.NoPodGroup {
+			t.Errorf("events = %+v, want one with reason %s", got, reason.NoPodGroup)
 		}
 		r.remove("g-0")
 		r.pass(time.Minute)

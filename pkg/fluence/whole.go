@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -18,12 +20,6 @@ import (
 // nodes of a group that runs are its own. It is False where annotations ask for that which came
 // after the match, and it is not there where nothing asks.
 const ConditionWholeNodes = "WholeNodes"
-
-// The reasons of ConditionWholeNodes.
-const (
-	reasonWholeMatched = "Matched"
-	reasonWholeLate    = "AskedTooLate"
-)
 
 // wholeNodes are the rules for whole nodes that the arguments and the namespaces make.
 func (pl *Fluence) wholeNodes() group.WholeNodes {
@@ -41,7 +37,7 @@ func (pl *Fluence) deniedWholeNodes(namespace string) string {
 }
 
 // namespaceSeen takes note of a namespace that came or changed.
-func (pl *Fluence) namespaceSeen(old, ns *corev1.Namespace) {
+func (pl *Fluence) namespaceSeen(ctx context.Context, old, ns *corev1.Namespace) {
 	was := ""
 	if old != nil {
 		was = old.Labels[group.WholeNodesLabel]
@@ -49,9 +45,7 @@ func (pl *Fluence) namespaceSeen(old, ns *corev1.Namespace) {
 	if ns.Labels[group.WholeNodesLabel] == was {
 		return
 	}
-	for _, key := range pl.groups.NamespaceChanged(ns.Name) {
-		pl.waker.one(key)
-	}
+	pl.apply(ctx, pl.groups.NamespaceChanged(ns.Name))
 }
 
 // namespaceGone forgets what a namespace that is gone has taken.
@@ -95,9 +89,9 @@ func (n news) wholeCondition(pg *scheduling.PodGroup, before uint64) metav1.Cond
 	c := metav1.Condition{Type: ConditionWholeNodes, ObservedGeneration: pg.Generation, LastTransitionTime: metav1.Now()}
 	switch {
 	case n.whole:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasonWholeMatched, "the group's nodes are its own until its pods end"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reason.Matched, "the group's nodes are its own until its pods end"
 	case n.inVain != "":
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonWholeLate,
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason.AskedTooLate,
 			fmt.Sprintf("annotation %s came after the match: the group shares its nodes until it starts anew", n.inVain)
 	default:
 		return metav1.Condition{}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // TestWhoseEndWouldHelpIsNamed: the matcher knows jobs, people know groups and pods.
@@ -106,7 +107,7 @@ func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
 		r.gang(1, 1, cpu("4"))
 		r.pass(time.Minute)
 		c := r.api.get(g).Status.Conditions
-		if len(c) != 1 || c[0].Reason != reasonNeverFits || c[0].Message != "no node is large enough: cpu 4 wanted, largest node has 3900m" {
+		if len(c) != 1 || c[0].Reason != reason.NeverFits || c[0].Message != "no node is large enough: cpu 4 wanted, largest node has 3900m" {
 			t.Errorf("conditions = %+v, want that it never fits", c)
 		}
 		if head := r.pl.groups.Overdue(time.Now(), 0); len(head) > 0 {

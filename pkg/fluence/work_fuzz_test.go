@@ -131,7 +131,7 @@ func (r *rig) wantCheap(s *steps, pod *corev1.Pod) {
 		nodes[i] = countedNode{n, s}
 	}
 	plan, effects := r.pl.groups.Plan(pod.UID, r.pl.now())
-	r.pl.carryOut(r.ctx, effects)
+	r.pl.apply(r.ctx, effects)
 	if len(plan.Required) == 0 {
 		return
 	}
@@ -142,7 +142,7 @@ func (r *rig) wantCheap(s *steps, pod *corev1.Pod) {
 	told := "placed"
 	if refused != nil {
 		told = refused.Reason + ": " + refused.Message
-		r.pl.refuse(pod, plan, *refused)
+		r.pl.refuse(r.ctx, plan, *refused)
 	}
 	r.pass(0)
 	r.Logf("%d pods, %d nodes: %d steps, %d late, %d looks, %s; %s", len(plan.Required)+len(plan.Optional), len(nodes), s.taken.Load()-steps, s.late.Load(), s.looks.Load(), took, told)

@@ -10,19 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
-)
-
-// The reasons for which a group is held before it asks for anything.
-const (
-	ReasonGathering   = "Gathering"
-	ReasonNoPodGroup  = "NoPodGroup"
-	ReasonInvalidSize = "InvalidGroupSize"
-	ReasonNotSeen     = "NotSeenYet"
-	// ReasonOwnerNotSeen: what controls the pod has not been seen, so that its group
-	// is not known.
-	ReasonOwnerNotSeen = "OwnerNotSeen"
-	// ReasonInvalidPolicy: MatchPolicyAnnotation names no policy.
-	ReasonInvalidPolicy = "InvalidMatchPolicy"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A Verdict says whether a pod may enter the scheduling queue.
@@ -53,7 +41,7 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 	defer g.mu.Unlock()
 	m := g.members[uid]
 	if m == nil {
-		return Verdict{Reason: ReasonNotSeen, Message: "the pod was not seen yet"}
+		return Verdict{Reason: reason.NotSeenYet, Message: "the pod was not seen yet"}
 	}
 	v := g.admit(m, now)
 	if !v.Pass {
@@ -152,14 +140,14 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 		return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
 	case s.started:
 		if _, err := s.policyOr("", m); err != nil {
-			return Verdict{Reason: ReasonInvalidPolicy, Message: err.Error()}
+			return Verdict{Reason: reason.InvalidMatchPolicy, Message: err.Error()}
 		}
 		if err := s.asked().err; err != nil {
-			return Verdict{Reason: ReasonInvalidTopology, Message: err.Error()}
+			return Verdict{Reason: reason.InvalidTopology, Message: err.Error()}
 		}
 		if s.fenced == WholeYes {
 			if why := g.revoked(s); why != "" {
-				return Verdict{Reason: ReasonNotAllowed, Message: "the group has whole nodes, and may not have more: " + why}
+				return Verdict{Reason: reason.NotAllowed, Message: "the group has whole nodes, and may not have more: " + why}
 			}
 		}
 		return Verdict{Pass: s.chooseLate(now) == m.pod.UID}
@@ -189,7 +177,7 @@ func (g *Groups) Unclaim(uid types.UID) {
 }
 
 // incomplete says why a group that has not started may not ask for resources.
-func (g *Groups) incomplete(s *state) (reason, message string) {
+func (g *Groups) incomplete(s *state) (why, message string) {
 	if !s.checked {
 		s.lacksReason, s.lacksMessage = g.check(s)
 		s.checked = true
@@ -197,27 +185,27 @@ func (g *Groups) incomplete(s *state) (reason, message string) {
 	return s.lacksReason, s.lacksMessage
 }
 
-func (g *Groups) check(s *state) (reason, message string) {
+func (g *Groups) check(s *state) (why, message string) {
 	for _, m := range s.members {
 		if !m.waits() {
 			continue
 		}
 		if m.unseen != (Owner{}) && !s.named {
-			return ReasonOwnerNotSeen, fmt.Sprintf("waits until %s %s is seen, which controls the pod", m.unseen.Kind, m.unseen.Name)
+			return reason.OwnerNotSeen, fmt.Sprintf("waits until %s %s is seen, which controls the pod", m.unseen.Kind, m.unseen.Name)
 		}
 		if m.fault != nil {
 			return m.fault.Reason, m.fault.Message
 		}
 		if m.badPolicy != nil && (s.podGroup == nil || s.podGroup.Policy == "") {
-			return ReasonInvalidPolicy, m.badPolicy.Error()
+			return reason.InvalidMatchPolicy, m.badPolicy.Error()
 		}
 	}
 	if err := s.asked().err; err != nil {
-		return ReasonInvalidTopology, err.Error()
+		return reason.InvalidTopology, err.Error()
 	}
 	if s.podGroup != nil {
 		if err := validPolicy(s.podGroup.Policy); err != nil {
-			return ReasonInvalidPolicy, err.Error()
+			return reason.InvalidMatchPolicy, err.Error()
 		}
 	}
 	for _, m := range s.members {
@@ -225,14 +213,14 @@ func (g *Groups) check(s *state) (reason, message string) {
 			continue
 		}
 		if why := g.denied(m); why != "" {
-			return ReasonNotAllowed, why
+			return reason.NotAllowed, why
 		}
 	}
 	if s.podGroup == nil {
 		if !s.gang {
 			return "", ""
 		}
-		return ReasonNoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist; pods that are to have one made say their number by the label %s", s.key, SizeLabel)
+		return reason.NoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist; pods that are to have one made say their number by the label %s", s.key, SizeLabel)
 	}
 	want := int(s.podGroup.MinMember)
 	if have := s.count((*member).waits) + s.brought; have < want || len(s.members) == 0 {
@@ -240,7 +228,7 @@ func (g *Groups) check(s *state) (reason, message string) {
 		if want-have <= 1 {
 			pods = "pod"
 		}
-		return ReasonGathering, fmt.Sprintf("waits for %d more %s: has %d of minMember %d", max(1, want-have), pods, have, want)
+		return reason.Gathering, fmt.Sprintf("waits for %d more %s: has %d of minMember %d", max(1, want-have), pods, have, want)
 	}
 	return "", ""
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // broughtTo has a pod be created on a node, as everybody may who may create pods.
@@ -27,7 +29,7 @@ func TestAPodThatWasCreatedOnANodeStartsNothing(t *testing.T) {
 		t.Errorf("the group is taken for one that has started: %+v", m)
 	}
 	s.add("1")
-	if v := s.Admit("0", s.now); v.Pass || v.Reason != ReasonGathering || !strings.HasSuffix(v.Message, "has 3 of minMember 4") {
+	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.Gathering || !strings.HasSuffix(v.Message, "has 3 of minMember 4") {
 		t.Errorf("verdict = %+v, want that one more is waited for", v)
 	}
 	s.add("2")

@@ -1,6 +1,10 @@
 package group
 
-import "time"
+import (
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
 
 // A Phase is the state that a group is in; see the package comment.
 type Phase string
@@ -15,24 +19,9 @@ const (
 	Done       Phase = "done"
 )
 
-// ReasonBinding is that a group has nodes, or is about to ask for them, and waits until the
-// API server has taken the binds of its pods or of those before it.
-const ReasonBinding = "Binding"
-
 // Phases lists them in the order of a group's life.
 func Phases() []Phase {
 	return []Phase{Gathering, Complete, Tentative, Held, Incomplete, Done}
-}
-
-// ReasonMembersMissing is that a group that has started has too few pods on nodes.
-const ReasonMembersMissing = "MembersMissing"
-
-// Reasons lists those for which this package lets a group wait.
-func Reasons() []string {
-	return []string{
-		ReasonGathering, ReasonNoPodGroup, ReasonInvalidSize, ReasonNotSeen, ReasonOwnerNotSeen, ReasonInvalidPolicy,
-		ReasonInvalidTopology, ReasonNotAllowed, ReasonNotReserved, ReasonFiltered, ReasonMembersMissing, ReasonBinding,
-	}
 }
 
 // A Census counts the groups, lone pods among them.
@@ -57,14 +46,14 @@ func (g *Groups) Census() Census {
 	c := Census{Phases: map[Phase]int{}, Waiting: map[string]int{}}
 	for _, s := range g.groups {
 		r := s.roll()
-		phase, reason := g.stands(s, r)
+		phase, why := g.stands(s, r)
 		c.Tentative, c.Held = c.Tentative+r.tentative, c.Held+r.held
 		c.Phases[phase]++
 		switch phase {
 		case Gathering, Incomplete:
-			c.Waiting[reason]++
+			c.Waiting[why]++
 		case Complete:
-			c.Waiting[reason]++
+			c.Waiting[why]++
 			if !s.complete.IsZero() && (c.Longest.IsZero() || s.complete.Before(c.Longest)) {
 				c.Longest = s.complete
 			}
@@ -100,7 +89,7 @@ func (s *state) roll() (r roll) {
 }
 
 // stands returns the phase of a group and, of one that waits, what for.
-func (g *Groups) stands(s *state, r roll) (phase Phase, reason string) {
+func (g *Groups) stands(s *state, r roll) (phase Phase, why string) {
 	if s.started {
 		if r.present >= s.owed() {
 			return Held, ""
@@ -108,7 +97,7 @@ func (g *Groups) stands(s *state, r roll) (phase Phase, reason string) {
 		if m := s.first((*member).refusedSeat); m != nil {
 			return Incomplete, m.no.Reason
 		}
-		return Incomplete, ReasonMembersMissing
+		return Incomplete, reason.MembersMissing
 	}
 	toCome := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
 	switch why, _ := g.incomplete(s); {
@@ -121,7 +110,7 @@ func (g *Groups) stands(s *state, r roll) (phase Phase, reason string) {
 	case why != "":
 		return Gathering, why
 	case !r.asking:
-		return Gathering, ReasonGathering
+		return Gathering, reason.Gathering
 	case s.refusal != nil:
 		return Complete, s.refusal.Reason
 	}

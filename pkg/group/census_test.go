@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 func TestCensus(t *testing.T) {
@@ -24,11 +25,11 @@ func TestCensus(t *testing.T) {
 		want Census
 	}{
 		"nothing":                            {play: func(*story) {}},
-		"a PodGroup without pods":            {play: func(s *story) { s.gang(2, 0) }, want: gathers(ReasonGathering)},
+		"a PodGroup without pods":            {play: func(s *story) { s.gang(2, 0) }, want: gathers(reason.Gathering)},
 		"a PodGroup without pods that ended": {play: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Ended: true}) }, want: Census{Phases: map[Phase]int{Done: 1}}},
-		"a pod that is missing":              {play: func(s *story) { s.gang(2, 1) }, want: gathers(ReasonGathering)},
-		"a pod alone that is gated":          {play: func(s *story) { s.lone("0", 0); s.update("0", gated) }, want: gathers(ReasonGathering)},
-		"pods of no PodGroup":                {play: func(s *story) { s.add("0") }, want: gathers(ReasonNoPodGroup)},
+		"a pod that is missing":              {play: func(s *story) { s.gang(2, 1) }, want: gathers(reason.Gathering)},
+		"a pod alone that is gated":          {play: func(s *story) { s.lone("0", 0); s.update("0", gated) }, want: gathers(reason.Gathering)},
+		"pods of no PodGroup":                {play: func(s *story) { s.add("0") }, want: gathers(reason.NoPodGroup)},
 		"one that has yet to ask": {play: func(s *story) { s.gang(2, 2); s.wantAdmitted("0") },
 			want: Census{Phases: map[Phase]int{Complete: 1}, Waiting: map[string]int{"": 1}, Longest: noon}},
 		"one that was refused": {play: func(s *story) {
@@ -44,7 +45,7 @@ func TestCensus(t *testing.T) {
 			s.lone("1", 0)
 			s.refuse("1", never)
 		}, want: Census{Phases: map[Phase]int{Complete: 2}, Waiting: map[string]int{"NoRoom": 1, "NeverFits": 1}, Longest: noon}},
-		"one that lost a pod": {play: func(s *story) { s.gang(2, 2); s.refuse("0", noRoom); s.DropPod("1") }, want: gathers(ReasonGathering)},
+		"one that lost a pod": {play: func(s *story) { s.gang(2, 2); s.refuse("0", noRoom); s.DropPod("1") }, want: gathers(reason.Gathering)},
 		"one that was matched": {play: func(s *story) { s.gang(2, 3); s.match("0") },
 			want: Census{Phases: map[Phase]int{Tentative: 1}, Tentative: 3}},
 		"one that has started": {play: start, want: Census{Phases: map[Phase]int{Held: 1}, Tentative: 2}},
@@ -56,7 +57,7 @@ func TestCensus(t *testing.T) {
 			start(s)
 			s.update("0", bound("n-0"))
 			s.DropPod("1")
-		}, want: Census{Phases: map[Phase]int{Incomplete: 1}, Waiting: map[string]int{ReasonMembersMissing: 1}, Held: 1}},
+		}, want: Census{Phases: map[Phase]int{Incomplete: 1}, Waiting: map[string]int{reason.MembersMissing: 1}, Held: 1}},
 		"one that lacks a pod which finds no room": {play: func(s *story) {
 			start(s)
 			s.update("0", bound("n-0"))
@@ -134,10 +135,10 @@ func total(by map[string]int) int {
 }
 
 func TestSteps(t *testing.T) {
-	started := Step{Kind: Started, Key: key, Pods: 2, Complete: noon}
+	started := Transition{Kind: Started, Key: key, Pods: 2, Complete: noon}
 	cases := map[string]struct {
 		play func(s *story)
-		want []Step
+		want []Transition
 	}{
 		"a match alone is none": {play: func(s *story) { s.gang(2, 2); s.match("0") }},
 		"a start, since it was complete": {play: func(s *story) {
@@ -151,14 +152,14 @@ func TestSteps(t *testing.T) {
 			s.Due(s.now)
 			s.match("0")
 			s.confirm("0", "1")
-		}, want: []Step{started}},
+		}, want: []Transition{started}},
 		"a start that is allowed by a smaller minimum": {play: func(s *story) {
 			s.gang(3, 3)
 			s.match("0")
 			s.confirm("0", "1")
 			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon})
 			s.depart("0", "1")
-		}, want: []Step{started}},
+		}, want: []Transition{started}},
 		"a start that is told once, though its only bind was refused for a 429": {play: func(s *story) {
 			s.gang(2, 2)
 			s.match("0")
@@ -166,7 +167,7 @@ func TestSteps(t *testing.T) {
 			s.Recall("0")
 			s.Recall("1")
 			s.depart("0", "1")
-		}, want: []Step{started}},
+		}, want: []Transition{started}},
 		"a start of a group whose PodGroup was made again during the match, since then": {play: func(s *story) {
 			s.gang(2, 2)
 			s.wantAdmitted("0")
@@ -177,14 +178,14 @@ func TestSteps(t *testing.T) {
 				s.Fatal(err)
 			}
 			s.confirm("0", "1")
-		}, want: []Step{{Kind: Started, Key: key, Pods: 2, Complete: noon.Add(time.Minute)}}},
+		}, want: []Transition{{Kind: Started, Key: key, Pods: 2, Complete: noon.Add(time.Minute)}}},
 		"a start beside a pod that came meanwhile and asks for nonsense": {play: func(s *story) {
 			s.gang(2, 2)
 			s.wantAdmitted("0")
 			s.match("0")
 			s.add("2", func(p *corev1.Pod) { p.Annotations = map[string]string{MatchPolicyAnnotation: "densest"} })
 			s.confirm("0", "1")
-		}, want: []Step{started}},
+		}, want: []Transition{started}},
 		"a start where such a pod came during the match": {play: func(s *story) {
 			s.gang(2, 2)
 			p, _ := s.Plan("0", s.now)
@@ -193,7 +194,7 @@ func TestSteps(t *testing.T) {
 				s.Fatal(err)
 			}
 			s.confirm("0", "1")
-		}, want: []Step{started}},
+		}, want: []Transition{started}},
 		"one that gives all back, and then starts": {play: func(s *story) {
 			s.gang(2, 2)
 			s.match("0")
@@ -202,13 +203,13 @@ func TestSteps(t *testing.T) {
 			s.Due(s.now)
 			s.match("0")
 			s.confirm("0", "1")
-		}, want: []Step{{Kind: GaveBack, Key: key, Pods: 2, Reason: "never mind"}, started}},
+		}, want: []Transition{{Kind: GaveBack, Key: key, Pods: 2, Reason: "never mind"}, started}},
 		"one that has started loses one seat": {play: func(s *story) {
 			s.gang(2, 2)
 			s.match("0")
 			s.confirm("0", "1")
 			s.DropPod("1")
-		}, want: []Step{started, {Kind: GaveBack, Key: key, Pods: 1, Reason: "a member of the group was deleted"}}},
+		}, want: []Transition{started, {Kind: GaveBack, Key: key, Pods: 1, Reason: "a member of the group was deleted"}}},
 		"one that ends": {play: func(s *story) {
 			s.gang(2, 2)
 			s.match("0")
@@ -217,13 +218,13 @@ func TestSteps(t *testing.T) {
 				s.update(name, bound("n-"+name))
 				s.update(name, phase(corev1.PodSucceeded))
 			}
-		}, want: []Step{started, {Kind: Ended, Key: key}}},
+		}, want: []Transition{started, {Kind: Ended, Key: key}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
 			tc.play(s)
-			got := s.Steps()
+			got := s.Transitions()
 			for i := range got {
 				if (got[i].Job == 0) != (got[i].Kind == Ended) {
 					t.Errorf("step %s has the job %d", got[i].Kind, got[i].Job)
@@ -233,7 +234,7 @@ func TestSteps(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
-			if more := s.Steps(); len(more) > 0 {
+			if more := s.Transitions(); len(more) > 0 {
 				t.Errorf("steps are told twice: %v", more)
 			}
 		})

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A Departure is a pod that stands at the gate, with the seats that have to be good for its
@@ -44,47 +46,52 @@ func (g *Groups) Departing(uid types.UID) Departure {
 }
 
 // Depart lets a pod that stands at the gate be bound, and says why not if it may not: then
-// the seats that Effects name are lost. Closed says which of the departure's seats is not
+// the seats that the Output names are lost. Closed says which of the departure's seats is not
 // good any more, and why; empty is that all are. The first pod of a group that departs starts
 // it: up to then the group gives back all its seats, thereafter a pod its own. Ok is false,
 // and nothing is done, if the group has started or lost its start since the departure was
 // made, or if the pod had no seat then.
-func (g *Groups) Depart(d Departure, closed string, now time.Time) (why string, e Effects, ok bool) {
+func (g *Groups) Depart(d Departure, closed string, now time.Time) (why string, out Output, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	why, ok = g.depart(d, closed, now)
+	return why, g.output(), ok
+}
+
+func (g *Groups) depart(d Departure, closed string, now time.Time) (why string, ok bool) {
 	m := g.members[d.Pod]
 	if m == nil || !m.reserved() || !m.waits() {
-		return "the group gave its nodes back", Effects{}, true
+		return "the group gave its nodes back", true
 	}
 	s := m.group
 	switch {
 	case d.started != s.started || len(d.Seats) == 0:
-		return "", Effects{}, false
+		return "", false
 	case closed != "":
-		e = g.turnDown(m, ReasonFiltered, closed, now)
+		g.turnDown(m, reason.NodeRefused, closed, now)
 		if s.started {
-			e.add(g.unseat(m, closed))
+			g.unseat(m, closed)
 		} else {
-			e.add(g.unseatAll(s, closed))
+			g.unseatAll(s, closed)
 		}
 		g.settle(s)
-		return closed, e, true
+		return closed, true
 	case !s.started && s.count((*member).reserved) < s.minimum():
 		const why = "fewer members are reserved than the group starts with"
-		e = g.unseatAll(s, why)
+		g.unseatAll(s, why)
 		g.settle(s)
-		return why, e, true
+		return why, true
 	}
 	m.seat.leaving = true
 	g.start(s)
-	return "", Effects{}, true
+	return "", true
 }
 
 // start takes note that a bind of a group was sent.
 func (g *Groups) start(s *state) {
 	if !s.startTold && !s.started {
 		reserved := s.ordered((*member).reserved)
-		g.step(Step{Kind: Started, Key: s.key, Pods: len(reserved), Complete: s.complete, Job: reserved[0].seat.job})
+		g.out.transition(Transition{Kind: Started, Key: s.key, Pods: len(reserved), Complete: s.complete, Job: reserved[0].seat.job})
 		s.startTold = true
 	}
 	if !s.started {
@@ -99,12 +106,12 @@ func (g *Groups) start(s *state) {
 // Recall takes note that the API server did not look at a bind that Depart let go, and
 // that the pod stands at the gate again. A group of which no bind was taken, or may have
 // been, and no other is in flight has not started.
-func (g *Groups) Recall(uid types.UID) {
+func (g *Groups) Recall(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
 	if m == nil || m.seat == nil {
-		return
+		return g.output()
 	}
 	m.seat.leaving = false
 	s := m.group
@@ -112,6 +119,7 @@ func (g *Groups) Recall(uid types.UID) {
 		s.started, s.met = false, 0
 		g.settle(s)
 	}
+	return g.output()
 }
 
 // A Reserved pod has a seat that a scheduling cycle has confirmed.
@@ -155,10 +163,11 @@ func (s *state) whole() bool {
 
 // Retell has Placed tell once more of a group that is whole: something else may have been
 // said of it in the moment before it was.
-func (g *Groups) Retell(key types.NamespacedName) {
+func (g *Groups) Retell(key types.NamespacedName) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s := g.groups[key]; s != nil && s.whole() {
-		g.placed[key] = true
+		g.out.place(key)
 	}
+	return g.output()
 }

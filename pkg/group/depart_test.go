@@ -26,7 +26,7 @@ func (s *story) atTheGate(least, n int) Plan {
 }
 
 // leave has a pod leave the gate, if all its seats are good, and else says why not.
-func (s *story) leave(uid types.UID, closed string) (string, Effects) {
+func (s *story) leave(uid types.UID, closed string) (string, Output) {
 	s.Helper()
 	why, e, ok := s.Depart(s.Departing(uid), closed, s.now)
 	if !ok {
@@ -39,62 +39,62 @@ func TestSeatsAtTheGate(t *testing.T) {
 	const cordoned = "node n-1 was cordoned"
 	cases := map[string]struct {
 		least int
-		play  func(s *story) Effects
+		play  func(s *story) Output
 		// released and rejected are the pods that lose their seats, and of these those
 		// that are not to be bound.
 		released, rejected []string
 		left               int
 	}{
-		"a node that closes costs a group without a bind all seats": {least: 3, play: func(s *story) Effects {
+		"a node that closes costs a group without a bind all seats": {least: 3, play: func(s *story) Output {
 			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
-		"also where fewer would be enough": {least: 2, play: func(s *story) Effects {
+		"also where fewer would be enough": {least: 2, play: func(s *story) Output {
 			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
-		"a node that closes costs a group with a bind this seat alone": {least: 3, play: func(s *story) Effects {
+		"a node that closes costs a group with a bind this seat alone": {least: 3, play: func(s *story) Output {
 			s.depart("0")
 			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
-		"a bind that was refused for a 429 is none": {least: 3, play: func(s *story) Effects {
+		"a bind that was refused for a 429 is none": {least: 3, play: func(s *story) Output {
 			s.depart("0")
 			s.Recall("0")
 			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
-		"but another that is in flight is one": {least: 3, play: func(s *story) Effects {
+		"but another that is in flight is one": {least: 3, play: func(s *story) Output {
 			s.depart("0", "2")
 			s.Recall("0")
 			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
-		"and so is one that was made": {least: 3, play: func(s *story) Effects {
+		"and so is one that was made": {least: 3, play: func(s *story) Output {
 			s.depart("0", "2")
 			s.Bound("2")
 			s.Recall("0")
 			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
-		"a member that is deleted costs a group without a bind all seats": {least: 3, play: func(s *story) Effects {
+		"a member that is deleted costs a group without a bind all seats": {least: 3, play: func(s *story) Output {
 			return s.DropPod("1")
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
-		"unless the others are enough": {least: 2, play: func(s *story) Effects {
+		"unless the others are enough": {least: 2, play: func(s *story) Output {
 			return s.DropPod("1")
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
-		"a member that is deleted costs a group with a bind this seat alone": {least: 3, play: func(s *story) Effects {
+		"a member that is deleted costs a group with a bind this seat alone": {least: 3, play: func(s *story) Output {
 			s.depart("0")
 			return s.DropPod("1")
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
-		"a minimum that is raised above the members costs all seats": {least: 3, play: func(s *story) Effects {
+		"a minimum that is raised above the members costs all seats": {least: 3, play: func(s *story) Output {
 			return s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4, Created: noon})
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
-		"the gate is no place at which a deadline is missed": {least: 3, play: func(s *story) Effects {
+		"the gate is no place at which a deadline is missed": {least: 3, play: func(s *story) Output {
 			s.now = s.now.Add(time.Hour)
 			return s.Expire(s.now)
 		}, left: 3},
-		"what fails before the first bind costs all seats": {least: 3, play: func(s *story) Effects {
+		"what fails before the first bind costs all seats": {least: 3, play: func(s *story) Output {
 			return s.Unreserve("1", s.now, "no volume")
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
 	}

@@ -65,8 +65,6 @@ type Groups struct {
 	refused map[types.NamespacedName]*state
 	// listed says that Listed was called.
 	listed bool
-	// placed is what Placed has to tell.
-	placed map[types.NamespacedName]bool
 	// wanting is the part of groups whose time runs, and of those that it has ceased
 	// to run for.
 	wanting map[types.NamespacedName]*state
@@ -75,8 +73,8 @@ type Groups struct {
 	attempts uint64
 	// events counts, by kind, the events that may help a waiting group.
 	events [numEvents]uint64
-	// steps is what Steps has to tell.
-	steps []Step
+	// out is what the call is to return that is under way.
+	out pending
 }
 
 // New returns an empty Groups. Owners is asked with a lock held: it answers from
@@ -93,7 +91,6 @@ func New(owners Owners, policy string, levels ...Level) *Groups {
 		unseated: map[types.NamespacedName]*state{},
 		seated:   map[types.NamespacedName]*state{},
 		refused:  map[types.NamespacedName]*state{},
-		placed:   map[types.NamespacedName]bool{},
 		wanting:  map[types.NamespacedName]*state{},
 	}
 }
@@ -336,7 +333,7 @@ func (g *Groups) settle(s *state) {
 	}
 	ended := s.started && present == 0
 	if ended {
-		g.step(Step{Kind: Ended, Key: s.key})
+		g.out.transition(Transition{Kind: Ended, Key: s.key})
 		s.permitted, s.started, s.startTold, s.taken, s.complete = false, false, false, false, time.Time{}
 		s.told, s.toldRefused, s.met = 0, 0, 0
 		s.life++
@@ -368,10 +365,11 @@ func (g *Groups) settle(s *state) {
 	s.told = min(s.told, onNode)
 	if news := onNode > s.told || refused != s.toldRefused; s.podGroup != nil && !binding && onNode > 0 && news && onNode >= s.owed() {
 		s.told, s.toldRefused = max(s.told, onNode), refused
-		g.placed[s.key] = true
+		g.out.place(s.key)
 	}
 	if inVain := g.asksInVain(s) != ""; s.told > 0 && s.podGroup != nil && s.toldShared != inVain {
-		s.toldShared, g.placed[s.key] = inVain, true
+		s.toldShared = inVain
+		g.out.place(s.key)
 	}
 	if !s.since.IsZero() || !s.complete.IsZero() {
 		// A group with seats is past waiting, whoever joins it.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // noon is the time at which a story begins.
@@ -22,10 +23,13 @@ type story struct {
 	*Groups
 	now  time.Time
 	pods map[string]*corev1.Pod
+	// transitions and placed are what was told since it was last asked for.
+	transitions []Transition
+	placed      map[types.NamespacedName]Placement
 }
 
 func newStory(t *testing.T) *story {
-	return &story{T: t, Groups: New(seenOwners{}, match.PolicyLonode), now: noon, pods: map[string]*corev1.Pod{}}
+	return &story{T: t, Groups: New(seenOwners{}, match.PolicyLonode), now: noon, pods: map[string]*corev1.Pod{}, placed: map[types.NamespacedName]Placement{}}
 }
 
 // key is that of the group that a story is about.
@@ -40,7 +44,7 @@ func (s *story) gang(minMember int32, n int) {
 	}
 }
 
-func (s *story) add(name string, change ...func(*corev1.Pod)) Effects {
+func (s *story) add(name string, change ...func(*corev1.Pod)) Output {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: name, UID: types.UID(name),
 		Labels:            map[string]string{Label: key.Name},
@@ -54,7 +58,7 @@ func (s *story) add(name string, change ...func(*corev1.Pod)) Effects {
 }
 
 // update changes a pod as the API would show it.
-func (s *story) update(name string, change func(*corev1.Pod)) Effects {
+func (s *story) update(name string, change func(*corev1.Pod)) Output {
 	pod := s.pods[name].DeepCopy()
 	change(pod)
 	s.pods[name] = pod
@@ -142,7 +146,7 @@ func (s *story) depart(names ...string) {
 	}
 }
 
-func (s *story) wantReleased(e Effects, job match.JobID, keys ...string) {
+func (s *story) wantReleased(e Output, job match.JobID, keys ...string) {
 	s.Helper()
 	var got []string
 	for _, r := range e.Release {
@@ -172,8 +176,8 @@ func TestOneRepresentativeAsksForACompleteGroup(t *testing.T) {
 	s := newStory(t)
 	s.gang(3, 2)
 	s.wantAdmitted()
-	if v := s.Admit("0", s.now); v.Reason != ReasonGathering {
-		t.Errorf("reason = %q, want %q", v.Reason, ReasonGathering)
+	if v := s.Admit("0", s.now); v.Reason != reason.Gathering {
+		t.Errorf("reason = %q, want %q", v.Reason, reason.Gathering)
 	}
 	s.add("2")
 	s.wantAdmitted("0")
@@ -382,7 +386,7 @@ func TestASmallerMinimumLetsTheLastPodsOfAJobStart(t *testing.T) {
 func TestAPodGroupWithoutPodsIsGathering(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 0)
-	if w := s.Waiting(); len(w) != 1 || w[0].Reason != ReasonGathering || w[0].Pod != nil {
+	if w := s.Waiting(); len(w) != 1 || w[0].Reason != reason.Gathering || w[0].Pod != nil {
 		t.Errorf("waiting = %+v, want the group without pods, gathering", w)
 	}
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Ended: true})
@@ -492,8 +496,8 @@ func TestInvalidSizesHoldTheGroup(t *testing.T) {
 			s := newStory(t)
 			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
 			s.add("0", func(p *corev1.Pod) { p.Labels[SizeLabel] = value })
-			if v := s.Admit("0", s.now); v.Pass || v.Reason != ReasonInvalidSize {
-				t.Errorf("verdict = %+v, want held with %s", v, ReasonInvalidSize)
+			if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.InvalidGroupSize {
+				t.Errorf("verdict = %+v, want held with %s", v, reason.InvalidGroupSize)
 			}
 		})
 	}

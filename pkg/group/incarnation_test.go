@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 func (s *story) terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: s.now} }
@@ -26,7 +27,7 @@ func TestSuccessorsOfTerminatingPodsAreANewIncarnation(t *testing.T) {
 	s.DropPod("0")
 	delete(s.pods, "0")
 	s.add("0b")
-	if v := s.Admit("0b", s.now); v.Pass || v.Reason != ReasonGathering {
+	if v := s.Admit("0b", s.now); v.Pass || v.Reason != reason.Gathering {
 		t.Errorf("verdict on one successor of three = %+v, want it held", v)
 	}
 	s.add("1b")
@@ -80,8 +81,8 @@ func TestALabelledPodOfADeploymentIsNoGangOnceItsOwnerIsSeen(t *testing.T) {
 		p.Labels = map[string]string{Label: by(deployment).PodGroupName()}
 		p.OwnerReferences = controlledPod("", nil, by(replicaSet)).OwnerReferences
 	})
-	if v := s.Admit("0", s.now); v.Pass || v.Reason != ReasonNoPodGroup {
-		t.Errorf("verdict before the owner was seen = %+v, want %s", v, ReasonNoPodGroup)
+	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
+		t.Errorf("verdict before the owner was seen = %+v, want %s", v, reason.NoPodGroup)
 	}
 	owners[by(replicaSet)] = by(deployment)
 	s.OwnerSeen(by(replicaSet).UID)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 func names(pods []*corev1.Pod) []string {
@@ -162,7 +163,7 @@ func TestAPodGroupThatChangesDuringTheMatch(t *testing.T) {
 				}
 				s.wantTentative(4)
 				for i, pod := range pods[:tc.starts] {
-					if s.confirm(pod); len(s.Steps()) > 0 != (i+1 == tc.starts) {
+					if s.confirm(pod); len(s.Transitions()) > 0 != (i+1 == tc.starts) {
 						t.Errorf("with %d pods reserved the group has started, or has not: want it with %d", i+1, tc.starts)
 					}
 				}
@@ -202,8 +203,8 @@ func TestAPodGroupDeletedBeforeTheStartGivesTheSeatsBack(t *testing.T) {
 	s.gang(2, 2)
 	p := s.match("0")
 	s.wantReleased(s.DropPodGroup(key), p.Job, "0", "1")
-	if v := s.Admit("0", s.now); v.Pass || v.Reason != ReasonNoPodGroup {
-		t.Errorf("verdict = %+v, want %s", v, ReasonNoPodGroup)
+	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
+		t.Errorf("verdict = %+v, want %s", v, reason.NoPodGroup)
 	}
 }
 
@@ -218,14 +219,14 @@ func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
 	s := newStory(t)
 	s.Groups = New(owners, match.PolicyLonode)
 	s.add("0", ofJob)
-	if v := s.Admit("0", s.now); v.Pass || v.Reason != ReasonOwnerNotSeen || !strings.Contains(v.Message, "Job train") {
+	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.OwnerNotSeen || !strings.Contains(v.Message, "Job train") {
 		t.Errorf("verdict = %+v, want it held until the Job is seen", v)
 	}
 	owners[by(job)] = Owner{}
 	e := s.OwnerSeen(by(job).UID)
 	want := types.NamespacedName{Namespace: "ns", Name: by(job).PodGroupName()}
-	if !slices.Equal(e.Found, []types.NamespacedName{want}) {
-		t.Errorf("groups that were found = %v, want %v", e.Found, want)
+	if !slices.Equal(e.Wake, []types.NamespacedName{want}) {
+		t.Errorf("groups that were found = %v, want %v", e.Wake, want)
 	}
 	if m, ok := s.GroupOf("0"); !ok || m.Key != want {
 		t.Errorf("group = %+v, want %v", m, want)
@@ -300,14 +301,14 @@ func TestAPolicyThatIsNoneHoldsTheGroup(t *testing.T) {
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: "densest"})
 	s.add("0")
 	v := s.Admit("0", s.now)
-	if v.Pass || v.Reason != ReasonInvalidPolicy || !strings.Contains(v.Message, `match-policy: "densest"`) {
+	if v.Pass || v.Reason != reason.InvalidMatchPolicy || !strings.Contains(v.Message, `match-policy: "densest"`) {
 		t.Errorf("verdict = %+v, want one that names the annotation and the value", v)
 	}
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
 	s.update("0", bound("n-0"))
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: "densest"})
 	s.add("1")
-	if v := s.Admit("1", s.now); v.Pass || v.Reason != ReasonInvalidPolicy {
+	if v := s.Admit("1", s.now); v.Pass || v.Reason != reason.InvalidMatchPolicy {
 		t.Errorf("verdict on a late member = %+v, want it held", v)
 	}
 }
@@ -322,7 +323,7 @@ func TestALonePodThatAsksForMoreIsTold(t *testing.T) {
 	for name, labels := range map[string]map[string]string{"b": {SizeLabel: "4"}, "c": {SizeLabel: "four"}} {
 		s.add(name, alone(labels))
 		v := s.Admit(types.UID(name), s.now)
-		if v.Pass || v.Reason != ReasonInvalidSize || !strings.Contains(v.Message, SizeLabel) || !strings.Contains(v.Message, labels[SizeLabel]) {
+		if v.Pass || v.Reason != reason.InvalidGroupSize || !strings.Contains(v.Message, SizeLabel) || !strings.Contains(v.Message, labels[SizeLabel]) {
 			t.Errorf("verdict on %v = %+v, want one that names the label and the value", labels, v)
 		}
 	}
@@ -345,11 +346,11 @@ func TestTheCreationOfAGroupWithoutAPodGroupIsFrozenToo(t *testing.T) {
 
 // What nobody asked for is told as well: no cycle of the scheduler says it.
 func TestWhatIsTakenBackIsTold(t *testing.T) {
-	take := map[string]func(s *story, p Plan) Effects{
-		"the deadline passed":     func(s *story, _ Plan) Effects { return s.Expire(s.now.Add(time.Hour)) },
-		"a member was unreserved": func(s *story, _ Plan) Effects { return s.Unreserve("0", s.now, "no") },
-		"a cycle was lost":        func(s *story, p Plan) Effects { return s.Abandon("0", p.Job, s.now) },
-		"a filter refused a node": func(s *story, _ Plan) Effects { return s.Fail("0", s.now, "no") },
+	take := map[string]func(s *story, p Plan) Output{
+		"the deadline passed":     func(s *story, _ Plan) Output { return s.Expire(s.now.Add(time.Hour)) },
+		"a member was unreserved": func(s *story, _ Plan) Output { return s.Unreserve("0", s.now, "no") },
+		"a cycle was lost":        func(s *story, p Plan) Output { return s.Abandon("0", p.Job, s.now) },
+		"a filter refused a node": func(s *story, _ Plan) Output { return s.Fail("0", s.now, "no") },
 	}
 	for name, take := range take {
 		t.Run(name, func(t *testing.T) {

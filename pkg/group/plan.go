@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A Plan is what to ask an engine for on behalf of a pod.
@@ -54,31 +55,35 @@ type Plan struct {
 	podGroup types.UID
 }
 
-// Plan says what to ask for, for a pod whose scheduling cycle begins. Effects
-// are to be carried out first: a cycle that begins while the pod's seat is taken
+// Plan says what to ask for, for a pod whose scheduling cycle begins. The Output
+// is to be carried out first: a cycle that begins while the pod's seat is taken
 // up means that the cycle before ended without a word.
-func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
+func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Output) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	p := g.plan(uid, now)
+	return p, g.output()
+}
+
+func (g *Groups) plan(uid types.UID, now time.Time) Plan {
 	m := g.members[uid]
 	if m == nil {
-		return Plan{Wait: Verdict{Reason: ReasonNotSeen, Message: "the pod was not seen yet"}}, Effects{}
+		return Plan{Wait: Verdict{Reason: reason.NotSeenYet, Message: "the pod was not seen yet"}}
 	}
 	s := m.group
-	var e Effects
 	if m.seat != nil && m.seat.tried && !m.seat.reserved {
-		e = g.unseat(m, "an earlier attempt ended with an error")
+		g.unseat(m, "an earlier attempt ended with an error")
 		g.settle(s)
 	}
 	if m.seat != nil {
 		m.seat.tried = true
-		return Plan{Node: m.seat.slot.Node}, e
+		return Plan{Node: m.seat.slot.Node}
 	}
 	if v := g.admit(m, now); !v.Pass {
 		if v.Message == "" {
 			v.Message = "waits for the group's representative"
 		}
-		return Plan{Wait: v}, e
+		return Plan{Wait: v}
 	}
 	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started}
 	replaces := m.replaces()
@@ -109,7 +114,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 		}) {
 			p.Optional = append(p.Optional, o.pod)
 		}
-		return p, e
+		return p
 	}
 	p.Job = g.nextJob(s.id(uid))
 	s.need, p.complete = s.minimum(), s.complete
@@ -124,7 +129,7 @@ func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Effects) {
 			p.Optional = append(p.Optional, o.pod)
 		}
 	}
-	return p, e
+	return p
 }
 
 // nextJob returns the id of a match, for a group or a member of one by its UID.
@@ -155,21 +160,26 @@ func (s *state) id(pod types.UID) string {
 // Seat records what a match gave, by slot keys that are pod UIDs, and returns
 // the node of the pod that asked and the siblings to put into the queue. The
 // seats are lost at the deadline. Slots of pods that left meanwhile come back in
-// Effects; if too few are left for the group, all do.
-func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, e Effects, err error) {
+// the Output; if too few are left for the group, all do.
+func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, out Output, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	node, siblings, err = g.seat(p, slots, deadline)
+	return node, siblings, g.output(), err
+}
+
+func (g *Groups) seat(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, err error) {
 	asker := g.members[p.uid]
 	if asker == nil || !asker.waits() || asker.group.key != p.Key || asker.group.started != p.Late {
-		e.release(p.Job)
-		return "", nil, e, fmt.Errorf("pod left group %s during the match", p.Key)
+		g.out.release(p.Job)
+		return "", nil, fmt.Errorf("pod left group %s during the match", p.Key)
 	}
 	s := asker.group
 	seated := 0
 	for place, slot := range slots {
 		m := g.members[types.UID(slot.Key)]
 		if m == nil || m.group != s || !m.waits() || m.seat != nil {
-			e.release(p.Job, slot.Key)
+			g.out.release(p.Job, slot.Key)
 			continue
 		}
 		m.seat = &seat{job: p.Job, slot: slot, deadline: deadline}
@@ -189,11 +199,11 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 	switch {
 	case node == "" && p.Late:
 		// Not unseatAll: the siblings' seats are none of this match.
-		return "", nil, e, fmt.Errorf("the match gave the pod that asked nothing")
+		return "", nil, fmt.Errorf("the match gave the pod that asked nothing")
 	case why != "":
-		e.add(g.unseatAll(s, why))
+		g.unseatAll(s, why)
 		g.settle(s)
-		return "", nil, e, fmt.Errorf("group %s changed during the match: %s", p.Key, why)
+		return "", nil, fmt.Errorf("group %s changed during the match: %s", p.Key, why)
 	}
 	if !p.Late {
 		s.fenced, s.matched = WholeNo, true
@@ -207,7 +217,9 @@ func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node stri
 		}
 	}
 	g.settle(s)
-	return node, siblings, e, nil
+	// Late members of another shape, and those that found no room, ask next.
+	g.out.wake(s.key)
+	return node, siblings, nil
 }
 
 // overtaken says what has happened during a match so that the group may not start with
@@ -231,12 +243,16 @@ func (s *state) overtaken(p Plan, seated int, asker bool) string {
 // Refuse records that a plan found no room: for the group, or for the late member
 // that asked and those of the others that r names. An event that happened during
 // the match counts as one after it.
-func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) {
+func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.out.refused(p.Required[0], r.Reason, r.Message)
+	// The refusal may run out by itself, or by what happened during the match; and
+	// of a started group those of another shape may ask.
+	g.out.wake(p.Key)
 	m := g.members[p.uid]
 	if m == nil {
-		return
+		return g.output()
 	}
 	mems := []*refusal{g.refuse(m, r, now)}
 	for _, uid := range r.Likewise {
@@ -252,6 +268,7 @@ func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) {
 		}
 	}
 	g.settle(m.group)
+	return g.output()
 }
 
 func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {

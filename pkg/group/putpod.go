@@ -7,19 +7,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // PutPod takes note of a pod as the API shows it.
-func (g *Groups) PutPod(pod *corev1.Pod) Effects {
+func (g *Groups) PutPod(pod *corev1.Pod) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.putPod(pod)
+	g.putPod(pod)
+	return g.output()
 }
 
-func (g *Groups) putPod(pod *corev1.Pod) Effects {
+func (g *Groups) putPod(pod *corev1.Pod) {
 	id := Of(pod, g.owners)
 	m := g.members[pod.UID]
-	var e Effects
 	var left *place
 	brought := pod.Spec.NodeName != "" && !isBound(pod)
 	// An owner that is gone before its pods takes none of them out of its group.
@@ -32,11 +34,10 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 			m.moves()
 			left, m.left = m.left, nil
 		}
-		e = g.drop(m)
+		g.drop(m)
 		if m.holds() {
-			e.Rebook = append(e.Rebook, pod.UID)
+			g.out.Recheck = append(g.out.Recheck, pod.UID)
 		}
-		e.Left = append(e.Left, m.group.key)
 		// What its own group placed no other has.
 		brought = m.brought || m.holds() && m.unseen == (Owner{})
 		m = nil
@@ -80,18 +81,18 @@ func (g *Groups) putPod(pod *corev1.Pod) Effects {
 	case m.seat == nil:
 	case m.holds() && m.seat.slot.Node != pod.Spec.NodeName:
 		// Somebody else bound it. The cluster is right; the seat is free.
-		e.release(m.seat.job, string(pod.UID))
+		g.out.release(m.seat.job, string(pod.UID))
 		m.seat = nil
 	case terminal(pod) && pod.Spec.NodeName != "":
 		// It may have ended before the inventory saw it on its node.
-		e.release(m.seat.job, string(pod.UID))
+		g.out.release(m.seat.job, string(pod.UID))
 		m.seat = nil
 	case terminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
-		e.add(g.unseat(m, "a member of the group was deleted"))
+		g.unseat(m, "a member of the group was deleted")
 	}
 	g.settle(m.group)
-	e.Rebook = append(e.Rebook, g.fence(m.group)...)
-	return e
+	g.fence(m.group)
+	g.out.wake(m.group.key)
 }
 
 // isBound says whether a pod was bound to its node, as the API server says with the bind itself. Of
@@ -113,27 +114,23 @@ func (m *member) examine() *Refusal {
 	size, err := SizeOf(said)
 	switch {
 	case err != nil:
-		return &Refusal{Reason: ReasonInvalidSize, Message: err.Error()}
+		return &Refusal{Reason: reason.InvalidGroupSize, Message: err.Error()}
 	case !m.group.named && m.unseen == (Owner{}) && size.Min > 1:
-		return &Refusal{Reason: ReasonInvalidSize, Message: fmt.Sprintf("label %s: %q: a pod that nothing controls is a group of one; name a larger one by the label %s", SizeLabel, said[SizeLabel], Label)}
+		return &Refusal{Reason: reason.InvalidGroupSize, Message: fmt.Sprintf("label %s: %q: a pod that nothing controls is a group of one; name a larger one by the label %s", SizeLabel, said[SizeLabel], Label)}
 	}
 	return nil
 }
 
 // OwnerSeen takes note that Owners has come to know an object: the pods that
 // waited for it find their group.
-func (g *Groups) OwnerSeen(uid types.UID) Effects {
+func (g *Groups) OwnerSeen(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var e Effects
 	for _, m := range g.unseen[uid] {
 		g.see(m)
-		e.add(g.putPod(m.pod))
-		if now := g.members[m.pod.UID]; now != nil {
-			e.Found = append(e.Found, now.group.key)
-		}
+		g.putPod(m.pod)
 	}
-	return e
+	return g.output()
 }
 
 // see takes a member out of those that wait for their owner.
@@ -147,24 +144,23 @@ func (g *Groups) see(m *member) {
 }
 
 // DropPod forgets a pod that the API no longer has.
-func (g *Groups) DropPod(uid types.UID) Effects {
+func (g *Groups) DropPod(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m := g.members[uid]
-	if m == nil {
-		return Effects{}
+	if m := g.members[uid]; m != nil {
+		g.drop(m)
+		g.out.wake(m.group.key)
 	}
-	return g.drop(m)
+	return g.output()
 }
 
-func (g *Groups) drop(m *member) Effects {
-	var e Effects
+func (g *Groups) drop(m *member) {
 	if m.seat != nil && m.holds() {
 		// It may have gone before the inventory saw it on its node.
-		e.release(m.seat.job, string(m.pod.UID))
+		g.out.release(m.seat.job, string(m.pod.UID))
 		m.seat = nil
 	}
-	e.add(g.unseat(m, "a member of the group was deleted"))
+	g.unseat(m, "a member of the group was deleted")
 	m.vacate()
 	g.gone(m)
 	if m.waits() {
@@ -177,5 +173,7 @@ func (g *Groups) drop(m *member) Effects {
 		m.group.representative = ""
 	}
 	g.settle(m.group)
-	return e
+	if m.group.podGroup == nil {
+		g.out.forget(m.group.key)
+	}
 }

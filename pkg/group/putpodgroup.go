@@ -4,7 +4,7 @@ import "k8s.io/apimachinery/pkg/types"
 
 // PutPodGroup takes note of a group's API object. A group that has seats and has
 // not started goes by the new minimum at once.
-func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
+func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.group(key)
@@ -23,27 +23,28 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Effects {
 		s.told = 0
 	}
 	s.podGroup, s.named = &pg, true
-	e := g.reseat(s)
+	g.reseat(s)
 	g.settle(s)
 	if s.unfence(recorded) {
-		e.Rebook = append(e.Rebook, g.fence(s)...)
+		g.fence(s)
 	}
-	return e
+	g.out.wake(key)
+	return g.output()
 }
 
 // reseat goes by a minimum that may have changed since the group was matched.
-func (g *Groups) reseat(s *state) Effects {
+func (g *Groups) reseat(s *state) {
 	// The seats of members on their way out are not the next ones' either.
 	seated := s.count(func(m *member) bool { return m.seat != nil && m.pod.DeletionTimestamp == nil })
 	if s.started || seated == 0 {
-		return Effects{}
+		return
 	}
 	s.need = s.minimum()
 	if seated < s.need {
-		return g.unseatAll(s, "minMember of the PodGroup was raised")
+		g.unseatAll(s, "minMember of the PodGroup was raised")
+		return
 	}
 	s.permitted = s.count((*member).reserved) >= s.need
-	return Effects{}
 }
 
 // minimum is how many members have to be placed together.
@@ -56,18 +57,17 @@ func (s *state) minimum() int {
 
 // DropPodGroup forgets a group's API object. Members that hold nodes keep them;
 // a gang that has not started may not start without it.
-func (g *Groups) DropPodGroup(key types.NamespacedName) Effects {
+func (g *Groups) DropPodGroup(key types.NamespacedName) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := g.groups[key]
-	if s == nil {
-		return Effects{}
+	g.out.forget(key)
+	if s := g.groups[key]; s != nil {
+		s.podGroup = nil
+		if s.gang && !s.started {
+			g.unseatAll(s, "the PodGroup was deleted")
+		}
+		g.settle(s)
+		g.out.wake(key)
 	}
-	s.podGroup = nil
-	var e Effects
-	if s.gang && !s.started {
-		e.add(g.unseatAll(s, "the PodGroup was deleted"))
-	}
-	g.settle(s)
-	return e
+	return g.output()
 }

@@ -51,7 +51,7 @@ func (c *chance) pod() *corev1.Pod {
 }
 
 // carryOut gives back what effects say.
-func (c *chance) carryOut(e Effects) {
+func (c *chance) carryOut(e Output) {
 	for _, r := range e.Release {
 		if len(r.Keys) == 0 {
 			maps.DeleteFunc(c.slots, func(s given, _ bool) bool { return s.job == r.Job })

@@ -29,10 +29,6 @@ const (
 // exclusiveYes is the value of ExclusiveAnnotation that asks for whole nodes.
 const exclusiveYes = "true"
 
-// ReasonInvalidTopology is that one of the topology annotations names no level, or has
-// a value that says nothing.
-const ReasonInvalidTopology = "InvalidTopology"
-
 // A Level is a layer of the graph that topology annotations may name.
 type Level struct {
 	// Type is the type of its vertices, Key the node label that makes them.

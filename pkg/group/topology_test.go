@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // levels are those of the stories of topology.
@@ -78,8 +79,8 @@ func TestNothingStartsWithALevelThatNobodyKnows(t *testing.T) {
 	s.add("0", annotated(TopologyRequiredAnnotation, "row"))
 	s.add("1")
 	s.wantAdmitted()
-	if v := s.Admit("0", s.now); v.Reason != ReasonInvalidTopology || !strings.Contains(v.Message, `"row"`) {
-		t.Errorf("verdict = %+v, want %s by name", v, ReasonInvalidTopology)
+	if v := s.Admit("0", s.now); v.Reason != reason.InvalidTopology || !strings.Contains(v.Message, `"row"`) {
+		t.Errorf("verdict = %+v, want %s by name", v, reason.InvalidTopology)
 	}
 	// The PodGroup's word goes before the pods'.
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Topology: TopologySaid{Required: "rack"}})
@@ -119,8 +120,8 @@ func TestWhatOnePodSaysOfTheTopologyHoldsForAll(t *testing.T) {
 				t.Errorf("verdict %+v, topology %+v; want %+v", v, p.Topology, tc.want)
 			}
 			for _, part := range tc.wantErr {
-				if v.Reason != ReasonInvalidTopology || !strings.Contains(v.Message, part) {
-					t.Errorf("verdict %+v, want %s with %s", v, ReasonInvalidTopology, part)
+				if v.Reason != reason.InvalidTopology || !strings.Contains(v.Message, part) {
+					t.Errorf("verdict %+v, want %s with %s", v, reason.InvalidTopology, part)
 				}
 			}
 		})
@@ -142,8 +143,8 @@ func TestALateMemberWithABadTopologyIsHeld(t *testing.T) {
 	s := newLevelStory(t)
 	s.start(2)
 	s.add("2", annotated(ExclusiveAnnotation, "perhaps"))
-	if v := s.Admit("2", s.now); v.Pass || v.Reason != ReasonInvalidTopology {
-		t.Errorf("verdict = %+v, want %s", v, ReasonInvalidTopology)
+	if v := s.Admit("2", s.now); v.Pass || v.Reason != reason.InvalidTopology {
+		t.Errorf("verdict = %+v, want %s", v, reason.InvalidTopology)
 	}
 }
 

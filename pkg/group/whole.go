@@ -63,10 +63,6 @@ func TellDenied(annotation, value, why string) string {
 	return fmt.Sprintf("annotation %s: %q: %s", annotation, value, why)
 }
 
-// ReasonNotAllowed is that an annotation asks for whole nodes in a namespace that may not
-// have them.
-const ReasonNotAllowed = "NotAllowed"
-
 // A WholeRecord is what a PodGroup's status says of the nodes of its pods.
 type WholeRecord int
 
@@ -97,30 +93,28 @@ func (g *Groups) SetWholeNodes(w WholeNodes) { g.wholeNodes = w }
 // nodes of the groups that run are theirs alone is settled now, for good. Of those that this
 // process has not matched, it is what their PodGroup's status says; where that does not say,
 // it is what the annotations say. Nodes with pods of other namespaces are shared in any case.
-func (g *Groups) Listed() Effects {
+func (g *Groups) Listed() Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.listed = true
-	var e Effects
 	for _, s := range g.groups {
-		e.Rebook = append(e.Rebook, g.fence(s)...)
+		g.fence(s)
 	}
-	return e
+	return g.output()
 }
 
-// NamespaceChanged takes note that a namespace may have whole nodes, or may not any more, and
-// returns its groups. What runs keeps its nodes as they are.
-func (g *Groups) NamespaceChanged(namespace string) []types.NamespacedName {
+// NamespaceChanged takes note that a namespace may have whole nodes, or may not any more.
+// What runs keeps its nodes as they are.
+func (g *Groups) NamespaceChanged(namespace string) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var keys []types.NamespacedName
 	for key, s := range g.groups {
 		if key.Namespace == namespace {
 			g.settle(s)
-			keys = append(keys, key)
+			g.out.wake(key)
 		}
 	}
-	return keys
+	return g.output()
 }
 
 // denied says why the member's group may not have the whole nodes that its annotations ask
@@ -204,16 +198,15 @@ func (g *Groups) policyFor(m *member) string {
 }
 
 // fence settles whether the nodes of a group's members are its own, for those members of
-// which it is not settled. It returns those of them that this process did not match: they may
-// have been booked otherwise, before more was known of their group. A pod that
+// which it is not settled. Those of them that this process did not match are to be checked
+// again: they may have been booked otherwise, before more was known of their group. A pod that
 // this process has not matched may have been put on its node by anybody: the node is its
 // group's only if no other namespace's pod is there. Before Listed nothing is settled: a node
 // may seem to be free of others.
-func (g *Groups) fence(s *state) []types.UID {
+func (g *Groups) fence(s *state) {
 	if !g.listed {
-		return nil
+		return
 	}
-	var rebook []types.UID
 	for _, m := range s.ordered(func(m *member) bool { return m.holds() && m.fenced == WholeUnknown }) {
 		matched := m.seat != nil
 		if s.fenced == WholeUnknown {
@@ -229,10 +222,9 @@ func (g *Groups) fence(s *state) []types.UID {
 			m.fenced = WholeNo
 		}
 		if !matched {
-			rebook = append(rebook, m.pod.UID)
+			g.out.Recheck = append(g.out.Recheck, m.pod.UID)
 		}
 	}
-	return rebook
 }
 
 // stranger says whether a member's node cannot be its group's: others are there, or the member

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 var exclusive = annotated(ExclusiveAnnotation, "true")
@@ -45,16 +46,16 @@ func (s *story) run(names ...string) Plan {
 // Whose nodes they are is settled by the match: what is said later changes nothing of what
 // runs, and is told to be in vain.
 func TestWholeNodesAreSettledByTheMatch(t *testing.T) {
-	changes := map[string]func(*story) Effects{
-		"the PodGroup says exclusive": func(s *story) Effects {
+	changes := map[string]func(*story) Output{
+		"the PodGroup says exclusive": func(s *story) Output {
 			return s.PutPodGroup(key, pgOf(2, func(pg *PodGroup) { pg.Topology.Exclusive = "true" }))
 		},
-		"the PodGroup names a policy": func(s *story) Effects {
+		"the PodGroup names a policy": func(s *story) Output {
 			return s.PutPodGroup(key, pgOf(2, func(pg *PodGroup) { pg.Policy = match.PolicyLonodex }))
 		},
-		"a pod says exclusive":   func(s *story) Effects { return s.update("0", exclusive) },
-		"a pod names a policy":   func(s *story) Effects { return s.update("1", annotated(MatchPolicyAnnotation, match.PolicyLonodex)) },
-		"a new pod is exclusive": func(s *story) Effects { return s.add("2", exclusive) },
+		"a pod says exclusive":   func(s *story) Output { return s.update("0", exclusive) },
+		"a pod names a policy":   func(s *story) Output { return s.update("1", annotated(MatchPolicyAnnotation, match.PolicyLonodex)) },
+		"a new pod is exclusive": func(s *story) Output { return s.add("2", exclusive) },
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -63,8 +64,8 @@ func TestWholeNodesAreSettledByTheMatch(t *testing.T) {
 			s.start(2)
 			s.Placed()
 			e := change(s)
-			if got := s.HolderOf(s.pods["0"]); got != "" || slices.Contains(e.Rebook, "0") {
-				t.Errorf("the nodes are of %q, and booked anew are %v; want them shared as before", got, e.Rebook)
+			if got := s.HolderOf(s.pods["0"]); got != "" || slices.Contains(e.Recheck, "0") {
+				t.Errorf("the nodes are of %q, and booked anew are %v; want them shared as before", got, e.Recheck)
 			}
 			if p := s.Placed(); len(p) != 1 || p[0].Whole || p[0].InVain == "" {
 				t.Errorf("placed: %+v, want that the annotation came too late", p)
@@ -115,7 +116,7 @@ func TestWholeNodesStayWhatTheyAre(t *testing.T) {
 			s.add("2")
 			p, _ := s.Plan("2", s.now)
 			if name == "the namespace may not any more" {
-				if p.Wait.Reason != ReasonNotAllowed {
+				if p.Wait.Reason != reason.NotAllowed {
 					t.Errorf("a pod that comes later asks by %q (%+v), want it to get no more whole nodes", p.Policy, p.Wait)
 				}
 				return
@@ -167,9 +168,9 @@ func TestWholeNodesAfterARestart(t *testing.T) {
 			s.add("0", bound("n-0"), tc.says)
 			s.add("1", bound("n-1"))
 			e := s.Listed()
-			slices.Sort(e.Rebook)
-			if !slices.Equal(e.Rebook, []types.UID{"0", "1"}) {
-				t.Errorf("booked anew are %v, want both pods", e.Rebook)
+			slices.Sort(e.Recheck)
+			if !slices.Equal(e.Recheck, []types.UID{"0", "1"}) {
+				t.Errorf("booked anew are %v, want both pods", e.Recheck)
 			}
 			held := func() (whole string) {
 				for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
@@ -202,21 +203,21 @@ func TestWholeNodesOnAStandby(t *testing.T) {
 		t.Errorf("the node is of %q, want nobody", got)
 	}
 	e := s.PutPodGroup(key, pgOf(2, func(pg *PodGroup) { pg.Whole, pg.WholeSince = WholeYes, noon.Add(time.Hour) }))
-	if got := s.HolderOf(s.pods["0"]); got != key.String() || !slices.Equal(e.Rebook, []types.UID{"0"}) {
-		t.Errorf("the node is of %q, booked anew are %v; want it to be the group's, by its status", got, e.Rebook)
+	if got := s.HolderOf(s.pods["0"]); got != key.String() || !slices.Equal(e.Recheck, []types.UID{"0"}) {
+		t.Errorf("the node is of %q, booked anew are %v; want it to be the group's, by its status", got, e.Recheck)
 	}
 	e = s.PutPodGroup(key, pgOf(2))
-	if got := s.HolderOf(s.pods["0"]); got != "" || !slices.Equal(e.Rebook, []types.UID{"0"}) {
-		t.Errorf("the node is of %q, booked anew are %v; want it shared, since the status was taken back", got, e.Rebook)
+	if got := s.HolderOf(s.pods["0"]); got != "" || !slices.Equal(e.Recheck, []types.UID{"0"}) {
+		t.Errorf("the node is of %q, booked anew are %v; want it shared, since the status was taken back", got, e.Recheck)
 	}
 }
 
 // Who puts a pod onto a node by its name, or into a group that has whole nodes, gets no node on
 // which others are.
 func TestAPodThatNobodyMatchedTakesNoNodeFromOthers(t *testing.T) {
-	cases := map[string]func(*story) Effects{
-		"by name": func(s *story) Effects { return s.add("2", bound("busy")) },
-		"by a label": func(s *story) Effects {
+	cases := map[string]func(*story) Output{
+		"by name": func(s *story) Output { return s.add("2", bound("busy")) },
+		"by a label": func(s *story) Output {
 			s.add("2", bound("busy"), func(p *corev1.Pod) { p.Labels = nil })
 			return s.update("2", func(p *corev1.Pod) { p.Labels = map[string]string{Label: key.Name} })
 		},
@@ -230,8 +231,8 @@ func TestAPodThatNobodyMatchedTakesNoNodeFromOthers(t *testing.T) {
 			s.add("0")
 			s.run("0")
 			e := join(s)
-			if got := s.HolderOf(s.pods["2"]); got != "" || !slices.Contains(e.Rebook, "2") {
-				t.Errorf("the node is of %q, booked anew are %v; want it shared", got, e.Rebook)
+			if got := s.HolderOf(s.pods["2"]); got != "" || !slices.Contains(e.Recheck, "2") {
+				t.Errorf("the node is of %q, booked anew are %v; want it shared", got, e.Recheck)
 			}
 			if got := s.HolderOf(s.pods["0"]); got != key.String() {
 				t.Errorf("the matched node is of %q, want the group", got)
@@ -310,14 +311,14 @@ func TestANamespaceThatMayNotHaveWholeNodes(t *testing.T) {
 				}
 				return
 			}
-			if v.Pass || v.Reason != ReasonNotAllowed || !strings.HasPrefix(v.Message, tc.want) {
-				t.Errorf("verdict %+v, want the reason %s and %q", v, ReasonNotAllowed, tc.want)
+			if v.Pass || v.Reason != reason.NotAllowed || !strings.HasPrefix(v.Message, tc.want) {
+				t.Errorf("verdict %+v, want the reason %s and %q", v, reason.NotAllowed, tc.want)
 			}
 			may = true
-			if got := s.NamespaceChanged("elsewhere"); len(got) != 0 {
+			if got := s.NamespaceChanged("elsewhere").Wake; len(got) != 0 {
 				t.Errorf("the change of another namespace is one for %v", got)
 			}
-			if got := s.NamespaceChanged(key.Namespace); !slices.Equal(got, []types.NamespacedName{key}) {
+			if got := s.NamespaceChanged(key.Namespace).Wake; !slices.Equal(got, []types.NamespacedName{key}) {
 				t.Errorf("the change of the namespace is one for %v, want the group", got)
 			}
 			if v := s.Admit("0", s.now); !v.Pass {
@@ -344,8 +345,8 @@ func TestAMatchedNodeIsTheGroupsWhoeverIsThere(t *testing.T) {
 	s.depart("0")
 	s.SetWholeNodes(WholeNodes{Denied: func(string) string { return "no" }, Shared: func(string, string) bool { return true }})
 	s.Bound("0")
-	if e := s.update("0", bound("n-0")); len(e.Rebook) != 0 {
-		t.Errorf("booked anew are %v, want nothing: it was booked by the match", e.Rebook)
+	if e := s.update("0", bound("n-0")); len(e.Recheck) != 0 {
+		t.Errorf("booked anew are %v, want nothing: it was booked by the match", e.Recheck)
 	}
 	if got := s.HolderOf(s.pods["0"]); got != key.String() {
 		t.Errorf("the node is of %q, want the group", got)
@@ -381,8 +382,8 @@ func TestAStrangerThatComesLaterTakesNoWholeNode(t *testing.T) {
 	s.add("0", bound("n-0"), exclusive)
 	s.Listed()
 	shared = true
-	if e := s.update("0", annotated("other", "thing")); len(e.Rebook) != 0 || s.HolderOf(s.pods["0"]) != key.String() {
-		t.Errorf("the node is of %q, booked anew are %v; want it to stay the group's", s.HolderOf(s.pods["0"]), e.Rebook)
+	if e := s.update("0", annotated("other", "thing")); len(e.Recheck) != 0 || s.HolderOf(s.pods["0"]) != key.String() {
+		t.Errorf("the node is of %q, booked anew are %v; want it to stay the group's", s.HolderOf(s.pods["0"]), e.Recheck)
 	}
 }
 
@@ -404,8 +405,8 @@ func TestTheStatusSettlesNothingThatWasMatchedHere(t *testing.T) {
 			s.add("0", tc.edit)
 			s.run("0")
 			e := s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Whole, pg.WholeSince = tc.says, noon.Add(time.Hour) }))
-			if got := s.HolderOf(s.pods["0"]); got != tc.owner || len(e.Rebook) != 0 {
-				t.Errorf("the node is of %q, booked anew are %v; want %q", got, e.Rebook, tc.owner)
+			if got := s.HolderOf(s.pods["0"]); got != tc.owner || len(e.Recheck) != 0 {
+				t.Errorf("the node is of %q, booked anew are %v; want %q", got, e.Recheck, tc.owner)
 			}
 		})
 	}
@@ -528,7 +529,7 @@ func TestPoliciesOfTheSameOrder(t *testing.T) {
 func TestAPodThatChangesItsGroupIsBookedAnew(t *testing.T) {
 	s := newStory(t)
 	s.add("0", bound("n-0"))
-	if e := s.update("0", func(p *corev1.Pod) { p.Labels[Label] = "other" }); !slices.Contains(e.Rebook, "0") {
-		t.Errorf("booked anew are %v, want the pod", e.Rebook)
+	if e := s.update("0", func(p *corev1.Pod) { p.Labels[Label] = "other" }); !slices.Contains(e.Recheck, "0") {
+		t.Errorf("booked anew are %v, want the pod", e.Recheck)
 	}
 }

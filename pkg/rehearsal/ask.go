@@ -12,7 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A Decision is what becomes of a group that asks now.
@@ -147,7 +147,7 @@ func (r *Rehearsal) tell(d *Decision, members []*corev1.Pod, last *fwk.Status) {
 		case last != nil:
 			d.Reason, d.Message = corev1.PodReasonUnschedulable, last.Message()
 		default:
-			d.Reason, d.Message = group.ReasonGathering, "waits for siblings that ask first"
+			d.Reason, d.Message = reason.Gathering, "waits for siblings that ask first"
 		}
 	}
 }

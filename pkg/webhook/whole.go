@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A wholeRule says who may ask for whole nodes by annotation.
@@ -43,7 +44,7 @@ func (r wholeRule) warnings(ctx context.Context, c *creation) []string {
 	if why == "" {
 		return nil
 	}
-	return []string{group.TellDenied(annotation, value, why) + "; no pod of the group starts (" + group.ReasonNotAllowed + ")"}
+	return []string{group.TellDenied(annotation, value, why) + "; no pod of the group starts (" + reason.NotAllowed + ")"}
 }
 
 // namespaces reads labels of namespaces. It remembers nothing: who is warned labels the

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // spreadPods are a gang of bare pods of next to nothing, each with a spread constraint of its
@@ -139,7 +140,7 @@ spec:
 		if err == nil || !strings.Contains(told, "exceeded quota: "+tc.name) {
 			s.Errorf("%s: the second pod is answered %q, %v", tc.name, told, err)
 		}
-		s.condition(tc.name, "Scheduled", metav1.ConditionFalse, group.ReasonGathering)
+		s.condition(tc.name, "Scheduled", metav1.ConditionFalse, reason.Gathering)
 		s.kubectl("delete", "resourcequota,pods", "-n", s.ns, "--all", "--force", "--grace-period=0")
 	}
 }

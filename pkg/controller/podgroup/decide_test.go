@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -111,7 +112,7 @@ func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 	w := workload{top: topBehind(ref), standing: unread, why: "JobSet is not served as jobset.x-k8s.io/v1alpha2"}
 	o := observed{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, tops: []workload{w}, pods: pods(1), now: now, after: time.Second}
 	d, m := DefaultConfig().decide(o, memory{})
-	if d.create != nil || reasons(d) != ReasonOwnerUnreadable || d.events[0].about != o.pods[0] || d.after != time.Second {
+	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0] || d.after != time.Second {
 		t.Errorf("decide() = %+v, want a warning on the pod and another look in a second", d)
 	}
 	for _, want := range []string{w.why, "JobSet train", group.SizeLabel} {
@@ -327,13 +328,13 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 		}
 		return d
 	}
-	if d := look("x"); reasons(d) != ReasonInvalidSize || pg.Status.Conditions[0].Status != metav1.ConditionFalse {
+	if d := look("x"); reasons(d) != reason.InvalidGroupSize || pg.Status.Conditions[0].Status != metav1.ConditionFalse {
 		t.Errorf("a wrong label: tells %q, conditions %+v", reasons(d), pg.Status.Conditions)
 	}
 	if d := look("x"); len(d.events) > 0 || d.status != nil {
 		t.Errorf("the same wrong label again: %+v, want nothing", d)
 	}
-	if d := look("y"); reasons(d) != ReasonInvalidSize || !strings.Contains(pg.Status.Conditions[0].Message, `"y"`) {
+	if d := look("y"); reasons(d) != reason.InvalidGroupSize || !strings.Contains(pg.Status.Conditions[0].Message, `"y"`) {
 		t.Errorf("another wrong label: tells %q, conditions %+v", reasons(d), pg.Status.Conditions)
 	}
 	// First the spec, then the status that tells of it.

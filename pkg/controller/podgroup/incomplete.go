@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -17,21 +18,6 @@ import (
 // pods on nodes, but has had fewer than it needs for longer than its timeout. A
 // group that never came to that has none.
 const ConditionIncomplete = "Incomplete"
-
-// Reasons of ConditionIncomplete, and of events.
-const (
-	// ReasonMembersMissing is that of a true condition, and of an event.
-	ReasonMembersMissing = group.ReasonMembersMissing
-	// ReasonComplete: the group has as many pods on nodes as it needs.
-	ReasonComplete = "Complete"
-	// ReasonNotStarted: none of its pods is on a node any more, so that the next
-	// ones start together.
-	ReasonNotStarted = "NotStarted"
-	// ReasonRestarting is that of a true condition, and of an event: its pods are
-	// evicted. The condition is written before the first of them is, so that another
-	// process goes on with it.
-	ReasonRestarting = "Restarting"
-)
 
 // Times between two attempts to evict pods that may not be evicted yet.
 const (
@@ -154,9 +140,9 @@ func (c Config) lacking(o observed, w wanted, l lack) verdict {
 	}
 	v := verdict{lack: l, news: !isTold}
 	v.shown = true
-	reason, text := ReasonMembersMissing, fmt.Sprintf("%d of %d pods are on nodes; policy %s", have, need, policy)
+	because, text := reason.MembersMissing, fmt.Sprintf("%d of %d pods are on nodes; policy %s", have, need, policy)
 	if !isTold {
-		v.events = append(v.events, note{kind: corev1.EventTypeWarning, reason: reason, text: text})
+		v.events = append(v.events, note{kind: corev1.EventTypeWarning, reason: because, text: text})
 	}
 	switch {
 	case policy != group.IncompleteRestart:
@@ -164,20 +150,20 @@ func (c Config) lacking(o observed, w wanted, l lack) verdict {
 		text += "; not evicted, for the controller has not seen the group whole since it was started"
 	default:
 		v.restart(o, serving)
-		reason = ReasonRestarting
+		because = reason.Restarting
 		if v.refused != "" {
 			text += "; not evicted yet: " + v.refused
 		}
 		v.news = v.news || v.refused != v.told || !isRestarting(told)
 		v.told = v.refused
 	}
-	v.condition = &metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: text}
+	v.condition = &metav1.Condition{Status: metav1.ConditionTrue, Reason: because, Message: text}
 	return v
 }
 
 // isRestarting says that the group was being restarted when the condition was written.
 func isRestarting(told *metav1.Condition) bool {
-	return told != nil && told.Status == metav1.ConditionTrue && told.Reason == ReasonRestarting
+	return told != nil && told.Status == metav1.ConditionTrue && told.Reason == reason.Restarting
 }
 
 // whole is the verdict on a group that lacks nothing.
@@ -185,9 +171,9 @@ func whole(isTold bool, l lack, serving, need, have int32) verdict {
 	if !isTold {
 		return verdict{lack: l}
 	}
-	condition := &metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonComplete, Message: fmt.Sprintf("%d pods are on nodes, %d are needed", have, need)}
+	condition := &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason.Complete, Message: fmt.Sprintf("%d pods are on nodes, %d are needed", have, need)}
 	if serving == 0 && have < need {
-		condition.Reason, condition.Message = ReasonNotStarted, "no pod of the group is on a node"
+		condition.Reason, condition.Message = reason.NotStarted, "no pod of the group is on a node"
 	}
 	return verdict{lack: l, condition: condition, news: true}
 }
@@ -209,6 +195,6 @@ func (v *verdict) restart(o observed, serving int32) {
 	v.after = v.delay
 	if !v.restarting {
 		v.restarting = true
-		v.events = append(v.events, note{kind: corev1.EventTypeNormal, reason: ReasonRestarting, text: fmt.Sprintf("Evicting %d pods, so that the group starts again as a whole", serving)})
+		v.events = append(v.events, note{kind: corev1.EventTypeNormal, reason: reason.Restarting, text: fmt.Sprintf("Evicting %d pods, so that the group starts again as a whole", serving)})
 	}
 }

@@ -13,12 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // incomplete lets a PodGroup of 4 have been told to lack members.
 func incomplete(pg *scheduling.PodGroup) {
-	meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionTrue, Reason: ReasonMembersMissing, Message: "3 of 4 pods are on nodes; policy wait"})
+	meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionTrue, Reason: reason.MembersMissing, Message: "3 of 4 pods are on nodes; policy wait"})
 }
 
 func TestLacking(t *testing.T) {
@@ -185,8 +186,8 @@ func TestRestart(t *testing.T) {
 	}
 	// Who asks for it later is told, too.
 	told := lack{since: now.Add(-time.Hour), most: 9, shown: true, met: 5}
-	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: now}, memory{of: "pg-uid", complete: true, lack: told}); reasons(d) != ReasonRestarting {
-		t.Errorf("a group that was told to be incomplete: tells %q, want %q", reasons(d), ReasonRestarting)
+	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: now}, memory{of: "pg-uid", complete: true, lack: told}); reasons(d) != reason.Restarting {
+		t.Errorf("a group that was told to be incomplete: tells %q, want %q", reasons(d), reason.Restarting)
 	}
 	members = join(pods(1, in(corev1.PodSucceeded)), pods(3, bound, deleting))
 	if d = look(now.Add(firstEvictDelay)); len(d.evict) > 0 || m.lack != (lack{}) || meta.IsStatusConditionTrue(pg.Status.Conditions, ConditionIncomplete) {
@@ -212,12 +213,12 @@ func TestAfterARestartOfTheController(t *testing.T) {
 		wantReason string
 		wantText   string
 	}{
-		"nothing was told":     {podGroup(5, ours), 0, ReasonMembersMissing, unseen},
-		"members were missing": {podGroup(5, ours, saying(ReasonMembersMissing)), 0, ReasonMembersMissing, unseen},
-		"it was being evicted": {podGroup(5, ours, saying(ReasonRestarting)), 3, ReasonRestarting, "3 of 5 pods are on nodes; policy restart"},
+		"nothing was told":     {podGroup(5, ours), 0, reason.MembersMissing, unseen},
+		"members were missing": {podGroup(5, ours, saying(reason.MembersMissing)), 0, reason.MembersMissing, unseen},
+		"it was being evicted": {podGroup(5, ours, saying(reason.Restarting)), 3, reason.Restarting, "3 of 5 pods are on nodes; policy restart"},
 		"it had been evicted": {podGroup(5, ours, func(pg *scheduling.PodGroup) {
-			meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionFalse, Reason: ReasonNotStarted, Message: "no pod of the group is on a node"})
-		}), 0, ReasonMembersMissing, unseen},
+			meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionFalse, Reason: reason.NotStarted, Message: "no pod of the group is on a node"})
+		}), 0, reason.MembersMissing, unseen},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -270,10 +271,10 @@ func TestWrongAnnotations(t *testing.T) {
 				}
 				return
 			}
-			if valid.Status != metav1.ConditionFalse || valid.Reason != ReasonInvalidAnnotation || valid.Message != tc.wantWrong || !strings.Contains(reasons(d), ReasonInvalidAnnotation) {
+			if valid.Status != metav1.ConditionFalse || valid.Reason != reason.InvalidAnnotation || valid.Message != tc.wantWrong || !strings.Contains(reasons(d), reason.InvalidAnnotation) {
 				t.Errorf("condition %+v and events %q, want %q", valid, reasons(d), tc.wantWrong)
 			}
-			if d, _ = DefaultConfig().decide(o, m); strings.Contains(reasons(d), ReasonInvalidAnnotation) {
+			if d, _ = DefaultConfig().decide(o, m); strings.Contains(reasons(d), reason.InvalidAnnotation) {
 				t.Errorf("tells %q a second time", reasons(d))
 			}
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
@@ -215,10 +216,10 @@ func TestInvalidSizes(t *testing.T) {
 			pod := e.pod(name, labels)
 			pg := e.untilPhase(name, scheduling.PodGroupPending)
 			c := meta.FindStatusCondition(pg.Status.Conditions, podgroup.ConditionValid)
-			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != podgroup.ReasonInvalidSize || c.Message != tc.wantMsg || pg.Spec.MinMember != 1 {
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason.InvalidGroupSize || c.Message != tc.wantMsg || pg.Spec.MinMember != 1 {
 				t.Errorf("minMember %d, condition %+v, want 1 and a false one that says %q", pg.Spec.MinMember, c, tc.wantMsg)
 			}
-			if got := e.event("PodGroup", name, podgroup.ReasonInvalidSize); got != tc.wantMsg {
+			if got := e.event("PodGroup", name, reason.InvalidGroupSize); got != tc.wantMsg {
 				t.Errorf("the event says %q, want %q", got, tc.wantMsg)
 			}
 			fix := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"fluence.group-size":"3","fluence.group-min":null}}}`))

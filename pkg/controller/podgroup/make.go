@@ -11,13 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
-)
-
-// Reasons of events about a pod whose PodGroup is not made.
-const (
-	ReasonInvalidName     = "InvalidGroupName"
-	ReasonOwnerUnreadable = "OwnerUnreadable"
 )
 
 // CheckName says what keeps a value of group.Label from being the name of a PodGroup; nil if
@@ -36,12 +31,12 @@ func (c Config) decideToMake(o observed, m memory) (decision, memory) {
 		return decision{}, memory{}
 	}
 	if err := CheckName(o.key.Name); err != nil {
-		return refuse(m, live, ReasonInvalidName, err.Error())
+		return refuse(m, live, reason.InvalidGroupName, err.Error())
 	}
 	w := c.wantedSize(o)
 	if w.unknown {
 		if text := o.unreadOwner(); text != "" {
-			d, m := refuse(m, live, ReasonOwnerUnreadable, text)
+			d, m := refuse(m, live, reason.OwnerUnreadable, text)
 			d.after = o.after
 			return d, m
 		}
@@ -61,7 +56,7 @@ func (c Config) decideToMake(o observed, m memory) (decision, memory) {
 		made = fmt.Sprintf("for %s %s", o.tops[0].owner.Kind, o.tops[0].owner.Name)
 	}
 	text := fmt.Sprintf("Made %s with minMember %d", made, w.minMember)
-	return decision{create: pg, events: []note{{kind: corev1.EventTypeNormal, reason: "Created", text: text}}}, memory{}
+	return decision{create: pg, events: []note{{kind: corev1.EventTypeNormal, reason: reason.Created, text: text}}}, memory{}
 }
 
 // refuse tells once, on a pod if there is one, why a PodGroup is not made.

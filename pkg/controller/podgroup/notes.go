@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -18,9 +19,9 @@ type note struct {
 // tell returns the events about a group's pods that were not told yet.
 func (m *memory) tell(o observed, w wanted) []note {
 	var notes []note
-	reason, text := o.wrong(w)
+	because, text := o.wrong(w)
 	if text != "" && m.invalid != text {
-		notes = append(notes, note{kind: corev1.EventTypeWarning, reason: reason, text: text})
+		notes = append(notes, note{kind: corev1.EventTypeWarning, reason: because, text: text})
 	}
 	m.invalid = text
 	if !w.valid {
@@ -39,7 +40,7 @@ func (m *memory) tell(o observed, w wanted) []note {
 	// One that is replaced before the start makes the group complete again: no news.
 	if m.complete && !was && m.toldComplete != text {
 		m.toldComplete = text
-		notes = append(notes, note{kind: corev1.EventTypeNormal, reason: "Complete", text: text})
+		notes = append(notes, note{kind: corev1.EventTypeNormal, reason: reason.Complete, text: text})
 	}
 	return notes
 }
@@ -51,9 +52,9 @@ func endingOf(before scheduling.PodGroupPhase, s *scheduling.PodGroupStatus) []n
 	case before: // told already
 		return nil
 	case scheduling.PodGroupFinished:
-		return []note{{kind: corev1.EventTypeNormal, reason: "Finished", text: text}}
+		return []note{{kind: corev1.EventTypeNormal, reason: reason.Finished, text: text}}
 	case scheduling.PodGroupFailed:
-		return []note{{kind: corev1.EventTypeWarning, reason: "Failed", text: text}}
+		return []note{{kind: corev1.EventTypeWarning, reason: reason.Failed, text: text}}
 	default:
 		return nil
 	}

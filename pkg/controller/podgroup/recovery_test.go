@@ -15,6 +15,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -53,10 +54,10 @@ func TestAnIncompleteGroupThatWaits(t *testing.T) {
 	e := newEnv(t, nil)
 	name, kept := e.lossy(group.IncompleteWait)
 	c := e.untilIncomplete(name, metav1.ConditionTrue, "2 of 3 pods are on nodes; policy wait")
-	if c.Reason != podgroup.ReasonMembersMissing {
-		t.Errorf("condition %+v, want reason %s", c, podgroup.ReasonMembersMissing)
+	if c.Reason != reason.MembersMissing {
+		t.Errorf("condition %+v, want reason %s", c, reason.MembersMissing)
 	}
-	e.event("PodGroup", name, podgroup.ReasonMembersMissing)
+	e.event("PodGroup", name, reason.MembersMissing)
 	for _, pod := range kept {
 		var now corev1.Pod
 		if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(pod), &now); err != nil || now.DeletionTimestamp != nil {
@@ -64,8 +65,8 @@ func TestAnIncompleteGroupThatWaits(t *testing.T) {
 		}
 	}
 	e.bindAll()
-	if c := e.untilIncomplete(name, metav1.ConditionFalse, ""); c.Reason != podgroup.ReasonComplete {
-		t.Errorf("condition %+v, want reason %s", c, podgroup.ReasonComplete)
+	if c := e.untilIncomplete(name, metav1.ConditionFalse, ""); c.Reason != reason.Complete {
+		t.Errorf("condition %+v, want reason %s", c, reason.Complete)
 	}
 }
 
@@ -82,10 +83,10 @@ func TestAnIncompleteGroupThatIsRestarted(t *testing.T) {
 	if !strings.Contains(c.Message, "disruption budget") {
 		t.Errorf("the condition says %q, want what the API server says of the budget", c.Message)
 	}
-	e.event("PodGroup", name, podgroup.ReasonRestarting)
+	e.event("PodGroup", name, reason.Restarting)
 	e.delete(budget)
-	if c := e.untilIncomplete(name, metav1.ConditionFalse, ""); c.Reason != podgroup.ReasonNotStarted {
-		t.Errorf("condition %+v, want reason %s", c, podgroup.ReasonNotStarted)
+	if c := e.untilIncomplete(name, metav1.ConditionFalse, ""); c.Reason != reason.NotStarted {
+		t.Errorf("condition %+v, want reason %s", c, reason.NotStarted)
 	}
 	for _, pod := range kept {
 		var now corev1.Pod
@@ -109,7 +110,7 @@ func TestAWrongAnnotationIsTold(t *testing.T) {
 		return pg != nil && meta.IsStatusConditionFalse(pg.Status.Conditions, podgroup.ConditionValid)
 	})
 	c := meta.FindStatusCondition(pg.Status.Conditions, podgroup.ConditionValid)
-	if c.Reason != podgroup.ReasonInvalidAnnotation || !strings.Contains(c.Message, group.IncompletePolicyAnnotation+`: "panic"`) {
+	if c.Reason != reason.InvalidAnnotation || !strings.Contains(c.Message, group.IncompletePolicyAnnotation+`: "panic"`) {
 		t.Errorf("condition %+v, want the annotation and its value", c)
 	}
 	if pg.Spec.MinMember != 2 {

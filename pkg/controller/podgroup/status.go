@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -15,14 +16,6 @@ import (
 // annotations of a group can be read. Nothing of a group starts while a label is
 // wrong; in place of a wrong annotation its default applies.
 const ConditionValid = "Valid"
-
-// Reasons of ConditionValid. Those that are told when it is false are also those
-// of events.
-const (
-	ReasonValidSize         = "ValidGroupSize"
-	ReasonInvalidSize       = "InvalidGroupSize"
-	ReasonInvalidAnnotation = "InvalidAnnotation"
-)
 
 // nextStatus is the status as it should be. Fields of others stay as they are.
 func nextStatus(o observed, w wanted) scheduling.PodGroupStatus {
@@ -45,11 +38,11 @@ func nextStatus(o observed, w wanted) scheduling.PodGroupStatus {
 		s.CreationTime = new(creationTime(o))
 	}
 	valid := metav1.Condition{
-		Type: ConditionValid, Status: metav1.ConditionTrue, Reason: ReasonValidSize, Message: w.message,
+		Type: ConditionValid, Status: metav1.ConditionTrue, Reason: reason.ValidGroupSize, Message: w.message,
 		ObservedGeneration: o.podGroup.Generation, LastTransitionTime: metav1.NewTime(o.now),
 	}
-	if reason, text := o.wrong(w); reason != "" {
-		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, reason, text
+	if because, text := o.wrong(w); because != "" {
+		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, because, text
 	}
 	meta.SetStatusCondition(&s.Conditions, valid)
 	return s
@@ -57,12 +50,12 @@ func nextStatus(o observed, w wanted) scheduling.PodGroupStatus {
 
 // wrong says what is wrong with a group's labels and annotations, empty if all is
 // well.
-func (o observed) wrong(w wanted) (reason, text string) {
+func (o observed) wrong(w wanted) (because, text string) {
 	if !w.valid {
-		return ReasonInvalidSize, clip(w.message)
+		return reason.InvalidGroupSize, clip(w.message)
 	}
 	if _, _, err := o.handling(0); err != nil {
-		return ReasonInvalidAnnotation, clip(err.Error())
+		return reason.InvalidAnnotation, clip(err.Error())
 	}
 	return "", ""
 }

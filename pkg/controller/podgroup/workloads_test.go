@@ -16,6 +16,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -406,7 +407,7 @@ func TestAKindThatIsNotInstalled(t *testing.T) {
 		return p
 	}
 	a := pod("a", "")
-	if text := e.event("Pod", a.Name, podgroup.ReasonOwnerUnreadable); !strings.Contains(text, "MPIJob is not served as kubeflow.org/v1") {
+	if text := e.event("Pod", a.Name, reason.OwnerUnreadable); !strings.Contains(text, "MPIJob is not served as kubeflow.org/v1") {
 		t.Errorf("the event says %q", text)
 	}
 	pod("b", "2")
