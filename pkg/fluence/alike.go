@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
@@ -92,13 +93,13 @@ const (
 )
 
 // selectedBy lists what reads the labels of a plan's pods among these nodes.
-func (pl *Fluence) selectedBy(plan group.Plan, nodes []fwk.NodeInfo, may *allowance) *selectedBy {
+func (pl *Fluence) selectedBy(plan gang.Plan, nodes []fwk.NodeInfo, may *allowance) *selectedBy {
 	b := selectedByOf(plan, nodes, &pl.shuns, may)
 	b.claims = pl.claimsOf(slices.Concat(plan.Required, plan.Optional))
 	return b
 }
 
-func selectedByOf(plan group.Plan, nodes []fwk.NodeInfo, shuns *shuns, may *allowance) *selectedBy {
+func selectedByOf(plan gang.Plan, nodes []fwk.NodeInfo, shuns *shuns, may *allowance) *selectedBy {
 	b := &selectedBy{keys: sets.New[string](), may: may}
 	known := sets.New[string]()
 	add := func(selector *metav1.LabelSelector) {

@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // atLength is an allowance that a test does not come to the end of.
@@ -19,7 +19,7 @@ func atLength(t *testing.T) *allowance {
 	return &allowance{ctx: t.Context(), now: time.Now, began: time.Now(), most: time.Hour}
 }
 
-func kindsOf(plan group.Plan, by *selectedBy) int {
+func kindsOf(plan gang.Plan, by *selectedBy) int {
 	shapes, _ := shapesOf(plan, by)
 	return len(shapes)
 }
@@ -51,7 +51,7 @@ func TestPodsAreAlikeThatTheirSiblingsDoNotTellApart(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var plan group.Plan
+			var plan gang.Plan
 			for i := range 8 {
 				plan.Required = append(plan.Required, aPod(fmt.Sprint(i), func(p *corev1.Pod) {
 					p.Labels = map[string]string{batchv1.JobCompletionIndexAnnotation: fmt.Sprint(i)}
@@ -90,7 +90,7 @@ func TestALabelThatNothingReadsMakesNoShape(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			plan := group.Plan{Key: g}
+			plan := gang.Plan{Key: g}
 			for i := range 8 {
 				plan.Required = append(plan.Required, aPod(fmt.Sprint(i), func(p *corev1.Pod) { p.Labels = map[string]string{key: fmt.Sprint(i)} }))
 			}
@@ -156,7 +156,7 @@ func TestPodsOfOthersDoNotMakeAGroupHard(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			plan := group.Plan{Key: g}
+			plan := gang.Plan{Key: g}
 			for i := range 1000 {
 				plan.Required = append(plan.Required, aPod(fmt.Sprint(i), func(p *corev1.Pod) {
 					p.Labels = map[string]string{batchv1.JobCompletionIndexAnnotation: fmt.Sprint(i)}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -21,7 +21,7 @@ import (
 
 // ask makes one match for all pods of a plan and seats them. It returns the node
 // of the pod that asked, or why there is none.
-func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInfo) (string, *group.Refusal) {
+func (pl *Fluence) ask(ctx context.Context, plan gang.Plan, nodes []fwk.NodeInfo) (string, *gang.Refusal) {
 	began := pl.now()
 	if owes := pl.owes(plan, began); owes != nil && !pl.comes(plan) {
 		return "", owes
@@ -51,7 +51,7 @@ func (pl *Fluence) charge(namespace string, took time.Duration, inVain bool) {
 }
 
 // askWithin asks, and ends the search for nodes when its allowance is over.
-func (pl *Fluence) askWithin(ctx context.Context, may *allowance, plan group.Plan, nodes []fwk.NodeInfo) (string, *group.Refusal) {
+func (pl *Fluence) askWithin(ctx context.Context, may *allowance, plan gang.Plan, nodes []fwk.NodeInfo) (string, *gang.Refusal) {
 	q, refused := pl.enquire(ctx, may, plan, nodes)
 	if refused != nil {
 		return "", refused
@@ -77,12 +77,12 @@ func (pl *Fluence) askWithin(ctx context.Context, may *allowance, plan group.Pla
 	pl.apply(ctx, out)
 	if err != nil {
 		pl.noLongerExpected(keysOf(slots)...)
-		return "", &group.Refusal{Reason: reason.Gathering, Message: err.Error(), Until: group.Cluster(), Backoff: true}
+		return "", &gang.Refusal{Reason: reason.Gathering, Message: err.Error(), Until: gang.Cluster(), Backoff: true}
 	}
 	if pl.inventory.Epoch() != q.epoch {
 		// The graph was filled anew, perhaps without these seats.
 		pl.apply(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, now))
-		return "", &group.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was loaded anew during the match", Until: []group.Event{group.MatcherBack}}
+		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was loaded anew during the match", Until: []gang.Event{gang.MatcherBack}}
 	}
 	pl.logged.forget(plan.Key)
 	pl.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", nodesOf(slots), "took", pl.now().Sub(now))
@@ -107,7 +107,7 @@ func nodesOf(slots []match.Slot) int {
 
 // answer makes the match, and returns the slots in the order in which the pods take
 // them up.
-func (pl *Fluence) answer(ctx context.Context, q *enquiry) ([]match.Slot, *group.Refusal) {
+func (pl *Fluence) answer(ctx context.Context, q *enquiry) ([]match.Slot, *gang.Refusal) {
 	if q.siblings != nil {
 		return pl.placeSiblings(ctx, q)
 	}
@@ -122,7 +122,7 @@ func (pl *Fluence) answer(ctx context.Context, q *enquiry) ([]match.Slot, *group
 }
 
 // refused is what the group is told where the matcher found no room.
-func (pl *Fluence) refused(ctx context.Context, q *enquiry, err error) *group.Refusal {
+func (pl *Fluence) refused(ctx context.Context, q *enquiry, err error) *gang.Refusal {
 	r := pl.refusalOf(ctx, q.plan, err, q.ruled)
 	if r.Reason == reason.NoRoom {
 		pl.tellReserved(q.reserved, r)
@@ -131,35 +131,35 @@ func (pl *Fluence) refused(ctx context.Context, q *enquiry, err error) *group.Re
 }
 
 // refusalOf turns an error of the matcher into what the group is told.
-func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ruled ruledOut) *group.Refusal {
+func (pl *Fluence) refusalOf(ctx context.Context, plan gang.Plan, err error, ruled ruledOut) *gang.Refusal {
 	var no *match.Refusal
 	switch {
 	case errors.As(err, &no) && no.Reason.Code == match.TooHard:
 		return tooHard(whyTooHard)
 	case errors.As(err, &no):
-		r := &group.Refusal{
+		r := &gang.Refusal{
 			Reason:  reason.NoRoom,
 			Message: translate.Shorten(translate.Message(no.Reason, pl.endOf(no.Reason, plan.Key)) + ruled.String()),
-			Until:   append(ruled.events(), group.NodeChanged, group.MatcherBack),
+			Until:   append(ruled.events(), gang.NodeChanged, gang.MatcherBack),
 			// By what a match is overtaken need not be one of these events.
 			Backoff: ruled.byExtender || no.Reason.Code == match.Overtaken,
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// What others give back does not help.
-			r.Reason, r.Cure = reason.NeverFits, group.CureNodes
+			r.Reason, r.Cure = reason.NeverFits, gang.CureNodes
 		} else {
-			r.Until = append(r.Until, group.Freed)
+			r.Until = append(r.Until, gang.Freed)
 			if no.Reason.WaitingHelps && !no.Reason.MayNeverFit {
-				r.Cure = group.CureRoom
+				r.Cure = gang.CureRoom
 			}
 		}
 		return r
 	case errors.Is(err, match.ErrStale):
 		pl.inventory.Resync()
-		return &group.Refusal{Reason: reason.MatcherUnavailable, Message: whyLoading, Until: []group.Event{group.MatcherBack}}
+		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: whyLoading, Until: []gang.Event{gang.MatcherBack}}
 	case errors.Is(err, match.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		// It may have booked the request and not been able to say so.
-		pl.returns.add(group.Release{Job: plan.Job})
+		pl.returns.add(gang.Release{Job: plan.Job})
 		if errors.Is(err, context.DeadlineExceeded) {
 			took := pl.args.MatchTimeout.Duration
 			if blame, owed := pl.suspects.timedOut(plan.Key, pl.breaker.answered(), took, pl.now()); blame {
@@ -169,11 +169,11 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan group.Plan, err error, ru
 			}
 		}
 		pl.breaker.trip(whyUnavailable)
-		return &group.Refusal{Reason: reason.MatcherUnavailable, Message: whyUnavailable, Until: []group.Event{group.MatcherBack}}
+		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: whyUnavailable, Until: []gang.Event{gang.MatcherBack}}
 	default:
 		klog.FromContext(ctx).Error(err, "Match", "group", plan.Key, "job", plan.Job)
-		pl.returns.add(group.Release{Job: plan.Job})
-		r := &group.Refusal{Reason: reason.MatchError, Message: fmt.Sprintf("match: %v", err), Until: group.Cluster(), Backoff: true}
+		pl.returns.add(gang.Release{Job: plan.Job})
+		r := &gang.Refusal{Reason: reason.MatchError, Message: fmt.Sprintf("match: %v", err), Until: gang.Cluster(), Backoff: true}
 		if match.OutcomeOf(err) == match.OutcomeError {
 			// It may have cost the matcher its graph, and all others the time to fill it.
 			r.Hard = true
@@ -206,7 +206,7 @@ func uids(pods []*corev1.Pod) []types.UID {
 // required pod. A shape needs a required pod: optional pods of a shape of their
 // own are left to be placed later, each alone. Exact says that all pods of a shape may go to
 // the same nodes; pods that are there may object to some of them alone.
-func shapesOf(plan group.Plan, by *selectedBy) (shapes []*shape, exact bool) {
+func shapesOf(plan gang.Plan, by *selectedBy) (shapes []*shape, exact bool) {
 	shapes = by.sort(plan)
 	if len(by.others) == 0 || len(shapes) <= maxSplit {
 		return shapes, !by.rough
@@ -222,7 +222,7 @@ func shapesOf(plan group.Plan, by *selectedBy) (shapes []*shape, exact bool) {
 }
 
 // sort sorts the pods of a plan by what tells them apart.
-func (b *selectedBy) sort(plan group.Plan) []*shape {
+func (b *selectedBy) sort(plan gang.Plan) []*shape {
 	byKey := map[string]*shape{}
 	var shapes []*shape
 	keyOf := func(pod *corev1.Pod, amounts translate.Amounts) string {

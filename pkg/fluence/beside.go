@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -66,7 +66,7 @@ func (pl *Fluence) tellBesides(ctx context.Context, leading func() bool) {
 
 // mayTell says whether a pod is to be told: that there is no room, or what has become
 // of that. More room would not help with the rest.
-func mayTell(b group.Beside) bool {
+func mayTell(b gang.Beside) bool {
 	for _, c := range b.Pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
 			return c.Status == corev1.ConditionFalse && gist(c.Message) != gist(b.Message)
@@ -77,7 +77,7 @@ func mayTell(b group.Beside) bool {
 
 // tellPod writes the condition onto a pod as it was seen, and leaves it at that if it
 // has changed meanwhile: it may have a node now.
-func tellPod(ctx context.Context, client kubernetes.Interface, b group.Beside) error {
+func tellPod(ctx context.Context, client kubernetes.Interface, b gang.Beside) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{

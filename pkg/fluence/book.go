@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -12,18 +12,18 @@ import (
 
 // book makes the match that was verified, with the pods of each shape assigned to its
 // slots in the order of the verification.
-func (pl *Fluence) book(ctx context.Context, q *enquiry, requests []translate.ShapeRequest, slots []match.Slot, targets []target, v verified) ([]match.Slot, *group.Refusal) {
+func (pl *Fluence) book(ctx context.Context, q *enquiry, requests []translate.ShapeRequest, slots []match.Slot, targets []target, v verified) ([]match.Slot, *gang.Refusal) {
 	keys, spare := q.assign(requests, targets, v.order)
 	a, err := pl.match(ctx, q, match.Allocate, requests, keys)
 	if err != nil {
 		return nil, pl.refused(ctx, q, err)
 	}
 	if !slices.EqualFunc(a.Slots, slots, func(a, b match.Slot) bool { return a.Node == b.Node && a.Label == b.Label }) {
-		pl.returns.add(group.Release{Job: q.plan.Job})
-		return nil, &group.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(group.Cluster(), group.Freed), Backoff: true}
+		pl.returns.add(gang.Release{Job: q.plan.Job})
+		return nil, &gang.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(gang.Cluster(), gang.Freed), Backoff: true}
 	}
 	if len(spare) > 0 {
-		pl.returns.add(group.Release{Job: q.plan.Job, Keys: spare})
+		pl.returns.add(gang.Release{Job: q.plan.Job, Keys: spare})
 	}
 	ordered := make([]match.Slot, len(v.order))
 	for n, i := range v.order {

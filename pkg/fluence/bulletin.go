@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/health"
 )
 
@@ -107,7 +107,7 @@ func (r reading) figures(pl *Fluence, as Identity) health.Figures {
 		Allocations: r.Tentative + r.Held, Drift: pl.drifted.Load(), MatcherAnswers: r.answers,
 		Leader: as.Name, Version: as.Version,
 	}
-	for _, p := range group.Phases() {
+	for _, p := range gang.Phases() {
 		if n := r.Phases[p]; n > 0 {
 			f.GroupsByPhase[string(p)] = n
 		}

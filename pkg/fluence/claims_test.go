@@ -9,7 +9,7 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // The pods of a StatefulSet have a claim each. They are one shape where it is all the same to
@@ -64,7 +64,7 @@ func TestPodsWithClaimsOfTheirOwnAreAlike(t *testing.T) {
 			r.must(err)
 		}
 		for name, tc := range cases {
-			var plan group.Plan
+			var plan gang.Plan
 			for i, edit := range tc.claims {
 				claim := fmt.Sprintf("c-%d", i)
 				if edit != nil {

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -44,7 +44,7 @@ type debts struct {
 	mu sync.Mutex
 	of map[string]*debt
 	// askers are those who may ask, as they were at the last look, which counts until the next.
-	askers []group.Asker
+	askers []gang.Asker
 	next   time.Time
 }
 
@@ -146,11 +146,11 @@ func (d *debt) tell(least, paid time.Time, step time.Duration) time.Time {
 }
 
 // A register reads who may ask. It looks at all groups.
-type register func() []group.Asker
+type register func() []gang.Asker
 
 // looked returns who may ask. It looks no more often than it may: between two looks the answer may
 // be that of the first.
-func (a *debts) looked(read register, clock func() time.Time) []group.Asker {
+func (a *debts) looked(read register, clock func() time.Time) []gang.Asker {
 	began := clock()
 	if began.Before(a.next) {
 		return a.askers
@@ -172,7 +172,7 @@ type delay struct {
 
 // ask says whether a group may ask now, by its namespace and its own priority. Each group is told
 // another time.
-func (a *debts) ask(who group.Asker, read register, clock func() time.Time) delay {
+func (a *debts) ask(who gang.Asker, read register, clock func() time.Time) delay {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := clock()
@@ -212,18 +212,18 @@ func (a *debts) ask(who group.Asker, read register, clock func() time.Time) dela
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // owes refuses a group whose namespace is in debt, if it may not ask now.
-func (pl *Fluence) owes(plan group.Plan, now time.Time) *group.Refusal {
+func (pl *Fluence) owes(plan gang.Plan, now time.Time) *gang.Refusal {
 	if pl.args.Unthrottled {
 		return nil
 	}
 	namespace := plan.Key.Namespace
-	who := group.Asker{Namespace: namespace, Priority: plan.Rank.Priority}
-	d := pl.debts.ask(who, func() []group.Asker { return pl.groups.Askers(now) }, pl.now)
+	who := gang.Asker{Namespace: namespace, Priority: plan.Rank.Priority}
+	d := pl.debts.ask(who, func() []gang.Asker { return pl.groups.Askers(now) }, pl.now)
 	if d.after == 0 {
 		return nil
 	}
-	return &group.Refusal{
-		Reason: reason.Throttled, After: d.after, Cure: group.CureAnswer,
+	return &gang.Refusal{
+		Reason: reason.Throttled, After: d.after, Cure: gang.CureAnswer,
 		Message: fmt.Sprintf("groups of namespace %s took %s, and this one again in %s", namespace, d.why(), duration.HumanDuration(max(d.after, time.Second))),
 	}
 }

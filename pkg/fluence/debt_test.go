@@ -13,18 +13,18 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
 // mayAsk has groups of these namespaces be those that may ask, all of the priority 0.
 func mayAsk(namespaces ...string) register {
-	var all []group.Asker
+	var all []gang.Asker
 	for _, namespace := range namespaces {
-		all = append(all, group.Asker{Namespace: namespace})
+		all = append(all, gang.Asker{Namespace: namespace})
 	}
-	return func() []group.Asker { return all }
+	return func() []gang.Asker { return all }
 }
 
 func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
@@ -55,10 +55,10 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 			}
 			for _, a := range tc.asks {
 				clock := func() time.Time { return at(a.at) }
-				if got := d.ask(group.Asker{Namespace: "a"}, a.others, clock); got.owed != a.owed || got.after != a.after {
+				if got := d.ask(gang.Asker{Namespace: "a"}, a.others, clock); got.owed != a.owed || got.after != a.after {
 					t.Errorf("at %v: %+v, want %s owed and again after %s", a.at, got, a.owed, a.after)
 				}
-				if got := d.ask(group.Asker{Namespace: "b"}, a.others, clock); got != (delay{}) {
+				if got := d.ask(gang.Asker{Namespace: "b"}, a.others, clock); got != (delay{}) {
 					t.Errorf("another namespace waits: %+v", got)
 				}
 			}
@@ -77,7 +77,7 @@ func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
 	due := mayAsk
 	want := func(what string, at time.Time, others register, owed, after time.Duration) {
 		t.Helper()
-		if got := d.ask(group.Asker{Namespace: "a"}, others, func() time.Time { return at }); got.owed != owed || got.after != after {
+		if got := d.ask(gang.Asker{Namespace: "a"}, others, func() time.Time { return at }); got.owed != owed || got.after != after {
 			t.Errorf("%s: %+v, want %s owed and again after %s", what, got, owed, after)
 		}
 	}
@@ -111,19 +111,19 @@ func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
 		d.charge("queue", freeAsk, true, noon())
 		d.charge("vain", freeAsk, true, noon())
 	}
-	asks := func(priority int32, others ...group.Asker) bool {
-		return d.ask(group.Asker{Namespace: "queue", Priority: priority}, func() []group.Asker { return others }, noon).after == 0
+	asks := func(priority int32, others ...gang.Asker) bool {
+		return d.ask(gang.Asker{Namespace: "queue", Priority: priority}, func() []gang.Asker { return others }, noon).after == 0
 	}
 	cases := map[string]struct {
-		others []group.Asker
+		others []gang.Asker
 		want   bool
 	}{
-		"a lower one":                        {[]group.Asker{{Namespace: "b", Priority: 9}}, true},
-		"one of the same":                    {[]group.Asker{{Namespace: "b", Priority: 10}}, false},
-		"a higher one":                       {[]group.Asker{{Namespace: "b", Priority: 11}}, false},
-		"a higher one of its own":            {[]group.Asker{{Namespace: "queue", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
-		"one that asks in vain, and another": {[]group.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 10}}, false},
-		"a lower one after one in vain":      {[]group.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
+		"a lower one":                        {[]gang.Asker{{Namespace: "b", Priority: 9}}, true},
+		"one of the same":                    {[]gang.Asker{{Namespace: "b", Priority: 10}}, false},
+		"a higher one":                       {[]gang.Asker{{Namespace: "b", Priority: 11}}, false},
+		"a higher one of its own":            {[]gang.Asker{{Namespace: "queue", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
+		"one that asks in vain, and another": {[]gang.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 10}}, false},
+		"a lower one after one in vain":      {[]gang.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
 	}
 	for name, tc := range cases {
 		if got := asks(10, tc.others...); got != tc.want {
@@ -205,15 +205,15 @@ func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
 		var d debts
 		d.charge("a", time.Minute, false, time.Now())
 		took, looks := 5*time.Millisecond, 0
-		look := func() []group.Asker {
+		look := func() []gang.Asker {
 			looks++
 			time.Sleep(took)
-			return []group.Asker{{Namespace: "b"}}
+			return []gang.Asker{{Namespace: "b"}}
 		}
 		told := map[time.Duration]bool{}
 		began := time.Now()
 		for range 5000 {
-			told[time.Since(began)+d.ask(group.Asker{Namespace: "a"}, look, time.Now).after] = true
+			told[time.Since(began)+d.ask(gang.Asker{Namespace: "a"}, look, time.Now).after] = true
 			time.Sleep(time.Millisecond)
 		}
 		if most := int(time.Since(began)/(lookPart*took)) + 1; looks > most {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -21,7 +21,7 @@ import (
 
 // An enquiry is what the matcher is asked for a plan.
 type enquiry struct {
-	plan   group.Plan
+	plan   gang.Plan
 	shapes []*shape
 	nodes  []fwk.NodeInfo
 	// requests are complete but for what the pods ask of each other, and keys are
@@ -59,7 +59,7 @@ type enquiry struct {
 // enquire runs the filters for a plan. It may only be called inside a scheduling
 // cycle. It looks at the first kind of pods in any case, and at others until its allowance is
 // over.
-func (pl *Fluence) enquire(ctx context.Context, may *allowance, plan group.Plan, nodes []fwk.NodeInfo) (*enquiry, *group.Refusal) {
+func (pl *Fluence) enquire(ctx context.Context, may *allowance, plan gang.Plan, nodes []fwk.NodeInfo) (*enquiry, *gang.Refusal) {
 	if k := plan.Lacking; plan.Late && k > 0 {
 		// The others may not have the room that is reserved, and ask next.
 		plan.Optional = plan.Optional[:min(len(plan.Optional), k-1)]
@@ -75,10 +75,10 @@ func (pl *Fluence) enquire(ctx context.Context, may *allowance, plan group.Plan,
 	if tooManyKinds(shapes) {
 		return nil, tooHard(whyTooManyKinds)
 	}
-	q := &enquiry{plan: plan, shapes: shapes, nodes: nodes, topology: topologyOf(plan.Topology), may: may}
+	q := &enquiry{plan: plan, shapes: shapes, nodes: nodes, topology: plan.Topology, may: may}
 	var err error
 	if q.siblings, err = pl.siblingsOf(may, q.shapes, nodes, exact); err != nil {
-		return nil, &group.Refusal{Reason: reason.NodesRuledOut, Message: err.Error(), Until: group.Cluster(), Backoff: true}
+		return nil, &gang.Refusal{Reason: reason.NodesRuledOut, Message: err.Error(), Until: gang.Cluster(), Backoff: true}
 	}
 	for i, s := range q.shapes {
 		if i > 0 && may.over() {

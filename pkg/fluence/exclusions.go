@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
@@ -40,7 +40,7 @@ type excluded struct {
 type exclusion struct {
 	most int64
 	// until are the events that end it.
-	until []group.Event
+	until []gang.Event
 }
 
 // passable is, by shape and node, how many members may stand there; nodes that are not
@@ -121,7 +121,7 @@ func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.
 // add excludes a node for the shape of a member of the group's set, but for as many as
 // passed there already. Without a set, where nothing is asked of siblings, it does
 // nothing.
-func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, passed []types.UID, until []group.Event) {
+func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, passed []types.UID, until []gang.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	of := e.groups[k]
@@ -142,8 +142,8 @@ func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, 
 }
 
 // untilOf lists the events that may change the mind of the filter with this verdict.
-func untilOf(status *fwk.Status) []group.Event {
-	return append(ruledOut{filters: sets.New(status.Plugin())}.events(), group.NodeChanged, group.MatcherBack)
+func untilOf(status *fwk.Status) []gang.Event {
+	return append(ruledOut{filters: sets.New(status.Plugin())}.events(), gang.NodeChanged, gang.MatcherBack)
 }
 
 // told notes what a group was told of its objections.
@@ -175,12 +175,12 @@ func (e *exclusions) forget(k types.NamespacedName) {
 }
 
 // happened forgets what an event may have changed.
-func (e *exclusions) happened(ev group.Event) {
+func (e *exclusions) happened(ev gang.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, of := range e.groups {
 		for shape, nodes := range of.nodes {
-			maps.DeleteFunc(nodes, func(_ string, x exclusion) bool { return group.Helps(x.until, ev) })
+			maps.DeleteFunc(nodes, func(_ string, x exclusion) bool { return gang.Helps(x.until, ev) })
 			if len(nodes) == 0 {
 				delete(of.nodes, shape)
 			}

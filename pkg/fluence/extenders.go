@@ -11,7 +11,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -30,7 +30,7 @@ type extenders struct {
 
 // extendersFor returns the extenders with a filter that are interested in a pod of a
 // plan.
-func (pl *Fluence) extendersFor(plan group.Plan) extenders {
+func (pl *Fluence) extendersFor(plan gang.Plan) extenders {
 	e := extenders{now: pl.now}
 	for _, x := range pl.handle.Extenders() {
 		if x.IsFilter() && slices.ContainsFunc(slices.Concat(plan.Required, plan.Optional), x.IsInterested) {
@@ -68,7 +68,7 @@ func (r *ruledOut) extended(name string, asked, passed []fwk.NodeInfo, failed, n
 
 // narrow adds the nodes to out that extenders rule out. The refusal, if there is one,
 // is that an extender gives no answer which is not to be ignored.
-func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *ruledOut) *group.Refusal {
+func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *ruledOut) *gang.Refusal {
 	if len(e.all) == 0 {
 		return nil
 	}
@@ -86,10 +86,10 @@ func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *ruledOut) 
 		case err != nil && x.IsIgnorable():
 			continue
 		case err != nil:
-			return &group.Refusal{
+			return &gang.Refusal{
 				Reason:  reason.NodesRuledOut,
 				Message: fmt.Sprintf("pod %s: extender %s: %v", pod.Name, x.Name(), err),
-				Until:   group.Cluster(),
+				Until:   gang.Cluster(),
 				Backoff: true,
 			}
 		}

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -28,7 +28,7 @@ type lookout struct {
 // whatever the matcher does, and the group's namespace pays for it with the enquiry.
 func (pl *Fluence) lookFor(ctx context.Context, q *enquiry, had []string, search *bisection) (l lookout) {
 	own := *q
-	own.outlasted = pl.outlastedFor(group.TurnOf(q.plan.Key, q.plan.Rank))
+	own.outlasted = pl.outlastedFor(gang.TurnOf(q.plan.Key, q.plan.Rank))
 	own.may = &allowance{ctx: ctx, now: pl.now, began: pl.now(), most: pl.args.MaxAsk.Duration}
 	defer func() { q.may.waited += own.may.waited }()
 	lasting, known := pl.lastingFor(ctx, &own)

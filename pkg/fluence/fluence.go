@@ -35,6 +35,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/inventory"
@@ -70,7 +71,7 @@ type Fluence struct {
 	profile string
 	handle  fwk.Handle
 	filters framework
-	groups  *group.Groups
+	groups  *gang.Groups
 
 	matcher   Matcher
 	inventory *inventory.Inventory
@@ -209,14 +210,14 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	if err != nil {
 		return nil, err
 	}
-	pl.groups = group.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
+	pl.groups = gang.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
 	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
 	pl.waker = newWaker(pl.wake)
 	pl.binds = newBindGate(args.MaxBinds)
 	if pl.core, err = newCoreClient(h.KubeConfig()); err != nil {
 		return nil, err
 	}
-	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(group.MatcherBack) })
+	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(gang.MatcherBack) })
 	if pl.counters, err = newCounters(); err != nil {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	if err != nil {
 		return nil, err
 	}
-	pl.returns = newReturns(matcher, pl.inventory.Epoch, func() { pl.happened(group.Freed) })
+	pl.returns = newReturns(matcher, pl.inventory.Epoch, func() { pl.happened(gang.Freed) })
 	if pl.podGroups, err = newPodGroups(ctx, h.KubeConfig(), pl); err != nil {
 		return nil, err
 	}
@@ -283,6 +284,15 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	return pl, nil
 }
 
+// levelsOf names the levels for annotations.
+func levelsOf(levels []translate.Level) []group.Level {
+	var all []group.Level
+	for _, l := range levels {
+		all = append(all, group.Level(l))
+	}
+	return all
+}
+
 // Name returns the plugin's name.
 func (pl *Fluence) Name() string { return Name }
 
@@ -307,7 +317,7 @@ func (pl *Fluence) notReady() string {
 }
 
 // apply does what a change of a group's state asks for. It is the only place that does.
-func (pl *Fluence) apply(ctx context.Context, out group.Output) {
+func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	for _, uid := range out.Reject {
 		if wp := pl.handle.GetWaitingPod(uid); wp != nil {
 			wp.Reject(Name, out.Reason)
@@ -347,14 +357,14 @@ func (pl *Fluence) onChange(c inventory.Change) {
 		pl.breaker.trip(whyUnavailable)
 	case inventory.Loaded:
 		pl.counters.loads.Inc()
-		pl.happened(group.MatcherBack)
+		pl.happened(gang.MatcherBack)
 	case inventory.NodeAdded, inventory.NodeChanged, inventory.NodeRemoved:
-		pl.happened(group.NodeChanged)
+		pl.happened(gang.NodeChanged)
 	case inventory.Freed:
-		pl.happened(group.Freed)
+		pl.happened(gang.Freed)
 		if c.Shared {
 			// What never fitted may fit now, as on a node that has grown.
-			pl.happened(group.SharedFreed)
+			pl.happened(gang.SharedFreed)
 		}
 	}
 }
@@ -366,10 +376,10 @@ func (pl *Fluence) onDrift(d inventory.Drift) {
 }
 
 // happened takes note of an event that may help waiting groups.
-func (pl *Fluence) happened(ev group.Event) {
+func (pl *Fluence) happened(ev gang.Event) {
 	pl.exclusions.happened(ev)
 	pl.groups.Happened(ev)
-	if ev == group.MatcherBack {
+	if ev == gang.MatcherBack {
 		// Also those go on that were not refused but held.
 		pl.waker.all()
 	} else {
@@ -379,7 +389,7 @@ func (pl *Fluence) happened(ev group.Event) {
 
 // tentative lists for the inventory what groups were given and the API does not
 // show yet.
-type tentative struct{ groups *group.Groups }
+type tentative struct{ groups *gang.Groups }
 
 // Jobs implements inventory.Source.
 func (t tentative) Jobs() []match.Job { return t.groups.Tentative() }

@@ -12,8 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/gate"
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
@@ -312,7 +312,7 @@ func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {
 
 // depart looks once more at the seats that a pod departs with, and lets it go or says why
 // not.
-func (pl *Fluence) depart(uid types.UID, now time.Time) (why string, out group.Output) {
+func (pl *Fluence) depart(uid types.UID, now time.Time) (why string, out gang.Output) {
 	for {
 		d := pl.groups.Departing(uid)
 		// The group may start meanwhile, where the API shows a pod of it on a node, or lose its
@@ -325,7 +325,7 @@ func (pl *Fluence) depart(uid types.UID, now time.Time) (why string, out group.O
 
 // closed says which of the seats is not good any more, and why, from memory; empty is that
 // all are.
-func (pl *Fluence) closed(seats []group.Seat) string {
+func (pl *Fluence) closed(seats []gang.Seat) string {
 	on := map[string][]*corev1.Pod{}
 	for _, s := range seats {
 		on[s.Node] = append(on[s.Node], s.Pod)

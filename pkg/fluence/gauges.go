@@ -12,8 +12,8 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/gate"
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -91,7 +91,7 @@ func newGauges() *gauges {
 // addGroups adds what only the leader tells.
 func (g *gauges) addGroups() {
 	g.add("fluence_groups", "Groups by phase, lone pods among them.", func(r reading, tell func(float64, ...string)) {
-		for _, p := range group.Phases() {
+		for _, p := range gang.Phases() {
 			tell(float64(r.Phases[p]), string(p))
 		}
 	}, "phase")

@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -25,8 +25,8 @@ const (
 
 // tooHard is the refusal of such a group. It asks again after a while that grows, or once it
 // has changed.
-func tooHard(why string) *group.Refusal {
-	return &group.Refusal{Reason: reason.TooHard, Message: why, Backoff: true, Hard: true}
+func tooHard(why string) *gang.Refusal {
+	return &gang.Refusal{Reason: reason.TooHard, Message: why, Backoff: true, Hard: true}
 }
 
 // An allowance is what one enquiry may take of the scheduling loop. What it waits for others, and
@@ -149,7 +149,7 @@ func (s *suspects) clear(key types.NamespacedName) {
 }
 
 // tellHard logs what took a group long, or too long.
-func (pl *Fluence) tellHard(plan group.Plan, refused *group.Refusal, took time.Duration) {
+func (pl *Fluence) tellHard(plan gang.Plan, refused *gang.Refusal, took time.Duration) {
 	hard := refused != nil && refused.Reason == reason.TooHard
 	if hard || took >= pl.args.MaxAsk.Duration {
 		pl.log.Info("A group took much work", "group", plan.Key, "pods", len(plan.Required)+len(plan.Optional), "took", took, "tooHard", hard)

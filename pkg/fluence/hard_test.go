@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -43,7 +43,7 @@ func asksEverMoreRarely(t *testing.T, edit func(*corev1.Pod)) {
 				r.wantStatus(status, fwk.Unschedulable, whyTooHard)
 				asked = append(asked, time.Since(begin).Round(time.Second))
 			}
-			for _, ev := range group.Any() {
+			for _, ev := range gang.Any() {
 				r.pl.happened(ev)
 			}
 			r.pass(time.Second)
@@ -110,7 +110,7 @@ func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 			r.fake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
 			r.preFilter(pod)
 			r.pass(time.Minute)
-			r.pl.happened(group.Freed)
+			r.pl.happened(gang.Freed)
 			r.pass(time.Minute)
 		}, false},
 	}

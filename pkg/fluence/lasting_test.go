@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // shunning keeps pods of an app from a pod, in all of its domain.
@@ -59,7 +59,7 @@ func TestWhatBarsAGroupForGoodReservesNothing(t *testing.T) {
 				r.pass(time.Second)
 				r.gang(n, n, cpu("1m"), ofApp("m"), tc.asks)
 				r.pass(11 * time.Minute)
-				if got := len(r.pl.reservations.nodes(group.Turn{Namespace: ns}, g)); got != tc.reserved {
+				if got := len(r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g)); got != tc.reserved {
 					t.Errorf("%d nodes are reserved, want %d", got, tc.reserved)
 				}
 				if got := r.message(); !strings.HasSuffix(got, tc.told) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -149,7 +149,7 @@ func (c *counters) onAudit(nodes int, round bool) {
 }
 
 // enquired counts an enquiry.
-func (c *counters) enquired(refused *group.Refusal, took time.Duration) {
+func (c *counters) enquired(refused *gang.Refusal, took time.Duration) {
 	outcome := outcomeMatched
 	if refused != nil {
 		outcome = outcomeRefused

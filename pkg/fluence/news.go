@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -41,7 +41,7 @@ func notScheduled(reason, message string) news {
 }
 
 // scheduled says where the group's pods are, of many nodes the first few.
-func scheduled(p group.Placement) news {
+func scheduled(p gang.Placement) news {
 	const most = 8
 	pods := 0
 	for _, n := range p.Nodes {

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
@@ -25,7 +25,7 @@ const (
 // placeSiblings makes a match whose assignment the profile's filters pass, member by
 // member. Until they have, nothing is booked. It returns the slots in the order in
 // which the members are to be placed.
-func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot, *group.Refusal) {
+func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot, *gang.Refusal) {
 	excluded := pl.exclusions.begin(q.plan.Key, q.set(), q.keyOf())
 	var best error
 	var objections []objection
@@ -96,7 +96,7 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 	r := pl.refused(ctx, q, best)
 	r.Backoff = r.Backoff || len(excluded) > 0
 	if counts {
-		r.Until = append(r.Until, group.PodChanged)
+		r.Until = append(r.Until, gang.PodChanged)
 	}
 	return nil, r
 }
@@ -181,8 +181,8 @@ func (pl *Fluence) exclude(q *enquiry, excluded passable, v verified) passable {
 
 // objected is what a group is told whose assignments the filters refused, round by
 // round. Each time it asks again it is with what was learnt by then.
-func (pl *Fluence) objected(q *enquiry, words string) *group.Refusal {
-	r := &group.Refusal{Reason: reason.NodesRuledOut, Message: words, Until: append(group.Cluster(), group.Freed), Backoff: true, Found: true}
+func (pl *Fluence) objected(q *enquiry, words string) *gang.Refusal {
+	r := &gang.Refusal{Reason: reason.NodesRuledOut, Message: words, Until: append(gang.Cluster(), gang.Freed), Backoff: true, Found: true}
 	pl.tellReserved(q.reserved, r)
 	return r
 }

@@ -16,6 +16,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -167,9 +168,9 @@ func TestExclusionsHoldForASetOfMembersUntilAnEvent(t *testing.T) {
 	k, shapes := types.NamespacedName{Name: "k"}, map[types.UID]string{"p": "s"}
 	var e exclusions
 	e.begin(k, "set", shapes)
-	e.add(k, "p", "n0", nil, []group.Event{group.PodChanged})
-	e.add(k, "p", "n1", nil, []group.Event{group.NodeChanged})
-	e.add(k, "stranger", "n2", nil, []group.Event{group.NodeChanged})
+	e.add(k, "p", "n0", nil, []gang.Event{gang.PodChanged})
+	e.add(k, "p", "n1", nil, []gang.Event{gang.NodeChanged})
+	e.add(k, "stranger", "n2", nil, []gang.Event{gang.NodeChanged})
 	e.add(types.NamespacedName{Name: "other"}, "p", "n3", nil, nil)
 	want := func(step string, nodes ...string) {
 		t.Helper()
@@ -178,9 +179,9 @@ func TestExclusionsHoldForASetOfMembersUntilAnEvent(t *testing.T) {
 		}
 	}
 	want("noted", "n0", "n1")
-	e.happened(group.Freed)
+	e.happened(gang.Freed)
 	want("an event that changes nothing", "n0", "n1")
-	e.happened(group.PodChanged)
+	e.happened(gang.PodChanged)
 	want("an event for one of them", "n1")
 	if got := e.begin(k, "another set", shapes); len(got) != 0 {
 		t.Errorf("another set of members: excluded %v, want nothing", got)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -91,8 +92,8 @@ func (p *podGroups) run(ctx context.Context, listed func()) {
 }
 
 // asGroup is what a PodGroup says of its group.
-func asGroup(pg *scheduling.PodGroup) group.PodGroup {
-	g := group.PodGroup{
+func asGroup(pg *scheduling.PodGroup) gang.PodGroup {
+	g := gang.PodGroup{
 		UID:       pg.UID,
 		MinMember: pg.Spec.MinMember,
 		Created:   scheduling.CreationTime(pg).Time,

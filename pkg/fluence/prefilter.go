@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -107,7 +107,7 @@ const maxOvertaken = 4
 // askForOvertaken asks for what goes before a pod and does not stand before it in the
 // queue. If the matcher gives no answer, it returns what the pod itself is to be told:
 // it asks again after a while too, since what it waits for may have happened already.
-func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *group.Refusal) {
+func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *gang.Refusal) {
 	for range maxOvertaken {
 		if pl.notReady() != "" {
 			return nil
@@ -124,7 +124,7 @@ func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes [
 		if _, refused := pl.ask(ctx, plan, nodes); refused != nil {
 			pl.refuse(ctx, plan, *refused)
 			if refused.Reason == reason.MatcherUnavailable {
-				return &group.Refusal{Reason: refused.Reason, Message: refused.Message, Until: refused.Until, Backoff: true}
+				return &gang.Refusal{Reason: refused.Reason, Message: refused.Message, Until: refused.Until, Backoff: true}
 			}
 			continue
 		}
@@ -135,9 +135,9 @@ func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes [
 }
 
 // refuse records a refusal and turns it into the pod's status.
-func (pl *Fluence) refuse(ctx context.Context, plan group.Plan, r group.Refusal) *fwk.Status {
+func (pl *Fluence) refuse(ctx context.Context, plan gang.Plan, r gang.Refusal) *fwk.Status {
 	if r.Reason == reason.MatcherUnavailable {
-		r.Cure = group.CureAnswer
+		r.Cure = gang.CureAnswer
 	}
 	pl.apply(ctx, pl.groups.Refuse(plan, r, pl.now()))
 	pl.forgetGone(plan.Key)

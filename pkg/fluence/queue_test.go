@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
@@ -42,7 +42,7 @@ func (n native) GetTimestamp() time.Time { return n.at }
 
 func TestQueueIsOrderedByPriorityThenGroup(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	pl := &Fluence{profile: profile, groups: group.New(&owners{}, match.PolicyLonode)}
+	pl := &Fluence{profile: profile, groups: gang.New(&owners{}, match.PolicyLonode)}
 	pod := func(name, groupName string, priority int32, created time.Time) fwk.QueuedEntityInfo {
 		p := aPod(name, inGroup(groupName))
 		p.Spec.Priority = &priority
@@ -51,7 +51,7 @@ func TestQueueIsOrderedByPriorityThenGroup(t *testing.T) {
 		return queued(t, p)
 	}
 	for i, name := range []string{"a", "b", "z"} {
-		pl.groups.PutPodGroup(types.NamespacedName{Namespace: ns, Name: name}, group.PodGroup{UID: "pg", MinMember: 2, Created: noon.Add(time.Duration(i/2) * time.Second)})
+		pl.groups.PutPodGroup(types.NamespacedName{Namespace: ns, Name: name}, gang.PodGroup{UID: "pg", MinMember: 2, Created: noon.Add(time.Duration(i/2) * time.Second)})
 	}
 	// Pods of a group stand together, whenever they came.
 	want := []fwk.QueuedEntityInfo{

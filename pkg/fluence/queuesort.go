@@ -3,7 +3,7 @@ package fluence
 import (
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // podHolder is implemented by the scheduler's queued pods. The framework
@@ -24,7 +24,7 @@ func (pl *Fluence) Less(a, b fwk.QueuedEntityInfo) bool {
 	return pl.rank(a).Less(pl.rank(b))
 }
 
-func (pl *Fluence) rank(e fwk.QueuedEntityInfo) group.Rank {
+func (pl *Fluence) rank(e fwk.QueuedEntityInfo) gang.Rank {
 	if h, ok := e.(podHolder); ok {
 		if pod := h.GetPodInfo().GetPod(); pod.Spec.SchedulerName == pl.profile {
 			return pl.groups.Rank(pod)

@@ -3,15 +3,15 @@ package fluence
 import (
 	"time"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/gate"
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A reading is what the plugin knows at one moment, for those who look on.
 type reading struct {
-	group.Census
+	gang.Census
 	// longest is how long the group has waited that has waited longest.
 	longest time.Duration
 	// others is how many pods hold room that no group of the profile has.

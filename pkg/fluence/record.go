@@ -3,7 +3,7 @@ package fluence
 import (
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // What becomes of a group is one line of the log each, at V(2), with the same keys
@@ -20,24 +20,24 @@ func (pl *Fluence) recordRefused(key types.NamespacedName, reason, message strin
 }
 
 // recordTransition logs and counts what became of a group.
-func (pl *Fluence) recordTransition(t group.Transition) {
+func (pl *Fluence) recordTransition(t gang.Transition) {
 	log := pl.log.V(2)
 	switch t.Kind {
-	case group.Started:
+	case gang.Started:
 		waited := pl.now().Sub(t.Complete)
 		log.Info("Group started", "group", t.Key, "job", t.Job, "pods", t.Pods, "waited", waited)
 		pl.counters.waits.Observe(waited.Seconds())
-	case group.GaveBack:
+	case gang.GaveBack:
 		log.Info("Group gave back", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
 		pl.counters.gaveBack.Inc()
-	case group.Ended:
+	case gang.Ended:
 		pl.logged.forget(t.Key)
 		log.Info("Group released", "group", t.Key)
 	}
 }
 
 // tellPlaced logs and reports a group that has come to hold nodes.
-func (pl *Fluence) tellPlaced(p group.Placement) {
+func (pl *Fluence) tellPlaced(p gang.Placement) {
 	pods := 0
 	for _, n := range p.Nodes {
 		pods += n

@@ -11,7 +11,7 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -28,26 +28,26 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		code     fwk.Code
 		message  string
 		reason   string
-		until    []group.Event
+		until    []gang.Event
 		again    time.Duration // without any event; 0 is never
 		released bool
 		trips    bool
 	}{
 		"no room": {
 			err: &match.Refusal{Err: match.ErrBusy, Reason: short}, code: fwk.Unschedulable, message: full, reason: "NoRoom",
-			until: []group.Event{group.Freed, group.NodeChanged, group.MatcherBack},
+			until: []gang.Event{gang.Freed, gang.NodeChanged, gang.MatcherBack},
 		},
 		"never room": {
 			err: &match.Refusal{Err: match.ErrUnsatisfiable, Reason: short}, code: fwk.UnschedulableAndUnresolvable, message: full, reason: "NeverFits",
-			until: []group.Event{group.NodeChanged, group.MatcherBack},
+			until: []gang.Event{gang.NodeChanged, gang.MatcherBack},
 		},
 		"no answer": {
 			err: fmt.Errorf("dial: %w", match.ErrUnavailable), code: fwk.Unschedulable, message: whyUnavailable, reason: "MatcherUnavailable",
-			until: []group.Event{group.MatcherBack}, released: true, trips: true,
+			until: []gang.Event{gang.MatcherBack}, released: true, trips: true,
 		},
 		"no answer in time": {
 			err: context.DeadlineExceeded, code: fwk.Unschedulable, message: whyUnavailable, reason: "MatcherUnavailable",
-			until: []group.Event{group.MatcherBack}, released: true, trips: true,
+			until: []gang.Event{gang.MatcherBack}, released: true, trips: true,
 		},
 		"too much work": {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true, MayNeverFit: true}},
@@ -56,15 +56,15 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		"found, and overtaken": {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.Overtaken, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true}},
 			code: fwk.Unschedulable, message: "the nodes found were taken or changed while they were looked for", reason: "NoRoom",
-			until: []group.Event{group.Freed, group.NodeChanged, group.MatcherBack}, again: time.Second,
+			until: []gang.Event{gang.Freed, gang.NodeChanged, gang.MatcherBack}, again: time.Second,
 		},
 		"another graph": {
 			err: match.ErrStale, code: fwk.Unschedulable, message: whyLoading, reason: "MatcherUnavailable",
-			until: []group.Event{group.MatcherBack},
+			until: []gang.Event{gang.MatcherBack},
 		},
 		"another allocation": {
 			err: match.ErrConflict, code: fwk.Unschedulable, message: "match: job holds another allocation", reason: "MatchError",
-			until: group.Cluster(), again: time.Second, released: true,
+			until: gang.Cluster(), again: time.Second, released: true,
 		},
 		"an error nobody expects": {
 			err: errors.New("oops"), code: fwk.Unschedulable, message: "match: oops", reason: "MatchError",
@@ -101,7 +101,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 					r.wantAsking(pods[0])
 				}
 			})
-			for _, ev := range group.Any() {
+			for _, ev := range gang.Any() {
 				inRig(t, nil, func(r *rig) {
 					pods := r.gang(2, 2)
 					r.fake.Answer(nil, tc.err)
@@ -139,7 +139,7 @@ func TestWhatBreaksTheMatcherIsPaidFor(t *testing.T) {
 				r.pass(10 * time.Minute)
 				ask()
 			}
-			r.pl.happened(group.NodeChanged)
+			r.pl.happened(gang.NodeChanged)
 			r.pass(90 * time.Second)
 			if asks := r.pl.groups.Admit(pods[0].UID, time.Now()).Pass; asks == paid {
 				t.Errorf("%v: after an event the group asks again: %v, want %v", err, asks, !paid)
@@ -214,7 +214,7 @@ func TestAnEventDuringAMatchIsNotLost(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
 		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
-			r.pl.happened(group.Freed)
+			r.pl.happened(gang.Freed)
 			return nil, &match.Refusal{Err: match.ErrBusy}
 		})
 		r.preFilter(pods[0])

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -293,7 +293,7 @@ func TestScheduledNamesNodesAndNumbers(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := scheduled(group.Placement{Key: g, Nodes: tc.nodes})
+			got := scheduled(gang.Placement{Key: g, Nodes: tc.nodes})
 			if want := (news{status: metav1.ConditionTrue, reason: "Placed", message: tc.want}); got != want {
 				t.Errorf("news = %+v, want %+v", got, want)
 			}

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // reservations are the nodes that are reserved for groups that have waited for room longer
 // than maxBypass. The zero value is ready for use.
 type reservations struct {
 	mu sync.Mutex
-	of map[group.Turn]*reservation
+	of map[gang.Turn]*reservation
 }
 
 // A reservation is that of the group whose turn it is.
@@ -50,7 +50,7 @@ const (
 )
 
 // nodes returns what is reserved for a group whose turn it is.
-func (a *reservations) nodes(t group.Turn, key types.NamespacedName) []string {
+func (a *reservations) nodes(t gang.Turn, key types.NamespacedName) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r := a.of[t]; r != nil && r.key == key {
@@ -66,10 +66,10 @@ type holding struct {
 }
 
 // holdings returns what is reserved, by turn.
-func (a *reservations) holdings() map[group.Turn]holding {
+func (a *reservations) holdings() map[gang.Turn]holding {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	of := map[group.Turn]holding{}
+	of := map[gang.Turn]holding{}
 	for t, r := range a.of {
 		if len(r.nodes) > 0 {
 			of[t] = holding{r.key, r.nodes}
@@ -91,7 +91,7 @@ func (a *reservations) hasOutlasted(namespace string, uid types.UID) bool {
 }
 
 // pause returns when the pause of a turn ends, and whether it has one.
-func (a *reservations) pause(t group.Turn) (until time.Time, paused bool) {
+func (a *reservations) pause(t gang.Turn) (until time.Time, paused bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -113,7 +113,7 @@ type runsOn func(types.NamespacedName) []string
 
 // take gives a turn to a group. It says whether it had it not just before, and whether nodes are
 // others' again for that.
-func (a *reservations) take(t group.Turn, key types.NamespacedName, runs runsOn, now time.Time) (anew, freed bool) {
+func (a *reservations) take(t gang.Turn, key types.NamespacedName, runs runsOn, now time.Time) (anew, freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -133,9 +133,9 @@ func (a *reservations) take(t group.Turn, key types.NamespacedName, runs runsOn,
 }
 
 // begin gives a group a turn that is nobody's.
-func (a *reservations) begin(t group.Turn, key types.NamespacedName, now time.Time) *reservation {
+func (a *reservations) begin(t gang.Turn, key types.NamespacedName, now time.Time) *reservation {
 	if a.of == nil {
-		a.of = map[group.Turn]*reservation{}
+		a.of = map[gang.Turn]*reservation{}
 	}
 	r := &reservation{key: key, clock: newClock(now)}
 	a.of[t] = r
@@ -158,7 +158,7 @@ func (r *reservation) none() {
 
 // put reserves nodes for the group whose turn it is, and no others. It says whether they
 // are others than before, and whether others may have any that they could not have.
-func (a *reservations) put(t group.Turn, key types.NamespacedName, nodes []string, on ground, runs runsOn, now time.Time) (changed, freed bool) {
+func (a *reservations) put(t gang.Turn, key types.NamespacedName, nodes []string, on ground, runs runsOn, now time.Time) (changed, freed bool) {
 	_, freed = a.take(t, key, runs, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -176,7 +176,7 @@ func (a *reservations) put(t group.Turn, key types.NamespacedName, nodes []strin
 }
 
 // drop takes the nodes from a group that has a turn. It says whether there were any.
-func (a *reservations) drop(t group.Turn, key types.NamespacedName) bool {
+func (a *reservations) drop(t gang.Turn, key types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -191,7 +191,7 @@ func (a *reservations) drop(t group.Turn, key types.NamespacedName) bool {
 // look says whether nodes may be looked for now, for the group whose turn it is, and with what
 // search to go on. If not, they are to be looked for later. Known says that the last look had an
 // answer.
-func (a *reservations) look(t group.Turn, key types.NamespacedName, now time.Time) (search *bisection, ok, known bool) {
+func (a *reservations) look(t gang.Turn, key types.NamespacedName, now time.Time) (search *bisection, ok, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -206,7 +206,7 @@ func (a *reservations) look(t group.Turn, key types.NamespacedName, now time.Tim
 }
 
 // found takes note of how far nodes were looked for, for a group that is first in its turn.
-func (a *reservations) found(t group.Turn, key types.NamespacedName, search *bisection, known bool, now time.Time) {
+func (a *reservations) found(t gang.Turn, key types.NamespacedName, search *bisection, known bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -219,7 +219,7 @@ func (a *reservations) found(t group.Turn, key types.NamespacedName, search *bis
 }
 
 // contested takes note that a group of another namespace is kept from the nodes of some turns.
-func (a *reservations) contested(turns []group.Turn, by string) {
+func (a *reservations) contested(turns []gang.Turn, by string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range turns {
@@ -231,7 +231,7 @@ func (a *reservations) contested(turns []group.Turn, by string) {
 
 // call says whether the group whose turn it is is to ask now: nodes are to be looked for again, or
 // those that it has are free. For free nodes it is called once.
-func (a *reservations) call(t group.Turn, free func(nodes []string) bool, now time.Time) bool {
+func (a *reservations) call(t gang.Turn, free func(nodes []string) bool, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -255,7 +255,7 @@ func (a *reservations) call(t group.Turn, free func(nodes []string) bool, now ti
 
 // comes says whether a group asks for reserved nodes that are free, for the first time since they
 // are.
-func (a *reservations) comes(t group.Turn, key types.NamespacedName, free func(nodes []string) bool) bool {
+func (a *reservations) comes(t gang.Turn, key types.NamespacedName, free func(nodes []string) bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -269,14 +269,14 @@ func (a *reservations) comes(t group.Turn, key types.NamespacedName, free func(n
 // leave takes the nodes from turns of other groups than these. It says whether there were any.
 // The clock of a turn is forgotten a while after it was somebody's last, unless there are own pods
 // that have outlasted it.
-func (a *reservations) leave(but []group.Head, on ground, runs runsOn, most time.Duration, now time.Time) (freed bool) {
+func (a *reservations) leave(but []gang.Head, on ground, runs runsOn, most time.Duration, now time.Time) (freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	taken := sets.New[group.Turn]()
+	taken := sets.New[gang.Turn]()
 	for _, h := range but {
-		taken.Insert(group.TurnOf(h.Key, h.Rank))
+		taken.Insert(gang.TurnOf(h.Key, h.Rank))
 	}
-	maps.DeleteFunc(a.of, func(t group.Turn, r *reservation) bool {
+	maps.DeleteFunc(a.of, func(t gang.Turn, r *reservation) bool {
 		if taken.Has(t) {
 			return false
 		}
@@ -298,7 +298,7 @@ func (a *reservations) leave(but []group.Head, on ground, runs runsOn, most time
 
 // getOn looks whether a reservation gets on. One that does not pauses; its nodes are others' again,
 // and the own pods there have outlasted it.
-func (a *reservations) getOn(t group.Turn, on ground, most time.Duration, now time.Time) (paused, again bool) {
+func (a *reservations) getOn(t gang.Turn, on ground, most time.Duration, now time.Time) (paused, again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -312,7 +312,7 @@ func (a *reservations) getOn(t group.Turn, on ground, most time.Duration, now ti
 
 // outlasted returns the pods of a turn's namespace that have outlasted a reservation. Nobody
 // changes them.
-func (a *reservations) outlasted(t group.Turn) sets.Set[types.UID] {
+func (a *reservations) outlasted(t gang.Turn) sets.Set[types.UID] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r := a.of[t]; r != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -30,7 +30,7 @@ func (pl *Fluence) letPass() {
 	freed := pl.reservations.leave(heads, &pl.running, pl.groups.RunsOn, most, now)
 	taken := sets.New[string]()
 	for _, h := range heads {
-		t := group.TurnOf(h.Key, h.Rank)
+		t := gang.TurnOf(h.Key, h.Rank)
 		anew, others := pl.reservations.take(t, h.Key, pl.groups.RunsOn, now)
 		paused, again := pl.reservations.getOn(t, &pl.running, most, now)
 		if paused {
@@ -56,7 +56,7 @@ func (pl *Fluence) letPass() {
 		pl.waker.one(key)
 	}
 	if freed {
-		pl.happened(group.Unreserved)
+		pl.happened(gang.Unreserved)
 	}
 }
 
@@ -65,7 +65,7 @@ type reservedRoom struct {
 	nodes []string
 	// words say for whom how many nodes are reserved, and turns are theirs.
 	words []string
-	turns []group.Turn
+	turns []gang.Turn
 	// by is the namespace that asks.
 	by string
 }
@@ -76,7 +76,7 @@ type reservedRoom struct {
 // that a started group lacks waits for nobody: those that run may wait for it before they end. So
 // no circle of groups comes about, but where a group needs more to end than what it started with:
 // that waits as a new group does, and until the reservation pauses.
-func (pl *Fluence) reservedFor(plan group.Plan) reservedRoom {
+func (pl *Fluence) reservedFor(plan gang.Plan) reservedRoom {
 	room := reservedRoom{by: plan.Key.Namespace}
 	if plan.Late && plan.Lacking > 0 {
 		return room
@@ -89,7 +89,7 @@ func (pl *Fluence) reservedFor(plan group.Plan) reservedRoom {
 		keys = append(keys, held.key)
 	}
 	for _, h := range pl.groups.HeadsAmong(keys, now, pl.args.MaxBypass.Duration) {
-		t := group.TurnOf(h.Key, h.Rank)
+		t := gang.TurnOf(h.Key, h.Rank)
 		held, ok := all[t]
 		if !ok || held.key != h.Key || h.Key == plan.Key || !h.Rank.Less(own) {
 			continue
@@ -118,9 +118,9 @@ func nodesAre(n int) string {
 // waited for so long that it may have some, and says so. They are as few as it fits when all has
 // ended there that ends: those on which the fewest such pods are, so that they are free soon.
 // A group for which there are none leaves its turn to the next until nodes change.
-func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
+func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *gang.Refusal) {
 	key, now := q.plan.Key, pl.now()
-	if q.plan.Late || r.Cure != group.CureRoom || !pl.groups.IsHead(key, now, pl.args.MaxBypass.Duration) {
+	if q.plan.Late || r.Cure != gang.CureRoom || !pl.groups.IsHead(key, now, pl.args.MaxBypass.Duration) {
 		return
 	}
 	tell := func(words string) { r.Message = translate.Shorten(r.Message + "; " + words) }
@@ -128,7 +128,7 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 		tell(why)
 		return
 	}
-	t := group.TurnOf(key, q.plan.Rank)
+	t := gang.TurnOf(key, q.plan.Rank)
 	if until, paused := pl.reservations.pause(t); paused {
 		tell(fmt.Sprintf("no nodes are reserved for it for %s, since nothing had ended for %s on those that were",
 			duration.HumanDuration(until.Sub(now)), duration.HumanDuration(pl.args.MaxReserve.Duration)))
@@ -170,13 +170,13 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *group.Refusal) {
 			pl.groups.Yield(key, why, &l.where.way, now)
 		}
 		if pl.reservations.drop(t, key) {
-			pl.happened(group.Unreserved)
+			pl.happened(gang.Unreserved)
 		}
 		return
 	}
 	changed, freed := pl.reservations.put(t, key, l.nodes, &pl.running, pl.groups.RunsOn, now)
 	if freed {
-		pl.happened(group.Unreserved)
+		pl.happened(gang.Unreserved)
 	}
 	if changed && len(had) == 0 {
 		pl.tellReserves(key, len(l.nodes))
@@ -196,13 +196,13 @@ func (pl *Fluence) tellReserves(key types.NamespacedName, nodes int) {
 
 // comes says whether a group whose namespace may not ask now asks for the nodes that are reserved
 // for it and are free. It may, once: while it waits nobody has them.
-func (pl *Fluence) comes(plan group.Plan) bool {
-	t := group.TurnOf(plan.Key, plan.Rank)
+func (pl *Fluence) comes(plan gang.Plan) bool {
+	t := gang.TurnOf(plan.Key, plan.Rank)
 	return !plan.Late && pl.reservations.comes(t, plan.Key, pl.freeFor(t))
 }
 
 // freeFor says of nodes whether nothing ends there any more that a turn waits for.
-func (pl *Fluence) freeFor(t group.Turn) func(nodes []string) bool {
+func (pl *Fluence) freeFor(t gang.Turn) func(nodes []string) bool {
 	stays := pl.outlastedFor(t)
 	return func(nodes []string) bool { return pl.running.free(nodes, stays) }
 }
@@ -219,13 +219,13 @@ func (k reservedRoom) leaveOut(requests []translate.ShapeRequest) {
 
 // tellReserved adds to a refusal what part in it the room may have that is reserved for others, and
 // takes note that they are in somebody's way.
-func (pl *Fluence) tellReserved(k reservedRoom, r *group.Refusal) {
+func (pl *Fluence) tellReserved(k reservedRoom, r *gang.Refusal) {
 	if len(k.nodes) == 0 {
 		return
 	}
 	pl.reservations.contested(k.turns, k.by)
 	r.Message = translate.Shorten(r.Message + "; " + strings.Join(k.words, "; "))
-	r.Until = append(r.Until, group.Unreserved)
+	r.Until = append(r.Until, gang.Unreserved)
 }
 
 // waitsSince is since when a group that waits for room has not been scheduled, as its

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -58,7 +59,7 @@ func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
 			r.pod(fmt.Sprintf("more-%d", i), cpu("500m"), never, onNode(fmt.Sprintf("n%d", i)))
 		}
 		r.pass(11 * time.Minute)
-		if got := r.pl.reservations.nodes(group.Turn{Namespace: ns}, g); fmt.Sprint(got) != "[n2 n3]" {
+		if got := r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g); fmt.Sprint(got) != "[n2 n3]" {
 			t.Errorf("reserved are %q, want the two nodes with one pod each; it is told %q", got, r.message())
 		}
 		if got := r.message(); !strings.HasSuffix(got, "; 2 nodes are reserved for it") {
@@ -286,7 +287,7 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 		"by a pod in the way for a moment": func(r *rig, turn int) {
 			if turn%50 == 49 {
 				r.pod("way", cpu("1m"), always, onNode("n0"))
-				r.pl.happened(group.Freed)
+				r.pl.happened(gang.Freed)
 				r.pass(time.Second)
 				r.remove("way")
 			}
@@ -385,13 +386,13 @@ func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
 			r.pod(fmt.Sprintf("more-%d", i), cpu("100m"), never, onNode("n0"))
 		}
 		r.pass(11 * time.Minute)
-		if got := fmt.Sprint(r.pl.reservations.nodes(group.Turn{Namespace: ns}, g)); got != "[n1 n2 n3]" {
+		if got := fmt.Sprint(r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g)); got != "[n1 n2 n3]" {
 			t.Errorf("reserved are %s, want those with one pod each", got)
 		}
 		r.pod("urgent", cpu("4"), urgent(10))
 		r.pass(11 * time.Minute)
-		first := r.pl.reservations.nodes(group.Turn{Namespace: ns, Priority: 10}, types.NamespacedName{Namespace: ns, Name: "pod/urgent/urgent"})
-		rest := r.pl.reservations.nodes(group.Turn{Namespace: ns}, g)
+		first := r.pl.reservations.nodes(gang.Turn{Namespace: ns, Priority: 10}, types.NamespacedName{Namespace: ns, Name: "pod/urgent/urgent"})
+		rest := r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g)
 		if len(first) != 1 || len(rest) != 3 || slices.Contains(rest, first[0]) {
 			t.Errorf("reserved are %v and %v, want a node and the three others", first, rest)
 		}
@@ -401,15 +402,15 @@ func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
 // Who is refused something that room does not cure has no nodes any more, and gets them again with
 // the time that it has waited; one that was given nodes which were refused keeps them.
 func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
-	again := func(n int, r group.Refusal) []group.Refusal { return slices.Repeat([]group.Refusal{r}, n) }
-	found := group.Refusal{Reason: reason.NodeRefused, Message: "no", Backoff: true, Found: true}
+	again := func(n int, r gang.Refusal) []gang.Refusal { return slices.Repeat([]gang.Refusal{r}, n) }
+	found := gang.Refusal{Reason: reason.NodeRefused, Message: "no", Backoff: true, Found: true}
 	cases := map[string]struct {
-		refused []group.Refusal
+		refused []gang.Refusal
 		passes  bool
 	}{
 		"too hard":                     {again(1, *tooHard(whyTooHard)), true},
-		"ruled out before the match":   {again(1, group.Refusal{Reason: reason.NodesRuledOut, Message: "no", Backoff: true}), true},
-		"the matcher did not answer":   {again(1, group.Refusal{Reason: reason.MatcherUnavailable, Message: "no", Cure: group.CureAnswer}), false},
+		"ruled out before the match":   {again(1, gang.Refusal{Reason: reason.NodesRuledOut, Message: "no", Backoff: true}), true},
+		"the matcher did not answer":   {again(1, gang.Refusal{Reason: reason.MatcherUnavailable, Message: "no", Cure: gang.CureAnswer}), false},
 		"its node was refused once":    {again(2, found), false},
 		"its nodes were refused often": {again(3, found), false},
 	}
@@ -474,7 +475,7 @@ func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
 		next := types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
 		r.pod("next", cpu("3500m"))
 		r.pass(12 * time.Minute)
-		if got := r.pl.reservations.nodes(group.Turn{Namespace: ns}, next); len(got) != 1 {
+		if got := r.pl.reservations.nodes(gang.Turn{Namespace: ns}, next); len(got) != 1 {
 			t.Fatalf("the next in order has %v reserved; the first is told %q", got, r.message())
 		}
 		if got := r.message(); !strings.Contains(got, "; no nodes are reserved for it: pods that do not end are on 1 node") {
@@ -482,7 +483,7 @@ func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
 		}
 		r.remove("way")
 		r.pass(lookEvery + time.Second)
-		if got := r.pl.reservations.nodes(group.Turn{Namespace: ns}, g); len(got) != 2 {
+		if got := r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g); len(got) != 2 {
 			t.Errorf("the first has %v reserved when nothing is in its way: %s", got, r.message())
 		}
 	})
@@ -538,7 +539,7 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 				if why := r.pl.groups.Yields(g, r.pl.now()); why == "" {
 					t.Fatalf("it does not leave its turn: %s", r.message())
 				}
-				r.pl.reservations.begin(group.Turn{Namespace: ns}, g, r.pl.now()).outlasted = sets.New[types.UID]("outlasted")
+				r.pl.reservations.begin(gang.Turn{Namespace: ns}, g, r.pl.now()).outlasted = sets.New[types.UID]("outlasted")
 				gone := aPod("more", tc.edit...)
 				if gone.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)); tc.late {
 					gone.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Second))
@@ -578,7 +579,7 @@ func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var a reservations
-			at := group.Turn{Namespace: ns}
+			at := gang.Turn{Namespace: ns}
 			stays := still{load{others: 3}}
 			runs := func(key types.NamespacedName) []string {
 				if key == first {
@@ -605,7 +606,7 @@ func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 // A group that starts elsewhere for a moment renews nothing.
 func TestAStartElsewhereForgetsNoClock(t *testing.T) {
 	var a reservations
-	at, key := group.Turn{Namespace: ns}, g
+	at, key := gang.Turn{Namespace: ns}, g
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	stays := still{load{others: 3}}
 	elsewhere := func(types.NamespacedName) []string { return []string{"n9"} }
@@ -663,14 +664,14 @@ func TestWhatIsProgress(t *testing.T) {
 func TestReservedNodesAreInTheWayOfWhomTheFiltersObjectTo(t *testing.T) {
 	for of, want := range map[string]bool{ns: false, "elsewhere": true} {
 		inRig(t, nil, func(r *rig) {
-			at := group.Turn{Namespace: ns}
+			at := gang.Turn{Namespace: ns}
 			r.pl.reservations.put(at, g, []string{"n1"}, still{}, r.pl.groups.RunsOn, r.pl.now())
-			q := &enquiry{reserved: reservedRoom{nodes: []string{"n1"}, words: []string{"1 node is reserved"}, turns: []group.Turn{at}, by: of}}
+			q := &enquiry{reserved: reservedRoom{nodes: []string{"n1"}, words: []string{"1 node is reserved"}, turns: []gang.Turn{at}, by: of}}
 			refused := r.pl.objected(q, "the filters say no")
 			if got := r.pl.reservations.of[at].clock.contested; got != want {
 				t.Errorf("a group of namespace %s has the nodes contested: %t, want %t", of, got, want)
 			}
-			if refused.Message != "the filters say no; 1 node is reserved" || !slices.Contains(refused.Until, group.Unreserved) {
+			if refused.Message != "the filters say no; 1 node is reserved" || !slices.Contains(refused.Until, gang.Unreserved) {
 				t.Errorf("it is refused %+v", refused)
 			}
 		})
@@ -734,7 +735,7 @@ func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
 			r.remove("old-0")
 			r.remove("old-1")
 			r.pass(5 * time.Second)
-			at, next := group.Turn{Namespace: ns}, types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
+			at, next := gang.Turn{Namespace: ns}, types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
 			if got := r.pl.reservations.nodes(at, next); !r.runs("g-0") || len(got) != 1 {
 				t.Fatalf("the first runs: %t; the next has %v reserved", r.runs("g-0"), got)
 			}
@@ -787,7 +788,7 @@ func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 					t.Fatalf("%d nodes are reserved at first: %s", n, r.message())
 				}
 				r.pass(time.Hour)
-				if _, paused := r.pl.reservations.pause(group.Turn{Namespace: ns}); !paused {
+				if _, paused := r.pl.reservations.pause(gang.Turn{Namespace: ns}); !paused {
 					t.Fatalf("it does not pause: %s", r.message())
 				}
 				r.pass(20 * time.Minute)
@@ -798,7 +799,7 @@ func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 				if got := r.message(); strings.HasSuffix(got, told) == tc.again {
 					t.Errorf("it is told %q", got)
 				}
-				if got := r.pl.freeFor(group.Turn{Namespace: ns})([]string{"n0", "n1"}); got == tc.again {
+				if got := r.pl.freeFor(gang.Turn{Namespace: ns})([]string{"n0", "n1"}); got == tc.again {
 					t.Errorf("the nodes count as free: %t", got)
 				}
 				if tc.again {
@@ -927,7 +928,7 @@ func TestASmallStartForgetsLittleOfTheClock(t *testing.T) {
 func TestAClockIsNotForgottenBeforeItsPauseEnds(t *testing.T) {
 	const most = 4 * time.Hour
 	var a reservations
-	at, now := group.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	runs := func(types.NamespacedName) []string { return nil }
 	a.take(at, g, runs, now)
 	a.leave(nil, still{}, runs, most, now)
@@ -947,7 +948,7 @@ func TestAClockIsNotForgottenBeforeItsPauseEnds(t *testing.T) {
 func TestOwnPodsThatOutlastAreNotForgottenBeforeTheyGo(t *testing.T) {
 	const most = 4 * time.Hour
 	var a reservations
-	at, now := group.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	runs := func(types.NamespacedName) []string { return nil }
 	a.take(at, g, runs, now)
 	a.of[at].outlasted = sets.New[types.UID]("sleeps")
@@ -1048,11 +1049,11 @@ func TestNodesAreLookedForOnceInAWhile(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(2, 2)
 		r.pass(11 * time.Minute)
-		r.pl.happened(group.Freed)
+		r.pl.happened(gang.Freed)
 		r.pass(time.Second)
 		before, asked := r.looks(), len(r.matches())
 		for range 4 {
-			r.pl.happened(group.Freed)
+			r.pl.happened(gang.Freed)
 			r.pass(time.Second)
 		}
 		if looks, asks := r.looks()-before, len(r.matches())-asked; looks != 0 || asks < 3 {
@@ -1080,7 +1081,7 @@ func TestASearchForNodesThatIsCutShortGoesOn(t *testing.T) {
 			t.Errorf("%d nodes are reserved after %d matches, want two after the first look: %s", n, r.looks(), r.message())
 		}
 		r.pass(time.Minute)
-		if got := fmt.Sprint(r.pl.reservations.nodes(group.Turn{Namespace: ns}, g)); got != "[n2 n3]" {
+		if got := fmt.Sprint(r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g)); got != "[n2 n3]" {
 			t.Errorf("reserved are %s, want the nodes with one pod each: %s", got, r.message())
 		}
 	})
@@ -1101,7 +1102,7 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 				r.pass(10*time.Minute - time.Second)
 				began, owed := r.pl.now(), time.Duration(0)
 				for range 60 {
-					r.pl.happened(group.Freed)
+					r.pl.happened(gang.Freed)
 					r.pass(time.Second)
 					owes := strings.HasPrefix(r.message(), "groups of namespace ns took ")
 					if got := r.message(); r.looks() > 0 && !owes && !strings.HasSuffix(got, "; which nodes to reserve for it could not be found out in time") {
@@ -1125,7 +1126,7 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 				}
 				matcher.takes.Store(int64(takes))
 				for range 6 {
-					r.pl.happened(group.Freed)
+					r.pl.happened(gang.Freed)
 					r.pass(lookEvery)
 				}
 				if _, n := r.reserved(); n != 2 {
@@ -1139,7 +1140,7 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 // The first look of a turn counts as one: the next is a while later.
 func TestTheFirstLookIsFollowedByAPause(t *testing.T) {
 	var a reservations
-	at, now := group.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	if _, due, _ := a.look(at, g, now); !due {
 		t.Fatal("nodes are not looked for at first")
 	}
@@ -1174,7 +1175,7 @@ func TestAGroupThatComesBackToItsTurnIsCalled(t *testing.T) {
 		r.remove("g-1")
 		r.pass(time.Second)
 		r.pod("g-9", inGroup(g.Name), cpu("4"))
-		r.pl.happened(group.Freed)
+		r.pl.happened(gang.Freed)
 		r.pass(11 * time.Minute)
 		if _, n := r.reserved(); n != 2 {
 			t.Errorf("%d nodes are reserved: %s", n, r.message())

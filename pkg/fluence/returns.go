@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
@@ -24,7 +24,7 @@ type returns struct {
 	freed func()
 
 	mu    sync.Mutex
-	queue []group.Release
+	queue []gang.Release
 	more  chan struct{}
 }
 
@@ -35,7 +35,7 @@ func newReturns(engine match.Engine, epoch func() match.Epoch, freed func()) *re
 	return &returns{engine: engine, epoch: epoch, freed: freed, more: make(chan struct{}, 1)}
 }
 
-func (r *returns) add(releases ...group.Release) {
+func (r *returns) add(releases ...gang.Release) {
 	if len(releases) == 0 {
 		return
 	}
@@ -56,7 +56,7 @@ func (r *returns) pending() int {
 func (r *returns) has(job match.JobID, key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.queue, func(q group.Release) bool {
+	return slices.ContainsFunc(r.queue, func(q gang.Release) bool {
 		return q.Job == job && (len(q.Keys) == 0 || slices.Contains(q.Keys, key))
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
@@ -51,9 +51,9 @@ func (c *counter) wantReleased(t *testing.T, want ...string) {
 
 func TestReturnsGoInOrder(t *testing.T) {
 	givingBack(t, func(c *counter) {
-		c.add(group.Release{Job: 3, Keys: []string{"a", "b"}}, group.Release{Job: 1})
+		c.add(gang.Release{Job: 3, Keys: []string{"a", "b"}}, gang.Release{Job: 1})
 		c.add()
-		c.add(group.Release{Job: 2})
+		c.add(gang.Release{Job: 2})
 		c.wantReleased(t, "1: 3 [a b]", "1: 1 []", "1: 2 []")
 		if c.freed.Load() != 1 {
 			t.Errorf("told %d times that something is free, want once for all", c.freed.Load())
@@ -71,7 +71,7 @@ func TestReturnsAreTriedUntilTheEngineTookNote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			givingBack(t, func(c *counter) {
 				c.fake.FailNext(matchtest.Release, nil, err, err)
-				c.add(group.Release{Job: 1}, group.Release{Job: 2}, group.Release{Job: 3})
+				c.add(gang.Release{Job: 1}, gang.Release{Job: 2}, gang.Release{Job: 3})
 				c.wantReleased(t, "1: 1 []", "1: 2 []")
 				if c.freed.Load() != 1 {
 					t.Errorf("told %d times that something is free, want once for the first", c.freed.Load())
@@ -92,7 +92,7 @@ func TestReturnsAreTriedUntilTheEngineTookNote(t *testing.T) {
 func TestReturnsWaitForALoadedGraph(t *testing.T) {
 	givingBack(t, func(c *counter) {
 		c.epoch.Store(0)
-		c.add(group.Release{Job: 1})
+		c.add(gang.Release{Job: 1})
 		time.Sleep(time.Minute)
 		c.wantReleased(t)
 		c.epoch.Store(7)
@@ -104,7 +104,7 @@ func TestReturnsWaitForALoadedGraph(t *testing.T) {
 func TestAReturnThatTheEngineFindsInvalidIsDropped(t *testing.T) {
 	givingBack(t, func(c *counter) {
 		c.fake.FailNext(matchtest.Release, match.ErrInvalid)
-		c.add(group.Release{Job: 1}, group.Release{Job: 2})
+		c.add(gang.Release{Job: 1}, gang.Release{Job: 2})
 		time.Sleep(time.Minute)
 		c.wantReleased(t, "1: 1 []", "1: 2 []")
 	})
@@ -114,9 +114,9 @@ func TestAReturnNeverMakesItsCallerWait(t *testing.T) {
 	givingBack(t, func(c *counter) {
 		release := c.fake.Hold(matchtest.Release)
 		before := time.Now()
-		c.add(group.Release{Job: 1})
+		c.add(gang.Release{Job: 1})
 		synctest.Wait()
-		c.add(group.Release{Job: 2})
+		c.add(gang.Release{Job: 2})
 		if took := time.Since(before); took != 0 {
 			t.Errorf("add took %v", took)
 		}

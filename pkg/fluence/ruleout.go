@@ -14,7 +14,7 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
@@ -49,7 +49,7 @@ type ruledOut struct {
 
 // events lists what may let the filters answer otherwise, beside a change of a
 // node.
-func (r ruledOut) events() []group.Event {
+func (r ruledOut) events() []gang.Event {
 	var pods, storage bool
 	for filter := range r.filters {
 		switch {
@@ -60,12 +60,12 @@ func (r ruledOut) events() []group.Event {
 			pods, storage = true, true
 		}
 	}
-	var events []group.Event
+	var events []gang.Event
 	if pods {
-		events = append(events, group.PodChanged)
+		events = append(events, gang.PodChanged)
 	}
 	if storage {
-		events = append(events, group.StorageChanged)
+		events = append(events, gang.StorageChanged)
 	}
 	return events
 }
@@ -123,7 +123,7 @@ var notAsked = sets.New(Name, names.NodeResourcesFit)
 // node of which nodeStatuses does not know the answer. The filter of the room on a node is
 // left out: how much room there is, the matcher says, with numbers. It may only be called
 // inside a scheduling cycle. The refusal, if there is one, holds for all nodes.
-func (pl *Fluence) ruleOut(ctx context.Context, may *allowance, pod *corev1.Pod, nodes []fwk.NodeInfo) (ruledOut, *group.Refusal) {
+func (pl *Fluence) ruleOut(ctx context.Context, may *allowance, pod *corev1.Pod, nodes []fwk.NodeInfo) (ruledOut, *gang.Refusal) {
 	state := schedulerframework.NewCycleState()
 	state.Write(probeKey, probe{})
 	result, status := pl.preFilter(ctx, may, state, pod)
@@ -169,11 +169,11 @@ func (pl *Fluence) ruleOut(ctx context.Context, may *allowance, pod *corev1.Pod,
 }
 
 // refusedBeforeFilter is what is told where no node could do.
-func refusedBeforeFilter(pod *corev1.Pod, status *fwk.Status) *group.Refusal {
-	return &group.Refusal{
+func refusedBeforeFilter(pod *corev1.Pod, status *fwk.Status) *gang.Refusal {
+	return &gang.Refusal{
 		Reason:  reason.NodesRuledOut,
 		Message: fmt.Sprintf("pod %s: %s", pod.Name, status.Message()),
-		Until:   group.Cluster(),
+		Until:   gang.Cluster(),
 		Backoff: true,
 	}
 }

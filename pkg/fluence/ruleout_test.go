@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -102,18 +102,18 @@ func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
 	cases := map[string]struct {
 		edit  func(*corev1.Pod)
 		words string
-		until map[group.Event]bool
+		until map[gang.Event]bool
 	}{
 		"no filter": {
 			edit: func(p *corev1.Pod) {
 				p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 			},
-			until: map[group.Event]bool{group.Freed: true, group.NodeChanged: true, group.MatcherBack: true},
+			until: map[gang.Event]bool{gang.Freed: true, gang.NodeChanged: true, gang.MatcherBack: true},
 		},
 		"a filter that looks at nodes": {
 			edit:  func(*corev1.Pod) {},
 			words: " (1 node(s) had untolerated taint(s))",
-			until: map[group.Event]bool{group.Freed: true, group.NodeChanged: true, group.MatcherBack: true},
+			until: map[gang.Event]bool{gang.Freed: true, gang.NodeChanged: true, gang.MatcherBack: true},
 		},
 		"a filter that looks at pods": {
 			edit: func(p *corev1.Pod) {
@@ -121,12 +121,12 @@ func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
 				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 			},
 			words: " (1 node(s) didn't have free ports for the requested pod ports)",
-			until: map[group.Event]bool{group.Freed: true, group.NodeChanged: true, group.MatcherBack: true, group.PodChanged: true},
+			until: map[gang.Event]bool{gang.Freed: true, gang.NodeChanged: true, gang.MatcherBack: true, gang.PodChanged: true},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			for _, ev := range group.Any() {
+			for _, ev := range gang.Any() {
 				inRig(t, nil, func(r *rig) {
 					r.node("n1", 8, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })
 					r.pod("guest", onNode("n1"), func(p *corev1.Pod) {

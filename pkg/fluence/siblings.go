@@ -13,7 +13,7 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -108,7 +108,7 @@ func newSiblings(may *allowance, shapes []*shape, nodes []fwk.NodeInfo, levels [
 func (s *siblings) over() bool { return s.tooMany != "" || s.may.over() }
 
 // hard is the refusal of a group for which there is to be no more comparing.
-func (s *siblings) hard() *group.Refusal { return tooHard(cmp.Or(s.tooMany, whyTooHard)) }
+func (s *siblings) hard() *gang.Refusal { return tooHard(cmp.Or(s.tooMany, whyTooHard)) }
 
 // inOrder says whether a member may be refused a node before another is placed, and
 // given it afterwards.

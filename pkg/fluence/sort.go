@@ -12,7 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // SortName is the name of the plugin FluenceSort in a KubeSchedulerConfiguration.
@@ -58,8 +58,8 @@ func (o *order) less(a, b fwk.QueuedEntityInfo) bool {
 // rankOfOther is the place in the queue of what Fluence does not place: as with
 // kube-scheduler's own plugin it goes by priority and then by the time at which it
 // came into the queue, so that one that was refused comes after its equals.
-func rankOfOther(e fwk.QueuedEntityInfo) group.Rank {
-	r := group.Rank{Priority: e.GetPriority(), Created: e.GetTimestamp()}
+func rankOfOther(e fwk.QueuedEntityInfo) gang.Rank {
+	r := gang.Rank{Priority: e.GetPriority(), Created: e.GetTimestamp()}
 	if n, ok := e.(named); ok {
 		r.Key.Namespace, r.Key.Name = n.GetNamespace(), n.GetName()
 	}

@@ -24,7 +24,7 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // others is the name of the second profile.
@@ -71,7 +71,7 @@ func TestASecondProfileSortsByTheGroupsOfTheFirst(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
 				sched, err := r.build(cfg.Profiles)
 				r.must(err)
-				var groups *group.Groups
+				var groups *gang.Groups
 				for _, p := range sched.Profiles[profile].PreEnqueuePlugins() {
 					if pl, ok := p.(*Fluence); ok {
 						groups = pl.groups
@@ -83,7 +83,7 @@ func TestASecondProfileSortsByTheGroupsOfTheFirst(t *testing.T) {
 					}
 				}
 				noon := time.Now().Truncate(time.Hour)
-				groups.PutPodGroup(types.NamespacedName{Namespace: ns, Name: "z"}, group.PodGroup{UID: "pg", MinMember: 2, Created: noon})
+				groups.PutPodGroup(types.NamespacedName{Namespace: ns, Name: "z"}, gang.PodGroup{UID: "pg", MinMember: 2, Created: noon})
 				early, late := aPod("early", inGroup("z")), aPod("late", inGroup("z"))
 				early.CreationTimestamp, late.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
 				groups.PutPod(early)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -128,7 +128,7 @@ func TestRoomThatIsFreedDuringAMatchIsNotMissed(t *testing.T) {
 		r.pass(settleTime)
 		r.schedule()
 		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
-			r.pl.happened(group.Freed)
+			r.pl.happened(gang.Freed)
 			time.Sleep(time.Millisecond) // by now the word of it is out
 			r.give("n1", "n1")
 			return nil, &match.Refusal{Err: match.ErrBusy}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
@@ -43,7 +43,7 @@ type reservable struct {
 	taken              int
 	endless, outlasted inTheWay
 	// way are the nodes on which something is in the way, or may be.
-	way group.NodeFilter
+	way gang.NodeFilter
 }
 
 // An inTheWay are pods that are in a group's way, on so many nodes. Those that the reader may know
@@ -145,7 +145,7 @@ func endless(p *corev1.Pod) bool {
 // outlastedFor says of a pod whether it is taken for one that does not end: it is of a turn's own
 // namespace, a reservation has paused over it, and it has no deadline that is near. Whoever has such
 // pods can end them, and shall not have nodes kept from others for them again and again.
-func (pl *Fluence) outlastedFor(t group.Turn) func(*corev1.Pod) bool {
+func (pl *Fluence) outlastedFor(t gang.Turn) func(*corev1.Pod) bool {
 	pods, near := pl.reservations.outlasted(t), pl.now().Add(pl.args.MaxReserve.Duration)
 	return func(p *corev1.Pod) bool {
 		if !pods.Has(p.UID) || p.DeletionTimestamp != nil {

@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // lookingAt is an enquiry of a group of one pod that looks for nodes to reserve among some, each
 // with pods that do not end.
 func (r *rig) lookingAt(nodes, pods int, may *allowance) *enquiry {
 	r.Helper()
-	q := &enquiry{plan: group.Plan{Key: g}, never: [][]string{nil}, may: may, outlasted: func(*corev1.Pod) bool { return false }}
+	q := &enquiry{plan: gang.Plan{Key: g}, never: [][]string{nil}, may: may, outlasted: func(*corev1.Pod) bool { return false }}
 	for n := range nodes {
 		name := fmt.Sprintf("n%d", n)
 		info := schedulerframework.NewNodeInfo()

@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // maxRuns bounds the runs of the filters in one verification.
@@ -64,7 +64,7 @@ type placedPod struct {
 // profile's own filters passed it with those before it, and finds an order in which
 // that goes. Each slot is a shape and a node. It may only be called inside a scheduling
 // cycle. The refusal, if there is one, is of no node in particular.
-func (pl *Fluence) verify(ctx context.Context, s *siblings, slots []target) (verified, *group.Refusal) {
+func (pl *Fluence) verify(ctx context.Context, s *siblings, slots []target) (verified, *gang.Refusal) {
 	st := &stage{pl: pl, s: s, infos: make(map[string]fwk.NodeInfo, len(s.nodes)), clones: map[string]fwk.NodeInfo{}, taken: make([]int, len(s.shapes))}
 	for _, n := range s.nodes {
 		st.infos[n.Node().Name] = n
@@ -98,7 +98,7 @@ type target struct {
 }
 
 // prepare runs the PreFilter plugins for each shape.
-func (st *stage) prepare(ctx context.Context) *group.Refusal {
+func (st *stage) prepare(ctx context.Context) *gang.Refusal {
 	for _, shape := range st.s.shapes {
 		if st.s.over() {
 			return st.s.hard()

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -40,13 +40,13 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	nodes, err := core.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { pl.settled(ctx, group.NodeChanged) },
+		AddFunc: func(any) { pl.settled(ctx, gang.NodeChanged) },
 		UpdateFunc: func(old, obj any) {
 			if nodeDiffers(old.(*corev1.Node), obj.(*corev1.Node)) {
-				pl.settled(ctx, group.NodeChanged)
+				pl.settled(ctx, gang.NodeChanged)
 			}
 		},
-		DeleteFunc: func(any) { pl.settled(ctx, group.NodeChanged) },
+		DeleteFunc: func(any) { pl.settled(ctx, gang.NodeChanged) },
 	})
 	if err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
@@ -60,9 +60,9 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		return fmt.Errorf("watch namespaces: %w", err)
 	}
 	storage := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { pl.settled(ctx, group.StorageChanged) },
-		UpdateFunc: func(any, any) { pl.settled(ctx, group.StorageChanged) },
-		DeleteFunc: func(any) { pl.settled(ctx, group.StorageChanged) },
+		AddFunc:    func(any) { pl.settled(ctx, gang.StorageChanged) },
+		UpdateFunc: func(any, any) { pl.settled(ctx, gang.StorageChanged) },
+		DeleteFunc: func(any) { pl.settled(ctx, gang.StorageChanged) },
 	}
 	for name, informer := range map[string]cache.SharedIndexInformer{
 		"persistentvolumes":      core.PersistentVolumes().Informer(),
@@ -139,10 +139,10 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 		}
 		pl.apply(ctx, out)
 	} else if pl.nominated.put(pod, pl.now()) {
-		pl.settled(ctx, group.Freed)
+		pl.settled(ctx, gang.Freed)
 	}
 	if filtersSee(old, pod) {
-		pl.settled(ctx, group.PodChanged)
+		pl.settled(ctx, gang.PodChanged)
 	}
 }
 
@@ -206,7 +206,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	pl.outOfTheWay(pod)
 	if pod.Spec.SchedulerName != pl.profile {
 		if pl.nominated.drop(pod.UID) {
-			pl.happened(group.Freed)
+			pl.happened(gang.Freed)
 		}
 	} else {
 		pl.told.forget(pod.UID)
@@ -217,7 +217,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		pl.apply(ctx, out)
 	}
 	if pod.Spec.NodeName != "" {
-		pl.settled(ctx, group.PodChanged)
+		pl.settled(ctx, gang.PodChanged)
 	}
 }
 
@@ -234,7 +234,7 @@ func (pl *Fluence) outOfTheWay(pod *corev1.Pod) {
 
 // settled takes note of an event that the filters will see, now and again when
 // the scheduler's cache is sure to have it.
-func (pl *Fluence) settled(ctx context.Context, ev group.Event) {
+func (pl *Fluence) settled(ctx context.Context, ev gang.Event) {
 	pl.happened(ev)
 	pl.later.after(ctx, ev, settleTime, func() { pl.happened(ev) })
 }
@@ -306,10 +306,10 @@ type later struct {
 	mu sync.Mutex
 	// pending holds the kinds for which a run is to come, and whether they came
 	// again since it was.
-	pending map[group.Event]bool
+	pending map[gang.Event]bool
 }
 
-func (l *later) after(ctx context.Context, ev group.Event, d time.Duration, f func()) {
+func (l *later) after(ctx context.Context, ev gang.Event, d time.Duration, f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.pending[ev]; ok {
@@ -317,7 +317,7 @@ func (l *later) after(ctx context.Context, ev group.Event, d time.Duration, f fu
 		return
 	}
 	if l.pending == nil {
-		l.pending = map[group.Event]bool{}
+		l.pending = map[gang.Event]bool{}
 	}
 	l.pending[ev] = false
 	time.AfterFunc(d, func() {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -94,11 +95,11 @@ func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
 			defer mu.Unlock()
 			at = append(at, time.Since(start))
 		}
-		l.after(t.Context(), group.NodeChanged, settleTime, note)
-		l.after(t.Context(), group.PodChanged, settleTime, func() { other = append(other, time.Since(start)) })
+		l.after(t.Context(), gang.NodeChanged, settleTime, note)
+		l.after(t.Context(), gang.PodChanged, settleTime, func() { other = append(other, time.Since(start)) })
 		time.Sleep(settleTime - time.Millisecond)
 		for range 5 {
-			l.after(t.Context(), group.NodeChanged, settleTime, note)
+			l.after(t.Context(), gang.NodeChanged, settleTime, note)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -112,7 +113,7 @@ func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
 		mu.Lock()
 		at = nil
 		mu.Unlock()
-		l.after(t.Context(), group.PodChanged, settleTime, note)
+		l.after(t.Context(), gang.PodChanged, settleTime, note)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(at) != 1 {
@@ -137,31 +138,31 @@ func TestARefusalByFiltersFromBeforeAnEventDoesNotLast(t *testing.T) {
 
 func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 	cases := map[string]struct {
-		event  group.Event
+		event  gang.Event
 		happen func(*rig)
 	}{
-		"a node comes": {group.NodeChanged, func(r *rig) { r.node("n2", 8) }},
-		"a node changes": {group.NodeChanged, func(r *rig) {
+		"a node comes": {gang.NodeChanged, func(r *rig) { r.node("n2", 8) }},
+		"a node changes": {gang.NodeChanged, func(r *rig) {
 			r.updateNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 		}},
-		"a node goes": {group.NodeChanged, func(r *rig) {
+		"a node goes": {gang.NodeChanged, func(r *rig) {
 			r.must(r.client.CoreV1().Nodes().Delete(r.ctx, "n1", metav1.DeleteOptions{}))
 		}},
-		"a pod comes to a node": {group.PodChanged, func(r *rig) { r.pod("new", onNode("n1")) }},
-		"a pod leaves a node":   {group.PodChanged, func(r *rig) { r.remove("guest") }},
-		"a pod of others is bound": {group.PodChanged, func(r *rig) {
+		"a pod comes to a node": {gang.PodChanged, func(r *rig) { r.pod("new", onNode("n1")) }},
+		"a pod leaves a node":   {gang.PodChanged, func(r *rig) { r.remove("guest") }},
+		"a pod of others is bound": {gang.PodChanged, func(r *rig) {
 			r.pod("new", onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
 		}},
-		"a volume comes": {group.StorageChanged, func(r *rig) {
+		"a volume comes": {gang.StorageChanged, func(r *rig) {
 			_, err := r.client.CoreV1().PersistentVolumes().Create(r.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, metav1.CreateOptions{})
 			r.must(err)
 		}},
-		"a claim comes": {group.StorageChanged, func(r *rig) {
+		"a claim comes": {gang.StorageChanged, func(r *rig) {
 			_, err := r.client.CoreV1().PersistentVolumeClaims(ns).Create(r.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{})
 			r.must(err)
 		}},
-		"something is given back":  {group.Freed, func(r *rig) { r.pl.returns.add(group.Release{Job: 1}) }},
-		"the graph is filled anew": {group.MatcherBack, func(r *rig) { r.lose() }},
+		"something is given back":  {gang.Freed, func(r *rig) { r.pl.returns.add(gang.Release{Job: 1}) }},
+		"the graph is filled anew": {gang.MatcherBack, func(r *rig) { r.lose() }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +172,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 				waiting := r.pod("waiting")
 				r.pass(time.Second)
 				plan, _ := r.pl.groups.Plan(waiting.UID, time.Now())
-				r.pl.groups.Refuse(plan, group.Refusal{Message: "no", Until: []group.Event{tc.event}}, time.Now())
+				r.pl.groups.Refuse(plan, gang.Refusal{Message: "no", Until: []gang.Event{tc.event}}, time.Now())
 				r.pass(time.Minute)
 				r.wantHeld(waiting, "no")
 				tc.happen(r)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -22,8 +23,8 @@ import (
 const ConditionWholeNodes = "WholeNodes"
 
 // wholeNodes are the rules for whole nodes that the arguments and the namespaces make.
-func (pl *Fluence) wholeNodes() group.WholeNodes {
-	return group.WholeNodes{Denied: pl.deniedWholeNodes, Shared: pl.running.beside}
+func (pl *Fluence) wholeNodes() gang.WholeNodes {
+	return gang.WholeNodes{Denied: pl.deniedWholeNodes, Shared: pl.running.beside}
 }
 
 // deniedWholeNodes says why annotations in a namespace give no whole nodes; nothing if they do.
@@ -59,14 +60,14 @@ func (pl *Fluence) namespaceGone(obj any) {
 }
 
 // wholeRecord is what the status of a PodGroup says of its pods' nodes.
-func wholeRecord(pg *scheduling.PodGroup) (group.WholeRecord, time.Time) {
+func wholeRecord(pg *scheduling.PodGroup) (gang.WholeRecord, time.Time) {
 	switch c := meta.FindStatusCondition(pg.Status.Conditions, ConditionWholeNodes); {
 	case c == nil:
-		return group.WholeUnknown, time.Time{}
+		return gang.WholeUnknown, time.Time{}
 	case c.Status == metav1.ConditionTrue:
-		return group.WholeYes, c.LastTransitionTime.Time
+		return gang.WholeYes, c.LastTransitionTime.Time
 	default:
-		return group.WholeNo, c.LastTransitionTime.Time
+		return gang.WholeNo, c.LastTransitionTime.Time
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -117,7 +118,7 @@ func TestWholeNodesAreInTheStatus(t *testing.T) {
 		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Matched" {
 			t.Fatalf("condition %+v, want that the nodes are the group's", c)
 		}
-		if got := asGroup(pg).Whole; got != group.WholeYes {
+		if got := asGroup(pg).Whole; got != gang.WholeYes {
 			t.Errorf("the status is read as %v", got)
 		}
 		r.labelled("")
@@ -146,7 +147,7 @@ func TestWholeNodesAreToldOfEachIncarnation(t *testing.T) {
 			r.pod(name, inGroup(g.Name), alone)
 		}
 		r.pass(time.Minute)
-		if got := asGroup(r.api.get(g)); !r.runs("g-2") || got.Whole != group.WholeYes || got.WholeSince.Before(again) {
+		if got := asGroup(r.api.get(g)); !r.runs("g-2") || got.Whole != gang.WholeYes || got.WholeSince.Before(again) {
 			t.Errorf("the status says %v since %v, want it since the second start at %v; the first was at %v", got.Whole, got.WholeSince, again, first)
 		}
 		told := asGroup(r.api.get(g)).WholeSince

@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
@@ -108,7 +108,7 @@ func enquire(t *testing.T, d drawn) {
 		}
 		for _, later := range []time.Duration{0, r.pl.args.MaxBypass.Duration + time.Minute} {
 			r.pass(later)
-			r.pl.happened(group.Freed)
+			r.pl.happened(gang.Freed)
 			r.pass(0)
 			for _, p := range waiting {
 				if r.enqueue(p) == "" {

@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // A Pod is one that stands at the gate: all is done for it but its bind.
@@ -23,7 +23,7 @@ type Pod struct {
 	UID   types.UID
 	Group types.NamespacedName
 	// Rank is the pod's place in the queue.
-	Rank group.Rank
+	Rank gang.Rank
 	// Begun says that a bind of its group was sent before, and that it is not whole yet.
 	Begun bool
 }

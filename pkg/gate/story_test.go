@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -30,8 +30,8 @@ func newStory(t *testing.T, max int) *story {
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 
 // rankOf orders groups by name and pods by number.
-func rankOf(name string) group.Rank {
-	return group.Rank{Created: noon, Key: key(name[:1]), Pod: fmt.Sprintf("%6s", name[1:])}
+func rankOf(name string) gang.Rank {
+	return gang.Rank{Created: noon, Key: key(name[:1]), Pod: fmt.Sprintf("%6s", name[1:])}
 }
 
 // podsOf names n pods of a group.

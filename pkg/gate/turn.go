@@ -5,14 +5,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // An Asker is a group that may ask for nodes as far as it goes itself.
 type Asker struct {
 	Group types.NamespacedName
 	// Rank is the place in the queue of the pod that asks for it.
-	Rank group.Rank
+	Rank gang.Rank
 	// Pods is how many it asks for.
 	Pods int
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // The annotations of a group. Each is read from the PodGroup first. Where that has none,
@@ -72,4 +74,13 @@ func ParseIncompleteTimeout(value string, def time.Duration) (time.Duration, err
 		return 0, fmt.Errorf("annotation %s: %q: must be a duration of at least 1s, such as 90s", IncompleteTimeoutAnnotation, value)
 	}
 	return d, nil
+}
+
+// ValidPolicy says what is wrong with a value of MatchPolicyAnnotation, in words fit for a user;
+// nil if nothing is.
+func ValidPolicy(policy string) error {
+	if policy != "" && !slices.Contains(match.Policies(), policy) {
+		return fmt.Errorf("annotation %s: %q: must be one of %q", MatchPolicyAnnotation, policy, match.Policies())
+	}
+	return nil
 }

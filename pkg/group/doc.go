@@ -1,34 +1,12 @@
-// Package group tracks the pods that start together or not at all, from a
-// group's first pod to its last. It does no I/O and reads no clock: callers
-// feed it what they saw and act on what it returns.
+// Package group says which group a pod is in, how large that is, and what its labels and
+// annotations ask for. It does no I/O.
 //
-// A group moves through these states:
-//
-//	            enough members            a match found room
-//	gathering ------------------> complete ----------------> tentative
-//	    ^                            ^                           |
-//	    | a member is missing        | Unreserve, PostFilter,    | minMember are
-//	    |                            | a deletion, a node that   | reserved, and
-//	    |                            | closes, the deadline      | the first bind
-//	    |                            +---------------------------+ is sent
-//	    |                                                        v
-//	    |          every member holds what it was given       incomplete
-//	    |                          held <--------------------> (a bind is
-//	    |                            |                          outstanding)
-//	    |  a new incarnation         | the last member ends
-//	    +----------- done <----------+
-//
-// What a match gives a member is its seat. When minMember seats are reserved the
-// members may stand at the gate (package gate). Up to the moment when the first of them
-// departs from there to be bound, all seats of a group are given back together. From
-// then on the group has started: a seat is given back alone, members that come later
-// are matched without their siblings, as many as there is room for near these,
-// and these never move. When no member is seated or holds a node any more, the
-// next ones are a new incarnation, for which all-or-nothing begins anew.
-//
-// One member asks for all: for a group that has not started, and then for those
-// that are late.
-//
-// A refusal is remembered: the group is held back, and answered from memory,
-// until an event happens that can help.
+//   - identity.go: of which group is a pod?
+//   - owner.go: which kinds of objects control pods, and which of them name groups?
+//   - size.go: how many pods is a group to have, by its labels?
+//   - defaulted.go: which of these labels did the webhook fill in?
+//   - workload.go: how many pods does a Job, JobSet, MPIJob ... ask for?
+//   - annotation.go: policy of a match, and what becomes of a group that lost members
+//   - topology.go: how are its pods to stand together?
+//   - wholenodes.go: who may ask for whole nodes?
 package group

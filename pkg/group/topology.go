@@ -2,11 +2,12 @@ package group
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
 // The annotations that say how the pods of a group stand together. A level is named
@@ -26,20 +27,13 @@ const (
 	ExclusiveAnnotation = "fluence.flux-framework.org/exclusive"
 )
 
-// exclusiveYes is the value of ExclusiveAnnotation that asks for whole nodes.
-const exclusiveYes = "true"
+// ExclusiveYes is the value of ExclusiveAnnotation that asks for whole nodes.
+const ExclusiveYes = "true"
 
 // A Level is a layer of the graph that topology annotations may name.
 type Level struct {
 	// Type is the type of its vertices, Key the node label that makes them.
 	Type, Key string
-}
-
-// A Topology says how the pods of a group stand together, by the types of levels.
-type Topology struct {
-	Required  string
-	Preferred []string
-	Balanced  string
 }
 
 // TopologySaid is what the annotations say, word for word.
@@ -55,8 +49,8 @@ func SaidOfTopology(annotations map[string]string) TopologySaid {
 	}
 }
 
-// fields are what is said, by the annotation that says it.
-func (t *TopologySaid) fields() map[string]*string {
+// Fields are what is said, by the annotation that says it.
+func (t *TopologySaid) Fields() map[string]*string {
 	return map[string]*string{
 		TopologyRequiredAnnotation:  &t.Required,
 		TopologyPreferredAnnotation: &t.Preferred,
@@ -65,13 +59,13 @@ func (t *TopologySaid) fields() map[string]*string {
 	}
 }
 
-// parse returns the topology, nil if none is asked for. An error names annotation,
-// value and levels in words fit for a user.
-func (t TopologySaid) parse(levels []Level) (*Topology, error) {
+// Parse returns the topology by the types of levels, nil if none is asked for. An error names
+// annotation, value and levels in words fit for a user.
+func (t TopologySaid) Parse(levels []Level) (*jobspec.Topology, error) {
 	if t == (TopologySaid{}) {
 		return nil, nil
 	}
-	var is Topology
+	var is jobspec.Topology
 	var err error
 	if is.Required, err = levelOf(TopologyRequiredAnnotation, t.Required, levels); err != nil {
 		return nil, err
@@ -93,7 +87,7 @@ func (t TopologySaid) parse(levels []Level) (*Topology, error) {
 			is.Preferred = append(is.Preferred, l)
 		}
 	}
-	if e := t.Exclusive; e != "" && e != exclusiveYes && e != "false" {
+	if e := t.Exclusive; e != "" && e != ExclusiveYes && e != "false" {
 		return nil, fmt.Errorf(`annotation %s: %q: must be "true" or "false"`, ExclusiveAnnotation, e)
 	}
 	switch {
@@ -125,63 +119,4 @@ func levelOf(annotation, name string, levels []Level) (string, error) {
 		known = append(known, l.Type)
 	}
 	return "", fmt.Errorf("annotation %s: %q: no such level; there are %q (topologyLevels of the scheduler)", annotation, name, known)
-}
-
-// A topologyAsked is what the annotations of a group come to.
-type topologyAsked struct {
-	topology *Topology
-	// err names annotation and value in words fit for a user.
-	err error
-	// exclusive says that the group is to have whole nodes.
-	exclusive bool
-}
-
-// asked is what the PodGroup and the pods that wait say of the topology, annotation by
-// annotation: that of the PodGroup goes first, and what one pod says holds for all. Pods
-// that say different things are an error.
-func (s *state) asked() *topologyAsked {
-	if s.topology == nil {
-		said, err := s.saidTopology((*member).waits)
-		a := &topologyAsked{err: err}
-		if err == nil {
-			a.topology, a.err = said.parse(s.levels)
-		}
-		// Pods with nodes stand where they stand.
-		all, _ := s.saidTopology(func(m *member) bool { return !terminal(m.pod) })
-		a.exclusive = all.Exclusive == exclusiveYes
-		s.topology = a
-	}
-	return s.topology
-}
-
-func (s *state) saidTopology(of func(*member) bool) (TopologySaid, error) {
-	values := map[string][]string{}
-	for _, m := range s.members {
-		// Most say nothing, and this is asked with every change of a pod.
-		if m.said == (TopologySaid{}) || !of(m) {
-			continue
-		}
-		for name, is := range new(m.said).fields() {
-			if *is != "" && !slices.Contains(values[name], *is) {
-				values[name] = append(values[name], *is)
-			}
-		}
-	}
-	var said TopologySaid
-	if s.podGroup != nil {
-		said = s.podGroup.Topology
-	}
-	var err error
-	fields := said.fields()
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if *fields[name] != "" {
-			continue
-		}
-		slices.Sort(values[name])
-		*fields[name] = values[name][len(values[name])-1]
-		if len(values[name]) > 1 && err == nil {
-			err = fmt.Errorf("annotation %s: pods of the group say %q: they have to say the same, or the PodGroup for them", name, values[name])
-		}
-	}
-	return said, err
 }

@@ -2,37 +2,30 @@ package group
 
 import (
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/match"
-	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// levels are those of the stories of topology.
-var levels = []Level{{Type: "zone", Key: "topology.kubernetes.io/zone"}, {Type: "rack", Key: "example.com/rack"}}
-
 func TestTopologyIsReadFromAnnotations(t *testing.T) {
+	levels := []Level{{Type: "zone", Key: "topology.kubernetes.io/zone"}, {Type: "rack", Key: "example.com/rack"}}
 	cases := map[string]struct {
 		said TopologySaid
-		want *Topology
+		want *jobspec.Topology
 		// wantErr are parts of the error's text.
 		wantErr []string
 	}{
 		"nothing":                     {},
-		"a level by its type":         {said: TopologySaid{Required: "rack"}, want: &Topology{Required: "rack"}},
-		"a level by its key":          {said: TopologySaid{Required: "example.com/rack"}, want: &Topology{Required: "rack"}},
-		"the nodes need no level":     {said: TopologySaid{Balanced: "node"}, want: &Topology{Balanced: "node"}},
-		"the nodes by their label":    {said: TopologySaid{Required: corev1.LabelHostname}, want: &Topology{Required: "node"}},
-		"several levels":              {said: TopologySaid{Preferred: "topology.kubernetes.io/zone, rack"}, want: &Topology{Preferred: []string{"zone", "rack"}}},
-		"required and preferred":      {said: TopologySaid{Required: "zone", Preferred: "rack"}, want: &Topology{Required: "zone", Preferred: []string{"rack"}}},
-		"required and balanced":       {said: TopologySaid{Required: "zone", Balanced: "node"}, want: &Topology{Required: "zone", Balanced: "node"}},
+		"a level by its type":         {said: TopologySaid{Required: "rack"}, want: &jobspec.Topology{Required: "rack"}},
+		"a level by its key":          {said: TopologySaid{Required: "example.com/rack"}, want: &jobspec.Topology{Required: "rack"}},
+		"the nodes need no level":     {said: TopologySaid{Balanced: "node"}, want: &jobspec.Topology{Balanced: "node"}},
+		"the nodes by their label":    {said: TopologySaid{Required: corev1.LabelHostname}, want: &jobspec.Topology{Required: "node"}},
+		"several levels":              {said: TopologySaid{Preferred: "topology.kubernetes.io/zone, rack"}, want: &jobspec.Topology{Preferred: []string{"zone", "rack"}}},
+		"required and preferred":      {said: TopologySaid{Required: "zone", Preferred: "rack"}, want: &jobspec.Topology{Required: "zone", Preferred: []string{"rack"}}},
+		"required and balanced":       {said: TopologySaid{Required: "zone", Balanced: "node"}, want: &jobspec.Topology{Required: "zone", Balanced: "node"}},
 		"preferred and balanced":      {said: TopologySaid{Preferred: "rack", Balanced: "zone"}, wantErr: []string{TopologyPreferredAnnotation, TopologyBalancedAnnotation, `"rack"`, `"zone"`}},
 		"whole nodes are no topology": {said: TopologySaid{Exclusive: "true"}},
 		"an unknown level":            {said: TopologySaid{Required: "row"}, wantErr: []string{TopologyRequiredAnnotation, `"row"`, `["node" "zone" "rack"]`}},
@@ -44,7 +37,7 @@ func TestTopologyIsReadFromAnnotations(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := tc.said.parse(levels)
+			got, err := tc.said.Parse(levels)
 			if !reflect.DeepEqual(got, tc.want) || (err == nil) != (tc.wantErr == nil) {
 				t.Errorf("parse = %+v, %v; want %+v", got, err, tc.want)
 			}
@@ -55,176 +48,4 @@ func TestTopologyIsReadFromAnnotations(t *testing.T) {
 			}
 		})
 	}
-}
-
-// annotated sets an annotation of a pod.
-func annotated(key, value string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		if p.Annotations == nil {
-			p.Annotations = map[string]string{}
-		}
-		p.Annotations[key] = value
-	}
-}
-
-func newLevelStory(t *testing.T) *story {
-	s := newStory(t)
-	s.Groups = New(seenOwners{}, match.PolicyHinode, levels...)
-	return s
-}
-
-func TestNothingStartsWithALevelThatNobodyKnows(t *testing.T) {
-	s := newLevelStory(t)
-	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon})
-	s.add("0", annotated(TopologyRequiredAnnotation, "row"))
-	s.add("1")
-	s.wantAdmitted()
-	if v := s.Admit("0", s.now); v.Reason != reason.InvalidTopology || !strings.Contains(v.Message, `"row"`) {
-		t.Errorf("verdict = %+v, want %s by name", v, reason.InvalidTopology)
-	}
-	// The PodGroup's word goes before the pods'.
-	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Topology: TopologySaid{Required: "rack"}})
-	s.wantAdmitted("0")
-	if p, _ := s.Plan("0", s.now); p.Topology == nil || p.Topology.Required != "rack" {
-		t.Errorf("topology of the plan = %+v, want rack", p.Topology)
-	}
-}
-
-func TestWhatOnePodSaysOfTheTopologyHoldsForAll(t *testing.T) {
-	cases := map[string]struct {
-		said []func(*corev1.Pod) // of pods 0, 1 and 2
-		want *Topology
-		// wantErr are parts of what the group is told.
-		wantErr []string
-	}{
-		"the one that asks says nothing": {said: []func(*corev1.Pod){nil, annotated(TopologyRequiredAnnotation, "rack"), nil}, want: &Topology{Required: "rack"}},
-		"all say the same": {said: []func(*corev1.Pod){
-			annotated(TopologyRequiredAnnotation, "rack"), annotated(TopologyRequiredAnnotation, "rack"), annotated(TopologyRequiredAnnotation, "rack"),
-		}, want: &Topology{Required: "rack"}},
-		"each says another thing": {said: []func(*corev1.Pod){annotated(TopologyRequiredAnnotation, "zone"), annotated(TopologyPreferredAnnotation, "rack"), nil}, want: &Topology{Required: "zone", Preferred: []string{"rack"}}},
-		"they differ":             {said: []func(*corev1.Pod){annotated(TopologyRequiredAnnotation, "zone"), annotated(TopologyRequiredAnnotation, "rack"), nil}, wantErr: []string{TopologyRequiredAnnotation, `["rack" "zone"]`}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			s := newLevelStory(t)
-			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 3, Created: noon})
-			for i, say := range tc.said {
-				if say == nil {
-					say = func(*corev1.Pod) {}
-				}
-				s.add(strconv.Itoa(i), say)
-			}
-			v := s.Admit("0", s.now)
-			p, _ := s.Plan("0", s.now)
-			if v.Pass != (tc.wantErr == nil) || !reflect.DeepEqual(p.Topology, tc.want) {
-				t.Errorf("verdict %+v, topology %+v; want %+v", v, p.Topology, tc.want)
-			}
-			for _, part := range tc.wantErr {
-				if v.Reason != reason.InvalidTopology || !strings.Contains(v.Message, part) {
-					t.Errorf("verdict %+v, want %s with %s", v, reason.InvalidTopology, part)
-				}
-			}
-		})
-	}
-}
-
-// What runs has its word no more: a new template would wait for the old one's pods.
-func TestPodsOnNodesDoNotContradictThoseThatWait(t *testing.T) {
-	s := newLevelStory(t)
-	s.start(2)
-	s.update("0", annotated(TopologyRequiredAnnotation, "zone"))
-	s.add("2", annotated(TopologyRequiredAnnotation, "rack"))
-	if v := s.Admit("2", s.now); !v.Pass {
-		t.Errorf("verdict = %+v, want that it may ask", v)
-	}
-}
-
-func TestALateMemberWithABadTopologyIsHeld(t *testing.T) {
-	s := newLevelStory(t)
-	s.start(2)
-	s.add("2", annotated(ExclusiveAnnotation, "perhaps"))
-	if v := s.Admit("2", s.now); v.Pass || v.Reason != reason.InvalidTopology {
-		t.Errorf("verdict = %+v, want %s", v, reason.InvalidTopology)
-	}
-}
-
-func TestExclusiveTakesTheWholeNodesOfTheSameOrder(t *testing.T) {
-	want := map[string]string{
-		"":                     match.PolicyHinodex, // the default of these stories is hinode
-		match.PolicyFirst:      match.PolicyFirstnodex,
-		match.PolicyLow:        match.PolicyLonodex,
-		match.PolicyLonode:     match.PolicyLonodex,
-		match.PolicyHigh:       match.PolicyHinodex,
-		match.PolicyHinode:     match.PolicyHinodex,
-		match.PolicyFirstnodex: match.PolicyFirstnodex,
-		match.PolicyLonodex:    match.PolicyLonodex,
-		match.PolicyHinodex:    match.PolicyHinodex,
-	}
-	for policy, whole := range want {
-		s := newLevelStory(t)
-		s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: policy, Topology: TopologySaid{Exclusive: "true"}})
-		s.add("0")
-		if p, _ := s.Plan("0", s.now); p.Policy != whole {
-			t.Errorf("policy %q, exclusive: %q, want %q", policy, p.Policy, whole)
-		}
-		if got := s.HolderOf(s.pods["0"]); got != key.String() {
-			t.Errorf("policy %q, exclusive: the nodes are held by %q, want the group", policy, got)
-		}
-	}
-	if len(want) != len(match.Policies())+1 {
-		t.Errorf("%d policies were looked at of %d", len(want)-1, len(match.Policies()))
-	}
-}
-
-// inTurn seats a gang of n in an order, by the names of its pods.
-func (s *story) inTurn(names ...string) {
-	s.Helper()
-	s.gang(int32(len(names)), len(names))
-	p, _ := s.Plan("0", s.now)
-	p.InOrder = true
-	var slots []match.Slot
-	for _, name := range names {
-		slots = append(slots, match.Slot{Key: name, Node: "n-" + name})
-	}
-	if _, _, _, err := s.Seat(p, slots, s.now.Add(time.Minute)); err != nil {
-		s.Fatal(err)
-	}
-	s.Unclaim("0")
-}
-
-func TestSeatsInOrderAreTakenUpOneAfterAnother(t *testing.T) {
-	s := newStory(t)
-	s.inTurn("2", "0", "1")
-	for i, name := range []string{"2", "0", "1"} {
-		admitted := []string{"2", "0", "1"}[:i+1]
-		s.wantAdmitted(slices.Sorted(slices.Values(admitted))...)
-		s.reserve(name)
-		want := []string{"0", "1", ""}[i]
-		if got := s.Next(types.UID(name)); want == "" && len(got) > 0 || want != "" && (len(got) != 1 || got[0].Name != want) {
-			t.Errorf("after pod %s comes %v, want %q", name, names(got), want)
-		}
-	}
-}
-
-func TestSeatsWithoutAnOrderAreTakenUpAtOnce(t *testing.T) {
-	s := newStory(t)
-	s.gang(3, 3)
-	s.match("0")
-	s.Unclaim("0")
-	s.wantAdmitted("0", "1", "2")
-	s.reserve("1")
-	if got := s.Next("1"); len(got) != 0 {
-		t.Errorf("after pod 1 comes %v, want nobody in particular", names(got))
-	}
-}
-
-func TestATurnThatIsGivenUpPassesOn(t *testing.T) {
-	s := newStory(t)
-	s.inTurn("0", "1", "2")
-	s.reserve("0")
-	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
-	s.wantAdmitted("0", "1")
-	s.DropPod("1")
-	delete(s.pods, "1")
-	s.wantAdmitted("0", "2")
 }

@@ -1,0 +1,108 @@
+package gang
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+// broughtTo has a pod be created on a node, as everybody may who may create pods.
+func broughtTo(node string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeName = node }
+}
+
+// asBound is what the agent of a node says of a pod that it runs, whoever put it there.
+func asBound(p *corev1.Pod) { bound(p.Spec.NodeName)(p) }
+
+// A pod that was created on a node does not start its group: the others are asked for together, as
+// many fewer as it stands for.
+func TestAPodThatWasCreatedOnANodeStartsNothing(t *testing.T) {
+	s := newStory(t)
+	s.gang(4, 0)
+	s.add("brought", broughtTo("nowhere"))
+	s.update("brought", asBound)
+	s.add("0")
+	if m, _ := s.GroupOf("0"); m.Started || m.Lacking != 0 || m.Replaces {
+		t.Errorf("the group is taken for one that has started: %+v", m)
+	}
+	s.add("1")
+	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.Gathering || !strings.HasSuffix(v.Message, "has 3 of minMember 4") {
+		t.Errorf("verdict = %+v, want that one more is waited for", v)
+	}
+	s.add("2")
+	p, _ := s.Plan("0", s.now)
+	if p.Late || len(p.Required) != 3 || len(p.Near) != 0 {
+		t.Errorf("plan = late %t, %d pods, near %v; want a new group of three", p.Late, len(p.Required), p.Near)
+	}
+	if nodes := s.RunsOn(key); len(nodes) != 0 {
+		t.Errorf("it is said to run on %v", nodes)
+	}
+	s.match("0")
+	s.reserve("1", "2")
+	s.DropPod("brought")
+	if m, _ := s.GroupOf("0"); m.Lacking != 0 {
+		t.Errorf("the group lacks %d members that nobody placed", m.Lacking)
+	}
+}
+
+// A pod that was created on a node makes no place that others may take, and none greater.
+func TestAPodThatWasCreatedOnANodeHasNoPlace(t *testing.T) {
+	small, great := wanting("cpu", "1m"), wanting("cpu", "4")
+	s := sized(t)
+	s.runs(map[string]func(*corev1.Pod){"0": small, "1": small})
+	s.DropPod("1")
+	s.add("great", great)
+	if got := s.passing("great"); len(got) != 0 {
+		t.Fatal("a greater pod takes the place of a small one")
+	}
+	s.DropPod("great")
+	s.add("brought", great, broughtTo("nowhere"))
+	s.DropPod("brought")
+	s.add("another", great)
+	if got := s.passing("another"); len(got) != 0 {
+		t.Error("the place has grown by a pod that nobody matched")
+	}
+}
+
+// What runs in one group and comes to another by a label is there as one that was created on its
+// node.
+func TestAPodThatComesToAnotherGroupStartsNothing(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 1)
+	s.add("elsewhere", bound("n"), func(p *corev1.Pod) { p.Labels[group.Label] = "other" })
+	s.update("elsewhere", func(p *corev1.Pod) { p.Labels[group.Label] = key.Name })
+	if m, _ := s.GroupOf("0"); m.Started {
+		t.Errorf("the group is taken for one that has started: %+v", m)
+	}
+	if p, _ := s.Plan("0", s.now); p.Late || len(p.Required) != 1 {
+		t.Errorf("plan = late %t, %d pods, want one that is new", p.Late, len(p.Required))
+	}
+}
+
+// After a restart a group is to have no more members than its status says it had.
+func TestAMinimumThatWasRaisedBeforeARestartIsNotOwed(t *testing.T) {
+	for placed, lacking := range map[int]int{0: 49, 1: 0, 3: 2, 60: 49} {
+		s := newStory(t)
+		s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 50, Created: noon, Placed: placed})
+		s.add("0", bound("n"))
+		s.add("1")
+		if m, _ := s.GroupOf("1"); m.Lacking != lacking {
+			t.Errorf("of %d that were placed, and one that is there, %d are lacking, want %d", placed, m.Lacking, lacking)
+		}
+	}
+}
+
+// A group all of whose pods were created on nodes waits for nothing.
+func TestAGroupThatWasCreatedOnNodesIsHeld(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 0)
+	s.add("0", broughtTo("n"))
+	s.add("1", broughtTo("n"))
+	if c := s.Census(); c.Phases[Held] != 1 {
+		t.Errorf("phases = %v, want one held", c.Phases)
+	}
+}

@@ -1,0 +1,689 @@
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// minute is how long groups of these stories may be passed.
+const minute = time.Minute
+
+// lone makes a pod that is a group of its own.
+func (s *story) lone(name string, priority int32) {
+	s.add(name, func(p *corev1.Pod) { p.Labels, p.Spec.Priority = nil, &priority })
+}
+
+// refuse has a pod ask and find none.
+func (s *story) refuse(name string, r Refusal) {
+	s.Helper()
+	r.Until = []Event{Freed}
+	p, _ := s.Plan(types.UID(name), s.now)
+	if p.Job == 0 {
+		s.Fatalf("pod %s has nothing to ask for: %+v", name, p)
+	}
+	s.Refuse(p, r, s.now)
+}
+
+// again has the first pod, which was refused, ask again a while later.
+func (s *story) again(r Refusal) {
+	s.Helper()
+	s.Happened(Freed)
+	s.now = s.now.Add(2 * time.Second)
+	s.Due(s.now)
+	s.refuse("0", r)
+}
+
+var (
+	noRoom   = Refusal{Reason: "NoRoom", Message: "no room", Cure: CureRoom}
+	never    = Refusal{Reason: "NeverFits", Message: "never"}
+	noAnswer = Refusal{Reason: "Away", Message: "no answer", Cure: CureAnswer}
+)
+
+func (s *story) wantOverdue(want ...string) {
+	s.Helper()
+	var got []string
+	for _, h := range s.Overdue(s.now, minute) {
+		got = append(got, h.Key.Name)
+	}
+	if !slices.Equal(got, want) {
+		s.Errorf("overdue: %v, want %v", got, want)
+	}
+}
+
+func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
+	cases := map[string]struct {
+		play func(s *story)
+		want []string
+	}{
+		"refused once, and a minute ago":        {play: func(s *story) { s.refuse("0", noRoom) }, want: []string{"g"}},
+		"refused again and again":               {play: func(s *story) { s.refuse("0", noRoom); s.again(noRoom); s.again(noRoom) }, want: []string{"g"}},
+		"an engine that did not answer between": {play: func(s *story) { s.refuse("0", noRoom); s.again(noAnswer) }, want: []string{"g"}},
+		"never refused for want of room":        {play: func(s *story) { s.refuse("0", noAnswer) }},
+		"refused for something else":            {play: func(s *story) { s.refuse("0", never) }},
+		"refused for something else last":       {play: func(s *story) { s.refuse("0", noRoom); s.again(never) }},
+		"refused for something else between": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.again(never)
+			s.again(noRoom)
+		}},
+		"no node is large enough between, for what runs on every node": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.again(Refusal{Reason: "NeverFits", Cure: CureNodes})
+			s.wantOverdue()
+			s.again(noRoom)
+		}, want: []string{"g"}},
+		"no node is large enough": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.again(Refusal{Reason: "NeverFits", Cure: CureNodes})
+		}},
+		"it lacks a pod": {play: func(s *story) { s.refuse("0", noRoom); s.DropPod("1") }},
+		"a pod of it is gated": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.update("1", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} })
+		}},
+		"it is matched, and may not start after all": {play: func(s *story) { s.refuse("0", noRoom); s.forgive("g"); s.match("0") }, want: []string{"g"}},
+		"the node that it was matched with was refused": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.forgive("g")
+			s.match("0")
+			s.Fail("0", s.now, "Insufficient cpu")
+		}, want: []string{"g"}},
+		"it has started, and others are late": {play: func(s *story) {
+			s.refuse("0", noRoom)
+			s.forgive("g")
+			s.match("0")
+			s.confirm("0", "1")
+			s.add("2")
+			s.add("3")
+			s.refuse("2", noRoom)
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(2, 2)
+			tc.play(s)
+			s.wantOverdue()
+			s.now = noon.Add(minute)
+			s.wantOverdue(tc.want...)
+		})
+	}
+}
+
+func TestAGroupHasWaitedForAnotherSchedulerToo(t *testing.T) {
+	cases := map[string]struct {
+		play func(s *story)
+		want []string
+	}{
+		"and waits for this one":              {play: func(s *story) { s.refuse("0", noRoom) }, want: []string{"g"}},
+		"which then says what it is told":     {play: func(s *story) { s.refuse("0", noRoom); s.Waited(key, s.now) }, want: []string{"g"}},
+		"and waits for something else by now": {play: func(s *story) { s.refuse("0", never); s.again(noRoom) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(2, 2)
+			s.Waited(key, noon.Add(-minute))
+			s.wantOverdue()
+			tc.play(s)
+			s.wantOverdue(tc.want...)
+		})
+	}
+}
+
+// forgive has a group ask again at once.
+func (s *story) forgive(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groups[types.NamespacedName{Namespace: key.Namespace, Name: name}].forgive()
+}
+
+func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
+	s := newStory(t)
+	for name, priority := range map[string]int32{"a": 0, "b": 0, "c": 5, "d": -5, "e": 5} {
+		s.lone(name, priority)
+		s.update(name, func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(time.Duration(name[0]) * time.Second) })
+	}
+	heads := func() string {
+		var all []string
+		for _, h := range s.Overdue(s.now, minute) {
+			all = append(all, strings.Split(h.Key.Name, "/")[1])
+		}
+		return strings.Join(all, " ")
+	}
+	for _, step := range []struct{ refused, want string }{
+		{"b", "b"}, {"d", "b d"}, {"e", "e b d"}, {"a", "e a d"}, {"c", "c a d"},
+	} {
+		s.refuse(step.refused, noRoom)
+		s.now = s.now.Add(minute)
+		if got := heads(); got != step.want {
+			t.Errorf("after the refusal of %s the heads are %q, want %q", step.refused, got, step.want)
+		}
+	}
+	s.DropPod("c")
+	if got := heads(); got != "e a d" {
+		t.Errorf("without c the heads are %q", got)
+	}
+}
+
+// elsewhere puts a pod into another namespace.
+func elsewhere(p *corev1.Pod) { p.Namespace = "elsewhere" }
+
+// lonely is a pod that is a group of its own, made some seconds after noon.
+func (s *story) lonely(name string, priority int32, second int, edit ...func(*corev1.Pod)) {
+	s.add(name, append(edit, func(p *corev1.Pod) {
+		p.Labels, p.Spec.Priority = nil, &priority
+		p.CreationTimestamp.Time = noon.Add(time.Duration(second) * time.Second)
+	})...)
+}
+
+func lonelyKey(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "ns", Name: "pod/" + name + "/" + name}
+}
+
+// One namespace's groups take no turn from those of another.
+func TestEachNamespaceHasItsHead(t *testing.T) {
+	s := newStory(t)
+	s.lonely("first", 0, 0)
+	s.lonely("second", 0, 1)
+	s.lonely("other", 0, 2, elsewhere)
+	for _, name := range []string{"second", "other", "first"} {
+		s.refuse(name, noRoom)
+	}
+	s.now = s.now.Add(minute)
+	s.wantOverdue("pod/first/first", "pod/other/other")
+}
+
+// Who is refused now may have nodes reserved if it is the one that is listed from then on.
+func TestIsHead(t *testing.T) {
+	cases := map[string]struct {
+		before  func(s *story)
+		after   time.Duration
+		want    bool
+		refused time.Duration // how long before it was refused first; 0 is that it was not
+	}{
+		"for the first time":                {after: minute},
+		"for the first time, at once":       {want: true},
+		"a while later":                     {after: minute, refused: minute, want: true},
+		"a moment later":                    {after: minute, refused: minute - 1},
+		"as another scheduler says":         {before: func(s *story) { s.Waited(lonelyKey("it"), s.now.Add(-minute)) }, after: minute, want: true},
+		"behind one before it":              {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom) }, after: minute, refused: minute},
+		"behind one that has to wait yet":   {before: func(s *story) { s.lonely("o", 0, 1); s.now = s.now.Add(1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"behind one that lacks no room":     {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom); s.never("o") }, after: minute, refused: minute, want: true},
+		"before one after it":               {before: func(s *story) { s.lonely("o", 0, 3); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"beside one of another namespace":   {before: func(s *story) { s.lonely("o", 0, 1, elsewhere); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"beside one of a higher priority":   {before: func(s *story) { s.lonely("o", 5, 1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"nobody of it could be placed":      {before: func(s *story) { s.update("it", phase(corev1.PodFailed)) }},
+		"it has started":                    {before: func(s *story) { s.update("it", bound("n")) }},
+		"it has started, with another late": {before: func(s *story) { s.add("0", bound("n")); s.move("it", key.Name) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.lonely("it", 0, 2)
+			if tc.refused > 0 {
+				s.refuse("it", noRoom)
+			}
+			if tc.before != nil {
+				tc.before(s)
+			}
+			s.now = noon.Add(tc.refused)
+			it := lonelyKey("it")
+			if m, ok := s.GroupOf("it"); ok {
+				it = m.Key
+			}
+			if got := s.IsHead(it, s.now, tc.after); got != tc.want {
+				t.Errorf("it is the head: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// never has a pod that was refused ask again, and be refused for good.
+func (s *story) never(name string) {
+	s.Helper()
+	s.mu.Lock()
+	s.groups[s.members[types.UID(name)].group.key].forgive()
+	s.mu.Unlock()
+	s.refuse(name, never)
+}
+
+// move has a pod join the group of a name.
+func (s *story) move(name, to string) {
+	s.update(name, func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: to} })
+}
+
+// What a reservation has come to goes by the nodes that its group runs on.
+func TestRunsOn(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 2)
+	if got := append(s.RunsOn(key), s.RunsOn(types.NamespacedName{Name: "nobody"})...); len(got) > 0 {
+		t.Errorf("a group that waits, or is not there, runs on %v", got)
+	}
+	s.run("0", "1")
+	if got := s.RunsOn(key); len(got) != 2 {
+		t.Errorf("a group of two pods runs on %v", got)
+	}
+}
+
+// To be asked again ends a refusal for want of room, and no other.
+func TestAskAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refusal Refusal
+		asks    bool
+	}{"for want of room": {noRoom, true}, "for something else": {never, false}, "without an answer": {noAnswer, false}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(1, 1)
+			s.refuse("0", tc.refusal)
+			s.AskAgain(key)
+			if got := s.MayAsk(key, s.now); got != tc.asks {
+				t.Errorf("it may ask: %t, want %t", got, tc.asks)
+			}
+		})
+	}
+}
+
+// Of each namespace the highest priority counts of those groups that may ask themselves.
+func TestWhoMayAsk(t *testing.T) {
+	s := newStory(t)
+	want := func(why string, want ...Asker) {
+		s.Helper()
+		if got := s.Askers(s.now); !slices.Equal(got, want) {
+			s.Errorf("%s: %v may ask, want %v", why, got, want)
+		}
+	}
+	s.gang(1, 1)
+	s.LetPass("0", true)
+	own := Asker{key.Namespace, 0}
+	want("the own group", own)
+	s.lonely("high", 7, 0, elsewhere)
+	s.lonely("low", -3, 0, elsewhere)
+	want("groups that other plugins hold", own)
+	s.LetPass("high", true)
+	s.LetPass("low", true)
+	want("groups of another namespace", Asker{"elsewhere", 7}, own)
+	s.refuse("high", noRoom)
+	want("once the higher was refused", own, Asker{"elsewhere", -3})
+	s.refuse("low", noRoom)
+	want("once all were", own)
+}
+
+func TestPriorityOf(t *testing.T) {
+	s := newStory(t)
+	s.lonely("a", 7, 0)
+	if got := s.PriorityOf(lonelyKey("a")); got != 7 {
+		t.Errorf("the priority is %d, want 7", got)
+	}
+	if got := s.PriorityOf(key); got != 0 {
+		t.Errorf("that of nobody is %d", got)
+	}
+}
+
+// A group that asks for something else is told no less than at first, and no later; what the
+// scheduler itself writes is no such thing, nor what becomes of pods that run.
+func TestWhatHasAGroupAskAnew(t *testing.T) {
+	hard := Refusal{Reason: "TooHard", Message: "hard", Backoff: true, Hard: true}
+	throttled := Refusal{Reason: "Throttled", After: 5 * time.Second, Cure: CureAnswer}
+	label := func(p *corev1.Pod) { p.Labels["other"] = "thing" }
+	cases := map[string]struct {
+		refusal Refusal
+		change  func(s *story)
+		asks    bool
+	}{
+		"an annotation, and no room": {noRoom, func(s *story) { s.update("0", annotated("other", "thing")) }, true},
+		"a label, and no room":       {noRoom, func(s *story) { s.update("0", label) }, false},
+		"a label, and too hard":      {hard, func(s *story) { s.update("0", label) }, true},
+		"a generation, and too hard": {hard, func(s *story) { s.update("0", func(p *corev1.Pod) { p.Generation++ }) }, true},
+		"a pod more, and too hard":   {hard, func(s *story) { s.add("1") }, true},
+		"a pod more, and no room":    {noRoom, func(s *story) { s.add("1") }, false},
+		"a pod fewer, and too hard":  {hard, func(s *story) { s.DropPod("more"); delete(s.pods, "more") }, true},
+		"a pod fewer, and no room":   {noRoom, func(s *story) { s.DropPod("more"); delete(s.pods, "more") }, false},
+		"an event, and no room":      {noRoom, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second) }, true},
+		"an event, and too hard":     {hard, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second - 1) }, false},
+		"a pod on a node comes":      {hard, func(s *story) { s.add("1", phase(corev1.PodFailed), bound("n")) }, false},
+		"a pod that has ended goes":  {hard, func(s *story) { s.DropPod("ended"); delete(s.pods, "ended") }, false},
+		"a pod on its way out":       {hard, func(s *story) { s.update("more", s.terminating) }, true},
+		"an annotation, too hard":    {hard, func(s *story) { s.update("0", annotated("other", "thing")) }, true},
+		"the PodGroup, too hard":     {hard, func(s *story) { s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Policy = match.PolicyHigh })) }, true},
+		"a pod that has ended":       {hard, func(s *story) { s.update("ended", label) }, false},
+		"the PodGroup's own words":   {noRoom, func(s *story) { s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Policy = match.PolicyHigh })) }, true},
+		"the scheduler's words on it": {noRoom, func(s *story) {
+			s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Whole, pg.WholeSince = WholeNo, noon }))
+		}, false},
+		"an event, and throttled":        {throttled, func(s *story) { s.Happened(Freed); s.now = s.now.Add(5*time.Second - 1) }, false},
+		"the time of one throttled":      {throttled, func(s *story) { s.now = s.now.Add(5 * time.Second) }, true},
+		"an annotation of one throttled": {throttled, func(s *story) { s.update("0", annotated("other", "thing")) }, false},
+		"a PodGroup of one throttled":    {throttled, func(s *story) { s.PutPodGroup(key, pgOf(2)) }, false},
+		"that, and its time": {throttled, func(s *story) {
+			s.PutPodGroup(key, pgOf(2))
+			s.now = s.now.Add(5 * time.Second)
+		}, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.PutPodGroup(key, pgOf(1))
+			s.add("0")
+			s.add("more")
+			s.add("ended", phase(corev1.PodFailed))
+			if tc.refusal.Hard {
+				s.tooHard("0", 5)
+			}
+			s.refuse("0", tc.refusal)
+			tc.change(s)
+			if tc.refusal.Hard {
+				s.now = s.now.Add(hardPause)
+			}
+			if got := s.MayAsk(key, s.now); got != tc.asks {
+				t.Errorf("it may ask: %t, want %t", got, tc.asks)
+			}
+		})
+	}
+}
+
+// tooHard has a group, or a late member, be refused some times for too much work, and lets the
+// time of each go by.
+func (s *story) tooHard(pod string, times int) {
+	for i := range times {
+		s.refuse(pod, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+		s.now = s.now.Add(time.Second << i)
+	}
+}
+
+// To change a group again and again does not have it asked for as often, nor as if it had never
+// been too hard.
+func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
+	n := 0
+	for name, change := range map[string]func(s *story){
+		"pods come and go":   func(s *story) { s.add("x"); s.DropPod("x"); delete(s.pods, "x") },
+		"annotations":        func(s *story) { n++; s.update("0", annotated("n", fmt.Sprint(n))) },
+		"labels":             func(s *story) { n++; s.update("0", func(p *corev1.Pod) { p.Labels["n"] = fmt.Sprint(n) }) },
+		"the PodGroup":       func(s *story) { n++; s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Timeout = time.Duration(n) })) },
+		"nothing, all along": func(*story) {},
+	} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, late: %t", name, late), func(t *testing.T) {
+				s := newStory(t)
+				s.gang(1, 1)
+				if late {
+					s.run("0")
+					s.add("0b")
+					delete(s.pods, "0")
+					s.pods["0"] = s.pods["0b"]
+				}
+				asker := s.pods["0"].Name
+				s.tooHard(asker, 9)
+				asked := 0
+				for range 1024 {
+					change(s)
+					if s.MayAsk(key, s.now) {
+						asked++
+						// What it is told in between is not forgiven for it.
+						s.refuse(asker, Refusal{Reason: "Throttled", After: time.Nanosecond, Cure: CureAnswer})
+						change(s)
+						s.now = s.now.Add(time.Nanosecond)
+						s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+					}
+					s.now = s.now.Add(time.Second)
+				}
+				want := 1024/10 + 1
+				if name == "nothing, all along" {
+					want = 2
+				}
+				if asked > want {
+					t.Errorf("it was asked for %d times in 1024 s, want %d at most", asked, want)
+				}
+				s.now = s.now.Add(time.Hour)
+				s.MayAsk(key, s.now)
+				s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+				s.now = s.now.Add(10*time.Minute - 1)
+				if s.MayAsk(key, s.now) {
+					t.Error("it is asked for as if it had not been refused for long")
+				}
+			})
+		}
+	}
+}
+
+// Each refusal for too much work doubles the time to the next ask, up to ten minutes, and no
+// event shortens it.
+func TestWhatIsTooHardIsAskedEverMoreRarely(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	for i := range 13 {
+		s.refuse("0", Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+		want := min(10*time.Minute, time.Second<<i)
+		s.now = s.now.Add(want - 1)
+		s.Happened(Freed)
+		if s.MayAsk(key, s.now) {
+			t.Errorf("after refusal %d it may ask before %s have passed", i+1, want)
+		}
+		if s.now = s.now.Add(1); !s.MayAsk(key, s.now) {
+			t.Fatalf("after refusal %d it may not ask after %s", i+1, want)
+		}
+	}
+}
+
+// What a group was refused before it changed does not make it wait longer afterwards.
+func TestABackoffBeginsAnewForAnotherRequest(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	r := Refusal{Reason: "Filtered", Backoff: true}
+	for range 4 {
+		s.refuse("0", r)
+		s.now = s.now.Add(time.Minute)
+	}
+	s.update("0", annotated("other", "thing"))
+	s.refuse("0", r)
+	s.now = s.now.Add(time.Second)
+	if !s.MayAsk(key, s.now) {
+		t.Error("it may not ask after the shortest time")
+	}
+}
+
+// The same of a member that comes late.
+func TestABackoffOfALateMemberBeginsAnewForAnotherRequest(t *testing.T) {
+	s := newStory(t)
+	s.start(1)
+	s.add("late")
+	r := Refusal{Reason: "Filtered", Backoff: true}
+	for range 4 {
+		s.refuse("late", r)
+		s.now = s.now.Add(time.Minute)
+	}
+	s.update("late", annotated("other", "thing"))
+	s.refuse("late", r)
+	s.now = s.now.Add(time.Second)
+	if !s.MayAsk(key, s.now) {
+		t.Error("it may not ask after the shortest time")
+	}
+}
+
+// What becomes of pods that run has nobody ask anew who comes late and is too hard.
+func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
+	cases := map[string]struct {
+		of   string
+		hard bool
+		asks bool
+	}{
+		"one that runs": {"0", true, false}, "one that has a seat": {"seated", true, false},
+		"the late one": {"late", true, true}, "one that is not too hard": {"late", false, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.start(1)
+			s.add("seated")
+			s.match("seated")
+			s.add("late")
+			for i := range 5 {
+				s.now = s.now.Add(time.Second << i)
+				s.refuse("late", Refusal{Reason: "TooHard", Backoff: true, Hard: tc.hard})
+			}
+			s.update(tc.of, func(p *corev1.Pod) { p.Labels["other"] = "thing" })
+			s.now = s.now.Add(hardPause)
+			if got := s.MayAsk(key, s.now); got != tc.asks {
+				t.Errorf("it may ask: %t, want %t", got, tc.asks)
+			}
+		})
+	}
+}
+
+// However many pods come and go that may be in its way, a group that yields looks for nodes once
+// in a while, and ever more rarely as long as they do.
+func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	s.refuse("0", noRoom)
+	way := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
+	way.Spec.NodeName = "n"
+	var on NodeFilter
+	on.Add("n")
+	s.Yield(key, "no nodes", &on, s.now)
+	var looks []time.Duration
+	began := s.now
+	for range 2400 {
+		s.now = s.now.Add(100 * time.Millisecond)
+		s.OutOfTheWay(way)
+		s.Happened(NodeChanged)
+		if len(s.Retry(s.now)) == 0 {
+			if why := s.Yields(key, s.now); why != "no nodes" {
+				t.Fatalf("it yields since %q before it is to look again", why)
+			}
+			continue
+		}
+		if why := s.Yields(key, s.now); why != "" {
+			t.Fatalf("it yields since %q when it is to look again", why)
+		}
+		looks = append(looks, s.now.Sub(began))
+		s.Yield(key, "no nodes", &on, s.now)
+	}
+	if got := fmt.Sprint(looks); got != "[5s 15s 35s 1m15s 2m15s 3m15s]" {
+		t.Errorf("it looked after %v", got)
+	}
+	// What goes on every node is in nobody's way.
+	s.Yield(key, "no nodes", &on, s.now)
+	s.Yield(key, "no nodes", &on, s.now)
+	s.Happened(SharedFreed)
+	// Nothing goes, and it looks all the same; what changes after a while has it look at once.
+	s.now = s.now.Add(maxBackoff - 1)
+	if got := s.Retry(s.now); len(got) > 0 {
+		t.Errorf("%v look before their time", got)
+	}
+	for name, happens := range map[string]func(){
+		"nodes have changed": func() { s.Happened(NodeChanged) }, "a pod has gone": func() { s.OutOfTheWay(way) },
+	} {
+		s.Yield(key, "no nodes", &on, s.now)
+		s.now = s.now.Add(10 * time.Second)
+		happens()
+		if got := s.Retry(s.now); len(got) != 1 {
+			t.Errorf("%s, and it does not look", name)
+		}
+	}
+	s.Yield(key, "no nodes", &on, s.now)
+	s.now = s.now.Add(maxBackoff)
+	if got := s.Retry(s.now); len(got) != 1 {
+		t.Error("its time has passed, and it does not look")
+	}
+}
+
+// Of some groups those are heads that Overdue lists, in the same order; who yields, has started or
+// has waited for less is none.
+func TestHeadsAmongSomeGroups(t *testing.T) {
+	s := newStory(t)
+	s.lonely("a", 5, 2)
+	s.lonely("b", 9, 1)
+	s.lonely("c", 1, 3)
+	for _, name := range []string{"a", "b", "c"} {
+		s.refuse(name, noRoom)
+	}
+	keyOf := lonelyKey
+	among := func(names ...string) (keys []types.NamespacedName) {
+		for _, name := range names {
+			keys = append(keys, keyOf(name))
+		}
+		return keys
+	}
+	later := s.now.Add(time.Hour)
+	if got, want := s.HeadsAmong(among("c", "a", "b", "nobody"), later, time.Minute), s.Overdue(later, time.Minute); !slices.Equal(got, want) || len(got) != 3 {
+		t.Errorf("heads = %v, want %v", got, want)
+	}
+	if got := s.HeadsAmong(among("a", "b"), s.now, time.Minute); len(got) != 0 {
+		t.Errorf("heads that have not waited: %v", got)
+	}
+	s.Yield(keyOf("b"), "no nodes", nil, later)
+	if got := s.HeadsAmong(among("a", "b"), later, time.Minute); len(got) != 1 || got[0].Key != keyOf("a") {
+		t.Errorf("heads = %v, want a alone, for b yields", got)
+	}
+}
+
+// Whoever keeps old PodGroups has new pods pass a group that waits only as often as old pods of
+// theirs wait.
+func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
+	const hour = time.Hour
+	madeAt := func(at time.Time) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(at) }
+	}
+	waits := noon.Add(10 * hour)
+	cases := map[string]struct {
+		// before has happened by the time that the other group waits.
+		before func(*story)
+		// older says that the pods of the PodGroup which are made then go before those of the other.
+		older bool
+	}{
+		"it never had pods": {before: func(*story) {}},
+		"its pods have run": {before: func(s *story) {
+			s.add("0")
+			s.run("0")
+			s.update("0", phase(corev1.PodSucceeded))
+			s.DropPod("0")
+		}},
+		"a pod of it waited, and is gone": {before: func(s *story) {
+			s.add("0")
+			s.Admit("0", s.now)
+			s.DropPod("0")
+		}},
+		"an old pod of it is held": {before: func(s *story) {
+			s.add("0", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })
+		}},
+		"an old pod of it waits": {older: true, before: func(s *story) { s.add("0") }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(1, 0)
+			tc.before(s)
+			s.lonely("other", 0, int(waits.Sub(noon).Seconds()))
+			for n := range 3 {
+				s.now = waits.Add(time.Duration(n+1) * hour)
+				next := "0"
+				if n > 0 || !tc.older {
+					next = fmt.Sprintf("next-%d", n)
+					s.add(next, madeAt(s.now))
+				}
+				p, _ := s.Plan(types.UID(next), s.now)
+				if p.Job == 0 {
+					t.Fatalf("pod %s has nothing to ask for: %+v", next, p.Wait)
+				}
+				other, _ := s.Plan("other", s.now)
+				if want := tc.older && n == 0; p.Rank.Less(other.Rank) != want {
+					t.Errorf("pod %d goes before the group that waits: %t, want %t: %v, %v", n, !want, want, p.Rank, other.Rank)
+				}
+				s.run(next)
+				s.update(next, phase(corev1.PodSucceeded))
+				s.DropPod(types.UID(next))
+			}
+		})
+	}
+}

@@ -1,0 +1,438 @@
+package gang
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+func names(pods []*corev1.Pod) []string {
+	var all []string
+	for _, p := range pods {
+		all = append(all, p.Name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// wake lists the pods of the group that are to be put into the queue.
+func (s *story) wake() []string {
+	return names(s.AdmissibleOf([]types.NamespacedName{key}, s.now))
+}
+
+// Requests 14 of the lessons of earlier systems: the rest follows as room comes.
+func TestLateMembersAreAskedForInOneMatch(t *testing.T) {
+	s := newStory(t)
+	s.start(2)
+	for _, name := range []string{"2", "3", "4"} {
+		s.add(name)
+	}
+	if got := s.wake(); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("pods to wake = %v, want the oldest alone", got)
+	}
+	for name, want := range map[string]bool{"2": true, "3": false, "4": false} {
+		if v := s.Admit(types.UID(name), s.now); v.Pass != want || v.Message != "" {
+			t.Errorf("verdict on pod %s = %+v, want that the oldest alone may pass", name, v)
+		}
+	}
+	plan, _ := s.Plan("2", s.now)
+	if got, more := names(plan.Required), names(plan.Optional); !slices.Equal(got, []string{"2"}) || !slices.Equal(more, []string{"3", "4"}) {
+		t.Errorf("plan requires %v and would have %v, want 2, and 3 and 4", got, more)
+	}
+	// There is room for two of the three.
+	slots := []match.Slot{{Key: "2", Node: "n-2"}, {Key: "3", Node: "n-3"}}
+	_, siblings, _, err := s.Seat(plan, slots, s.now.Add(time.Minute))
+	if err != nil || !slices.Equal(names(siblings), []string{"3"}) {
+		t.Fatalf("siblings to wake = %v, error %v; want 3", names(siblings), err)
+	}
+	if got := s.wake(); !slices.Equal(got, []string{"4"}) {
+		t.Errorf("pods to wake = %v, want the one without a seat", got)
+	}
+}
+
+func TestARefusalOfALateMemberIsForItsLike(t *testing.T) {
+	s := newStory(t)
+	s.start(2)
+	for _, name := range []string{"2", "3", "4"} {
+		s.add(name)
+	}
+	plan, _ := s.Plan("2", s.now)
+	s.Refuse(plan, Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}, Likewise: []types.UID{"2", "3"}}, s.now)
+	for _, uid := range []types.UID{"2", "3"} {
+		if v := s.Admit(uid, s.now); v.Pass || v.Message != "full" {
+			t.Errorf("verdict on pod %s = %+v, want it held", uid, v)
+		}
+	}
+	if got := s.wake(); !slices.Equal(got, []string{"4"}) {
+		t.Errorf("pods to wake = %v, want the one of another shape", got)
+	}
+	placed := s.Placed()
+	if len(placed) != 1 || placed[0].Waiting != 2 || placed[0].Message != "full" {
+		t.Errorf("placed = %+v, want that two wait, and why", placed)
+	}
+	s.Happened(Freed)
+	_, next := s.Due(s.now)
+	s.now = next
+	s.Due(s.now)
+	if got := s.wake(); !slices.Equal(got, []string{"4"}) {
+		t.Errorf("pods to wake after room was freed = %v, want the one that asks for all", got)
+	}
+	if again := s.Placed(); len(again) != 0 {
+		t.Errorf("told %+v while they ask again", again)
+	}
+	s.DropPod("2")
+	s.DropPod("3")
+	if placed := s.Placed(); len(placed) != 1 || placed[0].Waiting != 0 {
+		t.Errorf("placed = %+v, want that nobody waits any more", placed)
+	}
+}
+
+func TestWhatAStartedGroupLacksGoesFirst(t *testing.T) {
+	s := newStory(t)
+	s.start(2)
+	s.add("2")
+	s.Admit("2", s.now)
+	if s.Rank(s.pods["2"]).Incomplete {
+		t.Error("a pod beyond the minimum goes before other groups")
+	}
+	s.DropPod("0")
+	s.DropPod("1")
+	s.DropPod("2")
+	s = newStory(t)
+	s.start(2)
+	s.DropPod("1")
+	s.add("1b")
+	s.Admit("1b", s.now)
+	if !s.Rank(s.pods["1b"]).Incomplete {
+		t.Error("a pod that the group lacks does not go before others")
+	}
+	before := s.Rank(s.pods["1b"])
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
+	if after := s.Rank(s.pods["1b"]); after != before {
+		t.Errorf("rank of a pod in the queue = %+v, was %+v", after, before)
+	}
+}
+
+func TestAMinimumThatIsRaisedGivesTheSeatsBack(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 2)
+	p := s.match("0")
+	s.wantReleased(s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 3, Created: noon}), p.Job, "0", "1")
+	s.wantTentative(0)
+}
+
+// What happens to the PodGroup during a match counts as if it had happened before.
+func TestAPodGroupThatChangesDuringTheMatch(t *testing.T) {
+	cases := map[string]struct {
+		change func(s *story)
+		// starts is how many reserved pods let the group start, want why it may not.
+		starts int
+		want   string
+	}{
+		"nothing":          {change: func(*story) {}, starts: 3},
+		"fewer are enough": {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon}) }, starts: 2},
+		"all are needed":   {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4, Created: noon}) }, starts: 4},
+		"more are needed":  {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 5, Created: noon}) }, want: "minMember of the PodGroup was raised"},
+		"it is deleted":    {change: func(s *story) { s.DropPodGroup(key) }, want: "the PodGroup was deleted"},
+		"a pod is":         {change: func(s *story) { s.DropPod("1"); s.DropPod("2") }, want: "a member of the group was deleted"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(3, 4)
+			p, _ := s.Plan("0", s.now)
+			tc.change(s)
+			pods := []string{"0", "1", "2", "3"}
+			var slots []match.Slot
+			for _, pod := range pods {
+				slots = append(slots, match.Slot{Key: pod, Node: "n-" + pod})
+			}
+			_, _, e, err := s.Seat(p, slots, s.now.Add(time.Minute))
+			if tc.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.wantTentative(4)
+				for i, pod := range pods[:tc.starts] {
+					if s.confirm(pod); len(s.Transitions()) > 0 != (i+1 == tc.starts) {
+						t.Errorf("with %d pods reserved the group has started, or has not: want it with %d", i+1, tc.starts)
+					}
+				}
+				return
+			}
+			if err == nil || !strings.HasSuffix(err.Error(), ": "+tc.want) {
+				t.Errorf("Seat() = %v, want %q", err, tc.want)
+			}
+			s.wantReleased(e, p.Job, pods...)
+			s.wantTentative(0)
+		})
+	}
+}
+
+func TestAMinimumThatIsLoweredLetsTheReservedBind(t *testing.T) {
+	s := newStory(t)
+	s.gang(3, 3)
+	s.match("0")
+	if err := s.Reserve("0", "n-0"); err != nil {
+		t.Fatal(err)
+	}
+	s.Permit("0")
+	if free := s.reserve("1"); len(free) > 0 {
+		t.Fatalf("pods %v may bind before the minimum is reserved", free)
+	}
+	if e := s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon}); len(e.Release) > 0 {
+		t.Errorf("gave back %+v", e.Release)
+	}
+	if _, mayBind := s.Awaited("0"); !mayBind {
+		t.Error("two of the two that are needed now are reserved, and may not bind")
+	}
+	s.wantTentative(3)
+}
+
+func TestAPodGroupDeletedBeforeTheStartGivesTheSeatsBack(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 2)
+	p := s.match("0")
+	s.wantReleased(s.DropPodGroup(key), p.Job, "0", "1")
+	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
+		t.Errorf("verdict = %+v, want %s", v, reason.NoPodGroup)
+	}
+}
+
+// ofJob makes a pod one of a Job's, without a label.
+func ofJob(p *corev1.Pod) {
+	p.Labels = nil
+	p.OwnerReferences = controlledPod("", nil, by(job)).OwnerReferences
+}
+
+func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
+	owners := seenOwners{}
+	s := newStory(t)
+	s.Groups = New(owners, match.PolicyLonode)
+	s.add("0", ofJob)
+	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.OwnerNotSeen || !strings.Contains(v.Message, "Job train") {
+		t.Errorf("verdict = %+v, want it held until the Job is seen", v)
+	}
+	owners[by(job)] = group.Owner{}
+	e := s.OwnerSeen(by(job).UID)
+	want := types.NamespacedName{Namespace: "ns", Name: by(job).PodGroupName()}
+	if !slices.Equal(e.Wake, []types.NamespacedName{want}) {
+		t.Errorf("groups that were found = %v, want %v", e.Wake, want)
+	}
+	if m, ok := s.GroupOf("0"); !ok || m.Key != want {
+		t.Errorf("group = %+v, want %v", m, want)
+	}
+	s.PutPodGroup(want, PodGroup{UID: "pg", MinMember: 1, Created: noon})
+	s.wantAdmitted("0")
+	// A Job that goes before its pods takes none of them out of its group.
+	clear(owners)
+	s.update("0", bound("n"))
+	if m, _ := s.GroupOf("0"); m.Key != want {
+		t.Errorf("group after the Job was gone = %+v, want %v", m, want)
+	}
+	s.DropPod("0")
+	s.DropPodGroup(want)
+	if n := len(s.groups) + len(s.members) + len(s.unseen); n != 0 {
+		t.Errorf("%d entries left of what is gone", n)
+	}
+}
+
+func TestPodsOfADeploymentNeedNoPodGroup(t *testing.T) {
+	s := newStory(t)
+	s.Groups = New(seenOwners{by(replicaSet): by(deployment)}, match.PolicyLonode)
+	ofDeployment := func(p *corev1.Pod) {
+		p.Labels = nil
+		p.OwnerReferences = controlledPod("", nil, by(replicaSet)).OwnerReferences
+	}
+	s.add("0", ofDeployment)
+	s.add("1", ofDeployment)
+	s.wantAdmitted("0")
+	plan := s.match("0")
+	if len(plan.Required) != 1 || len(plan.Optional) != 1 {
+		t.Errorf("plan = %d and %d pods, want one and as many more as there is room for", len(plan.Required), len(plan.Optional))
+	}
+	if free := s.reserve("1"); !slices.Equal(free, []string{"1"}) {
+		t.Errorf("pods that may bind = %v, want the first that is reserved", free)
+	}
+}
+
+func TestThePolicyIsTheGroupsOwn(t *testing.T) {
+	annotated := func(policy string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations = map[string]string{group.MatchPolicyAnnotation: policy} }
+	}
+	cases := map[string]struct {
+		podGroup, pod string
+		want          string
+		wantHolder    string
+	}{
+		"nobody names one":                  {"", "", match.PolicyLonode, ""},
+		"the pods do":                       {"", match.PolicyLonodex, match.PolicyLonodex, key.String()},
+		"the PodGroup goes before them":     {match.PolicyLonode, match.PolicyLonodex, match.PolicyLonode, ""},
+		"the PodGroup wants whole nodes":    {match.PolicyLonodex, "", match.PolicyLonodex, key.String()},
+		"the PodGroup wants the last whole": {match.PolicyHinodex, "", match.PolicyHinodex, key.String()},
+		"the pods' is none, and not read":   {match.PolicyLonodex, "densest", match.PolicyLonodex, key.String()},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: tc.podGroup})
+			s.add("0", annotated(tc.pod))
+			if got, _ := s.Plan("0", s.now); got.Policy != tc.want || got.Holder != key.String() {
+				t.Errorf("plan by policy %q for %q, want %q for %q", got.Policy, got.Holder, tc.want, key)
+			}
+			if got := s.HolderOf(s.pods["0"]); got != tc.wantHolder {
+				t.Errorf("holder = %q, want %q", got, tc.wantHolder)
+			}
+		})
+	}
+}
+
+func TestAPolicyThatIsNoneHoldsTheGroup(t *testing.T) {
+	s := newStory(t)
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: "densest"})
+	s.add("0")
+	v := s.Admit("0", s.now)
+	if v.Pass || v.Reason != reason.InvalidMatchPolicy || !strings.Contains(v.Message, `match-policy: "densest"`) {
+		t.Errorf("verdict = %+v, want one that names the annotation and the value", v)
+	}
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
+	s.update("0", bound("n-0"))
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: "densest"})
+	s.add("1")
+	if v := s.Admit("1", s.now); v.Pass || v.Reason != reason.InvalidMatchPolicy {
+		t.Errorf("verdict on a late member = %+v, want it held", v)
+	}
+}
+
+func TestALonePodThatAsksForMoreIsTold(t *testing.T) {
+	s := newStory(t)
+	alone := func(labels map[string]string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Labels = maps.Clone(labels) }
+	}
+	s.add("a", alone(map[string]string{group.SizeLabel: "1"}))
+	s.wantAdmitted("a")
+	for name, labels := range map[string]map[string]string{"b": {group.SizeLabel: "4"}, "c": {group.SizeLabel: "four"}} {
+		s.add(name, alone(labels))
+		v := s.Admit(types.UID(name), s.now)
+		if v.Pass || v.Reason != reason.InvalidGroupSize || !strings.Contains(v.Message, group.SizeLabel) || !strings.Contains(v.Message, labels[group.SizeLabel]) {
+			t.Errorf("verdict on %v = %+v, want one that names the label and the value", labels, v)
+		}
+	}
+}
+
+func TestTheCreationOfAGroupWithoutAPodGroupIsFrozenToo(t *testing.T) {
+	s := newStory(t)
+	s.Groups = New(seenOwners{by(replicaSet): by(deployment)}, match.PolicyLonode)
+	s.add("0", func(p *corev1.Pod) {
+		p.Labels = nil
+		p.OwnerReferences = controlledPod("", nil, by(replicaSet)).OwnerReferences
+		p.CreationTimestamp = metav1.NewTime(noon)
+	})
+	before := s.Rank(s.pods["0"])
+	s.PutPodGroup(before.Key, PodGroup{UID: "pg", MinMember: 1, Created: noon.Add(time.Hour)})
+	if after := s.Rank(s.pods["0"]); after != before {
+		t.Errorf("rank = %+v, was %+v", after, before)
+	}
+}
+
+// What nobody asked for is told as well: no cycle of the scheduler says it.
+func TestWhatIsTakenBackIsTold(t *testing.T) {
+	take := map[string]func(s *story, p Plan) Output{
+		"the deadline passed":     func(s *story, _ Plan) Output { return s.Expire(s.now.Add(time.Hour)) },
+		"a member was unreserved": func(s *story, _ Plan) Output { return s.Unreserve("0", s.now, "no") },
+		"a cycle was lost":        func(s *story, p Plan) Output { return s.Abandon("0", p.Job, s.now) },
+		"a filter refused a node": func(s *story, _ Plan) Output { return s.Fail("0", s.now, "no") },
+	}
+	for name, take := range take {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(2, 2)
+			e := take(s, s.match("0"))
+			if len(e.Refused) != 1 || e.Refused[0].Reason == "" || e.Refused[0].Message == "" {
+				t.Errorf("told %+v, want one reason for the group", e.Refused)
+			}
+			s.wantTentative(0)
+		})
+	}
+}
+
+func TestAGroupThatIsWholeAgainIsToldOf(t *testing.T) {
+	s := newStory(t)
+	s.start(2)
+	s.Placed()
+	s.DropPod("1")
+	delete(s.pods, "1")
+	s.add("1b")
+	s.update("1b", bound("n-1"))
+	if placed := s.Placed(); len(placed) != 1 {
+		t.Errorf("placed = %+v, want that the group is whole again", placed)
+	}
+}
+
+// Otherwise who has been refused more often comes later, whatever its rank.
+func TestWhoMayAskAgainComesTogether(t *testing.T) {
+	other := types.NamespacedName{Namespace: "ns", Name: "younger"}
+	s := newStory(t)
+	s.start(2)
+	s.DropPod("1")
+	delete(s.pods, "1")
+	s.add("1b")
+	s.PutPodGroup(other, PodGroup{UID: "younger", MinMember: 1, Created: noon})
+	s.add("y", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: other.Name} })
+	no := Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}}
+	for range 5 {
+		s.now = s.now.Add(7 * time.Millisecond)
+		plan, _ := s.Plan("1b", s.now)
+		s.Refuse(plan, no, s.now)
+		s.Happened(Freed)
+		_, next := s.Due(s.now)
+		s.now = next
+		s.Due(s.now)
+	}
+	s.now = s.now.Truncate(minPause).Add(time.Millisecond)
+	late, _ := s.Plan("1b", s.now)
+	young, _ := s.Plan("y", s.now)
+	s.Refuse(young, no, s.now)
+	s.Refuse(late, no, s.now.Add(minPause))
+	s.Happened(Freed)
+	_, next := s.Due(s.now)
+	if keys, _ := s.Due(next); len(keys) != 2 {
+		t.Errorf("due first are %v, want both groups", keys)
+	}
+}
+
+// A pod that another plugin keeps out of the queue does not ask, and is in nobody's way.
+func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	want := func(when string, want bool) {
+		t.Helper()
+		if got := len(s.Askers(s.now)) > 0; got != want {
+			t.Errorf("%s: a group may ask: %v, want %v", when, got, want)
+		}
+	}
+	want("before this plugin was asked, as where another one is first and holds it", false)
+	s.Admit("0", s.now)
+	want("before the others were asked", false)
+	s.LetPass("0", true)
+	want("let pass", true)
+	s.LetPass("0", false)
+	want("held", false)
+	s.LetPass("0", true)
+	plan, _ := s.Plan("0", s.now)
+	s.Refuse(plan, Refusal{Until: []Event{Freed}}, s.now)
+	s.Happened(Freed)
+	s.now = s.now.Add(time.Minute)
+	s.Due(s.now)
+	want("refused, and not in the queue again", false)
+}

@@ -1,0 +1,120 @@
+package gang
+
+import (
+	"cmp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// Rank is a pod's place in the queue: who takes the place of a member that a group lacks
+// which has started comes first, then it goes by priority, by the group's creation, by the
+// group and by the pod. For another pod of a group that has started it is the pod's own
+// creation, if that was later.
+type Rank struct {
+	Incomplete bool
+	Priority   int32
+	Created    time.Time
+	Key        types.NamespacedName
+	Pod        string
+}
+
+// Less says whether a goes before b.
+func (a Rank) Less(b Rank) bool {
+	if a.Incomplete != b.Incomplete {
+		return a.Incomplete
+	}
+	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority),
+		a.Created.Compare(b.Created),
+		cmp.Compare(a.Key.Namespace, b.Key.Namespace),
+		cmp.Compare(a.Key.Name, b.Key.Name),
+		cmp.Compare(a.Pod, b.Pod),
+	) < 0
+}
+
+// A Turn is what one group of a namespace and priority has at a time, of those that have waited
+// for room for so long that others may not pass them.
+type Turn struct {
+	Namespace string
+	Priority  int32
+}
+
+// TurnOf returns the turn of a group, by the rank of one of its pods.
+func TurnOf(key types.NamespacedName, r Rank) Turn { return Turn{key.Namespace, r.Priority} }
+
+// Rank returns a pod's place in the queue. It stays what it was when the pod came
+// into the queue.
+func (g *Groups) Rank(pod *corev1.Pod) Rank {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.members[pod.UID]; m != nil {
+		return g.rank(m)
+	}
+	r := rankOf(pod)
+	r.Key = group.Of(pod, g.owners).Key
+	return r
+}
+
+// rankOf is what a pod says itself of its place.
+func rankOf(pod *corev1.Pod) Rank {
+	r := Rank{Created: pod.CreationTimestamp.Time, Pod: pod.Name}
+	if pod.Spec.Priority != nil {
+		r.Priority = *pod.Spec.Priority
+	}
+	return r
+}
+
+func (g *Groups) rank(m *member) Rank {
+	r, s := rankOf(m.pod), m.group
+	r.Key, r.Incomplete = s.key, m.urgent
+	created := m.created
+	if created.IsZero() {
+		created = s.creation(m)
+	}
+	if !m.extra {
+		r.Created = created
+	}
+	return r.notBefore(created)
+}
+
+// creation is the place of the group's incarnation among groups of its priority. It is frozen when
+// it is first asked for, with a member.
+//
+// It is the creation of the PodGroup, but not before the oldest of the pods that wait, nor before
+// any pod that had a node in a former incarnation. Otherwise whoever keeps old PodGroups could have
+// new pods pass a group that waits, again and again.
+func (s *state) creation(m *member) time.Time {
+	if !s.created.IsZero() {
+		return s.created
+	}
+	oldest := m.pod.CreationTimestamp.Time
+	for _, o := range s.members {
+		if c := o.pod.CreationTimestamp.Time; o.waits() && c.Before(oldest) {
+			oldest = c
+		}
+	}
+	s.created = later(oldest, s.youngest)
+	if s.podGroup != nil {
+		s.created = later(s.created, s.podGroup.Created)
+	}
+	return s.created
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// notBefore is the place of one that was created so early at the most.
+func (a Rank) notBefore(t time.Time) Rank {
+	if a.Created.Before(t) {
+		a.Created = t
+	}
+	return a
+}

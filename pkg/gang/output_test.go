@@ -1,0 +1,128 @@
+package gang
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// note takes note of what a call returned, as a caller who carries it out.
+func (s *story) note(out Output) Output {
+	s.transitions = append(s.transitions, out.Transitions...)
+	for _, p := range out.Placed {
+		s.placed[p.Key] = p
+	}
+	return out
+}
+
+// Transitions returns what became of groups since it was last asked for.
+func (s *story) Transitions() []Transition {
+	all := s.transitions
+	s.transitions = nil
+	return all
+}
+
+// Placed returns the last placement of each group that was told of since it was last asked for.
+func (s *story) Placed() []Placement {
+	all := slices.Collect(maps.Values(s.placed))
+	clear(s.placed)
+	return all
+}
+
+func (s *story) PutPod(pod *corev1.Pod) Output { return s.note(s.Groups.PutPod(pod)) }
+
+func (s *story) OwnerSeen(uid types.UID) Output { return s.note(s.Groups.OwnerSeen(uid)) }
+
+func (s *story) DropPod(uid types.UID) Output { return s.note(s.Groups.DropPod(uid)) }
+
+func (s *story) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
+	return s.note(s.Groups.PutPodGroup(key, pg))
+}
+
+func (s *story) DropPodGroup(key types.NamespacedName) Output {
+	return s.note(s.Groups.DropPodGroup(key))
+}
+
+func (s *story) Listed() Output { return s.note(s.Groups.Listed()) }
+
+func (s *story) NamespaceChanged(namespace string) Output {
+	return s.note(s.Groups.NamespaceChanged(namespace))
+}
+
+func (s *story) Plan(uid types.UID, now time.Time) (Plan, Output) {
+	p, out := s.Groups.Plan(uid, now)
+	return p, s.note(out)
+}
+
+func (s *story) Seat(p Plan, slots []match.Slot, deadline time.Time) (string, []*corev1.Pod, Output, error) {
+	node, siblings, out, err := s.Groups.Seat(p, slots, deadline)
+	return node, siblings, s.note(out), err
+}
+
+func (s *story) Refuse(p Plan, r Refusal, now time.Time) Output {
+	return s.note(s.Groups.Refuse(p, r, now))
+}
+
+func (s *story) Unreserve(uid types.UID, now time.Time, why string) Output {
+	return s.note(s.Groups.Unreserve(uid, now, why))
+}
+
+func (s *story) Fail(uid types.UID, now time.Time, why string) Output {
+	return s.note(s.Groups.Fail(uid, now, why))
+}
+
+func (s *story) Abandon(uid types.UID, lost match.JobID, now time.Time) Output {
+	return s.note(s.Groups.Abandon(uid, lost, now))
+}
+
+func (s *story) TurnDown(uid types.UID, now time.Time, reason, why string) Output {
+	return s.note(s.Groups.TurnDown(uid, now, reason, why))
+}
+
+func (s *story) Bound(uid types.UID) Output { return s.note(s.Groups.Bound(uid)) }
+
+func (s *story) Expire(now time.Time) Output { return s.note(s.Groups.Expire(now)) }
+
+func (s *story) Depart(d Departure, closed string, now time.Time) (string, Output, bool) {
+	why, out, ok := s.Groups.Depart(d, closed, now)
+	return why, s.note(out), ok
+}
+
+func (s *story) Recall(uid types.UID) Output { return s.note(s.Groups.Recall(uid)) }
+
+func (s *story) Retell(key types.NamespacedName) Output { return s.note(s.Groups.Retell(key)) }
+
+// Each call returns what came of it, once.
+func TestEachCallHasItsOutput(t *testing.T) {
+	s := newStory(t)
+	wakes := func(what string, out Output, forgets ...types.NamespacedName) {
+		t.Helper()
+		if !slices.Equal(out.Wake, []types.NamespacedName{key}) || !slices.Equal(out.Forget, forgets) {
+			t.Errorf("%s: wakes %v and forgets %v, want the group woken and %v forgotten", what, out.Wake, out.Forget, forgets)
+		}
+	}
+	wakes("a PodGroup", s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon}))
+	wakes("a pod", s.add("0"))
+	wakes("another", s.add("1"))
+	wakes("a pod that goes", s.DropPod("1"))
+	s.match("0")
+	s.confirm("0")
+	out := s.Bound("0")
+	if len(out.Placed) != 1 || out.Placed[0].Nodes["n-0"] != 1 {
+		t.Errorf("the bind of the last pod tells of %v, want the group placed", out.Placed)
+	}
+	if out = s.Bound("0"); len(out.Placed) > 0 {
+		t.Errorf("once more it tells of %v", out.Placed)
+	}
+	wakes("the PodGroup goes", s.DropPodGroup(key), key)
+	wakes("the last pod goes", s.DropPod("0"), key)
+	if out := s.DropPodGroup(key); len(out.Wake) > 0 || !slices.Equal(out.Forget, []types.NamespacedName{key}) {
+		t.Errorf("a PodGroup without a group wakes %v and forgets %v, want it forgotten alone", out.Wake, out.Forget)
+	}
+}

@@ -1,0 +1,28 @@
+package gang
+
+import (
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// policyOr returns the policy that the group names, or a pod of it, and else def; of
+// a group that is to have whole nodes the one that takes them. An error names the
+// annotation and the value in words fit for a user.
+func (s *state) policyOr(def string, m *member) (string, error) {
+	policy, err := s.namedPolicy(def, m)
+	if s.asked().exclusive {
+		policy = whole(policy)
+	}
+	return policy, err
+}
+
+func (s *state) namedPolicy(def string, m *member) (string, error) {
+	var podGroup map[string]string
+	if s.podGroup != nil {
+		podGroup = map[string]string{group.MatchPolicyAnnotation: s.podGroup.Policy}
+	}
+	policy := group.Annotation(group.MatchPolicyAnnotation, podGroup, m.pod)
+	if policy == "" {
+		return def, nil
+	}
+	return policy, group.ValidPolicy(policy)
+}

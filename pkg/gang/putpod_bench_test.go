@@ -1,0 +1,30 @@
+package gang
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// BenchmarkPutPod takes note of a change of one pod of a large group: it is done with the
+// lock held, for each pod that is bound.
+func BenchmarkPutPod(b *testing.B) {
+	for _, size := range []int{8, 500, 5_000} {
+		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
+			g := New(seenOwners{}, match.PolicyLonode)
+			g.PutPodGroup(types.NamespacedName{Namespace: "ns", Name: "g"}, PodGroup{UID: "g", MinMember: int32(size)})
+			pods := make([]*corev1.Pod, size)
+			for i := range pods {
+				pods[i] = benchPod("g", i)
+				g.PutPod(pods[i])
+			}
+			for i := 0; b.Loop(); i++ {
+				g.PutPod(pods[i%size])
+			}
+		})
+	}
+}

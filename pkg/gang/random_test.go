@@ -1,0 +1,221 @@
+package gang
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/trials"
+)
+
+// given is a slot that an engine gave out.
+type given struct {
+	job match.JobID
+	key string
+}
+
+// A chance is a random history of two groups and the slots that it leaves with
+// the engine.
+type chance struct {
+	*Groups
+	*rand.Rand
+	now   time.Time
+	pods  map[string]*corev1.Pod
+	next  int
+	slots map[given]bool
+	// seen are pods that the API showed on a node: what they hold is the
+	// inventory's to give back.
+	seen map[string]bool
+	// stale says that a departure was out of date at once.
+	stale bool
+}
+
+func (c *chance) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", c.IntN(2))}
+}
+
+func (c *chance) pod() *corev1.Pod {
+	names := slices.Sorted(maps.Keys(c.pods))
+	if len(names) == 0 {
+		return nil
+	}
+	return c.pods[names[c.IntN(len(names))]]
+}
+
+// carryOut gives back what effects say.
+func (c *chance) carryOut(e Output) {
+	for _, r := range e.Release {
+		if len(r.Keys) == 0 {
+			maps.DeleteFunc(c.slots, func(s given, _ bool) bool { return s.job == r.Job })
+		}
+		for _, k := range r.Keys {
+			delete(c.slots, given{r.Job, k})
+		}
+	}
+}
+
+// change shows a pod as the API would after an edit.
+func (c *chance) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
+	pod = pod.DeepCopy()
+	edit(pod)
+	c.pods[pod.Name] = pod
+	if pod.Spec.NodeName != "" {
+		c.seen[pod.Name] = true
+	}
+	c.carryOut(c.PutPod(pod))
+}
+
+// cycle is a pod's way through the scheduler, which may end anywhere.
+func (c *chance) cycle(pod *corev1.Pod) {
+	if v := c.Admit(pod.UID, c.now); !v.Pass {
+		c.carryOut(c.Abandon(pod.UID, v.Lost, c.now))
+		return
+	}
+	plan, e := c.Plan(pod.UID, c.now)
+	c.carryOut(e)
+	node := plan.Node
+	if plan.Job != 0 {
+		if c.IntN(4) == 0 {
+			c.Refuse(plan, Refusal{Until: Any(), Backoff: c.IntN(2) == 0}, c.now)
+			return
+		}
+		if c.IntN(4) == 0 {
+			c.step() // something happens during the match
+		}
+		var slots []match.Slot
+		for _, p := range append(plan.Required, plan.Optional...) {
+			slots = append(slots, match.Slot{Key: string(p.UID), Node: fmt.Sprintf("n%d", c.IntN(3))})
+			c.slots[given{plan.Job, string(p.UID)}] = true
+		}
+		var err error
+		node, _, e, err = c.Seat(plan, slots, c.now.Add(time.Minute))
+		c.carryOut(e)
+		if err != nil {
+			return
+		}
+	}
+	if node == "" || c.IntN(8) == 0 {
+		return // as after an error of another plugin
+	}
+	if c.IntN(8) == 0 {
+		c.carryOut(c.Fail(pod.UID, c.now, "no"))
+		return
+	}
+	if c.Reserve(pod.UID, node) != nil || c.IntN(8) == 0 {
+		c.carryOut(c.Unreserve(pod.UID, c.now, "no"))
+		return
+	}
+	c.Permit(pod.UID)
+	if _, mayBind := c.Awaited(pod.UID); !mayBind {
+		return
+	}
+	closed := ""
+	if c.IntN(8) == 0 {
+		closed = "its node is cordoned"
+	}
+	why, e, ok := c.Depart(c.Departing(pod.UID), closed, c.now)
+	c.stale = c.stale || !ok
+	if why != "" {
+		c.carryOut(e)
+		return
+	}
+	switch c.IntN(8) {
+	case 0: // answered with 429, and deleted or let go again later
+		c.Recall(pod.UID)
+		return
+	case 1:
+		c.carryOut(c.Unreserve(pod.UID, c.now, "no"))
+		return
+	}
+	c.Bound(pod.UID)
+	if p := c.pods[pod.Name]; p != nil && c.IntN(2) == 0 {
+		c.change(p, bound(node))
+	}
+}
+
+// step lets one thing happen.
+func (c *chance) step() {
+	pod := c.pod()
+	switch n := c.IntN(20); {
+	case n == 0:
+		c.carryOut(c.PutPodGroup(c.key(), PodGroup{UID: types.UID(fmt.Sprint(c.IntN(2))), MinMember: int32(1 + c.IntN(3)), Created: noon}))
+	case n == 1 && c.IntN(4) == 0:
+		c.carryOut(c.DropPodGroup(c.key()))
+	case n < 5:
+		c.next++
+		name := fmt.Sprint(c.next)
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(c.now)}}
+		if c.IntN(8) > 0 {
+			p.Labels = map[string]string{group.Label: c.key().Name}
+		}
+		c.change(p, func(*corev1.Pod) {})
+	case n == 5:
+		c.now = c.now.Add(time.Duration(c.IntN(40)) * time.Second)
+		c.carryOut(c.Expire(c.now))
+		c.Due(c.now)
+	case n == 6:
+		c.Happened(Event(c.IntN(int(numEvents))))
+	case pod == nil:
+	case n == 7:
+		delete(c.pods, pod.Name)
+		c.carryOut(c.DropPod(pod.UID))
+	case n == 8 && pod.Spec.NodeName == "":
+		// Somebody else binds it.
+		c.change(pod, bound(fmt.Sprintf("n%d", c.IntN(3))))
+	case n == 9:
+		c.change(pod, phase(corev1.PodSucceeded))
+	case n == 10:
+		c.change(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: c.now} })
+	case n == 11:
+		c.change(pod, func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: c.key().Name} })
+	default:
+		c.cycle(pod)
+	}
+}
+
+// The seats that a Groups has are those that were given and not given back:
+// otherwise an engine keeps what nobody has, or gives a seat out twice.
+func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
+	for seed := range trials.Seeds(300) {
+		c := &chance{
+			Groups: New(seenOwners{}, match.PolicyLonode), Rand: rand.New(rand.NewPCG(seed, 0)), now: noon,
+			pods: map[string]*corev1.Pod{}, slots: map[given]bool{}, seen: map[string]bool{},
+		}
+		for step := range 200 {
+			if c.step(); c.stale {
+				t.Fatalf("seed %d: a departure is out of date at once in step %d", seed, step)
+			}
+			maps.DeleteFunc(c.slots, func(s given, _ bool) bool { return c.seen[s.key] })
+			seats := map[given]bool{}
+			for _, j := range c.Tentative() {
+				for _, s := range j.Slots {
+					if !c.seen[s.Key] {
+						seats[given{j.ID, s.Key}] = true
+					}
+				}
+			}
+			if !maps.Equal(seats, c.slots) {
+				t.Fatalf("seed %d, step %d: seats are %v, given and not given back %v", seed, step, seats, c.slots)
+			}
+		}
+		for name, pod := range c.pods {
+			c.DropPod(pod.UID)
+			delete(c.pods, name)
+		}
+		for i := range 2 {
+			c.DropPodGroup(types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", i)})
+		}
+		if n := len(c.groups) + len(c.members) + len(c.unseated) + len(c.refused) + len(c.seated); n != 0 {
+			t.Fatalf("seed %d: %d entries left when all is gone", seed, n)
+		}
+	}
+}

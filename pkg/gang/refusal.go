@@ -1,0 +1,225 @@
+package gang
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// An Event is a kind of change that may help a group that was refused.
+type Event int
+
+const (
+	// Freed is that somebody gave resources back.
+	Freed Event = iota
+	// NodeChanged is that a node came, went or changed.
+	NodeChanged
+	// PodChanged is that a pod came to a node or left one, which filters between pods
+	// take note of.
+	PodChanged
+	// StorageChanged is that a volume, a claim or a storage class changed.
+	StorageChanged
+	// MatcherBack is that the engine answers again, or has a new graph.
+	MatcherBack
+	// Unreserved is that nodes are no longer reserved for a group that has waited for long.
+	Unreserved
+	// SharedFreed is that a pod has gone which seemed to run on every node. It helps whom NodeChanged
+	// helps, but a group that yields does not look for nodes again: such a pod was in nobody's way.
+	SharedFreed
+
+	numEvents
+)
+
+// Any lists all events.
+func Any() []Event {
+	return []Event{Freed, NodeChanged, PodChanged, StorageChanged, MatcherBack, Unreserved}
+}
+
+// Cluster lists the events of the cluster. Freed is not among them: a group that
+// gives back what it was given would wake its like, and these it again.
+func Cluster() []Event { return []Event{NodeChanged, PodChanged, StorageChanged} }
+
+// A Refusal is a "no" to a group, or to a member of a started one.
+type Refusal struct {
+	// Reason is one word for machines, Message the sentence for people.
+	Reason  string
+	Message string
+	// Until lists the events after which asking again makes sense.
+	Until []Event
+	// Backoff also lets the group ask again after a while that doubles with each
+	// refusal in a row, and keeps events from letting it ask before the shortest
+	// such while. It is for refusals that no event is sure to follow, and that
+	// asking again may repeat at once.
+	Backoff bool
+	// Hard has that while double up to ten minutes instead of one, and no event end it: to
+	// ask again costs others. A change of the group ends it, but not within ten seconds of the
+	// refusal, and the next one lasts as long as if there had been none.
+	Hard bool
+	// After is after how long the group asks again, whatever happens; 0 leaves it to the
+	// others.
+	After time.Duration
+	// Found says that nodes were found, which something else refused.
+	Found bool
+	// Cure says whether the group waits for room.
+	Cure Cure
+	// Likewise names members of a started group that the answer is for as well.
+	Likewise []types.UID
+}
+
+// The shortest and the longest time of a Refusal's Backoff, and the longest where it is
+// Hard.
+const (
+	minBackoff     = time.Second
+	maxBackoff     = time.Minute
+	maxHardBackoff = 10 * time.Minute
+	// hardPause is the shortest time between a refusal that is Hard and the next enquiry, for
+	// what has changed. Who changes groups on purpose has each of them asked for no more often.
+	hardPause = 10 * time.Second
+)
+
+// The shortest and the longest pause between two refusals in a row, however many
+// events happen meanwhile. A pause ends at a multiple of the shortest, so that
+// those who may ask again come into the queue together and its order counts.
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = time.Second
+)
+
+// refusal is a Refusal in memory.
+type refusal struct {
+	Refusal
+	// retryAt is zero where only an event helps.
+	retryAt time.Time
+	// earliest is when events begin to help.
+	earliest time.Time
+	// released says that such an event has happened.
+	released bool
+}
+
+func (r *refusal) standsAt(now time.Time) bool {
+	return r != nil && (r.retryAt.IsZero() || now.Before(r.retryAt))
+}
+
+// Helps says whether an event ends the wait for one of some events.
+func Helps(until []Event, ev Event) bool {
+	if ev == SharedFreed {
+		ev = NodeChanged
+	}
+	return slices.Contains(until, ev)
+}
+
+// after lets an event end the refusal, at the earliest time it can.
+func (r *refusal) after(ev Event) {
+	if r == nil || !Helps(r.Until, ev) {
+		return
+	}
+	r.released = true
+	if r.retryAt.IsZero() || r.retryAt.After(r.earliest) {
+		r.retryAt = r.earliest
+	}
+}
+
+func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
+	pause := min(maxPause, minPause<<min(refused, 10))
+	mem := &refusal{Refusal: r, earliest: now.Add(pause + minPause - 1).Truncate(minPause)}
+	most := maxBackoff
+	if r.Hard {
+		most = maxHardBackoff
+	}
+	if r.Hard {
+		mem.Until = nil
+	}
+	if r.Backoff {
+		mem.earliest = now.Add(minBackoff)
+		mem.retryAt = now.Add(min(most, minBackoff<<min(failures, 10)))
+	}
+	if r.Hard {
+		mem.earliest = now.Add(hardPause)
+	}
+	if r.After > 0 {
+		mem.earliest = now.Add(r.After)
+		mem.retryAt = mem.earliest
+	}
+	return mem
+}
+
+// forgive lets a group ask again, as one that was never refused. One that was told when to ask
+// again was so for the sake of others: it waits until then.
+func (s *state) forgive() {
+	s.refusal, s.failures, s.hard = s.refusal.untilAfter(), 0, false
+	for _, m := range s.members {
+		m.refusal, m.failures, m.hard = m.refusal.untilAfter(), 0, false
+	}
+}
+
+// asksElse lets a group ask again whose request may be another one now, as forgive does; but one
+// that was too hard only as changed does, and as often as it was refused.
+func (s *state) asksElse() {
+	s.changed()
+	s.refusal = s.refusal.untilAfterOrHard()
+	if !s.hard {
+		s.failures = 0
+	}
+	for _, m := range s.members {
+		m.refusal = m.refusal.untilAfterOrHard()
+		if !m.hard {
+			m.failures = 0
+		}
+	}
+}
+
+// changed lets a group ask again of other pods than before, once that is no more than the pause
+// after its refusal allows: to find out whether the answer is still the same would take as much work
+// as to ask.
+func (s *state) changed() {
+	s.refusal.changed()
+	for _, m := range s.members {
+		if m.refusal != nil && m.refusal.Hard {
+			m.refusal.changed()
+		}
+	}
+}
+
+// changed has a refusal end at the earliest time it can, but for one that is not about what was
+// asked for, or that said when to ask again.
+func (r *refusal) changed() {
+	if r == nil || r.Backoff && !r.Hard || r.After > 0 {
+		return
+	}
+	if r.retryAt.IsZero() || r.retryAt.After(r.earliest) {
+		r.retryAt = r.earliest
+	}
+}
+
+// untilAfter is what is left of a refusal where only time can end it.
+func (r *refusal) untilAfter() *refusal {
+	if r == nil || r.After == 0 {
+		return nil
+	}
+	return r
+}
+
+// untilAfterOrHard keeps what is Hard, too.
+func (r *refusal) untilAfterOrHard() *refusal {
+	if r != nil && r.Hard {
+		return r
+	}
+	return r.untilAfter()
+}
+
+// Happened takes note of an event, which lets groups ask again. Due tells when.
+func (g *Groups) Happened(ev Event) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.events[ev]++
+	if ev == NodeChanged {
+		g.reconsider()
+	}
+	for _, s := range g.refused {
+		s.refusal.after(ev)
+		for _, m := range s.members {
+			m.refusal.after(ev)
+		}
+	}
+}
