@@ -20,7 +20,7 @@ type part struct {
 // parts lists all. The quick ones come first, and those of a kind stand together.
 func parts() []part {
 	return []part{
-		trials("seats", 30_000, "pkg/group", "TestSeatsAreWhatIsNotGivenBack"),
+		trials("seats", 30_000, "pkg/gang", "TestSeatsAreWhatIsNotGivenBack"),
 		trials("bands", 100_000, "pkg/fluence", "TestBandsAreWhatCanBeReachedPodByPod"),
 		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),
 		trials("bookings-of-many", 100_000, "pkg/planner", "TestRandomBookingsOfAMulti"),
