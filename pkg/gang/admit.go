@@ -52,10 +52,12 @@ func (g *Groups) Admit(uid types.UID, now time.Time) Verdict {
 	if m.urgent = m.replaces(); m.seat == nil {
 		m.extra = m.group.started && !m.urgent
 	}
+	rank := g.rank(m)
+	g.queue.set(uid, rank)
 	if m.seat != nil {
 		return v
 	}
-	v.Key, v.Rank = m.group.key, g.rank(m)
+	v.Key, v.Rank = m.group.key, rank
 	if !m.urgent {
 		v.Asks = m.group.asking(now)
 	}

@@ -49,6 +49,8 @@ type Groups struct {
 	// wholeNodes are the rules for whole nodes.
 	wholeNodes WholeNodes
 
+	queue queueOrder
+
 	mu      sync.Mutex
 	groups  map[types.NamespacedName]*state
 	members map[types.UID]*member

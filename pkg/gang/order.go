@@ -2,6 +2,7 @@ package gang
 
 import (
 	"cmp"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,9 +47,42 @@ type Turn struct {
 // TurnOf returns the turn of a group, by the rank of one of its pods.
 func TurnOf(key types.NamespacedName, r Rank) Turn { return Turn{key.Namespace, r.Priority} }
 
-// Rank returns a pod's place in the queue. It stays what it was when the pod came
-// into the queue.
+// A queueOrder holds the places of pods in the queue, as they were when the pods came into it.
+// The queue compares pods under its own lock: it is not to wait for those who look through
+// groups.
+type queueOrder struct {
+	mu    sync.RWMutex
+	ranks map[types.UID]Rank
+}
+
+func (q *queueOrder) set(uid types.UID, r Rank) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ranks == nil {
+		q.ranks = map[types.UID]Rank{}
+	}
+	q.ranks[uid] = r
+}
+
+func (q *queueOrder) get(uid types.UID) (Rank, bool) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	r, ok := q.ranks[uid]
+	return r, ok
+}
+
+func (q *queueOrder) forget(uid types.UID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.ranks, uid)
+}
+
+// Rank returns a pod's place in the queue. It stays what it was when Admit last let the pod
+// pass.
 func (g *Groups) Rank(pod *corev1.Pod) Rank {
+	if r, ok := g.queue.get(pod.UID); ok {
+		return r
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if m := g.members[pod.UID]; m != nil {

@@ -148,6 +148,7 @@ func (g *Groups) see(m *member) {
 func (g *Groups) DropPod(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.queue.forget(uid)
 	if m := g.members[uid]; m != nil {
 		g.drop(m)
 		g.out.wake(m.group.key)

@@ -1,0 +1,42 @@
+package gang
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// An order that changes under the queue corrupts it: a pod keeps the place that it came with until
+// it comes again. The queue, which has its own lock, waits for nobody who looks through groups.
+func TestTheQueueKeepsThePlacesOfPods(t *testing.T) {
+	other := types.NamespacedName{Namespace: key.Namespace, Name: "other"}
+	s := newStory(t)
+	s.gang(1, 1)
+	if !s.Admit("0", s.now).Pass {
+		t.Fatal("the pod may not enter the queue")
+	}
+	s.mu.Lock()
+	before := s.Rank(s.pods["0"]) // hangs where it needs the lock
+	s.mu.Unlock()
+	if before.Key != key {
+		t.Errorf("its place is %+v, want one of its group", before)
+	}
+	s.update("0", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "other"} })
+	if now := s.Rank(s.pods["0"]); now != before {
+		t.Errorf("in the queue its place becomes %+v after %+v", now, before)
+	}
+	s.PutPodGroup(other, PodGroup{UID: "other", MinMember: 1, Created: noon})
+	if !s.Admit("0", s.now).Pass {
+		t.Fatal("the pod may not enter the queue in its new group")
+	}
+	if now := s.Rank(s.pods["0"]); now.Key != other {
+		t.Errorf("it comes again with the place %+v, want one of its new group", now)
+	}
+	s.DropPod("0")
+	if len(s.queue.ranks) != 0 {
+		t.Errorf("of pods that are gone is kept %v", s.queue.ranks)
+	}
+}
