@@ -34,7 +34,7 @@ func (b *selectedBy) constraintsOf(pod *corev1.Pod) string {
 	}
 	read := map[string]string{}
 	for key, value := range pod.Labels {
-		if b.keys.Has(key) || b.all && !slices.Contains(ownLabels[:], key) {
+		if b.keys.Has(key) || b.all && !slices.Contains(ownLabels, key) {
 			read[key] = value
 		}
 	}
@@ -269,18 +269,16 @@ func (s *shuns) drop(uid types.UID) {
 	delete(s.by, uid)
 }
 
-// ownLabels are labels in which the pods of one group differ by design: those of
-// a Job or a StatefulSet, those of the Jobs of a JobSet, the workers of an MPIJob
-// and of a LeaderWorkerSet, and their group and its sizes, which not all of them need
-// have. They count only where something is known to read them.
-var ownLabels = [...]string{
-	"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid", "job-name", "controller-uid",
-	"apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
-	"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-group-index", "jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/replicatedjob-name",
-	"jobset.sigs.k8s.io/replicatedjob-replicas", "training.kubeflow.org/replica-index", "training.kubeflow.org/job-role", "leaderworkerset.sigs.k8s.io/worker-index",
-	"ray.io/worker-group-replica-index",
-	group.Label, group.SizeLabel, group.MinLabel,
-}
+// ownLabels are labels in which the pods of one group differ by design: those of what makes
+// them, and their group and its sizes, which not all of them need have. They count only where
+// something is known to read them.
+var ownLabels = func() []string {
+	labels := []string{"ray.io/worker-group-replica-index", group.Label, group.SizeLabel, group.MinLabel}
+	for _, k := range group.Kinds() {
+		labels = append(labels, k.OwnLabels...)
+	}
+	return labels
+}()
 
 func affinityTerms(a *corev1.Affinity) []corev1.PodAffinityTerm {
 	var terms []corev1.PodAffinityTerm

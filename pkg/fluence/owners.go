@@ -27,13 +27,6 @@ type owners struct {
 	tellers   map[schema.GroupKind]teller
 }
 
-// followed lists the kinds that group.Owner.Followed names, as resources.
-var followed = map[schema.GroupKind]schema.GroupVersionResource{
-	{Group: "batch", Kind: "Job"}:        {Group: "batch", Version: "v1", Resource: "jobs"},
-	{Group: "apps", Kind: "ReplicaSet"}:  {Group: "apps", Version: "v1", Resource: "replicasets"},
-	{Group: "apps", Kind: "StatefulSet"}: {Group: "apps", Version: "v1", Resource: "statefulsets"},
-}
-
 // newOwners calls seen with the UID of each object that comes to be known.
 func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 	config = metadata.ConfigFor(config)
@@ -42,7 +35,9 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 		return nil, fmt.Errorf("build the client of owners: %w", err)
 	}
 	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, tellers: map[schema.GroupKind]teller{}}
-	for kind, resource := range followed {
+	for _, k := range group.FollowedKinds() {
+		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
+		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
 		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		if err := informer.SetTransform(slimOwner); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
@@ -86,8 +81,9 @@ func slimOwner(obj any) (any, error) {
 
 // run watches until ctx ends. It expects of l that each kind is listed.
 func (o *owners) run(ctx context.Context, l *listing) {
-	for kind, informer := range o.informers {
-		resource, listed := followed[kind].GroupResource(), l.expect()
+	for _, k := range group.FollowedKinds() {
+		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
+		informer, resource, listed := o.informers[kind], schema.GroupResource{Group: k.Group, Resource: k.Resource}, l.expect()
 		whenListed(ctx, o.tellers[kind], resource.Resource, listed)
 		err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 			if apierrors.IsForbidden(err) {

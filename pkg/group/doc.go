@@ -2,7 +2,8 @@
 // annotations ask for. It does no I/O.
 //
 //   - identity.go: of which group is a pod?
-//   - owner.go: which kinds of objects control pods, and which of them name groups?
+//   - owner.go: what controls a pod?
+//   - kind.go: which kinds of objects control pods, and what is so of each?
 //   - size.go: how many pods is a group to have, by its labels?
 //   - defaulted.go: which of these labels did the webhook fill in?
 //   - workload.go: how many pods does a Job, JobSet, MPIJob ... ask for?

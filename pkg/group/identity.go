@@ -63,16 +63,16 @@ func ofOwner(pod *corev1.Pod, owners Owners) Identity {
 		alone.Gang, alone.Unseen = true, unseen
 		return alone
 	}
-	k := kindOf(top)
+	k := KindOf(top)
 	said := Said(pod.Labels, pod.Annotations)
 	labelled := said[SizeLabel] != "" || said[MinLabel] != ""
-	if top == (Owner{}) || k.never || !k.named && !labelled {
+	if top == (Owner{}) || k.Never || !k.Named && !labelled {
 		return alone
 	}
 	return Identity{
 		Key:   types.NamespacedName{Namespace: pod.Namespace, Name: top.PodGroupName()},
 		Named: true,
-		Gang:  k.gang || labelled,
+		Gang:  k.Gang || labelled,
 		Owner: top,
 	}
 }
@@ -85,7 +85,7 @@ func topOf(pod *corev1.Pod, owners Owners) (top, unseen Owner) {
 		return Owner{}, Owner{}
 	}
 	o := OwnerOf(*ref)
-	if !kindOf(o).followed {
+	if !KindOf(o).Followed {
 		return o, Owner{}
 	}
 	above, seen := owners.ControllerOf(pod.Namespace, o)
@@ -100,7 +100,7 @@ func topOf(pod *corev1.Pod, owners Owners) (top, unseen Owner) {
 	case o.is(statefulSet) && above.is(podKind):
 		// The StatefulSet of the workers of a unit, which its leader controls.
 		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: above.Name, UID: above.UID}, Owner{}
-	case kindOf(above).holds(o):
+	case KindOf(above).holds(o):
 		return above, Owner{}
 	default:
 		// A CronJob, for instance: each of its Jobs is a group.

@@ -19,23 +19,11 @@ import (
 // A size is at least 1. An error names the field and its value in words fit for
 // a user: it is more than MaxSize, or below 0, or the spec is none of that kind.
 func DefaultSize(o Owner, spec []byte) (Size, error) {
-	var s sizer
-	switch {
-	case o.is(job):
-		s = &jobSpec{}
-	case o.is(jobSet):
-		s = &jobSetSpec{}
-	case o.is(mpiJob):
-		s = &mpiJobSpec{}
-	case o.is(leaderWorkerSet):
-		s = &leaderWorkerSetSpec{}
-	case o.is(statefulSet):
-		s = &statefulSetSpec{}
-	case o.is(deployment), o.is(replicaSet):
-		s = &replicaSpec{}
-	default:
+	kind := KindOf(o)
+	if !kind.Sized() {
 		return Size{Size: 1, Min: 1}, nil
 	}
+	s := kind.spec()
 	if err := json.Unmarshal(spec, s); err != nil {
 		return Size{}, fmt.Errorf("spec of %s %s: %w", o.Kind, o.Name, err)
 	}

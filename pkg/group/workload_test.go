@@ -88,7 +88,7 @@ func FuzzDefaultSize(f *testing.F) {
 		if i < 0 || i >= len(kinds) {
 			return
 		}
-		got, err := DefaultSize(by(kindName{kinds[i].group, kinds[i].kind}), []byte(spec))
+		got, err := DefaultSize(by(kindName{kinds[i].Group, kinds[i].Kind}), []byte(spec))
 		if err == nil && (got.Min < 1 || got.Min > got.Size || got.Size > MaxSize) {
 			t.Errorf("DefaultSize() = %+v breaks 1 <= min <= size <= %d", got, MaxSize)
 		}

@@ -1,8 +1,8 @@
 package rehearsal
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
+	"reflect"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,12 +18,22 @@ type Owners map[types.UID]group.Owner
 func OwnersOf(objects []runtime.Object) Owners {
 	owners := Owners{}
 	for _, o := range objects {
-		switch o.(type) {
-		case *batchv1.Job, *appsv1.ReplicaSet, *appsv1.StatefulSet:
-			owners.put(o.(metav1.Object))
+		if m, ok := o.(metav1.Object); ok && followed(o) != nil {
+			owners.put(m)
 		}
 	}
 	return owners
+}
+
+// followed returns the kind of an object that has to be known to know of which group pods are; nil
+// if it is of none.
+func followed(o runtime.Object) *group.Kind {
+	for _, k := range group.FollowedKinds() {
+		if reflect.TypeOf(o) == reflect.TypeOf(k.New()) {
+			return &k
+		}
+	}
+	return nil
 }
 
 func (o Owners) put(m metav1.Object) {

@@ -8,12 +8,11 @@ import (
 	"net/http"
 	"path"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -29,22 +28,17 @@ func newStore(c Cluster) (store, error) {
 	}
 	lists := map[string]any{scheduling.PodGroups.Resource: podGroups}
 	owners := map[string]*metav1.PartialObjectMetadataList{}
-	for _, resource := range []string{"jobs", "replicasets", "statefulsets"} {
-		owners[resource] = &metav1.PartialObjectMetadataList{
+	for _, k := range group.FollowedKinds() {
+		owners[k.Resource] = &metav1.PartialObjectMetadataList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
 			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 			Items:    []metav1.PartialObjectMetadata{},
 		}
-		lists[resource] = owners[resource]
+		lists[k.Resource] = owners[k.Resource]
 	}
 	for _, o := range c.Objects {
-		switch o := o.(type) {
-		case *batchv1.Job:
-			add(owners["jobs"], o)
-		case *appsv1.ReplicaSet:
-			add(owners["replicasets"], o)
-		case *appsv1.StatefulSet:
-			add(owners["statefulsets"], o)
+		if k := followed(o); k != nil {
+			add(owners[k.Resource], o.(metav1.Object))
 		}
 	}
 	s := store{}

@@ -37,13 +37,6 @@ const (
 	askEach   = 20 * time.Millisecond
 )
 
-// watched makes an object of a kind that the controller watches.
-var watched = map[schema.GroupKind]func() client.Object{
-	{Group: "batch", Kind: "Job"}:        func() client.Object { return &batchv1.Job{} },
-	{Group: "apps", Kind: "ReplicaSet"}:  func() client.Object { return &appsv1.ReplicaSet{} },
-	{Group: "apps", Kind: "StatefulSet"}: func() client.Object { return &appsv1.StatefulSet{} },
-}
-
 // objects finds what controls pods: among what the controller watches and, where
 // that has not been seen or is of another kind, by asking the API server.
 type objects struct {
@@ -120,25 +113,28 @@ func (s *objects) find(ctx context.Context, namespace string, o group.Owner) (Kn
 
 // seen finds an object in the cache.
 func (s *objects) seen(ctx context.Context, namespace string, o group.Owner) (Known, bool) {
-	empty, ok := watched[schema.GroupKind{Group: o.Group, Kind: o.Kind}]
-	if !ok {
+	if !o.Followed() {
 		return Known{}, false
 	}
-	obj := empty()
+	obj := group.KindOf(o).New()
 	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.Name}, obj); err != nil || obj.GetUID() != o.UID {
 		return Known{}, false
 	}
-	var spec any
+	text, err := json.Marshal(specOf(obj))
+	return knownOf(o, controllerOf(obj), text), err == nil
+}
+
+// specOf is the spec of an object of a kind that the controller watches.
+func specOf(obj client.Object) any {
 	switch obj := obj.(type) {
 	case *batchv1.Job:
-		spec = obj.Spec
+		return obj.Spec
 	case *appsv1.ReplicaSet:
-		spec = obj.Spec
+		return obj.Spec
 	case *appsv1.StatefulSet:
-		spec = obj.Spec
+		return obj.Spec
 	}
-	text, err := json.Marshal(spec)
-	return knownOf(o, controllerOf(obj), text), err == nil
+	return nil
 }
 
 // newLimit is how often objects may be asked for.

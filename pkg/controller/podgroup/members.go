@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,20 +32,13 @@ func (c cached) ControllerOf(namespace string, o group.Owner) (group.Owner, bool
 	return group.Owner{}, true
 }
 
-// part returns a Job, a ReplicaSet or a StatefulSet, nil if there is none of this
+// part returns an object of a kind that is watched, nil if there is none of this
 // UID. It is the cache's own: not to be changed.
 func (c cached) part(namespace string, o group.Owner) client.Object {
-	var obj client.Object
-	switch {
-	case !o.Followed():
+	if !o.Followed() {
 		return nil
-	case o.Kind == "Job":
-		obj = &batchv1.Job{}
-	case o.Kind == "ReplicaSet":
-		obj = &appsv1.ReplicaSet{}
-	default:
-		obj = &appsv1.StatefulSet{}
 	}
+	obj := group.KindOf(o).New()
 	err := c.reader.Get(c.ctx, types.NamespacedName{Namespace: namespace, Name: o.Name}, obj, client.UnsafeDisableDeepCopy)
 	if err != nil || obj.GetUID() != o.UID {
 		return nil
@@ -58,7 +49,8 @@ func (c cached) part(namespace string, o group.Owner) client.Object {
 // partsOf lists the parts that may be of a group.
 func (c cached) partsOf(key types.NamespacedName) ([]part, error) {
 	var parts []part
-	for _, list := range []client.ObjectList{&batchv1.JobList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}} {
+	for _, kind := range group.FollowedKinds() {
+		list := kind.NewList()
 		err := c.reader.List(c.ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{groupIndex: key.Name}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, fmt.Errorf("list %T of group: %w", list, err)

@@ -72,7 +72,7 @@ func (r *reconciler) workload(ctx context.Context, o observed, t top) (workload,
 		return workload{top: t, standing: gone}, 0, nil
 	case kind == leaderWorkerSet && t.ref.Kind == "Pod":
 		return r.unitWorkload(ctx, namespace, t)
-	case kind == deployment, kind == jobSet, kind == mpiJob, kind == leaderWorkerSet:
+	case group.KindOf(t.owner).Sized():
 		return r.finder.find(ctx, namespace, t.ref)
 	default:
 		return workload{top: t, standing: foreign, leaving: !o.keeps(t.owner.UID)}, 0, nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +17,6 @@ import (
 // The kinds whose objects are read one by one, when they are needed: they need
 // not be installed.
 var (
-	deployment      = schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}
 	jobSet          = schema.GroupKind{Group: "jobset.x-k8s.io", Kind: "JobSet"}
 	mpiJob          = schema.GroupKind{Group: "kubeflow.org", Kind: "MPIJob"}
 	leaderWorkerSet = schema.GroupKind{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}

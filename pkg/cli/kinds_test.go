@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+func TestEachKindThatIsWatchedIsRead(t *testing.T) {
+	r := &reader{client: fake.NewClientset()}
+	var read []string
+	for _, k := range r.kinds() {
+		read = append(read, k.name)
+	}
+	for _, k := range group.FollowedKinds() {
+		if !slices.Contains(read, k.Resource) {
+			t.Errorf("kinds in read.go does not list %s", k.Resource)
+		}
+		if is := kindOf(k.New()); is != k.Kind {
+			t.Errorf("kindOf in groupless.go calls a %s a %s", k.Kind, is)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package group
+
+import (
+	"reflect"
+	"testing"
+)
+
+// A kind that is half described would be half supported, in silence.
+func TestEachKindIsDescribed(t *testing.T) {
+	for _, k := range Kinds() {
+		name := k.Kind + "." + k.Group
+		if k.Named != k.Sized() {
+			t.Errorf("%s: its pods have a group named for it: %t, and kind.go says how to read its size: %t", name, k.Named, k.Sized())
+		}
+		if k.Never && k.Named || k.Gang && !k.Named {
+			t.Errorf("%s: named %t, gang %t and never %t contradict each other", name, k.Named, k.Gang, k.Never)
+		}
+		if is := k.Version != "" && k.Resource != "" && k.New != nil && k.NewList != nil; is != k.Followed {
+			t.Errorf("%s: followed %t, and kind.go has its version, resource, New and NewList: %t", name, k.Followed, is)
+		}
+		if k.Followed {
+			if is := reflect.TypeOf(k.New()).Elem().Name(); is != k.Kind {
+				t.Errorf("%s: New makes a %s", name, is)
+			}
+			if is := reflect.TypeOf(k.NewList()).Elem().Name(); is != k.Kind+"List" {
+				t.Errorf("%s: NewList makes a %s", name, is)
+			}
+		}
+		for _, p := range k.parts {
+			if !KindOf(Owner{Group: p.group, Kind: p.kind}).Followed {
+				t.Errorf("%s controls objects of the kind %s.%s, and these are not followed", name, p.kind, p.group)
+			}
+		}
+	}
+}
