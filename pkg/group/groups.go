@@ -63,6 +63,9 @@ type Groups struct {
 	// refused is the part of unseated with a refusal that may stand. An event of the
 	// cluster is looked up in it.
 	refused map[types.NamespacedName]*state
+	// returned is when, by namespace, a group last asked again since its time was over. It has the
+	// namespaces of the last moment alone.
+	returned map[string]time.Time
 	// listed says that Listed was called.
 	listed bool
 	// placed is what Placed has to tell.
@@ -95,6 +98,7 @@ func New(owners Owners, policy string, levels ...Level) *Groups {
 		refused:  map[types.NamespacedName]*state{},
 		placed:   map[types.NamespacedName]bool{},
 		wanting:  map[types.NamespacedName]*state{},
+		returned: map[string]time.Time{},
 	}
 }
 
