@@ -66,6 +66,9 @@ type Groups struct {
 	// refused is the part of unseated with a refusal that may stand. An event of the
 	// cluster is looked up in it.
 	refused map[types.NamespacedName]*state
+	// returned is when, by namespace, a group last asked again since its time was over. It has the
+	// namespaces of the last moment alone.
+	returned map[string]time.Time
 	// listed says that Listed was called.
 	listed bool
 	// wanting is the part of groups whose time runs, and of those that it has ceased
@@ -95,6 +98,7 @@ func New(owners group.Owners, policy string, levels ...group.Level) *Groups {
 		seated:   map[types.NamespacedName]*state{},
 		refused:  map[types.NamespacedName]*state{},
 		wanting:  map[types.NamespacedName]*state{},
+		returned: map[string]time.Time{},
 	}
 }
 

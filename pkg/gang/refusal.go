@@ -89,6 +89,8 @@ const (
 // refusal is a Refusal in memory.
 type refusal struct {
 	Refusal
+	// rank is the place in the queue of the pod that asked.
+	rank Rank
 	// retryAt is zero where only an event helps.
 	retryAt time.Time
 	// earliest is when events begin to help.
