@@ -474,6 +474,26 @@ func TestWhatIsTooHardIsAskedEverMoreRarely(t *testing.T) {
 	}
 }
 
+// A backoff may have a shortest time, which no change of the group ends.
+func TestABackoffHasAShortestTime(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	for i, want := range []time.Duration{10, 10, 10, 10, 10, 16, 32, 60} {
+		s.refuse("0", Refusal{Reason: "TooHard", Backoff: true, After: 10 * time.Second})
+		if i == 0 {
+			s.Happened(Freed)
+			s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Timeout = time.Second }))
+		}
+		s.now = s.now.Add(want*time.Second - 1)
+		if s.MayAsk(key, s.now) {
+			t.Errorf("after refusal %d it may ask before %d seconds have passed", i+1, want)
+		}
+		if s.now = s.now.Add(1); !s.MayAsk(key, s.now) {
+			t.Fatalf("after refusal %d it may not ask after %d seconds", i+1, want)
+		}
+	}
+}
+
 // What a group was refused before it changed does not make it wait longer afterwards.
 func TestABackoffBeginsAnewForAnotherRequest(t *testing.T) {
 	s := newStory(t)

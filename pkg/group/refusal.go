@@ -57,7 +57,7 @@ type Refusal struct {
 	// refusal, and the next one lasts as long as if there had been none.
 	Hard bool
 	// After is after how long the group asks again, whatever happens; 0 leaves it to the
-	// others.
+	// others. With Backoff it is the shortest such while.
 	After time.Duration
 	// Found says that nodes were found, which something else refused.
 	Found bool
@@ -139,7 +139,7 @@ func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 	}
 	if r.After > 0 {
 		mem.earliest = now.Add(r.After)
-		mem.retryAt = mem.earliest
+		mem.retryAt = later(mem.retryAt, mem.earliest)
 	}
 	return mem
 }
