@@ -138,7 +138,7 @@ func (g *Groups) Yield(key types.NamespacedName, why string, way *NodeFilter, no
 		return
 	}
 	if s.soon {
-		s.pause = min(2*s.pause, maxBackoff)
+		s.pause = min(max(2*s.pause, yieldPause), maxBackoff)
 	} else {
 		s.pause = yieldPause
 	}
@@ -203,8 +203,17 @@ func (g *Groups) Retry(now time.Time) []types.NamespacedName {
 // reconsider has the groups that yield find that out soon.
 func (g *Groups) reconsider() {
 	for _, s := range g.wanting {
-		s.lookSoon()
+		if s.yields != "" {
+			s.lookSoon()
+		}
 	}
+}
+
+// stayInTurn forgets that a group has left its turn: what it waits for is another thing now. It may
+// begin anew with the shortest pause between two looks, for it has to wait as a new group does
+// before it looks again, and pays for each.
+func (s *state) stayInTurn() {
+	s.yields, s.way, s.pause, s.retry, s.soon = "", nil, 0, false, false
 }
 
 // AskAgain lets a group ask that was refused for want of room, as if that had changed, or that was
@@ -240,7 +249,8 @@ func (g *Groups) wait(s *state, r Refusal, now time.Time) {
 		s.since = s.waitsFrom(now)
 		g.wanting[s.key] = s
 	case r.Cure == CureOther && !r.Backoff:
-		s.since, s.yields = time.Time{}, ""
+		s.since = time.Time{}
+		s.stayInTurn()
 	case r.Cure == CureNodes, r.Cure == CureOther && !r.Found:
 		s.astray = true
 		return

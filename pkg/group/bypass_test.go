@@ -569,6 +569,8 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	way.Spec.NodeName = "n"
 	var on NodeFilter
 	on.Add("n")
+	// What happens before it yields for the first time makes no difference.
+	s.Happened(NodeChanged)
 	s.Yield(key, "no nodes", &on, s.now)
 	var looks []time.Duration
 	began := s.now
@@ -614,6 +616,32 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	s.now = s.now.Add(maxBackoff)
 	if got := s.Retry(s.now); len(got) != 1 {
 		t.Error("its time has passed, and it does not look")
+	}
+}
+
+// A group that is refused something else in between, or that lacks a pod, looks as one that has
+// never yielded.
+func TestAGroupThatWaitsAnewLooksAsOften(t *testing.T) {
+	for name, play := range map[string]func(s *story){
+		"refused something else": func(s *story) { s.again(Refusal{Reason: "Other"}); s.again(noRoom) },
+		"without a pod":          func(s *story) { s.DropPod("0"); s.add("0"); s.again(noRoom) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(1, 1)
+			s.refuse("0", noRoom)
+			for range 3 {
+				s.Yield(key, "no nodes", &NodeFilter{}, s.now)
+				s.Happened(NodeChanged)
+			}
+			play(s)
+			s.Yield(key, "no nodes", &NodeFilter{}, s.now)
+			s.Happened(NodeChanged)
+			s.now = s.now.Add(yieldPause)
+			if got := s.Retry(s.now); len(got) != 1 {
+				t.Errorf("it does not look %s after it yielded", yieldPause)
+			}
+		})
 	}
 }
 

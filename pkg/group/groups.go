@@ -377,7 +377,8 @@ func (g *Groups) settle(s *state) {
 		// A group with seats is past waiting, whoever joins it.
 		if why, _ := g.incomplete(s); s.started || why != "" && !unconfirmed {
 			s.since, s.complete = time.Time{}, time.Time{}
-			s.astray, s.yields = false, ""
+			s.astray = false
+			s.stayInTurn()
 		}
 	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
