@@ -73,6 +73,7 @@ var heldBy = map[string][]string{
 	"what is created past that has no labels and no warning, and scheduler and controller find its group all the same": {"pkg/webhook.TestFindGivesUpInTime", "cmd/controller.TestProgramOutlivesAMissingAndAnOldCRD"},
 	"the controller asks what is served once in 5 seconds, after 4 times at once, whatever kinds are named;":           {"pkg/served.TestKindsThatAreNotServedAreAskedForWithinBounds"},
 	"what has been seen served is found meanwhile without waiting":                                                     {"pkg/served.TestWhatIsKnownIsFoundDuringAQuestion"},
+	"what is found out for such a reference counts for no other":                                                       {"pkg/controller/podgroup.TestAFindingIsOfOneReference"},
 	"the webhook and the controller look up none that cannot exist;":                                                   {"pkg/webhook.TestFindRemembersNothingThatCannotExist", "pkg/controller/podgroup.TestFindingsAreFewAndSmall"},
 	"what they remember of others goes within a minute once more is asked":                                             {"pkg/webhook.TestFindForgetsInTime", "pkg/controller/podgroup.TestFindingsAreFewAndSmall"},
 	"messages count what is of other namespaces, and name nothing there (`tellNames`)":                                 {"pkg/fluence.TestWhatIsOfAnotherNamespaceIsNotNamed"},
