@@ -244,6 +244,7 @@ func (g *Groups) headOf(s *state) (Head, bool) {
 // that, such as of a node whose room was given back a moment ago, which the scheduler
 // itself has not yet heard of: a stream of small groups brings those along.
 func (g *Groups) wait(s *state, r Refusal, now time.Time) {
+	s.answered = true
 	switch {
 	case r.Cure == CureRoom:
 		s.since = s.waitsFrom(now)
@@ -262,11 +263,11 @@ func (g *Groups) wait(s *state, r Refusal, now time.Time) {
 
 // Waited takes note of since when a group has waited for room by what its PodGroup
 // says; zero is not at all. It counts if this scheduler has not yet asked for the
-// group itself.
+// group itself. What the PodGroup says after that is of this scheduler, which knows better.
 func (g *Groups) Waited(key types.NamespacedName, since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil {
+	if s := g.groups[key]; s != nil && (!s.answered || since.IsZero()) {
 		s.before = since
 	}
 }

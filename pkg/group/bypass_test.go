@@ -140,6 +140,34 @@ func TestAGroupHasWaitedForAnotherSchedulerToo(t *testing.T) {
 	}
 }
 
+// What this scheduler has refused a group makes its PodGroup say that it waits. That is no time of a
+// scheduler before it; one that it took over stays.
+func TestWhatAGroupIsRefusedHereIsNoTimeOfAnotherScheduler(t *testing.T) {
+	for name, r := range map[string]Refusal{
+		"it never fits": {Reason: "NeverFits", Cure: CureNodes}, "nobody knows": {Reason: "MatcherUnavailable", Cure: CureAnswer},
+		"the filters refuse": {Reason: "Filters", Backoff: true},
+	} {
+		for _, took := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, taken over: %t", name, took), func(t *testing.T) {
+				s := newStory(t)
+				s.gang(2, 2)
+				if took {
+					s.Waited(key, noon.Add(-minute))
+				}
+				s.refuse("0", r)
+				s.Waited(key, s.now)
+				s.now = s.now.Add(2 * minute)
+				s.again(noRoom)
+				if !took {
+					s.wantOverdue()
+					return
+				}
+				s.wantOverdue("g")
+			})
+		}
+	}
+}
+
 // forgive has a group ask again at once.
 func (s *story) forgive(name string) {
 	s.mu.Lock()

@@ -170,9 +170,11 @@ type state struct {
 	// group is not refused for want of room, or lacks members.
 	since time.Time
 	// before is what since was for a scheduler before this one, and known says
-	// that this one has refused the group as well, so that it knows better.
-	before time.Time
-	known  bool
+	// that this one has refused the group as well, so that it knows better. Answered says that it
+	// has refused it for any reason, so that its PodGroup tells of that.
+	before   time.Time
+	known    bool
+	answered bool
 	// astray says that the last refusal was one that room does not cure, while since stays.
 	astray bool
 	// yields is why the group leaves its turn to the next; empty is that it does not. Whether it
