@@ -72,7 +72,7 @@ var heldBy = map[string][]string{
 	"8 questions at a time and 50 a second, and for namespaces 10 a second, for which nobody waits;":                   {"pkg/webhook.TestFindAsksNoMoreThanItMay", "pkg/webhook.TestNamespacesAreAskedForWithinBounds"},
 	"what is created past that has no labels and no warning, and scheduler and controller find its group all the same": {"pkg/webhook.TestFindGivesUpInTime", "cmd/controller.TestProgramOutlivesAMissingAndAnOldCRD"},
 	"the controller asks what is served once in 5 seconds, after 4 times at once, whatever kinds are named;":           {"pkg/served.TestKindsThatAreNotServedAreAskedForWithinBounds"},
-	"what has been seen served is found meanwhile without waiting":                                                     {"pkg/served.TestWhatIsKnownIsFoundDuringAQuestion"},
+	"what has been seen served is found meanwhile without waiting, also by the webhook":                                {"pkg/served.TestWhatIsKnownIsFoundDuringAQuestion", "pkg/webhook.TestWhoWaitsForAKindHoldsNoPlace"},
 	"what is found out for such a reference counts for no other":                                                       {"pkg/controller/podgroup.TestAFindingIsOfOneReference"},
 	"the webhook and the controller look up none that cannot exist;":                                                   {"pkg/webhook.TestFindRemembersNothingThatCannotExist", "pkg/controller/podgroup.TestFindingsAreFewAndSmall"},
 	"what they remember of others goes within a minute once more is asked":                                             {"pkg/webhook.TestFindForgetsInTime", "pkg/controller/podgroup.TestFindingsAreFewAndSmall"},
