@@ -621,7 +621,7 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	if got := fmt.Sprint(looks); got != "[5s 15s 35s 1m15s 2m15s 3m15s]" {
 		t.Errorf("it looked after %v", got)
 	}
-	// What goes on every node is in nobody's way.
+	// What goes on every node has nobody look.
 	s.Yield(key, "no nodes", &on, s.now)
 	s.Yield(key, "no nodes", &on, s.now)
 	s.Happened(SharedFreed)

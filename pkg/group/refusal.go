@@ -25,7 +25,9 @@ const (
 	// Unreserved is that nodes are no longer reserved for a group that has waited for long.
 	Unreserved
 	// SharedFreed is that a pod has gone which seemed to run on every node. It helps whom NodeChanged
-	// helps, but a group that yields does not look for nodes again: such a pod was in nobody's way.
+	// helps, but a group that yields does not look for nodes again before its time: everybody can make
+	// pods that come and go so. It may have been in the group's way, since a look takes such pods for
+	// ones that stay: then nodes are found up to a minute later.
 	SharedFreed
 
 	numEvents
