@@ -33,7 +33,7 @@ func (pl *Fluence) ask(ctx context.Context, plan gang.Plan, nodes []fwk.NodeInfo
 		// A matcher that does not answer is nobody's fault, until that is known.
 		pl.charge(plan.Key.Namespace, may.took(), refused != nil)
 	}
-	pl.tellHard(plan, refused, may.took())
+	pl.tellHard(plan, refused, may)
 	return node, refused
 }
 

@@ -330,9 +330,9 @@ func TestNobodyWaitsForTheNewsOfAnotherNamespace(t *testing.T) {
 		return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}
 	}
 	for i := range 1000 {
-		r.report(of("many", i), notScheduled(reasonNoRoom, "no"), nil)
+		r.report(of("many", i), notScheduled(reason.NoRoom, "no"), nil)
 	}
-	r.report(of("one", 0), notScheduled(reasonNoRoom, "no"), nil)
+	r.report(of("one", 0), notScheduled(reason.NoRoom, "no"), nil)
 	first, _ := r.queue.Get()
 	second, _ := r.queue.Get()
 	if first != of("many", 0) || second != of("one", 0) {

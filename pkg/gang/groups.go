@@ -174,9 +174,11 @@ type state struct {
 	// group is not refused for want of room, or lacks members.
 	since time.Time
 	// before is what since was for a scheduler before this one, and known says
-	// that this one has refused the group as well, so that it knows better.
-	before time.Time
-	known  bool
+	// that this one has refused the group as well, so that it knows better. Answered says that it
+	// has refused it for any reason, so that its PodGroup tells of that.
+	before   time.Time
+	known    bool
+	answered bool
 	// astray says that the last refusal was one that room does not cure, while since stays.
 	astray bool
 	// yields is why the group leaves its turn to the next; empty is that it does not. Whether it
@@ -382,7 +384,8 @@ func (g *Groups) settle(s *state) {
 		// A group with seats is past waiting, whoever joins it.
 		if why, _ := g.incomplete(s); s.started || why != "" && !unconfirmed {
 			s.since, s.complete = time.Time{}, time.Time{}
-			s.astray, s.yields = false, ""
+			s.astray = false
+			s.stayInTurn()
 		}
 	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended

@@ -104,7 +104,7 @@ func (r *reconciler) requestsOfPart(ctx context.Context, obj client.Object) []ct
 		return nil
 	}
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
-		r.finder.forget(ref.UID)
+		r.finder.forget(obj.GetNamespace(), *ref)
 	}
 	c := cached{ctx, r.client}
 	names := namesOf(obj)
