@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -92,31 +91,13 @@ func (e *Engine) Find(ctx context.Context, at match.Epoch, criteria string, now 
 
 // matchAdded is Match in a graph that was added.
 func (e *Engine) matchAdded(ctx context.Context, r *match.Request) (*match.Allocation, error) {
-	if err := checkRequest(r); err != nil {
+	if err := check(r, hasR); err != nil {
 		return nil, err
 	}
+	if r.Jobspec == nil {
+		return nil, invalid("no jobspec")
+	}
 	return e.added.Match(ctx, r, traverser.Fingerprint(fingerprintOf(r)))
-}
-
-// checkRequest fails for a request that is wrong whatever the graph.
-func checkRequest(r *match.Request) error {
-	books := r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve
-	switch {
-	case r.Op < match.Allocate || r.Op > match.WithoutAllocatingFuture:
-		return invalid("operation %d is not known", r.Op)
-	case r.ID == 0 && books:
-		return invalid("job 0 names no job")
-	case len(r.Ignore) > 0 && books:
-		return invalid("jobs to ignore in a request that books")
-	case r.Duration < 0:
-		return invalid("a duration of %s", r.Duration)
-	case r.Jobspec == nil:
-		return invalid("no jobspec")
-	}
-	if at := slices.IndexFunc(r.Expected, func(s match.Slot) bool { return s.R == nil }); at >= 0 {
-		return invalid("expected: slot %q has no R", r.Expected[at].Key)
-	}
-	return nil
 }
 
 // setAddedStatus is SetStatus in a graph that was added.

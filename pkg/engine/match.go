@@ -65,7 +65,10 @@ func (e *Engine) readBeside(r *match.Request, waited *time.Duration) reading {
 	if r.Policy == "" {
 		r.Policy = e.options.Policy
 	}
-	if err := check(r); err != nil {
+	if err := check(r, checkSlot); err != nil {
+		return reading{err: err}
+	}
+	if err := checkPolicy(r); err != nil {
 		return reading{err: err}
 	}
 	a, err := readAsk(r.Jobspec)

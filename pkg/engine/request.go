@@ -1,13 +1,15 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// check fails for a request that is wrong beside its jobspec.
-func check(r *match.Request) error {
+// check fails for a request that is wrong whatever the graph. It looks at neither the jobspec nor
+// the policy. Slot is what is asked of an expected slot.
+func check(r *match.Request, slot func(*match.Slot) error) error {
 	switch r.Op {
 	case match.Allocate, match.AllocateOrElseReserve:
 		if r.ID == 0 {
@@ -18,7 +20,7 @@ func check(r *match.Request) error {
 		return invalid("operation %d is not known", r.Op)
 	}
 	for i := range r.Expected {
-		if err := checkSlot(&r.Expected[i]); err != nil {
+		if err := slot(&r.Expected[i]); err != nil {
 			return invalid("expected: slot %q %w", r.Expected[i].Key, err)
 		}
 	}
@@ -27,10 +29,26 @@ func check(r *match.Request) error {
 		return invalid("jobs to ignore in a request that books")
 	case r.Duration < 0:
 		return invalid("a duration of %s", r.Duration)
+	}
+	return nil
+}
+
+// checkPolicy fails for a policy that nodes which were put do not go by, and for one of whole
+// nodes without a holder.
+func checkPolicy(r *match.Request) error {
+	switch {
 	case r.Policy != "" && !slices.Contains(match.Policies(), r.Policy):
 		return invalid("policy %q: none of %q", r.Policy, match.Policies())
 	case match.TakesWhole(r.Policy) && r.Holder == "":
 		return invalid("no holder, which policy %q needs", r.Policy)
+	}
+	return nil
+}
+
+// hasR fails for a slot that says nothing of what it holds.
+func hasR(s *match.Slot) error {
+	if s.R == nil {
+		return errors.New("has no R")
 	}
 	return nil
 }
