@@ -14,14 +14,15 @@ import (
 func (e *Engine) inOrder(r *match.Request) []int32 {
 	w := &e.space
 	w.order = grown(w.order, len(e.graph.nodes))
-	switch r.Policy {
-	case match.PolicyFirst, match.PolicyFirstnodex:
+	policy, _ := match.PolicyOf(r.Policy)
+	switch policy.Order {
+	case match.AsMet:
 		copy(w.order, e.graph.depthFirst())
-	case match.PolicyHigh, match.PolicyHinode, match.PolicyHinodex:
+	case match.HighestFirst:
 		for i := range w.order {
 			w.order[i] = int32(len(w.order) - 1 - i)
 		}
-	default:
+	case match.LowestFirst:
 		for i := range w.order {
 			w.order[i] = int32(i)
 		}
