@@ -66,6 +66,8 @@ type Engine struct {
 	jobs     map[match.JobID]*job
 	promises promises
 	stood    uint64 // counts the slots ever stood, to keep their order
+	held     int    // counts the slots that stand
+	sizes    sizes
 	ignoring ignoring
 	space    workspace
 	// brief is briefWork and lengthy longWork, but in tests.
@@ -123,7 +125,7 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	e.names = nil
 	e.jobs = make(map[match.JobID]*job)
 	e.promises = newPromises()
-	e.stood = 0
+	e.stood, e.held = 0, 0
 	e.ignoring = ignoring{}
 	e.space = workspace{}
 	return next, nil
@@ -164,8 +166,10 @@ func (e *Engine) unlock() {
 	defer e.mu.Unlock()
 	if p := recover(); p != nil {
 		e.lost, e.ready = true, false
+		e.sizes.ready.Store(false)
 		panic(p)
 	}
+	e.noteSizes()
 }
 
 // invalid is the error for arguments that are wrong.

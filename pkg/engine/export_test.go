@@ -48,3 +48,9 @@ func (e *Engine) SetLong(steps int) { e.lengthy = steps }
 
 // Break has what writes down a job, or a node, panic.
 func (e *Engine) Break() { e.jobs, e.hosts = nil, nil }
+
+// Hold keeps all calls waiting until release is called.
+func (e *Engine) Hold() (release func()) {
+	e.mu.Lock()
+	return e.mu.Unlock
+}

@@ -43,6 +43,7 @@ func (e *Engine) leave(name string) {
 // stand books a slot on its host.
 func (e *Engine) stand(s *slot) {
 	e.stood++
+	e.held++
 	s.order = e.stood
 	e.promises.ends.add(endOf(s.end), s)
 	e.host(s.node).add(s, &e.graph.columns)
@@ -50,6 +51,7 @@ func (e *Engine) stand(s *slot) {
 
 // unstand takes back what stand booked.
 func (e *Engine) unstand(s *slot) {
+	e.held--
 	e.promises.ends.remove(endOf(s.end), s)
 	e.hosts[s.node].drop(s, &e.graph.columns)
 	e.leave(s.node)

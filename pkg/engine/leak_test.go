@@ -13,8 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// sizes counts what an engine keeps.
-func (e *Engine) sizes() map[string]int {
+// keeps counts what an engine keeps.
+func keeps(e *Engine) map[string]int {
 	vertices := 0
 	var count func(v *vertex)
 	count = func(v *vertex) {
@@ -71,7 +71,7 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	do(e.PutNode(ctx, epoch, stays()))
 	do(e.Ready(ctx, epoch))
-	before := e.sizes()
+	before := keeps(e)
 
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 3000 {
@@ -104,7 +104,7 @@ func TestNothingLeaks(t *testing.T) {
 			Epoch: epoch, Jobspec: matchtest.Slots("a", 1, matchtest.Cores(8)), Now: matchtest.Now, Op: match.WithoutAllocatingFuture,
 		})
 		do(err)
-		if n := e.sizes(); n["outlooks"] > n["nodes promised"] {
+		if n := keeps(e); n["outlooks"] > n["nodes promised"] {
 			t.Fatalf("%d outlooks are kept of %d nodes", n["outlooks"], n["nodes promised"])
 		}
 		do(e.PutNode(ctx, epoch, matchtest.Node(name, nil, matchtest.Pods(1))))
@@ -118,7 +118,7 @@ func TestNothingLeaks(t *testing.T) {
 		}
 	}
 	do(e.PutNode(ctx, epoch, stays()))
-	if diff := cmp.Diff(before, e.sizes()); diff != "" {
+	if diff := cmp.Diff(before, keeps(e)); diff != "" {
 		t.Errorf("what the engine keeps differs (-before +after):\n%s", diff)
 	}
 }
