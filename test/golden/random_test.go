@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/flux-k8s/fluence/pkg/traverser/model"
+	"github.com/flux-k8s/fluence/test/golden/model"
 	"github.com/flux-k8s/fluence/test/golden"
 	"github.com/flux-k8s/fluence/test/trials"
 )

@@ -10,7 +10,7 @@ import (
 
 func recorded(t *testing.T) []golden.Case {
 	t.Helper()
-	cases, err := golden.Load("../../../test/testdata/golden")
+	cases, err := golden.Load("../../testdata/golden")
 	if err != nil {
 		t.Fatal(err)
 	}

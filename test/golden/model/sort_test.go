@@ -8,7 +8,7 @@ import (
 )
 
 func TestSort(t *testing.T) {
-	vectors, err := golden.SortVectors("../../../test/testdata/golden/libstdcxx-sort.json")
+	vectors, err := golden.SortVectors("../../testdata/golden/libstdcxx-sort.json")
 	if err != nil {
 		t.Fatal(err)
 	}
