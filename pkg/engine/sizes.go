@@ -23,13 +23,3 @@ func (s *sizes) note(jobs, slots, nodes int, ready bool) {
 	s.nodes.Store(int64(nodes))
 	s.ready.Store(ready)
 }
-
-// noteSizes notes what there is of the graph that the epoch has.
-func (e *Engine) noteSizes() {
-	if e.making == ofGraphs {
-		jobs, slots, nodes := e.added.Sizes()
-		e.sizes.note(jobs, slots, nodes, e.ready)
-		return
-	}
-	e.sizes.note(len(e.jobs), e.held, len(e.graph.nodes), e.ready)
-}

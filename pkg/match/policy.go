@@ -1,7 +1,5 @@
 package match
 
-import "slices"
-
 // The policies of Fluxion, by its names. A policy puts the nodes in an order;
 // one after the other they are then filled as far as they go. The order in which
 // the leaves of a pool are taken within a node is the engine's own.
@@ -99,11 +97,12 @@ var policies = []Policy{
 // PolicyOf returns what there is to know of a policy. It is false for a name that is none of
 // GraphPolicies.
 func PolicyOf(name string) (Policy, bool) {
-	at := slices.IndexFunc(policies, func(p Policy) bool { return p.Name == name })
-	if at < 0 {
-		return Policy{}, false
+	for i := range policies {
+		if policies[i].Name == name {
+			return policies[i], true
+		}
 	}
-	return policies[at], true
+	return Policy{}, false
 }
 
 // Policies lists the policies that a Request may name whatever the graph.
@@ -127,7 +126,7 @@ func GraphPolicies() []string {
 
 // named lists the names of some policies.
 func named(some func(Policy) bool) []string {
-	var names []string
+	names := make([]string, 0, len(policies))
 	for _, p := range policies {
 		if some(p) {
 			names = append(names, p.Name)
