@@ -142,6 +142,18 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 			}
 			d.match(t, 2, matchtest.Slots("a", 1, core(4)))
 		},
+		"a reservation stays where it took too much work to look for a place": func(t *testing.T, d *driver) {
+			d.promised(t, 4, matchtest.Now)
+			d.e.SetBrief(1)
+			d.e.SetLong(1)
+			var no *match.Refusal
+			if _, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, core(4)))); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
+				t.Errorf("Match() = %v, want %s", err, match.TooHard)
+			}
+			if got, want := d.listed(t), "1 reserved "; got != want {
+				t.Errorf("the jobs are %s, want %s", got, want)
+			}
+		},
 		"a reservation comes back where nothing is booked": func(t *testing.T, d *driver) {
 			d.promised(t, 4, matchtest.Now)
 			r := d.request(1, matchtest.Slots("a", 1, core(4)))
