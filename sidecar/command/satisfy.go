@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-func satisfyCommand(open opener) *cobra.Command {
+// Satisfy returns the command that says whether jobspecs could ever be matched.
+func Satisfy(open Opener) *cobra.Command {
 	a := &asking{open: open}
 	c := withUsage(&cobra.Command{
 		Use:   "satisfy --graph FILE --jobspec FILE",

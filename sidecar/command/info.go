@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func infoCommand(open opener) *cobra.Command {
+// Info returns the command that says what a graph holds.
+func Info(open Opener) *cobra.Command {
 	a := &asking{open: open}
 	c := withUsage(&cobra.Command{
 		Use:   "info --graph FILE",

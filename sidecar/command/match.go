@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -35,7 +35,8 @@ type matching struct {
 	format string
 }
 
-func matchCommand(open opener) *cobra.Command {
+// Match returns the command that matches jobspecs against a graph, once.
+func Match(open Opener) *cobra.Command {
 	m := &matching{asking: asking{open: open}}
 	c := withUsage(&cobra.Command{
 		Use:   "match --graph FILE --jobspec FILE",

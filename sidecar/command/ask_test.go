@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -45,16 +47,17 @@ tasks: [{command: [app], slot: a, count: {per_slot: 1}}], attributes: {system: {
 )
 
 // ask runs a command that asks an engine, and returns what it writes and ends with.
-func ask(t *testing.T, open opener, in string, args ...string) (out, says string, code int) {
+func ask(t *testing.T, open Opener, in string, args ...string) (out, says string, code int) {
 	t.Helper()
-	c := newCommand(open)
+	c := &cobra.Command{Use: "fluence-sidecar", SilenceUsage: true, SilenceErrors: true}
+	c.AddCommand(Match(open), Satisfy(open), Info(open))
 	var o, e bytes.Buffer
 	c.SetIn(strings.NewReader(in))
 	c.SetOut(&o)
 	c.SetErr(&e)
 	c.SetArgs(args)
-	err := c.ExecuteContext(soon(t))
-	code, tell := exitCode(err)
+	err := c.ExecuteContext(t.Context())
+	code, tell := ExitCode(err)
 	if tell {
 		fmt.Fprintln(&e, err)
 	}
@@ -63,7 +66,7 @@ func ask(t *testing.T, open opener, in string, args ...string) (out, says string
 
 // scripted opens an engine of a script, and keeps the options that it was opened
 // with.
-func scripted(fake *matchtest.Fake, options *string) opener {
+func scripted(fake *matchtest.Fake, options *string) Opener {
 	return func(o []byte) (match.GraphEngine, error) {
 		if options != nil {
 			*options = string(o)

@@ -1,4 +1,17 @@
-package main
+// Package command is what fluence-sidecar does beside serving: its subcommands ask a matcher by
+// themselves, without Kubernetes. The caller chooses the matcher.
+//
+// Its files, each of which uses those before it:
+//
+//	exit.go     what does the process end with?
+//	options.go  what do Fluxion's options say, and the flags before them?
+//	input.go    what is in a file, or on standard input?
+//	ask.go      which graph is loaded, and what is asked?
+//	match.go    what is each jobspec given?
+//	satisfy.go  could it ever be matched?
+//	census.go   what does a graph hold, in numbers?
+//	info.go     what does it say, and what does it take?
+package command
 
 import (
 	"context"
@@ -16,14 +29,14 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// An opener makes the engine that match, satisfy and info ask, by Fluxion's
+// An Opener makes the engine that match, satisfy and info ask, by Fluxion's
 // initialisation options as JSON. It fails for options that are wrong.
-type opener func(options []byte) (match.GraphEngine, error)
+type Opener func(options []byte) (match.GraphEngine, error)
 
 // An asking is what match, satisfy and info have in common: a graph, and an engine
 // that takes it.
 type asking struct {
-	open opener
+	open Opener
 	// graph and jobspecs are files; "-" is standard input, for one of them.
 	graph    string
 	jobspecs []string
@@ -85,7 +98,7 @@ func (a *asking) check(wantJobspec bool) error {
 func (a *asking) initOptions() (map[string]json.RawMessage, error) {
 	over := map[string]string{}
 	for _, f := range []struct{ flag, option, value string }{
-		{flagPolicy, optionPolicy, a.policy},
+		{flagPolicy, OptionPolicy, a.policy},
 		{flagFilters, "prune_filters", a.pruneFilters},
 		{flagMatcher, "matcher_name", a.matcherName},
 	} {
@@ -93,7 +106,7 @@ func (a *asking) initOptions() (map[string]json.RawMessage, error) {
 			over[f.option] = f.value
 		}
 	}
-	o, err := readOptions(a.options, nil, over)
+	o, err := ReadOptions(a.options, nil, over)
 	if err != nil {
 		return nil, usage("--options %q: %w", a.options, err)
 	}

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"errors"
@@ -32,8 +32,8 @@ type answered struct{ code int }
 
 func (a *answered) Error() string { return fmt.Sprintf("ended with code %d", a.code) }
 
-// exitCode returns what to end with, and whether the error is still to be told.
-func exitCode(err error) (code int, tell bool) {
+// ExitCode returns what to end with, and whether the error is still to be told.
+func ExitCode(err error) (code int, tell bool) {
 	if err == nil {
 		return exitOK, false
 	}
