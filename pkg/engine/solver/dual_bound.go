@@ -31,7 +31,7 @@ func (p *packing) newMarket(first []float64) *market {
 
 // run adjusts the prices: of what there is enough of they fall. It is true if the
 // nodes are worth less than what is wanted, so that there is no way to have it all.
-func (m *market) run(rounds int) (Impossible bool) {
+func (m *market) run(rounds int) (impossible bool) {
 	for range rounds {
 		m.mark()
 		worth, wanted := m.offer(), int64(0)

@@ -22,10 +22,11 @@ type Requester struct {
 type Conflict int
 
 const (
+	// NoConflict says that nothing does.
 	NoConflict Conflict = iota
-	// OfAnother: the node belongs to another holder.
+	// OfAnother says that the node belongs to another holder.
 	OfAnother
-	// InUse: others hold something where the node is wanted whole.
+	// InUse says that others hold something where the node is wanted whole.
 	InUse
 )
 

@@ -106,11 +106,11 @@ type Limit struct {
 type Rule int
 
 const (
-	// Together: all in one domain.
+	// Together puts all in one domain.
 	Together Rule = iota
-	// Few: in as few domains as there can be.
+	// Few puts them in as few domains as there can be.
 	Few
-	// Balanced: in equal shares, and in as few domains as there can be.
+	// Balanced puts them in equal shares, and in as few domains as there can be.
 	Balanced
 )
 

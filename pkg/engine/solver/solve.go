@@ -9,11 +9,11 @@ import (
 type Outcome int
 
 const (
-	// Placed: the least that the request needs is laid out.
+	// Placed says that the least that is wanted is laid out.
 	Placed Outcome = iota
-	// Impossible: it is proven that there is no way to lay it out.
+	// Impossible says that there is proven to be no way to lay it out.
 	Impossible
-	// Unknown: none was found within the budget.
+	// Unknown says that none was found within the budget.
 	Unknown
 )
 
