@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/flux-k8s/fluence/sidecar/command"
 )
 
 // version is the release, set by the linker: -X main.version=v1.2.3.
@@ -22,7 +24,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	context.AfterFunc(ctx, stop)
 	err := newCommand(openEngine).ExecuteContext(ctx)
-	code, tell := exitCode(err)
+	code, tell := command.ExitCode(err)
 	if tell {
 		fmt.Fprintln(os.Stderr, "fluence-sidecar:", err)
 	}
@@ -30,7 +32,7 @@ func main() {
 }
 
 // newCommand returns the command, whose subcommands ask the engines of open.
-func newCommand(open opener) *cobra.Command {
+func newCommand(open command.Opener) *cobra.Command {
 	o := defaults()
 	c := &cobra.Command{
 		Use:   "fluence-sidecar",
@@ -54,6 +56,6 @@ takes calls.`,
 	}
 	o.addFlags(c.Flags())
 	c.CompletionOptions.DisableDefaultCmd = true
-	c.AddCommand(matchCommand(open), satisfyCommand(open), infoCommand(open), probeCommand())
+	c.AddCommand(command.Match(open), command.Satisfy(open), command.Info(open), probeCommand())
 	return c
 }

@@ -49,7 +49,7 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-func command(t *testing.T, args ...string) *exec.Cmd {
+func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(soon(t), built, args...)
 	// Whatever becomes of the test, no process stays behind.
@@ -74,7 +74,7 @@ func start(t *testing.T, args ...string) *sidecar {
 // launch runs the command.
 func launch(t *testing.T, args ...string) *sidecar {
 	t.Helper()
-	return startProcess(t, command(t, args...))
+	return startProcess(t, program(t, args...))
 }
 
 func startProcess(t *testing.T, c *exec.Cmd) *sidecar {
@@ -220,7 +220,7 @@ func TestAStoppedProcessIsFoundByPing(t *testing.T) {
 func TestProbe(t *testing.T) {
 	target := "unix://" + filepath.Join(t.TempDir(), "s")
 	probe := func(timeout string) (string, error) {
-		out, err := command(t, "probe", "--listen", target, "--timeout", timeout).CombinedOutput()
+		out, err := program(t, "probe", "--listen", target, "--timeout", timeout).CombinedOutput()
 		return string(out), err
 	}
 	if out, err := probe("1s"); err == nil || !strings.Contains(out, target) {
@@ -284,7 +284,7 @@ func TestMistakesNameFlagAndValue(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			out, err := command(t, tc.args...).CombinedOutput()
+			out, err := program(t, tc.args...).CombinedOutput()
 			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
 				t.Errorf("ended with %v", err)
 			}
@@ -304,7 +304,7 @@ func TestMistakesNameFlagAndValue(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	out, err := command(t, "--version").Output()
+	out, err := program(t, "--version").Output()
 	if err != nil || !strings.Contains(string(out), "v1.2.3") {
 		t.Errorf("got %q, %v", out, err)
 	}

@@ -18,11 +18,19 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A measured engine times the matches of an engine and counts what it holds.
+// A sizer is an engine that knows how much it holds: how many jobs hold something, how many slots
+// that is, and how many nodes there are. It says so, and whether its graph is complete, without
+// waiting for other calls.
+type sizer interface {
+	Sizes() (jobs, slots, nodes int, ready bool)
+}
+
+// A measured engine times the matches of an engine, and tells how much it holds if it knows.
 type measured struct {
-	*counted
+	match.Engine
 	duration *prometheus.HistogramVec
 	panics   prometheus.Counter
 	registry *prometheus.Registry
@@ -30,7 +38,7 @@ type measured struct {
 
 func measure(e match.Engine) *measured {
 	m := &measured{
-		counted: count(e),
+		Engine: e,
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "fluence_sidecar_match_duration_seconds",
 			Help:    "Time that the engine took for one match, by how it ended.",
@@ -49,31 +57,69 @@ func measure(e match.Engine) *measured {
 		m.panics,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	if knows, ok := e.(sizer); ok {
+		m.registerSizes(knows)
+	}
+	return m
+}
+
+// registerSizes registers how much an engine holds.
+func (m *measured) registerSizes(of sizer) {
+	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fluence_sidecar_ready", Help: "1 while a graph is loaded and matches are answered.",
 		}, func() float64 {
-			if m.isReady() {
+			if _, _, _, ready := of.Sizes(); ready {
 				return 1
 			}
 			return 0
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fluence_sidecar_jobs", Help: "Jobs that hold resources.",
-		}, func() float64 { jobs, _ := m.sizes(); return float64(jobs) }),
+		}, func() float64 { jobs, _, _, _ := of.Sizes(); return float64(jobs) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fluence_sidecar_slots", Help: "Slots that jobs hold, one for each pod.",
-		}, func() float64 { return float64(m.slots()) }),
+		}, func() float64 { _, slots, _, _ := of.Sizes(); return float64(slots) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fluence_sidecar_nodes", Help: "Nodes in the resource graph.",
-		}, func() float64 { _, nodes := m.sizes(); return float64(nodes) }),
+		}, func() float64 { _, _, nodes, _ := of.Sizes(); return float64(nodes) }),
 	)
+}
+
+// served returns the measured engine as one that takes graphs of any shape, if it is one.
+func (m *measured) served() match.Engine {
+	if g, ok := m.Engine.(match.GraphEngine); ok {
+		return &measuredGraphs{m, g}
+	}
 	return m
+}
+
+// measuredGraphs is a measured engine that takes graphs of any shape.
+type measuredGraphs struct {
+	*measured
+	graphs match.GraphEngine
+}
+
+// AddSubgraph implements match.GraphEngine.
+func (m *measuredGraphs) AddSubgraph(ctx context.Context, e match.Epoch, jgf []byte) error {
+	return m.graphs.AddSubgraph(ctx, e, jgf)
+}
+
+// RemoveSubgraph implements match.GraphEngine.
+func (m *measuredGraphs) RemoveSubgraph(ctx context.Context, e match.Epoch, path string) error {
+	return m.graphs.RemoveSubgraph(ctx, e, path)
+}
+
+// Find implements match.GraphEngine.
+func (m *measuredGraphs) Find(ctx context.Context, e match.Epoch, criteria string, now time.Time) (*resource.Set, error) {
+	return m.graphs.Find(ctx, e, criteria, now)
 }
 
 // Match implements match.Engine.
 func (m *measured) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
 	start := time.Now()
-	a, err := m.counted.Match(ctx, r)
+	a, err := m.Engine.Match(ctx, r)
 	m.duration.WithLabelValues(match.OutcomeOf(err)).Observe(time.Since(start).Seconds())
 	return a, err
 }

@@ -59,7 +59,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 		log.InfoContext(ctx, "Serving metrics", "address", ml.Addr())
 	}
 	log.InfoContext(ctx, "Serving", "listen", at.Network+"://"+l.Addr().String(), "engine", o.engine, "policy", o.policy, "version", version)
-	g.Go(func() error { return serve(ctx, l, server.New(m, so), log) })
+	g.Go(func() error { return serve(ctx, l, server.New(m.served(), so), log) })
 	return g.Wait()
 }
 

@@ -3,181 +3,113 @@ package engine
 import (
 	"context"
 	"slices"
-	"time"
 
+	"github.com/flux-k8s/fluence/pkg/engine/demand"
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+	"github.com/flux-k8s/fluence/pkg/engine/store"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
-
-// longTries is how often a match may go on beside the graph: what is found there may be
-// overtaken.
-const longTries = 2
 
 // A beside is a match that takes more work than the engine is held for. It goes on with a
 // copy of what it looks at, beside the graph.
 type beside struct {
-	space  *workspace
-	ask    *ask
-	graph  *graph
-	tenant tenant
-	view   view
-	root   string
-	// nodes are the graph's that were copied, and parents those that they stood below then.
-	nodes   []*node
-	parents []*vertex
+	space    *solver.Workspace
+	demand   *demand.Demand
+	snapshot *store.Snapshot
+	order    []int32
+	distance []int
+	who      solver.Requester
+	view     solver.View
+	root     string
 	// runs is what was found. They name nodes by their positions in the copy.
-	runs []run
+	runs []solver.Run
 }
 
 // setAside copies what a request looks at. The graph may change from then on. All that is found
 // beside the graph for one match, one after the other, has longWork in common.
-func (e *Engine) setAside(ctx context.Context, r *match.Request, a *ask, v view, before *beside) *beside {
-	a, g := a.apart(&e.graph)
-	w := &workspace{order: slices.Clone(e.inOrder(r)), marked: e.space.marked}
-	if w.marked {
-		w.distance = slices.Clone(e.space.distance)
+func (p *pools) setAside(ctx context.Context, q *question, v solver.View) *beside {
+	d := apart(q.demand)
+	order, distance := p.store.Order(q.Policy, q.Near)
+	steps := p.work.lengthy
+	if q.found != nil {
+		steps = max(0, q.found.space.Remain())
 	}
-	steps := e.lengthy
-	if before != nil {
-		steps = max(0, before.space.remain)
+	s := &beside{
+		space: &solver.Workspace{}, demand: d, snapshot: p.store.Snapshot(kindsOf(d)), order: slices.Clone(order), distance: slices.Clone(distance),
+		who: requesterOf(&q.Request), view: v, root: p.store.Graph().RootType(),
 	}
-	w.allow(ctx, steps)
-	s := &beside{space: w, ask: a, graph: g, tenant: tenantOf(r), view: v, root: e.rootType(), nodes: slices.Clone(e.graph.nodes)}
-	for _, n := range s.nodes {
-		s.parents = append(s.parents, n.at.parent)
-	}
+	s.space.Allow(ctx, steps)
 	return s
 }
 
-// apart copies an ask and what it reads of the graph.
-func (a *ask) apart(of *graph) (*ask, *graph) {
-	part := *a
-	part.needs = slices.Clone(a.needs)
-	for i := range part.needs {
-		n := &part.needs[i]
-		n.columns = slices.Clone(n.columns)
-		for k, c := range n.columns {
-			n.columns[k] = &column{unit: c.unit, nodes: c.nodes, most: slices.Clone(c.most), free: slices.Clone(c.free)}
+// apart copies a demand and the columns that it was found in.
+func apart(d *demand.Demand) *demand.Demand {
+	part := *d
+	part.Needs = slices.Clone(d.Needs)
+	for i := range part.Needs {
+		n := &part.Needs[i]
+		n.Columns = slices.Clone(n.Columns)
+		for k, c := range n.Columns {
+			n.Columns[k] = &solver.Column{Most: slices.Clone(c.Most), Free: slices.Clone(c.Free)}
 		}
-	}
-	g := newGraph()
-	g.columns.up, g.columns.tenancies = slices.Clone(of.columns.up), slices.Clone(of.columns.tenancies)
-	g.columns.owned = of.columns.owned
-	for k := range a.limits {
-		if l := &a.limits[k]; l.cells == nil {
-			g.partitions[l.kind] = of.partition(l.kind)
-		}
-	}
-	if a.topology != nil {
-		for _, x := range aims(a.topology) {
-			g.partitions[x.kind] = of.partition(x.kind)
-		}
-	}
-	vertices, nodes := make([]vertex, len(of.nodes)), make([]node, len(of.nodes))
-	g.nodes = make([]*node, len(of.nodes))
-	for i, n := range of.nodes {
-		vertices[i].about = n.at.about
-		nodes[i] = node{at: &vertices[i], position: i}
-		g.nodes[i] = &nodes[i]
-	}
-	return &part, &g
-}
-
-// unlimited returns the ask without what was heeded when a place was found for it.
-func (a *ask) unlimited() *ask {
-	part := *a
-	part.limits, part.limited, part.topology = nil, false, nil
-	part.shapes = slices.Clone(a.shapes)
-	for i := range part.shapes {
-		part.shapes[i].limits = nil
 	}
 	return &part
 }
 
-// find does what was set aside, for one match at a time. It fails as the match does.
-func (e *Engine) find(ctx context.Context, s *beside, waited *time.Duration) error {
-	select {
-	case e.long <- struct{}{}:
-	default:
-		called := time.Now()
-		select {
-		case e.long <- struct{}{}:
-			*waited += time.Since(called)
-		case <-ctx.Done():
-			return ctx.Err()
+// kindsOf lists the types of vertices that a demand divides the nodes by.
+func kindsOf(d *demand.Demand) []string {
+	var kinds []string
+	for k := range d.Limits {
+		if l := &d.Limits[k]; l.Cells == nil {
+			kinds = append(kinds, l.Kind)
 		}
 	}
-	defer func() {
-		e.settleWork(&s.space.meter)
-		<-e.long
-	}()
-	b := s.space.newBoard(s.ask, s.graph, s.space.order, s.tenant)
-	o, failed := b.complete(s.view, nil)
-	if o == placed {
-		s.runs = b.runs
-		for i := range s.runs {
-			s.runs[i].node = int(b.order[s.runs[i].node])
-		}
+	for _, l := range d.Levels() {
+		kinds = append(kinds, l.Kind)
+	}
+	return kinds
+}
+
+// search looks for a place in the copy. It fails as the match does.
+func (s *beside) search(ctx context.Context) error {
+	var b binding
+	problem := b.bind(s.space, s.demand, &s.snapshot.Graph, s.order, s.distance, s.who)
+	l := solver.New(s.space, problem)
+	o, failed := l.Complete(s.view)
+	if o == solver.Placed {
+		s.runs = l.Laid()
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	no := b.refuse(s.view, o, failed, s.root)
+	no := refusing{l, problem, s.root}.refuse(s.view, o, failed)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	return no
 }
 
+// runsIn returns what was found with the nodes by their positions now. It is false if the graph has
+// changed so that one of them is not there any more.
+func (s *beside) runsIn(now *store.Store) ([]solver.Run, bool) {
+	runs := slices.Clone(s.runs)
+	for i := range runs {
+		at, there := now.Position(s.snapshot, runs[i].Node)
+		if !there {
+			return nil, false
+		}
+		runs[i].Node = at
+	}
+	return runs, true
+}
+
 // overtaken makes the error for a request for which what was found beside the graph was taken
 // or changed meanwhile, each time.
 func (s *beside) overtaken() *match.Refusal {
-	shape := &s.ask.shapes[0]
+	shape := &s.demand.Shapes[0]
 	return &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{
-		Code: match.Overtaken, Slot: shape.label, Level: s.root, Wanted: shape.count.Min,
-		Nodes: int64(len(s.nodes)), WaitingHelps: true,
+		Code: match.Overtaken, Slot: shape.Label, Level: s.root, Wanted: shape.Count.Min,
+		Nodes: int64(s.snapshot.Size()), WaitingHelps: true,
 	}}
-}
-
-// complete lays out as many slots of every shape as there can be, or what was found beside
-// the graph. Where that does not fit any more the meter is spent.
-func (b *board) complete(v view, found *beside) (outcome, shortfall) {
-	if found != nil {
-		if !b.layAgain(found) {
-			b.exhaust()
-			return unknown, shortfall{}
-		}
-		return placed, shortfall{}
-	}
-	o, failed := b.solve(v)
-	if o == placed {
-		b.extend()
-	}
-	return o, failed
-}
-
-// layAgain lays out what was found beside the graph. It is false if the graph has changed so
-// that it does not fit any more.
-func (b *board) layAgain(s *beside) bool {
-	if b.spent() {
-		return false
-	}
-	index := make([]int, len(b.nodes))
-	for i, at := range b.order {
-		index[at] = i
-	}
-	b.start(s.view)
-	for _, r := range s.runs {
-		n := s.nodes[r.node]
-		if n.position >= len(b.nodes) || b.nodes[n.position] != n || n.at.parent != s.parents[r.node] {
-			return false // it has left, or stands elsewhere
-		}
-		r.node = index[n.position]
-		if b.fits(r.shape, r.node, r.count) < r.count {
-			return false
-		}
-		b.take(r.shape, r.node, r.count)
-		b.runs = append(b.runs, r)
-	}
-	return true
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flux-k8s/fluence/pkg/traverser/model"
 	"github.com/flux-k8s/fluence/test/golden"
+	"github.com/flux-k8s/fluence/test/golden/model"
 	"github.com/flux-k8s/fluence/test/trials"
 )
 

@@ -1,25 +1,46 @@
-// Package engine is the embedded match.Engine: the resource graph in memory, and
-// a matcher that divides the pools of nodes exactly.
+// Package engine is the embedded match.Engine: one lock and one epoch over a backend, which is a
+// store of nodes whose pools are divided exactly, or a traverser of graphs that are given out
+// vertex by vertex.
 //
-// A call that panics while it has the graph ends the epoch, so that after it all calls are
+// A call that panics while it has the engine ends the epoch. After it all calls are
 // match.ErrStale until a Reset.
 //
-// It takes requests whose top level holds slots and nothing else, each with a
-// list of pools of one node and their amounts. Other jobspecs are ErrInvalid. It
-// starts no goroutine and does no I/O. It reads the clock for one thing only: to say how long a
+// Requests to a store hold slots at their top level and nothing else, each with a list of
+// pools of one node and their amounts. Other jobspecs are match.ErrInvalid. The package starts no
+// goroutine and does no I/O. It reads the clock for one thing only: to say how long a
 // match waited for other calls.
 //
-// The work of a match is bounded in a graph of nodes that were put. In a graph of subgraphs
-// that were added it is not: there a match holds the engine for as long as its walk takes.
+// The work of a match in a store is bounded. In a graph that was added it is not: there a match
+// holds the engine for as long as its walk takes.
 //
 // An allocation past its end holds until it is released. At any later time it
 // counts as gone: the earliest reservation that relies on it begins one second
-// after the present. A reservation that nobody claims is dropped by the first
-// request to book something at or after its end.
+// after the present. The first request that books something at or after the end of a reservation
+// drops it if nobody has claimed it.
 //
-// A request for whole nodes is given those where nobody else holds anything, or is
-// promised anything, at any time from its beginning to its end; and so are others
-// kept from nodes that belong to somebody as a whole at any time of theirs.
+// A request for whole nodes is given nodes where nobody else holds anything, or is
+// promised anything, at any time from its beginning to its end. Other requests are never given
+// nodes that are held or promised whole during their own time.
+//
+// Its files, each of which uses those before it:
+//
+//	work.go          how much may one match take, and who may go on beside the graph?
+//	request.go       what is wrong with a request whatever the graph?
+//	fingerprint.go   are two requests of a job the same?
+//	backend.go       what does an engine ask of the graph that it has?
+//	bind.go          which columns, levels and nodes of a graph does a demand mean?
+//	refuse.go        in which words is a request refused?
+//	beside.go        how does a match go on that takes more work than the engine is held for?
+//	pools.go         in which steps is a match made, where nodes were put?
+//	earliest.go      when is there room, if not now?
+//	best_release.go  whose end would help most?
+//	graphs.go        how is a graph served that was added?
+//	sizes.go         how much is held, for those who count?
+//	engine.go        which epoch is it, and what is its graph made of?
+//	match.go         in which steps is a match made, as long as others wait?
+//	nodes.go         nodes come, go and turn up or down
+//	subgraphs.go     graphs are added, removed and looked through
+//	held.go          what jobs hold is said, released and listed
 package engine
 
 import (
@@ -28,7 +49,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/traverser"
@@ -56,24 +76,14 @@ type Engine struct {
 	epoch match.Epoch // 0 before the first Reset
 	// lost says that the epoch ended with a panic.
 	lost, ready bool
-	making      making
-	// added is the graph that was added; empty if it is made of nodes.
-	added *traverser.Traverser
-	graph graph
-	hosts map[string]*host
-	// names lists the hosts in order; nil until somebody asks for it.
-	names    []string
-	jobs     map[match.JobID]*job
-	promises promises
-	stood    uint64 // counts the slots ever stood, to keep their order
-	ignoring ignoring
-	space    workspace
-	// brief is briefWork and lengthy longWork, but in tests.
-	brief, lengthy int
-	// overrun is the most steps that a match took although none were left for it.
-	overrun atomic.Int64
-	// long is held by the one match that goes on beside the graph.
-	long chan struct{}
+	// backend has the epoch's graph. It is one of pools until the epoch has begun with something
+	// else, and begun says that it stays what it is.
+	backend backend
+	begun   bool
+	// graphs is the backend that the epoch may still begin with.
+	graphs *graphs
+	sizes  sizes
+	work   work
 }
 
 var _ match.Engine = (*Engine)(nil)
@@ -93,11 +103,23 @@ func New(o Options) (*Engine, error) {
 	if o.Graph.MatcherPolicy == "" {
 		o.Graph.MatcherPolicy = o.Policy
 	}
-	added, err := traverser.New(o.Graph)
-	if err != nil {
+	e := &Engine{options: o}
+	e.work.brief, e.work.lengthy, e.work.long = briefWork, longWork, make(chan struct{}, 1)
+	if err := e.empty(); err != nil {
 		return nil, fmt.Errorf("engine options: graph: %w", err)
 	}
-	return &Engine{options: o, added: added, brief: briefWork, lengthy: longWork, long: make(chan struct{}, 1)}, nil
+	return e, nil
+}
+
+// empty begins with nothing, of which it is not said yet what the graph is made of.
+func (e *Engine) empty() error {
+	t, err := traverser.New(e.options.Graph)
+	if err != nil {
+		return err
+	}
+	e.graphs = &graphs{t}
+	e.backend, e.begun = newPools(e.options.Policy, &e.work), false
+	return nil
 }
 
 // Reset implements match.Engine.
@@ -111,21 +133,11 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	if next == 0 || next == e.epoch {
 		return 0, fmt.Errorf("begin an epoch: the source of epochs gave %d after %d", next, e.epoch)
 	}
-	added, err := traverser.New(e.options.Graph)
-	if err != nil {
+	if err := e.empty(); err != nil {
 		return 0, fmt.Errorf("begin an epoch: %w", err)
 	}
 	e.epoch = next
 	e.lost, e.ready = false, false
-	e.making, e.added = undecided, added
-	e.graph = newGraph()
-	e.hosts = make(map[string]*host)
-	e.names = nil
-	e.jobs = make(map[match.JobID]*job)
-	e.promises = newPromises()
-	e.stood = 0
-	e.ignoring = ignoring{}
-	e.space = workspace{}
 	return next, nil
 }
 
@@ -137,7 +149,7 @@ func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 		return err
 	}
 	if !e.ready {
-		e.graph.number()
+		e.backend.number()
 		e.ready = true
 	}
 	return nil
@@ -164,11 +176,32 @@ func (e *Engine) unlock() {
 	defer e.mu.Unlock()
 	if p := recover(); p != nil {
 		e.lost, e.ready = true, false
+		e.sizes.ready.Store(false)
 		panic(p)
+	}
+	if !e.lost { // and of what was lost nothing is counted any more
+		jobs, slots, nodes := e.backend.sizes()
+		e.sizes.note(jobs, slots, nodes, e.ready)
 	}
 }
 
-// invalid is the error for arguments that are wrong.
-func invalid(format string, a ...any) error {
-	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
+// asPools returns the backend if it has pools, or may.
+func (e *Engine) asPools() (*pools, error) {
+	p, ok := e.backend.(*pools)
+	if !ok {
+		return nil, invalid("the graph was begun with AddSubgraph: nodes are not put into it, nor taken out of it by name")
+	}
+	return p, nil
+}
+
+// asGraphs returns the backend if it has graphs, or may.
+func (e *Engine) asGraphs() (*graphs, error) {
+	if !e.begun {
+		return e.graphs, nil
+	}
+	g, ok := e.backend.(*graphs)
+	if !ok {
+		return nil, invalid("the graph was begun with PutNode or Update: no subgraphs are added to it, removed or found")
+	}
+	return g, nil
 }

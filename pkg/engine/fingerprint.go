@@ -9,12 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flux-k8s/fluence/pkg/engine/store"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
-
-// A fingerprint tells two requests of a job apart.
-type fingerprint [sha256.Size]byte
 
 // identity is what makes two requests of a job the same one. The operation is
 // not in it: those that book give out the same where there is room now, and the
@@ -29,7 +27,7 @@ type identity struct {
 }
 
 // fingerprintOf returns the fingerprint of a request whose policy is given.
-func fingerprintOf(r *match.Request) fingerprint {
+func fingerprintOf(r *match.Request) store.Fingerprint {
 	return sha256.Sum256(appendValue(nil, reflect.ValueOf(identity{r.Jobspec, r.Keys, r.Near, r.Policy, r.Holder, r.Duration})))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flux-k8s/fluence/pkg/engine/store"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -27,7 +28,7 @@ func TestFingerprintCoversTheRequest(t *testing.T) {
 		t.Error("the same request has two fingerprints")
 	}
 	yes := true
-	seen := map[fingerprint]string{fingerprintOf(request()): "the request"}
+	seen := map[store.Fingerprint]string{fingerprintOf(request()): "the request"}
 	for name, change := range map[string]func(r *match.Request){
 		"the duration":            func(r *match.Request) { r.Duration = time.Second },
 		"the policy":              func(r *match.Request) { r.Policy = "" },

@@ -24,24 +24,6 @@ func BenchmarkAuditPage(b *testing.B) {
 	}
 }
 
-// BenchmarkAuditHold is for how long matches have to wait for such a page, at
-// first while all names are sorted and then without that.
-func BenchmarkAuditHold(b *testing.B) {
-	for _, first := range []bool{true, false} {
-		b.Run(fmt.Sprintf("nodes=10000/first=%v", first), func(b *testing.B) {
-			e, epoch := audited(b, 10_000)
-			for b.Loop() {
-				if first {
-					e.names = nil
-				}
-				if _, _, err := e.note(b.Context(), epoch, "node5", 334); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // audited returns an engine with nodes that hold ten slots each.
 func audited(b *testing.B, nodes int) (*Engine, match.Epoch) {
 	b.Helper()

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -10,40 +9,17 @@ import (
 
 // PutNode implements match.Engine. The status of a node is that of its vertex.
 // Leaves below a node are its pools; leaves of one type make up one pool.
-func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) (err error) {
+func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) error {
 	e.mu.Lock()
 	defer e.unlock()
-	if err := e.admitNodes(ctx, at); err != nil {
+	p, err := e.admitPools(ctx, at)
+	if err != nil {
 		return err
 	}
-	if len(nodes) > 0 {
-		defer func() {
-			if err == nil {
-				e.making = ofNodes
-			}
-		}()
+	if err := p.store.PutNodes(nodes...); err != nil {
+		return err
 	}
-	var root *resource.Vertex
-	if e.graph.root != nil {
-		root = e.graph.root.about
-	}
-	sites := make([]*site, len(nodes))
-	for i, g := range nodes {
-		s, err := readSite(g)
-		if err == nil {
-			err = e.graph.accepts(s, root)
-		}
-		if err != nil {
-			return fmt.Errorf("put node %d of %d: %w", i+1, len(nodes), err)
-		}
-		sites[i], root = s, s.above[0]
-	}
-	for _, s := range sites {
-		h := e.host(s.node.Name)
-		h.node = e.graph.put(h.node, s)
-		h.settleTenancy(&e.graph.columns)
-		h.rebuild()
-	}
+	e.begun = e.begun || len(nodes) > 0
 	return nil
 }
 
@@ -51,17 +27,20 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
 	e.mu.Lock()
 	defer e.unlock()
-	if err := e.admitNodes(ctx, at); err != nil {
+	p, err := e.admitPools(ctx, at)
+	if err != nil {
 		return err
 	}
-	h := e.hosts[name]
-	if h == nil || h.node == nil {
-		return nil
-	}
-	e.graph.remove(h.node)
-	h.node = nil
-	e.leave(name)
+	p.store.RemoveNode(name)
 	return nil
+}
+
+// admitPools admits a call that goes with nodes that were put.
+func (e *Engine) admitPools(ctx context.Context, at match.Epoch) (*pools, error) {
+	if err := e.admit(ctx, at); err != nil {
+		return nil, err
+	}
+	return e.asPools()
 }
 
 // SetStatus implements match.Engine.
@@ -74,16 +53,28 @@ func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, sta
 	if status != resource.Up && status != resource.Down {
 		return invalid("set the status of node %q: %d is neither up nor down", name, status)
 	}
-	if e.making == ofGraphs {
-		return e.setAddedStatus(name, status)
+	return e.backend.setStatus(name, status)
+}
+
+// Nodes implements match.Engine. The graph stands still while a page is noted,
+// not while it is written out. The first call in an epoch sorts all names.
+func (e *Engine) Nodes(ctx context.Context, at match.Epoch, from string, limit int) ([]match.Node, error) {
+	write, err := e.page(ctx, at, from, limit)
+	if err != nil {
+		return nil, err
 	}
-	h := e.hosts[name]
-	if h == nil || h.node == nil {
-		return invalid("set the status of node %q: the graph has no such node", name)
+	return write(), nil
+}
+
+// page notes a page of the nodes. What it returns writes it out.
+func (e *Engine) page(ctx context.Context, at match.Epoch, from string, limit int) (func() []match.Node, error) {
+	e.mu.Lock()
+	defer e.unlock()
+	if err := e.admit(ctx, at); err != nil {
+		return nil, err
 	}
-	about := *h.node.at.about
-	about.Status = status
-	h.node.at.about = &about
-	e.graph.columns.up[h.node.position] = h.node.at.up()
-	return nil
+	if limit < 1 || limit > match.MaxNodes {
+		return nil, invalid("list nodes: limit %d is not within 1 and %d", limit, match.MaxNodes)
+	}
+	return e.backend.page(from, limit), nil
 }

@@ -43,17 +43,77 @@ const (
 	PolicyVariation = "variation"
 )
 
+// A NodeOrder is the order in which a policy takes nodes.
+type NodeOrder int
+
+const (
+	// LowestFirst takes the nodes of the lowest ids first.
+	LowestFirst NodeOrder = iota
+	// HighestFirst takes the nodes of the highest ids first.
+	HighestFirst
+	// AsMet takes the nodes as a walk through the graph meets them.
+	AsMet
+)
+
+// A Preference is what a policy looks at before ids, in a graph that was added.
+type Preference int
+
+const (
+	// NoPreference looks at ids alone.
+	NoPreference Preference = iota
+	// Consecutive prefers vertices whose ids are consecutive.
+	Consecutive
+	// Fast prefers vertices of a low performance class.
+	Fast
+)
+
+// A Policy is what engines go by.
+type Policy struct {
+	Name  string
+	Order NodeOrder
+	// NodeCentric says that the id of a vertex's node weighs more than its own.
+	NodeCentric bool
+	// Whole says that nodes are given out whole.
+	Whole bool
+	// Prefers is not NoPreference for a policy that goes only with graphs that were added.
+	Prefers Preference
+}
+
+// policies has every policy once: a new one is a line here. Engines read from the line what to do,
+// and tests tell which list of names lacks it.
+var policies = []Policy{
+	{Name: PolicyFirst, Order: AsMet, NodeCentric: true},
+	{Name: PolicyLow},
+	{Name: PolicyHigh, Order: HighestFirst},
+	{Name: PolicyLonode, NodeCentric: true},
+	{Name: PolicyHinode, Order: HighestFirst, NodeCentric: true},
+	{Name: PolicyFirstnodex, Order: AsMet, NodeCentric: true, Whole: true},
+	{Name: PolicyLonodex, NodeCentric: true, Whole: true},
+	{Name: PolicyHinodex, Order: HighestFirst, NodeCentric: true, Whole: true},
+	{Name: PolicyLocality, Order: HighestFirst, Prefers: Consecutive},
+	{Name: PolicyVariation, Prefers: Fast},
+}
+
+// PolicyOf returns what there is to know of a policy. It is false for a name that is none of
+// GraphPolicies.
+func PolicyOf(name string) (Policy, bool) {
+	for i := range policies {
+		if policies[i].Name == name {
+			return policies[i], true
+		}
+	}
+	return Policy{}, false
+}
+
 // Policies lists the policies that a Request may name whatever the graph.
 func Policies() []string {
-	return []string{
-		PolicyFirst, PolicyLow, PolicyHigh, PolicyLonode, PolicyHinode,
-		PolicyFirstnodex, PolicyLonodex, PolicyHinodex,
-	}
+	return named(func(p Policy) bool { return p.Prefers == NoPreference })
 }
 
 // TakesWhole says whether a policy, one of Policies, gives out whole nodes.
 func TakesWhole(policy string) bool {
-	return policy == PolicyFirstnodex || policy == PolicyLonodex || policy == PolicyHinodex
+	p, _ := PolicyOf(policy)
+	return p.Whole
 }
 
 // GraphPolicies lists the policies that a Request for a graph that was added may
@@ -61,5 +121,16 @@ func TakesWhole(policy string) bool {
 // "policy=high|low" with any of "node_centric=true|false",
 // "node_exclusive=true|false" and "stop_on_1_matches=true|false", apart by blanks.
 func GraphPolicies() []string {
-	return append(Policies(), PolicyLocality, PolicyVariation)
+	return named(func(Policy) bool { return true })
+}
+
+// named lists the names of some policies.
+func named(some func(Policy) bool) []string {
+	names := make([]string, 0, len(policies))
+	for _, p := range policies {
+		if some(p) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }

@@ -21,9 +21,6 @@ func NewMulti(totals []int64) *Multi {
 // Totals returns the totals, which the caller must not change.
 func (m *Multi) Totals() []int64 { return m.totals }
 
-// SetTotal changes one total. It may become less than what is booked.
-func (m *Multi) SetTotal(i int, total int64) { m.totals[i] = total }
-
 // Add books amounts, one for each total and 0 or more, over [start, end). End has
 // to be after start and may be Forever.
 func (m *Multi) Add(start, end int64, amounts []int64) {
@@ -60,17 +57,6 @@ func (m *Multi) Peak(i int, start, end int64) int64 { return m.plans[i].Peak(sta
 // more than the total is booked.
 func (m *Multi) Free(i int, start, end int64) int64 {
 	return max(0, m.totals[i]-m.Peak(i, start, end))
-}
-
-// Fits says whether so much is free of each amount all through [start, end). What
-// is not wanted fits, however much of it is booked.
-func (m *Multi) Fits(start, end int64, wanted []int64) bool {
-	for i, w := range wanted {
-		if w > 0 && m.Free(i, start, end) < w {
-			return false
-		}
-	}
-	return true
 }
 
 // Empty says whether nothing is booked.

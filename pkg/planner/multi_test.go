@@ -6,6 +6,16 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
+// fits says whether so much is free of each amount all through [start, end).
+func fits(m *Multi, start, end int64, wanted []int64) bool {
+	for i, w := range wanted {
+		if w > 0 && m.Free(i, start, end) < w {
+			return false
+		}
+	}
+	return true
+}
+
 func TestMultiBooksSeveralAmountsTogether(t *testing.T) {
 	m := NewMulti([]int64{10, 4})
 	m.Add(0, 10, []int64{8, 0})
@@ -24,8 +34,8 @@ func TestMultiBooksSeveralAmountsTogether(t *testing.T) {
 		"what is not wanted stands in no way": {0, Forever, []int64{0, 1}, true},
 	}
 	for name, tc := range cases {
-		if got := m.Fits(tc.start, tc.end, tc.wanted); got != tc.want {
-			t.Errorf("%s: Fits(%d, %d, %v) = %v", name, tc.start, tc.end, tc.wanted, got)
+		if got := fits(m, tc.start, tc.end, tc.wanted); got != tc.want {
+			t.Errorf("%s: from %d to %d there is room for %v: %v", name, tc.start, tc.end, tc.wanted, got)
 		}
 	}
 	if at, ok := m.Earliest(0, 5, []int64{3, 2}); at != 20 || !ok {
@@ -34,12 +44,10 @@ func TestMultiBooksSeveralAmountsTogether(t *testing.T) {
 	if _, ok := m.Earliest(0, 5, []int64{3, 5}); ok {
 		t.Error("Earliest() found more than there is")
 	}
-	m.SetTotal(1, 2)
+	m = NewMulti([]int64{10, 2})
+	m.Add(5, 20, []int64{0, 3})
 	if free := m.Free(1, 5, 6); free != 0 || m.Totals()[1] != 2 {
 		t.Errorf("Free() = %d of a total less than what is booked, Totals() = %v", free, m.Totals())
-	}
-	if !m.Fits(5, 6, []int64{2, 0}) {
-		t.Error("Fits() = false for want of an amount that is not wanted")
 	}
 }
 
@@ -86,8 +94,8 @@ func TestRandomBookingsOfAMulti(t *testing.T) {
 			if got != want || gotOK != ok {
 				t.Fatalf("Earliest(%d, %d, %v) = %d, %v, want %d, %v", from, duration, wanted, got, gotOK, want, ok)
 			}
-			if fits := m.Fits(from, from+duration, wanted); fits != (ok && want == from) {
-				t.Fatalf("Fits(%d, %d, %v) = %v, earliest at %d, %v", from, from+duration, wanted, fits, want, ok)
+			if fits := fits(m, from, from+duration, wanted); fits != (ok && want == from) {
+				t.Fatalf("from %d to %d there is room for %v: %v, earliest at %d, %v", from, from+duration, wanted, fits, want, ok)
 			}
 			gotNext, gotOK := m.Next(from)
 			if next, ok := known.next(from); gotNext != next || gotOK != ok {

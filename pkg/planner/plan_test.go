@@ -353,7 +353,7 @@ func TestPlansAreSmallAndAsksTakeNoMemory(t *testing.T) {
 		p.At(99)
 		p.Next(5)
 		p.Earliest(5, 50, 1<<39, 1<<40)
-		m.Fits(5, 500, wanted)
+		m.Free(1, 5, 500)
 		m.Earliest(5, 500, wanted)
 	}); n > 0 {
 		t.Errorf("asking takes %v pieces of memory", n)

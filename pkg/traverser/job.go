@@ -28,6 +28,8 @@ func (t *Traverser) hold(j *job) {
 	t.jobs[j.id] = j
 	if !j.reserved {
 		j.start = math.MinInt64
+		t.holding++
+		t.slots += len(j.keys)
 	}
 	t.book(j, true)
 	j.place = -1
@@ -39,6 +41,10 @@ func (t *Traverser) hold(j *job) {
 // forget takes a job off.
 func (t *Traverser) forget(j *job) {
 	delete(t.jobs, j.id)
+	if !j.reserved {
+		t.holding--
+		t.slots -= len(j.keys)
+	}
 	t.book(j, false)
 	if j.place >= 0 {
 		heap.Remove(&t.due, j.place)

@@ -26,30 +26,31 @@ type policy struct {
 	variation bool
 }
 
-var policies = map[string]policy{
-	match.PolicyFirst:      {high: true, nodeCentric: true, early: true},
-	match.PolicyFirstnodex: {high: true, nodeCentric: true, nodeExclusive: true, early: true},
-	match.PolicyLow:        {},
-	match.PolicyHigh:       {high: true},
-	match.PolicyLonode:     {nodeCentric: true},
-	match.PolicyHinode:     {high: true, nodeCentric: true},
-	match.PolicyLonodex:    {nodeCentric: true, nodeExclusive: true},
-	match.PolicyHinodex:    {high: true, nodeCentric: true, nodeExclusive: true},
-	match.PolicyLocality:   {high: true, locality: true},
-	match.PolicyVariation:  {variation: true},
+// policyOf returns how candidates are preferred under a policy that match names.
+func policyOf(m match.Policy) policy {
+	p := policy{nodeCentric: m.NodeCentric, nodeExclusive: m.Whole}
+	switch m.Order {
+	case match.LowestFirst:
+	case match.HighestFirst:
+		p.high = true
+	case match.AsMet: // which Fluxion does by the highest score
+		p.high, p.early = true, true
+	}
+	switch m.Prefers {
+	case match.NoPreference:
+	case match.Consecutive:
+		p.locality = true
+	case match.Fast:
+		p.variation = true
+	}
+	return p
 }
 
-// CheckPolicy fails, naming it, for a policy that is neither one of
-// match.GraphPolicies nor a custom one.
-func CheckPolicy(text string) error {
-	_, err := parsePolicy(text)
-	return err
-}
-
-// parsePolicy reads the name of a policy, or the text of a custom one.
+// parsePolicy reads the name of a policy, or the text of a custom one. It fails, naming it, for a
+// policy that is neither one of match.GraphPolicies nor a custom one.
 func parsePolicy(text string) (policy, error) {
-	if p, ok := policies[text]; ok {
-		return p, nil
+	if m, ok := match.PolicyOf(text); ok {
+		return policyOf(m), nil
 	}
 	if !strings.Contains(text, "=") {
 		return policy{}, fmt.Errorf("%q: none of %q", text, match.GraphPolicies())

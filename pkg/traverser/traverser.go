@@ -23,6 +23,9 @@ type Traverser struct {
 	policy  policy
 	g       graph
 	jobs    map[match.JobID]*job
+	// holding counts the jobs that hold something, and slots what they hold: what is
+	// reserved counts for nothing.
+	holding, slots int
 	// queue is the last one that a jobspec named: with Fluxion every later R is of
 	// it until another is named.
 	queue string
@@ -58,6 +61,10 @@ func (t *Traverser) Empty() bool { return t.g.root == none }
 
 // Vertices counts the vertices of the containment tree.
 func (t *Traverser) Vertices() int { return t.g.count }
+
+// Sizes returns how many jobs hold something, how many slots that is, and how many vertices
+// are nodes.
+func (t *Traverser) Sizes() (jobs, slots, nodes int) { return t.holding, t.slots, len(t.g.nodes) }
 
 // errNoRoot is the error for a graph without containment.
 var errNoRoot = errors.New("graph has no root of containment")

@@ -107,16 +107,18 @@ func New(o Options) (*Engine, error) {
 }
 
 // Policies returns the policies that requests may name where the library's graph
-// is loaded with a policy: those that fill nodes in the same order.
+// is loaded with a policy: those that fill nodes in the same order. Of those that
+// take whole nodes that is match.PolicyLonodex alone.
 func Policies(loaded string) []string {
-	switch loaded {
-	case match.PolicyLow, match.PolicyLonode:
-		return []string{match.PolicyLow, match.PolicyLonode, match.PolicyLonodex}
-	case match.PolicyHigh, match.PolicyHinode:
-		return []string{match.PolicyHigh, match.PolicyHinode}
-	default:
-		return []string{loaded}
+	var alike []string
+	of, _ := match.PolicyOf(loaded)
+	for _, name := range match.Policies() {
+		p, _ := match.PolicyOf(name)
+		if p.Order == of.Order && (!p.Whole || name == match.PolicyLonodex) {
+			alike = append(alike, name)
+		}
 	}
+	return alike
 }
 
 // Reset implements match.Engine.

@@ -38,7 +38,8 @@ type drawing struct {
 // draw writes the graph of these nodes in JGF: a cluster, the levels, the nodes in
 // this order, and below each one vertex a unit.
 func (e *Engine) draw(nodes []*node) (string, error) {
-	d := drawing{at: make(map[string]int), first: e.options.Policy == match.PolicyFirst}
+	policy, _ := match.PolicyOf(e.options.Policy)
+	d := drawing{at: make(map[string]int), first: policy.Order == match.AsMet}
 	if d.first {
 		d.uniq = 1
 		for _, n := range nodes {

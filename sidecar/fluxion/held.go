@@ -173,6 +173,9 @@ func amountsOf(r *resource.Set) map[string]int64 {
 	return sums
 }
 
+// Sizes returns what the book has, which is all that is held here: see engine.Engine.
+func (e *Engine) Sizes() (jobs, slots, nodes int, ready bool) { return e.book.Sizes() }
+
 // Jobs implements match.Engine.
 func (e *Engine) Jobs(ctx context.Context, at match.Epoch) ([]match.Job, error) {
 	jobs, err := e.book.Jobs(ctx, at)

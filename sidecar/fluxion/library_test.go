@@ -358,6 +358,11 @@ func TestPolicies(t *testing.T) {
 		"hinode": {match.PolicyHinode, []string{match.PolicyHigh, match.PolicyHinode}, "c c b b a"},
 		"first":  {match.PolicyFirst, []string{match.PolicyFirst}, "a a b b c"},
 	}
+	for _, policy := range match.Policies() {
+		if _, there := cases[policy]; !there && !match.TakesWhole(policy) {
+			t.Errorf("policy %s: no case says what may be asked of a graph that is loaded with it", policy)
+		}
+	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := reapitest.NewProcess()

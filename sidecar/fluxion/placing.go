@@ -126,11 +126,13 @@ func (p *placing) match(ctx context.Context, at int, s *shape, r request) error 
 // sort puts the runs of one match in the order of the policy: the library lists
 // them as its graph has them.
 func (p *placing) sort(runs []run) {
-	switch p.engine.options.Policy {
-	case match.PolicyLow, match.PolicyLonode:
+	policy, _ := match.PolicyOf(p.engine.options.Policy)
+	switch policy.Order {
+	case match.LowestFirst:
 		slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.host.node.number, b.host.node.number) })
-	case match.PolicyHigh, match.PolicyHinode:
+	case match.HighestFirst:
 		slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(b.host.node.number, a.host.node.number) })
+	case match.AsMet: // as the library's graph has them
 	}
 }
 

@@ -59,7 +59,7 @@ func (p *placing) allowed(s *shape, h *host, present bool) bool {
 	if !present {
 		return true
 	}
-	whole := p.request.Policy == match.PolicyLonodex
+	whole := match.TakesWhole(p.request.Policy)
 	return p.engine.usable(n) && h.open(p.request.Holder, whole) && holds(s.now, h)
 }
 

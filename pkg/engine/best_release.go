@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+	"github.com/flux-k8s/fluence/pkg/engine/store"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// maxEnds bounds how many jobs are looked at for the one whose end would help most.
+const maxEnds = 64
+
+// bestRelease returns the job whose end would have most more slots fit of the shape that
+// failed, in the domain that came closest; nil where that of none would. Those that run
+// on every node do not end. Of very many jobs only those with most slots there are
+// looked at, and where the work of the match is used up none is named.
+func (p *pools) bestRelease(l *solver.Layout, v *store.WindowView, failed *solver.Shortfall) *match.End {
+	if l.Spent() {
+		return nil
+	}
+	held := make(map[match.JobID][]*store.Slot)
+	for _, at := range failed.Nodes() {
+		if !l.Charge(hostSteps) {
+			return nil
+		}
+		for s := range p.store.Slots(at) {
+			if !l.Charge(solver.SortSteps) {
+				return nil
+			}
+			if p.store.Job(s.JobID()) != nil && !s.Stays() {
+				held[s.JobID()] = append(held[s.JobID()], s)
+			}
+		}
+	}
+	jobs := slices.SortedFunc(maps.Keys(held), func(x, y match.JobID) int {
+		return cmp.Or(cmp.Compare(len(held[y]), len(held[x])), cmp.Compare(x, y))
+	})
+	if len(jobs) > maxEnds {
+		jobs = jobs[:maxEnds]
+	}
+	slices.Sort(jobs)
+	survey := l.Survey()
+	found := survey.Least(failed)
+	var best *match.End
+	for _, id := range jobs {
+		if !l.Charge(2 * v.StepsToChange(held[id])) {
+			return nil
+		}
+		v.Without(held[id], func() {
+			more := survey.Least(failed) - found
+			if !l.Spent() && more > 0 && (best == nil || more > best.More) {
+				best = &match.End{Job: id, More: more}
+			}
+		})
+	}
+	if l.Spent() {
+		return nil
+	}
+	return best
+}

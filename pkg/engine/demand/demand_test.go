@@ -1,0 +1,82 @@
+package demand
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+)
+
+func TestReadRefuses(t *testing.T) {
+	yes := true
+	slot := func(change func(r *jobspec.Resource)) *jobspec.Jobspec {
+		js := matchtest.Slots("a", 1, matchtest.Cores(1))
+		change(&js.Resources[0])
+		return js
+	}
+	cases := map[string]struct {
+		jobspec *jobspec.Jobspec
+		wantErr string
+	}{
+		"no jobspec": {wantErr: "no jobspec"},
+		"a node at the top": {
+			jobspec: slot(func(r *jobspec.Resource) { r.Type = "node" }),
+			wantErr: `"node" at the top of the jobspec: this engine takes slots only`,
+		},
+		"an exclusive slot": {
+			jobspec: slot(func(r *jobspec.Resource) { r.Exclusive = &yes }),
+			wantErr: `slot "a" is exclusive, which this engine does not take`,
+		},
+		"an exclusive pool": {
+			jobspec: slot(func(r *jobspec.Resource) { r.With[0].Exclusive = &yes }),
+			wantErr: `slot "a": core is exclusive, which this engine does not take`,
+		},
+		"a node in a slot": {
+			jobspec: slot(func(r *jobspec.Resource) { r.With[0].Type = "node" }),
+			wantErr: `slot "a" holds "node", which is no pool of a node`,
+		},
+		"a slot in a slot": {
+			jobspec: slot(func(r *jobspec.Resource) { r.With[0].Type = "slot" }),
+			wantErr: `slot "a" holds "slot", which is no pool of a node`,
+		},
+		"a pool that holds another": {
+			jobspec: slot(func(r *jobspec.Resource) { r.With[0].With = r.With[:1:1] }),
+			wantErr: `slot "a": core holds core: this engine takes pools only`,
+		},
+		"a range of amounts": {
+			jobspec: slot(func(r *jobspec.Resource) { r.With[0].Count = jobspec.Between(1, 2) }),
+			wantErr: `slot "a": core is a range from 1 to 2: this engine takes amounts only`,
+		},
+		"a pool in two units": {
+			jobspec: matchtest.Jobspec(
+				matchtest.Slot("a", jobspec.Exactly(1), matchtest.Pool{Type: "core", Amount: 1, Unit: "m"}),
+				matchtest.Slot("b", jobspec.Exactly(1), matchtest.Pool{Type: "core", Amount: 1, Unit: "k"}),
+			),
+			wantErr: `slot "b": core is asked for in "m" and in "k"`,
+		},
+		"a constraint of a label that is none": {
+			jobspec: matchtest.Constrain(matchtest.Slots("a", 1, matchtest.Cores(1)), "a",
+				jobspec.SlotAttributes{ConstraintsNow: &jobspec.Constraint{Op: "xor"}}),
+			wantErr: `attributes.system.fluence: "a": constraintsNow: unknown operator "xor"`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := Read(tc.jobspec)
+			if want := match.ErrInvalid.Error() + ": " + tc.wantErr; !errors.Is(err, match.ErrInvalid) || err.Error() != want {
+				t.Errorf("Read() = %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+func TestReadTakesWhatIsNotExclusive(t *testing.T) {
+	no := false
+	js := matchtest.Slots("a", 1, matchtest.Cores(1))
+	js.Resources[0].Exclusive, js.Resources[0].With[0].Exclusive = &no, &no
+	if _, err := Read(js); err != nil {
+		t.Errorf("Read() = %v", err)
+	}
+}

@@ -1,0 +1,62 @@
+package demand
+
+import (
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+)
+
+// readTopology reads how the slots stand together. This engine takes one topology
+// for all slots of a request.
+func (a *Demand) readTopology(from map[string]jobspec.SlotAttributes) error {
+	for i := range a.Shapes {
+		t := from[a.Shapes[i].Label].Topology
+		if i == 0 {
+			a.Topology = t
+			continue
+		}
+		if !sameTopology(a.Topology, t) {
+			return invalid("attributes.system.fluence: %q and %q differ in topology: this engine takes one for all slots",
+				a.Shapes[0].Label, a.Shapes[i].Label)
+		}
+	}
+	t := a.Topology
+	if t == nil {
+		return nil
+	}
+	switch {
+	case t.Required == "" && t.Balanced == "" && len(t.Preferred) == 0:
+		return invalid("attributes.system.fluence: a topology that asks for nothing")
+	case t.Balanced != "" && len(t.Preferred) > 0:
+		return invalid("attributes.system.fluence: topology: preferred and balanced: one of them only")
+	}
+	return nil
+}
+
+func sameTopology(x, y *jobspec.Topology) bool {
+	if x == nil || y == nil {
+		return x == y
+	}
+	return x.Required == y.Required && x.Balanced == y.Balanced && slices.Equal(x.Preferred, y.Preferred)
+}
+
+// Levels lists what is asked of levels, each inside of what those before leave open. Of what they
+// divide the nodes into they say nothing yet.
+func (a *Demand) Levels() []solver.Level {
+	t := a.Topology
+	if t == nil {
+		return nil
+	}
+	var all []solver.Level
+	if t.Required != "" {
+		all = append(all, solver.Level{Kind: t.Required, Rule: solver.Together})
+	}
+	for _, kind := range t.Preferred {
+		all = append(all, solver.Level{Kind: kind, Rule: solver.Few})
+	}
+	if t.Balanced != "" {
+		all = append(all, solver.Level{Kind: t.Balanced, Rule: solver.Balanced})
+	}
+	return all
+}

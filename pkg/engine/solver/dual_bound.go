@@ -1,0 +1,97 @@
+package solver
+
+import "math"
+
+const (
+	// topPrice is the most that one slot is worth.
+	topPrice = 1 << 20
+	// How often prices are adjusted before anything is tried, and after every turn.
+	firstRounds, moreRounds = 12, 12
+)
+
+// A market looks for prices of the slots at which the dearest patterns of all nodes
+// are worth as little as can be beside what is wanted.
+type market struct {
+	*packing
+	now   []float64
+	round int
+	least float64
+	asked []int64
+	have  []int64
+}
+
+// newMarket begins with these prices, whatever they are counted in.
+func (p *packing) newMarket(first []float64) *market {
+	p.price = make([]int64, p.width)
+	return &market{
+		packing: p, now: first, least: math.Inf(1),
+		asked: make([]int64, p.width), have: make([]int64, p.width),
+	}
+}
+
+// run adjusts the prices: of what there is enough of they fall. It is true if the
+// nodes are worth less than what is wanted, so that there is no way to have it all.
+func (m *market) run(rounds int) (impossible bool) {
+	for range rounds {
+		m.mark()
+		worth, wanted := m.offer(), int64(0)
+		for s, n := range m.want {
+			wanted += n * m.asked[s]
+		}
+		if worth < wanted && m.complete {
+			return true
+		}
+		if ratio := float64(worth) / float64(wanted); ratio < m.least {
+			m.least = ratio
+			copy(m.price, m.asked)
+		}
+		if m.budget < 0 {
+			return false
+		}
+		m.round++
+		step := 1 / (1 + float64(m.round)/4)
+		for s, n := range m.want {
+			over := float64(m.have[s]-n) / float64(n)
+			m.now[s] *= math.Exp(-step * min(1, max(-1, over)))
+		}
+	}
+	return false
+}
+
+// mark writes the prices down as whole numbers, so that sums of them are exact.
+func (m *market) mark() {
+	top := 0.0
+	for _, price := range m.now {
+		top = max(top, price)
+	}
+	for s := range m.now {
+		m.now[s] = max(m.now[s]/top, 1.0/topPrice)
+		m.asked[s] = int64(m.now[s] * topPrice)
+	}
+}
+
+// offer returns what all nodes are worth, each with its dearest pattern, and notes how
+// many slots of each shape that makes.
+func (m *market) offer() int64 {
+	clear(m.have)
+	total := int64(0)
+	for k := range m.kinds {
+		m.pay(len(m.kinds[k].patterns))
+		best, most := 0, int64(-1)
+		for q := range len(m.kinds[k].patterns) / m.width {
+			worth := int64(0)
+			for s, count := range m.pattern(k, q) {
+				worth += int64(count) * m.asked[s]
+			}
+			if worth > most {
+				best, most = q, worth
+			}
+		}
+		n := int64(len(m.kinds[k].nodes))
+		total += n * most
+		for s, count := range m.pattern(k, best) {
+			m.have[s] += n * int64(count)
+		}
+	}
+	return total
+}

@@ -1,0 +1,71 @@
+package solver
+
+// A FitCounter counts how many slots of each shape fit while rows change, so that a layout is
+// tried only when there may be room. Each shape is counted as if it were alone, so there is never
+// less room than it says.
+type FitCounter struct {
+	*Layout
+	index []int32 // into the order, by position of a node
+	fit   []int64 // by shape and index: how many slots fit, the least wanted at the most
+	sums  []int64 // by shape
+	each  int     // steps to count what fits on a node
+}
+
+// FitCounter returns a counter of a layout; nil where there are too few steps left for it.
+func (b *Layout) FitCounter() *FitCounter {
+	steps := 0
+	for s := range b.asked {
+		steps += b.steps(s)
+	}
+	if b.Spent() || !b.affords(8*len(b.order)*len(b.asked)) || !b.Charge(len(b.order)*steps) {
+		return nil
+	}
+	c := &FitCounter{
+		Layout: b, index: make([]int32, len(b.order)),
+		fit: make([]int64, len(b.order)*len(b.asked)), sums: make([]int64, len(b.asked)),
+		each: steps,
+	}
+	b.start(SeeNow)
+	for i, at := range b.order {
+		c.index[at] = int32(i)
+		c.count(i)
+	}
+	return c
+}
+
+// Pay charges for what a node is to be counted anew for, and for so many steps beside.
+func (c *FitCounter) Pay(beside int) bool { return c.Charge(beside + c.each) }
+
+// Count counts anew what fits on the node at a position. Who calls it has paid.
+func (c *FitCounter) Count(at int) { c.count(int(c.index[at])) }
+
+func (c *FitCounter) count(i int) {
+	c.filled[c.order[i]] = 0
+	for s := range c.asked {
+		fit := &c.fit[s*len(c.order)+i]
+		c.sums[s] -= *fit
+		*fit = c.fits(s, i, c.asked[s].Count.Min)
+		c.sums[s] += *fit
+	}
+}
+
+// MayFit says whether there is room for each shape alone.
+func (c *FitCounter) MayFit() bool {
+	for s, sum := range c.sums {
+		if sum < c.asked[s].Count.Min {
+			return false
+		}
+	}
+	return true
+}
+
+// Try lays out the slots as they are wanted, as many of each range as there can be. It is false
+// where there is no way, or none was found; then nothing is laid out, and counting goes on.
+func (c *FitCounter) Try() bool {
+	if o, _ := c.Solve(SeeNow); o == Placed {
+		c.extend()
+		return true
+	}
+	c.start(SeeNow)
+	return false
+}

@@ -1,0 +1,130 @@
+package solver
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/flux-k8s/fluence/test/trials"
+)
+
+// randomPacking draws kinds of nodes with patterns. Exact ones have just the patterns
+// that leave nothing over.
+func randomPacking(r *rand.Rand) *packing {
+	width := 2 + r.IntN(3)
+	p := &packing{Layout: &Layout{Workspace: &Workspace{}}, width: width, want: make([]int64, width), budget: 1 << 30, complete: true, rand: r}
+	p.Allow(context.Background(), 1<<40)
+	exact := r.IntN(2) == 0
+	for range 1 + r.IntN(4) {
+		k := kind{nodes: make([]int, 1+r.IntN(2))}
+		for range 1 + r.IntN(6) {
+			for range width {
+				k.patterns = append(k.patterns, int32(r.IntN(4)))
+			}
+		}
+		p.kinds = append(p.kinds, k)
+		p.used = append(p.used, make([]int32, len(k.patterns)/width))
+		for range k.nodes {
+			for s, n := range p.pattern(len(p.kinds)-1, r.IntN(len(p.used[len(p.used)-1]))) {
+				p.want[s] += int64(n)
+			}
+		}
+	}
+	for s := range p.want {
+		if !exact {
+			p.want[s] += int64(r.IntN(3)) - 1
+		}
+		p.want[s] = max(1, p.want[s])
+	}
+	p.short = slices.Clone(p.want)
+	return p
+}
+
+// possible tries every pattern of every node.
+func (p *packing) possible(k, nth int, left []int64) bool {
+	switch {
+	case k == len(p.kinds):
+		return slices.Max(left) <= 0
+	case nth == len(p.kinds[k].nodes):
+		return p.possible(k+1, 0, left)
+	}
+	for q := range p.used[k] {
+		rest := slices.Clone(left)
+		for s, n := range p.pattern(k, q) {
+			rest[s] -= int64(n)
+		}
+		if p.possible(k, nth+1, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// sound says whether every node has one pattern, and together they have all.
+func (p *packing) sound() bool {
+	left := slices.Clone(p.want)
+	for k := range p.kinds {
+		nodes := 0
+		for q, n := range p.used[k] {
+			nodes += int(n)
+			for s, count := range p.pattern(k, q) {
+				left[s] -= int64(n) * int64(count)
+			}
+		}
+		if nodes != len(p.kinds[k].nodes) {
+			return false
+		}
+	}
+	return slices.Max(left) <= 0
+}
+
+// TestToursAndPricesAreRight compares each by itself with the trying of everything: a
+// tour finds a way if there is one, in turns too and while prices change; prices and
+// exchanges are right in what they say.
+func TestToursAndPricesAreRight(t *testing.T) {
+	ways, none, priced, exchanged := 0, 0, 0, 0
+	for seed := range trials.Seeds(20_000) {
+		p := randomPacking(rand.New(rand.NewPCG(seed, 5)))
+		way := p.possible(0, 0, p.want)
+		first := make([]float64, p.width)
+		for s := range first {
+			first[s] = 1
+		}
+		m := p.newMarket(first)
+		tour := (*tour)(nil)
+		found, proven := false, false
+		for turn := 1; !found && !proven; turn *= 2 {
+			if m.run(1) {
+				if priced++; way {
+					t.Fatalf("seed %d: by prices there is no way, though there is one", seed)
+				}
+			}
+			if tour == nil {
+				tour = p.newTour()
+			}
+			found, proven = tour.run(turn)
+		}
+		if found != way || found && !p.sound() {
+			t.Fatalf("seed %d: a tour found %v, of %+v, want %v", seed, found, p.used, way)
+		}
+		for k := range p.used {
+			clear(p.used[k])
+		}
+		p.begin()
+		if p.newExchange().run(20_000) {
+			if exchanged++; !way || !p.sound() {
+				t.Fatalf("seed %d: exchanges found %+v, want a way %v", seed, p.used, way)
+			}
+		}
+		if way {
+			ways++
+		} else {
+			none++
+		}
+	}
+	t.Logf("a way %d, found by exchanges %d; none %d, by prices in %d turns", ways, exchanged, none, priced)
+	if n := trials.Count(20_000); 10*ways < n || 10*none < n || 40*priced < n || exchanged < ways*9/10 {
+		t.Error("the packings show too little")
+	}
+}

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A Grant is what a job is to be given: slots that a solver has laid out.
+type Grant struct {
+	ID match.JobID
+	// Keys are by slot, as the problem's shapes have them one after the other at the most; without
+	// keys, slots are numbered.
+	Keys []string
+	// Holder is the one whose the nodes are as a whole; empty for none.
+	Holder string
+	// At and Duration are from when on and for how long; without a duration there is no known end.
+	At       time.Time
+	Duration time.Duration
+	Problem  *solver.Problem
+	// Runs name nodes by their positions.
+	Runs []solver.Run
+	// Over is what was looked at; nil where that is the graph as if nobody held anything.
+	Over *WindowView
+}
+
+// Allocate makes the job that holds what is granted. It books nothing.
+func (st *Store) Allocate(g *Grant) *Job {
+	total := int64(0)
+	for _, x := range g.Runs {
+		total += x.Count
+	}
+	j := &Job{id: g.ID, slots: make(map[string]*Slot, total), at: g.At}
+	if g.Duration > 0 {
+		j.end = g.At.Add(g.Duration)
+	}
+	d := drawing{over: g.Over}
+	slots := make([]Slot, 0, total)
+	nth, last := int64(0), -1
+	for _, x := range g.Runs {
+		shape, n := &g.Problem.Shapes[x.Shape], st.graph.nodes[x.Node]
+		if x.Shape != last {
+			nth, last = solver.Offset(g.Problem.Shapes, x.Shape), x.Shape
+		}
+		for range x.Count {
+			key := strconv.Itoa(len(slots))
+			if len(g.Keys) > 0 {
+				key = g.Keys[nth]
+			}
+			nth++
+			slots = append(slots, Slot{
+				job: j.id, key: key, label: shape.Label, node: n.name(),
+				index: len(slots), start: j.at, end: j.end, holder: g.Holder,
+			})
+			s := &slots[len(slots)-1]
+			d.fill(s, n, g.Problem.Needs, shape)
+			j.slots[key] = s
+		}
+	}
+	j.above = st.hosts.above(j.given())
+	return j
+}
+
+// A drawing hands out the leaves of pools to the slots of one grant.
+type drawing struct {
+	// over is what was looked at; nil where that is the graph as if nobody held anything.
+	over *WindowView
+	// left is what remains of the leaves of pools that have several.
+	left map[*vertex]int64
+}
+
+// fill gives a slot its share of a node.
+func (d *drawing) fill(s *Slot, n *node, needs []solver.Need, want *solver.Shape) {
+	s.charges = make([]charge, 0, len(want.With))
+	for _, k := range want.With {
+		at := n.find(needs[k].Kind)
+		s.charges = d.take(s.charges, n, at, want.Each[k])
+	}
+	s.shares = make([]share, 0, len(s.charges)+1)
+	for _, c := range s.charges {
+		s.shares = append(s.shares, share{about: c.leaf.about, amount: c.amount})
+	}
+	for depth := s.deepest(); depth > n.at.depth; depth-- {
+		s.pass(n, depth)
+	}
+	s.shares = append(s.shares, share{about: n.at.about, amount: 1, way: true})
+}
+
+// take draws an amount from the leaves of a pool, from the first as much as it
+// has.
+func (d *drawing) take(charges []charge, n *node, at int, amount int64) []charge {
+	leaves := n.pools[at].leaves
+	if len(leaves) == 1 {
+		return append(charges, charge{pool: at, leaf: leaves[0], amount: amount})
+	}
+	if d.left == nil {
+		d.left = make(map[*vertex]int64)
+	}
+	for l, v := range leaves {
+		left, ok := d.left[v]
+		switch {
+		case ok:
+		case d.over == nil:
+			left = v.stays.leaves(v.about.Size)
+		default:
+			left = d.over.free(n, at, l)
+		}
+		part := min(left, amount)
+		if part > 0 {
+			charges = append(charges, charge{pool: at, leaf: v, amount: part})
+		}
+		d.left[v] = left - part
+		amount -= part
+	}
+	return charges
+}
+
+// deepest returns the depth of the deepest vertex that contains a leaf of the
+// slot.
+func (s *Slot) deepest() int {
+	depth := 0
+	for _, c := range s.charges {
+		depth = max(depth, c.leaf.depth-1)
+	}
+	return depth
+}
+
+// pass adds the vertices of one depth that stand between the node and leaves of
+// the slot.
+func (s *Slot) pass(n *node, depth int) {
+	for _, c := range s.charges {
+		for v := c.leaf.parent; v != n.at; v = v.parent {
+			if v.depth == depth && !slices.ContainsFunc(s.shares, func(h share) bool { return h.about == v.about }) {
+				s.shares = append(s.shares, share{about: v.about, amount: 1, way: true})
+			}
+		}
+	}
+}
+
+// above returns what the nodes of these slots stand in, each vertex once and
+// after what it contains.
+func (a *hosts) above(slots []*Slot) []*resource.Vertex {
+	var found []*vertex
+	seen := make(map[*vertex]bool)
+	for _, s := range slots {
+		h := a.byName[s.node]
+		if h == nil || h.node == nil {
+			continue
+		}
+		for v := h.node.at.parent; v != nil && !seen[v]; v = v.parent {
+			seen[v] = true
+			found = append(found, v)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *vertex) int { return cmp.Compare(b.depth, a.depth) })
+	above := make([]*resource.Vertex, len(found))
+	for i, v := range found {
+		above[i] = v.about
+	}
+	return above
+}
+
+// given returns the slots of a job in the order in which they were given out.
+func (j *Job) given() []*Slot {
+	slots := make([]*Slot, 0, len(j.slots))
+	for _, s := range j.slots {
+		slots = append(slots, s)
+	}
+	slices.SortFunc(slots, func(a, b *Slot) int { return cmp.Compare(a.index, b.index) })
+	return slots
+}

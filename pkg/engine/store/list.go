@@ -1,0 +1,129 @@
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// Page notes the first limit hosts from a name on. The first call sorts all names.
+func (st *Store) Page(from string, limit int) []Note {
+	if st.hosts.names == nil {
+		st.hosts.names = slices.Sorted(maps.Keys(st.hosts.byName))
+	}
+	first, _ := slices.BinarySearch(st.hosts.names, from)
+	page := st.hosts.names[first:min(first+limit, len(st.hosts.names))]
+	notes := make([]Note, len(page))
+	for i, name := range page {
+		notes[i].take(name, st.hosts.byName[name])
+	}
+	return notes
+}
+
+// Nodes writes out what was noted, which may have changed in the store since.
+func Nodes(notes []Note) []match.Node {
+	x := make(exporter)
+	nodes := make([]match.Node, len(notes))
+	for i := range notes {
+		nodes[i] = match.Node{Name: notes[i].name, Graph: notes[i].graph(), Jobs: x.jobs(notes[i].slots)}
+	}
+	return nodes
+}
+
+// Jobs lists what is held and reserved, ordered by job id and in it by key. Slots that an Update
+// brought are listed as it gave them.
+func (st *Store) Jobs() []match.Job {
+	x := make(exporter)
+	jobs := make([]match.Job, 0, len(st.jobs)+len(st.reservations.jobs))
+	for _, of := range []map[match.JobID]*Job{st.jobs, st.reservations.jobs} {
+		for _, j := range of {
+			jobs = append(jobs, x.job(j))
+		}
+	}
+	slices.SortFunc(jobs, func(a, b match.Job) int { return cmp.Compare(a.ID, b.ID) })
+	return jobs
+}
+
+// job writes out a job, its slots ordered by key.
+func (x exporter) job(j *Job) match.Job {
+	out := match.Job{ID: j.id, Slots: make([]match.Slot, 0, len(j.slots)), Reserved: j.reserved, At: j.at, End: j.end}
+	for _, s := range j.slots {
+		out.Slots = append(out.Slots, x.slot(s))
+	}
+	slices.SortFunc(out.Slots, func(a, b match.Slot) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// A Note is what there is of a host at one moment, without what may change later.
+type Note struct {
+	name     string
+	vertices []*resource.Vertex
+	parents  []int // indexes into vertices; -1 for the root
+	slots    []Slot
+}
+
+func (n *Note) take(name string, h *host) {
+	n.name = name
+	n.slots = make([]Slot, 0, len(h.slots))
+	for s := range h.slots {
+		n.slots = append(n.slots, *s)
+	}
+	if h.node == nil {
+		return
+	}
+	for v := h.node.at; v != nil; v = v.parent {
+		n.vertices = append(n.vertices, v.about)
+	}
+	slices.Reverse(n.vertices)
+	for i := range n.vertices {
+		n.parents = append(n.parents, i-1)
+	}
+	n.takeBelow(h.node.at, len(n.vertices)-1)
+}
+
+// takeBelow takes down what stands below a vertex, which is noted at an index.
+func (n *Note) takeBelow(v *vertex, at int) {
+	for _, c := range v.children {
+		n.vertices, n.parents = append(n.vertices, c.about), append(n.parents, at)
+		n.takeBelow(c, len(n.vertices)-1)
+	}
+}
+
+// graph writes out the node; nil where there is none.
+func (n *Note) graph() *resource.Graph {
+	if len(n.vertices) == 0 {
+		return nil
+	}
+	g := &resource.Graph{
+		Vertices: make([]resource.Vertex, len(n.vertices)),
+		Edges:    make([]resource.Edge, 0, len(n.vertices)-1),
+	}
+	for i, v := range n.vertices {
+		g.Vertices[i] = cloneVertex(v)
+		if p := n.parents[i]; p >= 0 {
+			g.Edges = append(g.Edges, resource.Edge{Source: p, Target: i, Subsystem: resource.Containment})
+		}
+	}
+	return g
+}
+
+// jobs writes out slots by the jobs that hold them.
+func (x exporter) jobs(slots []Slot) []match.Job {
+	slices.SortFunc(slots, func(a, b Slot) int {
+		return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.key, b.key))
+	})
+	var jobs []match.Job
+	for i := range slots {
+		s := &slots[i]
+		if n := len(jobs); n == 0 || jobs[n-1].ID != s.job {
+			jobs = append(jobs, match.Job{ID: s.job})
+		}
+		last := &jobs[len(jobs)-1]
+		last.Slots = append(last.Slots, x.slot(s))
+	}
+	return jobs
+}

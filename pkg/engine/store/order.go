@@ -1,0 +1,93 @@
+package store
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// Order returns the positions of the nodes in the order in which a policy takes them: those
+// closest to the near ones first, then as the policy says. Distance says by position how far a node
+// is from the near ones; it is nil where none of them is in the graph, since names that the graph
+// lacks are near nothing. Both stand until the next call.
+func (st *Store) Order(policy string, near []string) (order []int32, distance []int) {
+	st.order = grown(st.order, len(st.graph.nodes))
+	order = st.order
+	by, _ := match.PolicyOf(policy)
+	switch by.Order {
+	case match.AsMet:
+		copy(order, st.graph.depthFirst())
+	case match.HighestFirst:
+		for i := range order {
+			order[i] = int32(len(order) - 1 - i)
+		}
+	case match.LowestFirst:
+		for i := range order {
+			order[i] = int32(i)
+		}
+	}
+	st.walk++
+	marked := false
+	for _, name := range near {
+		if h := st.hosts.byName[name]; h != nil && h.node != nil {
+			for v := h.node.at; v != nil && v.near != st.walk; v = v.parent {
+				v.near = st.walk
+			}
+			marked = true
+		}
+	}
+	if !marked {
+		return order, nil
+	}
+	st.distance = grown(st.distance, len(st.graph.nodes))
+	distance = st.distance
+	for i, n := range st.graph.nodes {
+		distance[i] = -n.closeness(st.walk)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(distance[a], distance[b]) })
+	return order, distance
+}
+
+func grown[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// closeness returns the depth of the deepest vertex that a node has in common
+// with a near node; a near node is the closest of all.
+func (n *node) closeness(walk uint64) int {
+	if n.at.near == walk {
+		return math.MaxInt32
+	}
+	v := n.at
+	for v.near != walk {
+		v = v.parent
+	}
+	return v.depth
+}
+
+// depthFirst returns the positions of the nodes in the order in which a walk
+// from the root meets them. It is the graph's own, and made anew only after
+// nodes came, went or moved.
+func (g *Graph) depthFirst() []int32 {
+	if g.walk != nil || g.root == nil {
+		return g.walk
+	}
+	g.walk = make([]int32, 0, len(g.nodes))
+	var visit func(v *vertex)
+	visit = func(v *vertex) {
+		if v.node != nil {
+			g.walk = append(g.walk, int32(v.node.position))
+			return
+		}
+		for _, c := range v.children {
+			visit(c)
+		}
+	}
+	visit(g.root)
+	return g.walk
+}

@@ -1,0 +1,191 @@
+package store
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A site is the graph of one node, checked and copied: the way from the root
+// down to the node, and what stands below it.
+type site struct {
+	above []*resource.Vertex // the root first
+	node  *resource.Vertex
+	below []branch // parents before their children
+}
+
+// A branch is a vertex below the node.
+type branch struct {
+	about  *resource.Vertex
+	parent int // index into the site's branches; -1 for the node itself
+}
+
+// readSite copies the graph of one node. It fails with match.ErrInvalid if the
+// graph is not a tree that leads from one root to one node and its pools.
+func readSite(g *resource.Graph) (*site, error) {
+	if g == nil {
+		return nil, invalid("no graph")
+	}
+	at, err := findNode(g)
+	if err != nil {
+		return nil, err
+	}
+	parents, err := parentsOf(g)
+	if err != nil {
+		return nil, err
+	}
+	way := []int{at}
+	for p := parents[at]; p >= 0; p = parents[p] {
+		if len(way) == len(g.Vertices) {
+			return nil, invalid("node %q: the edges run in a circle", g.Vertices[at].Name)
+		}
+		way = append(way, p)
+	}
+	if len(way) == 1 {
+		return nil, invalid("node %q: no vertex stands above it", g.Vertices[at].Name)
+	}
+	s := &site{}
+	path := ""
+	for i, w := range slices.Backward(way) {
+		v, err := readVertex(&g.Vertices[w], path)
+		if err != nil {
+			return nil, err
+		}
+		path = v.Path
+		if i > 0 {
+			s.above = append(s.above, v)
+		} else {
+			s.node = v
+		}
+	}
+	if err := s.readBelow(g, parents, at); err != nil {
+		return nil, err
+	}
+	if n := len(s.above) + 1 + len(s.below); n < len(g.Vertices) {
+		return nil, invalid("node %q: %d vertices stand neither above nor below it", s.node.Name, len(g.Vertices)-n)
+	}
+	return s, nil
+}
+
+// findNode returns the index of the one vertex of type node.
+func findNode(g *resource.Graph) (int, error) {
+	at := -1
+	for i := range g.Vertices {
+		if g.Vertices[i].Type != resource.TypeNode {
+			continue
+		}
+		if at >= 0 {
+			return -1, invalid("a graph with two nodes, %q and %q", g.Vertices[at].Name, g.Vertices[i].Name)
+		}
+		at = i
+	}
+	if at < 0 {
+		return -1, invalid("a graph without a vertex of type %s", resource.TypeNode)
+	}
+	return at, nil
+}
+
+// parentsOf returns for every vertex the index of the one that contains it, -1
+// for none.
+func parentsOf(g *resource.Graph) ([]int, error) {
+	parents := make([]int, len(g.Vertices))
+	for i := range parents {
+		parents[i] = -1
+	}
+	for _, e := range g.Edges {
+		if e.Subsystem != "" && e.Subsystem != resource.Containment {
+			continue
+		}
+		if e.Source < 0 || e.Source >= len(parents) || e.Target < 0 || e.Target >= len(parents) {
+			return nil, invalid("an edge from %d to %d in a graph of %d vertices", e.Source, e.Target, len(parents))
+		}
+		if parents[e.Target] >= 0 {
+			return nil, invalid("vertex %q stands in two others", g.Vertices[e.Target].Name)
+		}
+		parents[e.Target] = e.Source
+	}
+	return parents, nil
+}
+
+// readBelow copies what stands below the node, level by level.
+func (s *site) readBelow(g *resource.Graph, parents []int, node int) error {
+	children := make([][]int, len(g.Vertices))
+	for i, p := range parents {
+		if p >= 0 {
+			children[p] = append(children[p], i)
+		}
+	}
+	seen := make(map[string]bool)
+	type step struct{ vertex, branch int }
+	for queue := []step{{node, -1}}; len(queue) > 0; queue = queue[1:] {
+		from := queue[0]
+		path := s.node.Path
+		if from.branch >= 0 {
+			path = s.below[from.branch].about.Path
+		}
+		for _, c := range children[from.vertex] {
+			v, err := readVertex(&g.Vertices[c], path)
+			if err != nil {
+				return err
+			}
+			if p := v.Path; seen[p] {
+				return invalid("node %q: two vertices have the path %s", s.node.Name, p)
+			}
+			seen[v.Path] = true
+			queue = append(queue, step{c, len(s.below)})
+			s.below = append(s.below, branch{about: v, parent: from.branch})
+		}
+	}
+	return s.checkUnits()
+}
+
+// checkUnits fails if leaves of one type are counted in several units: they
+// could not be added up.
+func (s *site) checkUnits() error {
+	units := make(map[string]string)
+	inner := make(map[int]bool)
+	for _, b := range s.below {
+		inner[b.parent] = true
+	}
+	for i, b := range s.below {
+		if inner[i] {
+			continue
+		}
+		if u, ok := units[b.about.Type]; ok && u != b.about.Unit {
+			return invalid("node %q: %s is counted in %q and in %q", s.node.Name, b.about.Type, u, b.about.Unit)
+		}
+		units[b.about.Type] = b.about.Unit
+	}
+	return nil
+}
+
+// readVertex copies a vertex that stands at the path parent, "" for the root,
+// and fills in its names and its path where they are left out.
+func readVertex(from *resource.Vertex, parent string) (*resource.Vertex, error) {
+	v := cloneVertex(from)
+	if v.Type == "" {
+		return nil, invalid("vertex %q below %q has no type", v.Name, parent)
+	}
+	if v.Basename == "" {
+		v.Basename = v.Type
+	}
+	if v.Name == "" {
+		v.Name = v.Basename + strconv.FormatInt(v.ID, 10)
+	}
+	if v.Size < 0 {
+		return nil, invalid("vertex %q below %q has the size %d", v.Name, parent, v.Size)
+	}
+	if v.Status != resource.Up && v.Status != resource.Down {
+		return nil, invalid("vertex %q below %q has the status %d", v.Name, parent, v.Status)
+	}
+	path := v.Path
+	switch {
+	case path == "":
+		v.Path = parent + "/" + v.Name
+	case !strings.HasPrefix(path, parent+"/") || len(path) == len(parent)+1:
+		return nil, invalid("vertex %q has the path %s, which is not below %q", v.Name, path, parent)
+	}
+	return &v, nil
+}

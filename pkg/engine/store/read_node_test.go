@@ -1,0 +1,141 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+func TestReadSiteRefuses(t *testing.T) {
+	cases := map[string]struct {
+		change  func(g *resource.Graph)
+		wantErr string
+	}{
+		"no node": {
+			change:  func(g *resource.Graph) { g.Vertices[2].Type = "host" },
+			wantErr: "a graph without a vertex of type node",
+		},
+		"two nodes": {
+			change:  func(g *resource.Graph) { g.Vertices[1].Type = "node" },
+			wantErr: `a graph with two nodes, "r1" and "n1"`,
+		},
+		"a node that is the root": {
+			change:  func(g *resource.Graph) { g.Vertices, g.Edges = g.Vertices[2:3], nil },
+			wantErr: `node "n1": no vertex stands above it`,
+		},
+		"a vertex in two others": {
+			change:  func(g *resource.Graph) { g.Edges = append(g.Edges, resource.Edge{Source: 0, Target: 2}) },
+			wantErr: `vertex "n1" stands in two others`,
+		},
+		"a circle above": {
+			change:  func(g *resource.Graph) { g.Edges = append(g.Edges, resource.Edge{Source: 1, Target: 0}) },
+			wantErr: `node "n1": the edges run in a circle`,
+		},
+		"a circle through the node": {
+			change:  func(g *resource.Graph) { g.Edges = append(g.Edges, resource.Edge{Source: 2, Target: 0}) },
+			wantErr: `node "n1": the edges run in a circle`,
+		},
+		"a circle beside": {
+			change: func(g *resource.Graph) {
+				g.Vertices = append(g.Vertices, resource.Vertex{Type: "a"}, resource.Vertex{Type: "b"})
+				g.Edges = append(g.Edges, resource.Edge{Source: 4, Target: 5}, resource.Edge{Source: 5, Target: 4})
+			},
+			wantErr: `node "n1": 2 vertices stand neither above nor below it`,
+		},
+		"a vertex beside the way": {
+			change: func(g *resource.Graph) {
+				g.Vertices = append(g.Vertices, resource.Vertex{Type: "rack", Name: "r2"})
+				g.Edges = append(g.Edges, resource.Edge{Source: 0, Target: 4})
+			},
+			wantErr: `node "n1": 1 vertices stand neither above nor below it`,
+		},
+		"an edge to nowhere": {
+			change:  func(g *resource.Graph) { g.Edges[0].Target = 4 },
+			wantErr: "an edge from 0 to 4 in a graph of 4 vertices",
+		},
+		"an edge from nowhere": {
+			change:  func(g *resource.Graph) { g.Edges[0].Source = -1 },
+			wantErr: "an edge from -1 to 1 in a graph of 4 vertices",
+		},
+		"a vertex without a type": {
+			change:  func(g *resource.Graph) { g.Vertices[3].Type = "" },
+			wantErr: `vertex "core0" below "/cluster0/r1/n1" has no type`,
+		},
+		"a size below 0": {
+			change:  func(g *resource.Graph) { g.Vertices[3].Size = -1 },
+			wantErr: `vertex "core0" below "/cluster0/r1/n1" has the size -1`,
+		},
+		"an unknown status": {
+			change:  func(g *resource.Graph) { g.Vertices[2].Status = 7 },
+			wantErr: `vertex "n1" below "/cluster0/r1" has the status 7`,
+		},
+		"a path of another rack": {
+			change: func(g *resource.Graph) {
+				g.Vertices[2].Path = "/cluster0/r2/n1"
+			},
+			wantErr: `vertex "n1" has the path /cluster0/r2/n1, which is not below "/cluster0/r1"`,
+		},
+		"two vertices of one path": {
+			change: func(g *resource.Graph) {
+				g.Vertices = append(g.Vertices, g.Vertices[3])
+				g.Edges = append(g.Edges, resource.Edge{Source: 2, Target: 4})
+			},
+			wantErr: `node "n1": two vertices have the path /cluster0/r1/n1/core0`,
+		},
+		"one pool in two units": {
+			change: func(g *resource.Graph) {
+				g.Vertices = append(g.Vertices, resource.Vertex{Type: "core", ID: 1, Unit: "k"})
+				g.Edges = append(g.Edges, resource.Edge{Source: 2, Target: 4})
+			},
+			wantErr: `node "n1": core is counted in "m" and in "k"`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := matchtest.Node("n1", [][2]string{{"rack", "r1"}}, matchtest.Cores(1))
+			if _, err := readSite(g); err != nil {
+				t.Fatalf("before the change readSite() = %v", err)
+			}
+			tc.change(g)
+			_, err := readSite(g)
+			if !errors.Is(err, match.ErrInvalid) || !strings.HasSuffix(err.Error(), tc.wantErr) {
+				t.Errorf("readSite() = %v, want %s: %s", err, match.ErrInvalid, tc.wantErr)
+			}
+		})
+	}
+	if _, err := readSite(nil); !errors.Is(err, match.ErrInvalid) {
+		t.Errorf("readSite(nil) = %v, want the error %q", err, match.ErrInvalid)
+	}
+}
+
+func TestReadSiteFillsInNamesAndPaths(t *testing.T) {
+	g := &resource.Graph{
+		Vertices: []resource.Vertex{
+			{Type: "core", ID: 3, Size: 1}, {Type: "node", Name: "n1"}, {Type: "cluster", Basename: "hpc"},
+		},
+		Edges: []resource.Edge{
+			{Source: 2, Target: 1}, {Source: 1, Target: 0},
+			{Source: 0, Target: 2, Subsystem: "power"},
+		},
+	}
+	s, err := readSite(g)
+	if err != nil {
+		t.Fatalf("readSite() = %v", err)
+	}
+	for _, v := range []struct {
+		got        *resource.Vertex
+		name, path string
+	}{
+		{s.above[0], "hpc0", "/hpc0"},
+		{s.node, "n1", "/hpc0/n1"},
+		{s.below[0].about, "core3", "/hpc0/n1/core3"},
+	} {
+		if v.got.Name != v.name || v.got.Path != v.path {
+			t.Errorf("%s has the path %v, want %s with %s", v.got.Name, v.got.Path, v.name, v.path)
+		}
+	}
+}

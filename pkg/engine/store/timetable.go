@@ -1,0 +1,64 @@
+package store
+
+import (
+	"math"
+
+	"github.com/flux-k8s/fluence/pkg/planner"
+)
+
+// A timetable says at which times something happens to which slots.
+type timetable struct {
+	times planner.Plan
+	slots map[int64]map[*Slot]struct{}
+}
+
+func newTimetable() timetable {
+	return timetable{slots: make(map[int64]map[*Slot]struct{})}
+}
+
+// add puts a slot on a time; planner.Forever is none.
+func (t *timetable) add(at int64, s *Slot) {
+	if at == planner.Forever {
+		return
+	}
+	if t.slots[at] == nil {
+		t.slots[at] = make(map[*Slot]struct{})
+		t.times.Add(at, planner.Forever, 0)
+	}
+	t.slots[at][s] = struct{}{}
+}
+
+// remove takes a slot off the time that it was put on.
+func (t *timetable) remove(at int64, s *Slot) {
+	if at == planner.Forever {
+		return
+	}
+	delete(t.slots[at], s)
+	if len(t.slots[at]) == 0 {
+		delete(t.slots, at)
+		t.times.Remove(at, planner.Forever, 0)
+	}
+}
+
+// within calls do with every slot on a time after the first and up to the last.
+func (t *timetable) within(first, last int64, do func(*Slot)) {
+	for at, ok := t.times.Next(first); ok && at <= last; at, ok = t.times.Next(at) {
+		for s := range t.slots[at] {
+			do(s)
+		}
+	}
+}
+
+// upTo calls do with every slot on a time up to the last.
+func (t *timetable) upTo(last int64, do func(*Slot)) {
+	for s := range t.slots[math.MinInt64] {
+		do(s)
+	}
+	t.within(math.MinInt64, last, do)
+}
+
+// begins says whether there is a slot on a time up to the last.
+func (t *timetable) begins(last int64) bool {
+	at, ok := t.times.Next(math.MinInt64)
+	return ok && at <= last || len(t.slots[math.MinInt64]) > 0
+}

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"testing"
+)
+
+// TestTheStepsOfAMatchStandInTheirOrder reads the steps of a match in its source. Some of their
+// order cannot be seen from outside: an expected slot, for instance, would come too early for a
+// job that holds something already, at the price of work that nobody counts.
+func TestTheStepsOfAMatchStandInTheirOrder(t *testing.T) {
+	steps := []string{
+		"Ignore", "restore", "holder", "Expect", "Expire", "Overlook", "place", "bringBack", "Withdraw", "Promise", "Book",
+	}
+	got := callsOf(t, "pools.go", "pools", "match", steps)
+	want := []string{
+		"Ignore", "defer restore", "holder", "defer Expect", "Expire", "Overlook", "place", "bringBack", "Withdraw", "Promise", "Book",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("a match takes the steps\n%q, want\n%q", got, want)
+	}
+}
+
+// callsOf lists the calls that a method makes of some functions, in the order in which they stand.
+func callsOf(t *testing.T, file, receiver, method string, wanted []string) []string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []string
+	deferred := map[*ast.CallExpr]bool{}
+	ast.Inspect(bodyOf(t, f, receiver, method), func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.DeferStmt:
+			deferred[n.Call] = true
+			if made, ok := n.Call.Fun.(*ast.CallExpr); ok { // what the call returned is deferred
+				deferred[made] = true
+			}
+		case *ast.CallExpr:
+			called := ""
+			switch f := n.Fun.(type) {
+			case *ast.Ident:
+				called = f.Name
+			case *ast.SelectorExpr:
+				called = f.Sel.Name
+			}
+			switch {
+			case !slices.Contains(wanted, called):
+			case deferred[n]:
+				calls = append(calls, "defer "+called)
+			default:
+				calls = append(calls, called)
+			}
+		}
+		return true
+	})
+	return calls
+}
+
+// bodyOf returns the body of a method.
+func bodyOf(t *testing.T, f *ast.File, receiver, method string) *ast.BlockStmt {
+	t.Helper()
+	for _, d := range f.Decls {
+		d, ok := d.(*ast.FuncDecl)
+		if !ok || d.Name.Name != method || d.Recv == nil {
+			continue
+		}
+		if star, ok := d.Recv.List[0].Type.(*ast.StarExpr); ok {
+			if name, ok := star.X.(*ast.Ident); ok && name.Name == receiver {
+				return d.Body
+			}
+		}
+	}
+	t.Fatalf("%s has no method %s", receiver, method)
+	return nil
+}

@@ -1,0 +1,26 @@
+package traverser
+
+import (
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// Every policy that a request may name is gone by as match says, and no two alike.
+func TestEveryPolicyIsGoneBy(t *testing.T) {
+	by := map[policy]string{}
+	for _, name := range match.GraphPolicies() {
+		p, err := parsePolicy(name)
+		if err != nil {
+			t.Errorf("policy %s: %v", name, err)
+			continue
+		}
+		if other, twice := by[p]; twice {
+			t.Errorf("policies %s and %s are gone by alike", other, name)
+		}
+		by[p] = name
+		if facts, _ := match.PolicyOf(name); p.nodeExclusive != facts.Whole || p.nodeCentric != facts.NodeCentric {
+			t.Errorf("policy %s: %+v, want what match says: %+v", name, p, facts)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// What the process ends with. Serving ends with exitOK or exitError.
+const (
+	exitOK            = 0
+	exitError         = 1 // a file, a graph or a jobspec is wrong, or it could not be served
+	exitUsage         = 2 // the command line of match, satisfy or info is wrong
+	exitBusy          = 3 // a jobspec finds no room now
+	exitUnsatisfiable = 4 // a jobspec could never be matched
+)
+
+// A usageError is a mistake in the command line.
+type usageError struct{ err error }
+
+func (u *usageError) Error() string { return u.err.Error() }
+
+func (u *usageError) Unwrap() error { return u.err }
+
+func usage(format string, a ...any) error { return &usageError{fmt.Errorf(format, a...)} }
+
+// An answered error is one whose text has been written already.
+type answered struct{ code int }
+
+func (a *answered) Error() string { return fmt.Sprintf("ended with code %d", a.code) }
+
+// ExitCode returns what to end with, and whether the error is still to be told.
+func ExitCode(err error) (code int, tell bool) {
+	if err == nil {
+		return exitOK, false
+	}
+	if a, ok := errors.AsType[*answered](err); ok {
+		return a.code, false
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage, true
+	}
+	return exitError, true
+}
+
+// verdict returns the code that the error of a match ends with.
+func verdict(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, match.ErrBusy):
+		return exitBusy
+	case errors.Is(err, match.ErrUnsatisfiable):
+		return exitUnsatisfiable
+	}
+	return exitError
+}
+
+// withUsage makes mistakes in a command's line usage errors.
+func withUsage(c *cobra.Command) *cobra.Command {
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage("%q: flags alone are taken", args[0])
+		}
+		return nil
+	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	return c
+}

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Info returns the command that says what a graph holds.
+func Info(open Opener) *cobra.Command {
+	a := &asking{open: open}
+	c := withUsage(&cobra.Command{
+		Use:   "info --graph FILE",
+		Short: "Say what a graph holds",
+		Long: `Load a graph and say what it holds: its vertices by type, how many of them are down
+and their sizes together, the levels from the root down, ranks, properties, and what
+time and memory the engine takes for it.
+
+It ends with 0, or with 1 for a graph that cannot be loaded and 2 for a mistake in
+the command line.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.info(c.Context(), c.InOrStdin(), c.OutOrStdout())
+		},
+	})
+	a.addFlags(c.Flags())
+	return c
+}
+
+func (a *asking) info(ctx context.Context, in io.Reader, out io.Writer) error {
+	if err := a.check(false); err != nil {
+		return err
+	}
+	e, err := a.load(ctx, in)
+	if err != nil {
+		return err
+	}
+	// What the graph takes is what is free without it.
+	used := heap()
+	if _, err := e.Reset(ctx); err != nil {
+		return err
+	}
+	used = max(0, used-heap())
+	c, err := takeCensus(e.text)
+	if err != nil {
+		return fmt.Errorf("graph %s: %w", a.graph, err)
+	}
+	if err := c.write(out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "\nloaded %d bytes of JGF in %v, into %d bytes of memory\n",
+		len(e.text), e.took.Round(time.Microsecond), used)
+	return err
+}
+
+// heap returns how many bytes are in use, after the garbage is gone: what pools
+// keep back from one collection, the next one takes.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

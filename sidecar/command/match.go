@@ -1,0 +1,177 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// operations are the names that Fluxion gives to what a match may do.
+var operations = []struct {
+	name string
+	op   match.Op
+}{
+	{"allocate", match.Allocate},
+	{"allocate_with_satisfiability", match.Allocate},
+	{"allocate_orelse_reserve", match.AllocateOrElseReserve},
+	{"without_allocating", match.WithoutAllocating},
+	{"without_allocating_future", match.WithoutAllocatingFuture},
+}
+
+// A matching is the command match.
+type matching struct {
+	asking
+	op     string
+	format string
+}
+
+// Match returns the command that matches jobspecs against a graph, once.
+func Match(open Opener) *cobra.Command {
+	m := &matching{asking: asking{open: open}}
+	c := withUsage(&cobra.Command{
+		Use:   "match --graph FILE --jobspec FILE",
+		Short: "Match jobspecs against a graph, once, and write R",
+		Long: `Match jobspecs against a graph, one after the other, and write what each is given.
+
+R goes to standard output, and to standard error one line for each jobspec: what
+became of it, from when till when, and how long the match took. Nothing is served
+and nothing is kept.
+
+It ends with 0 if all jobspecs were matched, and otherwise with what the first of
+them that was not says: 1 something is wrong with it or with a file, 3 it finds no
+room now, 4 it could never be matched. 2 is a mistake in the command line.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return m.run(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	})
+	m.addFlags(c.Flags())
+	m.addJobspecFlags(c.Flags())
+	c.Flags().StringVar(&m.op, "op", "allocate", "what a match does: "+strings.Join(operationNames(), ", "))
+	c.Flags().StringVar(&m.format, "format", "", "what R is written as: "+strings.Join(resource.Formats(), ", ")+
+		" (default the option match_format, and without it rv1)")
+	return c
+}
+
+func operationNames() []string {
+	var names []string
+	for _, o := range operations {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// operation reads --op.
+func (m *matching) operation() (match.Op, error) {
+	for _, o := range operations {
+		if o.name == m.op {
+			return o.op, nil
+		}
+	}
+	return 0, usage("--op %q: none of %q", m.op, operationNames())
+}
+
+// resultFormat reads --format, or the option match_format.
+func (m *matching) resultFormat() (string, error) {
+	options, err := m.initOptions()
+	if err != nil {
+		return "", err
+	}
+	format := resource.FormatRV1
+	if given, ok := options["match_format"]; ok {
+		if err := json.Unmarshal(given, &format); err != nil {
+			return "", usage("--options: match_format: %w", err)
+		}
+	}
+	if m.format != "" {
+		format = m.format
+	}
+	if !slices.Contains(resource.Formats(), format) {
+		return "", usage("--format %q: none of %q", format, resource.Formats())
+	}
+	return format, nil
+}
+
+func (m *matching) run(ctx context.Context, in io.Reader, out, says io.Writer) error {
+	if err := m.check(true); err != nil {
+		return err
+	}
+	op, err := m.operation()
+	if err != nil {
+		return err
+	}
+	format, err := m.resultFormat()
+	if err != nil {
+		return err
+	}
+	requests, err := m.requests(in, op)
+	if err != nil {
+		return err
+	}
+	e, err := m.load(ctx, in)
+	if err != nil {
+		return err
+	}
+	code := exitOK
+	for i, r := range requests {
+		r.Epoch = e.epoch
+		begin := time.Now()
+		a, err := e.Match(ctx, r)
+		took := time.Since(begin)
+		if err == nil {
+			err = writeR(out, a.R, format)
+		}
+		fmt.Fprintf(says, "job %d (%s): %s, in %v\n", r.ID, m.jobspecs[i], outcomeOf(a, err), took.Round(time.Microsecond))
+		if code == exitOK {
+			code = verdict(err)
+		}
+	}
+	if code != exitOK {
+		return &answered{code}
+	}
+	return nil
+}
+
+// outcomeOf says what became of a jobspec.
+func outcomeOf(a *match.Allocation, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	says := "allocated"
+	if a.Reserved {
+		says = "reserved"
+	}
+	says += fmt.Sprintf(" at %d", a.At.Unix())
+	if !a.End.IsZero() {
+		says += fmt.Sprintf(" until %d", a.End.Unix())
+	}
+	return says
+}
+
+// writeR writes a set in one of formats.
+func writeR(out io.Writer, r *resource.Set, format string) error {
+	if r == nil {
+		return errors.New("the engine gave no R")
+	}
+	text, err := r.Format(format)
+	if err != nil {
+		return fmt.Errorf("write R as %s: %w", format, err)
+	}
+	if len(text) == 0 {
+		return fmt.Errorf("write R as %s: it holds neither cores nor gpus of a node, and has no place there", format)
+	}
+	if text[len(text)-1] != '\n' {
+		text = append(text, '\n')
+	}
+	_, err = out.Write(text)
+	return err
+}

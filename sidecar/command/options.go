@@ -1,0 +1,35 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+)
+
+// OptionPolicy is Fluxion's name of a policy for requests that name none.
+const OptionPolicy = "matcher_policy"
+
+// ReadOptions reads Fluxion's initialisation options. What the text leaves out is
+// as in base, and graphs are JGF; what is in over comes before the text.
+func ReadOptions(text string, base, over map[string]string) (map[string]json.RawMessage, error) {
+	o := map[string]json.RawMessage{}
+	set := func(of map[string]string) error {
+		for key, value := range of {
+			text, err := json.Marshal(value)
+			if err != nil {
+				return err
+			}
+			o[key] = text
+		}
+		return nil
+	}
+	if err := errors.Join(set(map[string]string{"load_format": "jgf"}), set(base)); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return nil, err
+	}
+	if o == nil {
+		return nil, errors.New("not an object")
+	}
+	return o, set(over)
+}

@@ -1,0 +1,65 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// Satisfy returns the command that says whether jobspecs could ever be matched.
+func Satisfy(open Opener) *cobra.Command {
+	a := &asking{open: open}
+	c := withUsage(&cobra.Command{
+		Use:   "satisfy --graph FILE --jobspec FILE",
+		Short: "Say whether jobspecs could be matched if nobody held anything",
+		Long: `Say of each jobspec whether it could be matched if nobody held anything of the graph:
+"yes", or "no" and why, one line for each on standard output.
+
+It ends with 0 if all could, and with 4 if one could not; 1 is something wrong with
+a file or with a jobspec, 2 a mistake in the command line.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.satisfy(c.Context(), c.InOrStdin(), c.OutOrStdout())
+		},
+	})
+	a.addFlags(c.Flags())
+	a.addJobspecFlags(c.Flags())
+	return c
+}
+
+func (a *asking) satisfy(ctx context.Context, in io.Reader, out io.Writer) error {
+	if err := a.check(true); err != nil {
+		return err
+	}
+	requests, err := a.requests(in, match.Satisfiability)
+	if err != nil {
+		return err
+	}
+	e, err := a.load(ctx, in)
+	if err != nil {
+		return err
+	}
+	var code int
+	for i, r := range requests {
+		r.Epoch = e.epoch
+		_, err := e.Match(ctx, r)
+		answer := "yes"
+		switch {
+		case errors.Is(err, match.ErrUnsatisfiable):
+			answer, code = "no: "+err.Error(), exitUnsatisfiable
+		case err != nil:
+			return fmt.Errorf("jobspec %s: %w", a.jobspecs[i], err)
+		}
+		if _, err := fmt.Fprintf(out, "%s: %s\n", a.jobspecs[i], answer); err != nil {
+			return err
+		}
+	}
+	if code != exitOK {
+		return &answered{code}
+	}
+	return nil
+}

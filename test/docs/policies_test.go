@@ -1,0 +1,31 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A policy is named wherever one of them is chosen.
+func TestEveryPolicyIsNamedWhereOneIsChosen(t *testing.T) {
+	for name, policies := range map[string][]string{
+		"docs/policies.md":                            match.Policies(),
+		"docs/matching.md":                            match.GraphPolicies(),
+		"manifests/scheduler-config.yaml":             match.Policies(),
+		"manifests/charts/fluence/values.yaml":        match.Policies(),
+		"manifests/charts/fluence/values.schema.json": match.Policies(),
+	} {
+		text, err := os.ReadFile(filepath.Join(root(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, policy := range policies {
+			if !regexp.MustCompile(`\b` + regexp.QuoteMeta(policy) + `\b`).Match(text) {
+				t.Errorf("%s does not name the policy %s", name, policy)
+			}
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package invariants
+
+import (
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// What is checked from outside has its own list of the policies that take whole nodes.
+func TestEveryPolicyOfWholeNodesIsListed(t *testing.T) {
+	for _, policy := range match.Policies() {
+		if got, want := (said{policy: policy}).whole(), match.TakesWhole(policy); got != want {
+			t.Errorf("a group of the policy %s has its nodes for itself: %v, want %v", policy, got, want)
+		}
+	}
+}
