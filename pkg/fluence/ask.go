@@ -20,21 +20,81 @@ import (
 )
 
 // ask makes one match for all pods of a plan and seats them. It returns the node
-// of the pod that asked, or why there is none.
-func (pl *Fluence) ask(ctx context.Context, plan gang.Plan, nodes []fwk.NodeInfo) (string, *gang.Refusal) {
+// of the pod that asked, empty if another pod has to come to its node first, or why there is none.
+func (pl *Fluence) ask(ctx context.Context, plan gang.Plan, nodes []fwk.NodeInfo) (node string, refused *gang.Refusal) {
+	// 1. A namespace that is in debt has others ask first.
 	began := pl.now()
 	if owes := pl.owes(plan, began); owes != nil && !pl.comes(plan) {
 		return "", owes
 	}
+
+	// 2. The namespace pays for what the rest takes, whatever comes of it.
 	may := &allowance{ctx: ctx, now: pl.now, began: began, most: pl.args.MaxAsk.Duration}
-	node, refused := pl.askWithin(ctx, may, plan, nodes)
-	pl.counters.enquired(refused, pl.now().Sub(began))
+	defer func() { pl.settleAsk(plan, may, refused) }()
+
+	// 3. Run the filters, and compare the pods with each other: this is what the matcher is asked.
+	q, refused := pl.enquire(ctx, may, plan, nodes)
+	if refused != nil {
+		return "", refused
+	}
+
+	// 4. Find a node for each pod. This changes nothing but the matcher's graph.
+	slots, refused := pl.answer(ctx, q)
+
+	// 5. See to what the answer says of the matcher.
+	refused = pl.follow(ctx, q, refused)
+
+	// 6. A group that has waited for room for too long has nodes reserved for it.
+	if refused != nil {
+		pl.reserve(ctx, q, refused)
+		refused.Likewise = uids(q.shapes[0].pods)
+		return "", refused
+	}
+
+	// 7. Give each pod its seat, and wake those that have one now.
+	plan.InOrder = q.siblings != nil && q.siblings.inOrder()
+	return pl.seat(ctx, q, plan, slots)
+}
+
+// settleAsk counts an enquiry, and has its namespace pay for it.
+func (pl *Fluence) settleAsk(plan gang.Plan, may *allowance, refused *gang.Refusal) {
+	pl.counters.enquired(refused, pl.now().Sub(may.began))
 	if refused == nil || refused.Reason != reason.MatcherUnavailable {
 		// A matcher that does not answer is nobody's fault, until that is known.
 		pl.charge(plan.Key.Namespace, may.took(), refused != nil)
 	}
 	pl.tellHard(plan, refused, may)
-	return node, refused
+}
+
+// seat gives the pods of a plan the slots that were found for them. It returns what ask does.
+func (pl *Fluence) seat(ctx context.Context, q *enquiry, plan gang.Plan, slots []match.Slot) (string, *gang.Refusal) {
+	timeout := plan.Timeout
+	if timeout == 0 {
+		timeout = pl.args.ScheduleTimeout.Duration
+	}
+	// Before they have their seats: one that loses its seat is no longer expected.
+	pl.expect(slots)
+	node, siblings, out, err := pl.groups.Seat(plan, slots, q.now.Add(timeout))
+	pl.apply(ctx, out)
+	if err != nil {
+		pl.noLongerExpected(keysOf(slots)...)
+		return "", &gang.Refusal{Reason: reason.Gathering, Message: err.Error(), Until: gang.Cluster(), Backoff: true}
+	}
+	if pl.inventory.Epoch() != q.epoch {
+		// The graph was filled anew, perhaps without these seats.
+		pl.apply(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, q.now))
+		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was loaded anew during the match", Until: []gang.Event{gang.MatcherBack}}
+	}
+	pl.logged.forget(plan.Key)
+	pl.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", nodesOf(slots), "took", pl.now().Sub(q.now))
+	// Not from here: the queue is told when this cycle is over the match.
+	pl.waker.pods(siblings)
+	if plan.InOrder && slots[0].Key != string(plan.Pod()) {
+		// Another comes first.
+		pl.groups.Unclaim(plan.Pod())
+		return "", nil
+	}
+	return node, nil
 }
 
 // charge has a namespace pay for what an enquiry took of the loop, and for what it took in vain
@@ -48,52 +108,6 @@ func (pl *Fluence) charge(namespace string, took time.Duration, inVain bool) {
 		// It may have gone, and been forgotten, in the moment before.
 		pl.forgetNamespace(namespace)
 	}
-}
-
-// askWithin asks, and ends the search for nodes when its allowance is over.
-func (pl *Fluence) askWithin(ctx context.Context, may *allowance, plan gang.Plan, nodes []fwk.NodeInfo) (string, *gang.Refusal) {
-	q, refused := pl.enquire(ctx, may, plan, nodes)
-	if refused != nil {
-		return "", refused
-	}
-	now := q.now
-	slots, refused := pl.answer(ctx, q)
-	if refused == nil || refused.Reason != reason.MatcherUnavailable && refused.Message != whyTimeout {
-		pl.suspects.clear(plan.Key)
-	}
-	if refused != nil {
-		pl.reserve(ctx, q, refused)
-		refused.Likewise = uids(q.shapes[0].pods)
-		return "", refused
-	}
-	plan.InOrder = q.siblings != nil && q.siblings.inOrder()
-	timeout := plan.Timeout
-	if timeout == 0 {
-		timeout = pl.args.ScheduleTimeout.Duration
-	}
-	// Before they have their seats: one that loses its seat is no longer expected.
-	pl.expect(slots)
-	node, siblings, out, err := pl.groups.Seat(plan, slots, now.Add(timeout))
-	pl.apply(ctx, out)
-	if err != nil {
-		pl.noLongerExpected(keysOf(slots)...)
-		return "", &gang.Refusal{Reason: reason.Gathering, Message: err.Error(), Until: gang.Cluster(), Backoff: true}
-	}
-	if pl.inventory.Epoch() != q.epoch {
-		// The graph was filled anew, perhaps without these seats.
-		pl.apply(ctx, pl.groups.Abandon(plan.Pod(), plan.Job, now))
-		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was loaded anew during the match", Until: []gang.Event{gang.MatcherBack}}
-	}
-	pl.logged.forget(plan.Key)
-	pl.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", nodesOf(slots), "took", pl.now().Sub(now))
-	// Not from here: the queue is told when this cycle is over the match.
-	pl.waker.pods(siblings)
-	if plan.InOrder && slots[0].Key != string(plan.Pod()) {
-		// Another comes first.
-		pl.groups.Unclaim(plan.Pod())
-		return "", nil
-	}
-	return node, nil
 }
 
 // nodesOf counts the nodes of slots.
@@ -116,22 +130,68 @@ func (pl *Fluence) answer(ctx context.Context, q *enquiry) ([]match.Slot, *gang.
 	}
 	a, err := pl.match(ctx, q, match.Allocate, q.requests, q.keys)
 	if err != nil {
-		return nil, pl.refused(ctx, q, err)
+		return nil, pl.refused(q, err)
 	}
 	return a.Slots, nil
 }
 
-// refused is what the group is told where the matcher found no room.
-func (pl *Fluence) refused(ctx context.Context, q *enquiry, err error) *gang.Refusal {
-	r := pl.refusalOf(ctx, q.plan, err, q.ruled)
+// An aftermath is what follows from the matcher's answers beside what the group is told.
+type aftermath struct {
+	// release lists what is to go back: what was booked and is not wanted, or what may have been
+	// booked.
+	release []gang.Release
+	// stale says that the graph is another than the one that was asked.
+	stale bool
+	// silent says that the matcher gave no answer, and late that it had as long as it may take.
+	silent, late bool
+	// broke says that the matcher broke on the request.
+	broke error
+}
+
+// follow does what follows from the matcher's answers. It returns what the group is told: that
+// may be another thing where the matcher answers others.
+func (pl *Fluence) follow(ctx context.Context, q *enquiry, refused *gang.Refusal) *gang.Refusal {
+	key, after := q.plan.Key, q.after
+	for _, r := range after.release {
+		pl.returns.add(r)
+	}
+	if after.stale {
+		pl.inventory.Resync()
+	}
+	if after.broke != nil {
+		klog.FromContext(ctx).Error(after.broke, "Match", "group", key, "job", q.plan.Job)
+		if refused.Hard {
+			pl.charge(key.Namespace, mostDebt, true)
+		}
+	}
+	if after.late {
+		if blame, owed := pl.suspects.timedOut(key, pl.breaker.answered(), pl.args.MatchTimeout.Duration, pl.now()); blame {
+			pl.charge(key.Namespace, owed, true)
+			pl.breaker.doubt()
+			return tooHard(whyTimeout)
+		}
+	}
+	if after.silent {
+		pl.breaker.trip(whyUnavailable)
+	}
+	if refused == nil || refused.Reason != reason.MatcherUnavailable {
+		pl.suspects.clear(key)
+	}
+	return refused
+}
+
+// refused is what the group is told where the matcher found no room, or gave no answer.
+func (pl *Fluence) refused(q *enquiry, err error) *gang.Refusal {
+	r := pl.refusalOf(q, err)
 	if r.Reason == reason.NoRoom {
 		pl.tellReserved(q.reserved, r)
 	}
 	return r
 }
 
-// refusalOf turns an error of the matcher into what the group is told.
-func (pl *Fluence) refusalOf(ctx context.Context, plan gang.Plan, err error, ruled ruledOut) *gang.Refusal {
+// refusalOf turns an error of the matcher into what the group is told, and takes note of what
+// follows.
+func (pl *Fluence) refusalOf(q *enquiry, err error) *gang.Refusal {
 	var no *match.Refusal
 	switch {
 	case errors.As(err, &no) && no.Reason.Code == match.TooHard:
@@ -139,10 +199,10 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan gang.Plan, err error, rul
 	case errors.As(err, &no):
 		r := &gang.Refusal{
 			Reason:  reason.NoRoom,
-			Message: translate.Shorten(translate.Message(no.Reason, pl.endOf(no.Reason, plan.Key)) + ruled.String()),
-			Until:   append(ruled.events(), gang.NodeChanged, gang.MatcherBack),
+			Message: translate.Shorten(translate.Message(no.Reason, pl.endOf(no.Reason, q.plan.Key)) + q.ruled.String()),
+			Until:   append(q.ruled.events(), gang.NodeChanged, gang.MatcherBack),
 			// By what a match is overtaken need not be one of these events.
-			Backoff: ruled.byExtender || no.Reason.Code == match.Overtaken,
+			Backoff: q.ruled.byExtender || no.Reason.Code == match.Overtaken,
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// What others give back does not help.
@@ -155,31 +215,21 @@ func (pl *Fluence) refusalOf(ctx context.Context, plan gang.Plan, err error, rul
 		}
 		return r
 	case errors.Is(err, match.ErrStale):
-		pl.inventory.Resync()
+		q.after.stale = true
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: whyLoading, Until: []gang.Event{gang.MatcherBack}}
 	case errors.Is(err, match.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		// It may have booked the request and not been able to say so.
-		pl.returns.add(gang.Release{Job: plan.Job})
-		if errors.Is(err, context.DeadlineExceeded) {
-			took := pl.args.MatchTimeout.Duration
-			if blame, owed := pl.suspects.timedOut(plan.Key, pl.breaker.answered(), took, pl.now()); blame {
-				pl.charge(plan.Key.Namespace, owed, true)
-				pl.breaker.doubt()
-				return tooHard(whyTimeout)
-			}
-		}
-		pl.breaker.trip(whyUnavailable)
+		q.after.release = append(q.after.release, gang.Release{Job: q.plan.Job})
+		q.after.silent, q.after.late = true, errors.Is(err, context.DeadlineExceeded)
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: whyUnavailable, Until: []gang.Event{gang.MatcherBack}}
 	default:
-		klog.FromContext(ctx).Error(err, "Match", "group", plan.Key, "job", plan.Job)
-		pl.returns.add(gang.Release{Job: plan.Job})
-		r := &gang.Refusal{Reason: reason.MatchError, Message: fmt.Sprintf("match: %v", err), Until: gang.Cluster(), Backoff: true}
-		if match.OutcomeOf(err) == match.OutcomeError {
-			// It may have cost the matcher its graph, and all others the time to fill it.
-			r.Hard = true
-			pl.charge(plan.Key.Namespace, mostDebt, true)
+		q.after.release = append(q.after.release, gang.Release{Job: q.plan.Job})
+		q.after.broke = err
+		// Where it broke it may have cost the matcher its graph, and all others the time to fill it.
+		return &gang.Refusal{
+			Reason: reason.MatchError, Message: fmt.Sprintf("match: %v", err), Until: gang.Cluster(), Backoff: true,
+			Hard: match.OutcomeOf(err) == match.OutcomeError,
 		}
-		return r
 	}
 }
 

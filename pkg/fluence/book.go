@@ -16,14 +16,14 @@ func (pl *Fluence) book(ctx context.Context, q *enquiry, requests []translate.Sh
 	keys, spare := q.assign(requests, targets, v.order)
 	a, err := pl.match(ctx, q, match.Allocate, requests, keys)
 	if err != nil {
-		return nil, pl.refused(ctx, q, err)
+		return nil, pl.refused(q, err)
 	}
 	if !slices.EqualFunc(a.Slots, slots, func(a, b match.Slot) bool { return a.Node == b.Node && a.Label == b.Label }) {
-		pl.returns.add(gang.Release{Job: q.plan.Job})
+		q.after.release = append(q.after.release, gang.Release{Job: q.plan.Job})
 		return nil, &gang.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(gang.Cluster(), gang.Freed), Backoff: true}
 	}
 	if len(spare) > 0 {
-		pl.returns.add(gang.Release{Job: q.plan.Job, Keys: spare})
+		q.after.release = append(q.after.release, gang.Release{Job: q.plan.Job, Keys: spare})
 	}
 	ordered := make([]match.Slot, len(v.order))
 	for n, i := range v.order {

@@ -54,6 +54,9 @@ type enquiry struct {
 	expected []match.Slot
 	now      time.Time
 	epoch    match.Epoch
+
+	// after is what follows from the matcher's answers.
+	after aftermath
 }
 
 // enquire runs the filters for a plan. It may only be called inside a scheduling

@@ -48,18 +48,18 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 		a, err := pl.match(ctx, q, match.WithoutAllocating, requests, keys)
 		if no := (*match.Refusal)(nil); errors.As(err, &no) {
 			if no.Reason.Code == match.TooHard {
-				return nil, pl.refused(ctx, q, err)
+				return nil, pl.refused(q, err)
 			}
 			best = nearer(best, err)
 			i++
 			continue
 		}
 		if err != nil {
-			return nil, pl.refused(ctx, q, err)
+			return nil, pl.refused(q, err)
 		}
 		targets, err := targetsOf(a.Slots, len(q.shapes))
 		if err != nil {
-			return nil, pl.refused(ctx, q, err)
+			return nil, pl.refused(q, err)
 		}
 		v, refused := pl.verify(ctx, q.siblings, targets)
 		if refused != nil {
@@ -93,7 +93,7 @@ func (pl *Fluence) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot,
 	if counts || len(excluded) > 0 {
 		best = forNow(best)
 	}
-	r := pl.refused(ctx, q, best)
+	r := pl.refused(q, best)
 	r.Backoff = r.Backoff || len(excluded) > 0
 	if counts {
 		r.Until = append(r.Until, gang.PodChanged)

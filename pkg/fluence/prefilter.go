@@ -35,6 +35,7 @@ const spokenKey fwk.StateKey = Name + "/spoken"
 // PreFilter gives the pod the node that its group's match chose for it. For a
 // representative it asks the matcher first, for the whole group.
 func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	// 1. Of a pod that this plugin asks other plugins about it says nothing itself.
 	if isProbe(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -42,42 +43,49 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	if !pl.groups.Seated(pod.UID) {
 		defer pl.asked(pl.key(pod))
 	}
+
+	// 2. A pod without a seat needs a matcher that answers.
 	if why := pl.mayNotAsk(pod); why != "" {
 		return nil, held(why)
 	}
+
+	// 3. Who goes before the pod, and does not stand before it in the queue, asks first.
 	silent := pl.askForOvertaken(ctx, pod, nodes)
 	if why := pl.mayNotAsk(pod); why != "" {
 		return nil, held(why)
 	}
+
+	// 4. Find out what there is to ask for: nothing where the pod has a seat, or has to wait.
 	plan, out := pl.groups.Plan(pod.UID, pl.now())
 	pl.apply(ctx, out)
-	node := plan.Node
-	switch {
-	case node != "":
-	case plan.Wait.Message != "":
+	if plan.Node == "" && plan.Wait.Message != "" {
 		return nil, held(plan.Wait.Message)
-	default:
-		// A cycle waits once for a matcher that does not answer; that a ping was answered
-		// since says little.
-		refused := silent
-		if silent == nil {
-			node, refused = pl.ask(ctx, plan, nodes)
-		}
-		if refused != nil {
-			return nil, pl.refuse(ctx, plan, *refused)
-		}
-		if node == "" {
-			return nil, held(whyTurn)
-		}
 	}
+
+	// 5. Ask for the whole group. A cycle waits once for a matcher that does not answer; that a
+	// ping was answered since says little.
+	node, refused := plan.Node, silent
+	if node == "" && silent == nil {
+		node, refused = pl.ask(ctx, plan, nodes)
+	}
+	switch {
+	case plan.Node != "":
+	case refused != nil:
+		return nil, pl.refuse(ctx, plan, *refused)
+	case node == "":
+		return nil, held(whyTurn)
+	}
+
+	// 6. The filters cannot see a node that is new in this cycle, but in one of the pod's next.
 	if pl.isNew(node) {
-		// The filters cannot see it in this cycle, but in one of the pod's next.
 		pl.groups.Unclaim(pod.UID)
 		if plan.Node == "" {
 			pl.waker.pods([]*corev1.Pod{pod})
 		}
 		return nil, held(fmt.Sprintf("node %s is new and looked at next", node))
 	}
+
+	// 7. The pod may come to its own node alone.
 	state.Write(chosenKey, chosen(node))
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }

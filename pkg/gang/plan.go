@@ -272,28 +272,18 @@ func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) Output {
 	return g.output()
 }
 
+// refuse takes note of a refusal of a member, or with it of its group.
 func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 	// It is asked anew before it comes into the queue again.
 	m.letPass = false
 	if s := m.group; !s.started {
 		g.wait(s, r, now)
-		s.refusal = newRefusal(r, s.failures, s.refused, now)
-		s.refusal.rank = g.rank(m)
-		s.refused++
-		if s.hard = s.hard || r.Hard; r.Backoff {
-			s.failures++
-		}
-		return s.refusal
+		return s.backoff.refuse(r, g.rank(m), now)
 	}
 	if m.replaces() {
 		// It goes before all others, so it is not to come later than they.
 		m.refused = 0
 	}
-	m.refusal, m.no = newRefusal(r, m.failures, m.refused, now), &r
-	m.refusal.rank = g.rank(m)
-	m.refused++
-	if m.hard = m.hard || r.Hard; r.Backoff {
-		m.failures++
-	}
-	return m.refusal
+	m.no = &r
+	return m.backoff.refuse(r, g.rank(m), now)
 }

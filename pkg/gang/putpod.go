@@ -46,7 +46,7 @@ func (g *Groups) putPod(pod *corev1.Pod) {
 	if m == nil {
 		s := g.group(id.Key)
 		s.named = s.named || id.Named
-		m = &member{group: s, unseen: id.Unseen, brought: brought, left: left}
+		m = &member{group: s, unseen: id.Unseen, brought: brought, successor: successor{left: left}}
 		m.take(pod)
 		s.members[pod.UID] = m
 		g.members[pod.UID] = m

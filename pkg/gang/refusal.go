@@ -151,25 +151,28 @@ func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 // forgive lets a group ask again, as one that was never refused. One that was told when to ask
 // again was so for the sake of others: it waits until then.
 func (s *state) forgive() {
-	s.refusal, s.failures, s.hard = s.refusal.untilAfter(), 0, false
+	s.backoff.forgive()
 	for _, m := range s.members {
-		m.refusal, m.failures, m.hard = m.refusal.untilAfter(), 0, false
+		m.backoff.forgive()
 	}
 }
+
+func (b *backoff) forgive() { b.refusal, b.failures, b.hard = b.refusal.untilAfter(), 0, false }
 
 // asksElse lets a group ask again whose request may be another one now, as forgive does; but one
 // that was too hard only as changed does, and as often as it was refused.
 func (s *state) asksElse() {
 	s.changed()
-	s.refusal = s.refusal.untilAfterOrHard()
-	if !s.hard {
-		s.failures = 0
-	}
+	s.backoff.asksElse()
 	for _, m := range s.members {
-		m.refusal = m.refusal.untilAfterOrHard()
-		if !m.hard {
-			m.failures = 0
-		}
+		m.backoff.asksElse()
+	}
+}
+
+func (b *backoff) asksElse() {
+	b.refusal = b.refusal.untilAfterOrHard()
+	if !b.hard {
+		b.failures = 0
 	}
 }
 

@@ -111,7 +111,7 @@ var kinds = []Kind{
 		Group: replicaSet.group, Kind: replicaSet.kind, Named: true,
 		Followed: true, Version: "v1", Resource: "replicasets", New: func() Object { return &appsv1.ReplicaSet{} },
 		NewList: func() ObjectList { return &appsv1.ReplicaSetList{} },
-		spec: func() sizer { return &replicaSpec{} },
+		spec:    func() sizer { return &replicaSpec{} },
 	},
 	{Group: daemonSet.group, Kind: daemonSet.kind},
 	{Group: node.group, Kind: node.kind, Never: true},

@@ -5,39 +5,6 @@ import (
 	"fmt"
 )
 
-// DefaultSize returns the size of an owner's group where no label says one, from
-// the spec of the object as JSON. What is absent has the default of its API.
-//
-//	Job                    min(parallelism, completions); both
-//	JobSet                 the pods of all its Jobs; min: of those that are made first
-//	MPIJob                 launcher and workers; min: without a launcher that waits for them
-//	LeaderWorkerSet        a leader and its workers; min: 1 if these wait for the leader
-//	StatefulSet            replicas; min: 1 if pods are made one after another
-//	Deployment, ReplicaSet replicas; min: 1
-//	any other              1
-//
-// A size is at least 1. An error names the field and its value in words fit for
-// a user: it is more than MaxSize, or below 0, or the spec is none of that kind.
-func DefaultSize(o Owner, spec []byte) (Size, error) {
-	kind := KindOf(o)
-	if !kind.Sized() {
-		return Size{Size: 1, Min: 1}, nil
-	}
-	s := kind.spec()
-	if err := json.Unmarshal(spec, s); err != nil {
-		return Size{}, fmt.Errorf("spec of %s %s: %w", o.Kind, o.Name, err)
-	}
-	size, least, err := s.size()
-	if err != nil {
-		return Size{}, fmt.Errorf("%s %s: %w", o.Kind, o.Name, err)
-	}
-	if size > MaxSize {
-		return Size{}, fmt.Errorf("%s %s: asks for %d pods: a group has at most %d", o.Kind, o.Name, size, MaxSize)
-	}
-	size = max(1, size)
-	return Size{Size: int32(size), Min: int32(min(size, max(1, least)))}, nil
-}
-
 // A sizer is the part of a spec that says how many pods there are to be, and with
 // how many of them a group can start.
 type sizer interface {

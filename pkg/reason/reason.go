@@ -1,8 +1,8 @@
 // Package reason lists the words that a PodGroup gives for how it stands: the reasons of its
 // conditions and of events about it. docs/reasons.md explains each of them to users.
 //
-//   - reason.go: the reasons
-//   - facts.go: what follows for a group from the reason it was given
+//	reason.go  which reasons are there?
+//	facts.go   what follows for a group from the reason that it was given?
 package reason
 
 // Reasons of the condition Scheduled.
