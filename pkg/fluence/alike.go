@@ -197,6 +197,21 @@ type shun struct {
 	namespaces sets.Set[string]
 	// everywhere says that it goes for namespaces by their labels.
 	everywhere bool
+	// times is how many terms of the pod it stands for, and weight how much there is to read in each.
+	times, weight int
+}
+
+// toRead says how much filters have to read in what a pod shuns for the sake of a pod of a
+// namespace: each term, and all of those that may go for it.
+func (s shunned) toRead(namespace string) int {
+	n := 0
+	for _, of := range s.each {
+		n += of.times
+		if of.everywhere || of.namespaces.Has(namespace) {
+			n += of.times * of.weight
+		}
+	}
+	return n
 }
 
 // of returns what a pod shuns. It keeps none: the pod may be gone already.
@@ -221,17 +236,19 @@ func (s *shuns) seeded() maphash.Seed {
 
 func shunnedBy(pod fwk.PodInfo, seed maphash.Seed) shunned {
 	all := shunned{namespaces: sets.New[string]()}
-	known := sets.New[string]()
+	known := map[string]int{}
 	for _, t := range pod.GetRequiredAntiAffinityTerms() {
 		_, some := t.NamespaceSelector.Requirements()
 		text := textOf(&t)
-		if known.Has(text) {
+		if i, ok := known[text]; ok {
+			all.each[i].times++
 			continue
 		}
-		known.Insert(text)
+		known[text] = len(all.each)
 		all.each = append(all.each, shun{
 			sum: maphash.String(seed, t.Selector.String()), selector: t.Selector,
 			namespaces: t.Namespaces, everywhere: some,
+			times: 1, weight: weigh(t.Selector) + weigh(t.NamespaceSelector),
 		})
 		all.namespaces = all.namespaces.Union(t.Namespaces)
 		all.everywhere = all.everywhere || some

@@ -41,7 +41,7 @@ func (pl *Fluence) ask(ctx context.Context, plan group.Plan, nodes []fwk.NodeInf
 		// A matcher that does not answer is nobody's fault, until that is known.
 		pl.charge(plan.Key.Namespace, may.took(), refused != nil)
 	}
-	pl.tellHard(plan, refused, may.took())
+	pl.tellHard(plan, refused, may)
 	return node, refused
 }
 

@@ -15,8 +15,9 @@ import (
 
 // Attach completes the plugin in a scheduler that is not running yet. It replaces what the
 // framework offers plugins no extension point for. The profile's event recorder sends events
-// after binds. The failure handler tells a pod once why it waits, and writes the status of at
-// most maxFailures pods at a time. Attach changes no other profile. The error says what the
+// after binds. The failure handler tells a pod once why it waits, has its status be written beside
+// the scheduling loop, and sees to at most maxFailures pods at a time that had a node. Attach changes
+// no other profile. The error says what the
 // configuration lacks.
 func Attach(sched *scheduler.Scheduler) error {
 	for name, profile := range sched.Profiles {

@@ -81,7 +81,7 @@ func (pl *Fluence) enquire(ctx context.Context, may *allowance, plan group.Plan,
 	}
 	for i, s := range q.shapes {
 		if i > 0 && may.over() {
-			return nil, tooHard(whyTooHard)
+			return nil, may.refusal()
 		}
 		pod := s.pods[0]
 		if q.siblings != nil {

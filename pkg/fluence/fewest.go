@@ -29,7 +29,7 @@ type lookout struct {
 func (pl *Fluence) lookFor(ctx context.Context, q *enquiry, had []string, search *bisection) (l lookout) {
 	own := *q
 	own.outlasted = pl.outlastedFor(group.TurnOf(q.plan.Key, q.plan.Rank))
-	own.may = &allowance{ctx: ctx, now: pl.now, began: pl.now(), most: pl.args.MaxAsk.Duration}
+	own.may = &allowance{ctx: ctx, now: pl.now, began: pl.now(), most: pl.args.MaxAsk.Duration, foreign: q.may.foreign, measured: q.may.measured}
 	defer func() { q.may.waited += own.may.waited }()
 	lasting, known := pl.lastingFor(ctx, &own)
 	if !known {

@@ -3,14 +3,17 @@ package fluence
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -231,6 +234,7 @@ func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
 				r.pl.filters = slowFilters{r.pl.filters, tc.takes}
 				r.node("n1", 8)
 				r.node("n2", 8)
+				r.pod("theirs", elsewhere, onNode("n1"), shunning(corev1.LabelOSStable, "nobody"))
 				r.pass(settleTime)
 				_, _, status := r.preFilter(r.gang(2, 2, ofApp("x"), tc.edit)[0])
 				if hard := status.Message() == whyTooHard; hard != tc.hard || !hard && !status.IsSuccess() {
@@ -238,6 +242,138 @@ func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
 				}
 				if owes := r.pl.debts.of[ns] != nil; owes != tc.hard {
 					t.Errorf("its namespace owes something: %t, want %t", owes, tc.hard)
+				}
+			})
+		})
+	}
+}
+
+// kinds creates PodGroup g and pods of so many kinds.
+func (r *rig) kinds(n int) []*corev1.Pod {
+	r.Helper()
+	i := 0
+	return r.gang(int32(n), n, cpu("1m"), func(p *corev1.Pod) {
+		i++
+		p.Spec.Tolerations = []corev1.Toleration{{Key: fmt.Sprint("kind-", i)}}
+	})
+}
+
+// What the filters take for others holds up the loop for a bounded time, whoever these are; and who
+// fills his own namespace with terms has them counted for his groups.
+func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
+	const takes = 50 * time.Millisecond
+	for name, tc := range map[string]struct {
+		of   []func(*corev1.Pod)
+		told string
+		owes bool
+		most time.Duration
+	}{
+		"terms of others": {of: []func(*corev1.Pod){elsewhere}, told: whyForOthers, most: runsOfOne*takes + 2*takes},
+		"its own":         {told: whyTooHard, owes: true, most: 250*time.Millisecond + 3*takes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pl.filters = slowFilters{r.pl.filters, func(*corev1.Pod) time.Duration { return takes }}
+				r.node("n1", 8)
+				r.pod("there", append(tc.of, onNode("n1"), shunning(corev1.LabelTopologyZone, "nobody"))...)
+				r.pass(settleTime)
+				pods := r.kinds(40)
+				began := time.Now()
+				_, _, status := r.preFilter(pods[0])
+				if took := time.Since(began); took > tc.most {
+					t.Errorf("the loop stands for %s, want %s at the most", took, tc.most)
+				}
+				r.wantStatus(status, fwk.Unschedulable, tc.told)
+				d := r.pl.debts.of[ns]
+				if owes := d != nil && d.owed > 100*time.Millisecond; owes != tc.owes || !tc.owes && d != nil && d.owed+d.vain > 0 {
+					t.Errorf("its namespace owes %+v, want that it owes what they take: %t", d, tc.owes)
+				}
+				if tc.owes {
+					return
+				}
+				if want := `"Filters took long for a group, for the sake of pods of other namespaces" group="ns/g" pods="40"`; !strings.Contains(r.logged(0), want) {
+					t.Errorf("the log says %s, want %s", r.logged(0), want)
+				}
+				r.update("g-0", func(p *corev1.Pod) { p.Labels["n"] = "another" })
+				r.pass(heldPause - 1)
+				r.wantHeld(pods[0], whyForOthers)
+				r.pass(1)
+				r.wantAsking(pods[0])
+				for range 10 {
+					r.pass(time.Minute)
+					r.wantAsking(pods[0])
+					r.preFilter(pods[0])
+					r.wantHeld(pods[0], whyForOthers)
+				}
+			})
+		})
+	}
+}
+
+// What is found out of runs that take little each counts for all of them.
+func TestRunsForOthersThatTakeLittleEachAreNotTheGroups(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.filters = slowFilters{r.pl.filters, func(*corev1.Pod) time.Duration { return dearPreFilter - 1 }}
+		r.node("n1", 8)
+		r.pod("theirs", elsewhere, onNode("n1"), shunning(corev1.LabelOSStable, "nobody"))
+		r.pass(settleTime)
+		_, _, status := r.preFilter(r.kinds(50)[0])
+		r.wantStatus(status, fwk.Success, "")
+		if owed := r.pl.debts.of[ns]; owed != nil {
+			t.Errorf("its namespace owes %+v", owed)
+		}
+	})
+}
+
+// shunningIn is a pod's required anti-affinity against an app with some labels beside, in some
+// namespaces: each term so many times.
+func shunningIn(times, labels int, namespaces ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		term := termOn(corev1.LabelOSStable, "nobody")
+		term.Namespaces = namespaces
+		for i := range labels {
+			term.LabelSelector.MatchExpressions = append(term.LabelSelector.MatchExpressions, metav1.LabelSelectorRequirement{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpDoesNotExist})
+		}
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: slices.Repeat([]corev1.PodAffinityTerm{term}, times),
+		}}
+	}
+}
+
+// Of what the filters read others have the share that their terms have.
+func TestTheShareOfOthersInWhatFiltersRead(t *testing.T) {
+	everywhere := func(p *corev1.Pod) {
+		terms := p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		for i := range terms {
+			terms[i].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		own, others func(*corev1.Pod)
+		want        float64
+	}{
+		"none":                               {nil, nil, 0},
+		"its own alone":                      {shunningIn(1, 0), nil, 0},
+		"those of others alone":              {nil, shunningIn(1, 0, ns), 1},
+		"as many":                            {shunningIn(1, 0), shunningIn(1, 0, ns), 0.5},
+		"more labels in its own":             {shunningIn(1, 6), shunningIn(1, 0, ns), 0.2},
+		"the same term again and again":      {shunningIn(9, 0), shunningIn(1, 0, ns), 0.1},
+		"those of others do not go for it":   {shunningIn(1, 7), shunningIn(1, 99, "third"), 0.1},
+		"those of others may, by its labels": {shunningIn(1, 0), func(p *corev1.Pod) { shunningIn(1, 4)(p); everywhere(p) }, 7. / 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.node("n1", 8)
+				if tc.own != nil {
+					r.pod("own", onNode("n1"), tc.own)
+				}
+				if tc.others != nil {
+					r.pod("theirs", elsewhere, onNode("n1"), tc.others)
+				}
+				r.pass(settleTime)
+				r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), r.snapshot))
+				if got := r.pl.shareOfOthers(ns); math.Abs(got-tc.want) > 1e-9 {
+					t.Errorf("their share is %v, want %v", got, tc.want)
 				}
 			})
 		})

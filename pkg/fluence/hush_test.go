@@ -57,8 +57,8 @@ func (f *failures) end() {
 	f.now--
 }
 
-// A pod comes back to the queue when the API server has been told of its failed attempt.
-// That is bounded, and its group asks as soon as it is done.
+// A pod comes back to the queue when the failure handler is done with its failed attempt. That takes
+// a bounded time, however many are called back at once, and its group asks as soon as it is done.
 func TestAGroupThatIsCalledBackAsksWhenItsPodsAreInTheQueueAgain(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		const pods = 40

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -94,9 +95,10 @@ func (pl *Fluence) lastingOf(ctx context.Context, q *enquiry, shape int) (out ru
 }
 
 // withoutEnding takes the pods that end out of what the filters counted for a pod. It says
-// whether it got through all of them.
+// whether it got through all of them. The filters read the terms of each of them again, and what
+// that takes for those of other namespaces the group does not pay for.
 func (pl *Fluence) withoutEnding(ctx context.Context, q *enquiry, state fwk.CycleState, pod *corev1.Pod) bool {
-	n := 0
+	n, own := 0, ownToRead(pod)
 	for _, info := range q.nodes {
 		for _, p := range info.GetPods() {
 			if !q.makesRoom(p.GetPod()) {
@@ -105,12 +107,41 @@ func (pl *Fluence) withoutEnding(ctx context.Context, q *enquiry, state fwk.Cycl
 			if n++; n%endedEvery == 0 && q.may.over() {
 				return false
 			}
+			theirs := 0
+			if p.GetPod().Namespace != pod.Namespace && len(p.GetRequiredAntiAffinityTerms()) > 0 {
+				theirs = pl.shuns.of(p).toRead(pod.Namespace)
+			}
+			began := pl.now()
 			if !pl.handle.RunPreFilterExtensionRemovePod(ctx, state, pod, p, info).IsSuccess() {
 				return false
+			}
+			if theirs > 0 {
+				q.may.excuse(part(pl.now().Sub(began), float64(theirs)/float64(theirs+own)))
 			}
 		}
 	}
 	return true
+}
+
+// ownToRead is how much there is to read in what a pod asks of others, each time that it is compared
+// with one.
+func ownToRead(pod *corev1.Pod) int {
+	n := 0
+	add := func(selector *metav1.LabelSelector) {
+		n++
+		if s, err := metav1.LabelSelectorAsSelector(selector); err == nil {
+			n += weigh(s)
+		}
+	}
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		add(c.LabelSelector)
+	}
+	if a := pod.Spec.Affinity; a != nil {
+		for _, t := range affinityTerms(a) {
+			add(t.LabelSelector)
+		}
+	}
+	return n
 }
 
 // whenEnded returns the requests of an enquiry as they are when all has ended that ends.

@@ -1,12 +1,16 @@
 package fluence
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -76,6 +80,64 @@ func TestWhatBarsAGroupForGoodReservesNothing(t *testing.T) {
 					t.Errorf("it does not start without what bars it: %s", r.message())
 				}
 			})
+		})
+	}
+}
+
+// slowEnds is a plugin that takes long to read a pod that is taken away.
+type slowEnds struct{ takes time.Duration }
+
+func (slowEnds) Name() string { return "SlowEnds" }
+
+func (slowEnds) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	return nil, nil
+}
+
+func (p slowEnds) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+func (slowEnds) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+func (p slowEnds) RemovePod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+	time.Sleep(p.takes) // in the time of the bubble
+	return nil
+}
+
+// When nodes are looked for without the pods that end, the filters read the terms of these again.
+// That is the group's as far as these are of its namespace, or its own terms are read.
+func TestWhatAPodThatEndsHasReadIsItsNamespaces(t *testing.T) {
+	const takes = 12 * time.Millisecond
+	for name, tc := range map[string]struct {
+		ends, asks func(*corev1.Pod)
+		of         func(*corev1.Pod)
+		want       time.Duration
+	}{
+		"one of others": {shunningIn(1, 0, ns), func(*corev1.Pod) {}, elsewhere, 0},
+		"one of others, and terms of the group's": {shunningIn(1, 0, ns), shunningIn(2, 0), elsewhere, takes * 2 / 3},
+		"one of others that has no terms":         {func(*corev1.Pod) {}, func(*corev1.Pod) {}, elsewhere, takes},
+		"one of its namespace":                    {shunningIn(1, 0), func(*corev1.Pod) {}, func(*corev1.Pod) {}, takes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.node("n1", 8)
+				r.pod("ends", tc.of, tc.ends, never, onNode("n1"))
+				r.pass(settleTime)
+				r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), r.snapshot))
+				nodes, err := r.snapshot.NodeInfos().List()
+				r.must(err)
+				asks, state := aPod("asks", tc.asks), schedulerframework.NewCycleState()
+				state.Write(probeKey, probe{})
+				r.pl.filters.RunPreFilterPlugins(r.ctx, state, asks)
+				q := &enquiry{nodes: nodes, outlasted: func(*corev1.Pod) bool { return false }}
+				q.may = &allowance{ctx: r.ctx, now: time.Now, began: time.Now(), most: time.Minute}
+				if !r.pl.withoutEnding(r.ctx, q, state, asks) {
+					t.Fatal("it does not get through")
+				}
+				if took := q.may.took(); (took - tc.want).Abs() > time.Microsecond {
+					t.Errorf("the group pays for %s, want %s", took, tc.want)
+				}
+			}, slowEnds{takes})
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -23,58 +25,115 @@ import (
 const (
 	// podStatusWriters is how many statuses of pods are written at a time.
 	podStatusWriters = 2
-	// podStatusTries is how often one is written that the API server refuses.
-	podStatusTries = 3
-	// podStatusFirst and podStatusMost bound the time from one try to the next.
-	podStatusFirst, podStatusMost = 100 * time.Millisecond, time.Second
+	// podStatusFirst is the time to the next try of one that the API server refuses. It doubles up
+	// to podStatusMost, or up to podStatusLook where only the pod is to be seen as it is by now.
+	podStatusFirst, podStatusMost, podStatusLook = 100 * time.Millisecond, 30 * time.Second, time.Second
+	// podStatusSeen is how long a pod is taken to be newer than it is seen after a write, and
+	// podStatusDoubt how long after a conflict, which may have another cause.
+	podStatusSeen, podStatusDoubt = time.Minute, 10 * time.Second
+	// podStatusLog is the least time between two lines in the log about writes that failed.
+	podStatusLog = 10 * time.Second
 )
 
 // podStatuses writes what the scheduler has to say of pods that could not be placed. The scheduling
 // loop does not wait for the API server: whoever has many pods that are refused, each time in other
-// words, would hold up all others by that. Of one pod only the last words are written.
+// words, would hold up all others by that. Namespaces take turns. Of one pod only the last words are
+// written, and these until they stand there, the pod has a node or is gone, or newer ones replace
+// them.
 //
 // It is what the failure handler takes for the framework's cache of API calls.
 type podStatuses struct {
 	client kubernetes.Interface
 	pods   func() corelisters.PodLister
 	failed func()
-	queue  workqueue.TypedRateLimitingInterface[types.UID]
+	turns  *turns
+	queue  workqueue.TypedDelayingInterface[podKey]
 
 	mu    sync.Mutex
-	items map[types.UID]podStatus
+	items map[podKey]podStatus
+	// newer are the pods that may be newer than they are seen.
+	newer   map[types.UID]newerPod
+	sweepAt time.Time
+	// complainAt is when a write that fails is logged next, and unsaid how many were not.
+	complainAt time.Time
+	unsaid     int
 }
 
 // A podStatus is what is to be said of one pod.
 type podStatus struct {
-	pod       types.NamespacedName
+	name      string
 	condition *corev1.PodCondition
 	// nominated is the node that the pod is to be nominated for; nil leaves that as it is.
 	nominated *string
+	// urgent says that more than words are another than the pod has.
+	urgent bool
+	// failures counts the tries in a row that failed, and looks those for which the pod was not seen
+	// as it is.
+	failures, looks int
+}
+
+// A newerPod says from which resourceVersion on a pod is seen as it is.
+type newerPod struct {
+	version string
+	// past says that this version is too old itself.
+	past  bool
+	until time.Time
+}
+
+// than says whether the pod is newer than a version of it.
+func (n newerPod) than(version string) bool {
+	c, err := resourceversion.CompareResourceVersion(version, n.version)
+	if err != nil {
+		return n.past && version == n.version
+	}
+	return c < 0 || n.past && c == 0
 }
 
 func newPodStatuses(client kubernetes.Interface, pods func() corelisters.PodLister, failed func()) *podStatuses {
-	return &podStatuses{
-		client: client, pods: pods, failed: failed, items: map[types.UID]podStatus{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](podStatusFirst, podStatusMost)),
+	s := &podStatuses{
+		client: client, pods: pods, failed: failed, turns: newTurns(),
+		items: map[podKey]podStatus{}, newer: map[types.UID]newerPod{},
 	}
+	s.queue = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[podKey]{
+		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[podKey]{Queue: s.turns}),
+	})
+	return s
 }
 
 // PatchPodStatus implements framework.APICacher. It returns at once, and no channel: nobody waits.
 func (s *podStatuses) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
-	is := podStatus{pod: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
+	is := podStatus{name: pod.Name}
 	for _, c := range conditions {
 		if c.Type == corev1.PodScheduled {
 			is.condition = c
+			_, old := podutil.GetPodCondition(&pod.Status, c.Type)
+			is.urgent = old == nil || old.Status != c.Status || old.Reason != c.Reason
 		}
 	}
 	if nominating.Mode() == fwk.ModeOverride {
 		is.nominated = &nominating.NominatedNodeName
 	}
+	k := podKey{pod.Namespace, pod.UID}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.items[pod.UID] = is
-	s.queue.Add(pod.UID)
+	is = s.put(k, s.items[k], is)
+	if is.urgent {
+		s.turns.hurry(k)
+	}
+	s.queue.Add(k)
 	return nil, nil
+}
+
+// put keeps what is to be said of a pod. What newer words leave as it is stays of the older ones.
+func (s *podStatuses) put(k podKey, older, newer podStatus) podStatus {
+	if newer.condition == nil {
+		newer.condition, newer.urgent = older.condition, older.urgent
+	}
+	if newer.nominated == nil {
+		newer.nominated = older.nominated
+	}
+	s.items[k] = newer
+	return newer
 }
 
 // BindPod implements framework.APICacher. Nobody calls it: pods are bound by Bind.
@@ -97,50 +156,106 @@ func (s *podStatuses) run(ctx context.Context) {
 
 // next writes one status. It is false when there are to be no more.
 func (s *podStatuses) next(ctx context.Context) bool {
-	uid, down := s.queue.Get()
+	k, down := s.queue.Get()
 	if down {
 		return false
 	}
-	defer s.queue.Done(uid)
-	is := s.take(uid)
-	again, err := s.write(ctx, uid, is)
-	switch {
-	case ctx.Err() != nil:
-	case again && s.queue.NumRequeues(uid) < podStatusTries-1:
-		s.putBack(uid, is)
+	defer s.queue.Done(k)
+	is, ok := s.take(k)
+	if !ok {
+		// It was said before its next try was due.
 		return true
-	case err != nil:
-		s.failed()
-		klog.FromContext(ctx).Error(err, "Tell a pod why it waits", "pod", is.pod)
 	}
-	s.queue.Forget(uid)
+	again, err := s.write(ctx, k, is)
+	switch {
+	case ctx.Err() != nil || !again && err == nil:
+	case err != nil:
+		s.complain(ctx, k, is, err)
+		is.failures, is.looks = is.failures+1, 0
+		s.putBack(k, is, doubled(is.failures, podStatusMost))
+	default:
+		is.looks++
+		s.putBack(k, is, doubled(is.looks, podStatusLook))
+	}
 	return true
 }
 
-func (s *podStatuses) take(uid types.UID) podStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	is := s.items[uid]
-	delete(s.items, uid)
-	return is
+// doubled is how long is waited after so many tries.
+func doubled(tries int, most time.Duration) time.Duration {
+	return min(most, podStatusFirst<<min(tries-1, 10))
 }
 
-// putBack has a status be written after a while, unless there is a newer one.
-func (s *podStatuses) putBack(uid types.UID, is podStatus) {
+func (s *podStatuses) take(k podKey) (is podStatus, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, newer := s.items[uid]; !newer {
-		s.items[uid] = is
+	is, ok = s.items[k]
+	delete(s.items, k)
+	return is, ok
+}
+
+// putBack has a status be written after a while, unless there is a newer one, which is queued.
+func (s *podStatuses) putBack(k podKey, is podStatus, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if newer, ok := s.items[k]; ok {
+		s.put(k, is, newer)
+		return
 	}
-	s.queue.AddRateLimited(uid)
+	s.items[k] = is
+	if is.urgent {
+		s.turns.hurry(k)
+	}
+	s.queue.AddAfter(k, after)
 }
 
-// write writes a status onto the pod as it was seen. Again is true if the pod has changed meanwhile
-// or the API server failed. Nothing is written on a pod that has a node or is gone.
-func (s *podStatuses) write(ctx context.Context, uid types.UID, is podStatus) (again bool, err error) {
-	pod, err := s.pods().Pods(is.pod.Namespace).Get(is.pod.Name)
-	if err != nil || pod.UID != uid || pod.Spec.NodeName != "" {
+// complain counts a write that failed. Of those that fail in a while the first is logged.
+func (s *podStatuses) complain(ctx context.Context, k podKey, is podStatus, err error) {
+	s.failed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsaid++
+	if now := time.Now(); !now.Before(s.complainAt) {
+		klog.FromContext(ctx).Error(err, "Tell a pod why it waits", "pod", klog.KRef(k.namespace, is.name), "failures", s.unsaid)
+		s.unsaid, s.complainAt = 0, now.Add(podStatusLog)
+	}
+}
+
+// isNewer says whether a pod is newer than a version of it that is seen.
+func (s *podStatuses) isNewer(uid types.UID, version string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok := s.newer[uid]
+	if ok && (!n.than(version) || !time.Now().Before(n.until)) {
+		delete(s.newer, uid)
+		return false
+	}
+	return ok
+}
+
+// setNewer takes note that a pod is newer than it was seen.
+func (s *podStatuses) setNewer(uid types.UID, n newerPod, during time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if !now.Before(s.sweepAt) {
+		maps.DeleteFunc(s.newer, func(_ types.UID, old newerPod) bool { return !now.Before(old.until) })
+		s.sweepAt = now.Add(podStatusSeen)
+	}
+	n.until = now.Add(during)
+	s.newer[uid] = n
+}
+
+// write writes a status onto the pod as it was seen. Again is true if the pod has changed meanwhile,
+// or is not seen yet as it was written last, or the API server failed. Nothing is written on a pod
+// that has a node or is gone.
+func (s *podStatuses) write(ctx context.Context, k podKey, is podStatus) (again bool, err error) {
+	pod, err := s.pods().Pods(k.namespace).Get(is.name)
+	if err != nil || pod.UID != k.uid || pod.Spec.NodeName != "" {
 		return false, nil
+	}
+	if s.isNewer(k.uid, pod.ResourceVersion) {
+		// Whether there is something to write cannot be told.
+		return true, nil
 	}
 	status := map[string]any{}
 	if is.nominated != nil && *is.nominated != pod.Status.NominatedNodeName {
@@ -156,19 +271,23 @@ func (s *podStatuses) write(ctx context.Context, uid types.UID, is podStatus) (a
 		return false, nil
 	}
 	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": uid, "resourceVersion": pod.ResourceVersion}, "status": status,
+		"metadata": map[string]any{"uid": k.uid, "resourceVersion": pod.ResourceVersion}, "status": status,
 	})
 	if err != nil {
 		return false, fmt.Errorf("encode the status of a pod: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	_, err = s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	written, err := s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	switch {
-	case err == nil, apierrors.IsNotFound(err):
+	case err == nil:
+		s.setNewer(k.uid, newerPod{version: written.ResourceVersion}, podStatusSeen)
+		return false, nil
+	case apierrors.IsNotFound(err):
 		return false, nil
 	case apierrors.IsConflict(err):
 		// It may have a node by now, which is seen in a moment.
+		s.setNewer(k.uid, newerPod{version: pod.ResourceVersion, past: true}, podStatusDoubt)
 		return true, nil
 	}
 	return true, fmt.Errorf("patch the status of a pod: %w", err)

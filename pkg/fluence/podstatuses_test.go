@@ -89,7 +89,7 @@ func TestWhatIsToldToPods(t *testing.T) {
 		"one that has a node":      {edit: onNode("n1")},
 		"after a conflict":         {fails: 1, with: conflict, told: "why", writes: 2},
 		"after an API server's no": {fails: 2, with: apierrors.NewInternalError(fmt.Errorf("no")), told: "why", writes: 3},
-		"where it never says yes":  {fails: 99, with: apierrors.NewInternalError(fmt.Errorf("no")), writes: podStatusTries},
+		"where it never says yes":  {fails: 99, with: apierrors.NewInternalError(fmt.Errorf("no")), writes: 10},
 		"a nomination that is over": {
 			edit: func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, told: "why", writes: 1,
 			nominating: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride},

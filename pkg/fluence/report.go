@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/flux-k8s/fluence/pkg/fairqueue"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -87,8 +88,9 @@ func newReporter(p *podGroups, recorder events.EventRecorder, leading func() boo
 		recorder:  recorder,
 		leading:   leading,
 		failed:    failed,
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 30*time.Second)),
+		queue: fairqueue.New("",
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 30*time.Second),
+			func(k types.NamespacedName) string { return k.Namespace }),
 		items: map[types.NamespacedName]*item{},
 	}
 }

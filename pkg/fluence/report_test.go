@@ -320,3 +320,21 @@ func TestNumbersAreToldLessAndLessOften(t *testing.T) {
 		}
 	})
 }
+
+// Who has a thousand groups refused has what is told of others wait for one of them.
+func TestNobodyWaitsForTheNewsOfAnotherNamespace(t *testing.T) {
+	r := newReporter(nil, nil, nil, nil)
+	defer r.queue.ShutDown()
+	of := func(namespace string, i int) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}
+	}
+	for i := range 1000 {
+		r.report(of("many", i), notScheduled(reasonNoRoom, "no"), nil)
+	}
+	r.report(of("one", 0), notScheduled(reasonNoRoom, "no"), nil)
+	first, _ := r.queue.Get()
+	second, _ := r.queue.Get()
+	if first != of("many", 0) || second != of("one", 0) {
+		t.Errorf("told first are %v and %v, want one of each namespace", first, second)
+	}
+}

@@ -1,7 +1,6 @@
 package fluence
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -108,7 +107,12 @@ func newSiblings(may *allowance, shapes []*shape, nodes []fwk.NodeInfo, levels [
 func (s *siblings) over() bool { return s.tooMany != "" || s.may.over() }
 
 // hard is the refusal of a group for which there is to be no more comparing.
-func (s *siblings) hard() *group.Refusal { return tooHard(cmp.Or(s.tooMany, whyTooHard)) }
+func (s *siblings) hard() *group.Refusal {
+	if s.tooMany != "" {
+		return tooHard(s.tooMany)
+	}
+	return s.may.refusal()
+}
 
 // inOrder says whether a member may be refused a node before another is placed, and
 // given it afterwards.

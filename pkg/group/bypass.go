@@ -138,7 +138,7 @@ func (g *Groups) Yield(key types.NamespacedName, why string, way *NodeFilter, no
 		return
 	}
 	if s.soon {
-		s.pause = min(2*s.pause, maxBackoff)
+		s.pause = min(max(2*s.pause, yieldPause), maxBackoff)
 	} else {
 		s.pause = yieldPause
 	}
@@ -203,8 +203,17 @@ func (g *Groups) Retry(now time.Time) []types.NamespacedName {
 // reconsider has the groups that yield find that out soon.
 func (g *Groups) reconsider() {
 	for _, s := range g.wanting {
-		s.lookSoon()
+		if s.yields != "" {
+			s.lookSoon()
+		}
 	}
+}
+
+// stayInTurn forgets that a group has left its turn: what it waits for is another thing now. It may
+// begin anew with the shortest pause between two looks, for it has to wait as a new group does
+// before it looks again, and pays for each.
+func (s *state) stayInTurn() {
+	s.yields, s.way, s.pause, s.retry, s.soon = "", nil, 0, false, false
 }
 
 // AskAgain lets a group ask that was refused for want of room, as if that had changed, or that was
@@ -235,12 +244,14 @@ func (g *Groups) headOf(s *state) (Head, bool) {
 // that, such as of a node whose room was given back a moment ago, which the scheduler
 // itself has not yet heard of: a stream of small groups brings those along.
 func (g *Groups) wait(s *state, r Refusal, now time.Time) {
+	s.answered = true
 	switch {
 	case r.Cure == CureRoom:
 		s.since = s.waitsFrom(now)
 		g.wanting[s.key] = s
 	case r.Cure == CureOther && !r.Backoff:
-		s.since, s.yields = time.Time{}, ""
+		s.since = time.Time{}
+		s.stayInTurn()
 	case r.Cure == CureNodes, r.Cure == CureOther && !r.Found:
 		s.astray = true
 		return
@@ -252,11 +263,11 @@ func (g *Groups) wait(s *state, r Refusal, now time.Time) {
 
 // Waited takes note of since when a group has waited for room by what its PodGroup
 // says; zero is not at all. It counts if this scheduler has not yet asked for the
-// group itself.
+// group itself. What the PodGroup says after that is of this scheduler, which knows better.
 func (g *Groups) Waited(key types.NamespacedName, since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil {
+	if s := g.groups[key]; s != nil && (!s.answered || since.IsZero()) {
 		s.before = since
 	}
 }

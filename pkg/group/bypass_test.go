@@ -140,6 +140,34 @@ func TestAGroupHasWaitedForAnotherSchedulerToo(t *testing.T) {
 	}
 }
 
+// What this scheduler has refused a group makes its PodGroup say that it waits. That is no time of a
+// scheduler before it; one that it took over stays.
+func TestWhatAGroupIsRefusedHereIsNoTimeOfAnotherScheduler(t *testing.T) {
+	for name, r := range map[string]Refusal{
+		"it never fits": {Reason: "NeverFits", Cure: CureNodes}, "nobody knows": {Reason: "MatcherUnavailable", Cure: CureAnswer},
+		"the filters refuse": {Reason: "Filters", Backoff: true},
+	} {
+		for _, took := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, taken over: %t", name, took), func(t *testing.T) {
+				s := newStory(t)
+				s.gang(2, 2)
+				if took {
+					s.Waited(key, noon.Add(-minute))
+				}
+				s.refuse("0", r)
+				s.Waited(key, s.now)
+				s.now = s.now.Add(2 * minute)
+				s.again(noRoom)
+				if !took {
+					s.wantOverdue()
+					return
+				}
+				s.wantOverdue("g")
+			})
+		}
+	}
+}
+
 // forgive has a group ask again at once.
 func (s *story) forgive(name string) {
 	s.mu.Lock()
@@ -474,6 +502,26 @@ func TestWhatIsTooHardIsAskedEverMoreRarely(t *testing.T) {
 	}
 }
 
+// A backoff may have a shortest time, which no change of the group ends.
+func TestABackoffHasAShortestTime(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	for i, want := range []time.Duration{10, 10, 10, 10, 10, 16, 32, 60} {
+		s.refuse("0", Refusal{Reason: "TooHard", Backoff: true, After: 10 * time.Second})
+		if i == 0 {
+			s.Happened(Freed)
+			s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Timeout = time.Second }))
+		}
+		s.now = s.now.Add(want*time.Second - 1)
+		if s.MayAsk(key, s.now) {
+			t.Errorf("after refusal %d it may ask before %d seconds have passed", i+1, want)
+		}
+		if s.now = s.now.Add(1); !s.MayAsk(key, s.now) {
+			t.Fatalf("after refusal %d it may not ask after %d seconds", i+1, want)
+		}
+	}
+}
+
 // What a group was refused before it changed does not make it wait longer afterwards.
 func TestABackoffBeginsAnewForAnotherRequest(t *testing.T) {
 	s := newStory(t)
@@ -549,6 +597,8 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	way.Spec.NodeName = "n"
 	var on NodeFilter
 	on.Add("n")
+	// What happens before it yields for the first time makes no difference.
+	s.Happened(NodeChanged)
 	s.Yield(key, "no nodes", &on, s.now)
 	var looks []time.Duration
 	began := s.now
@@ -571,7 +621,7 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	if got := fmt.Sprint(looks); got != "[5s 15s 35s 1m15s 2m15s 3m15s]" {
 		t.Errorf("it looked after %v", got)
 	}
-	// What goes on every node is in nobody's way.
+	// What goes on every node has nobody look.
 	s.Yield(key, "no nodes", &on, s.now)
 	s.Yield(key, "no nodes", &on, s.now)
 	s.Happened(SharedFreed)
@@ -594,6 +644,32 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	s.now = s.now.Add(maxBackoff)
 	if got := s.Retry(s.now); len(got) != 1 {
 		t.Error("its time has passed, and it does not look")
+	}
+}
+
+// A group that is refused something else in between, or that lacks a pod, looks as one that has
+// never yielded.
+func TestAGroupThatWaitsAnewLooksAsOften(t *testing.T) {
+	for name, play := range map[string]func(s *story){
+		"refused something else": func(s *story) { s.again(Refusal{Reason: "Other"}); s.again(noRoom) },
+		"without a pod":          func(s *story) { s.DropPod("0"); s.add("0"); s.again(noRoom) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(1, 1)
+			s.refuse("0", noRoom)
+			for range 3 {
+				s.Yield(key, "no nodes", &NodeFilter{}, s.now)
+				s.Happened(NodeChanged)
+			}
+			play(s)
+			s.Yield(key, "no nodes", &NodeFilter{}, s.now)
+			s.Happened(NodeChanged)
+			s.now = s.now.Add(yieldPause)
+			if got := s.Retry(s.now); len(got) != 1 {
+				t.Errorf("it does not look %s after it yielded", yieldPause)
+			}
+		})
 	}
 }
 

@@ -63,6 +63,9 @@ type Groups struct {
 	// refused is the part of unseated with a refusal that may stand. An event of the
 	// cluster is looked up in it.
 	refused map[types.NamespacedName]*state
+	// returned is when, by namespace, a group last asked again since its time was over. It has the
+	// namespaces of the last moment alone.
+	returned map[string]time.Time
 	// listed says that Listed was called.
 	listed bool
 	// placed is what Placed has to tell.
@@ -95,6 +98,7 @@ func New(owners Owners, policy string, levels ...Level) *Groups {
 		refused:  map[types.NamespacedName]*state{},
 		placed:   map[types.NamespacedName]bool{},
 		wanting:  map[types.NamespacedName]*state{},
+		returned: map[string]time.Time{},
 	}
 }
 
@@ -170,9 +174,11 @@ type state struct {
 	// group is not refused for want of room, or lacks members.
 	since time.Time
 	// before is what since was for a scheduler before this one, and known says
-	// that this one has refused the group as well, so that it knows better.
-	before time.Time
-	known  bool
+	// that this one has refused the group as well, so that it knows better. Answered says that it
+	// has refused it for any reason, so that its PodGroup tells of that.
+	before   time.Time
+	known    bool
+	answered bool
 	// astray says that the last refusal was one that room does not cure, while since stays.
 	astray bool
 	// yields is why the group leaves its turn to the next; empty is that it does not. Whether it
@@ -377,7 +383,8 @@ func (g *Groups) settle(s *state) {
 		// A group with seats is past waiting, whoever joins it.
 		if why, _ := g.incomplete(s); s.started || why != "" && !unconfirmed {
 			s.since, s.complete = time.Time{}, time.Time{}
-			s.astray, s.yields = false, ""
+			s.astray = false
+			s.stayInTurn()
 		}
 	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -433,4 +434,59 @@ func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
 	s.now = s.now.Add(time.Minute)
 	s.Due(s.now)
 	want("refused, and not in the queue again", false)
+}
+
+// However many groups of a namespace were told when to ask again, one of them comes at a time, the
+// first by the order of the queue. Those of other namespaces come when they were told.
+func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
+	const groups = 30
+	s := newStory(t)
+	refuse := func(namespace string, i int) {
+		p := s.pods["x"].DeepCopy()
+		p.Namespace, p.Name = namespace, fmt.Sprintf("%s-%02d", namespace, i)
+		p.UID, p.Labels = types.UID(p.Name), nil
+		p.CreationTimestamp = metav1.NewTime(noon.Add(time.Duration(groups-i) * time.Second))
+		s.PutPod(p)
+		plan, _ := s.Plan(p.UID, s.now)
+		s.Refuse(plan, Refusal{Reason: "Throttled", After: time.Minute}, s.now)
+	}
+	s.add("x")
+	for i := range groups {
+		refuse("many", i)
+	}
+	refuse("one", 0)
+	if keys, next := s.Due(s.now); len(keys) != 0 || !next.Equal(s.now.Add(time.Minute)) {
+		t.Fatalf("%v are due, and the next at %v, want none for a minute", keys, next)
+	}
+	s.now = s.now.Add(time.Minute)
+	var order []string
+	for step := 0; len(order) < groups; step++ {
+		keys, next := s.Due(s.now)
+		ones := 0
+		for _, k := range keys {
+			if k.Namespace == "one" {
+				ones++
+				continue
+			}
+			order = append(order, strings.Split(k.Name, "/")[1]) // "pod/NAME/UID"
+		}
+		if wantOnes := max(0, 1-step); ones != wantOnes || len(keys) != 1+wantOnes {
+			t.Fatalf("step %d: %v are due, want one of each namespace that has some", step, keys)
+		}
+		if again, _ := s.Due(s.now); len(again) != 0 {
+			t.Fatalf("step %d: at the same time %v are due too", step, again)
+		}
+		if len(order) < groups && !next.Equal(s.now.Add(returnStep)) {
+			t.Fatalf("step %d: the next is due at %v, want it %v later", step, next, returnStep)
+		}
+		s.now = s.now.Add(returnStep)
+	}
+	for i, name := range order {
+		if want := fmt.Sprintf("many-%02d", groups-1-i); name != want {
+			t.Fatalf("the groups asked in the order %v, want the oldest first", order)
+		}
+	}
+	if s.Due(s.now); len(s.returned) != 0 {
+		t.Errorf("of namespaces without such groups is kept %v", s.returned)
+	}
 }

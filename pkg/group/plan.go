@@ -260,6 +260,7 @@ func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 	if s := m.group; !s.started {
 		g.wait(s, r, now)
 		s.refusal = newRefusal(r, s.failures, s.refused, now)
+		s.refusal.rank = g.rank(m)
 		s.refused++
 		if s.hard = s.hard || r.Hard; r.Backoff {
 			s.failures++
@@ -271,6 +272,7 @@ func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 		m.refused = 0
 	}
 	m.refusal, m.no = newRefusal(r, m.failures, m.refused, now), &r
+	m.refusal.rank = g.rank(m)
 	m.refused++
 	if m.hard = m.hard || r.Hard; r.Backoff {
 		m.failures++

@@ -25,7 +25,9 @@ const (
 	// Unreserved is that nodes are no longer reserved for a group that has waited for long.
 	Unreserved
 	// SharedFreed is that a pod has gone which seemed to run on every node. It helps whom NodeChanged
-	// helps, but a group that yields does not look for nodes again: such a pod was in nobody's way.
+	// helps, but a group that yields does not look for nodes again before its time: everybody can make
+	// pods that come and go so. It may have been in the group's way, since a look takes such pods for
+	// ones that stay: then nodes are found up to a minute later.
 	SharedFreed
 
 	numEvents
@@ -57,7 +59,7 @@ type Refusal struct {
 	// refusal, and the next one lasts as long as if there had been none.
 	Hard bool
 	// After is after how long the group asks again, whatever happens; 0 leaves it to the
-	// others.
+	// others. With Backoff it is the shortest such while.
 	After time.Duration
 	// Found says that nodes were found, which something else refused.
 	Found bool
@@ -89,6 +91,8 @@ const (
 // refusal is a Refusal in memory.
 type refusal struct {
 	Refusal
+	// rank is the place in the queue of the pod that asked.
+	rank Rank
 	// retryAt is zero where only an event helps.
 	retryAt time.Time
 	// earliest is when events begin to help.
@@ -139,7 +143,7 @@ func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 	}
 	if r.After > 0 {
 		mem.earliest = now.Add(r.After)
-		mem.retryAt = mem.earliest
+		mem.retryAt = later(mem.retryAt, mem.earliest)
 	}
 	return mem
 }

@@ -147,14 +147,19 @@ func newLimit() *rate.Limiter { return rate.NewLimiter(rate.Every(askEach), askA
 // errBusy is that too many questions are asked.
 var errBusy = errors.New("too many objects are asked for")
 
-// askInTurn asks as soon as it may, by the deadline of ctx.
+// askInTurn asks as soon as it may, by the deadline of ctx. To find out which API has a kind may take
+// longer, and no place: those who wait for that keep nobody from asking for kinds that are known.
 func (s *objects) askInTurn(ctx context.Context, namespace string, o group.Owner) (Known, error) {
+	mapping, err := s.kinds.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
+	if err != nil {
+		return Known{}, fmt.Errorf("find the API: %w", err)
+	}
 	end, err := s.turn(ctx)
 	if err != nil {
 		return Known{}, err
 	}
 	defer end()
-	return s.ask(ctx, namespace, o)
+	return s.ask(ctx, namespace, o, mapping.GroupVersionKind)
 }
 
 // turn waits until a question may be asked, and returns what ends it. It fails with errBusy
@@ -177,13 +182,9 @@ func (s *objects) turn(ctx context.Context) (end func(), err error) {
 }
 
 // ask gets the object from the API server.
-func (s *objects) ask(ctx context.Context, namespace string, o group.Owner) (Known, error) {
-	mapping, err := s.kinds.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
-	if err != nil {
-		return Known{}, fmt.Errorf("find the API: %w", err)
-	}
+func (s *objects) ask(ctx context.Context, namespace string, o group.Owner, kind schema.GroupVersionKind) (Known, error) {
 	var u unstructured.Unstructured
-	u.SetGroupVersionKind(mapping.GroupVersionKind)
+	u.SetGroupVersionKind(kind)
 	if err := s.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.Name}, &u); err != nil {
 		return Known{}, fmt.Errorf("get the object: %w", err)
 	}

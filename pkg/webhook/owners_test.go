@@ -207,6 +207,40 @@ func TestFindAsksNoMoreThanItMay(t *testing.T) {
 	})
 }
 
+// slowKinds take long to say that a kind is not served.
+type slowKinds struct {
+	meta.RESTMapper
+	takes time.Duration
+}
+
+func (k slowKinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	found, err := k.RESTMapper.RESTMapping(kind, versions...)
+	if err != nil {
+		time.Sleep(k.takes)
+	}
+	return found, err
+}
+
+// However many owners of kinds that are not served pods name, and however long it takes to find that
+// out, owners of other kinds are found.
+func TestWhoWaitsForAKindHoldsNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newObjects(func(context.Context) error { return nil }, nil, []client.Object{replicaSet("web-1", group.Owner{})})
+		s.kinds = slowKinds{s.kinds, 5 * time.Second}
+		s.limit, s.places = newLimit(), make(chan struct{}, askAtOnce)
+		var known sync.WaitGroup
+		for i := range 10 * askAtOnce {
+			known.Go(func() { s.find(t.Context(), "ns", owner("example.com", "Kind", fmt.Sprint("o-", i))) })
+		}
+		synctest.Wait()
+		begin := time.Now()
+		if _, ok := s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "web-1")); !ok || time.Since(begin) > askEach {
+			t.Errorf("an owner of a kind that is served is found: %t, after %s; want it at once", ok, time.Since(begin))
+		}
+		known.Wait()
+	})
+}
+
 func TestFindRemembersNotTooMuch(t *testing.T) {
 	s := newObjects(func(context.Context) error { return nil }, nil, nil)
 	for i := range 3 * rememberMost {

@@ -316,10 +316,44 @@ func TestFindingsAreRemembered(t *testing.T) {
 			find(1, tc.keep-time.Second)
 			clock.SetTime(now.Add(tc.keep))
 			find(2, first)
-			f.forget(ref.UID)
+			f.forget("ns", ref)
 			find(3, first)
 			if got, want := strings.Count(log.String(), "\n"), map[bool]int{true: 1}[tc.keep == unreadFor]; got != want {
 				t.Errorf("%d lines were logged, want %d:\n%s", got, want, log.String())
+			}
+		})
+	}
+}
+
+// Whoever writes a reference with the UID of another's object, of a kind that is not served or in
+// another namespace, say, finds nothing out about that object.
+func TestAFindingIsOfOneReference(t *testing.T) {
+	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
+	with := func(edit func(*metav1.OwnerReference)) metav1.OwnerReference {
+		other := ref
+		edit(&other)
+		return other
+	}
+	for name, other := range map[string]struct {
+		namespace string
+		ref       metav1.OwnerReference
+	}{
+		"another version":   {"ns", with(func(r *metav1.OwnerReference) { r.APIVersion = "jobset.x-k8s.io/v9" })},
+		"another group":     {"ns", with(func(r *metav1.OwnerReference) { r.APIVersion = "example.com/v1alpha2" })},
+		"another kind":      {"ns", with(func(r *metav1.OwnerReference) { r.Kind = "MPIJob" })},
+		"another name":      {"ns", with(func(r *metav1.OwnerReference) { r.Name = "other" })},
+		"another namespace": {"elsewhere", ref},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}
+			f := newFinder(api, clocktesting.NewFakePassiveClock(now))
+			ctx := klog.NewContext(t.Context(), klog.New(nil))
+			if w, _, err := f.find(ctx, other.namespace, other.ref); err != nil || w.standing != unread {
+				t.Fatalf("standing %v, %v, want that it cannot be read", w.standing, err)
+			}
+			api.err = apierrors.NewNotFound(schema.GroupResource{}, "train")
+			if w, _, err := f.find(ctx, "ns", ref); err != nil || w.standing != gone || api.reads != 2 {
+				t.Errorf("standing %v after %d reads, %v; want what a read of its own says", w.standing, api.reads, err)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ type finder struct {
 	clock clock.PassiveClock
 
 	mu       sync.Mutex
-	findings map[types.UID]finding
+	findings map[sought]finding
 	// sweepAt is when findings that are out of date go next.
 	sweepAt time.Time
 	// complained is when it was last logged that a kind cannot be read.
@@ -51,23 +51,35 @@ type finding struct {
 	until time.Time
 }
 
+// sought is what is looked for, all of it: who writes a reference may put any UID into it, and what
+// is found for that is nothing about the object that has the UID.
+type sought struct {
+	namespace, apiVersion, kind, name string
+	uid                               types.UID
+}
+
+func soughtBy(namespace string, ref metav1.OwnerReference) sought {
+	return sought{namespace, ref.APIVersion, ref.Kind, ref.Name, ref.UID}
+}
+
 func newFinder(live client.Reader, c clock.PassiveClock) *finder {
-	return &finder{live: live, clock: c, findings: map[types.UID]finding{}, complained: map[schema.GroupKind]time.Time{}}
+	return &finder{live: live, clock: c, findings: map[sought]finding{}, complained: map[schema.GroupKind]time.Time{}}
 }
 
 // forget makes the next find read the workload again.
-func (f *finder) forget(uid types.UID) {
+func (f *finder) forget(namespace string, ref metav1.OwnerReference) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.findings, uid)
+	delete(f.findings, soughtBy(namespace, ref))
 }
 
 // doubt makes the next find read the workload again, unless it could not be read.
-func (f *finder) doubt(uid types.UID) {
+func (f *finder) doubt(namespace string, ref metav1.OwnerReference) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if have, ok := f.findings[uid]; ok && have.standing != unread {
-		delete(f.findings, uid)
+	of := soughtBy(namespace, ref)
+	if have, ok := f.findings[of]; ok && have.standing != unread {
+		delete(f.findings, of)
 	}
 }
 
@@ -77,9 +89,9 @@ func (f *finder) find(ctx context.Context, namespace string, ref metav1.OwnerRef
 	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > mostVersion {
 		return workload{top: topBehind(ref), standing: gone}, 0, nil
 	}
-	now := f.clock.Now()
+	now, of := f.clock.Now(), soughtBy(namespace, ref)
 	f.mu.Lock()
-	have, ok := f.findings[ref.UID]
+	have, ok := f.findings[of]
 	f.mu.Unlock()
 	if ok && now.Before(have.until) {
 		return have.workload, have.until.Sub(now), nil
@@ -96,10 +108,10 @@ func (f *finder) find(ctx context.Context, namespace string, ref metav1.OwnerRef
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !now.Before(f.sweepAt) {
-		maps.DeleteFunc(f.findings, func(_ types.UID, old finding) bool { return !now.Before(old.until) })
+		maps.DeleteFunc(f.findings, func(_ sought, old finding) bool { return !now.Before(old.until) })
 		f.sweepAt = now.Add(freshFor)
 	}
-	f.findings[ref.UID] = finding{w, now.Add(keep)}
+	f.findings[of] = finding{w, now.Add(keep)}
 	return w, after, nil
 }
 

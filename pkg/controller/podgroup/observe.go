@@ -47,7 +47,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	for _, t := range f.tops {
 		if o.podGroup == nil {
 			// One that is made for an owner that has just gone would go with it again.
-			r.finder.doubt(t.owner.UID)
+			r.finder.doubt(key.Namespace, t.ref)
 		}
 		w, after, err := r.workload(ctx, o, t)
 		if err != nil {

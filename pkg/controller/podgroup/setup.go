@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,7 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/flux-k8s/fluence/pkg/fairqueue"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -79,12 +82,18 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.config.Workers,
 			ReconciliationTimeout:   r.config.Timeout,
+			NewQueue:                newQueue,
 		}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the controller: %w", err)
 	}
 	return nil
+}
+
+// newQueue has namespaces take turns: nobody's group waits until all those of another are made.
+func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	return fairqueue.New(name, limiter, func(r reconcile.Request) string { return r.Namespace })
 }
 
 // requestsOfPart asks to see to the groups that an event of a part concerns: those
@@ -95,7 +104,7 @@ func (r *reconciler) requestsOfPart(ctx context.Context, obj client.Object) []ct
 		return nil
 	}
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
-		r.finder.forget(ref.UID)
+		r.finder.forget(obj.GetNamespace(), *ref)
 	}
 	c := cached{ctx, r.client}
 	names := namesOf(obj)

@@ -1,0 +1,34 @@
+package podgroup
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Who makes a thousand groups has those of others wait for one of them.
+func TestNobodyWaitsForTheGroupsOfAnotherNamespace(t *testing.T) {
+	q := newQueue("test", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute))
+	defer q.ShutDown()
+	request := func(namespace, name string) reconcile.Request {
+		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	}
+	for i := range 1000 {
+		q.Add(request("many", fmt.Sprint(i)))
+	}
+	q.Add(request("one", "0"))
+	for n := 1; ; n++ {
+		r, _ := q.Get()
+		q.Done(r)
+		if r == request("one", "0") {
+			break
+		}
+		if n == 2 {
+			t.Fatalf("the group of another namespace waits behind %d", n)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package fairqueue
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+// next takes items from a queue, and ends them.
+func next(q workqueue.TypedRateLimitingInterface[string], n int) []string {
+	items := make([]string, n)
+	for i := range items {
+		items[i], _ = q.Get()
+		q.Done(items[i])
+	}
+	return items
+}
+
+func newQueue() workqueue.TypedRateLimitingInterface[string] {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
+	return New("", limiter, func(item string) string { namespace, _, _ := strings.Cut(item, "/"); return namespace })
+}
+
+func TestNamespacesTakeTurns(t *testing.T) {
+	cases := map[string]struct{ add, want string }{
+		"nothing":                         {},
+		"one namespace, in order":         {"a/1 a/2 a/3", "a/1 a/2 a/3"},
+		"one after another":               {"a/1 a/2 a/3 b/1 c/1 c/2", "a/1 b/1 c/1 a/2 c/2 a/3"},
+		"what is there already is once":   {"a/1 a/2 a/1 b/1", "a/1 b/1 a/2"},
+		"a late one waits for one of all": {"a/1 a/2 b/1 b/2 c/1", "a/1 b/1 c/1 a/2 b/2"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue()
+			defer q.ShutDown()
+			for _, item := range strings.Fields(tc.add) {
+				q.Add(item)
+			}
+			want := strings.Fields(tc.want)
+			if q.Len() != len(want) {
+				t.Fatalf("%d items, want %d", q.Len(), len(want))
+			}
+			if got := next(q, len(want)); !slices.Equal(got, want) {
+				t.Errorf("in the order %v, want %v", got, want)
+			}
+			if q.Len() != 0 {
+				t.Errorf("%d items are left", q.Len())
+			}
+		})
+	}
+}
+
+// Who comes while others are at work has the next turn, not the one after all of them.
+func TestALateNamespaceHasTheNextTurn(t *testing.T) {
+	q := newQueue()
+	defer q.ShutDown()
+	for _, item := range strings.Fields("a/1 a/2 a/3 b/1 b/2") {
+		q.Add(item)
+	}
+	got := next(q, 2)
+	q.Add("c/1")
+	got = append(got, next(q, 4)...)
+	if want := strings.Fields("a/1 b/1 a/2 b/2 c/1 a/3"); !slices.Equal(got, want) {
+		t.Errorf("in the order %v, want %v", got, want)
+	}
+}
+
+// What is added again later takes its turn then, as with any work queue.
+func TestWhatIsAddedLaterTakesItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		defer q.ShutDown()
+		q.AddRateLimited("a/1")
+		q.Add("a/2")
+		q.Add("a/3")
+		q.Add("b/1")
+		got := next(q, 1)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		got = append(got, next(q, 3)...)
+		if want := strings.Fields("a/2 b/1 a/3 a/1"); !slices.Equal(got, want) {
+			t.Errorf("in the order %v, want %v", got, want)
+		}
+	})
+}

@@ -1,0 +1,329 @@
+package fluence
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+)
+
+// words are a podStatuses over an API server and a watch that are in the test's hands.
+type words struct {
+	*testing.T
+	*podStatuses
+	kubernetes.Interface
+	corev1client.CoreV1Interface
+	corev1client.PodInterface
+
+	// takes is how long a write takes, and fails says how it ends. A write that ends well is seen
+	// after lags.
+	takes, lags time.Duration
+	fails       error
+
+	mu       sync.Mutex
+	version  int
+	pods     map[string]*corev1.Pod
+	watched  cache.Indexer
+	writes   []string
+	failures int
+}
+
+// inWords runs a test in a bubble, with a pod of each of some names.
+func inWords(t *testing.T, test func(*words), names ...string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &words{T: t, pods: map[string]*corev1.Pod{}, watched: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+		w.podStatuses = newPodStatuses(w, func() corelisters.PodLister { return corelisters.NewPodLister(w.watched) }, w.count)
+		for _, name := range names {
+			w.make(ns, name)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		w.run(ctx)
+		test(w)
+		cancel()
+		w.queue.ShutDown()
+		synctest.Wait()
+	})
+}
+
+// make creates a pod, which is seen at once.
+func (w *words) make(namespace, name string, edit ...func(*corev1.Pod)) {
+	pod := aPod(name, append(edit, func(p *corev1.Pod) { p.Namespace = namespace })...)
+	w.pods[name] = pod
+	w.changed(pod)
+	if err := w.watched.Add(pod.DeepCopy()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *words) changed(pod *corev1.Pod) {
+	w.version++
+	pod.ResourceVersion = strconv.Itoa(w.version)
+}
+
+// say has a pod be told something.
+func (w *words) say(name, text string) {
+	w.Helper()
+	w.mu.Lock()
+	pod := w.pods[name]
+	w.mu.Unlock()
+	if _, err := w.PatchPodStatus(pod, whyNot(text), nil); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// told is what a pod is told.
+func (w *words) told(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, c := podutil.GetPodCondition(&w.pods[name].Status, corev1.PodScheduled); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+// written is how often something was written, and with what failures.
+func (w *words) written() (writes, failures int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.writes), w.failures
+}
+
+// count counts a write that failed.
+func (w *words) count() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures++
+}
+
+// answer has the API server answer so from now on.
+func (w *words) answer(fails error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fails = fails
+}
+
+func (w *words) CoreV1() corev1client.CoreV1Interface            { return w }
+func (w *words) Pods(namespace string) corev1client.PodInterface { return w }
+
+func (w *words) Patch(_ context.Context, name string, _ types.PatchType, body []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
+	time.Sleep(w.takes) // in the time of the bubble
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes = append(w.writes, name)
+	if w.fails != nil {
+		return nil, w.fails
+	}
+	var patch corev1.Pod
+	if err := json.Unmarshal(body, &patch); err != nil {
+		return nil, err
+	}
+	if patch.ResourceVersion != w.pods[name].ResourceVersion {
+		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("changed"))
+	}
+	pod := w.pods[name].DeepCopy()
+	for _, c := range patch.Status.Conditions {
+		podutil.UpdatePodCondition(&pod.Status, &c)
+	}
+	w.changed(pod)
+	w.pods[name] = pod
+	seen := pod.DeepCopy()
+	time.AfterFunc(w.lags, func() { _ = w.watched.Update(seen) })
+	return pod.DeepCopy(), nil
+}
+
+// pass lets time go by, and then waits until all stands still.
+func (w *words) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// However long the watch lags behind what was written, the last words are written in the end. They
+// are compared with what was written, not with what is seen of it.
+func TestLastWordsOutlastAWatchThatLags(t *testing.T) {
+	for name, last := range map[string]string{"other words": "c", "the words that are still seen": "a"} {
+		t.Run(name, func(t *testing.T) {
+			inWords(t, func(w *words) {
+				w.say("p", "a")
+				w.pass(time.Second)
+				w.lags = 20 * time.Second
+				w.say("p", "b")
+				w.pass(time.Second)
+				w.say("p", last)
+				w.pass(w.lags + 2*podStatusLook)
+				if got := w.told("p"); got != last {
+					t.Errorf("it is told %q, want %q", got, last)
+				}
+				if writes, failures := w.written(); writes != 3 || failures > 0 {
+					t.Errorf("%d writes, of which %d failed; want one for each that was said", writes, failures)
+				}
+			}, "p")
+		})
+	}
+}
+
+// The same of words that come while others are being written.
+func TestWordsThatComeDuringAWriteAreWritten(t *testing.T) {
+	inWords(t, func(w *words) {
+		w.say("p", "a")
+		w.pass(time.Second)
+		w.takes, w.lags = time.Second, time.Second
+		w.say("p", "b")
+		w.pass(time.Second / 2)
+		w.say("p", "a")
+		w.pass(time.Minute)
+		if got := w.told("p"); got != "a" {
+			t.Errorf("it is told %q, want the last words", got)
+		}
+	}, "p")
+}
+
+// A pod that somebody else has changed is told once that is seen.
+func TestLastWordsOutlastOthersChanges(t *testing.T) {
+	inWords(t, func(w *words) {
+		w.mu.Lock()
+		w.changed(w.pods["p"])
+		seen := w.pods["p"].DeepCopy()
+		w.mu.Unlock()
+		w.say("p", "a")
+		w.pass(5 * time.Second)
+		if writes, failures := w.written(); writes != 1 || failures > 0 {
+			t.Errorf("%d writes before the change is seen, of which %d failed; want one", writes, failures)
+		}
+		w.must(w.watched.Update(seen))
+		w.pass(2 * podStatusLook)
+		if got := w.told("p"); got != "a" {
+			t.Errorf("it is told %q once the change is seen", got)
+		}
+	}, "p")
+}
+
+func (w *words) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// However long the API server takes nothing, a pod is told in the end. Each try that fails is
+// counted, and they become ever rarer.
+func TestLastWordsOutlastAnAPIServerThatIsAway(t *testing.T) {
+	inWords(t, func(w *words) {
+		w.answer(fmt.Errorf("connection refused"))
+		w.say("p", "a")
+		w.pass(10 * time.Minute)
+		writes, failures := w.written()
+		if writes < 20 || writes > 30 || failures != writes {
+			t.Errorf("%d writes in ten minutes, of which %d are counted as failed; want 20 to 30, all of them", writes, failures)
+		}
+		// Newer words are no part of that.
+		w.say("p", "b")
+		w.pass(time.Second)
+		if more, _ := w.written(); more < writes+4 {
+			t.Errorf("newer words were tried %d times in a second", more-writes)
+		}
+		w.answer(nil)
+		w.pass(podStatusMost)
+		if got := w.told("p"); got != "b" {
+			t.Errorf("it is told %q", got)
+		}
+		writes, _ = w.written()
+		w.pass(10 * time.Minute)
+		if more, _ := w.written(); more != writes {
+			t.Errorf("%d writes more after it was told", more-writes)
+		}
+	}, "p")
+}
+
+// Nothing is said any more of a pod that has a node or is gone.
+func TestLastWordsGoWithTheirPod(t *testing.T) {
+	for name, end := range map[string]func(w *words) error{
+		"gone":    func(w *words) error { return w.watched.Delete(w.stored("p")) },
+		"bound":   func(w *words) error { p := w.stored("p"); p.Spec.NodeName = "n1"; return w.watched.Update(p) },
+		"another": func(w *words) error { p := w.stored("p"); p.UID = "other"; return w.watched.Update(p) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWords(t, func(w *words) {
+				w.answer(fmt.Errorf("connection refused"))
+				w.say("p", "a")
+				w.pass(time.Minute)
+				w.must(end(w))
+				before, _ := w.written()
+				w.pass(10 * time.Minute)
+				if after, _ := w.written(); after > before || len(w.items) > 0 {
+					t.Errorf("%d writes more, and %d words are kept", after-before, len(w.items))
+				}
+			}, "p")
+		})
+	}
+}
+
+// stored is a pod as the API server has it.
+func (w *words) stored(name string) *corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pods[name].DeepCopy()
+}
+
+// Who has very many pods, each told something else again and again, delays nobody else's first words;
+// and of his own those that were told nothing come first.
+func TestNamespacesTakeTurnsToBeTold(t *testing.T) {
+	inWords(t, func(w *words) {
+		const many = 2000
+		told := func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{*whyNot("before")[0]} }
+		for i := range many {
+			w.make("a", fmt.Sprint("a-", i), told)
+		}
+		w.make("a", "new")
+		w.make("b", "b")
+		w.takes = 10 * time.Millisecond
+		for round := range 10 {
+			for i := range many {
+				w.say(fmt.Sprint("a-", i), fmt.Sprint("round ", round))
+			}
+			if round == 5 {
+				w.say("b", "why")
+				w.say("new", "why")
+			}
+			w.pass(time.Second)
+			if round != 5 {
+				continue
+			}
+			for _, name := range []string{"b", "new"} {
+				if got := w.told(name); got != "why" {
+					t.Errorf("%s is told %q within a second", name, got)
+				}
+			}
+		}
+		w.pass(many * w.takes)
+		for i := range many {
+			if got := w.told(fmt.Sprint("a-", i)); got != "round 9" {
+				t.Fatalf("pod %d of the others is told %q in the end", i, got)
+			}
+		}
+		if w.turns.Len()+len(w.turns.lines)+len(w.turns.urgent) > 0 {
+			t.Errorf("%d namespaces and %d urgent pods are kept", len(w.turns.lines), len(w.turns.urgent))
+		}
+		w.pass(2 * podStatusSeen)
+		w.say("b", "again")
+		w.pass(time.Second)
+		if n := len(w.newer); n > 1 {
+			t.Errorf("what was written of %d pods is kept", n)
+		}
+	})
+}
