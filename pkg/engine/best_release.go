@@ -13,10 +13,10 @@ import (
 // maxEnds bounds how many jobs are looked at for the one whose end would help most.
 const maxEnds = 64
 
-// bestRelease returns the job whose end would have most more slots fit of the shape that
-// failed, in the domain that came closest; nil where that of none would. Those that run
-// on every node do not end. Of very many jobs only those with most slots there are
-// looked at, and where the work of the match is used up none is named.
+// bestRelease returns the job whose end would make room for most more slots of the shape that
+// failed, in the domain that came closest. It returns nil if the end of no job would, and where
+// the work of the match is used up. Jobs that run on every node do not end. Of very many jobs
+// it looks only at those with most slots there.
 func (p *pools) bestRelease(l *solver.Layout, v *store.WindowView, failed *solver.Shortfall) *match.End {
 	if l.Spent() {
 		return nil

@@ -17,7 +17,7 @@ type refusing struct {
 	root    string // the type of the root vertex
 }
 
-// refusing returns that of the match at work.
+// refusing returns the words for a layout of the match at work.
 func (p *pools) refusing(l *solver.Layout) refusing {
 	return refusing{l, &p.bound.problem, p.store.Graph().RootType()}
 }

@@ -37,7 +37,7 @@ func parts() []part {
 		trials("planted", 100_000, "pkg/engine", "TestPlanted"),
 		trials("planted-large", 1_000, "pkg/engine", "TestLargeRequestsAreSearchedFor"),
 		trials("searched-twice", 20_000, "pkg/engine", "TestSearchesAreTheSameForTheSameRequest"),
-		trials("tours", 2_000_000, "pkg/engine", "TestToursAndPricesAreRight"),
+		trials("tours", 2_000_000, "pkg/engine/solver", "TestToursAndPricesAreRight"),
 		trials("differential", 100_000, "pkg/engine", "TestDifferential"),
 		trials("drawn-cases", 20_000, "test/golden", "TestRandomGetsAnswersOfAllKinds"),
 		trials("fluxion", 500, "sidecar/fluxion", "TestWhatTheLibraryHoldsIsWhatIsHeld"),

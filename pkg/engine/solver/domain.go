@@ -12,10 +12,9 @@ const SortSteps = 16
 // A domain is what stands below one vertex of a level, of the nodes that are looked
 // at.
 type domain struct {
-	// vertex is its name, and cell its number on its level; empty and -1 for the nodes that stand
-	// below none.
-	vertex string
-	cell   int32
+	// cell is the vertex's number on its level; -1 for the nodes that stand below none.
+	level *Level
+	cell  int32
 	// order are the positions of its nodes, in the order in which they are to be
 	// used.
 	order []int32
@@ -91,10 +90,7 @@ func (t *quest) divide(order []int32, x *Level) []*domain {
 			continue
 		}
 		d := &all[c]
-		d.cell = int32(c) - 1
-		if c > 0 {
-			d.vertex = x.Names[c-1]
-		}
+		d.level, d.cell = x, int32(c)-1
 		d.order = positions[len(positions) : len(positions) : len(positions)+int(n)]
 		positions = positions[:len(positions)+int(n)]
 		found = append(found, d)
@@ -208,8 +204,8 @@ func (t *quest) union(domains []*domain) []int32 {
 
 // name returns the name of the domain's vertex.
 func (d *domain) name() string {
-	if d == nil {
+	if d == nil || d.cell < 0 {
 		return ""
 	}
-	return d.vertex
+	return d.level.Names[d.cell]
 }

@@ -33,7 +33,7 @@ func (b *Layout) FitCounter() *FitCounter {
 	return c
 }
 
-// Pay charges for what a node is to be counted anew for, and for so many steps beside.
+// Pay charges for counting a node anew, and for so many steps beside.
 func (c *FitCounter) Pay(beside int) bool { return c.Charge(beside + c.each) }
 
 // Count counts anew what fits on the node at a position. Who calls it has paid.
@@ -59,8 +59,8 @@ func (c *FitCounter) MayFit() bool {
 	return true
 }
 
-// Try lays out the slots as they are wanted, as many of each range as there can be. It is false
-// where there is no way, or none was found; then nothing is laid out, and counting goes on.
+// Try lays out as many slots of every shape as there can be. It is false if there is no way, or
+// none was found. Then nothing is laid out, and counting goes on.
 func (c *FitCounter) Try() bool {
 	if o, _ := c.Solve(SeeNow); o == Placed {
 		c.extend()

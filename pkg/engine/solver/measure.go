@@ -1,6 +1,6 @@
 package solver
 
-// A Figure is what there is of one need on the nodes that a shape may use.
+// A Figure says of one need how much the nodes have that a shape may use.
 type Figure struct {
 	// Need is the index of the need, and Wanted what one slot takes of it.
 	Need   int
@@ -24,7 +24,7 @@ type Figures struct {
 // A Survey says of a layout in numbers what is in the way of a shape.
 type Survey struct{ layout *Layout }
 
-// Survey returns that of the layout.
+// Survey returns the survey of the layout.
 func (b *Layout) Survey() Survey { return Survey{b} }
 
 // Measure begins an attempt and looks at every node that a shape may use.
@@ -92,8 +92,8 @@ func (y Survey) measure(s int) Figures {
 // Nodes returns how many nodes there are.
 func (y Survey) Nodes() int { return len(y.layout.order) }
 
-// Unusable counts the nodes that a shape may not use, with present now and else at any time: those
-// that are down, and those that constraints keep it from.
+// Unusable counts the nodes that a shape may not use, with present now and else at any time: down
+// nodes, and nodes that constraints exclude.
 func (y Survey) Unusable(s int, present bool) (down, excluded int64) {
 	b := y.layout
 	b.Owe(len(b.order))
@@ -109,8 +109,9 @@ func (y Survey) Unusable(s int, present bool) (down, excluded int64) {
 	return down, excluded
 }
 
-// Hindered counts the nodes that a shape could use in the view of the last attempt if they were not
-// others': those that are another's, and those that others use where they are wanted whole.
+// Hindered counts the nodes that a shape could use, in the view of the last attempt, if no other
+// holder had them: whole are the nodes of another holder, inUse those where others hold something
+// and nodes are wanted whole.
 func (y Survey) Hindered(s int) (whole, inUse int64) {
 	b := y.layout
 	b.Owe(len(b.order))

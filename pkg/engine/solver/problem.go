@@ -76,7 +76,7 @@ type Need struct {
 	Kind string
 	// Unit is what amounts are counted in, if it is one unit: for those who are told of it.
 	Unit string
-	// Columns hold what there is of it. A node has an amount in one of them at the most.
+	// Columns hold its amounts. A node has one in at most one of them.
 	Columns []*Column
 }
 
@@ -126,7 +126,7 @@ type Level struct {
 
 // A View says what an attempt counts on.
 type View struct {
-	// Empty: nodes are nobody's and pools hold the most that can ever be free, as if nobody else
+	// Empty: no node belongs to a holder and pools hold the most that can ever be free, as if no job
 	// held anything.
 	Empty bool
 	// Up: nodes that are down are left out.

@@ -91,10 +91,10 @@ func (v *WindowView) Restore() {
 // Window returns the time that is looked at.
 func (v *WindowView) Window() Window { return v.window }
 
-// Turn turns to a window. Of the hosts whose slots begin or end between the one before and this it
-// calls do with the name, until that is false: then, and for the others, the columns say what there
-// is within the window no more. From the present to the first later window, what is past its end
-// goes too.
+// Turn turns to a window. It calls do with the name of each host where something begins or ends
+// between the window before and this one, until do is false. Do covers the host: until then the
+// columns do not say what is free there within the window. What is past its end goes on the way
+// from the present to the first later window.
 func (v *WindowView) Turn(to Window, do func(name string) bool) {
 	past := v.window
 	v.window = to
@@ -112,7 +112,7 @@ func (v *WindowView) Turn(to Window, do func(name string) bool) {
 	}
 }
 
-// Cover has the columns say what there is of a host within the window. It returns the position of
+// Cover has the columns say what is free of a host within the window. It returns the position of
 // the host's node, and is false if it has none.
 func (v *WindowView) Cover(name string) (at int, ok bool) {
 	n := v.cover(name)
@@ -122,8 +122,8 @@ func (v *WindowView) Cover(name string) (at int, ok bool) {
 	return n.position, true
 }
 
-// Next returns the first time after the given one at which there may come to be more: at the end
-// of something held or promised or, for what is past its end at the present, a while after that.
+// Next returns the first time after the given one at which more may come to be free: the end of
+// something held or promised. What is past its end at the present is free a while after it.
 func (v *WindowView) Next(after, present int64) (int64, bool) {
 	t, ok := v.store.reservations.ends.times.Next(after)
 	if then := present + soon; after < then && (!ok || then < t) && v.store.reservations.ends.begins(present) {
