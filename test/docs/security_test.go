@@ -40,7 +40,7 @@ var heldBy = map[string][]string{
 	"who changes it on purpose has it asked for every 10 seconds at most":                                                    {"pkg/gang.TestChangesDoNotMakeAGroupThatIsTooHardAnother"},
 	"Beyond that the group is [`TooHard`](reasons.md) and asks ever more rarely, up to every 10 minutes;":                    {"pkg/fluence.TestAGroupThatIsTooHardAsksEverMoreRarely"},
 	"what an enquiry takes beyond 20 ms is a debt of the namespace, paid by a tenth of the time that passes.":                {"pkg/fluence.TestADebtIsPaidByTheTimeThatPasses"},
-	"In debt its groups ask after those of all others, and at most once a second (`Throttled`)":                              {"pkg/fluence.TestADebtIsPaidByTheTimeThatPasses", "pkg/fluence.TestANamespaceInDebtAsksAfterOthers"},
+	"In debt its groups ask after those of all others, and at most once a second (`Throttled`).":                             {"pkg/fluence.TestADebtIsPaidByTheTimeThatPasses", "pkg/fluence.TestANamespaceInDebtAsksAfterOthers"},
 	"past a fifth of the time they ask after groups of other namespaces whose priority is not lower (`Throttled`).":          {"pkg/fluence.TestWhatIsAskedInVainYieldsToOthers", "pkg/fluence.TestOnlyThoseOfNoLowerPriorityAreYieldedTo"},
 	"A tenant goes before those of a lower priority than it may use: quotas on PriorityClasses bound that.":                  {"pkg/fluence.TestAQueueIsNotPassedForAskingInVain", "test/e2e.TestQuotasApplyToGroups"},
 	"To find out, for that, whether others may ask takes a twentieth of the time at the most":                                {"pkg/fluence.TestToRefuseManyGroupsTakesFewLooks"},
