@@ -80,7 +80,7 @@ func TestALabelledPodOfADeploymentIsNoGangOnceItsOwnerIsSeen(t *testing.T) {
 	s.Groups = New(owners, match.PolicyLonode)
 	s.add("0", func(p *corev1.Pod) {
 		p.Labels = map[string]string{group.Label: by(deployment).PodGroupName()}
-		p.OwnerReferences = controlledPod("", nil, by(replicaSet)).OwnerReferences
+		p.OwnerReferences = controlledPod(by(replicaSet)).OwnerReferences
 	})
 	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
 		t.Errorf("verdict before the owner was seen = %+v, want %s", v, reason.NoPodGroup)

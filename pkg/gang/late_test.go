@@ -213,7 +213,7 @@ func TestAPodGroupDeletedBeforeTheStartGivesTheSeatsBack(t *testing.T) {
 // ofJob makes a pod one of a Job's, without a label.
 func ofJob(p *corev1.Pod) {
 	p.Labels = nil
-	p.OwnerReferences = controlledPod("", nil, by(job)).OwnerReferences
+	p.OwnerReferences = controlledPod(by(job)).OwnerReferences
 }
 
 func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
@@ -253,7 +253,7 @@ func TestPodsOfADeploymentNeedNoPodGroup(t *testing.T) {
 	s.Groups = New(seenOwners{by(replicaSet): by(deployment)}, match.PolicyLonode)
 	ofDeployment := func(p *corev1.Pod) {
 		p.Labels = nil
-		p.OwnerReferences = controlledPod("", nil, by(replicaSet)).OwnerReferences
+		p.OwnerReferences = controlledPod(by(replicaSet)).OwnerReferences
 	}
 	s.add("0", ofDeployment)
 	s.add("1", ofDeployment)
@@ -336,7 +336,7 @@ func TestTheCreationOfAGroupWithoutAPodGroupIsFrozenToo(t *testing.T) {
 	s.Groups = New(seenOwners{by(replicaSet): by(deployment)}, match.PolicyLonode)
 	s.add("0", func(p *corev1.Pod) {
 		p.Labels = nil
-		p.OwnerReferences = controlledPod("", nil, by(replicaSet)).OwnerReferences
+		p.OwnerReferences = controlledPod(by(replicaSet)).OwnerReferences
 		p.CreationTimestamp = metav1.NewTime(noon)
 	})
 	before := s.Rank(s.pods["0"])

@@ -30,12 +30,12 @@ func by(k kindName) group.Owner {
 	return group.Owner{Group: k.group, Kind: k.kind, Name: "train", UID: types.UID("uid-of-" + k.kind)}
 }
 
-func controlledPod(uid types.UID, labels map[string]string, o group.Owner) *corev1.Pod {
-	controls := true
+// controlledPod is a pod that an object controls.
+func controlledPod(o group.Owner) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "train-0", UID: uid, Labels: labels,
+		Namespace: "ns", Name: "train-0",
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: o.Group + "/v1", Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: &controls,
+			APIVersion: o.Group + "/v1", Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: new(true),
 		}},
 	}}
 }

@@ -278,12 +278,12 @@ func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
 	m.letPass = false
 	if s := m.group; !s.started {
 		g.wait(s, r, now)
-		return s.backoff.refuse(r, g.rank(m), now)
+		return s.refuse(r, g.rank(m), now)
 	}
 	if m.replaces() {
 		// It goes before all others, so it is not to come later than they.
 		m.refused = 0
 	}
 	m.no = &r
-	return m.backoff.refuse(r, g.rank(m), now)
+	return m.refuse(r, g.rank(m), now)
 }

@@ -153,7 +153,7 @@ func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 func (s *state) forgive() {
 	s.backoff.forgive()
 	for _, m := range s.members {
-		m.backoff.forgive()
+		m.forgive()
 	}
 }
 
@@ -165,7 +165,7 @@ func (s *state) asksElse() {
 	s.changed()
 	s.backoff.asksElse()
 	for _, m := range s.members {
-		m.backoff.asksElse()
+		m.asksElse()
 	}
 }
 

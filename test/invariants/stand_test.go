@@ -327,10 +327,10 @@ func TestNotTogether(t *testing.T) {
 	})
 }
 
-// stranger has another scheduler bind a pod of another namespace.
-func (s *script) stranger(node string) *script {
+// stranger has another scheduler bind a pod of another namespace to node a1.
+func (s *script) stranger() *script {
 	elsewhere := func(p *podFact) { p.key.Namespace = "other" }
-	return s.pod("x", "", foreign, elsewhere).bindBy("x", "x", node).after(time.Second)
+	return s.pod("x", "", foreign, elsewhere).bindBy("x", "x", "a1").after(time.Second)
 }
 
 func TestNotAlone(t *testing.T) {
@@ -368,18 +368,18 @@ func TestNotAlone(t *testing.T) {
 		"its own scheduler's pod that another bound": {tell: func(s *script) {
 			six(s).pod("x", "h", plain).bindBy("x", "x", "a1").after(time.Minute).each(whole, "a1")
 		}},
-		"another namespace's pod is there": {tell: func(s *script) { six(s).each(whole, "a1").stranger("a1"); s.pod("b", "h", plain).bind("b", "a1") }, want: taken},
+		"another namespace's pod is there": {tell: func(s *script) { six(s).each(whole, "a1").stranger(); s.pod("b", "h", plain).bind("b", "a1") }, want: taken},
 		"another namespace's pod is there, and the scheduler starts anew": {tell: func(s *script) {
-			six(s).each(whole, "a1").stranger("a1").excuse()()
+			six(s).each(whole, "a1").stranger().excuse()()
 			s.after(time.Minute).pod("b", "h", plain).bind("b", "a1")
 		}},
 		"another namespace's pod was there, and the scheduler started anew": {tell: func(s *script) {
-			six(s).each(whole, "a1").stranger("a1").excuse()()
+			six(s).each(whole, "a1").stranger().excuse()()
 			s.after(time.Second).remove("x").after(time.Hour).pod("b", "h", plain).bind("b", "a1")
 		}},
 		"another namespace's pod comes after the scheduler has started anew": {tell: func(s *script) {
 			six(s).each(whole, "a1").excuse()()
-			s.after(time.Minute).stranger("a1").after(time.Minute).pod("b", "h", plain).bind("b", "a1")
+			s.after(time.Minute).stranger().after(time.Minute).pod("b", "h", plain).bind("b", "a1")
 		}, want: taken},
 		"a pod of its own namespace is there, and the scheduler starts anew": {tell: func(s *script) {
 			six(s).each(whole, "a1").pod("x", "", foreign).bindBy("x", "x", "a1").after(time.Second).excuse()()
