@@ -37,7 +37,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue()
 			defer q.ShutDown()
-			for _, item := range strings.FieldsSeq(tc.add) {
+			for item := range strings.FieldsSeq(tc.add) {
 				q.Add(item)
 			}
 			want := strings.Fields(tc.want)
@@ -58,7 +58,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 func TestALateNamespaceHasTheNextTurn(t *testing.T) {
 	q := newQueue()
 	defer q.ShutDown()
-	for _, item := range strings.FieldsSeq("a/1 a/2 a/3 b/1 b/2") {
+	for item := range strings.FieldsSeq("a/1 a/2 a/3 b/1 b/2") {
 		q.Add(item)
 	}
 	got := next(q, 2)
