@@ -1,6 +1,8 @@
 package gang
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -224,30 +226,9 @@ func (g *Groups) holder(m *member) string {
 	return ""
 }
 
-// whole returns the policy of the same order that takes whole nodes.
-func whole(policy string) string {
-	switch policy {
-	case match.PolicyFirst:
-		return match.PolicyFirstnodex
-	case match.PolicyHigh, match.PolicyHinode:
-		return match.PolicyHinodex
-	case match.PolicyLow, match.PolicyLonode, "":
-		return match.PolicyLonodex
-	default:
-		return policy
-	}
-}
+// whole returns the policy of the same order that takes whole nodes; of the engine's own choice it
+// is that of the default.
+func whole(policy string) string { return match.WithWhole(cmp.Or(policy, match.PolicyLonode), true) }
 
 // shared returns the policy of the same order that takes what is asked for.
-func shared(policy string) string {
-	switch policy {
-	case match.PolicyFirstnodex:
-		return match.PolicyFirst
-	case match.PolicyHinodex:
-		return match.PolicyHinode
-	case match.PolicyLonodex:
-		return match.PolicyLonode
-	default:
-		return policy
-	}
-}
+func shared(policy string) string { return match.WithWhole(policy, false) }

@@ -116,6 +116,21 @@ func TakesWhole(policy string) bool {
 	return p.Whole
 }
 
+// WithWhole returns the policy that takes nodes in the same order as one of Policies, and takes
+// them whole, or does not.
+func WithWhole(policy string, whole bool) string {
+	is, ok := PolicyOf(policy)
+	if !ok || is.Whole == whole {
+		return policy
+	}
+	for _, p := range policies {
+		if p.Whole == whole && p.Order == is.Order && p.NodeCentric && p.Prefers == NoPreference {
+			return p.Name
+		}
+	}
+	return policy
+}
+
 // GraphPolicies lists the policies that a Request for a graph that was added may
 // name. Beside them it may spell one out as Fluxion's custom policies are:
 // "policy=high|low" with any of "node_centric=true|false",

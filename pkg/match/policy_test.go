@@ -58,3 +58,25 @@ func TestPoliciesAreAFewOfGraphPolicies(t *testing.T) {
 		t.Errorf("GraphPolicies() = %q, want %q", got, want)
 	}
 }
+
+// Groups that are to have whole nodes, or no more of them, go on in the same order.
+func TestEachOrderIsTakenWholeAndNot(t *testing.T) {
+	for name, want := range map[string][2]string{
+		PolicyFirst: {PolicyFirst, PolicyFirstnodex}, PolicyLow: {PolicyLow, PolicyLonodex}, PolicyHigh: {PolicyHigh, PolicyHinodex},
+		PolicyLonode: {PolicyLonode, PolicyLonodex}, PolicyHinode: {PolicyHinode, PolicyHinodex},
+		PolicyFirstnodex: {PolicyFirst, PolicyFirstnodex}, PolicyLonodex: {PolicyLonode, PolicyLonodex}, PolicyHinodex: {PolicyHinode, PolicyHinodex},
+		"": {"", ""}, "no policy": {"no policy", "no policy"},
+	} {
+		if shared, whole := WithWhole(name, false), WithWhole(name, true); shared != want[0] || whole != want[1] {
+			t.Errorf("of %q not whole is %q and whole %q, want %q", name, shared, whole, want)
+		}
+	}
+	for _, name := range Policies() {
+		of, _ := PolicyOf(name)
+		for _, whole := range []bool{false, true} {
+			if p, _ := PolicyOf(WithWhole(name, whole)); p.Whole != whole || p.Order != of.Order {
+				t.Errorf("of %q the table has no policy of the same order that takes nodes whole: %t", name, whole)
+			}
+		}
+	}
+}
