@@ -31,4 +31,26 @@
 //
 // A refusal is remembered: the group is held back, and answered from memory,
 // until an event happens that can help.
+//
+// What a caller tells:
+//   - putpod.go, putpodgroup.go: a pod, or a PodGroup, came, changed or went
+//   - plan.go: what is there to ask for, and what came of it?
+//   - seat.go: a scheduling cycle reserves a seat, or fails; a deadline passes
+//   - depart.go: a pod stands at the gate, and its bind is sent
+//
+// What it gets:
+//   - output.go: what does the caller owe after a change?
+//   - admit.go, admissible.go: which pods may enter the scheduling queue, and why not the others?
+//   - order.go, overtaken.go: in which order do pods stand there?
+//   - membership.go: of which group is a pod, or a job?
+//   - census.go: how many groups wait, and what for?
+//   - beside.go: what are the pods told that wait beside the one that asks?
+//
+// What is decided:
+//   - state.go, groups.go: what is remembered of a group and of its pods?
+//   - refusal.go: when does a group ask again that was refused?
+//   - bypass.go, nodefilter.go: who has waited for so long that others may not pass, and who yields?
+//   - places.go: who takes the place of a member that was lost?
+//   - policy.go, topology.go: by which policy is a group matched, and how are its pods to stand?
+//   - whole.go: whose are the nodes of a group as a whole?
 package gang

@@ -7,6 +7,16 @@
 // order (next.go), as many at a time as the API server takes (limit.go). A pod whose bind
 // is refused again and again lets others go first (aside.go). What stands at the gate, and
 // how fast it left in the last second, decides whether the next group may ask (lane.go).
+//
+//	heap.go      who is first by an order that may change?
+//	lane.go      how far may groups of a size run ahead of their binds?
+//	limit.go     how many binds are in flight at a time?
+//	gate.go      which pods are expected, and which have come?
+//	aside.go     how long does a pod stand aside whose bind was refused?
+//	standing.go  in which order do pods stand at the gate?
+//	turn.go      which group asks for nodes next?
+//	look.go      what stands at the gate, and since when?
+//	next.go      which pod is bound next, and how did its bind end?
 package gate
 
 import (
