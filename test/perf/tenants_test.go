@@ -43,6 +43,9 @@ type attack struct {
 	groups, size int
 	// anew has groups be deleted and made anew, one after another.
 	anew bool
+	// unscheduled has the pods ask for a scheduler that is not there, and be in no group: what
+	// others feel of them is what the API server and the machine take.
+	unscheduled bool
 	// pod says what makes the i-th pod of a group hard; it has a label app that names the group.
 	pod func(i int, p *corev1.Pod)
 }
@@ -80,6 +83,7 @@ var attacks = []attack{
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("8")
 	}},
 	{name: "a-thousand-groups-made-anew", groups: 1000, size: 4, anew: true, pod: spreads},
+	{name: "as-many-pods-of-no-scheduler", groups: 1000, size: 4, anew: true, unscheduled: true, pod: spreads},
 }
 
 // spreads gives a pod eight constraints of a skew of its own, over labels that nodes have.
@@ -245,6 +249,16 @@ func createPods(ctx context.Context, s *stack.Stack, ns, name string, size int, 
 	return nil
 }
 
+// make makes the i-th pod of a group what it is to be.
+func (a *attack) make(i int, p *corev1.Pod) {
+	a.pod(i, p)
+	if a.unscheduled {
+		p.Spec.SchedulerName = "nobody"
+		delete(p.Labels, group.Label)
+		delete(p.Labels, group.SizeLabel)
+	}
+}
+
 func (a *attack) groupName(i int) string { return fmt.Sprintf("attack-%04d", i) }
 
 // begin makes the groups of an attack. A pod that runs for ever stands in the way of one that
@@ -256,7 +270,7 @@ func (a *attack) begin(ctx context.Context, s *stack.Stack, ns string) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(writers)
 	for i := range a.groups {
-		g.Go(func() error { return createPods(gctx, s, ns, a.groupName(i), a.size, a.pod) })
+		g.Go(func() error { return createPods(gctx, s, ns, a.groupName(i), a.size, a.make) })
 	}
 	return g.Wait()
 }
@@ -273,10 +287,10 @@ func (a *attack) again(ctx context.Context, s *stack.Stack, ns string) error {
 		}
 		name := a.groupName(i % a.groups)
 		pods := s.Client().CoreV1().Pods(ns)
-		if err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), metav1.ListOptions{LabelSelector: group.Label + "=" + name}); err != nil && ctx.Err() == nil {
+		if err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), metav1.ListOptions{LabelSelector: "app=" + name}); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("delete the pods of group %s/%s: %w", ns, name, err)
 		}
-		if err := createPods(ctx, s, ns, name, a.size, a.pod); err != nil && ctx.Err() == nil {
+		if err := createPods(ctx, s, ns, name, a.size, a.make); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
