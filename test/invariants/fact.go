@@ -3,6 +3,7 @@ package invariants
 import (
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -138,6 +139,19 @@ func (g *groupFact) incomplete() bool {
 	for _, c := range g.condition(conditionIncomplete) {
 		if c.status == "True" {
 			return true
+		}
+	}
+	return false
+}
+
+// unseenWhole is what the controller says of a group that it has not seen whole.
+const unseenWhole = "not evicted, for the controller has not seen the group whole since it was started"
+
+// unseen reports whether the group is incomplete, and the controller has not seen it whole.
+func (g *groupFact) unseen() bool {
+	for _, c := range g.condition(conditionIncomplete) {
+		if c.status == "True" {
+			return strings.Contains(c.message, unseenWhole)
 		}
 	}
 	return false

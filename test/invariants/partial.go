@@ -252,6 +252,12 @@ func (j *judge) weighEviction(fam *family, now time.Time) {
 	if _, must := fam.restarts(); !must {
 		return
 	}
+	if !fam.unmet.IsZero() && fam.group.unseen() && j.excuses.touches(fam.unmet.Add(-grace), fam.incomplete) {
+		// The controller was started since the group was whole last. It evicts for no lack of what
+		// it has not seen, and says so.
+		fam.toEvict = nil
+		return
+	}
 	var left []string
 	for uid := range fam.toEvict {
 		if p := fam.pods[uid]; p == nil || !p.serving() || p.evicted {

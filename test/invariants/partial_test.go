@@ -199,6 +199,20 @@ func TestPartialGang(t *testing.T) {
 			},
 			want: partialGang,
 		},
+		"policy restart evicts nobody, for the controller was started since": {
+			tell: func(s *script) {
+				loses(s, restart).excuse()()
+				s.after(testTimeout).group("g", 2, says("Incomplete", "True", "MembersMissing", unseenWhole)).after(time.Hour)
+			},
+		},
+		"policy restart evicts nobody, and the controller has run all the time": {
+			tell: func(s *script) {
+				running(s).excuse()()
+				s.after(time.Minute).remove("a").pod("a2", "g").group("g", 2, restart, refusal()).after(testTimeout).
+					group("g", 2, restart, says("Incomplete", "True", "MembersMissing", unseenWhole)).after(time.Hour)
+			},
+			want: partialGang,
+		},
 		"a disruption budget refuses the eviction": {
 			tell: func(s *script) {
 				loses(s, restart).after(testTimeout).group("g", 2, lacking("True"))
