@@ -18,8 +18,8 @@ type backend interface {
 
 	// The engine is held over all that follows.
 
-	// match answers a question or, where that takes more work than the engine is held for, returns
-	// what there is to be done beside it.
+	// match answers a question. Where that takes more work than the engine is held for, it returns
+	// the search that is to go on beside the engine instead.
 	match(ctx context.Context, q *question) (*match.Allocation, *beside, error)
 	// giveUp gives up the reservation of a job for which it was found beside the graph that there is
 	// no room.

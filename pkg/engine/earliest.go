@@ -52,8 +52,8 @@ func (p *pools) later(ctx context.Context, r *match.Request, l *solver.Layout, v
 	return nil, false, nil
 }
 
-// move has the columns say what there is within a window, and counts anew what fits where that is
-// not what there was within the one before.
+// move turns the columns to what is free within a window. It counts anew what fits on the nodes
+// where that differs from the window before.
 func (p *pools) move(c *solver.FitCounter, v *store.WindowView, to store.Window) {
 	v.Turn(to, func(name string) bool {
 		if !c.Pay(store.CoverSteps) {

@@ -2,58 +2,135 @@
 // for one of them, each of the others waits for one item of it at the most.
 package fairqueue
 
-import "k8s.io/client-go/util/workqueue"
+import (
+	"sync"
 
-// New returns a work queue with that name in metrics. It is client-go's but for the order: the next
-// item is that of the namespace which waits longest for its turn, and within a namespace the
-// oldest. The namespace of an item never changes.
+	"k8s.io/client-go/util/workqueue"
+)
+
+// New returns a work queue with that name in metrics, in the order of NewOrder. Without a name it
+// has no metrics.
 func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], namespace func(T) string) workqueue.TypedRateLimitingInterface[T] {
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: newOrder(namespace)})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
 		Name:          name,
-		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: queue}),
+		DelayingQueue: NewDelaying(name, NewOrder(namespace)),
 	})
 }
 
-// An order is a workqueue.Queue. The work queue calls it under its own lock, and pops no item
-// where there is none.
-type order[T comparable] struct {
+// NewDelaying returns a work queue that limits no rates, in the order given.
+func NewDelaying[T comparable](name string, order *Order[T]) workqueue.TypedDelayingInterface[T] {
+	return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{
+		Name:  name,
+		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: order}),
+	})
+}
+
+// An Order is that of a work queue: the next item is of the namespace that waits longest for its
+// turn. Within a namespace urgent items go first, and the oldest of them before the others. A work
+// queue calls it under its own lock. Hurry alone may be called at any time.
+type Order[T comparable] struct {
 	namespace func(T) string
-	items     map[string][]T
-	// turns are the namespaces of which there are items, in the order of their turns.
+	lines     map[string]*line[T]
+	// turns are the namespaces that have an item here, the next one first.
 	turns []string
 	size  int
+
+	mu     sync.Mutex
+	urgent map[T]bool
 }
 
-func newOrder[T comparable](namespace func(T) string) *order[T] {
-	return &order[T]{namespace: namespace, items: map[string][]T{}}
+// A line is the items of one namespace. An item may stand in it twice, and is taken once.
+type line[T comparable] struct {
+	first, rest []T
+	// waits are the items that are to be taken, and whether they stand in first.
+	waits map[T]bool
 }
 
-// Touch implements workqueue.Queue: an item that is added again keeps its place.
-func (o *order[T]) Touch(T) {}
+// NewOrder returns an order without items. The namespace of an item never changes.
+func NewOrder[T comparable](namespace func(T) string) *Order[T] {
+	return &Order[T]{namespace: namespace, lines: map[string]*line[T]{}, urgent: map[T]bool{}}
+}
+
+// Hurry makes an item urgent until it is taken. The item has to be added to the work queue
+// afterwards.
+func (o *Order[T]) Hurry(item T) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.urgent[item] = true
+}
+
+func (o *Order[T]) isUrgent(item T) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.urgent[item]
+}
 
 // Push implements workqueue.Queue.
-func (o *order[T]) Push(item T) {
+func (o *Order[T]) Push(item T) {
 	of := o.namespace(item)
-	if len(o.items[of]) == 0 {
-		o.turns = append(o.turns, of)
+	l := o.lines[of]
+	if l == nil {
+		l = &line[T]{waits: map[T]bool{}}
+		o.lines[of], o.turns = l, append(o.turns, of)
 	}
-	o.items[of] = append(o.items[of], item)
 	o.size++
+	l.put(item, o.isUrgent(item))
+}
+
+// Touch implements workqueue.Queue: an item that is added again keeps its place, unless it has
+// become urgent.
+func (o *Order[T]) Touch(item T) {
+	l := o.lines[o.namespace(item)]
+	if l == nil {
+		return
+	}
+	if first, waits := l.waits[item]; waits && !first && o.isUrgent(item) {
+		l.put(item, true)
+	}
 }
 
 // Len implements workqueue.Queue.
-func (o *order[T]) Len() int { return o.size }
+func (o *Order[T]) Len() int { return o.size }
 
-// Pop implements workqueue.Queue.
-func (o *order[T]) Pop() T {
+// Pop implements workqueue.Queue. It is called where there is an item.
+func (o *Order[T]) Pop() T {
 	of := o.turns[0]
-	item := o.items[of][0]
-	o.turns, o.items[of], o.size = o.turns[1:], o.items[of][1:], o.size-1
-	if len(o.items[of]) > 0 {
-		o.turns = append(o.turns, of)
+	o.turns = o.turns[1:]
+	l := o.lines[of]
+	item := l.take()
+	o.size--
+	if len(l.waits) == 0 {
+		delete(o.lines, of)
 	} else {
-		delete(o.items, of)
+		o.turns = append(o.turns, of)
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.urgent, item)
 	return item
+}
+
+func (l *line[T]) put(item T, urgent bool) {
+	l.waits[item] = urgent
+	if urgent {
+		l.first = append(l.first, item)
+	} else {
+		l.rest = append(l.rest, item)
+	}
+}
+
+// take takes the next item, of which there is one.
+func (l *line[T]) take() T {
+	for {
+		of := &l.first
+		if len(l.first) == 0 {
+			of = &l.rest
+		}
+		item := (*of)[0]
+		*of = (*of)[1:]
+		if _, waits := l.waits[item]; waits {
+			delete(l.waits, item)
+			return item
+		}
+	}
 }

@@ -87,3 +87,39 @@ func TestWhatIsAddedLaterTakesItsTurn(t *testing.T) {
 		}
 	})
 }
+
+// Within a namespace urgent items go first, also those that wait already; they are taken once, and
+// other namespaces have their turns all the same.
+func TestUrgentItemsGoFirstInTheirNamespace(t *testing.T) {
+	order := NewOrder(func(item string) string { namespace, _, _ := strings.Cut(item, "/"); return namespace })
+	q := NewDelaying("", order)
+	defer q.ShutDown()
+	add := func(urgent bool, items ...string) {
+		for _, item := range items {
+			if urgent {
+				order.Hurry(item)
+			}
+			q.Add(item)
+		}
+	}
+	take := func(n int) (items []string) {
+		for range n {
+			item, _ := q.Get()
+			q.Done(item)
+			items = append(items, item)
+		}
+		return items
+	}
+	add(false, "a/1", "a/2", "a/3", "b/1")
+	add(true, "a/3", "a/4", "a/3")
+	if got, want := take(5), strings.Fields("a/3 b/1 a/4 a/1 a/2"); !slices.Equal(got, want) {
+		t.Errorf("in the order %v, want %v", got, want)
+	}
+	add(false, "a/1", "a/3")
+	if got, want := take(2), strings.Fields("a/1 a/3"); !slices.Equal(got, want) {
+		t.Errorf("what was urgent before goes in the order %v, want %v", got, want)
+	}
+	if order.Len()+len(order.lines)+len(order.turns)+len(order.urgent) > 0 {
+		t.Errorf("of an empty queue are kept %d items, %d namespaces and %d urgent items", order.Len(), len(order.lines), len(order.urgent))
+	}
+}

@@ -316,8 +316,8 @@ func TestNamespacesTakeTurnsToBeTold(t *testing.T) {
 				t.Fatalf("pod %d of the others is told %q in the end", i, got)
 			}
 		}
-		if w.turns.Len()+len(w.turns.lines)+len(w.turns.urgent) > 0 {
-			t.Errorf("%d namespaces and %d urgent pods are kept", len(w.turns.lines), len(w.turns.urgent))
+		if n := w.order.Len() + len(w.items); n > 0 {
+			t.Errorf("%d pods wait to be told, and nothing is left to tell", n)
 		}
 		w.pass(2 * podStatusSeen)
 		w.say("b", "again")

@@ -20,6 +20,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/flux-k8s/fluence/pkg/fairqueue"
 )
 
 const (
@@ -46,7 +48,7 @@ type podStatuses struct {
 	client kubernetes.Interface
 	pods   func() corelisters.PodLister
 	failed func()
-	turns  *turns
+	order  *fairqueue.Order[podKey]
 	queue  workqueue.TypedDelayingInterface[podKey]
 
 	mu    sync.Mutex
@@ -57,6 +59,12 @@ type podStatuses struct {
 	// complainAt is when a write that fails is logged next, and unsaid how many were not.
 	complainAt time.Time
 	unsaid     int
+}
+
+// A podKey is a pod that is to be told something.
+type podKey struct {
+	namespace string
+	uid       types.UID
 }
 
 // A podStatus is what is to be said of one pod.
@@ -90,14 +98,11 @@ func (n newerPod) than(version string) bool {
 }
 
 func newPodStatuses(client kubernetes.Interface, pods func() corelisters.PodLister, failed func()) *podStatuses {
-	s := &podStatuses{
-		client: client, pods: pods, failed: failed, turns: newTurns(),
+	order := fairqueue.NewOrder(func(k podKey) string { return k.namespace })
+	return &podStatuses{
+		client: client, pods: pods, failed: failed, order: order, queue: fairqueue.NewDelaying("", order),
 		items: map[podKey]podStatus{}, newer: map[types.UID]newerPod{},
 	}
-	s.queue = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[podKey]{
-		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[podKey]{Queue: s.turns}),
-	})
-	return s
 }
 
 // PatchPodStatus implements framework.APICacher. It returns at once, and no channel: nobody waits.
@@ -118,7 +123,7 @@ func (s *podStatuses) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCo
 	defer s.mu.Unlock()
 	is = s.put(k, s.items[k], is)
 	if is.urgent {
-		s.turns.hurry(k)
+		s.order.Hurry(k)
 	}
 	s.queue.Add(k)
 	return nil, nil
@@ -203,7 +208,7 @@ func (s *podStatuses) putBack(k podKey, is podStatus, after time.Duration) {
 	}
 	s.items[k] = is
 	if is.urgent {
-		s.turns.hurry(k)
+		s.order.Hurry(k)
 	}
 	s.queue.AddAfter(k, after)
 }

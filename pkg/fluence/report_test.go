@@ -322,7 +322,7 @@ func TestNumbersAreToldLessAndLessOften(t *testing.T) {
 	})
 }
 
-// Who has a thousand groups refused has what is told of others wait for one of them.
+// What is told of a group waits for one group of another namespace, not for a thousand of them.
 func TestNobodyWaitsForTheNewsOfAnotherNamespace(t *testing.T) {
 	r := newReporter(nil, nil, nil, nil)
 	defer r.queue.ShutDown()

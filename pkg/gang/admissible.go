@@ -55,12 +55,9 @@ func (g *Groups) Elapse(key types.NamespacedName) bool {
 	if s == nil {
 		return false
 	}
-	if s.refusal != nil && s.refusal.Backoff {
-		s.refusal, any = nil, true
-	}
-	for _, m := range s.members {
-		if m.refusal != nil && m.refusal.Backoff {
-			m.refusal, any = nil, true
+	for b := range s.backoffs {
+		if b.refusal != nil && b.refusal.Backoff {
+			b.refusal, any = nil, true
 		}
 	}
 	return any
@@ -76,86 +73,74 @@ const returnStep = 50 * time.Millisecond
 func (g *Groups) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	due := map[types.NamespacedName]bool{}
-	told := map[string][]*refusal{} // by namespace, what said when to ask again and has run out
+	soonest := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	told := map[string][]*backoff{} // by namespace, what said when to ask again and has run out
 	for key, s := range g.refused {
-		for _, r := range s.refusals() {
-			switch {
+		due := false
+		for b := range s.backoffs {
+			switch r := b.refusal; {
+			case r == nil:
 			case r.standsAt(now):
+				soonest(r.retryAt)
 			case r.After > 0:
-				told[key.Namespace] = append(told[key.Namespace], r)
+				told[key.Namespace] = append(told[key.Namespace], b)
 			default:
-				due[key] = true
+				b.refusal, due = nil, true
 			}
+		}
+		if due {
+			keys = append(keys, key)
 		}
 	}
 	for namespace, of := range told {
-		if key, ok := g.returns(namespace, of, now); ok {
-			due[key] = true
-		}
-	}
-	maps.DeleteFunc(g.returned, func(_ string, at time.Time) bool { return !now.Before(at.Add(returnStep)) })
-	for key, s := range g.refused {
-		if due[key] {
-			s.runOut(now)
+		key, ok, again := g.returns(namespace, of, now)
+		if ok && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
-		for _, r := range s.refusals() {
-			if !r.retryAt.IsZero() && (next.IsZero() || r.retryAt.Before(next)) {
-				next = r.retryAt
-			}
-		}
+		soonest(again)
 	}
+	maps.DeleteFunc(g.returned, func(_ string, at time.Time) bool { return !now.Before(at.Add(returnStep)) })
 	if len(keys) > 0 {
 		keys = append(keys, g.lackingOnes(keys)...)
 	}
 	return keys, next
 }
 
-// returns lets one of the refusals run out that said when to ask again, the first by rank, if the
-// one before it in the namespace did so long enough ago. The others wait a step more.
-func (g *Groups) returns(namespace string, of []*refusal, now time.Time) (key types.NamespacedName, ok bool) {
+// returns lets the refusals of one group run out that said when to ask again, of the first by rank,
+// if the one before it in the namespace returned long enough ago. The others wait until again; zero
+// is that there are none.
+func (g *Groups) returns(namespace string, of []*backoff, now time.Time) (key types.NamespacedName, ok bool, again time.Time) {
 	last, lately := g.returned[namespace]
-	at := last.Add(returnStep)
-	if ok = !lately || !now.Before(at); ok {
-		first := slices.MinFunc(of, func(a, b *refusal) int {
-			if a.rank.Less(b.rank) {
-				return -1
-			}
-			return 1
-		})
-		key, at = first.rank.Key, now.Add(returnStep)
+	if next := last.Add(returnStep); lately && now.Before(next) {
+		again = next
+	} else {
+		ok, again = true, now.Add(returnStep)
 		g.returned[namespace] = now
-		of = slices.DeleteFunc(of, func(r *refusal) bool { return r == first })
-	}
-	for _, r := range of {
-		r.retryAt = at
-	}
-	return key, ok
-}
-
-// refusals lists those that are remembered of a group and of its members.
-func (s *state) refusals() []*refusal {
-	var all []*refusal
-	if s.refusal != nil {
-		all = append(all, s.refusal)
-	}
-	for _, m := range s.members {
-		if m.refusal != nil {
-			all = append(all, m.refusal)
+		first := of[0]
+		for _, b := range of {
+			if b.refusal.rank.Less(first.refusal.rank) {
+				first = b
+			}
 		}
+		key = first.refusal.rank.Key
+		// Members that were refused together ask together.
+		of = slices.DeleteFunc(of, func(b *backoff) bool {
+			is := b.refusal.rank.Key == key
+			if is {
+				b.refusal = nil
+			}
+			return is
+		})
 	}
-	return all
-}
-
-// runOut forgets what does not stand any more.
-func (s *state) runOut(now time.Time) {
-	if s.refusal != nil && !s.refusal.standsAt(now) {
-		s.refusal = nil
+	for _, b := range of {
+		b.refusal.retryAt = again
 	}
-	for _, m := range s.members {
-		if m.refusal != nil && !m.refusal.standsAt(now) {
-			m.refusal = nil
-		}
+	if len(of) == 0 {
+		again = time.Time{}
 	}
+	return key, ok, again
 }

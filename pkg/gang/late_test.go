@@ -492,3 +492,22 @@ func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
 		t.Errorf("of namespaces without such groups is kept %v", s.returned)
 	}
 }
+
+// Late members that were refused together ask together again, however many they are.
+func TestThoseWhoWereRefusedTogetherComeTogether(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	s.run("0")
+	for _, name := range []string{"1", "2", "3"} {
+		s.add(name)
+	}
+	p, _ := s.Plan("1", s.now)
+	s.Refuse(p, Refusal{Reason: "Throttled", After: time.Minute, Likewise: []types.UID{"2", "3"}}, s.now)
+	s.now = s.now.Add(time.Minute)
+	if keys, next := s.Due(s.now); !slices.Equal(keys, []types.NamespacedName{key}) || !next.IsZero() {
+		t.Errorf("%v are due, and more at %v, want the group at once", keys, next)
+	}
+	if p, _ := s.Plan("1", s.now); len(p.Optional) != 2 {
+		t.Errorf("it asks for %v beside itself, want both that were refused with it", names(p.Optional))
+	}
+}

@@ -151,9 +151,8 @@ func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 // forgive lets a group ask again, as one that was never refused. One that was told when to ask
 // again was so for the sake of others: it waits until then.
 func (s *state) forgive() {
-	s.backoff.forgive()
-	for _, m := range s.members {
-		m.forgive()
+	for b := range s.backoffs {
+		b.forgive()
 	}
 }
 
@@ -163,9 +162,8 @@ func (b *backoff) forgive() { b.refusal, b.failures, b.hard = b.refusal.untilAft
 // that was too hard only as changed does, and as often as it was refused.
 func (s *state) asksElse() {
 	s.changed()
-	s.backoff.asksElse()
-	for _, m := range s.members {
-		m.asksElse()
+	for b := range s.backoffs {
+		b.asksElse()
 	}
 }
 
@@ -224,9 +222,8 @@ func (g *Groups) Happened(ev Event) {
 		g.reconsider()
 	}
 	for _, s := range g.refused {
-		s.refusal.after(ev)
-		for _, m := range s.members {
-			m.refusal.after(ev)
+		for b := range s.backoffs {
+			b.refusal.after(ev)
 		}
 	}
 }

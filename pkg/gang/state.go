@@ -117,6 +117,18 @@ func (b *backoff) refuse(r Refusal, rank Rank, now time.Time) *refusal {
 	return b.refusal
 }
 
+// backoffs yields what is remembered of the refusals of a group and of its members.
+func (s *state) backoffs(yield func(*backoff) bool) {
+	if !yield(&s.backoff) {
+		return
+	}
+	for _, m := range s.members {
+		if !yield(&m.backoff) {
+			return
+		}
+	}
+}
+
 // waiting is since when a group has waited, and for what.
 type waiting struct {
 	// complete is since when the group could be asked for, zero while it may not.

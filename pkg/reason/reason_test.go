@@ -151,11 +151,19 @@ func TestWhatFollowsFromAReason(t *testing.T) {
 	if got := reason.Of("of another scheduler"); got != (reason.Facts{}) {
 		t.Errorf("of a reason that is not Fluence's follows %+v", got)
 	}
+	keepTurns := []string{
+		reason.NoRoom, reason.NeverFits, reason.NodesRuledOut, reason.NodeRefused, reason.NotReserved, reason.Binding,
+		reason.MatcherUnavailable, reason.TooHard, reason.Throttled, reason.MatchError,
+	}
+	lackRoom := []string{reason.NoRoom, reason.NeverFits}
 	_, where := documented(t)
 	for _, r := range reason.All() {
 		of := reason.Of(r)
 		if strings.Contains(where[r], "`Scheduled=False`") && !of.Waits {
 			t.Errorf("%s: a group is told it while it is not placed, and facts.go does not say that it waits", r)
+		}
+		if slices.Contains(keepTurns, r) != of.KeepsTurn || slices.Contains(lackRoom, r) != of.LacksRoom {
+			t.Errorf("%s: %+v: want those to keep their turn that wait for nodes or for an answer, and those to lack room that another node could help", r, of)
 		}
 		if (of.KeepsTurn || of.LacksRoom) && !of.Waits {
 			t.Errorf("%s: %+v: a group that does not wait keeps no turn and lacks no room", r, of)

@@ -79,11 +79,7 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 		Watches(&batchv1.Job{}, parts, onParts).
 		Watches(&appsv1.ReplicaSet{}, parts, onParts).
 		Watches(&appsv1.StatefulSet{}, parts, onParts).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.config.Workers,
-			ReconciliationTimeout:   r.config.Timeout,
-			NewQueue:                newQueue,
-		}).
+		WithOptions(r.options()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the controller: %w", err)
@@ -91,9 +87,16 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 	return nil
 }
 
-// newQueue has namespaces take turns: nobody's group waits until all those of another are made.
-func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	return fairqueue.New(name, limiter, func(r reconcile.Request) string { return r.Namespace })
+// options are how the controller runs. Its queue has namespaces take turns, so that a group does
+// not wait for all groups of another namespace.
+func (r *reconciler) options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: r.config.Workers,
+		ReconciliationTimeout:   r.config.Timeout,
+		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			return fairqueue.New(name, limiter, func(r reconcile.Request) string { return r.Namespace })
+		},
+	}
 }
 
 // requestsOfPart asks to see to the groups that an event of a part concerns: those

@@ -10,9 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Who makes a thousand groups has those of others wait for one of them.
+// A group waits for one group of another namespace, not for the thousand that are there.
 func TestNobodyWaitsForTheGroupsOfAnotherNamespace(t *testing.T) {
-	q := newQueue("test", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute))
+	r := &reconciler{config: Config{Workers: 3, Timeout: time.Second}}
+	options := r.options()
+	if options.MaxConcurrentReconciles != 3 || options.ReconciliationTimeout != time.Second {
+		t.Errorf("it runs with %d workers and %v each, want what its configuration says", options.MaxConcurrentReconciles, options.ReconciliationTimeout)
+	}
+	q := options.NewQueue("test", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute))
 	defer q.ShutDown()
 	request := func(namespace, name string) reconcile.Request {
 		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}

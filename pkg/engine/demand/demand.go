@@ -39,8 +39,8 @@ type Demand struct {
 	Topology *jobspec.Topology
 	// narrowings are by shape.
 	narrowings []narrowing
-	// names are the indexes of the limits that have one, and lists those of the first limits of
-	// each lists of hosts; nil for none.
+	// names has the index in Limits of each limit that has a name, by the name. Lists has the index
+	// of the first limit of each text of host lists. Both are nil where there are no limits.
 	names, lists map[string]int
 }
 

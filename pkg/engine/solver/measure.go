@@ -17,7 +17,8 @@ type Figures struct {
 	Usable int
 	// Fit says that one of them has room for a slot.
 	Fit bool
-	// Needs are those of a slot, in the order of the shape, whether short or not.
+	// Needs has a figure for each need of a slot, in the order of the shape. A need that is met
+	// has one too.
 	Needs []Figure
 }
 
@@ -46,8 +47,8 @@ func (y Survey) near(failed *Shortfall) Survey {
 	return Survey{y.layout.on(failed.in.order)}
 }
 
-// RunOut returns what there is once as many slots were laid out as there is room for, in the domain
-// that came closest if with near one is known.
+// RunOut lays out as many slots as there is room for, and returns the figures of what is left. With
+// near they are those of the domain that came closest, if one is known.
 func (y Survey) RunOut(v View, failed *Shortfall, near bool) Figures {
 	if near {
 		y = y.near(failed)

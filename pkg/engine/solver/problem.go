@@ -74,7 +74,7 @@ type Shape struct {
 // A Need is a type of pool that some shape asks for.
 type Need struct {
 	Kind string
-	// Unit is what amounts are counted in, if it is one unit: for those who are told of it.
+	// Unit is the unit of the amounts, for messages. It is empty where units differ.
 	Unit string
 	// Columns hold its amounts. A node has one in at most one of them.
 	Columns []*Column

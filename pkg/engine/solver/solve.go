@@ -77,8 +77,8 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	case ok:
 		return Placed, Shortfall{}
 	case len(given) == 1 && b.nested(0):
-		// Nothing else takes of what there is, and limits nest: filling up node
-		// by node lays out as many as there can be.
+		// No other shape takes room, and the limits nest. Filling node by node then
+		// lays out as many slots as fit.
 		return Impossible, failed
 	}
 	for s := range given {

@@ -45,7 +45,7 @@ func (w *Workspace) Tidy() {
 	w.sums, w.runs = kept(w.sums, 8), kept(w.runs, 24)
 }
 
-// Size returns how many bytes are kept in one part at the most.
+// Size returns the bytes of the largest slice that is kept.
 func (w *Workspace) Size() int {
 	return max(8*cap(w.room), 4*cap(w.filled), cap(w.permits), 8*cap(w.left), 4*cap(w.settled), 8*cap(w.sums), 24*cap(w.runs))
 }
