@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flux-k8s/fluence/pkg/reason"
 	graph "github.com/flux-k8s/fluence/pkg/resource"
 )
 
@@ -131,7 +132,7 @@ func share(p *place, r string) string {
 // tellGraph draws the tree.
 func (o *options) tellGraph(w io.Writer, v *view, wide bool) error {
 	resources := v.root.resources(wide)
-	fmt.Fprintf(w, "%s %s, free: %s\n", o.paint(bold, v.root.Name), plural(v.root.Nodes, "node"), o.shares(v.root, resources))
+	fmt.Fprintf(w, "%s %s, free: %s\n", o.paint(bold, v.root.Name), reason.Count(v.root.Nodes, "node"), o.shares(v.root, resources))
 	o.draw(w, v.root, "", resources, wide)
 	return nil
 }
@@ -150,7 +151,7 @@ func (o *options) draw(w io.Writer, p *place, indent string, resources []string,
 // line is what is written of a place in the tree.
 func (o *options) line(p *place, resources []string, wide bool) string {
 	if p.Type != graph.TypeNode {
-		return fmt.Sprintf("%s %s, %s, free: %s", p.Type, o.paint(bold, p.Name), plural(p.Nodes, "node"), o.shares(p, resources))
+		return fmt.Sprintf("%s %s, %s, free: %s", p.Type, o.paint(bold, p.Name), reason.Count(p.Nodes, "node"), o.shares(p, resources))
 	}
 	text := fmt.Sprintf("%s, free: %s", o.paint(bold, p.Name), o.shares(p, resources))
 	if p.Status != "" {

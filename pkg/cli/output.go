@@ -117,10 +117,3 @@ func (o *options) paint(p paint, text string) string {
 	}
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", p, text)
 }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

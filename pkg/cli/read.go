@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/rehearsal"
 	"github.com/flux-k8s/fluence/pkg/skew"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -191,7 +192,7 @@ func (r *reader) promised(c rehearsal.Cluster, scheduler string, but ...types.Na
 		}
 	}
 	if n > 0 {
-		r.missing = append(r.missing, plural(n, "group")+" may have been given room that the API does not show yet: pods wait, and nothing is said of why")
+		r.missing = append(r.missing, reason.Count(n, "group")+" may have been given room that the API does not show yet: pods wait, and nothing is said of why")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/rehearsal"
 )
 
@@ -92,7 +93,7 @@ func (o *options) simulate(ctx context.Context, f *form, files *resource.Filenam
 	}
 	r.promised(cluster, configuration.Scheduler())
 	if n := configuration.Extenders; n > 0 {
-		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler also asks %s, which is not asked here", plural(n, "extender")))
+		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler also asks %s, which is not asked here", reason.Count(n, "extender")))
 	}
 	o.notes(append(r.missing, workload.Notes...))
 	err = f.print(o.Out, answers, func(w io.Writer) error {

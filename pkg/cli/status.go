@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/health"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // staleAfter is the age of figures from which nobody seems to write them any more.
@@ -123,8 +124,8 @@ func (o *options) tellStatus(w io.Writer, r report) error {
 		{"Leader", fmt.Sprintf("%s, version %s", dash(f.Leader), dash(f.Version))},
 		{"Updated", o.age(metav1.NewTime(f.Updated)) + " ago"},
 		{"Matcher", answers},
-		{"Graph", fmt.Sprintf("%s, room for %s, epoch %d", plural(f.Nodes, "node"), plural(f.Allocations, "pod"), f.Epoch)},
-		{"Drift", plural(int(f.Drift), "difference") + " since the start"},
+		{"Graph", fmt.Sprintf("%s, room for %s, epoch %d", reason.Count(f.Nodes, "node"), reason.Count(f.Allocations, "pod"), f.Epoch)},
+		{"Drift", reason.Count(int(f.Drift), "difference") + " since the start"},
 		{"Groups", dash(counts(f.GroupsByPhase, 0))},
 		{"Waiting for", dash(counts(f.WaitingByReason, 0))},
 		{"Last match", o.ago(f.LastMatch)},

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/rehearsal"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -211,7 +212,7 @@ func (o *options) tellDecision(w io.Writer, when string, d rehearsal.Decision) {
 	}
 	switch {
 	case d.Starts && len(d.Places) > 0:
-		fmt.Fprintf(w, "  %s: %s, %s on %s (%s)\n", when, o.paint(green, "would start"), plural(len(d.Places), "pod"), plural(len(nodes), "node"), counts(nodes, 8))
+		fmt.Fprintf(w, "  %s: %s, %s on %s (%s)\n", when, o.paint(green, "would start"), reason.Count(len(d.Places), "pod"), reason.Count(len(nodes), "node"), counts(nodes, 8))
 	case d.Starts:
 		fmt.Fprintf(w, "  %s: has started\n", when)
 	default:
@@ -219,7 +220,7 @@ func (o *options) tellDecision(w io.Writer, when string, d rehearsal.Decision) {
 		return
 	}
 	if len(d.Waiting) > 0 {
-		fmt.Fprintf(w, "    %s more cannot follow: %s: %s\n", plural(len(d.Waiting), "pod"), d.Reason, d.Message)
+		fmt.Fprintf(w, "    %s more cannot follow: %s: %s\n", reason.Count(len(d.Waiting), "pod"), d.Reason, d.Message)
 	}
 }
 

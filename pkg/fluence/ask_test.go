@@ -14,6 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // nodeOf returns the one node that PreFilter left.
@@ -30,11 +31,11 @@ func TestOneMatchAsksForAllPodsOfAGroup(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.api.put(aPodGroup(g.Name, 3, "pg"))
 		pods := []*corev1.Pod{
-			r.pod("g-0", inGroup(g.Name)),
-			r.pod("g-1", inGroup(g.Name), cpu("4")),
-			r.pod("g-2", inGroup(g.Name)),
-			r.pod("g-3", inGroup(g.Name)),
-			r.pod("g-4", inGroup(g.Name), cpu("2")), // more than the minimum, and of a shape of its own
+			r.pod("g-0", objects.InGroup(g.Name)),
+			r.pod("g-1", objects.InGroup(g.Name), objects.CPU("4")),
+			r.pod("g-2", objects.InGroup(g.Name)),
+			r.pod("g-3", objects.InGroup(g.Name)),
+			r.pod("g-4", objects.InGroup(g.Name), objects.CPU("2")), // more than the minimum, and of a shape of its own
 		}
 		r.give("n1", "n1", "n2", "n3")
 		var nodes []string
@@ -75,8 +76,8 @@ func TestPodsForDifferentNodesAreDifferentShapes(t *testing.T) {
 		inZone := func(zone string) func(*corev1.Pod) {
 			return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": zone} }
 		}
-		first := r.pod("g-0", inGroup(g.Name), inZone("a"))
-		r.pod("g-1", inGroup(g.Name), inZone("b"))
+		first := r.pod("g-0", objects.InGroup(g.Name), inZone("a"))
+		r.pod("g-1", objects.InGroup(g.Name), inZone("b"))
 		r.give("n-a", "n-b")
 		r.nodeOf(first)
 		requests := r.matches()
@@ -96,8 +97,8 @@ func TestALateMemberIsMatchedAloneNearItsSiblings(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.api.put(aPodGroup(g.Name, 2, "pg"))
-		r.pod("g-0", inGroup(g.Name), onNode("n1"))
-		late := r.pod("g-1", inGroup(g.Name))
+		r.pod("g-0", objects.InGroup(g.Name), objects.OnNode("n1"))
+		late := r.pod("g-1", objects.InGroup(g.Name))
 		r.give("n2")
 		if got := r.nodeOf(late); got != "n2" {
 			t.Errorf("node = %s, want n2", got)
@@ -125,7 +126,7 @@ func TestSeatsNotReservedInTimeAreGivenBack(t *testing.T) {
 					pg.Spec.ScheduleTimeoutSeconds = &tc.own
 				}
 				r.api.put(pg)
-				pods := []*corev1.Pod{r.pod("g-0", inGroup(g.Name)), r.pod("g-1", inGroup(g.Name))}
+				pods := []*corev1.Pod{r.pod("g-0", objects.InGroup(g.Name)), r.pod("g-1", objects.InGroup(g.Name))}
 				r.give("n1", "n1")
 				r.nodeOf(pods[0])
 				r.pass(tc.want - time.Millisecond)

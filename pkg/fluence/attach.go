@@ -32,7 +32,8 @@ func Attach(sched *scheduler.Scheduler) error {
 			}
 			pl.besides = slices.DeleteFunc(slices.Clone(profile.PreEnqueuePlugins()), func(o fwk.PreEnqueuePlugin) bool { return o == p })
 			filters := enabledNames(plugins.Filter)
-			pl.guard, pl.nodeStatuses = guardOf(filters), newNodeStatuses(filters)
+			pl.guard = guardOf(filters)
+			pl.placer.SetFilters(filters)
 			sched.Profiles[name] = orderedFramework{Framework: profile, recorder: pl.events.recorder(profile.EventRecorder())}
 			hush(sched, pl)
 		}

@@ -10,6 +10,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // unscheduled is what the condition PodScheduled=False of a pod says; empty if it has
@@ -41,8 +42,8 @@ func (r *rig) toldPods() int {
 func TestAllPodsOfAGroupSayThatThereIsNoRoom(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
-		r.pod("old", cpu("2"), onNode("n1"))
-		r.pod("small", onNode("n1"))
+		r.pod("old", objects.CPU("2"), objects.OnNode("n1"))
+		r.pod("small", objects.OnNode("n1"))
 		r.pass(time.Second)
 		r.schedule()
 		r.gang(3, 3)

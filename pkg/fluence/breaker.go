@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
 )
 
 const (
@@ -19,12 +20,8 @@ const (
 	pingEvery = 200 * time.Millisecond
 )
 
-// What pods are told while the breaker is open, and until all is known.
-const (
-	whyUnavailable = "the matcher does not answer"
-	whyLoading     = "the matcher's graph is being loaded"
-	whyListing     = "PodGroups and the owners of pods are being listed"
-)
+// whyListing is what pods are told until all is known.
+const whyListing = "PodGroups and the owners of pods are being listed"
 
 // A breaker keeps scheduling cycles away from a matcher that does not answer. It
 // is open at first and when a call, or the inventory, says so, and closes when a
@@ -47,7 +44,7 @@ type breaker struct {
 
 func newBreaker(ping func(context.Context) error, closed func()) *breaker {
 	b := &breaker{ping: ping, closed: closed, tripped: make(chan struct{}, 1)}
-	b.trip(whyUnavailable)
+	b.trip(placement.WhyUnavailable)
 	return b
 }
 
@@ -122,7 +119,7 @@ func (b *breaker) run(ctx context.Context) {
 			continue
 		}
 		if !answers {
-			b.trip(whyUnavailable)
+			b.trip(placement.WhyUnavailable)
 			klog.FromContext(ctx).Info("The matcher does not answer; groups wait")
 			if b.silent != nil {
 				b.silent()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
 )
 
 // A patient is what a breaker pings.
@@ -155,7 +156,7 @@ func TestATripDuringAPingIsNotLost(t *testing.T) {
 		pings, closed := 0, 0
 		b = newBreaker(func(context.Context) error {
 			if pings++; pings == 2 {
-				b.trip(whyUnavailable)
+				b.trip(placement.WhyUnavailable)
 			}
 			return nil
 		}, func() { closed++ })

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // A pod that is created on a node, which need not exist, gives the others of its group no way past
@@ -18,18 +19,18 @@ func TestAPodThatIsCreatedOnANodeOpensNoWay(t *testing.T) {
 		priority := func(n int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &n } }
 		for i := range 3 {
 			r.node(fmt.Sprintf("n%d", i), 4)
-			r.pod(fmt.Sprintf("old-%d", i), cpu("4"), never, onNode(fmt.Sprintf("n%d", i)), priority(2000))
+			r.pod(fmt.Sprintf("old-%d", i), objects.CPU("4"), objects.Never, objects.OnNode(fmt.Sprintf("n%d", i)), priority(2000))
 		}
 		r.pass(settleTime)
 		r.schedule()
-		r.gang(3, 3, cpu("4"), never, priority(1000))
+		r.gang(3, 3, objects.CPU("4"), objects.Never, priority(1000))
 		r.pass(15 * time.Minute)
 		pg := aPodGroup("m", 4, "pgm")
 		pg.Namespace = "elsewhere"
 		r.api.put(pg)
-		r.pod("m-0", cpu("4"), never, inGroup("m"), elsewhere, priority(0), createdOn("nope"))
+		r.pod("m-0", objects.CPU("4"), objects.Never, objects.InGroup("m"), objects.Elsewhere, priority(0), createdOn("nope"))
 		for i := 1; i < 4; i++ {
-			r.pod(fmt.Sprintf("m-%d", i), cpu("4"), never, inGroup("m"), elsewhere, priority(0))
+			r.pod(fmt.Sprintf("m-%d", i), objects.CPU("4"), objects.Never, objects.InGroup("m"), objects.Elsewhere, priority(0))
 		}
 		r.pass(time.Minute)
 		for i := range 3 {
@@ -58,9 +59,9 @@ func TestARaisedMinimumIsNotOwedAfterARestart(t *testing.T) {
 			pg := aPodGroup(g.Name, 50, "pg")
 			pg.Status.Conditions = []metav1.Condition{{Type: ConditionScheduled, Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}}
 			r.api.put(pg)
-			r.pod("g-0", inGroup(g.Name), cpu("3"), onNode("n0"))
+			r.pod("g-0", objects.InGroup(g.Name), objects.CPU("3"), objects.OnNode("n0"))
 			r.pass(time.Second)
-			late := r.pod("g-1", inGroup(g.Name), cpu("3"))
+			late := r.pod("g-1", objects.InGroup(g.Name), objects.CPU("3"))
 			if m, _ := r.pl.groups.GroupOf(late.UID); !m.Started || m.Lacking != want {
 				t.Errorf("by %q %d members are lacking, want %d", message, m.Lacking, want)
 			}

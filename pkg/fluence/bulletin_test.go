@@ -17,6 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // figures reads what the scheduler wrote of itself.
@@ -45,11 +46,11 @@ func TestTheLeaderSaysHowItDoes(t *testing.T) {
 		r.node("n1", 4)
 		r.node("n2", 4)
 		r.schedule()
-		r.gang(2, 2, cpu("3"))
+		r.gang(2, 2, objects.CPU("3"))
 		r.pass(time.Second)
 		matched := time.Now().Add(-time.Second).UTC().Truncate(time.Second)
-		r.pod("late", cpu("3"))
-		r.pod("other", onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
+		r.pod("late", objects.CPU("3"))
+		r.pod("other", objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
 		// The first word came when the scheduler did.
 		r.pass(health.Pause + bulletinEvery)
 		got := r.figures()

@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // A remover deletes a whole group in the midst of its placement: at the point of
@@ -76,7 +79,7 @@ func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 		for _, name := range names {
 			r.api.put(aPodGroup(name, 3, types.UID(name)))
 			for i := range 3 {
-				r.pod(fmt.Sprintf("%s.%d", name, i), inGroup(name))
+				r.pod(fmt.Sprintf("%s.%d", name, i), objects.InGroup(name))
 			}
 		}
 		r.pass(10 * time.Second)
@@ -107,7 +110,7 @@ type leaver struct {
 func (*leaver) Name() string { return "Leaver" }
 
 func (l *leaver) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
-	if isProbe(state) {
+	if placement.IsProbe(state) {
 		l.once.Do(func() { l.r.deleteGang(2) })
 	}
 	return nil
@@ -131,12 +134,12 @@ func TestNoNodesAreKeptOfAGroupThatEndsWhileItAsks(t *testing.T) {
 		l.r = r
 		r.node("n1", 4)
 		r.schedule()
-		r.gang(2, 2, ofApp("g"), awayFrom("g"))
+		r.gang(2, 2, objects.OfApp("g"), objects.AwayFrom("g"))
 		r.pass(10 * time.Second)
 		if len(r.matches()) == 0 {
 			t.Error("the group did not ask")
 		}
-		if got := r.pl.exclusions.groups; len(got) != 0 {
+		if got := r.pl.placer.Keeps(); got != 0 {
 			t.Errorf("excluded nodes are kept: %v", got)
 		}
 	}, l)
@@ -178,7 +181,7 @@ func TestNothingIsKeptOfAGroupThatEndsWhileItIsSpokenOf(t *testing.T) {
 				r.pl.log = klog.New(interrupter{LogSink: r.pl.log.GetSink(), line: tc.line, do: end})
 				r.node("n1", 4)
 				r.schedule()
-				r.gang(2, tc.pods, cpu(tc.cores))
+				r.gang(2, tc.pods, objects.CPU(tc.cores))
 				r.pass(10 * time.Second)
 				if !ended {
 					t.Fatalf("%q was not logged", tc.line)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // crowded has two nodes with a pod of one core each, and a group that needs both
@@ -21,10 +22,10 @@ func (r *rig) crowded() (big []*corev1.Pod) {
 	r.pass(settleTime)
 	r.schedule()
 	for _, name := range []string{"old-1", "old-2"} {
-		r.pod(name, cpu("3"))
+		r.pod(name, objects.CPU("3"))
 	}
 	r.pass(time.Second)
-	big = r.gang(2, 2, cpu("4"))
+	big = r.gang(2, 2, objects.CPU("4"))
 	r.pass(time.Second)
 	return big
 }
@@ -59,7 +60,7 @@ func TestSmallGroupsPassALargeOneUntilItsTime(t *testing.T) {
 		running, passed := [2]string{"old-1", "old-2"}, 0
 		for i := 0; !r.runs("g-0") && i < 40; i++ {
 			next := fmt.Sprintf("small-%d", i)
-			r.swap(running[0], next, cpu("3"))
+			r.swap(running[0], next, objects.CPU("3"))
 			if r.runs(next) {
 				running, passed = [2]string{running[1], next}, passed+1
 			} else {
@@ -89,14 +90,14 @@ func TestOldPodGroupsThatAreUsedAgainPassNoLonger(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		const old = 4
 		for i := range old {
-			r.api.put(aPodGroup(fmt.Sprint("s-", i), 1, aPod(fmt.Sprint("pg-", i)).UID))
+			r.api.put(aPodGroup(fmt.Sprint("s-", i), 1, objects.Pod(fmt.Sprint("pg-", i)).UID))
 		}
 		r.pass(time.Second)
 		r.crowded()
 		running, passed := [2]string{"old-1", "old-2"}, 0
 		for i := 0; !r.runs("g-0") && i < 40; i++ {
 			next := fmt.Sprintf("small-%d", i)
-			r.swap(running[0], next, cpu("3"), inGroup(fmt.Sprint("s-", i%old)))
+			r.swap(running[0], next, objects.CPU("3"), objects.InGroup(fmt.Sprint("s-", i%old)))
 			if r.runs(next) {
 				passed++
 			}
@@ -145,7 +146,7 @@ func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
 		t.Run(is, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("n1", 4)
-				r.pod("old", cpu("3"), onNode("n1"))
+				r.pod("old", objects.CPU("3"), objects.OnNode("n1"))
 				r.pass(settleTime)
 				pg := aPodGroup("g", 2, "pg")
 				pg.Status.Conditions = []metav1.Condition{{
@@ -154,7 +155,7 @@ func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
 				}}
 				r.api.put(pg)
 				for _, name := range []string{"g-0", "g-1"} {
-					r.pod(name, inGroup("g"), cpu("2"))
+					r.pod(name, objects.InGroup("g"), objects.CPU("2"))
 				}
 				r.schedule()
 				r.pass(time.Second)
@@ -180,13 +181,13 @@ func TestNodesAreReservedOnlyWhereThatIsOfUse(t *testing.T) {
 		place string // of the small pod; empty is nowhere
 	}{
 		"it would fit there if others ended": {
-			node: func(r *rig) { r.node("n3", 4); r.pod("foreign", onNode("n3"), cpu("3")) },
+			node: func(r *rig) { r.node("n3", 4); r.pod("foreign", objects.OnNode("n3"), objects.CPU("3")) },
 		},
 		"the node is too small": {
 			node: func(r *rig) { r.node("n3", 3) }, place: "n3",
 		},
 		"the node is too small beside a DaemonSet's pod": {
-			node: func(r *rig) { r.pod("d", onNode("n3"), cpu("100m"), daemon); r.node("n3", 4) }, place: "n3",
+			node: func(r *rig) { r.pod("d", objects.OnNode("n3"), objects.CPU("100m"), daemon); r.node("n3", 4) }, place: "n3",
 		},
 		"its node selector rules the node out": {
 			node: func(r *rig) { r.node("n3", 8, func(n *corev1.Node) { n.Labels["kind"] = "other" }) },
@@ -204,19 +205,19 @@ func TestNodesAreReservedOnlyWhereThatIsOfUse(t *testing.T) {
 				r.pl.args.MaxBypass.Duration = time.Minute
 				r.schedule()
 				// They leave room for one core.
-				r.pod("old-1", cpu("3"), onNode("n1"))
-				r.pod("old-2", cpu("3"), onNode("n2"))
+				r.pod("old-1", objects.CPU("3"), objects.OnNode("n1"))
+				r.pod("old-2", objects.CPU("3"), objects.OnNode("n2"))
 				r.pass(time.Second)
 				edit := func(p *corev1.Pod) {
 					if tc.edit != nil {
 						tc.edit(p)
 					}
 				}
-				r.gang(3, 3, cpu("4"), edit)
+				r.gang(3, 3, objects.CPU("4"), edit)
 				if tc.place != "" {
 					// Without the third it could never fit.
 					r.node("n4", 4, big, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
-					r.pod("old-4", cpu("3"), onNode("n4"))
+					r.pod("old-4", objects.CPU("3"), objects.OnNode("n4"))
 				}
 				r.pass(2 * time.Minute)
 				r.pod("small")
@@ -271,7 +272,7 @@ func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 			r.must(r.client.CoreV1().Nodes().Delete(r.ctx, "n2", metav1.DeleteOptions{}))
 		},
 		"it starts, with a pod that cannot follow": func(r *rig, big []*corev1.Pod) {
-			r.pod("g-2", inGroup(g.Name), cpu("4"))
+			r.pod("g-2", objects.InGroup(g.Name), objects.CPU("4"))
 			r.node("n3", 4)
 			r.node("n4", 4)
 		},
@@ -290,7 +291,7 @@ func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 				goes(r, big)
 				r.pass(5 * time.Second)
 				if !r.runs("small") {
-					t.Errorf("the small pod still waits: %s", r.enqueue(aPod("small")))
+					t.Errorf("the small pod still waits: %s", r.enqueue(objects.Pod("small")))
 				}
 			})
 		})
@@ -308,8 +309,8 @@ func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
 		runs      bool
 	}{
 		"a member that the group lacks":         {minMember: 2, goes: lost, runs: true},
-		"a smaller one":                         {minMember: 2, goes: lost, comes: []func(*corev1.Pod){cpu("500m")}, runs: true},
-		"a larger one":                          {minMember: 2, goes: lost, comes: []func(*corev1.Pod){cpu("1001m")}},
+		"a smaller one":                         {minMember: 2, goes: lost, comes: []func(*corev1.Pod){objects.CPU("500m")}, runs: true},
+		"a larger one":                          {minMember: 2, goes: lost, comes: []func(*corev1.Pod){objects.CPU("1001m")}},
 		"one of a higher priority":              {minMember: 2, goes: lost, comes: []func(*corev1.Pod){urgent(0)}},
 		"one after a member that has succeeded": {minMember: 2, goes: func(r *rig) { r.end("first-1") }},
 		"a member beyond what it started with":  {minMember: 1},
@@ -321,20 +322,20 @@ func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
 				r.api.put(aPodGroup("first", tc.minMember, "first"))
 				r.node("n1", 4)
 				r.schedule()
-				r.pod("first-0", inGroup("first"), after)
+				r.pod("first-0", objects.InGroup("first"), after)
 				if tc.minMember == 2 {
-					r.pod("first-1", inGroup("first"), after)
+					r.pod("first-1", objects.InGroup("first"), after)
 				}
 				r.pass(time.Second)
-				r.gang(2, 2, cpu("2"))
+				r.gang(2, 2, objects.CPU("2"))
 				r.pass(11 * time.Minute)
 				r.pod("small")
 				if tc.goes != nil {
 					tc.goes(r)
 				}
-				r.pod("first-2", append([]func(*corev1.Pod){inGroup("first"), after}, tc.comes...)...)
+				r.pod("first-2", append([]func(*corev1.Pod){objects.InGroup("first"), after}, tc.comes...)...)
 				r.pass(time.Second)
-				r.pod("first-3", append([]func(*corev1.Pod){inGroup("first"), after}, tc.comes...)...)
+				r.pod("first-3", append([]func(*corev1.Pod){objects.InGroup("first"), after}, tc.comes...)...)
 				r.pass(5 * time.Second)
 				if r.runs("first-2") != tc.runs {
 					t.Errorf("a member that comes later runs: %t; on nodes: %v", r.runs("first-2"), r.assigned())
@@ -356,11 +357,11 @@ func TestWhatJoinsAnOldGroupWaitsForThoseBeforeIt(t *testing.T) {
 		r.api.put(aPodGroup("first", 1, "first"))
 		r.node("n1", 4)
 		r.schedule()
-		r.pod("first-0", inGroup("first"))
+		r.pod("first-0", objects.InGroup("first"))
 		r.pass(time.Second)
-		r.gang(2, 2, cpu("2"))
+		r.gang(2, 2, objects.CPU("2"))
 		r.pass(11 * time.Minute)
-		r.pod("first-1", inGroup("first"))
+		r.pod("first-1", objects.InGroup("first"))
 		r.pass(5 * time.Second)
 		if r.runs("first-1") {
 			t.Error("what joins a group that is older than the one that waits passed that")
@@ -375,17 +376,17 @@ func TestOfLateMembersOnlyThoseThatAreLackingPass(t *testing.T) {
 		r.node("n1", 4)
 		r.pass(settleTime)
 		r.schedule()
-		r.pod("first-0", inGroup("first"), urgent(-1), cpu("100m"))
-		r.pod("first-1", inGroup("first"), urgent(-1), cpu("100m"))
+		r.pod("first-0", objects.InGroup("first"), urgent(-1), objects.CPU("100m"))
+		r.pod("first-1", objects.InGroup("first"), urgent(-1), objects.CPU("100m"))
 		r.pass(time.Second)
-		r.gang(1, 1, cpu("4"))
+		r.gang(1, 1, objects.CPU("4"))
 		r.pass(11 * time.Minute)
 		r.matcher.silence(true)
 		r.pl.breaker.trip("so that they ask together")
 		r.pass(2 * time.Second)
 		r.remove("first-1")
 		for i := 2; i < 6; i++ {
-			r.pod(fmt.Sprintf("first-%d", i), inGroup("first"), urgent(-1), cpu("100m"))
+			r.pod(fmt.Sprintf("first-%d", i), objects.InGroup("first"), urgent(-1), objects.CPU("100m"))
 		}
 		r.matcher.silence(false)
 		r.pass(30 * time.Second)
@@ -408,17 +409,17 @@ func TestTwoHeadsOfDifferentPriorities(t *testing.T) {
 		r.node("n1", 4)
 		r.node("n2", 4)
 		r.schedule()
-		r.pod("old-1", cpu("1"))
-		r.pod("old-2", cpu("4"))
+		r.pod("old-1", objects.CPU("1"))
+		r.pod("old-2", objects.CPU("4"))
 		r.pass(time.Second)
 		low, high := urgent(0), urgent(5)
 		for i := range 2 {
-			r.pod(fmt.Sprintf("low-%d", i), inGroup("low"), cpu("4"), low)
+			r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("4"), low)
 		}
 		r.api.put(aPodGroup("low", 2, "low"))
 		r.pass(11 * time.Minute)
 		for i := range 2 {
-			r.pod(fmt.Sprintf("high-%d", i), inGroup("high"), cpu("4"), high)
+			r.pod(fmt.Sprintf("high-%d", i), objects.InGroup("high"), objects.CPU("4"), high)
 		}
 		r.api.put(aPodGroup("high", 2, "high"))
 		r.pass(11 * time.Minute)

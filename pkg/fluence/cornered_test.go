@@ -13,7 +13,9 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // said is the reason and the message of the group's condition.
@@ -51,7 +53,7 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 	spread := func(racks, nodes, pods int) func(r *rig) int {
 		return func(r *rig) int {
 			r.racks(racks, nodes, 32)
-			r.gang(int32(pods), pods, ofApp("x"), spreadOver("rack", "x", 1))
+			r.gang(int32(pods), pods, objects.OfApp("x"), objects.SpreadOver("rack", "x", 1))
 			return pods
 		}
 	}
@@ -59,25 +61,25 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 		"some of the shapes keep together, on a level of the graph": func(r *rig) int {
 			r.racks(1, 2, 4)
 			r.api.put(aPodGroup(g.Name, 3, "pg"))
-			r.pod("g-0", inGroup(g.Name), ofApp("launcher"), cpu("2"))
-			r.pod("g-1", inGroup(g.Name), ofApp("w"), nextTo(corev1.LabelHostname, "w"))
-			r.pod("g-2", inGroup(g.Name), ofApp("w"), nextTo(corev1.LabelHostname, "w"))
+			r.pod("g-0", objects.InGroup(g.Name), objects.OfApp("launcher"), objects.CPU("2"))
+			r.pod("g-1", objects.InGroup(g.Name), objects.OfApp("w"), objects.NextTo(corev1.LabelHostname, "w"))
+			r.pod("g-2", objects.InGroup(g.Name), objects.OfApp("w"), objects.NextTo(corev1.LabelHostname, "w"))
 			return 3
 		},
 		"the ninth rack is the one with room": func(r *rig) int {
 			r.racks(9, 18, 2)
 			for i := range 8 {
-				r.pod(fmt.Sprint("old-", i), cpu("2"), onNode(fmt.Sprintf("n%03d", i)))
+				r.pod(fmt.Sprint("old-", i), objects.CPU("2"), objects.OnNode(fmt.Sprintf("n%03d", i)))
 			}
-			r.gang(4, 4, ofApp("x"), nextTo("rack", "x"))
+			r.gang(4, 4, objects.OfApp("x"), objects.NextTo("rack", "x"))
 			return 4
 		},
 		"one is to be beside any of many, who may stand apart": func(r *rig) int {
 			r.racks(1, 3, 2)
 			r.api.put(aPodGroup(g.Name, 5, "pg"))
-			r.pod("g-0", inGroup(g.Name), ofApp("monitor"), nextTo(corev1.LabelHostname, "w"))
+			r.pod("g-0", objects.InGroup(g.Name), objects.OfApp("monitor"), objects.NextTo(corev1.LabelHostname, "w"))
 			for i := 1; i < 5; i++ {
-				r.pod(fmt.Sprint("g-", i), inGroup(g.Name), ofApp("w"))
+				r.pod(fmt.Sprint("g-", i), objects.InGroup(g.Name), objects.OfApp("w"))
 			}
 			return 5
 		},
@@ -85,15 +87,15 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 			r.racks(1, 3, 2)
 			r.api.put(aPodGroup(g.Name, 6, "pg"))
 			for i := range 3 {
-				r.pod(fmt.Sprint("g-", i), inGroup(g.Name), ofApp("cache"), awayFrom("cache"))
-				r.pod(fmt.Sprint("h-", i), inGroup(g.Name), ofApp("w"), nextTo(corev1.LabelHostname, "cache"))
+				r.pod(fmt.Sprint("g-", i), objects.InGroup(g.Name), objects.OfApp("cache"), objects.AwayFrom("cache"))
+				r.pod(fmt.Sprint("h-", i), objects.InGroup(g.Name), objects.OfApp("w"), objects.NextTo(corev1.LabelHostname, "cache"))
 			}
 			return 6
 		},
 		"a wide skew allows all in one rack where the other is full": func(r *rig) int {
 			r.racks(2, 2, 16)
-			r.pod("old", cpu("16"), onNode("n001"))
-			r.gang(10, 10, ofApp("x"), spreadOver("rack", "x", 100))
+			r.pod("old", objects.CPU("16"), objects.OnNode("n001"))
+			r.gang(10, 10, objects.OfApp("x"), objects.SpreadOver("rack", "x", 100))
 			return 10
 		},
 		"six over three racks":                        spread(3, 3, 6),
@@ -103,7 +105,7 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 		"hundreds over three racks, one to each node": spread(3, 400, 400),
 		"a filter that speaks only once a sibling is reserved": func(r *rig) int {
 			r.racks(1, 50, 8)
-			r.gang(40, 40, ofApp("device"), awayFrom("nobody"))
+			r.gang(40, 40, objects.OfApp("device"), objects.AwayFrom("nobody"))
 			return 40
 		},
 	}
@@ -136,7 +138,7 @@ type oneDevice struct{}
 func (oneDevice) Name() string { return "OneDevice" }
 
 func (oneDevice) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if isProbe(state) || pod.Labels["app"] != "device" {
+	if placement.IsProbe(state) || pod.Labels["app"] != "device" {
 		return nil
 	}
 	for _, p := range node.GetPods() {
@@ -152,7 +154,7 @@ func TestAffinityByALabelThatNoNodeHasIsTold(t *testing.T) {
 		r.node("n0", 4)
 		r.pass(settleTime)
 		r.schedule()
-		r.gang(2, 2, ofApp("x"), nextTo("rack", "x"))
+		r.gang(2, 2, objects.OfApp("x"), objects.NextTo("rack", "x"))
 		r.pass(10 * time.Second)
 		if got := r.said(); !strings.HasPrefix(got, reason.NoRoom+": ") || !strings.Contains(got, "didn't match pod affinity rules") {
 			t.Errorf("told %q, want %s with the filter's words", got, reason.NoRoom)
@@ -172,17 +174,17 @@ func TestAnExtenderThatChangesItsMindIsAskedAgain(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 4)
 		r.pass(settleTime)
-		x := &extension{failed: extenderv1.FailedNodesMap{"n0": "no licence"}}
-		h := r.pl.handle
-		r.pl.handle = &withExtenders{Handle: h, all: []fwk.Extender{x}}
-		defer func() { r.pl.handle = h }()
+		x := &objects.Extender{Failed: extenderv1.FailedNodesMap{"n0": "no licence"}}
+		h := r.pl.placer.Handle
+		r.pl.placer.Handle = &withExtenders{Handle: h, all: []fwk.Extender{x}}
+		defer func() { r.pl.placer.Handle = h }()
 		r.schedule()
 		r.gang(2, 2)
 		r.pass(time.Minute)
 		if got := r.said(); !strings.Contains(got, "no licence") {
 			t.Errorf("told %q, want the extender's words", got)
 		}
-		x.agrees.Store(true)
+		x.Agrees.Store(true)
 		r.pass(10 * time.Minute)
 		if got := len(r.assigned()); got != 2 {
 			t.Errorf("%d of 2 have nodes after the extender's yes: %s", got, r.said())
@@ -200,13 +202,13 @@ func TestOnePodsAnnotationHoldsForItsGroup(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("n0", 2)
 				r.node("n1", 3)
-				r.pod("old", onNode("n0"))
+				r.pod("old", objects.OnNode("n0"))
 				r.pass(settleTime)
 				r.schedule()
 				r.api.put(aPodGroup(g.Name, 3, "pg"))
-				r.pod("g-0", inGroup(g.Name))
-				r.pod("g-1", inGroup(g.Name), annotated(tc.annotation, tc.value))
-				r.pod("g-2", inGroup(g.Name))
+				r.pod("g-0", objects.InGroup(g.Name))
+				r.pod("g-1", objects.InGroup(g.Name), annotated(tc.annotation, tc.value))
+				r.pod("g-2", objects.InGroup(g.Name))
 				r.pass(time.Minute)
 				nodes := r.assigned()
 				if nodes["g-0"] != "n1" || nodes["g-1"] != "n1" || nodes["g-2"] != "n1" {
@@ -224,14 +226,14 @@ func TestTheTimeOfAGroupThatFiltersObjectToGoesOn(t *testing.T) {
 		r.node("n1", 4)
 		r.pass(settleTime)
 		r.schedule()
-		r.pod("old-1", cpu("3"))
-		r.pod("old-2", cpu("3"))
+		r.pod("old-1", objects.CPU("3"))
+		r.pod("old-2", objects.CPU("3"))
 		r.pass(time.Second)
 		r.api.put(aPodGroup(g.Name, 4, "pg"))
-		for i, edit := range []func(*corev1.Pod){awayFrom("w"), awayFrom("w"), nil, nil} {
-			edits := []func(*corev1.Pod){inGroup(g.Name), ofApp("w")}
+		for i, edit := range []func(*corev1.Pod){objects.AwayFrom("w"), objects.AwayFrom("w"), nil, nil} {
+			edits := []func(*corev1.Pod){objects.InGroup(g.Name), objects.OfApp("w")}
 			if edit != nil {
-				edits = []func(*corev1.Pod){inGroup(g.Name), ofApp("leader"), edit}
+				edits = []func(*corev1.Pod){objects.InGroup(g.Name), objects.OfApp("leader"), edit}
 			}
 			r.pod(fmt.Sprint("g-", i), edits...)
 		}
@@ -239,7 +241,7 @@ func TestTheTimeOfAGroupThatFiltersObjectToGoesOn(t *testing.T) {
 		running := [2]string{"old-1", "old-2"}
 		for i := 0; !r.runs("g-0") && i < 40; i++ {
 			next := fmt.Sprint("small-", i)
-			r.swap(running[0], next, cpu("3"))
+			r.swap(running[0], next, objects.CPU("3"))
 			running = [2]string{running[1], next}
 			r.pass(time.Minute)
 		}
@@ -254,22 +256,22 @@ func TestNothingIsKeptOfSiblingsThatHaveStartedOrAreGone(t *testing.T) {
 		r.racks(1, 4, 8)
 		r.pass(settleTime)
 		r.schedule()
-		r.gang(4, 4, ofApp("x"), awayFrom("x"))
+		r.gang(4, 4, objects.OfApp("x"), objects.AwayFrom("x"))
 		r.placedSoon(4)
-		if n := len(r.pl.exclusions.groups); n != 0 {
+		if n := r.pl.placer.Keeps(); n != 0 {
 			t.Errorf("exclusions of %d groups that have started", n)
 		}
-		r.pod("h-0", inGroup("h"), ofApp("x"), awayFrom("x"))
-		r.pod("h-1", inGroup("h"), ofApp("x"), awayFrom("x"))
+		r.pod("h-0", objects.InGroup("h"), objects.OfApp("x"), objects.AwayFrom("x"))
+		r.pod("h-1", objects.InGroup("h"), objects.OfApp("x"), objects.AwayFrom("x"))
 		r.api.put(aPodGroup("h", 2, "pg-h"))
 		r.pass(time.Minute)
-		if n := len(r.pl.exclusions.groups); n != 1 {
+		if n := r.pl.placer.Keeps(); n != 1 {
 			t.Fatalf("exclusions of %d groups, want those of the one that waits", n)
 		}
 		r.remove("h-0")
 		r.remove("h-1")
 		r.pass(time.Minute)
-		if n := len(r.pl.exclusions.groups); n != 0 {
+		if n := r.pl.placer.Keeps(); n != 0 {
 			t.Errorf("exclusions of %d groups that have no pods", n)
 		}
 	})
@@ -281,15 +283,15 @@ func TestAPodIsToldOnceThoughOthersComeAndGo(t *testing.T) {
 		r.node("n1", 4)
 		r.pass(settleTime)
 		r.schedule()
-		r.pod("old-a", cpu("2"))
-		r.pod("old-b", cpu("2"))
+		r.pod("old-a", objects.CPU("2"))
+		r.pod("old-b", objects.CPU("2"))
 		r.pass(time.Second)
 		r.gang(4, 4, annotated(group.TopologyRequiredAnnotation, "node"))
 		r.pass(time.Second)
 		running := [2]string{"old-a", "old-b"}
 		for i := range 8 {
 			next := "small-" + strings.Repeat(string(rune('a'+i)), 3)
-			r.pod(next, cpu("2"))
+			r.pod(next, objects.CPU("2"))
 			r.pass(time.Second)
 			r.remove(running[0])
 			r.pass(20 * time.Second)

@@ -11,6 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // A knob is a byte that says something of a group and a cluster. 0 is nothing of the kind.
@@ -131,9 +132,9 @@ func (d drawn) value(k knob, i int) string { return strconv.Itoa(i % max(1, d.kn
 func (d drawn) nodes() []*corev1.Node {
 	nodes := make([]*corev1.Node, 1+4*min(d.knobs[knobNodes], 249))
 	for i := range nodes {
-		n := readyNode(fmt.Sprintf("n%04d", i), 4+int64(i%5))
+		n := objects.ReadyNode(fmt.Sprintf("n%04d", i), 4+int64(i%5))
 		if !d.every(knobUnlabelled, i) {
-			n.Labels[zoneKey], n.Labels["slice"] = d.value(knobZones, i), d.value(knobSlices, i)
+			n.Labels[objects.ZoneKey], n.Labels["slice"] = d.value(knobZones, i), d.value(knobSlices, i)
 			for k := range keysOfNodes {
 				n.Labels[fmt.Sprint("key", k)] = strconv.Itoa((i/(k+1) + k) % (7 + k))
 			}
@@ -165,7 +166,7 @@ func (d drawn) alive() (waiting, running []*corev1.Pod) {
 	}
 	for i := range 1 + 4*min(d.knobs[knobNodes], 249) {
 		if d.every(knobThere, i) {
-			running = append(running, aPod(fmt.Sprintf("there-%d", i), onNode(fmt.Sprintf("n%04d", i)), ofApp("x"), func(p *corev1.Pod) {
+			running = append(running, objects.Pod(fmt.Sprintf("there-%d", i), objects.OnNode(fmt.Sprintf("n%04d", i)), objects.OfApp("x"), func(p *corev1.Pod) {
 				p.Labels["kind"] = d.value(knobKinds, i)
 				p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 					{TopologyKey: corev1.LabelHostname, LabelSelector: d.selector(ofKinds, i, 1)},
@@ -177,7 +178,7 @@ func (d drawn) alive() (waiting, running []*corev1.Pod) {
 }
 
 func (d drawn) pod(i int) *corev1.Pod {
-	p := aPod(fmt.Sprintf("g-%03d", i), inGroup(g.Name), cpu(fmt.Sprintf("%dm", 1+i%(1+2*d.knobs[knobRequests]))))
+	p := objects.Pod(fmt.Sprintf("g-%03d", i), objects.InGroup(g.Name), objects.CPU(fmt.Sprintf("%dm", 1+i%(1+2*d.knobs[knobRequests]))))
 	p.Labels["app"], p.Labels["id"], p.Labels["kind"] = "g", strconv.Itoa(i), d.value(knobKinds, i)
 	p.Spec.Affinity = &corev1.Affinity{}
 	if terms := d.terms(knobApart, i); terms != nil {
@@ -235,7 +236,7 @@ var spoiled = []func(*corev1.Pod){
 	},
 	func(p *corev1.Pod) {
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
-			MaxSkew: 1, TopologyKey: zoneKey, WhenUnsatisfiable: corev1.DoNotSchedule, MatchLabelKeys: []string{"", "id"},
+			MaxSkew: 1, TopologyKey: objects.ZoneKey, WhenUnsatisfiable: corev1.DoNotSchedule, MatchLabelKeys: []string{"", "id"},
 			LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}},
 		})
 	},
@@ -293,7 +294,7 @@ func (d drawn) key(way knob, k int) string {
 	case hostnames:
 		return corev1.LabelHostname
 	case byZone:
-		return zoneKey
+		return objects.ZoneKey
 	case byTheirOwn:
 		return fmt.Sprint("key", k)
 	default:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestEventsOfBindsWaitForBinds(t *testing.T) {
@@ -192,7 +193,7 @@ func TestEventsOfOtherKindsArePaced(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		recorder := r.pl.events.recorder(r.recorder)
 		for i := range maxEvents {
-			recorder.Eventf(aPod("p"), nil, corev1.EventTypeWarning, "Other", "Test", "%s", fmt.Sprint(i))
+			recorder.Eventf(objects.Pod("p"), nil, corev1.EventTypeWarning, "Other", "Test", "%s", fmt.Sprint(i))
 		}
 		r.pass(time.Second)
 		if got, most := len(r.recorder.of("Pod")), eventWorkers*(1+int(time.Second/recordEvery)); got == 0 || got > most {

@@ -27,7 +27,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -40,11 +39,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.
-const Name = "Fluence"
+const Name = placement.Plugin
 
 // A Matcher is an engine that can be asked whether it answers.
 type Matcher interface {
@@ -57,20 +57,12 @@ type Matcher interface {
 // the matcher to answer.
 type Dialer func(ctx context.Context, args *Args) (Matcher, error)
 
-// framework is what the plugin needs of the object behind a fwk.Handle beyond
-// that interface: to run the profile's own filters on a pod that is not being
-// scheduled.
-type framework interface {
-	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
-}
-
 // Fluence is the plugin.
 type Fluence struct {
 	args *Args
 	// profile is the name of the scheduler that the pods to be placed ask for.
 	profile string
 	handle  fwk.Handle
-	filters framework
 	groups  *gang.Groups
 
 	matcher   Matcher
@@ -89,8 +81,6 @@ type Fluence struct {
 	binds *bindGate
 	core  rest.Interface
 	guard guard
-	// nodeStatuses are what filters said of nodes before.
-	nodeStatuses nodeStatuses
 	// besides are the other plugins of the profile that may hold a pod out of the queue.
 	besides []fwk.PreEnqueuePlugin
 	nodes   corelisters.NodeLister
@@ -105,8 +95,7 @@ type Fluence struct {
 	told     told[types.UID]
 	logged   told[types.NamespacedName]
 	suspects suspects
-	// shuns are the anti-affinity of pods that are there.
-	shuns    shuns
+	placer   *placement.Placer
 	debts    debts
 	bulletin *bulletin
 	handover *handover
@@ -120,9 +109,6 @@ type Fluence struct {
 	leads atomic.Bool
 	// skewed says that the API server is of a version that this build is not made for.
 	skewed atomic.Bool
-	// levels are those of the graph; exclusions hold what siblings were refused.
-	levels     []translate.Level
-	exclusions exclusions
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
 	synced  func() bool
@@ -173,7 +159,7 @@ func factory(dial Dialer, leading func() bool, shared *order, as Identity) frame
 		if err != nil {
 			return nil, err
 		}
-		filters, ok := h.(framework)
+		filters, ok := h.(placement.PreFilters)
 		if !ok {
 			return nil, fmt.Errorf("this scheduler's framework (%T) cannot run PreFilter plugins on request", h)
 		}
@@ -191,7 +177,7 @@ func factory(dial Dialer, leading func() bool, shared *order, as Identity) frame
 	}
 }
 
-func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework, matcher Matcher, leading func() bool, as Identity) (*Fluence, error) {
+func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement.PreFilters, matcher Matcher, leading func() bool, as Identity) (*Fluence, error) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(Name))
 	levels, err := translate.ParseLevels(args.TopologyLevels)
 	if err != nil {
@@ -201,8 +187,6 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 		args:    args,
 		profile: h.ProfileName(),
 		handle:  h,
-		filters: filters,
-		levels:  levels,
 		log:     klog.FromContext(ctx),
 		now:     time.Now,
 	}
@@ -255,6 +239,13 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters framework
 	pl.podStatuses = newPodStatuses(pl.handle.ClientSet(), func() corelisters.PodLister {
 		return pl.handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	}, func() { pl.counters.failed(writesPod) })
+	pl.placer = placement.NewPlacer(placement.Config{
+		Handle: h, Filters: filters, Matcher: pl.matcher, Levels: levels,
+		MatchTimeout: args.MatchTimeout.Duration, MaxAsk: args.MaxAsk.Duration,
+		Outside: pl.outside, EndOf: pl.endOf, Tells: pl.tells,
+		JobsOf: func(pods []*corev1.Pod) []match.JobID { return pl.groups.JobsOf(pods, pl.running.jobOf) },
+		Now:    func() time.Time { return pl.now() },
+	})
 	pl.reporter = newReporter(pl.podGroups, recorder, leading, func() { pl.counters.failed(writesPodGroup) })
 	pl.reporter.first, pl.reporter.whole = pl.binds.whenEmpty, pl.groups.WholeOf
 	pl.events.first, pl.events.busy = pl.binds.whenEmpty, pl.reporter.busy
@@ -308,7 +299,7 @@ func (pl *Fluence) notReady() string {
 		return why
 	}
 	if !pl.synced() || pl.inventory.Epoch() == 0 {
-		return whyLoading
+		return placement.WhyLoading
 	}
 	if !pl.listing.complete() {
 		return whyListing
@@ -354,7 +345,7 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 func (pl *Fluence) onChange(c inventory.Change) {
 	switch c.Kind {
 	case inventory.Lost:
-		pl.breaker.trip(whyUnavailable)
+		pl.breaker.trip(placement.WhyUnavailable)
 	case inventory.Loaded:
 		pl.counters.loads.Inc()
 		pl.happened(gang.MatcherBack)
@@ -377,7 +368,7 @@ func (pl *Fluence) onDrift(d inventory.Drift) {
 
 // happened takes note of an event that may help waiting groups.
 func (pl *Fluence) happened(ev gang.Event) {
-	pl.exclusions.happened(ev)
+	pl.placer.Happened(ev)
 	pl.groups.Happened(ev)
 	if ev == gang.MatcherBack {
 		// Also those go on that were not refused but held.

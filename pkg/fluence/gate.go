@@ -280,7 +280,7 @@ func (pl *Fluence) tellBinding(ctx context.Context) {
 		if whole {
 			continue // what is late is told with that
 		}
-		message := fmt.Sprintf("%d of %s bound; the API server is to take the binds of %s (binds in flight: %d, at most %d", bound, plural(of, "pod"), plural(n, "more pod"), f.InFlight, f.Limit)
+		message := fmt.Sprintf("%d of %s bound; the API server is to take the binds of %s (binds in flight: %d, at most %d", bound, reason.Count(of, "pod"), reason.Count(n, "more pod"), f.InFlight, f.Limit)
 		if why := refused[key]; why != "" {
 			message += "; refused last: " + why
 		}

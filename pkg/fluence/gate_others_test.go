@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // atTheGate counts the pods whose goroutines wait to be bound.
@@ -130,7 +131,7 @@ func TestPodsThatOthersHoldAreNotDue(t *testing.T) {
 			r.add(&resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprint("c", claims)}})
 		}
 		r.node("n1", 1)
-		r.pod("full", onNode("n1"))
+		r.pod("full", objects.OnNode("n1"))
 		h.hold.Store(true)
 		for i := range n {
 			r.pod(fmt.Sprint("p", i), func(p *corev1.Pod) { p.Namespace = namespace(i) })
@@ -203,7 +204,7 @@ func TestALateMemberAtTheGateLeavesItsGroupPlaced(t *testing.T) {
 		r.schedule()
 		r.pass(5 * time.Second)
 		r.closeFor("g-9")
-		r.pod("g-9", inGroup("g"))
+		r.pod("g-9", objects.InGroup("g"))
 		r.pass(30 * time.Second)
 		if c := r.scheduledCondition(); c.Reason != reason.Placed {
 			t.Errorf("while a late member waits to be bound: %+v", c)
@@ -228,7 +229,7 @@ func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
 		for i := range 4 {
 			r.named(fmt.Sprintf("a%d", i), 8, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
 		}
-		r.pod("g-9", inGroup("g"))
+		r.pod("g-9", objects.InGroup("g"))
 		r.pass(15 * time.Second)
 		if !r.pl.binds.Waits(g) {
 			t.Fatal("the late member does not wait for its turn")

@@ -23,6 +23,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gate"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // narrow lets so many binds be in flight, each of which takes a while.
@@ -36,7 +37,7 @@ func (r *rig) named(name string, n int, edit ...func(*corev1.Pod)) {
 	r.Helper()
 	r.api.put(aPodGroup(name, int32(n), types.UID(name)))
 	for i := range n {
-		r.pod(fmt.Sprintf("%s-%d", name, i), append(edit, inGroup(name))...)
+		r.pod(fmt.Sprintf("%s-%d", name, i), append(edit, objects.InGroup(name))...)
 	}
 }
 
@@ -171,12 +172,12 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 		},
 		"a node that others have filled does, too": {
 			busy:    []string{"g-"},
-			happens: func(r *rig) { r.pod("other", onNode("n2"), ofOthers, cpu("2")) },
+			happens: func(r *rig) { r.pod("other", objects.OnNode("n2"), ofOthers, objects.CPU("2")) },
 			closed:  "n2", back: 4,
 		},
 		"a node with room for others changes nothing": {
 			busy:    []string{"g-"},
-			happens: func(r *rig) { r.pod("other", onNode("n2"), ofOthers, cpu("0")) },
+			happens: func(r *rig) { r.pod("other", objects.OnNode("n2"), ofOthers, objects.CPU("0")) },
 			closed:  "n3",
 		},
 		"a node that has become too small does, too": {
@@ -188,7 +189,7 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 		},
 		"a group with a bind loses the pods alone whose node others have filled": {
 			busy:    []string{"g-2", "g-3"},
-			happens: func(r *rig) { r.pod("other", onNode("n2"), ofOthers, cpu("2")) },
+			happens: func(r *rig) { r.pod("other", objects.OnNode("n2"), ofOthers, objects.CPU("2")) },
 			closed:  "n2", back: 2,
 		},
 		"a group with a bind loses the pods alone whose node is cordoned": {
@@ -210,7 +211,7 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 			happens: func(r *rig) {
 				r.remove("g-3")
 				cordon(r, "n1")
-				r.pod("g-4", inGroup("g"))
+				r.pod("g-4", objects.InGroup("g"))
 			},
 			closed: "n1", back: 4,
 		},
@@ -218,7 +219,7 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 			busy: []string{"g-"},
 			happens: func(r *rig) {
 				r.pl.guard.room = false
-				r.pod("other", onNode("n2"), ofOthers, cpu("2"))
+				r.pod("other", objects.OnNode("n2"), ofOthers, objects.CPU("2"))
 			},
 			closed: "n3",
 		},
@@ -284,7 +285,7 @@ func TestAGroupIsLookedAtAsAWholeBeforeItsFirstBind(t *testing.T) {
 			r.updateNode("n2", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 		},
 		"a node has room for one pod where there were to be two": func(r *rig) {
-			r.pod("other", onNode("n2"), ofOthers)
+			r.pod("other", objects.OnNode("n2"), ofOthers)
 		},
 		"a node has a taint that one of two pods tolerates": func(r *rig) {
 			r.updateNode("n2", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} })
@@ -367,7 +368,7 @@ func TestABindInFlightTakesItsRoom(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			r.pod(name)
 		}
-		r.pod("other", onNode("n1"), ofOthers)
+		r.pod("other", objects.OnNode("n1"), ofOthers)
 		r.pass(500 * time.Millisecond)
 		if got := r.binds.bound(); !slices.Equal(got, []string{"b"}) {
 			t.Errorf("bound while the bind of a is in flight: %v, want b alone", got)
@@ -394,7 +395,7 @@ func TestABindThatNobodySendsTakesNoRoom(t *testing.T) {
 		r.reserve(pods[1])
 		r.pl.binds.Arrive(gate.Pod{UID: pods[0].UID, Group: g}, r.pl.now())
 		r.pl.openGate(r.ctx)
-		if got := r.pl.full("n1", []*corev1.Pod{aPod("x"), aPod("y")}); got != "" {
+		if got := r.pl.full("n1", []*corev1.Pod{objects.Pod("x"), objects.Pod("y")}); got != "" {
 			t.Errorf("though nobody sends the bind: %q, want room for two", got)
 		}
 	})
@@ -415,11 +416,11 @@ func TestABindThatIsNotMadeTakesNoRoom(t *testing.T) {
 				r.schedule()
 				r.pass(50 * time.Millisecond)
 				const want = "node n1, which was matched for pod x and 1 more, has too little room now: cpu 2 wanted, 0 of 1 free"
-				if got := r.pl.full("n1", []*corev1.Pod{aPod("x"), aPod("y")}); got != want {
+				if got := r.pl.full("n1", []*corev1.Pod{objects.Pod("x"), objects.Pod("y")}); got != want {
 					t.Errorf("while the bind is in flight: %q, want %q", got, want)
 				}
 				r.pass(100 * time.Millisecond)
-				if got := r.pl.full("n1", []*corev1.Pod{aPod("x")}); got != "" {
+				if got := r.pl.full("n1", []*corev1.Pod{objects.Pod("x")}); got != "" {
 					t.Errorf("when the bind was not made: %q, want room", got)
 				}
 			})
@@ -548,7 +549,7 @@ func TestAPodAtTheGateCanBeCancelled(t *testing.T) {
 }
 
 func TestAPodThatIsCalledBackIsNotPlaced(t *testing.T) {
-	status := calledBack(aPod("p"), "n1", "node n1 is gone")
+	status := calledBack(objects.Pod("p"), "n1", "node n1 is gone")
 	var fit *schedulerframework.FitError
 	if !errors.As(status.AsError(), &fit) || status.Code() != fwk.Unschedulable || fit.Diagnosis.UnschedulablePlugins.Len() > 0 {
 		t.Errorf("status = %v with %v, want Unschedulable by no plugin of which the queue would look up events", status.Code(), status.AsError())

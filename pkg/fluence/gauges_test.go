@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // gauged reads the samples of a gauge as they are served, by the value of its label,
@@ -56,10 +57,10 @@ func TestGaugesTellWhatIs(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.node("n2", 4)
-		r.pod("other", onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
-		pods := r.gang(2, 2, cpu("3"))
-		r.pod("large", cpu("9"))
-		r.pod("short", inGroup("short"))
+		r.pod("other", objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
+		pods := r.gang(2, 2, objects.CPU("3"))
+		r.pod("large", objects.CPU("9"))
+		r.pod("short", objects.InGroup("short"))
 		r.pass(2 * besideEvery)
 		r.wantGauges("before anybody asked", map[string]of{
 			"fluence_groups":          {"gathering": 1, "complete": 2},
@@ -97,7 +98,7 @@ func TestGaugesTellThatTheMatcherIsAway(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		outages := counted("fluence_matcher_outages_total")
 		r.node("n1", 4)
-		r.pod("waits", cpu("9"))
+		r.pod("waits", objects.CPU("9"))
 		r.matcher.silence(true)
 		r.fake.Fail(matchtest.Update, match.ErrUnavailable)
 		r.fake.Fail(matchtest.Reset, match.ErrUnavailable)
@@ -156,7 +157,7 @@ func TestMatchesAreTimedByHowTheyEnd(t *testing.T) {
 		if _, _, status := r.preFilter(r.pod("small")); !status.IsSuccess() {
 			t.Fatal(status)
 		}
-		if _, _, status := r.preFilter(r.pod("large", cpu("9"))); status.IsSuccess() {
+		if _, _, status := r.preFilter(r.pod("large", objects.CPU("9"))); status.IsSuccess() {
 			t.Fatal("there is room for what is too large")
 		}
 		if n := counted("fluence_match_duration_seconds") - matches; n != 2 {

@@ -3,31 +3,28 @@ package fluence
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
-	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
-	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 var errTooHard = &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 1, Nodes: 1, WaitingHelps: true, MayNeverFit: true}}
 
 func TestAGroupThatIsTooHardAsksEverMoreRarely(t *testing.T) {
 	for name, edit := range map[string]func(*corev1.Pod){
-		"alike": func(*corev1.Pod) {}, "spread": spreadOver(corev1.LabelHostname, "x", 1), "apart": awayFrom("x"),
+		"alike": func(*corev1.Pod) {}, "spread": objects.SpreadOver(corev1.LabelHostname, "x", 1), "apart": objects.AwayFrom("x"),
 	} {
 		t.Run(name, func(t *testing.T) { asksEverMoreRarely(t, edit) })
 	}
@@ -36,14 +33,14 @@ func TestAGroupThatIsTooHardAsksEverMoreRarely(t *testing.T) {
 func asksEverMoreRarely(t *testing.T, edit func(*corev1.Pod)) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
-		pod := r.gang(2, 2, ofApp("x"), edit)[0]
+		pod := r.gang(2, 2, objects.OfApp("x"), edit)[0]
 		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) { return nil, errTooHard })
 		var asked []time.Duration
 		begin, answered := time.Now(), r.pl.breaker.answered()
 		for time.Since(begin) < time.Hour {
 			if r.enqueue(pod) == "" {
 				_, _, status := r.preFilter(pod)
-				r.wantStatus(status, fwk.Unschedulable, whyTooHard)
+				r.wantStatus(status, fwk.Unschedulable, placement.WhyTooHard)
 				asked = append(asked, time.Since(begin).Round(time.Second))
 			}
 			for _, ev := range gang.Any() {
@@ -74,8 +71,8 @@ func TestAGroupThatChangesIsNotTooHardAnyMore(t *testing.T) {
 		},
 		"a label":         func(r *rig) { r.update("g-0", func(p *corev1.Pod) { p.Labels["simpler"] = "now" }) },
 		"what it asks":    func(r *rig) { r.update("g-0", func(p *corev1.Pod) { p.Generation++ }) },
-		"another pod":     func(r *rig) { r.pod("g-2", inGroup("g")) },
-		"one pod fewer":   func(r *rig) { r.pod("g-2", inGroup("g")); r.remove("g-2") },
+		"another pod":     func(r *rig) { r.pod("g-2", objects.InGroup("g")) },
+		"one pod fewer":   func(r *rig) { r.pod("g-2", objects.InGroup("g")); r.remove("g-2") },
 		"another minimum": func(r *rig) { r.api.put(aPodGroup("g", 1, "pg")) },
 	} {
 		t.Run(name, func(t *testing.T) { isNotTooHardAnyMore(t, change) })
@@ -92,10 +89,10 @@ func isNotTooHardAnyMore(t *testing.T, change func(*rig)) {
 		}
 		r.fake.Answer(nil, errTooHard)
 		r.preFilter(pods[0])
-		r.wantHeld(pods[0], whyTooHard)
+		r.wantHeld(pods[0], placement.WhyTooHard)
 		change(r)
 		r.pass(0)
-		r.wantHeld(pods[0], whyTooHard)
+		r.wantHeld(pods[0], placement.WhyTooHard)
 		r.pass(10 * time.Second)
 		r.wantAsking(pods[0])
 	})
@@ -123,7 +120,7 @@ func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 				pods := r.gang(2, 2)
 				r.fake.Answer(nil, context.DeadlineExceeded)
 				_, _, status := r.preFilter(pods[0])
-				r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+				r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
 				r.pass(time.Minute)
 				r.wantAsking(pods[0])
 				tc.between(r, pods[0])
@@ -137,7 +134,7 @@ func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 					t.Errorf("the breaker is open, so that others wait: %t, want %t", open, !tc.hard)
 				}
 				if !tc.hard {
-					r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+					r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
 					return
 				}
 				r.wantStatus(status, fwk.Unschedulable, whyTimeout)
@@ -174,12 +171,12 @@ func TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces(t *testing.T) {
 			r.pass(time.Second)
 			r.pl.debts = debts{}
 		}
-		if want := []string{whyUnavailable, whyUnavailable, whyTimeout, whyTimeout}; !slices.Equal(told, want) {
+		if want := []string{placement.WhyUnavailable, placement.WhyUnavailable, whyTimeout, whyTimeout}; !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)
 		}
 		other := r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
 		_, _, status := r.preFilter(other)
-		r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+		r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
 	})
 }
 
@@ -188,7 +185,7 @@ func TestWhoWaitsForOthersIsNotTooHard(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.node("n2", 8)
-		pods := r.gang(2, 2, ofApp("x"), awayFrom("x"))
+		pods := r.gang(2, 2, objects.OfApp("x"), objects.AwayFrom("x"))
 		r.fake.OnMatch(func(q match.Request) (*match.Allocation, error) {
 			time.Sleep(400 * time.Millisecond)
 			return &match.Allocation{Waited: 390 * time.Millisecond, Slots: []match.Slot{{Key: q.Keys[0], Label: "shape0", Node: "n1"}, {Key: q.Keys[1], Label: "shape0", Node: "n2"}}}, nil
@@ -203,13 +200,13 @@ func TestWhoWaitsForOthersIsNotTooHard(t *testing.T) {
 
 // slowFilters take so long before they filter, for pods by what these are.
 type slowFilters struct {
-	framework
+	placement.PreFilters
 	takes func(*corev1.Pod) time.Duration
 }
 
 func (f slowFilters) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	time.Sleep(f.takes(pod))
-	return f.framework.RunPreFilterPlugins(ctx, state, pod)
+	return f.PreFilters.RunPreFilterPlugins(ctx, state, pod)
 }
 
 // The filters compare each pod with the terms of all that are there, whosever these are: nobody is
@@ -220,24 +217,24 @@ func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
 		edit  func(*corev1.Pod)
 		hard  bool
 	}{
-		"for others": {takes: func(*corev1.Pod) time.Duration { return 400 * time.Millisecond }, edit: awayFrom("x")},
+		"for others": {takes: func(*corev1.Pod) time.Duration { return 400 * time.Millisecond }, edit: objects.AwayFrom("x")},
 		"for itself": {takes: func(p *corev1.Pod) time.Duration {
 			if p.Spec.Affinity == nil {
 				return 0
 			}
 			return 400 * time.Millisecond
-		}, edit: awayFrom("x"), hard: true},
+		}, edit: objects.AwayFrom("x"), hard: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				r.pl.filters = slowFilters{r.pl.filters, tc.takes}
+				r.pl.placer.Filters = slowFilters{r.pl.placer.Filters, tc.takes}
 				r.node("n1", 8)
 				r.node("n2", 8)
-				r.pod("theirs", elsewhere, onNode("n1"), shunning(corev1.LabelOSStable, "nobody"))
+				r.pod("theirs", objects.Elsewhere, objects.OnNode("n1"), shunning(corev1.LabelOSStable, "nobody"))
 				r.pass(settleTime)
-				_, _, status := r.preFilter(r.gang(2, 2, ofApp("x"), tc.edit)[0])
-				if hard := status.Message() == whyTooHard; hard != tc.hard || !hard && !status.IsSuccess() {
+				_, _, status := r.preFilter(r.gang(2, 2, objects.OfApp("x"), tc.edit)[0])
+				if hard := status.Message() == placement.WhyTooHard; hard != tc.hard || !hard && !status.IsSuccess() {
 					t.Errorf("it is told %q, want that it is too hard: %t", status.Message(), tc.hard)
 				}
 				if owes := r.pl.debts.of[ns] != nil; owes != tc.hard {
@@ -252,7 +249,7 @@ func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
 func (r *rig) kinds(n int) []*corev1.Pod {
 	r.Helper()
 	i := 0
-	return r.gang(int32(n), n, cpu("1m"), func(p *corev1.Pod) {
+	return r.gang(int32(n), n, objects.CPU("1m"), func(p *corev1.Pod) {
 		i++
 		p.Spec.Tolerations = []corev1.Toleration{{Key: fmt.Sprint("kind-", i)}}
 	})
@@ -268,14 +265,14 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 		owes bool
 		most time.Duration
 	}{
-		"terms of others": {of: []func(*corev1.Pod){elsewhere}, told: whyForOthers, most: runsOfOne*takes + 2*takes},
-		"its own":         {told: whyTooHard, owes: true, most: 250*time.Millisecond + 3*takes},
+		"terms of others": {of: []func(*corev1.Pod){objects.Elsewhere}, told: placement.WhyForOthers, most: 6*takes + 2*takes},
+		"its own":         {told: placement.WhyTooHard, owes: true, most: 250*time.Millisecond + 3*takes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				r.pl.filters = slowFilters{r.pl.filters, func(*corev1.Pod) time.Duration { return takes }}
+				r.pl.placer.Filters = slowFilters{r.pl.placer.Filters, func(*corev1.Pod) time.Duration { return takes }}
 				r.node("n1", 8)
-				r.pod("there", append(tc.of, onNode("n1"), shunning(corev1.LabelTopologyZone, "nobody"))...)
+				r.pod("there", append(tc.of, objects.OnNode("n1"), shunning(corev1.LabelTopologyZone, "nobody"))...)
 				r.pass(settleTime)
 				pods := r.kinds(40)
 				began := time.Now()
@@ -295,15 +292,15 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 					t.Errorf("the log says %s, want %s", r.logged(0), want)
 				}
 				r.update("g-0", func(p *corev1.Pod) { p.Labels["n"] = "another" })
-				r.pass(heldPause - 1)
-				r.wantHeld(pods[0], whyForOthers)
+				r.pass(placement.HeldPause - 1)
+				r.wantHeld(pods[0], placement.WhyForOthers)
 				r.pass(1)
 				r.wantAsking(pods[0])
 				for range 10 {
 					r.pass(time.Minute)
 					r.wantAsking(pods[0])
 					r.preFilter(pods[0])
-					r.wantHeld(pods[0], whyForOthers)
+					r.wantHeld(pods[0], placement.WhyForOthers)
 				}
 			})
 		})
@@ -313,9 +310,9 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 // What is found out of runs that take little each counts for all of them.
 func TestRunsForOthersThatTakeLittleEachAreNotTheGroups(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pl.filters = slowFilters{r.pl.filters, func(*corev1.Pod) time.Duration { return dearPreFilter - 1 }}
+		r.pl.placer.Filters = slowFilters{r.pl.placer.Filters, func(*corev1.Pod) time.Duration { return 2*time.Millisecond - 1 }}
 		r.node("n1", 8)
-		r.pod("theirs", elsewhere, onNode("n1"), shunning(corev1.LabelOSStable, "nobody"))
+		r.pod("theirs", objects.Elsewhere, objects.OnNode("n1"), shunning(corev1.LabelOSStable, "nobody"))
 		r.pass(settleTime)
 		_, _, status := r.preFilter(r.kinds(50)[0])
 		r.wantStatus(status, fwk.Success, "")
@@ -323,61 +320,6 @@ func TestRunsForOthersThatTakeLittleEachAreNotTheGroups(t *testing.T) {
 			t.Errorf("its namespace owes %+v", owed)
 		}
 	})
-}
-
-// shunningIn is a pod's required anti-affinity against an app with some labels beside, in some
-// namespaces: each term so many times.
-func shunningIn(times, labels int, namespaces ...string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		term := termOn(corev1.LabelOSStable, "nobody")
-		term.Namespaces = namespaces
-		for i := range labels {
-			term.LabelSelector.MatchExpressions = append(term.LabelSelector.MatchExpressions, metav1.LabelSelectorRequirement{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpDoesNotExist})
-		}
-		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: slices.Repeat([]corev1.PodAffinityTerm{term}, times),
-		}}
-	}
-}
-
-// Of what the filters read others have the share that their terms have.
-func TestTheShareOfOthersInWhatFiltersRead(t *testing.T) {
-	everywhere := func(p *corev1.Pod) {
-		terms := p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		for i := range terms {
-			terms[i].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: metav1.LabelSelectorOpDoesNotExist}}}
-		}
-	}
-	for name, tc := range map[string]struct {
-		own, others func(*corev1.Pod)
-		want        float64
-	}{
-		"none":                               {nil, nil, 0},
-		"its own alone":                      {shunningIn(1, 0), nil, 0},
-		"those of others alone":              {nil, shunningIn(1, 0, ns), 1},
-		"as many":                            {shunningIn(1, 0), shunningIn(1, 0, ns), 0.5},
-		"more labels in its own":             {shunningIn(1, 6), shunningIn(1, 0, ns), 0.2},
-		"the same term again and again":      {shunningIn(9, 0), shunningIn(1, 0, ns), 0.1},
-		"those of others do not go for it":   {shunningIn(1, 7), shunningIn(1, 99, "third"), 0.1},
-		"those of others may, by its labels": {shunningIn(1, 0), func(p *corev1.Pod) { shunningIn(1, 4)(p); everywhere(p) }, 7. / 9},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inRig(t, nil, func(r *rig) {
-				r.node("n1", 8)
-				if tc.own != nil {
-					r.pod("own", onNode("n1"), tc.own)
-				}
-				if tc.others != nil {
-					r.pod("theirs", elsewhere, onNode("n1"), tc.others)
-				}
-				r.pass(settleTime)
-				r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), r.snapshot))
-				if got := r.pl.shareOfOthers(ns); math.Abs(got-tc.want) > 1e-9 {
-					t.Errorf("their share is %v, want %v", got, tc.want)
-				}
-			})
-		})
-	}
 }
 
 // When a namespace is to blame for matches that end at their deadlines, and what it pays for.
@@ -431,58 +373,5 @@ func TestAnAnswerClearsNoOtherGroup(t *testing.T) {
 	s.clear(y)
 	if blame, _ := s.timedOut(x, 2, time.Second, time.Now()); !blame {
 		t.Error("the answer to another group of its namespace has cleared it")
-	}
-}
-
-// What requests list is bounded wherever they list it.
-func TestRequestsThatListTooMuch(t *testing.T) {
-	list := func(n, length int) *jobspec.Constraint {
-		return &jobspec.Constraint{Op: jobspec.OpHostlist, Values: slices.Repeat([]string{strings.Repeat("n", length)}, n)}
-	}
-	both := func(a, b *jobspec.Constraint) *jobspec.Constraint {
-		return &jobspec.Constraint{Op: jobspec.OpAnd, Args: []jobspec.Constraint{*a, *b}}
-	}
-	const half = mostHosts / 2
-	cases := map[string]struct {
-		requests []jobspec.SlotAttributes
-		want     bool
-	}{
-		"nothing":              {[]jobspec.SlotAttributes{{}}, false},
-		"as many as may be":    {[]jobspec.SlotAttributes{{Constraints: list(half, 1), ConstraintsNow: list(half, 1)}}, false},
-		"one more for good":    {[]jobspec.SlotAttributes{{Constraints: list(half+1, 1), ConstraintsNow: list(half, 1)}}, true},
-		"one more for now":     {[]jobspec.SlotAttributes{{Constraints: list(half, 1), ConstraintsNow: list(half+1, 1)}}, true},
-		"in parts":             {[]jobspec.SlotAttributes{{Constraints: both(list(half, 1), list(half+1, 1))}}, true},
-		"of two kinds of pods": {[]jobspec.SlotAttributes{{Constraints: list(half, 1)}, {Constraints: list(half+1, 1)}}, true},
-	}
-	for name, tc := range cases {
-		var requests []translate.ShapeRequest
-		for _, a := range tc.requests {
-			requests = append(requests, translate.ShapeRequest{Attributes: a})
-		}
-		if got := tooManyHosts(requests); got != tc.want {
-			t.Errorf("%s: too much %t, want %t", name, got, tc.want)
-		}
-	}
-}
-
-// An enquiry is over when it has taken its time, without what it waited for others, or when its
-// caller has gone.
-func TestAnAllowanceIsOver(t *testing.T) {
-	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, tc := range map[string]struct {
-		ctx    context.Context
-		passed time.Duration
-		waited time.Duration
-		over   bool
-	}{
-		"at its end": {t.Context(), time.Second, 0, false}, "past it": {t.Context(), time.Second + 1, 0, true},
-		"past it, but for others": {t.Context(), time.Minute, 59 * time.Second, false}, "the caller has gone": {gone, 0, 0, true},
-	} {
-		a := allowance{ctx: tc.ctx, now: func() time.Time { return noon.Add(tc.passed) }, began: noon, most: time.Second, waited: tc.waited}
-		if got := a.over(); got != tc.over {
-			t.Errorf("%s: over %t, want %t", name, got, tc.over)
-		}
 	}
 }

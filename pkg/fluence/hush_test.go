@@ -18,6 +18,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // failures stands before the scheduler's own handler of failed attempts, which asks the API
@@ -112,7 +113,7 @@ func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
 		})
 		r.node("n", 1)
 		r.schedule()
-		r.pod("waits", cpu("8"))
+		r.pod("waits", objects.CPU("8"))
 		for i := range 5 {
 			r.updateNode("n", func(n *corev1.Node) { n.Labels["round"] = fmt.Sprint(i) })
 			r.pass(10 * time.Second)

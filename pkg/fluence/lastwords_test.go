@@ -20,6 +20,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // words are a podStatuses over an API server and a watch that are in the test's hands.
@@ -63,7 +65,7 @@ func inWords(t *testing.T, test func(*words), names ...string) {
 
 // make creates a pod, which is seen at once.
 func (w *words) make(namespace, name string, edit ...func(*corev1.Pod)) {
-	pod := aPod(name, append(edit, func(p *corev1.Pod) { p.Namespace = namespace })...)
+	pod := objects.Pod(name, append(edit, func(p *corev1.Pod) { p.Namespace = namespace })...)
 	w.pods[name] = pod
 	w.changed(pod)
 	if err := w.watched.Add(pod.DeepCopy()); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -155,6 +156,14 @@ func (c *counters) enquired(refused *gang.Refusal, took time.Duration) {
 		outcome = outcomeRefused
 	}
 	c.enquiries.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// placed counts what a placement did.
+func (c *counters) placed(s placement.Stats) {
+	for outcome, n := range map[string]int{outcomePassed: s.Passed, outcomeObjected: s.Objected, outcomeRefused: s.Refused} {
+		c.verifications.WithLabelValues(outcome).Add(float64(n))
+	}
+	c.repairs.Add(float64(s.Repairs))
 }
 
 // failed counts a write that failed.

@@ -55,7 +55,7 @@ func scheduled(p gang.Placement) news {
 	if len(names) > most {
 		parts = append(parts, fmt.Sprintf("and %d more", len(names)-most))
 	}
-	message := fmt.Sprintf("%s on %s (%s)", plural(pods, "pod"), plural(len(names), "node"), strings.Join(parts, ", "))
+	message := fmt.Sprintf("%s on %s (%s)", reason.Count(pods, "pod"), reason.Count(len(names), "node"), strings.Join(parts, ", "))
 	if p.Waiting > 0 {
 		message += fmt.Sprintf("; %d more cannot follow: %s: %s", p.Waiting, p.Reason, p.Message)
 	}
@@ -75,11 +75,4 @@ func placedRecord(pg *scheduling.PodGroup) int {
 		return 0
 	}
 	return n
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

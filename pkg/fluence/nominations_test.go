@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // nominatedFor is a pod of another scheduler that is to come to a node.
@@ -43,15 +44,15 @@ func TestNominationsStandUntilThePodIsThereOrGone(t *testing.T) {
 		"it is told of again":                 {then: putting(noon, nominatedFor("n1", 5)), want: "p@n1", wantLater: "p@n1"},
 		"it is nominated for another node":    {then: putting(noon, nominatedFor("n2", 5)), wantFreed: true, want: "p@n2", wantLater: "p@n2"},
 		"the nomination is taken back":        {then: putting(noon, nominatedFor("", 5)), wantFreed: true},
-		"it is bound elsewhere":               {then: putting(noon, nominatedFor("n1", 5), onNode("n2")), wantFreed: true},
-		"it is bound there, and charged soon": {then: putting(noon, nominatedFor("n1", 5), onNode("n1")), wantFreed: true, want: "p@n1"},
+		"it is bound elsewhere":               {then: putting(noon, nominatedFor("n1", 5), objects.OnNode("n2")), wantFreed: true},
+		"it is bound there, and charged soon": {then: putting(noon, nominatedFor("n1", 5), objects.OnNode("n1")), wantFreed: true, want: "p@n1"},
 		"it fails":                            {then: putting(noon, nominatedFor("n1", 5), inPhase(corev1.PodFailed)), wantFreed: true},
 		"it is being deleted": {then: putting(noon, nominatedFor("n1", 5), func(p *corev1.Pod) {
 			p.DeletionTimestamp = &metav1.Time{Time: noon}
 		}), wantFreed: true},
 		"it is gone": {then: func(n *nominations) bool { return n.drop("p") }, wantFreed: true},
 		"it is told of again once bound": {then: func(n *nominations) bool {
-			bound := aPod("p", nominatedFor("n1", 5), onNode("n1"))
+			bound := objects.Pod("p", nominatedFor("n1", 5), objects.OnNode("n1"))
 			n.put(bound, noon)
 			return n.put(bound, noon.Add(settleTime/2))
 		}, want: "p@n1"},
@@ -60,7 +61,7 @@ func TestNominationsStandUntilThePodIsThereOrGone(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var n nominations
-			if n.put(aPod("p", nominatedFor("n1", 5)), noon) {
+			if n.put(objects.Pod("p", nominatedFor("n1", 5)), noon) {
 				t.Error("a nomination freed something")
 			}
 			if freed := tc.then(&n); freed != tc.wantFreed {
@@ -81,7 +82,7 @@ func TestNominationsStandUntilThePodIsThereOrGone(t *testing.T) {
 }
 
 func putting(now time.Time, edit ...func(*corev1.Pod)) func(*nominations) bool {
-	return func(n *nominations) bool { return n.put(aPod("p", edit...), now) }
+	return func(n *nominations) bool { return n.put(objects.Pod("p", edit...), now) }
 }
 
 func inPhase(phase corev1.PodPhase) func(*corev1.Pod) {
@@ -109,7 +110,7 @@ func TestAMatchCountsWhatIsNominatedAtItsPriorityOrAbove(t *testing.T) {
 				r.api.put(aPodGroup(g.Name, 2, "pg"))
 				var pods []*corev1.Pod
 				for i, priority := range tc.members {
-					pods = append(pods, r.pod([]string{"g-0", "g-1"}[i], inGroup(g.Name), urgent(priority)))
+					pods = append(pods, r.pod([]string{"g-0", "g-1"}[i], objects.InGroup(g.Name), urgent(priority)))
 				}
 				r.give("n1", "n1")
 				// Who has the lowest priority asks for all.
@@ -132,13 +133,13 @@ func TestAGroupWaitsForANominatedPodWithNumbers(t *testing.T) {
 	cases := map[string]func(*rig){
 		"until it is deleted":                func(r *rig) { r.remove("preemptor") },
 		"until its nomination is taken back": func(r *rig) { r.update("preemptor", func(p *corev1.Pod) { p.Status.NominatedNodeName = "" }) },
-		"until it has gone somewhere else":   func(r *rig) { r.update("preemptor", onNode("n2")) },
+		"until it has gone somewhere else":   func(r *rig) { r.update("preemptor", objects.OnNode("n2")) },
 	}
 	for name, end := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("n1", 4)
-				r.pod("preemptor", nominatedFor("n1", 5), cpu("3"))
+				r.pod("preemptor", nominatedFor("n1", 5), objects.CPU("3"))
 				r.gang(2, 2)
 				r.schedule()
 				r.pass(time.Minute)

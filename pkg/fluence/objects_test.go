@@ -7,53 +7,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/engine"
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // g is the group that most tests are about.
 var g = types.NamespacedName{Namespace: ns, Name: "g"}
-
-// aPod builds a pod that wants one core; its UID is its name.
-func aPod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(time.Now())},
-		Spec: corev1.PodSpec{SchedulerName: profile, Containers: []corev1.Container{{
-			Name:      "main",
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
-		}}},
-	}
-	for _, e := range edit {
-		e(pod)
-	}
-	return pod
-}
-
-func inGroup(name string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: name} }
-}
-
-func cpu(amount string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(amount)
-	}
-}
-
-// onNode has a pod be bound to a node.
-func onNode(name string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.Spec.NodeName = name
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
-	}
-}
 
 // createdOn has a pod be created on a node, by nobody's bind.
 func createdOn(name string) func(*corev1.Pod) {
@@ -69,7 +35,7 @@ func aPodGroup(name string, minMember int32, uid types.UID) *scheduling.PodGroup
 // pod creates a pod.
 func (r *rig) pod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
 	r.Helper()
-	pod := aPod(name, edit...)
+	pod := objects.Pod(name, edit...)
 	r.add(pod)
 	return pod
 }
@@ -93,30 +59,15 @@ func (r *rig) gang(minMember int32, n int, edit ...func(*corev1.Pod)) []*corev1.
 	r.api.put(aPodGroup(g.Name, minMember, "pg"))
 	var pods []*corev1.Pod
 	for i := range n {
-		pods = append(pods, r.pod(fmt.Sprintf("g-%d", i), append([]func(*corev1.Pod){inGroup(g.Name)}, edit...)...))
+		pods = append(pods, r.pod(fmt.Sprintf("g-%d", i), append([]func(*corev1.Pod){objects.InGroup(g.Name)}, edit...)...))
 	}
 	return pods
-}
-
-// readyNode is a node with so many cores.
-func readyNode(name string, cores int64) *corev1.Node {
-	room := corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewQuantity(cores, resource.DecimalSI),
-		corev1.ResourceMemory: resource.MustParse("8Gi"),
-		corev1.ResourcePods:   resource.MustParse("110"),
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Status: corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{
-			{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
-		}},
-	}
 }
 
 // node creates a node with so many cores.
 func (r *rig) node(name string, cores int64, edit ...func(*corev1.Node)) {
 	r.Helper()
-	node := readyNode(name, cores)
+	node := objects.ReadyNode(name, cores)
 	for _, e := range edit {
 		e(node)
 	}

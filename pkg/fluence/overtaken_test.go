@@ -17,6 +17,8 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // bound has another scheduler bind a pod.
@@ -97,7 +99,7 @@ func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
 				}
 				start := time.Now()
 				_, _, status := r.preFilter(rival)
-				r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+				r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
 				if took, n := time.Since(start), len(r.matches()); n != 1 || took > r.pl.args.MatchTimeout.Duration {
 					t.Errorf("the cycle took %v and made %d matches, want one that takes %v", took, n, r.pl.args.MatchTimeout.Duration)
 				}
@@ -169,8 +171,8 @@ func TestAllThatGroupsLackGoesFirst(t *testing.T) {
 				r.node("started", 2)
 				for _, g := range []string{"old", "young"} {
 					r.api.put(aPodGroup(g, 2, types.UID("pg-"+g)))
-					r.pod(g+"-0", inGroup(g))
-					r.pod(g+"-1", inGroup(g))
+					r.pod(g+"-0", objects.InGroup(g))
+					r.pod(g+"-1", objects.InGroup(g))
 					r.bound(g+"-0", "started")
 					r.pass(time.Second)
 				}

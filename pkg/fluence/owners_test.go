@@ -21,6 +21,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // transport sends requests to the one of three API servers that serves them.
@@ -189,7 +190,7 @@ func TestAGroupIsMatchedByItsOwnPolicy(t *testing.T) {
 		pg := aPodGroup(g.Name, 1, "pg")
 		pg.Annotations = map[string]string{group.MatchPolicyAnnotation: match.PolicyLonodex}
 		r.api.put(pg)
-		r.preFilter(r.pod("g-0", inGroup(g.Name)))
+		r.preFilter(r.pod("g-0", objects.InGroup(g.Name)))
 		got := r.matches()
 		if len(got) != 1 || got[0].Policy != match.PolicyLonodex || got[0].Holder != "ns/g" {
 			t.Errorf("matches %+v, want one by %s for ns/g", got, match.PolicyLonodex)
@@ -223,12 +224,12 @@ func TestALateMemberThatAnotherPluginKeepsOutHoldsUpNobody(t *testing.T) {
 		r.schedule()
 		r.gang(2, 2)
 		r.pass(time.Second)
-		r.pod("g-a", inGroup(g.Name), func(p *corev1.Pod) {
+		r.pod("g-a", objects.InGroup(g.Name), func(p *corev1.Pod) {
 			claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "missing"}
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
 		})
 		r.pass(time.Second)
-		r.pod("g-b", inGroup(g.Name))
+		r.pod("g-b", objects.InGroup(g.Name))
 		r.pass(30 * time.Second)
 		if got := r.assigned(); got["g-b"] != "n" {
 			t.Errorf("assigned %v, want g-b on the empty node", got)
@@ -257,9 +258,9 @@ func TestLateMembersOfAnotherShapeAreAskedForToo(t *testing.T) {
 		r.pass(time.Second)
 		r.gang(2, 2)
 		r.pass(time.Second)
-		r.pod("g-a", inGroup(g.Name), gpu)
+		r.pod("g-a", objects.InGroup(g.Name), gpu)
 		r.pass(time.Second)
-		r.pod("g-b", inGroup(g.Name))
+		r.pod("g-b", objects.InGroup(g.Name))
 		r.pass(time.Minute)
 		r.remove("fills-1")
 		r.pass(10 * time.Second)

@@ -6,11 +6,12 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestGangsFollowTheirPodGroups(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		pod := r.pod("g-0", inGroup(g.Name))
+		pod := r.pod("g-0", objects.InGroup(g.Name))
 		noGroup := "waits for PodGroup ns/g, which does not exist; pods that are to have one made say their number by the label fluence.group-size"
 		r.wantHeld(pod, noGroup)
 		r.api.put(aPodGroup(g.Name, 2, "pg"))

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // whyNot is a condition with a message.
@@ -86,7 +88,7 @@ func TestWhatIsToldToPods(t *testing.T) {
 		writes     int
 	}{
 		"why it waits":             {told: "why", writes: 1},
-		"one that has a node":      {edit: onNode("n1")},
+		"one that has a node":      {edit: objects.OnNode("n1")},
 		"after a conflict":         {fails: 1, with: conflict, told: "why", writes: 2},
 		"after an API server's no": {fails: 2, with: apierrors.NewInternalError(fmt.Errorf("no")), told: "why", writes: 3},
 		"where it never says yes":  {fails: 99, with: apierrors.NewInternalError(fmt.Errorf("no")), writes: 10},

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -36,7 +37,7 @@ const spokenKey fwk.StateKey = Name + "/spoken"
 // representative it asks the matcher first, for the whole group.
 func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	// 1. Of a pod that this plugin asks other plugins about it says nothing itself.
-	if isProbe(state) {
+	if placement.IsProbe(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(spokenKey, spoken{})

@@ -16,6 +16,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func queued(t *testing.T, pod *corev1.Pod) fwk.QueuedEntityInfo {
@@ -44,7 +46,7 @@ func TestQueueIsOrderedByPriorityThenGroup(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	pl := &Fluence{profile: profile, groups: gang.New(&owners{}, match.PolicyLonode)}
 	pod := func(name, groupName string, priority int32, created time.Time) fwk.QueuedEntityInfo {
-		p := aPod(name, inGroup(groupName))
+		p := objects.Pod(name, objects.InGroup(groupName))
 		p.Spec.Priority = &priority
 		p.CreationTimestamp = metav1.NewTime(created)
 		pl.groups.PutPod(p)
@@ -83,7 +85,7 @@ func TestPreEnqueueLetsOneRepresentativeOfACompleteGroupPass(t *testing.T) {
 				t.Errorf("PreEnqueue of %s: %q", p.Name, got)
 			}
 		}
-		pods = append(pods, r.pod("g-2", inGroup(g.Name)))
+		pods = append(pods, r.pod("g-2", objects.InGroup(g.Name)))
 		want := []string{"", "waits for the group's representative", "waits for the group's representative"}
 		for i, p := range pods {
 			if got := r.enqueue(p); got != want[i] {
@@ -94,7 +96,7 @@ func TestPreEnqueueLetsOneRepresentativeOfACompleteGroupPass(t *testing.T) {
 		if got := r.enqueue(alone); got != "" {
 			t.Errorf("PreEnqueue of a pod without a group: %q", got)
 		}
-		if got := r.enqueue(aPod("unseen")); got != "the pod was not seen yet" {
+		if got := r.enqueue(objects.Pod("unseen")); got != "the pod was not seen yet" {
 			t.Errorf("PreEnqueue of a pod that no informer told of: %q", got)
 		}
 	})
@@ -107,24 +109,24 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 		want string
 	}{
 		"the breaker is open": {
-			lose: func(r *rig) { r.matcher.silence(true); r.pl.breaker.trip(whyUnavailable) },
+			lose: func(r *rig) { r.matcher.silence(true); r.pl.breaker.trip(placement.WhyUnavailable) },
 			back: func(r *rig) { r.matcher.silence(false) },
-			want: whyUnavailable,
+			want: placement.WhyUnavailable,
 		},
 		"the graph is being loaded": {
 			lose: func(r *rig) { r.fake.Fail(matchtest.Ready, errors.New("no")); r.lose() },
 			back: func(r *rig) { r.fake.Fail(matchtest.Ready, nil) },
-			want: whyLoading,
+			want: placement.WhyLoading,
 		},
 		"the inventory lost it": {
 			lose: func(r *rig) { r.matcher.silence(true); r.fake.Fail(matchtest.Reset, match.ErrUnavailable); r.lose() },
 			back: func(r *rig) { r.matcher.silence(false); r.fake.Fail(matchtest.Reset, nil) },
-			want: whyUnavailable,
+			want: placement.WhyUnavailable,
 		},
 		"the pods at the start were not all seen": {
 			lose: func(r *rig) { r.pl.synced = func() bool { return false } },
 			back: func(r *rig) { r.pl.synced = func() bool { return true } },
-			want: whyLoading,
+			want: placement.WhyLoading,
 		},
 	}
 	for name, tc := range cases {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // rejectedFor is a pod that a kubelet had no room for.
@@ -37,10 +38,10 @@ func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
 		then []func(*corev1.Pod)
 		want []event
 	}{
-		"a member's, on its PodGroup": {pod: []func(*corev1.Pod){inGroup(g.Name)}, then: []func(*corev1.Pod){rejectedFor("OutOfcpu")}, want: []event{onPodGroup}},
+		"a member's, on its PodGroup": {pod: []func(*corev1.Pod){objects.InGroup(g.Name)}, then: []func(*corev1.Pod){rejectedFor("OutOfcpu")}, want: []event{onPodGroup}},
 		"a lone pod's, on itself":     {then: []func(*corev1.Pod){rejectedFor("OutOfcpu")}, want: []event{onPod}},
 		"without its PodGroup, on itself": {
-			pod: []func(*corev1.Pod){inGroup("gone")}, then: []func(*corev1.Pod){rejectedFor("OutOfcpu")}, want: []event{onPod},
+			pod: []func(*corev1.Pod){objects.InGroup("gone")}, then: []func(*corev1.Pod){rejectedFor("OutOfcpu")}, want: []event{onPod},
 		},
 		"one for a device": {then: []func(*corev1.Pod){rejectedFor("OutOfnvidia.com/gpu")}, want: []event{{
 			kind: "Pod", name: "p", reason: reason.RejectedByKubelet, eventType: corev1.EventTypeWarning,
@@ -48,8 +49,8 @@ func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
 		}}},
 		"another failure is none":           {then: []func(*corev1.Pod){rejectedFor("Evicted")}},
 		"another scheduler's is not ours":   {pod: []func(*corev1.Pod){nominatedFor("", 0)}, then: []func(*corev1.Pod){rejectedFor("OutOfcpu")}},
-		"a pod that runs is none":           {then: []func(*corev1.Pod){onNode("n1"), inPhase(corev1.PodRunning)}},
-		"what failed without a node is not": {then: []func(*corev1.Pod){rejectedFor("OutOfcpu"), onNode("")}},
+		"a pod that runs is none":           {then: []func(*corev1.Pod){objects.OnNode("n1"), inPhase(corev1.PodRunning)}},
+		"what failed without a node is not": {then: []func(*corev1.Pod){rejectedFor("OutOfcpu"), objects.OnNode("")}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

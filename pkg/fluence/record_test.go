@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // varying is what of a line of the log differs from run to run.
@@ -41,13 +42,13 @@ func TestEachDecisionOnAGroupIsOneLine(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.schedule()
-		r.gang(2, 1, cpu("3"))
+		r.gang(2, 1, objects.CPU("3"))
 		r.pass(10 * time.Second)
 		want := []string{`"Group refused" group="ns/g" reason="Gathering" message="waits for 1 more pod: has 1 of minMember 2"`}
 		r.wantDecisions(want...)
 		waits := counted("fluence_group_wait_seconds")
 		refusals := counted("fluence_refusals_total")
-		r.pod("g-1", inGroup(g.Name), cpu("3"))
+		r.pod("g-1", objects.InGroup(g.Name), objects.CPU("3"))
 		r.pass(10 * time.Second)
 		// It asks again whenever something may help, and is told the same but for numbers.
 		for _, name := range []string{"small-1", "small-2"} {
@@ -87,7 +88,7 @@ func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
 		asked := 0
 		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
 			asked++
-			node := readyNode("n2", 4)
+			node := objects.ReadyNode("n2", 4)
 			if _, err := r.client.CoreV1().Nodes().Create(r.ctx, node, metav1.CreateOptions{}); err != nil {
 				return nil, err
 			}
@@ -113,7 +114,7 @@ func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
 func TestASeatOnANewNodeWaitsForTheSchedulerToSeeIt(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
-		node := readyNode("n1", 4)
+		node := objects.ReadyNode("n1", 4)
 		log := klog.FromContext(r.ctx)
 		r.must(r.sched.Cache.RemoveNode(log, node))
 		r.give("n1", "n1")
@@ -141,7 +142,7 @@ func TestAGroupThatGivesBackSaysWhy(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.node("n2", 4)
-		pods := r.gang(2, 2, cpu("3"))
+		pods := r.gang(2, 2, objects.CPU("3"))
 		gaveBack := counted("fluence_given_back_total")
 		if _, _, status := r.preFilter(pods[0]); !status.IsSuccess() {
 			t.Fatal(status)

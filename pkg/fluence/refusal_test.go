@@ -14,7 +14,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
@@ -42,16 +44,16 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 			until: []gang.Event{gang.NodeChanged, gang.MatcherBack},
 		},
 		"no answer": {
-			err: fmt.Errorf("dial: %w", match.ErrUnavailable), code: fwk.Unschedulable, message: whyUnavailable, reason: "MatcherUnavailable",
+			err: fmt.Errorf("dial: %w", match.ErrUnavailable), code: fwk.Unschedulable, message: placement.WhyUnavailable, reason: "MatcherUnavailable",
 			until: []gang.Event{gang.MatcherBack}, released: true, trips: true,
 		},
 		"no answer in time": {
-			err: context.DeadlineExceeded, code: fwk.Unschedulable, message: whyUnavailable, reason: "MatcherUnavailable",
+			err: context.DeadlineExceeded, code: fwk.Unschedulable, message: placement.WhyUnavailable, reason: "MatcherUnavailable",
 			until: []gang.Event{gang.MatcherBack}, released: true, trips: true,
 		},
 		"too much work": {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true, MayNeverFit: true}},
-			code: fwk.Unschedulable, message: whyTooHard, reason: "TooHard", again: time.Second,
+			code: fwk.Unschedulable, message: placement.WhyTooHard, reason: "TooHard", again: time.Second,
 		},
 		"found, and overtaken": {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.Overtaken, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true}},
@@ -59,7 +61,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 			until: []gang.Event{gang.Freed, gang.NodeChanged, gang.MatcherBack}, again: time.Second,
 		},
 		"another graph": {
-			err: match.ErrStale, code: fwk.Unschedulable, message: whyLoading, reason: "MatcherUnavailable",
+			err: match.ErrStale, code: fwk.Unschedulable, message: placement.WhyLoading, reason: "MatcherUnavailable",
 			until: []gang.Event{gang.MatcherBack},
 		},
 		"another allocation": {
@@ -156,14 +158,14 @@ func TestAMatcherThatHangsCostsOneCycle(t *testing.T) {
 		r.matcher.silence(true)
 		before := time.Now()
 		_, _, status := r.preFilter(first)
-		r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
+		r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
 		if took := time.Since(before); took != 2*time.Second {
 			t.Errorf("the cycle took %v, want matchTimeout, 2s", took)
 		}
 		before = time.Now()
 		_, _, status = r.preFilter(second)
-		r.wantStatus(status, fwk.Unschedulable, whyUnavailable)
-		r.wantHeld(second, whyUnavailable)
+		r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
+		r.wantHeld(second, placement.WhyUnavailable)
 		if took := time.Since(before); took != 0 {
 			t.Errorf("the next cycle took %v", took)
 		}
@@ -171,7 +173,7 @@ func TestAMatcherThatHangsCostsOneCycle(t *testing.T) {
 		r.matcher.silence(false)
 		r.pass(time.Second)
 		for _, p := range []string{"first", "second"} {
-			r.wantAsking(aPod(p))
+			r.wantAsking(objects.Pod(p))
 		}
 		if got := len(r.matches()); got != 1 {
 			t.Errorf("the matcher was asked %d times, want once", got)

@@ -16,6 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // report tells news of the group and waits for what comes of it.
@@ -24,7 +25,7 @@ func (r *rig) report(because, message string) {
 	if because == reason.Placed {
 		n.status = metav1.ConditionTrue
 	}
-	r.pl.reporter.report(g, n, aPod("g-0"))
+	r.pl.reporter.report(g, n, objects.Pod("g-0"))
 	r.pass(eventLook) // events go behind conditions
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/placement"
 )
 
 // reservations are the nodes that are reserved for groups that have waited for room longer
@@ -36,7 +37,7 @@ type reservation struct {
 	looked         time.Time
 	unknown, again bool
 	// search is that for fewer nodes.
-	search *bisection
+	search *placement.Bisection
 	// called says that the group was called to its nodes when they were free, and came that it
 	// has asked since.
 	called, came bool
@@ -191,7 +192,7 @@ func (a *reservations) drop(t gang.Turn, key types.NamespacedName) bool {
 // look says whether nodes may be looked for now, for the group whose turn it is, and with what
 // search to go on. If not, they are to be looked for later. Known says that the last look had an
 // answer.
-func (a *reservations) look(t gang.Turn, key types.NamespacedName, now time.Time) (search *bisection, ok, known bool) {
+func (a *reservations) look(t gang.Turn, key types.NamespacedName, now time.Time) (search *placement.Bisection, ok, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -206,7 +207,7 @@ func (a *reservations) look(t gang.Turn, key types.NamespacedName, now time.Time
 }
 
 // found takes note of how far nodes were looked for, for a group that is first in its turn.
-func (a *reservations) found(t gang.Turn, key types.NamespacedName, search *bisection, known bool, now time.Time) {
+func (a *reservations) found(t gang.Turn, key types.NamespacedName, search *placement.Bisection, known bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -214,7 +215,7 @@ func (a *reservations) found(t gang.Turn, key types.NamespacedName, search *bise
 		r = a.begin(t, key, now)
 	}
 	if r.key == key {
-		r.looked, r.search, r.unknown, r.again = now, search, !known, !known || !search.done()
+		r.looked, r.search, r.unknown, r.again = now, search, !known, !known || !search.Done()
 	}
 }
 

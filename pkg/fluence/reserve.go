@@ -93,7 +93,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
 		klog.FromContext(ctx).V(4).Info("Matched node refused", "group", pl.key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
 		if status := statuses.Get(node); status.Plugin() != names.NodeResourcesFit {
-			pl.exclusions.add(pl.key(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), untilOf(status))
+			pl.placer.Rejected(pl.key(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), status)
 		}
 		pl.apply(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
 	} else if _, err := state.Read(spokenKey); err != nil {
@@ -120,7 +120,7 @@ func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.P
 	pl.binds.Bound(pod.UID, pl.now())
 	pl.binds.look()
 	signal(pl.binds.more)
-	pl.exclusions.forget(pl.key(pod))
+	pl.placer.Forget(pl.key(pod))
 	pl.apply(ctx, out)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // reserve takes a pod through its cycle up to Permit, and has it wait if it is to.
@@ -50,7 +51,7 @@ func TestReserveTakesTheMatchedNodeAlone(t *testing.T) {
 		r.preFilter(pod)
 		r.wantStatus(r.pl.Reserve(r.ctx, nil, pod, "n2"), fwk.Unschedulable, `node "n2" was chosen, "n1" is the one matched`)
 		r.wantStatus(r.pl.Reserve(r.ctx, nil, pod, "n1"), fwk.Success, "")
-		r.wantStatus(r.pl.Reserve(r.ctx, nil, aPod("stranger"), "n1"), fwk.Unschedulable, "the group gave its nodes back")
+		r.wantStatus(r.pl.Reserve(r.ctx, nil, objects.Pod("stranger"), "n1"), fwk.Unschedulable, "the group gave its nodes back")
 	})
 }
 
@@ -186,7 +187,7 @@ func TestPostFilterTellsWhatAnotherPluginRefused(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.api.put(aPodGroup(g.Name, 1, "pg"))
-		pod := r.pod("g-0", inGroup(g.Name), func(p *corev1.Pod) {
+		pod := r.pod("g-0", objects.InGroup(g.Name), func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "missing"},
 			}}}
@@ -254,7 +255,7 @@ func TestThePodThatWasNotYetWaitingIsNotForgotten(t *testing.T) {
 
 func TestWaitingPodsOfOtherSchedulersAreLeftAlone(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		stranger := aPod("stranger", func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
+		stranger := objects.Pod("stranger", func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
 		r.fwk.AddWaitingPod(stranger, map[string]time.Duration{Name: 5 * time.Second})
 		before := time.Now()
 		r.permitted(stranger)

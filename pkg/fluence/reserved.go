@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -60,24 +60,13 @@ func (pl *Fluence) letPass() {
 	}
 }
 
-// reservedRoom is what a request has to leave to others that come before it.
-type reservedRoom struct {
-	nodes []string
-	// words say for whom how many nodes are reserved, and turns are theirs.
-	words []string
-	turns []gang.Turn
-	// by is the namespace that asks.
-	by string
-}
-
 // reservedFor returns the room that is reserved for those before a plan.
 //
 // Groups wait here only for groups before them in one order, and who takes the place of a member
 // that a started group lacks waits for nobody: those that run may wait for it before they end. So
 // no circle of groups comes about, but where a group needs more to end than what it started with:
 // that waits as a new group does, and until the reservation pauses.
-func (pl *Fluence) reservedFor(plan gang.Plan) reservedRoom {
-	room := reservedRoom{by: plan.Key.Namespace}
+func (pl *Fluence) reservedFor(plan gang.Plan) (room placement.Reserved) {
 	if plan.Late && plan.Lacking > 0 {
 		return room
 	}
@@ -94,33 +83,26 @@ func (pl *Fluence) reservedFor(plan gang.Plan) reservedRoom {
 		if !ok || held.key != h.Key || h.Key == plan.Key || !h.Rank.Less(own) {
 			continue
 		}
-		room.turns = append(room.turns, t)
-		room.nodes = append(room.nodes, held.nodes...)
-		room.words = append(room.words, reservedWords(len(held.nodes), pl.groupWords(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
+		room.Turns = append(room.Turns, t)
+		room.Nodes = append(room.Nodes, held.nodes...)
+		room.Words = append(room.Words, reservedWords(len(held.nodes), pl.groupWords(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
 	}
-	slices.Sort(room.nodes)
-	room.nodes = slices.Compact(room.nodes)
+	slices.Sort(room.Nodes)
+	room.Nodes = slices.Compact(room.Nodes)
 	return room
 }
 
 func reservedWords(nodes int, group string, waited time.Duration) string {
-	return fmt.Sprintf("%s reserved for %s, which has waited %s", nodesAre(nodes), group, duration.HumanDuration(waited))
-}
-
-func nodesAre(n int) string {
-	if n == 1 {
-		return "1 node is"
-	}
-	return plural(n, "node") + " are"
+	return fmt.Sprintf("%s reserved for %s, which has waited %s", placement.NodesAre(nodes), group, duration.HumanDuration(waited))
 }
 
 // reserve reserves nodes for a group that has just been refused for want of room, if it has
 // waited for so long that it may have some, and says so. They are as few as it fits when all has
 // ended there that ends: those on which the fewest such pods are, so that they are free soon.
 // A group for which there are none leaves its turn to the next until nodes change.
-func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *gang.Refusal) {
-	key, now := q.plan.Key, pl.now()
-	if q.plan.Late || r.Cure != gang.CureRoom || !pl.groups.IsHead(key, now, pl.args.MaxBypass.Duration) {
+func (pl *Fluence) reserve(ctx context.Context, plan gang.Plan, found placement.Result, r *gang.Refusal) {
+	key, now := plan.Key, pl.now()
+	if plan.Late || r.Cure != gang.CureRoom || !pl.groups.IsHead(key, now, pl.args.MaxBypass.Duration) {
 		return
 	}
 	tell := func(words string) { r.Message = translate.Shorten(r.Message + "; " + words) }
@@ -128,7 +110,7 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *gang.Refusal) {
 		tell(why)
 		return
 	}
-	t := gang.TurnOf(key, q.plan.Rank)
+	t := gang.TurnOf(key, plan.Rank)
 	if until, paused := pl.reservations.pause(t); paused {
 		tell(fmt.Sprintf("no nodes are reserved for it for %s, since nothing had ended for %s on those that were",
 			duration.HumanDuration(until.Sub(now)), duration.HumanDuration(pl.args.MaxReserve.Duration)))
@@ -139,7 +121,7 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *gang.Refusal) {
 	asBefore := func(known bool) {
 		switch {
 		case len(had) > 0:
-			tell(nodesAre(len(had)) + " reserved for it")
+			tell(placement.NodesAre(len(had)) + " reserved for it")
 		case !known:
 			tell("which nodes to reserve for it could not be found out in time")
 		}
@@ -148,41 +130,41 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *gang.Refusal) {
 		asBefore(known)
 		return
 	}
-	l := pl.lookFor(ctx, q, had, search)
+	l := pl.placer.Reservable(ctx, found, had, search, pl.outlastedFor(t))
 	yields := false
 	defer func() {
 		// One that yields is not called again: it looks when it asks.
 		if !yields {
-			pl.reservations.found(t, key, l.search, l.known, now)
+			pl.reservations.found(t, key, l.Search, l.Known, now)
 		}
 	}()
 	switch {
-	case !l.known:
+	case !l.Known:
 		asBefore(false)
 		return
-	case len(l.nodes) > 0:
-		tell(nodesAre(len(l.nodes)) + " reserved for it")
+	case len(l.Nodes) > 0:
+		tell(placement.NodesAre(len(l.Nodes)) + " reserved for it")
 		pl.groups.Yield(key, "", nil, now)
 	default:
-		why := "no nodes are reserved for it" + l.where.why()
+		why := "no nodes are reserved for it" + l.Why()
 		tell(why)
-		if yields = l.where.taken == 0; yields {
-			pl.groups.Yield(key, why, &l.where.way, now)
+		if yields = l.Taken() == 0; yields {
+			pl.groups.Yield(key, why, l.Way(), now)
 		}
 		if pl.reservations.drop(t, key) {
 			pl.happened(gang.Unreserved)
 		}
 		return
 	}
-	changed, freed := pl.reservations.put(t, key, l.nodes, &pl.running, pl.groups.RunsOn, now)
+	changed, freed := pl.reservations.put(t, key, l.Nodes, &pl.running, pl.groups.RunsOn, now)
 	if freed {
 		pl.happened(gang.Unreserved)
 	}
 	if changed && len(had) == 0 {
-		pl.tellReserves(key, len(l.nodes))
+		pl.tellReserves(key, len(l.Nodes))
 	}
 	if changed {
-		pl.log.V(2).Info("Group reserves nodes", "group", key, "nodes", len(l.nodes), "usable", len(l.where.nodes))
+		pl.log.V(2).Info("Group reserves nodes", "group", key, "nodes", len(l.Nodes), "usable", l.Usable())
 	}
 }
 
@@ -190,7 +172,7 @@ func (pl *Fluence) reserve(ctx context.Context, q *enquiry, r *gang.Refusal) {
 // reason for which the group waits is the same as before.
 func (pl *Fluence) tellReserves(key types.NamespacedName, nodes int) {
 	if pg := pl.podGroups.get(key); pg != nil {
-		pl.reporter.recorder.Eventf(reference(pg), nil, corev1.EventTypeNormal, reason.NodesReserved, "Scheduling", "%s", nodesAre(nodes)+" reserved for the group")
+		pl.reporter.recorder.Eventf(reference(pg), nil, corev1.EventTypeNormal, reason.NodesReserved, "Scheduling", "%s", placement.NodesAre(nodes)+" reserved for the group")
 	}
 }
 
@@ -207,25 +189,18 @@ func (pl *Fluence) freeFor(t gang.Turn) func(nodes []string) bool {
 	return func(nodes []string) bool { return pl.running.free(nodes, stays) }
 }
 
-// leaveOut has requests leave out, for the present, the nodes that are reserved for others.
-func (k reservedRoom) leaveOut(requests []translate.ShapeRequest) {
-	if len(k.nodes) == 0 {
-		return
+// outlastedFor says of a pod whether it is taken for one that does not end: it is of a turn's own
+// namespace, a reservation has paused over it, and it has no deadline that is near. Whoever has such
+// pods can end them, and shall not have nodes kept from others for them again and again.
+func (pl *Fluence) outlastedFor(t gang.Turn) func(*corev1.Pod) bool {
+	pods, near := pl.reservations.outlasted(t), pl.now().Add(pl.args.MaxReserve.Duration)
+	return func(p *corev1.Pod) bool {
+		if !pods.Has(p.UID) || p.DeletionTimestamp != nil {
+			return false
+		}
+		d := p.Spec.ActiveDeadlineSeconds
+		return d == nil || p.Status.StartTime == nil || near.Sub(p.Status.StartTime.Time).Seconds() < float64(*d)
 	}
-	for i := range requests {
-		within(&requests[i].Attributes.ConstraintsNow, not(k.nodes))
-	}
-}
-
-// tellReserved adds to a refusal what part in it the room may have that is reserved for others, and
-// takes note that they are in somebody's way.
-func (pl *Fluence) tellReserved(k reservedRoom, r *gang.Refusal) {
-	if len(k.nodes) == 0 {
-		return
-	}
-	pl.reservations.contested(k.turns, k.by)
-	r.Message = translate.Shorten(r.Message + "; " + strings.Join(k.words, "; "))
-	r.Until = append(r.Until, gang.Unreserved)
 }
 
 // waitsSince is since when a group that waits for room has not been scheduled, as its

@@ -17,12 +17,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
-
-func always(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }
-
-func never(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }
 
 // filled has nodes of four cores with a pod of three each that ends some day, and a group that
 // needs some nodes whole.
@@ -34,10 +32,10 @@ func (r *rig) filled(nodes, needs int, old ...func(*corev1.Pod)) {
 	r.pass(settleTime)
 	r.schedule()
 	for i := range nodes {
-		r.pod(fmt.Sprintf("old-%d", i), append(old, cpu("3"), never, onNode(fmt.Sprintf("n%d", i)))...)
+		r.pod(fmt.Sprintf("old-%d", i), append(old, objects.CPU("3"), objects.Never, objects.OnNode(fmt.Sprintf("n%d", i)))...)
 	}
 	r.pass(time.Second)
-	r.gang(int32(needs), needs, cpu("4"))
+	r.gang(int32(needs), needs, objects.CPU("4"))
 	r.pass(time.Second)
 }
 
@@ -56,7 +54,7 @@ func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(4, 2)
 		for i := range 2 {
-			r.pod(fmt.Sprintf("more-%d", i), cpu("500m"), never, onNode(fmt.Sprintf("n%d", i)))
+			r.pod(fmt.Sprintf("more-%d", i), objects.CPU("500m"), objects.Never, objects.OnNode(fmt.Sprintf("n%d", i)))
 		}
 		r.pass(11 * time.Minute)
 		if got := r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g); fmt.Sprint(got) != "[n2 n3]" {
@@ -69,7 +67,7 @@ func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
 		if len(told) != 1 || told[0].name != g.Name || told[0].message != "2 nodes are reserved for the group" {
 			t.Errorf("events tell %+v, want one of two nodes", told)
 		}
-		r.pod("small", cpu("500m"))
+		r.pod("small", objects.CPU("500m"))
 		r.pass(time.Second)
 		if got := r.assigned()["small"]; got != "n0" {
 			t.Errorf("a small pod is on %q, want it on a node that is not reserved", got)
@@ -88,29 +86,29 @@ func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
 func TestNothingIsReservedForAGroupThatNeedsWhatNeverEnds(t *testing.T) {
 	of := func(kind, api string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			always(p)
+			objects.Always(p)
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: api, Kind: kind, Name: "x", UID: "x", Controller: new(true)}}
 		}
 	}
-	elsewhere := func(p *corev1.Pod) { always(p); p.Namespace = "elsewhere" }
+	elsewhere := func(p *corev1.Pod) { objects.Always(p); p.Namespace = "elsewhere" }
 	cases := map[string]struct {
 		edit func(*corev1.Pod)
 		way  string // empty is that the node is reserved
 	}{
 		"a Deployment's pod":             {of("ReplicaSet", "apps/v1"), "ns/way"},
 		"a StatefulSet's pod":            {of("StatefulSet", "apps/v1"), "ns/way"},
-		"a pod that is always restarted": {always, "ns/way"},
+		"a pod that is always restarted": {objects.Always, "ns/way"},
 		"one of another namespace":       {elsewhere, "1 pod of other namespaces"},
-		"a pod that ends":                {never, ""},
-		"one with a deadline":            {func(p *corev1.Pod) { always(p); p.Spec.ActiveDeadlineSeconds = new(int64(3600)) }, ""},
+		"a pod that ends":                {objects.Never, ""},
+		"one with a deadline":            {func(p *corev1.Pod) { objects.Always(p); p.Spec.ActiveDeadlineSeconds = new(int64(3600)) }, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				r.pod("way", cpu("100m"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, tc.edit, onNode("n1"))
+				r.pod("way", objects.CPU("100m"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, tc.edit, objects.OnNode("n1"))
 				r.filled(2, 2)
 				r.pass(11 * time.Minute)
-				r.pod("small", cpu("500m"), func(p *corev1.Pod) { p.Namespace = "another" })
+				r.pod("small", objects.CPU("500m"), func(p *corev1.Pod) { p.Namespace = "another" })
 				r.pass(time.Second)
 				want := "; 2 nodes are reserved for it"
 				if tc.way != "" {
@@ -132,10 +130,10 @@ func TestNothingIsReservedForAGroupThatNeedsWhatNeverEnds(t *testing.T) {
 func TestAReservationThatDoesNotGetOnPauses(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.args.MaxReserve.Duration = time.Hour
-		r.filled(2, 2, elsewhere)
+		r.filled(2, 2, objects.Elsewhere)
 		r.pass(11 * time.Minute)
 		passes := func(name string) bool {
-			r.pod(name, cpu("100m"), never)
+			r.pod(name, objects.CPU("100m"), objects.Never)
 			r.pass(time.Second)
 			defer r.remove(name)
 			return r.runs(name)
@@ -172,8 +170,8 @@ func TestAReservationThatDoesNotGetOnPauses(t *testing.T) {
 func TestOneGroupOfANamespaceAtATime(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(3, 1)
-		r.pod("second", cpu("4"))
-		r.pod("other", cpu("4"), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		r.pod("second", objects.CPU("4"))
+		r.pod("other", objects.CPU("4"), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
 		r.pass(11 * time.Minute)
 		groups, nodes := r.reserved()
 		if groups != 2 || nodes != 2 {
@@ -196,7 +194,7 @@ func TestAGangThatNeedsAllNodesStarts(t *testing.T) {
 		begin := time.Now()
 		for n := 0; !r.runs("g-0") && time.Since(begin) < 12*reserve; n++ {
 			name := fmt.Sprintf("small-%d", n)
-			r.pod(name, cpu("500m"), never)
+			r.pod(name, objects.CPU("500m"), objects.Never)
 			ends[name] = time.Now().Add(3 * reserve)
 			for pod, at := range ends {
 				if _, placed := r.assigned()[pod]; !placed && strings.HasPrefix(pod, "small") {
@@ -226,14 +224,14 @@ func TestAGroupThatNeverStartsFencesOffNothing(t *testing.T) {
 		}
 		r.pass(settleTime)
 		r.schedule()
-		r.pod("service", cpu("1m"), always, func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, onNode("n0"))
-		r.gang(n, n, cpu("1m"), ofApp("m"), awayFrom("m"), func(p *corev1.Pod) {
+		r.pod("service", objects.CPU("1m"), objects.Always, func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, objects.OnNode("n0"))
+		r.gang(n, n, objects.CPU("1m"), objects.OfApp("m"), objects.AwayFrom("m"), func(p *corev1.Pod) {
 			p.Annotations = map[string]string{group.ExclusiveAnnotation: "true"}
 		})
 		for _, wait := range []time.Duration{11 * time.Minute, time.Hour} {
 			r.pass(wait)
 			name := "other-" + wait.String()
-			r.pod(name, cpu("4"), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+			r.pod(name, objects.CPU("4"), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
 			r.pass(time.Second)
 			if !r.runs(name) {
 				t.Errorf("after %s another's pod does not run; the group is told %q", wait, r.message())
@@ -248,14 +246,14 @@ func TestNodesAreReservedBesideWhatNeverEnds(t *testing.T) {
 		for i := range 2 {
 			node := fmt.Sprintf("n%d", i)
 			r.node(node, 4)
-			r.pod("tiny-"+node, cpu("1m"), always, onNode(node), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
-			r.pod("old-"+node, cpu("2"), never, onNode(node))
+			r.pod("tiny-"+node, objects.CPU("1m"), objects.Always, objects.OnNode(node), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+			r.pod("old-"+node, objects.CPU("2"), objects.Never, objects.OnNode(node))
 		}
 		r.pass(settleTime)
 		r.schedule()
-		r.gang(2, 2, cpu("3"))
+		r.gang(2, 2, objects.CPU("3"))
 		r.pass(11 * time.Minute)
-		r.pod("small", cpu("500m"), never)
+		r.pod("small", objects.CPU("500m"), objects.Never)
 		r.pass(time.Second)
 		if r.runs("small") || !strings.HasSuffix(r.message(), "; 2 nodes are reserved for it") {
 			t.Errorf("a small pod runs: %t; the group is told %q", r.runs("small"), r.message())
@@ -281,12 +279,12 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				} else {
 					r.remove(fmt.Sprintf("again-%d", n-1))
 				}
-				r.pod(fmt.Sprintf("again-%d", turn/50), cpu("4"))
+				r.pod(fmt.Sprintf("again-%d", turn/50), objects.CPU("4"))
 			}
 		},
 		"by a pod in the way for a moment": func(r *rig, turn int) {
 			if turn%50 == 49 {
-				r.pod("way", cpu("1m"), always, onNode("n0"))
+				r.pod("way", objects.CPU("1m"), objects.Always, objects.OnNode("n0"))
 				r.pl.happened(gang.Freed)
 				r.pass(time.Second)
 				r.remove("way")
@@ -301,7 +299,7 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 			tiny := func(n int) string { return fmt.Sprintf("tiny-%02d", n) }
 			if turn < 0 {
 				for n := range 30 {
-					r.pod(tiny(n), cpu("1m"), never, port(7777), selecting("n0"), func(p *corev1.Pod) {
+					r.pod(tiny(n), objects.CPU("1m"), objects.Never, port(7777), selecting("n0"), func(p *corev1.Pod) {
 						p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "later"}}
 					})
 				}
@@ -309,7 +307,7 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 			if turn%50 != 49 {
 				return
 			}
-			r.pod(fmt.Sprintf("block-%d", turn), cpu("1m"), never, port(7777), onNode("n0"))
+			r.pod(fmt.Sprintf("block-%d", turn), objects.CPU("1m"), objects.Never, port(7777), objects.OnNode("n0"))
 			r.pass(time.Second)
 			first := 2 * (turn / 50)
 			for n := first; n < first+2; n++ {
@@ -333,7 +331,7 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				return
 			}
 			for i := range 2 {
-				r.pod(fmt.Sprintf("brought-%d-%d", turn, i), cpu("1m"), inGroup(g.Name), createdOn(fmt.Sprintf("n%d", i)))
+				r.pod(fmt.Sprintf("brought-%d-%d", turn, i), objects.CPU("1m"), objects.InGroup(g.Name), createdOn(fmt.Sprintf("n%d", i)))
 			}
 			r.pass(time.Second)
 			for i := range 2 {
@@ -353,14 +351,14 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				r.schedule()
 				foreign := func(p *corev1.Pod) { p.Namespace = "elsewhere" }
 				for i := range 2 {
-					r.pod(fmt.Sprintf("old-%d", i), cpu("3"), never, foreign, onNode(fmt.Sprintf("n%d", i)))
+					r.pod(fmt.Sprintf("old-%d", i), objects.CPU("3"), objects.Never, foreign, objects.OnNode(fmt.Sprintf("n%d", i)))
 				}
 				for i := range 20 {
-					r.pod(fmt.Sprintf("mine-%d", i), cpu("1m"), never, onNode("n0"))
+					r.pod(fmt.Sprintf("mine-%d", i), objects.CPU("1m"), objects.Never, objects.OnNode("n0"))
 				}
 				attack(r, -1)
 				r.pass(time.Second)
-				r.gang(2, 2, cpu("4"))
+				r.gang(2, 2, objects.CPU("4"))
 				reserved := 0
 				for turn := range 6 * 60 {
 					attack(r, turn)
@@ -383,13 +381,13 @@ func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(4, 3)
 		for i := range 5 {
-			r.pod(fmt.Sprintf("more-%d", i), cpu("100m"), never, onNode("n0"))
+			r.pod(fmt.Sprintf("more-%d", i), objects.CPU("100m"), objects.Never, objects.OnNode("n0"))
 		}
 		r.pass(11 * time.Minute)
 		if got := fmt.Sprint(r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g)); got != "[n1 n2 n3]" {
 			t.Errorf("reserved are %s, want those with one pod each", got)
 		}
-		r.pod("urgent", cpu("4"), urgent(10))
+		r.pod("urgent", objects.CPU("4"), urgent(10))
 		r.pass(11 * time.Minute)
 		first := r.pl.reservations.nodes(gang.Turn{Namespace: ns, Priority: 10}, types.NamespacedName{Namespace: ns, Name: "pod/urgent/urgent"})
 		rest := r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g)
@@ -408,7 +406,7 @@ func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
 		refused []gang.Refusal
 		passes  bool
 	}{
-		"too hard":                     {again(1, *tooHard(whyTooHard)), true},
+		"too hard":                     {again(1, *placement.TooHard(placement.WhyTooHard)), true},
 		"ruled out before the match":   {again(1, gang.Refusal{Reason: reason.NodesRuledOut, Message: "no", Backoff: true}), true},
 		"the matcher did not answer":   {again(1, gang.Refusal{Reason: reason.MatcherUnavailable, Message: "no", Cure: gang.CureAnswer}), false},
 		"its node was refused once":    {again(2, found), false},
@@ -431,7 +429,7 @@ func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
 					}
 					r.pl.groups.Refuse(plan, refusal, r.pl.now())
 				}
-				r.pod("small", cpu("500m"), never)
+				r.pod("small", objects.CPU("500m"), objects.Never)
 				r.pass(900 * time.Millisecond)
 				if r.runs("small") != tc.passes {
 					t.Errorf("a small pod runs: %t, want %t", r.runs("small"), tc.passes)
@@ -469,11 +467,11 @@ func TestAGroupInDebtComesIntoItsNodes(t *testing.T) {
 // until nodes change.
 func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pod("way", cpu("100m"), always, onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" })
+		r.pod("way", objects.CPU("100m"), objects.Always, objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" })
 		r.filled(2, 2)
 		r.pass(time.Second)
 		next := types.NamespacedName{Namespace: ns, Name: "pod/next/next"}
-		r.pod("next", cpu("3500m"))
+		r.pod("next", objects.CPU("3500m"))
 		r.pass(12 * time.Minute)
 		if got := r.pl.reservations.nodes(gang.Turn{Namespace: ns}, next); len(got) != 1 {
 			t.Fatalf("the next in order has %v reserved; the first is told %q", got, r.message())
@@ -501,16 +499,16 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 		late  bool
 		looks bool
 	}{
-		"a pod in its way":                          {edit: []func(*corev1.Pod){always, onNode("n0")}, looks: true},
-		"one that came after it looked":             {edit: []func(*corev1.Pod){always, onNode("n0")}, late: true},
-		"one that ends":                             {edit: []func(*corev1.Pod){never, onNode("n0")}},
-		"an own one that outlasted a reservation":   {edit: []func(*corev1.Pod){never, onNode("n0"), ofUID("outlasted")}, looks: true},
-		"one on every node":                         {edit: []func(*corev1.Pod){always, daemon, onNode("n0")}},
-		"one that waits for a node":                 {edit: []func(*corev1.Pod){always}},
-		"one on a node that it does not ask for":    {edit: []func(*corev1.Pod){always, onNode("other")}},
-		"one on a node that is cordoned":            {edit: []func(*corev1.Pod){always, onNode("cordoned")}},
-		"one on a node that it does not tolerate":   {edit: []func(*corev1.Pod){always, onNode("tainted")}},
-		"one on a node where nothing is in its way": {edit: []func(*corev1.Pod){always, onNode("n1")}},
+		"a pod in its way":                          {edit: []func(*corev1.Pod){objects.Always, objects.OnNode("n0")}, looks: true},
+		"one that came after it looked":             {edit: []func(*corev1.Pod){objects.Always, objects.OnNode("n0")}, late: true},
+		"one that ends":                             {edit: []func(*corev1.Pod){objects.Never, objects.OnNode("n0")}},
+		"an own one that outlasted a reservation":   {edit: []func(*corev1.Pod){objects.Never, objects.OnNode("n0"), ofUID("outlasted")}, looks: true},
+		"one on every node":                         {edit: []func(*corev1.Pod){objects.Always, daemon, objects.OnNode("n0")}},
+		"one that waits for a node":                 {edit: []func(*corev1.Pod){objects.Always}},
+		"one on a node that it does not ask for":    {edit: []func(*corev1.Pod){objects.Always, objects.OnNode("other")}},
+		"one on a node that is cordoned":            {edit: []func(*corev1.Pod){objects.Always, objects.OnNode("cordoned")}},
+		"one on a node that it does not tolerate":   {edit: []func(*corev1.Pod){objects.Always, objects.OnNode("tainted")}},
+		"one on a node where nothing is in its way": {edit: []func(*corev1.Pod){objects.Always, objects.OnNode("n1")}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -530,17 +528,17 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 					})
 				}
 				for _, n := range []string{"n0", "tainted", "cordoned", "other"} {
-					r.pod("service-"+n, cpu("3"), always, onNode(n), elsewhere)
+					r.pod("service-"+n, objects.CPU("3"), objects.Always, objects.OnNode(n), objects.Elsewhere)
 				}
 				r.pass(settleTime)
 				r.schedule()
-				r.gang(2, 2, cpu("4"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "a"} })
+				r.gang(2, 2, objects.CPU("4"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "a"} })
 				r.pass(10*time.Minute + 5*time.Second)
 				if why := r.pl.groups.Yields(g, r.pl.now()); why == "" {
 					t.Fatalf("it does not leave its turn: %s", r.message())
 				}
 				r.pl.reservations.begin(gang.Turn{Namespace: ns}, g, r.pl.now()).outlasted = sets.New[types.UID]("outlasted")
-				gone := aPod("more", tc.edit...)
+				gone := objects.Pod("more", tc.edit...)
 				if gone.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)); tc.late {
 					gone.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Second))
 				}
@@ -659,20 +657,16 @@ func TestWhatIsProgress(t *testing.T) {
 	}
 }
 
-// Reserved nodes are in the way of a group of another namespace, too, whose pods the filters object
-// to on the others. It asks again when they are others' again.
-func TestReservedNodesAreInTheWayOfWhomTheFiltersObjectTo(t *testing.T) {
+// Nodes that are reserved for one namespace are contested by groups of others alone.
+func TestReservedNodesAreContestedByOthers(t *testing.T) {
 	for of, want := range map[string]bool{ns: false, "elsewhere": true} {
 		inRig(t, nil, func(r *rig) {
 			at := gang.Turn{Namespace: ns}
 			r.pl.reservations.put(at, g, []string{"n1"}, still{}, r.pl.groups.RunsOn, r.pl.now())
-			q := &enquiry{reserved: reservedRoom{nodes: []string{"n1"}, words: []string{"1 node is reserved"}, turns: []gang.Turn{at}, by: of}}
-			refused := r.pl.objected(q, "the filters say no")
+			refused := &gang.Refusal{Reason: reason.NodesRuledOut}
+			r.pl.follow(r.ctx, gang.Plan{Key: types.NamespacedName{Namespace: of, Name: "g"}}, placement.Result{Asked: true, Refusal: refused, Contested: []gang.Turn{at}})
 			if got := r.pl.reservations.of[at].clock.contested; got != want {
 				t.Errorf("a group of namespace %s has the nodes contested: %t, want %t", of, got, want)
-			}
-			if refused.Message != "the filters say no; 1 node is reserved" || !slices.Contains(refused.Until, gang.Unreserved) {
-				t.Errorf("it is refused %+v", refused)
 			}
 		})
 	}
@@ -687,14 +681,14 @@ func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 		}
 		r.pass(settleTime)
 		r.schedule()
-		r.pod("theirs", cpu("3"), never, elsewhere, onNode("n0"))
+		r.pod("theirs", objects.CPU("3"), objects.Never, objects.Elsewhere, objects.OnNode("n0"))
 		for i := range 3 {
-			r.pod(fmt.Sprintf("mine-%d", i), cpu("1m"), never, onNode(fmt.Sprintf("n%d", i)))
+			r.pod(fmt.Sprintf("mine-%d", i), objects.CPU("1m"), objects.Never, objects.OnNode(fmt.Sprintf("n%d", i)))
 		}
 		r.pass(time.Second)
-		r.gang(3, 3, cpu("4"))
+		r.gang(3, 3, objects.CPU("4"))
 		r.pass(11 * time.Minute)
-		r.pod("other", cpu("500m"), elsewhere)
+		r.pod("other", objects.CPU("500m"), objects.Elsewhere)
 		r.pass(time.Second)
 		if r.runs("other") {
 			t.Fatalf("a pod of another namespace passes at once: %s", r.message())
@@ -720,17 +714,17 @@ func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
 			for i := range 2 {
 				node := fmt.Sprintf("n%d", i)
 				r.node(node, 4)
-				r.pod(fmt.Sprintf("old-%d", i), cpu("3"), never, onNode(node))
+				r.pod(fmt.Sprintf("old-%d", i), objects.CPU("3"), objects.Never, objects.OnNode(node))
 				if theirs {
-					r.pod("theirs-"+node, cpu("100m"), never, elsewhere, onNode(node))
+					r.pod("theirs-"+node, objects.CPU("100m"), objects.Never, objects.Elsewhere, objects.OnNode(node))
 				}
 			}
 			r.pass(settleTime)
 			r.schedule()
-			r.gang(2, 2, cpu("3500m"))
+			r.gang(2, 2, objects.CPU("3500m"))
 			r.pass(2 * time.Minute)
-			r.pod("other", cpu("500m"), elsewhere)
-			r.pod("next", cpu("3500m"))
+			r.pod("other", objects.CPU("500m"), objects.Elsewhere)
+			r.pod("next", objects.CPU("3500m"))
 			r.pass(50 * time.Minute)
 			r.remove("old-0")
 			r.remove("old-1")
@@ -764,10 +758,10 @@ func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 		sleeps func(*corev1.Pod)
 		again  bool // nodes are reserved again after the pause
 	}{
-		"without a deadline":                {never, false},
+		"without a deadline":                {objects.Never, false},
 		"with one that is far":              {deadline(1000 * time.Hour), false},
 		"with one that is nearer than that": {deadline(2 * time.Hour), true},
-		"of another namespace":              {elsewhere, true},
+		"of another namespace":              {objects.Elsewhere, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -779,10 +773,10 @@ func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 				r.pass(settleTime)
 				r.schedule()
 				for i := range 2 {
-					r.pod(fmt.Sprintf("sleeps-%d", i), cpu("1m"), never, onNode(fmt.Sprintf("n%d", i)), tc.sleeps)
+					r.pod(fmt.Sprintf("sleeps-%d", i), objects.CPU("1m"), objects.Never, objects.OnNode(fmt.Sprintf("n%d", i)), tc.sleeps)
 				}
 				r.pass(time.Second)
-				r.gang(2, 2, cpu("4"))
+				r.gang(2, 2, objects.CPU("4"))
 				r.pass(11 * time.Minute)
 				if _, n := r.reserved(); n != 2 {
 					t.Fatalf("%d nodes are reserved at first: %s", n, r.message())
@@ -1024,14 +1018,14 @@ func TestPodsThatComeAndGoHaveNobodyLookForNodesOften(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				r.pod("way", cpu("100m"), foreign, always, onNode("n1"))
+				r.pod("way", objects.CPU("100m"), foreign, objects.Always, objects.OnNode("n1"))
 				r.node("elsewhere", 1)
 				r.filled(2, 2)
 				r.pass(15 * time.Minute)
 				before := r.looks()
 				for i := range 300 {
 					name := fmt.Sprint("churn-", i)
-					r.pod(name, cpu("1m"), foreign, always, elsewhere, tc.edit, createdOn("elsewhere"))
+					r.pod(name, objects.CPU("1m"), foreign, objects.Always, objects.Elsewhere, tc.edit, createdOn("elsewhere"))
 					r.pass(500 * time.Millisecond)
 					r.removeFrom("elsewhere", name)
 					r.pass(500 * time.Millisecond)
@@ -1074,7 +1068,7 @@ func TestASearchForNodesThatIsCutShortGoesOn(t *testing.T) {
 	inRig(t, slowed(realEngine(t), 200*time.Millisecond), func(r *rig) {
 		r.filled(4, 2)
 		for i := range 2 {
-			r.pod(fmt.Sprintf("more-%d", i), cpu("500m"), never, onNode(fmt.Sprintf("n%d", i)))
+			r.pod(fmt.Sprintf("more-%d", i), objects.CPU("500m"), objects.Never, objects.OnNode(fmt.Sprintf("n%d", i)))
 		}
 		r.pass(10*time.Minute + 2*time.Second)
 		if _, n := r.reserved(); n != 2 || r.looks() > 2 {
@@ -1174,7 +1168,7 @@ func TestAGroupThatComesBackToItsTurnIsCalled(t *testing.T) {
 		}
 		r.remove("g-1")
 		r.pass(time.Second)
-		r.pod("g-9", inGroup(g.Name), cpu("4"))
+		r.pod("g-9", objects.InGroup(g.Name), objects.CPU("4"))
 		r.pl.happened(gang.Freed)
 		r.pass(11 * time.Minute)
 		if _, n := r.reserved(); n != 2 {

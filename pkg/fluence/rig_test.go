@@ -40,13 +40,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // profile is the name of the scheduler that pods of the tests ask for, and ns
 // their namespace.
 const (
-	profile = "fluence"
-	ns      = "ns"
+	profile = objects.Scheduler
+	ns      = objects.Namespace
 )
 
 func TestMain(m *testing.M) {

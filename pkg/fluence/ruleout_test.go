@@ -15,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // The filters are the real ones, of the shipped configuration.
@@ -54,8 +55,8 @@ func TestFiltersBecomeConstraints(t *testing.T) {
 				r.node("slow", 8)
 				r.node("good", 8, fast)
 				r.node("full", 1, fast) // how much room there is, the matcher says
-				r.pod("guest", onNode("ported"), hostPort)
-				r.pod("hog", onNode("full"))
+				r.pod("guest", objects.OnNode("ported"), hostPort)
+				r.pod("hog", objects.OnNode("full"))
 				r.give("good")
 				if got := r.nodeOf(r.pod("lone", tc.edit)); got != "good" {
 					t.Errorf("node = %s, want good", got)
@@ -129,7 +130,7 @@ func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
 			for _, ev := range gang.Any() {
 				inRig(t, nil, func(r *rig) {
 					r.node("n1", 8, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })
-					r.pod("guest", onNode("n1"), func(p *corev1.Pod) {
+					r.pod("guest", objects.OnNode("n1"), func(p *corev1.Pod) {
 						p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 					})
 					r.pass(settleTime)
@@ -155,8 +156,8 @@ func TestAPodThatNoFilterCouldPassIsNotAskedFor(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.api.put(aPodGroup(g.Name, 2, "pg"))
-		first := r.pod("g-0", inGroup(g.Name))
-		r.pod("g-1", inGroup(g.Name), func(p *corev1.Pod) {
+		first := r.pod("g-0", objects.InGroup(g.Name))
+		r.pod("g-1", objects.InGroup(g.Name), func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "missing"},
 			}}}
@@ -171,53 +172,4 @@ func TestAPodThatNoFilterCouldPassIsNotAskedFor(t *testing.T) {
 			t.Errorf("conditions = %+v, want one with reason %s", got, reason.NodesRuledOut)
 		}
 	})
-}
-
-func TestConstraintsTellPodsApartByWhatFiltersLookAt(t *testing.T) {
-	cases := map[string]struct {
-		edit func(*corev1.Pod)
-		same bool
-	}{
-		"the name":             {func(p *corev1.Pod) { p.Name = "other" }, true},
-		"the index in a Job":   {func(p *corev1.Pod) { p.Labels["batch.kubernetes.io/job-completion-index"] = "7" }, true},
-		"the index in a set":   {func(p *corev1.Pod) { p.Labels["apps.kubernetes.io/pod-index"] = "7" }, true},
-		"the name in a set":    {func(p *corev1.Pod) { p.Labels["statefulset.kubernetes.io/pod-name"] = "s-7" }, true},
-		"a port of the pod":    {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}} }, true},
-		"a volume of its own":  {func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "v"}} }, true},
-		"another label":        {func(p *corev1.Pod) { p.Labels["role"] = "leader" }, true},
-		"a label that is read": {func(p *corev1.Pod) { p.Labels["read"] = "leader" }, false},
-		"the namespace":        {func(p *corev1.Pod) { p.Namespace = "other" }, false},
-		"a selector":           {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, false},
-		"an affinity":          {func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }, false},
-		"a toleration":         {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k"}} }, false},
-		"a spread": {func(p *corev1.Pod) {
-			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1}}
-		}, false},
-		"a port of the node":   {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}} }, false},
-		"a claim of devices":   {func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }, false},
-		"the operating system": {func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Linux} }, false},
-		"a claim of a volume": {func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
-		}, false},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			by := selectedBy{keys: sets.New("read")}
-			if same := by.constraintsOf(aPod("a", inGroup("g"))) == by.constraintsOf(aPod("a", inGroup("g"), tc.edit)); same != tc.same {
-				t.Errorf("the constraints are the same: %v, want %v", same, tc.same)
-			}
-		})
-	}
-}
-
-func TestRuledOutListsTheMostFrequentWordsFirst(t *testing.T) {
-	var r ruledOut
-	r.add(ruledOut{why: map[string]int{"b": 2, "a": 2, "c": 1}})
-	r.add(ruledOut{why: map[string]int{"b": 3, "d": 9}})
-	if got, want := r.String(), " (9 d, 3 b, 2 a)"; got != want {
-		t.Errorf("ruled out%s, want%s", got, want)
-	}
-	if got := (ruledOut{}).String(); got != "" {
-		t.Errorf("nothing ruled out: %q", got)
-	}
 }

@@ -2,79 +2,18 @@ package fluence
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
-
-const zoneKey = "topology.kubernetes.io/zone"
-
-func inZone(zone string) func(*corev1.Node) {
-	return func(n *corev1.Node) { n.Labels[zoneKey] = zone }
-}
-
-// ofApp labels a pod as one of an app.
-func ofApp(app string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.Labels = maps.Clone(p.Labels)
-		if p.Labels == nil {
-			p.Labels = map[string]string{}
-		}
-		p.Labels["app"] = app
-	}
-}
-
-func termOn(key, app string) corev1.PodAffinityTerm {
-	return corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
-}
-
-// awayFrom keeps a pod from the nodes where pods of an app are.
-func awayFrom(app string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		if p.Spec.Affinity == nil {
-			p.Spec.Affinity = &corev1.Affinity{}
-		}
-		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{termOn(corev1.LabelHostname, app)}}
-	}
-}
-
-// nextTo binds a pod to the domains of a key where pods of an app are.
-func nextTo(key, app string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		if p.Spec.Affinity == nil {
-			p.Spec.Affinity = &corev1.Affinity{}
-		}
-		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{termOn(key, app)}}
-	}
-}
-
-func hostPort(port int32) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: port, HostPort: port}}
-	}
-}
-
-// spreadOver spreads the pods of an app over the domains of a key.
-func spreadOver(key, app string, maxSkew int32, edit ...func(*corev1.TopologySpreadConstraint)) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		c := corev1.TopologySpreadConstraint{
-			MaxSkew: maxSkew, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule,
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
-		}
-		for _, e := range edit {
-			e(&c)
-		}
-		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c)
-	}
-}
 
 // perNode counts the pods of group g by node.
 func (r *rig) perNode() map[string]int {
@@ -106,8 +45,8 @@ func (r *rig) placedSoon(n int) map[string]int {
 
 func TestPodsThatKeepApartGoToNodesOfTheirOwn(t *testing.T) {
 	cases := map[string]func(*corev1.Pod){
-		"anti-affinity": awayFrom("x"),
-		"one host port": hostPort(80),
+		"anti-affinity": objects.AwayFrom("x"),
+		"one host port": objects.HostPort(80),
 	}
 	for name, edit := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +55,7 @@ func TestPodsThatKeepApartGoToNodesOfTheirOwn(t *testing.T) {
 					r.node(fmt.Sprintf("n%d", i), 8)
 				}
 				r.schedule()
-				r.gang(4, 4, ofApp("x"), edit)
+				r.gang(4, 4, objects.OfApp("x"), edit)
 				if got := r.placedSoon(4); len(got) != 4 {
 					t.Errorf("pods by node = %v, want one each", got)
 				}
@@ -133,7 +72,7 @@ func TestMorePodsThanNodesThatKeepApartNeverFit(t *testing.T) {
 		r.node("n0", 8)
 		r.node("n1", 8)
 		r.schedule()
-		r.gang(3, 3, ofApp("x"), awayFrom("x"))
+		r.gang(3, 3, objects.OfApp("x"), objects.AwayFrom("x"))
 		r.pass(2 * time.Second)
 		r.wantAssigned(nil)
 		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NeverFits {
@@ -153,9 +92,9 @@ func TestALeaderKeepsItsWorkersAway(t *testing.T) {
 		r.node("n1", 8)
 		r.schedule()
 		r.api.put(aPodGroup(g.Name, 4, "pg"))
-		r.pod("g-0", inGroup(g.Name), ofApp("leader"), awayFrom("worker"))
+		r.pod("g-0", objects.InGroup(g.Name), objects.OfApp("leader"), objects.AwayFrom("worker"))
 		for i := 1; i < 4; i++ {
-			r.pod(fmt.Sprintf("g-%d", i), inGroup(g.Name), ofApp("worker"))
+			r.pod(fmt.Sprintf("g-%d", i), objects.InGroup(g.Name), objects.OfApp("worker"))
 		}
 		r.placedSoon(4)
 		nodes := r.assigned()
@@ -170,16 +109,16 @@ func TestALeaderKeepsItsWorkersAway(t *testing.T) {
 func TestPodsAreSpreadOverZonesBesideThoseThere(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		for i := range 6 {
-			r.node(fmt.Sprintf("n%d", i), 16, inZone(string(rune('a'+i/2))))
+			r.node(fmt.Sprintf("n%d", i), 16, objects.InZone(string(rune('a'+i/2))))
 		}
 		// Two in a, one in c: a filter that looks before any member is placed would leave
 		// zone b alone.
-		r.pod("old-0", ofApp("x"), onNode("n0"))
-		r.pod("old-1", ofApp("x"), onNode("n1"))
-		r.pod("old-2", ofApp("x"), onNode("n4"))
+		r.pod("old-0", objects.OfApp("x"), objects.OnNode("n0"))
+		r.pod("old-1", objects.OfApp("x"), objects.OnNode("n1"))
+		r.pod("old-2", objects.OfApp("x"), objects.OnNode("n4"))
 		r.pass(settleTime)
 		r.schedule()
-		r.gang(6, 6, ofApp("x"), spreadOver(zoneKey, "x", 1))
+		r.gang(6, 6, objects.OfApp("x"), objects.SpreadOver(objects.ZoneKey, "x", 1))
 		got := r.placedSoon(6)
 		zones := []int{got["n0"] + got["n1"], got["n2"] + got["n3"], got["n4"] + got["n5"]}
 		if !slices.Equal(zones, []int{1, 3, 2}) {
@@ -193,11 +132,11 @@ func TestPodsAreSpreadOverZonesBesideThoseThere(t *testing.T) {
 
 func TestAGangThatWantsToBeInOneZoneIs(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.node("n0", 4, inZone("a"))
-		r.node("n1", 4, inZone("b"))
-		r.node("n2", 4, inZone("b"))
+		r.node("n0", 4, objects.InZone("a"))
+		r.node("n1", 4, objects.InZone("b"))
+		r.node("n2", 4, objects.InZone("b"))
 		r.schedule()
-		r.gang(6, 6, ofApp("x"), nextTo(zoneKey, "x"))
+		r.gang(6, 6, objects.OfApp("x"), objects.NextTo(objects.ZoneKey, "x"))
 		if got := r.placedSoon(6); got["n0"] != 0 {
 			t.Errorf("pods by node = %v, want all in zone b", got)
 		}
@@ -209,7 +148,7 @@ func TestAGangThatWantsToBeOnOneNodeIs(t *testing.T) {
 		r.node("n0", 2)
 		r.node("n1", 4)
 		r.schedule()
-		r.gang(3, 3, ofApp("x"), nextTo(corev1.LabelHostname, "x"))
+		r.gang(3, 3, objects.OfApp("x"), objects.NextTo(corev1.LabelHostname, "x"))
 		if got := r.placedSoon(3); got["n1"] != 3 {
 			t.Errorf("pods by node = %v, want all on n1", got)
 		}
@@ -219,13 +158,13 @@ func TestAGangThatWantsToBeOnOneNodeIs(t *testing.T) {
 // The pod that asks stands for all, and may not be the one that comes first.
 func TestWorkersFollowTheirLeaderIntoAZone(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.node("n0", 2, inZone("a"))
-		r.node("n1", 4, inZone("b"))
+		r.node("n0", 2, objects.InZone("a"))
+		r.node("n1", 4, objects.InZone("b"))
 		r.schedule()
 		r.api.put(aPodGroup(g.Name, 3, "pg"))
-		r.pod("g-0", inGroup(g.Name), ofApp("worker"), nextTo(zoneKey, "leader"))
-		r.pod("g-1", inGroup(g.Name), ofApp("worker"), nextTo(zoneKey, "leader"))
-		r.pod("g-2", inGroup(g.Name), ofApp("leader"))
+		r.pod("g-0", objects.InGroup(g.Name), objects.OfApp("worker"), objects.NextTo(objects.ZoneKey, "leader"))
+		r.pod("g-1", objects.InGroup(g.Name), objects.OfApp("worker"), objects.NextTo(objects.ZoneKey, "leader"))
+		r.pod("g-2", objects.InGroup(g.Name), objects.OfApp("leader"))
 		r.pass(5 * time.Second)
 		r.wantAssigned(map[string]string{"g-0": "n1", "g-1": "n1", "g-2": "n1"})
 	})
@@ -237,7 +176,7 @@ func TestWhatIsVerifiedIsBookedOnceOnly(t *testing.T) {
 		r.node("n0", 8)
 		r.node("n1", 8)
 		r.schedule()
-		r.gang(2, 2, ofApp("x"), awayFrom("x"))
+		r.gang(2, 2, objects.OfApp("x"), objects.AwayFrom("x"))
 		r.placedSoon(2)
 		var ops []match.Op
 		for _, m := range r.matches() {
@@ -249,6 +188,47 @@ func TestWhatIsVerifiedIsBookedOnceOnly(t *testing.T) {
 		jobs, err := e.Jobs(r.ctx, r.pl.inventory.Epoch())
 		if err != nil || len(jobs) != 1 || len(jobs[0].Slots) != 2 {
 			t.Errorf("the engine holds %+v, error %v; want one job of 2 slots", jobs, err)
+		}
+	})
+}
+
+// A group that pods of others keep off a node, each pod in a way of its own, is placed where
+// they do not.
+func TestAGroupIsPlacedBesideManyObjections(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 8)
+		r.node("n2", 8)
+		var lists [][]string
+		for i := range 200 {
+			lists = append(lists, []string{fmt.Sprint(i)})
+		}
+		there := objects.KeepingOff("there", lists...)
+		there.Spec.SchedulerName, there.Spec.NodeName = "default-scheduler", "n1"
+		r.add(there)
+		r.api.put(aPodGroup("g", 4, "pg"))
+		for i := range 4 {
+			r.pod(fmt.Sprint("g-", i), objects.InGroup("g"), func(p *corev1.Pod) { p.Labels[batchv1.JobCompletionIndexAnnotation] = fmt.Sprint(i) })
+		}
+		r.schedule()
+		if got := r.placedSoon(4); got["n2"] != 4 {
+			t.Errorf("pods by node: %v, want all on n2", got)
+		}
+	})
+}
+
+// Hundreds of pods over three zones are one round of the filters, not hundreds.
+func TestAWideSpreadIsVerifiedInOneRound(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		const pods = 400
+		for i := range pods {
+			r.node(fmt.Sprintf("n%03d", i), 1, objects.InZone(string(rune('a'+3*i/pods))))
+		}
+		r.pass(settleTime)
+		r.gang(pods, pods, objects.OfApp("x"), objects.SpreadOver(objects.ZoneKey, "x", 1))
+		r.schedule()
+		r.pass(settleTime)
+		if got := len(r.assigned()); got != pods {
+			t.Errorf("%d pods have nodes, want all %d: %s", got, pods, r.message())
 		}
 	})
 }

@@ -25,6 +25,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // others is the name of the second profile.
@@ -84,7 +85,7 @@ func TestASecondProfileSortsByTheGroupsOfTheFirst(t *testing.T) {
 				}
 				noon := time.Now().Truncate(time.Hour)
 				groups.PutPodGroup(types.NamespacedName{Namespace: ns, Name: "z"}, gang.PodGroup{UID: "pg", MinMember: 2, Created: noon})
-				early, late := aPod("early", inGroup("z")), aPod("late", inGroup("z"))
+				early, late := objects.Pod("early", objects.InGroup("z")), objects.Pod("late", objects.InGroup("z"))
 				early.CreationTimestamp, late.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
 				groups.PutPod(early)
 				groups.PutPod(late)
@@ -114,7 +115,7 @@ func TestASecondProfileSortsByTheGroupsOfTheFirst(t *testing.T) {
 
 // foreign is a pod of the second profile.
 func foreign(name string, priority int32) *corev1.Pod {
-	return aPod(name, func(p *corev1.Pod) { p.Spec.SchedulerName, p.Spec.Priority = others, &priority })
+	return objects.Pod(name, func(p *corev1.Pod) { p.Spec.SchedulerName, p.Spec.Priority = others, &priority })
 }
 
 func queuedAt(t *testing.T, pod *corev1.Pod, at time.Time) fwk.QueuedEntityInfo {
@@ -178,9 +179,9 @@ func TestSortingWithoutFluenceGoesByPriorityAndTime(t *testing.T) {
 	}
 	want := []fwk.QueuedEntityInfo{
 		queuedAt(t, foreign("urgent", 2), noon.Add(time.Hour)),
-		queuedAt(t, aPod("b"), noon),
-		queuedAt(t, aPod("c"), noon),
-		queuedAt(t, aPod("a"), noon.Add(time.Second)),
+		queuedAt(t, objects.Pod("b"), noon),
+		queuedAt(t, objects.Pod("c"), noon),
+		queuedAt(t, objects.Pod("a"), noon.Add(time.Second)),
 	}
 	less := plugin.(*Sort).Less
 	for i, a := range want {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // One pod of a high priority does not lead the rest of its gang past who is in between.
@@ -14,17 +16,17 @@ func TestOnePodOfAHighPriorityLeadsNobody(t *testing.T) {
 		priority := func(n int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &n } }
 		for i := range 3 {
 			r.node(fmt.Sprintf("n%d", i), 4)
-			r.pod(fmt.Sprintf("old-%d", i), cpu("3"), never, onNode(fmt.Sprintf("n%d", i)), elsewhere)
+			r.pod(fmt.Sprintf("old-%d", i), objects.CPU("3"), objects.Never, objects.OnNode(fmt.Sprintf("n%d", i)), objects.Elsewhere)
 		}
 		r.pass(settleTime)
 		r.schedule()
-		r.pod("victim", cpu("4"), elsewhere, priority(500))
+		r.pod("victim", objects.CPU("4"), objects.Elsewhere, priority(500))
 		r.pass(time.Second)
 		r.api.put(aPodGroup(g.Name, 3, "pg"))
-		r.pod("g-0", inGroup(g.Name), cpu("4"), never, priority(1000))
+		r.pod("g-0", objects.InGroup(g.Name), objects.CPU("4"), objects.Never, priority(1000))
 		r.pass(time.Second)
 		for i := 1; i < 3; i++ {
-			r.pod(fmt.Sprintf("g-%d", i), inGroup(g.Name), cpu("4"), never, priority(0))
+			r.pod(fmt.Sprintf("g-%d", i), objects.InGroup(g.Name), objects.CPU("4"), objects.Never, priority(0))
 		}
 		r.pass(11 * time.Minute)
 		r.removeFrom("elsewhere", "old-0")
@@ -44,7 +46,7 @@ func TestAGroupOfSmallerPodsStarts(t *testing.T) {
 		}
 		r.pass(time.Second)
 		for i := range 2 {
-			r.pod(fmt.Sprintf("g-%d", 5+i), inGroup(g.Name), cpu("500m"))
+			r.pod(fmt.Sprintf("g-%d", 5+i), objects.InGroup(g.Name), objects.CPU("500m"))
 		}
 		r.pass(5 * time.Second)
 		if !r.runs("g-5") {

@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
 )
 
 const (
@@ -67,7 +68,8 @@ func (s *steps) now() time.Time {
 func (r *rig) countSteps(s *steps) {
 	r.pl.now = s.now
 	r.pl.handle = countedHandle{r.pl.handle, s}
-	r.pl.filters = countedPreFilters{r.pl.filters, s, func() int { n, _ := r.snapshot.NodeInfos().List(); return len(n) }}
+	r.pl.placer.Handle = r.pl.handle
+	r.pl.placer.Filters = countedPreFilters{r.pl.placer.Filters, s, func() int { n, _ := r.snapshot.NodeInfos().List(); return len(n) }}
 }
 
 // countedHandle counts runs of filters, and terms that are compared with a pod: each asks for
@@ -141,14 +143,14 @@ func (c countedLister) Get(name string) (*corev1.Namespace, error) {
 
 // countedPreFilters counts for each run before the filters a look at every node.
 type countedPreFilters struct {
-	framework
+	placement.PreFilters
 	*steps
 	nodes func() int
 }
 
 func (f countedPreFilters) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	f.take(f.nodes())
-	return f.framework.RunPreFilterPlugins(ctx, state, pod)
+	return f.PreFilters.RunPreFilterPlugins(ctx, state, pod)
 }
 
 // countedNode counts looks at a node, and at each of its pods.

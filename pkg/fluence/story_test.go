@@ -16,7 +16,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // The stories run the scheduler's own queue and loop.
@@ -52,7 +54,7 @@ func TestAGangIsPlacedWhole(t *testing.T) {
 		r.node("n1", 4)
 		r.node("n2", 4)
 		r.schedule()
-		r.gang(3, 3, cpu("2"))
+		r.gang(3, 3, objects.CPU("2"))
 		r.pass(time.Second)
 		r.wantAssigned(map[string]string{"g-0": "n1", "g-1": "n1", "g-2": "n2"})
 		if got := len(r.matches()); got != 1 {
@@ -94,7 +96,7 @@ func TestTwoGangsForTheSameRoomGoOneAfterTheOther(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			r.api.put(aPodGroup(name, 4, types.UID(name)))
 			for i := range 4 {
-				r.pod(fmt.Sprintf("%s-%d", name, i), inGroup(name))
+				r.pod(fmt.Sprintf("%s-%d", name, i), objects.InGroup(name))
 			}
 			r.pass(time.Second)
 		}
@@ -112,7 +114,7 @@ func TestAGangThatWasThereBeforeItsPodGroupStartsWithIt(t *testing.T) {
 		r.node("n1", 4)
 		r.schedule()
 		for i := range 3 {
-			r.pod(fmt.Sprintf("g-%d", i), inGroup(g.Name))
+			r.pod(fmt.Sprintf("g-%d", i), objects.InGroup(g.Name))
 		}
 		r.pass(10 * time.Second)
 		r.wantAssigned(nil)
@@ -145,7 +147,7 @@ func TestAGangStartsThoughTheMatcherGoesAwayAfterTheMatch(t *testing.T) {
 		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
 			// By the time the siblings come, nobody answers.
 			r.matcher.silence(true)
-			r.pl.breaker.trip(whyUnavailable)
+			r.pl.breaker.trip(placement.WhyUnavailable)
 			a := &match.Allocation{}
 			for _, key := range req.Keys {
 				a.Slots = append(a.Slots, match.Slot{Key: key, Node: "n1"})
@@ -205,7 +207,7 @@ func TestACycleThatEndsInAnErrorKeepsNobodyOut(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.schedule()
-		r.gang(2, 2, cpu("2"))
+		r.gang(2, 2, objects.CPU("2"))
 		r.pass(5 * time.Second)
 		r.wantAssigned(nil)
 		for i := range 4 {
@@ -228,7 +230,7 @@ func TestAMatchedNodeThatTheFiltersRefuseIsGivenBack(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
 		r.node("n2", 4)
-		r.pod("hog", onNode("n1"), cpu("4"))
+		r.pod("hog", objects.OnNode("n1"), objects.CPU("4"))
 		r.give("n1", "n2")
 		r.schedule()
 		r.gang(2, 2)
@@ -271,7 +273,7 @@ func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 			name := fmt.Sprintf("b%02d", i)
 			r.api.put(aPodGroup(name, 2, types.UID(name)))
 			for _, p := range []string{"-0", "-1"} {
-				r.pod(name+p, inGroup(name))
+				r.pod(name+p, objects.InGroup(name))
 			}
 			r.pod(name + "-lone")
 		}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestWakerGathersWhatIsWantedWhileItWakes(t *testing.T) {
@@ -28,7 +30,7 @@ func TestWakerGathersWhatIsWantedWhileItWakes(t *testing.T) {
 		synctest.Wait()
 		for range 100 {
 			w.one(types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"})
-			w.pods([]*corev1.Pod{aPod("p"), aPod("q")})
+			w.pods([]*corev1.Pod{objects.Pod("p"), objects.Pod("q")})
 			w.lost("p", 7)
 			w.all()
 		}
@@ -100,8 +102,8 @@ func TestWhatAHalfBoundGroupLacksIsWokenFirst(t *testing.T) {
 		listed := r.pl.listing.expect()
 		r.node("n", 8)
 		r.api.put(aPodGroup(g.Name, 2, "pg"))
-		r.pod("g-0", inGroup(g.Name), onNode("n"))
-		late := r.pod("g-1", inGroup(g.Name))
+		r.pod("g-0", objects.InGroup(g.Name), objects.OnNode("n"))
+		late := r.pod("g-1", objects.InGroup(g.Name))
 		for _, name := range []string{"a", "b", "c"} {
 			r.pod(name)
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	nodeutil "k8s.io/kubernetes/pkg/util/node"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -123,7 +124,7 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 		old = nil
 	}
 	pl.running.put(pod)
-	pl.shuns.put(pod)
+	pl.placer.PodSeen(pod)
 	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
 		pl.outOfTheWay(pod)
 	}
@@ -174,7 +175,7 @@ func (pl *Fluence) podGroupGone(ctx context.Context, k types.NamespacedName) {
 // forget drops what is kept of a group beside package group.
 func (pl *Fluence) forget(k types.NamespacedName) {
 	pl.reporter.forget(k)
-	pl.exclusions.forget(k)
+	pl.placer.Forget(k)
 	pl.logged.forget(k)
 	pl.asked(k)
 	pl.binds.forget(k)
@@ -202,7 +203,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 		return
 	}
 	pl.running.drop(pod)
-	pl.shuns.drop(pod.UID)
+	pl.placer.PodGone(pod.UID)
 	pl.outOfTheWay(pod)
 	if pod.Spec.SchedulerName != pl.profile {
 		if pl.nominated.drop(pod.UID) {
@@ -211,7 +212,7 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	} else {
 		pl.told.forget(pod.UID)
 		pl.noLongerExpected(string(pod.UID))
-		pl.exclusions.forget(pl.key(pod))
+		pl.placer.Forget(pl.key(pod))
 		out := pl.groups.DropPod(pod.UID)
 		pl.binds.tell(pod.UID, whyGaveBack)
 		pl.apply(ctx, out)
@@ -244,16 +245,7 @@ func nodeDiffers(old, node *corev1.Node) bool {
 		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
 		!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
 		!equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable) ||
-		ready(old) != ready(node)
-}
-
-func ready(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+		nodeutil.IsNodeReady(old) != nodeutil.IsNodeReady(node)
 }
 
 // runTicks looks at deadlines until ctx ends.

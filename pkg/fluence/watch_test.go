@@ -16,24 +16,26 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestFiltersSeePodsOnNodes(t *testing.T) {
-	bound := func() *corev1.Pod { return aPod("p", onNode("n1")) }
-	edited := func(edit func(*corev1.Pod)) *corev1.Pod { return aPod("p", onNode("n1"), edit) }
+	bound := func() *corev1.Pod { return objects.Pod("p", objects.OnNode("n1")) }
+	edited := func(edit func(*corev1.Pod)) *corev1.Pod { return objects.Pod("p", objects.OnNode("n1"), edit) }
 	cases := map[string]struct {
 		old, pod *corev1.Pod
 		want     bool
 	}{
-		"a pod without a node comes":          {nil, aPod("p"), false},
-		"a pod without a node changes":        {aPod("p"), aPod("p", inGroup("g")), false},
+		"a pod without a node comes":          {nil, objects.Pod("p"), false},
+		"a pod without a node changes":        {objects.Pod("p"), objects.Pod("p", objects.InGroup("g")), false},
 		"a pod on a node comes":               {nil, bound(), true},
-		"a pod is bound":                      {aPod("p"), bound(), true},
+		"a pod is bound":                      {objects.Pod("p"), bound(), true},
 		"nothing changes":                     {bound(), bound(), false},
 		"it only says what it does":           {bound(), edited(func(p *corev1.Pod) { p.Status.Message = "busy" }), false},
 		"it ends":                             {bound(), edited(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true},
-		"it gets a label that others look at": {bound(), edited(inGroup("g")), true},
+		"it gets a label that others look at": {bound(), edited(objects.InGroup("g")), true},
 		"it begins to end, and is no longer counted by spread constraints": {
 			bound(), edited(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), true,
 		},
@@ -148,10 +150,10 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 		"a node goes": {gang.NodeChanged, func(r *rig) {
 			r.must(r.client.CoreV1().Nodes().Delete(r.ctx, "n1", metav1.DeleteOptions{}))
 		}},
-		"a pod comes to a node": {gang.PodChanged, func(r *rig) { r.pod("new", onNode("n1")) }},
+		"a pod comes to a node": {gang.PodChanged, func(r *rig) { r.pod("new", objects.OnNode("n1")) }},
 		"a pod leaves a node":   {gang.PodChanged, func(r *rig) { r.remove("guest") }},
 		"a pod of others is bound": {gang.PodChanged, func(r *rig) {
-			r.pod("new", onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
+			r.pod("new", objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
 		}},
 		"a volume comes": {gang.StorageChanged, func(r *rig) {
 			_, err := r.client.CoreV1().PersistentVolumes().Create(r.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, metav1.CreateOptions{})
@@ -168,7 +170,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
 				r.node("n1", 8)
-				r.pod("guest", onNode("n1"))
+				r.pod("guest", objects.OnNode("n1"))
 				waiting := r.pod("waiting")
 				r.pass(time.Second)
 				plan, _ := r.pl.groups.Plan(waiting.UID, time.Now())
@@ -234,8 +236,8 @@ func TestWhatAGroupLacksIsToldWhenItLasts(t *testing.T) {
 			message: `label fluence.group-size: "many": must be a whole number from 1 to 100000`,
 		},
 		"a matcher": {
-			begin: func(r *rig) { r.matcher.silence(true); r.pl.breaker.trip(whyUnavailable); r.pod("lone") },
-			kind:  "Pod", reason: reason.MatcherUnavailable, message: whyUnavailable,
+			begin: func(r *rig) { r.matcher.silence(true); r.pl.breaker.trip(placement.WhyUnavailable); r.pod("lone") },
+			kind:  "Pod", reason: reason.MatcherUnavailable, message: placement.WhyUnavailable,
 		},
 	}
 	for name, tc := range cases {
@@ -258,7 +260,7 @@ func TestWhatAGroupLacksIsToldWhenItLasts(t *testing.T) {
 
 func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.pod("g-0", inGroup(g.Name))
+		r.pod("g-0", objects.InGroup(g.Name))
 		r.pass(time.Minute)
 		if got := r.recorder.of("Pod"); len(got) != 1 || got[0].name != "g-0" || got[0].reason != reason.NoPodGroup {
 			t.Errorf("events = %+v, want one with reason %s", got, reason.NoPodGroup)

@@ -12,6 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func alone(p *corev1.Pod) { p.Annotations = map[string]string{group.ExclusiveAnnotation: "true"} }
@@ -144,14 +145,14 @@ func TestWholeNodesAreToldOfEachIncarnation(t *testing.T) {
 		r.end("g-1")
 		again := time.Now().Truncate(time.Second)
 		for _, name := range []string{"g-2", "g-3"} {
-			r.pod(name, inGroup(g.Name), alone)
+			r.pod(name, objects.InGroup(g.Name), alone)
 		}
 		r.pass(time.Minute)
 		if got := asGroup(r.api.get(g)); !r.runs("g-2") || got.Whole != gang.WholeYes || got.WholeSince.Before(again) {
 			t.Errorf("the status says %v since %v, want it since the second start at %v; the first was at %v", got.Whole, got.WholeSince, again, first)
 		}
 		told := asGroup(r.api.get(g)).WholeSince
-		r.pod("g-4", inGroup(g.Name), alone)
+		r.pod("g-4", objects.InGroup(g.Name), alone)
 		r.pass(time.Minute)
 		if got := asGroup(r.api.get(g)).WholeSince; !r.runs("g-4") || !got.Equal(told) {
 			t.Errorf("the status says so since %v when a pod has come late, want it since %v", got, told)

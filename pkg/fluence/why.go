@@ -10,6 +10,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -52,7 +53,7 @@ func (r *running) put(pod *corev1.Pod) {
 		if r.on[node] == nil {
 			r.on[node] = map[types.UID]occupant{}
 		}
-		r.on[node][pod.UID] = occupant{pod.Namespace, job, endless(pod)}
+		r.on[node][pod.UID] = occupant{pod.Namespace, job, placement.Endless(pod)}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // TestWhoseEndWouldHelpIsNamed: the matcher knows jobs, people know groups and pods.
@@ -34,13 +35,13 @@ func TestWhoseEndWouldHelpIsNamed(t *testing.T) {
 				r.give("n1", "n1")
 				others := func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }
 				for _, p := range []string{"foreign", "ended", "gone"} {
-					r.pod(p, others, onNode("n1"))
+					r.pod(p, others, objects.OnNode("n1"))
 				}
 				r.remove("gone")
-				ended := aPod("ended", others, onNode("n1"))
+				ended := objects.Pod("ended", others, objects.OnNode("n1"))
 				ended.Status.Phase = corev1.PodSucceeded
 				r.must(r.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), ended, ns))
-				r.pod("old", inGroup("before"), onNode("n1"))
+				r.pod("old", objects.InGroup("before"), objects.OnNode("n1"))
 				r.preFilter(r.gang(2, 2)[0])
 				r.pass(time.Second)
 
@@ -69,7 +70,7 @@ func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
 				r.pl.args.TellNames = tell
 				r.node("n1", 8)
-				r.pod("foreign", onNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName, p.Spec.Priority = "default-scheduler", new(int32(7)) })
+				r.pod("foreign", objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName, p.Spec.Priority = "default-scheduler", new(int32(7)) })
 				r.fake.Refuse(match.ErrBusy, match.Reason{
 					Code: match.TooFew, Level: "cluster", Wanted: 4, Found: 1, Nodes: 1, WaitingHelps: true,
 					End: &match.End{Job: match.NewJobID("pod", "foreign"), More: 3},
@@ -98,13 +99,13 @@ func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
 func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
-		r.pod("agent", cpu("100m"), onNode("n1"), func(p *corev1.Pod) {
+		r.pod("agent", objects.CPU("100m"), objects.OnNode("n1"), func(p *corev1.Pod) {
 			p.Spec.SchedulerName = "default-scheduler"
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
 		})
 		r.pass(time.Second)
 		r.schedule()
-		r.gang(1, 1, cpu("4"))
+		r.gang(1, 1, objects.CPU("4"))
 		r.pass(time.Minute)
 		c := r.api.get(g).Status.Conditions
 		if len(c) != 1 || c[0].Reason != reason.NeverFits || c[0].Message != "no node is large enough: cpu 4 wanted, largest node has 3900m" {
@@ -142,20 +143,20 @@ func TestWhatStandsOnNodes(t *testing.T) {
 		beside bool
 	}{
 		{"nothing", func() {}, 0, false},
-		{"an own pod", func() { r.put(aPod("own-1", in(ns, "n1"))) }, 1, false},
-		{"another one there", func() { r.put(aPod("own-2", in(ns, "n1"))) }, 1, false},
-		{"a DaemonSet's", func() { r.put(aPod("d", in("elsewhere", "n1", daemon))) }, 1, false},
-		{"one of another namespace", func() { r.put(aPod("o-1", in("elsewhere", "n1"))) }, 2, true},
-		{"another of it", func() { r.put(aPod("o-2", in("elsewhere", "n1"))) }, 3, true},
-		{"the same again", func() { r.put(aPod("o-2", in("elsewhere", "n1"))) }, 3, true},
-		{"an own one elsewhere", func() { r.put(aPod("own-3", in(ns, "n2"))) }, 4, true},
-		{"on a node that is not asked for", func() { r.put(aPod("o-3", in("elsewhere", "n3"))) }, 4, true},
-		{"one that waits", func() { r.put(aPod("o-4", in("elsewhere", ""))) }, 4, true},
-		{"an own one ends", func() { r.put(aPod("own-1", in(ns, "n1", ended))) }, 4, true},
-		{"one of the others ends", func() { r.put(aPod("o-1", in("elsewhere", "n1", ended))) }, 3, true},
-		{"the other is gone", func() { r.drop(aPod("o-2", in("elsewhere", "n1"))) }, 2, false},
-		{"the last of its own there is gone", func() { r.drop(aPod("own-2", in(ns, "n1"))) }, 1, false},
-		{"all are gone", func() { r.drop(aPod("own-3", in(ns, "n2"))); r.drop(aPod("o-3", in("elsewhere", "n3"))) }, 0, false},
+		{"an own pod", func() { r.put(objects.Pod("own-1", in(ns, "n1"))) }, 1, false},
+		{"another one there", func() { r.put(objects.Pod("own-2", in(ns, "n1"))) }, 1, false},
+		{"a DaemonSet's", func() { r.put(objects.Pod("d", in("elsewhere", "n1", daemon))) }, 1, false},
+		{"one of another namespace", func() { r.put(objects.Pod("o-1", in("elsewhere", "n1"))) }, 2, true},
+		{"another of it", func() { r.put(objects.Pod("o-2", in("elsewhere", "n1"))) }, 3, true},
+		{"the same again", func() { r.put(objects.Pod("o-2", in("elsewhere", "n1"))) }, 3, true},
+		{"an own one elsewhere", func() { r.put(objects.Pod("own-3", in(ns, "n2"))) }, 4, true},
+		{"on a node that is not asked for", func() { r.put(objects.Pod("o-3", in("elsewhere", "n3"))) }, 4, true},
+		{"one that waits", func() { r.put(objects.Pod("o-4", in("elsewhere", ""))) }, 4, true},
+		{"an own one ends", func() { r.put(objects.Pod("own-1", in(ns, "n1", ended))) }, 4, true},
+		{"one of the others ends", func() { r.put(objects.Pod("o-1", in("elsewhere", "n1", ended))) }, 3, true},
+		{"the other is gone", func() { r.drop(objects.Pod("o-2", in("elsewhere", "n1"))) }, 2, false},
+		{"the last of its own there is gone", func() { r.drop(objects.Pod("own-2", in(ns, "n1"))) }, 1, false},
+		{"all are gone", func() { r.drop(objects.Pod("own-3", in(ns, "n2"))); r.drop(objects.Pod("o-3", in("elsewhere", "n3"))) }, 0, false},
 	}
 	for _, s := range steps {
 		s.do()

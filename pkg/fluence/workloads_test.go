@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // A gang of a thousand pods, as the controller of each kind of workload makes them, stays far below
@@ -56,7 +58,7 @@ func TestThousandPodsOfEveryKindOfWorkloadAreNotTooHard(t *testing.T) {
 			role := "worker"
 			if i == 0 {
 				role = "launcher"
-				cpu("500m")(p)
+				objects.CPU("500m")(p)
 			}
 			maps.Copy(p.Labels, map[string]string{
 				"training.kubeflow.org/operator-name": "mpi-operator", "training.kubeflow.org/job-name": "w",
@@ -67,7 +69,7 @@ func TestThousandPodsOfEveryKindOfWorkloadAreNotTooHard(t *testing.T) {
 			kind := "worker"
 			if i == 0 {
 				kind = "head"
-				cpu("2")(p)
+				objects.CPU("2")(p)
 			}
 			maps.Copy(p.Labels, map[string]string{
 				"ray.io/cluster": "w", "ray.io/node-type": kind, "ray.io/group": kind, "ray.io/identifier": "w-" + kind, "ray.io/is-ray-node": "yes",
@@ -78,8 +80,8 @@ func TestThousandPodsOfEveryKindOfWorkloadAreNotTooHard(t *testing.T) {
 	asked := map[string]func(*corev1.Pod){
 		"for no more": func(*corev1.Pod) {},
 		"for a node each, in zones that are even": func(p *corev1.Pod) {
-			awayFrom("w")(p)
-			spreadOver(zoneKey, "w", 10)(p)
+			objects.AwayFrom("w")(p)
+			objects.SpreadOver(objects.ZoneKey, "w", 10)(p)
 		},
 	}
 	for kind, edit := range kinds {
@@ -93,14 +95,14 @@ func TestThousandPodsOfEveryKindOfWorkloadAreNotTooHard(t *testing.T) {
 					waits := storagev1.VolumeBindingWaitForFirstConsumer
 					r.must(r.client.Tracker().Add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "example.com/any", VolumeBindingMode: &waits}))
 					for i := range n {
-						node := readyNode(fmt.Sprintf("n-%04d", i), 8)
-						node.Labels[zoneKey] = fmt.Sprint("zone-", i%4)
+						node := objects.ReadyNode(fmt.Sprintf("n-%04d", i), 8)
+						node.Labels[objects.ZoneKey] = fmt.Sprint("zone-", i%4)
 						r.must(r.client.Tracker().Add(node))
 					}
 					r.api.put(aPodGroup(g.Name, n, "pg"))
 					var first *corev1.Pod
 					for i := range n {
-						p := aPod(fmt.Sprintf("w-%04d", i), inGroup(g.Name), ofApp("w"), func(p *corev1.Pod) { edit(i, p) }, also)
+						p := objects.Pod(fmt.Sprintf("w-%04d", i), objects.InGroup(g.Name), objects.OfApp("w"), func(p *corev1.Pod) { edit(i, p) }, also)
 						for _, v := range p.Spec.Volumes {
 							r.must(r.client.Tracker().Add(&corev1.PersistentVolumeClaim{
 								ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: v.PersistentVolumeClaim.ClaimName},

@@ -3,6 +3,7 @@
 //
 //	reason.go  which reasons are there?
 //	facts.go   what follows for a group from the reason that it was given?
+//	count.go   how does a message count things?
 package reason
 
 // Reasons of the condition Scheduled.

@@ -1,0 +1,92 @@
+package placement
+
+import (
+	"context"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+// What a group is told that is too hard. A user can act on each of them.
+const (
+	WhyTooHard      = "finding nodes takes more work than one group may have: fewer kinds of pods, affinity terms or spread constraints take less"
+	whyTooManyHosts = "its pods are kept from, or apart on, too many nodes one by one: fewer kinds of pods, affinity terms or spread constraints make the lists shorter"
+	WhyForOthers    = "finding nodes takes long, since for each kind of its pods the filters read the anti-affinity of pods of other namespaces: fewer kinds of pods take less"
+)
+
+// TooHard is the refusal of such a group. It asks again after a while that grows, or once it
+// has changed.
+func TooHard(why string) *gang.Refusal {
+	return &gang.Refusal{Reason: reason.TooHard, Message: why, Backoff: true, Hard: true}
+}
+
+// An allowance is what one enquiry may take of the scheduling loop. What it waits for others, and
+// what the filters take for the sake of others, is not in it. The latter has a bound of its own.
+type Allowance struct {
+	ctx    context.Context
+	now    func() time.Time
+	began  time.Time
+	most   time.Duration
+	waited time.Duration
+	// excused is what of it the filters took for the sake of pods of other namespaces.
+	excused time.Duration
+	// ran is what the PreFilter plugins have taken so far, and runs how often they ran.
+	ran  time.Duration
+	runs int
+	// foreign is what one run of the PreFilter plugins takes for the sake of pods of other
+	// namespaces, once that is measured.
+	foreign  time.Duration
+	measured bool
+}
+
+// Allow returns what an enquiry may take that began at a time, by a clock.
+func Allow(ctx context.Context, now func() time.Time, began time.Time, most time.Duration) *Allowance {
+	return &Allowance{ctx: ctx, now: now, began: began, most: most}
+}
+
+// HeldUp is what of the time the filters took for the sake of pods of other namespaces.
+func (a *Allowance) HeldUp() time.Duration { return a.excused }
+
+// Passed is how long ago the enquiry began.
+func (a *Allowance) Passed() time.Duration { return a.now().Sub(a.began) }
+
+// Took is what the enquiry has taken.
+func (a *Allowance) Took() time.Duration { return a.now().Sub(a.began) - a.waited }
+
+// left is what the enquiry may still take.
+func (a *Allowance) left() time.Duration { return a.most - a.Took() }
+
+// over says that the enquiry is to end.
+func (a *Allowance) over() bool { return a.Took() > a.most || a.held() || a.ctx.Err() != nil }
+
+// held says that the filters have taken more for the sake of others than one group may hold up the
+// loop for. A group of one kind of pods is never held up for that: others would keep it out for ever.
+func (a *Allowance) held() bool { return a.excused > max(a.most, runsOfOne*a.foreign) }
+
+// excuse takes note of what the filters took for the sake of others.
+func (a *Allowance) excuse(d time.Duration) {
+	a.waited += d
+	a.excused += d
+}
+
+// refusal is what a group is told whose enquiry is over. Who was held up by others is not too hard
+// by itself: it asks again after a while, and owes nothing for it.
+func (a *Allowance) refusal() *gang.Refusal {
+	if a.held() && a.Took() <= a.most {
+		return &gang.Refusal{Reason: reason.TooHard, Message: WhyForOthers, Backoff: true, After: HeldPause}
+	}
+	return TooHard(WhyTooHard)
+}
+
+const (
+	// dearPreFilter is what the PreFilter plugins take in one enquiry before it is measured whom
+	// that is for.
+	dearPreFilter = 2 * time.Millisecond
+	// HeldPause is the shortest time after which a group asks again that was held up for others,
+	// also one that is changed meanwhile: nobody pays for that.
+	HeldPause = 10 * time.Second
+	// runsOfOne is how often they run for one kind of pods at the most: to rule nodes out, to
+	// measure, and for each verification.
+	runsOfOne = 1 + 1 + 1 + MaxRepairs
+)

@@ -1,0 +1,66 @@
+package placement
+
+import (
+	"context"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// book makes the match that was verified, with the pods of each shape assigned to its
+// slots in the order of the verification.
+func (p *Placer) book(ctx context.Context, q *enquiry, requests []translate.ShapeRequest, slots []match.Slot, targets []interpod.Target, v verified) ([]match.Slot, *gang.Refusal) {
+	keys, spare := q.assign(requests, targets, v.order)
+	a, err := p.match(ctx, q, match.Allocate, requests, keys)
+	if err != nil {
+		return nil, p.refused(q, err)
+	}
+	if !slices.EqualFunc(a.Slots, slots, func(a, b match.Slot) bool { return a.Node == b.Node && a.Label == b.Label }) {
+		q.after.Release = append(q.after.Release, gang.Release{Job: q.plan.Job})
+		return nil, &gang.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(gang.Cluster(), gang.Freed), Backoff: true}
+	}
+	if len(spare) > 0 {
+		q.after.Release = append(q.after.Release, gang.Release{Job: q.plan.Job, Keys: spare})
+	}
+	ordered := make([]match.Slot, len(v.order))
+	for n, i := range v.order {
+		ordered[n] = a.Slots[i]
+	}
+	return ordered, nil
+}
+
+// assign returns the keys with which the slots come to the pods in the order given, and
+// those of slots that are not in it.
+func (q *enquiry) assign(requests []translate.ShapeRequest, targets []interpod.Target, order []int) (keys, spare []string) {
+	taken := make([]int, len(q.shapes))
+	of := make([]string, len(targets))
+	next := func(i int) string {
+		shape := targets[i].Shape
+		taken[shape]++
+		return string(q.shapes[shape].Pods[taken[shape]-1].UID)
+	}
+	for _, i := range order {
+		of[i] = next(i)
+	}
+	for i := range of {
+		if of[i] == "" {
+			of[i] = next(i)
+			spare = append(spare, of[i])
+		}
+	}
+	for shape, s := range q.shapes {
+		for i, t := range targets {
+			if t.Shape == shape {
+				keys = append(keys, of[i])
+			}
+		}
+		for _, pod := range s.Pods[taken[shape]:requests[shape].Max] {
+			keys = append(keys, string(pod.UID))
+		}
+	}
+	return keys, spare
+}

@@ -1,0 +1,102 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+// extenders asks a scheduler's extenders which nodes a pod may go to, as a scheduling
+// cycle does: one after the other, with the nodes that the filters and the extenders
+// before leave.
+//
+// They are asked once a shape, before any member is placed, and not again once the time
+// of one match is used up. What they have not ruled out then they are asked of each pod,
+// with the one node it was given, in the pod's own scheduling cycle.
+type extenders struct {
+	all      []fwk.Extender
+	now      func() time.Time
+	deadline time.Time
+}
+
+// extendersFor returns the extenders with a filter that are interested in a pod of a
+// plan.
+func (p *Placer) extendersFor(plan gang.Plan) extenders {
+	e := extenders{now: p.Now}
+	for _, x := range p.Handle.Extenders() {
+		if x.IsFilter() && slices.ContainsFunc(slices.Concat(plan.Required, plan.Optional), x.IsInterested) {
+			e.all = append(e.all, x)
+		}
+	}
+	if len(e.all) > 0 {
+		e.deadline = p.Now().Add(p.MatchTimeout)
+	}
+	return e
+}
+
+// extended adds the nodes that an extender did not pass, with its words.
+func (r *ruledOut) extended(name string, asked, passed []fwk.NodeInfo, failed, never extenderv1.FailedNodesMap) {
+	through := sets.New[string]()
+	for _, n := range passed {
+		through.Insert(n.Node().Name)
+	}
+	for _, n := range asked {
+		node := n.Node().Name
+		if through.Has(node) {
+			continue
+		}
+		why, forGood := never[node]
+		if forGood {
+			r.never = append(r.never, node)
+		} else {
+			why = failed[node]
+			r.now, r.byExtender, r.byExtenders = append(r.now, node), true, append(r.byExtenders, node)
+		}
+		r.why["extender "+name+": "+cmp.Or(why, "refused")]++
+		r.filters.Insert(name)
+	}
+}
+
+// narrow adds the nodes to out that extenders rule out. The refusal, if there is one,
+// is that an extender gives no answer which is not to be ignored.
+func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *ruledOut) *gang.Refusal {
+	if len(e.all) == 0 {
+		return nil
+	}
+	barred := sets.New(out.never...).Insert(out.now...)
+	left := slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return barred.Has(n.Node().Name) })
+	for _, x := range e.all {
+		if len(left) == 0 || e.now().After(e.deadline) {
+			break
+		}
+		if !x.IsInterested(pod) {
+			continue
+		}
+		passed, failed, never, err := x.Filter(pod, left)
+		switch {
+		case err != nil && x.IsIgnorable():
+			continue
+		case err != nil:
+			return &gang.Refusal{
+				Reason:  reason.NodesRuledOut,
+				Message: fmt.Sprintf("pod %s: extender %s: %v", pod.Name, x.Name(), err),
+				Until:   gang.Cluster(),
+				Backoff: true,
+			}
+		}
+		out.extended(x.Name(), left, passed, failed, never)
+		left = passed
+	}
+	slices.Sort(out.never)
+	slices.Sort(out.now)
+	return nil
+}

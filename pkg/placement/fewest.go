@@ -1,0 +1,137 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A Lookout is what came of looking for nodes to reserve.
+type Lookout struct {
+	Nodes []string
+	// Search goes on where this one ended; it may be Done.
+	Search *Bisection
+	// Known says that the answer is. Where the look was cut short by its allowance, it is not:
+	// that says nothing of the group, nor of the matcher, which has just refused it.
+	Known bool
+
+	where reservable
+}
+
+// Why says why there are no nodes to reserve, in words that follow others.
+func (l *Lookout) Why() string { return l.where.why() }
+
+// Taken counts the nodes that are reserved for others, and Usable those that may be had.
+func (l *Lookout) Taken() int { return l.where.taken }
+
+// Usable counts the nodes that may be had.
+func (l *Lookout) Usable() int { return len(l.where.nodes) }
+
+// Way are the nodes on which something is in the group's way, or may be.
+func (l *Lookout) Way() *gang.NodeFilter { return &l.where.way }
+
+// Reservable looks for the nodes to reserve for a group for which Place found no room, and that had
+// some before. Outlasted says of a pod that it is taken for one that does not end. It has an allowance of
+// its own, since the enquiry has used up part of that. That bounds what a look costs the loop
+// whatever the matcher does, and the group's namespace pays for it with the enquiry.
+func (p *Placer) Reservable(ctx context.Context, of Result, had []string, search *Bisection, outlasted func(*corev1.Pod) bool) (l Lookout) {
+	q := of.enquiry
+	own := *q
+	own.outlasted = outlasted
+	own.may = &Allowance{ctx: ctx, now: p.Now, began: p.Now(), most: p.MaxAsk, foreign: q.may.foreign, measured: q.may.measured}
+	defer func() { q.may.waited += own.may.waited }()
+	lasting, known := p.lastingFor(ctx, &own)
+	if !known {
+		return l
+	}
+	if l.where, known = p.reservableFor(&own, lasting); !known {
+		return l
+	}
+	p.fewest(ctx, &own, &l, had, search)
+	return l
+}
+
+// A Bisection looks for the fewest first of some nodes on which a group fits.
+type Bisection struct {
+	of []string
+	// It fits the first most, where it is given best, and fewer than least are too few.
+	least, most int
+	best        []string
+}
+
+// Done says that there are no fewer.
+func (b *Bisection) Done() bool { return b == nil || b.least >= b.most }
+
+// fewest finds nodes of those that may be reserved on which all that a group asks for fits when
+// what ends there has ended: those that it had if it still does, and else as few of the first as
+// can be; none if it does not fit at all. It is not known where that takes too much work, or the
+// matcher does not answer. A search that was cut short goes on the next time.
+func (p *Placer) fewest(ctx context.Context, q *enquiry, l *Lookout, had []string, search *Bisection) {
+	usable := sets.New(l.where.nodes...)
+	fits := func(among []string) (nodes []string, known bool) { return p.fits(ctx, q, l.where, among) }
+	if search.Done() || !usable.HasAll(search.of...) {
+		if len(had) > 0 && usable.HasAll(had...) {
+			if l.Nodes, l.Known = fits(had); len(l.Nodes) > 0 || !l.Known {
+				return
+			}
+		}
+		if l.Nodes, l.Known = fits(l.where.nodes); len(l.Nodes) == 0 {
+			return
+		}
+		search = &Bisection{of: l.where.nodes, least: 1, most: len(l.where.nodes), best: l.Nodes}
+	}
+	for !search.Done() {
+		half := (search.least + search.most) / 2
+		fewer, known := fits(search.of[:half])
+		if !known {
+			break
+		}
+		if len(fewer) > 0 {
+			search.best, search.most = fewer, half
+		} else {
+			search.least = half + 1
+		}
+	}
+	l.Nodes, l.Search, l.Known = search.best, search, true
+}
+
+// fits returns the nodes that a group is given among some when what ends there has ended. It waits
+// for the matcher as long as the allowance lasts.
+func (p *Placer) fits(ctx context.Context, q *enquiry, in reservable, among []string) (nodes []string, known bool) {
+	if len(among) == 0 {
+		return nil, true
+	}
+	if q.may.over() {
+		return nil, false
+	}
+	requests := slices.Clone(in.requests)
+	for i := range requests {
+		requests[i].Max = requests[i].Min
+		within(&requests[i].Attributes.Constraints, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: among})
+	}
+	if tooManyHosts(requests) {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(q.may.left(), time.Millisecond))
+	defer cancel()
+	a, err := p.matchIgnoring(ctx, q, match.WithoutAllocating, requests, q.keysFor(requests), in.ends)
+	if no, refused := errors.AsType[*match.Refusal](err); refused {
+		return nil, no.Reason.Code != match.TooHard
+	}
+	if err != nil {
+		return nil, false
+	}
+	names := sets.New[string]()
+	for _, s := range a.Slots {
+		names.Insert(s.Node)
+	}
+	return sets.List(names), true
+}

@@ -1,0 +1,51 @@
+package interpod
+
+import (
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+)
+
+// An alternative is one way to ask for the pods of a group, by shape.
+type Alternative struct {
+	// Counts are the numbers of pods, fixed where they are to be spread.
+	Counts []int64
+	// Limits bound the slots, topology is that of each shape, and hosts are those that a shape is
+	// bound to; nil is all.
+	Limits   [][]jobspec.Limit
+	Topology []*jobspec.Topology
+	Hosts    [][]string
+}
+
+// Alternatives lists at most so many ways to ask, the best first: for all pods before those that
+// have to be placed alone, and for the evenest spread before others. Own is the topology that the
+// group asks for, and ruled are by shape the nodes that are no choice.
+func (s *Constraints) Alternatives(own *jobspec.Topology, ruled []map[string]bool, most int) []Alternative {
+	all, least := make([]int64, len(s.shapes)), make([]int64, len(s.shapes))
+	for i, shape := range s.shapes {
+		all[i], least[i] = int64(len(shape.Pods)), shape.Required
+	}
+	sizes := [][]int64{all}
+	if s.Spreading() && !slices.Equal(all, least) {
+		sizes = append(sizes, least)
+	}
+	apart, bonds := s.apart(), s.bonds(own, ruled)
+	var as []Alternative
+	for _, counts := range sizes {
+		for k, more := 0, true; more && len(as) < most; k++ {
+			var limits [][]jobspec.Limit
+			limits, more = s.limitsOfSpreads(counts, k, ruled)
+			for i := range limits {
+				limits[i] = slices.Concat(apart[i], limits[i])
+			}
+			for _, b := range bonds {
+				a := Alternative{Counts: counts, Topology: b.topology, Hosts: b.hosts}
+				for i := range limits {
+					a.Limits = append(a.Limits, slices.Concat(limits[i], b.limits[i]))
+				}
+				as = append(as, a)
+			}
+		}
+	}
+	return as[:min(most, len(as))]
+}

@@ -1,0 +1,257 @@
+package interpod
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// maxCliques bounds the sets of shapes that keep apart from each other by one label, or by
+// host ports: each is a limit that the matcher has to keep. MaxApart bounds the shapes in all of
+// them together.
+const (
+	maxCliques = 1 << 10
+	maxApart   = 1 << 14
+)
+
+// whyTooManyApart is what a group is told that keeps apart in more ways than a match may be asked for.
+const whyTooManyApart = "its pods keep apart in more than 1024 different ways, by anti-affinity or host ports: one term for all of them is one"
+
+// apart bounds, by shape, the slots that required anti-affinity and host ports keep
+// from standing together, in either direction. Of two shapes of which only one keeps
+// to itself there is no number that says so: the verification does.
+func (s *Constraints) apart() [][]jobspec.Limit {
+	limits := make([][]jobspec.Limit, len(s.shapes))
+	all := 0
+	add := func(name string, clashes []set, bound func(name string) []jobspec.Limit) {
+		for n, clique := range s.cliques(clashes) {
+			if all += len(clique); all > maxApart {
+				s.tooMany = whyTooManyApart
+			}
+			if s.Over() {
+				return
+			}
+			l := bound(name + strconv.Itoa(n))
+			for _, i := range clique {
+				limits[i] = append(limits[i], l...)
+			}
+		}
+	}
+	for k, key := range s.antiAffinityKeys() {
+		if s.Over() {
+			return limits
+		}
+		hosts := s.by(key).atMost("", 1)
+		add("apart-"+strconv.Itoa(k)+"-", s.shunned(key), func(name string) []jobspec.Limit {
+			bounds := slices.Clone(hosts)
+			for i := range bounds {
+				bounds[i].Name = name
+			}
+			return bounds
+		})
+	}
+	add("ports-", s.portClashes(), func(name string) []jobspec.Limit {
+		return []jobspec.Limit{{Name: name, Level: resource.TypeNode, Most: 1}}
+	})
+	return limits
+}
+
+// antiAffinityKeys lists the topology keys of required anti-affinity.
+func (s *Constraints) antiAffinityKeys() []string {
+	var keys []string
+	for _, info := range s.infos {
+		for _, t := range info.GetRequiredAntiAffinityTerms() {
+			keys = append(keys, t.TopologyKey)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// shunned says of which shapes no pod may stand in one domain of a key, for the terms of
+// either. Equal terms select once.
+func (s *Constraints) shunned(key string) []set {
+	clashes := newSets(len(s.shapes), len(s.shapes))
+	selected := map[string]set{}
+	for i, info := range s.infos {
+		for _, t := range info.GetRequiredAntiAffinityTerms() {
+			if s.Over() {
+				return clashes
+			}
+			if t.TopologyKey != key {
+				continue
+			}
+			text := textOf(&t)
+			by, ok := selected[text]
+			if !ok {
+				by = newSets(1, len(s.shapes))[0]
+				for j := range s.shapes {
+					if s.Selects(&t, j) {
+						by.add(j)
+					}
+				}
+				selected[text] = by
+			}
+			clashes[i].join(by)
+		}
+	}
+	for i := range clashes {
+		for j := clashes[i].next(0); j >= 0; j = clashes[i].next(j + 1) {
+			clashes[j].add(i)
+		}
+	}
+	return clashes
+}
+
+// portClashes says of which shapes no pods may stand on one node for their host ports.
+func (s *Constraints) portClashes() []set {
+	type port struct {
+		protocol corev1.Protocol
+		number   int32
+	}
+	// A user of a port on all addresses clashes with all users of it, another with those of its
+	// own address and of all.
+	users := map[port]map[string]set{}
+	wild := func(ip string) bool { return ip == "" || ip == fwk.DefaultBindAllHostIP }
+	each := func(do func(i int, of map[string]set, ip string)) {
+		for i, shape := range s.shapes {
+			for _, p := range hostPorts(shape.Pods[0]) {
+				if s.Over() {
+					return
+				}
+				at := port{cmp.Or(p.Protocol, corev1.ProtocolTCP), p.HostPort}
+				if users[at] == nil {
+					users[at] = map[string]set{}
+				}
+				ip := p.HostIP
+				if wild(ip) {
+					ip = ""
+				}
+				do(i, users[at], ip)
+			}
+		}
+	}
+	const everyone = "*"
+	each(func(i int, of map[string]set, ip string) {
+		for _, who := range []string{ip, everyone} {
+			if of[who] == nil {
+				of[who] = newSets(1, len(s.shapes))[0]
+			}
+			of[who].add(i)
+		}
+	})
+	clashes := newSets(len(s.shapes), len(s.shapes))
+	each(func(i int, of map[string]set, ip string) {
+		if ip == "" {
+			clashes[i].join(of[everyone])
+			return
+		}
+		clashes[i].join(of[ip])
+		if all := of[""]; all != nil {
+			clashes[i].join(all)
+		}
+	})
+	return clashes
+}
+
+func hostPorts(pod *corev1.Pod) []corev1.ContainerPort { return util.GetHostPorts(pod) }
+
+// cliques sorts shapes into sets of which any two pods clash, so that all clashes
+// between shapes that keep to themselves, or have one pod, are in one of them.
+func (s *Constraints) cliques(clashes []set) [][]int {
+	n := len(s.shapes)
+	alone := newSets(1, n)[0]
+	for i, shape := range s.shapes {
+		if clashes[i].has(i) || len(shape.Pods) == 1 {
+			alone.add(i)
+		}
+	}
+	covered := newSets(n, n)
+	var all [][]int
+	for i := range n {
+		if !alone.has(i) {
+			continue
+		}
+		for j := i; j < n; j++ {
+			if !clashes[i].has(j) || !alone.has(j) || covered[i].has(j) || i == j && len(s.shapes[i].Pods) == 1 {
+				continue
+			}
+			if len(all) > maxCliques {
+				s.tooMany = whyTooManyApart
+			}
+			if s.Over() {
+				return all
+			}
+			members, clique := newSets(1, n)[0], slices.Compact([]int{i, j})
+			members.add(i)
+			members.add(j)
+			// Those that clash with each that is in it.
+			common := slices.Clone(alone)
+			common.meet(clashes[i])
+			common.meet(clashes[j])
+			for k := common.next(0); k >= 0; k = common.next(k + 1) {
+				if members.has(k) {
+					continue
+				}
+				clique = append(clique, k)
+				members.add(k)
+				common.meet(clashes[k])
+			}
+			for _, k := range clique {
+				covered[k].join(members)
+			}
+			all = append(all, clique)
+		}
+	}
+	return all
+}
+
+// A set is one of small numbers.
+type set []uint64
+
+// newSets returns empty sets of numbers below n.
+func newSets(count, n int) []set {
+	words := (n + 63) / 64
+	all := make([]uint64, count*words)
+	made := make([]set, count)
+	for i := range made {
+		made[i] = all[i*words : (i+1)*words]
+	}
+	return made
+}
+
+func (s set) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
+
+func (s set) add(i int) { s[i/64] |= 1 << (i % 64) }
+
+// join adds what is in another.
+func (s set) join(o set) {
+	for w := range s {
+		s[w] |= o[w]
+	}
+}
+
+// meet leaves what is in another, too.
+func (s set) meet(o set) {
+	for w := range s {
+		s[w] &= o[w]
+	}
+}
+
+// next returns the least number from i on, or -1.
+func (s set) next(i int) int {
+	for w := i / 64; w < len(s); w++ {
+		if rest := s[w] &^ (1<<(max(i-64*w, 0)) - 1); rest != 0 {
+			return 64*w + bits.TrailingZeros64(rest)
+		}
+	}
+	return -1
+}

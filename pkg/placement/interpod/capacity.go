@@ -1,0 +1,71 @@
+package interpod
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// room is, by shape and host, for how many pods there is room by amounts alone and as
+// far as the scheduler knows: it says where to look first, and what is not worth to be
+// looked at.
+type room []map[string]int64
+
+// room looks at each node once.
+func (s *Constraints) room() room {
+	if s.estimate == nil {
+		for _, shape := range s.shapes {
+			want := resourcehelper.PodRequests(shape.Pods[0], resourcehelper.PodResourcesOptions{})
+			by := make(map[string]int64, len(s.nodes))
+			for _, n := range s.nodes {
+				by[n.Node().Name] = holds(n, want)
+			}
+			s.estimate = append(s.estimate, by)
+		}
+	}
+	return s.estimate
+}
+
+// holds says how many pods that ask for so much a node has room for.
+func holds(n fwk.NodeInfo, want corev1.ResourceList) int64 {
+	all, used := n.GetAllocatable(), n.GetRequested()
+	count := int64(all.GetAllowedPodNumber() - len(n.GetPods()))
+	for name, q := range want {
+		var free int64
+		each := q.Value()
+		switch name {
+		case corev1.ResourceCPU:
+			free, each = all.GetMilliCPU()-used.GetMilliCPU(), q.MilliValue()
+		case corev1.ResourceMemory:
+			free = all.GetMemory() - used.GetMemory()
+		case corev1.ResourceEphemeralStorage:
+			free = all.GetEphemeralStorage() - used.GetEphemeralStorage()
+		default:
+			free = all.GetScalarResources()[name] - used.GetScalarResources()[name]
+		}
+		if each > 0 {
+			count = min(count, free/each)
+		}
+	}
+	return max(0, count)
+}
+
+// on adds up what hosts have room for, of any one of some shapes, without those that
+// are ruled out for it. No more than most is of interest.
+func (r room) on(shapes []int, hosts []string, ruled []map[string]bool, most int) int {
+	sum := int64(0)
+	for _, h := range hosts {
+		best := int64(0)
+		for _, i := range shapes {
+			if !ruled[i][h] {
+				best = max(best, r[i][h])
+			}
+		}
+		if sum += min(best, math.MaxInt32); sum >= int64(most) {
+			return most
+		}
+	}
+	return int(sum)
+}

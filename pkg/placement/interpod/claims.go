@@ -1,0 +1,107 @@
+package interpod
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/component-helpers/storage/volume"
+)
+
+// Claims says which claims of volumes are alike: the pods of a StatefulSet have one each.
+type Claims struct {
+	claims  corelisters.PersistentVolumeClaimLister
+	volumes corelisters.PersistentVolumeLister
+	classes storagelisters.StorageClassLister
+	// times counts the pods of a group that have a claim.
+	times map[string]int
+}
+
+// ClaimsOf counts the claims of pods.
+func ClaimsOf(factory informers.SharedInformerFactory, pods []*corev1.Pod) *Claims {
+	c := &Claims{
+		claims: factory.Core().V1().PersistentVolumeClaims().Lister(), volumes: factory.Core().V1().PersistentVolumes().Lister(),
+		classes: factory.Storage().V1().StorageClasses().Lister(), times: map[string]int{},
+	}
+	for _, pod := range pods {
+		for i := range pod.Spec.Volumes {
+			if name := claimOf(pod, &pod.Spec.Volumes[i]); name != "" {
+				c.times[name]++
+			}
+		}
+	}
+	return c
+}
+
+// claimOf names the claim of a pod's volume, empty for none.
+func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return ephemeral.VolumeClaimName(pod, v)
+	}
+	return ""
+}
+
+// text is the text of what filters look at in a volume. That of a claim is its own name where
+// several pods have it, or one alone may have it, or nothing is known of it; else it is what
+// decides on the nodes: the volume that it is bound to, or what it asks for.
+func (c *Claims) text(pod *corev1.Pod, v *corev1.Volume) string {
+	name := claimOf(pod, v)
+	if name == "" {
+		return textOfAll(v)
+	}
+	if c == nil || c.times[name] > 1 {
+		return "claim " + name
+	}
+	claim, err := c.claims.PersistentVolumeClaims(pod.Namespace).Get(name)
+	if err != nil || claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimLost ||
+		v.Ephemeral != nil && !metav1.IsControlledBy(claim, pod) || slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+		return "claim " + name
+	}
+	if claim.Spec.VolumeName == "" {
+		return "unbound " + textOfAll(claim.Spec) + claim.Annotations[volume.AnnSelectedNode] + c.mode(claim)
+	}
+	bound, err := c.volumes.Get(claim.Spec.VolumeName)
+	if err != nil || bound.Spec.CSI == nil && bound.Spec.Local == nil {
+		return "claim " + name
+	}
+	driver := ""
+	if bound.Spec.CSI != nil {
+		driver = bound.Spec.CSI.Driver
+	}
+	_, completed := claim.Annotations[volume.AnnBindCompleted]
+	return fmt.Sprintf("bound %t %s %s %s", completed, driver, textOfAll(bound.Spec.NodeAffinity), textOfAll([]string{
+		bound.Labels[corev1.LabelTopologyZone], bound.Labels[corev1.LabelTopologyRegion],
+		bound.Labels[corev1.LabelFailureDomainBetaZone], bound.Labels[corev1.LabelFailureDomainBetaRegion],
+	}))
+}
+
+// mode says when a claim is bound.
+func (c *Claims) mode(claim *corev1.PersistentVolumeClaim) string {
+	class, err := c.classes.Get(volume.GetPersistentVolumeClaimClass(claim))
+	if err != nil || class.VolumeBindingMode == nil {
+		return ""
+	}
+	if *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer {
+		return " waits"
+	}
+	return ""
+}
+
+func textOfAll(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		// Plain data of the API always has a JSON form.
+		panic(fmt.Sprintf("encode %T: %v", v, err))
+	}
+	return string(text)
+}

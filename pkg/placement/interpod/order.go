@@ -1,0 +1,90 @@
+package interpod
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Order orders slots for their verification as kube-scheduler would place the pods:
+// at each step one of those that lie in the lowest domains of the spread constraints,
+// those with few domains, such as zones, before those with many. Taken as the match
+// lists them, node after node, each round would refuse nearly all but one of each domain.
+func (s *Constraints) Order(slots []Target) []int {
+	spreads := slices.SortedStableFunc(slices.Values(s.spreads), func(a, b *spread) int { return cmp.Compare(len(a.domains), len(b.domains)) })
+	classes := classesOf(spreads, slots)
+	counts := make([][]int, len(spreads))
+	for x, sp := range spreads {
+		counts[x] = sp.counts()
+	}
+	order := make([]int, 0, len(slots))
+	for len(order) < len(slots) {
+		next := classes[0]
+		for _, c := range classes[1:] {
+			if c.lower(next, counts) {
+				next = c
+			}
+		}
+		for x, d := range next.domains {
+			if d >= 0 {
+				counts[x][d]++
+			}
+		}
+		order = append(order, next.slots[0])
+		if next.slots = next.slots[1:]; len(next.slots) == 0 {
+			classes = slices.DeleteFunc(classes, func(c *class) bool { return c == next })
+		}
+	}
+	return order
+}
+
+// A class is slots that come to the same domains.
+type class struct {
+	// domains are by constraint the index of the domain; -1 where the slots do not count
+	// or stand in none.
+	domains []int
+	slots   []int
+}
+
+// lower says whether a class is to come before another.
+func (c *class) lower(than *class, counts [][]int) bool {
+	for x, d := range c.domains {
+		is, other := 0, 0
+		if d >= 0 {
+			is = counts[x][d]
+		}
+		if o := than.domains[x]; o >= 0 {
+			other = counts[x][o]
+		}
+		if is != other {
+			return is < other
+		}
+	}
+	return false
+}
+
+func classesOf(spreads []*spread, slots []Target) []*class {
+	at := make([]map[string]int, len(spreads))
+	for x, sp := range spreads {
+		at[x] = sp.domainOf()
+	}
+	known := map[string]*class{}
+	var all []*class
+	for i, t := range slots {
+		domains := make([]int, len(spreads))
+		for x, sp := range spreads {
+			d, there := at[x][t.Node]
+			if !there || !slices.Contains(sp.counted, t.Shape) {
+				d = -1
+			}
+			domains[x] = d
+		}
+		name := fmt.Sprint(domains)
+		if known[name] == nil {
+			known[name] = &class{domains: domains}
+			all = append(all, known[name])
+		}
+		known[name].slots = append(known[name].slots, i)
+	}
+	return all
+}

@@ -1,0 +1,72 @@
+// Package placement finds nodes for all pods of one group inside a scheduling cycle. It runs the
+// filters of the profile, asks the matcher, and books what both agree on. What becomes of that, and
+// whether the matcher is well, is the caller's to see to.
+package placement
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
+)
+
+// A Placer finds nodes for groups, one after the other. It changes nothing but the matcher's graph.
+// Its methods that are given nodes may only be called inside a scheduling cycle.
+type Placer struct {
+	Config
+	exclusions exclusions
+	// nodeStatuses are what filters said of nodes before.
+	nodeStatuses nodeStatuses
+	// antiAffinity is that of pods that are there.
+	antiAffinity interpod.AntiAffinities
+}
+
+// NewPlacer returns a placer that knows of no filters until SetFilters.
+func NewPlacer(c Config) *Placer { return &Placer{Config: c} }
+
+// SetFilters names the Filter plugins of the profile. What those say of a Node that look at nothing
+// else is kept from one group to the next.
+func (p *Placer) SetFilters(names []string) { p.nodeStatuses = newNodeStatuses(names) }
+
+// PodSeen takes note of a pod as it is now, and PodGone that one is gone.
+func (p *Placer) PodSeen(pod *corev1.Pod) { p.antiAffinity.Put(pod) }
+
+// PodGone takes note that a pod is gone.
+func (p *Placer) PodGone(uid types.UID) { p.antiAffinity.Drop(uid) }
+
+// Happened takes note of an event that may change the filters' mind.
+func (p *Placer) Happened(ev gang.Event) { p.exclusions.happened(ev) }
+
+// Rejected takes note that the filters refused a member of a group the node that it was given, where
+// others of the group had passed.
+func (p *Placer) Rejected(k types.NamespacedName, member types.UID, node string, passed []types.UID, by *fwk.Status) {
+	p.exclusions.add(k, member, node, passed, untilOf(by))
+}
+
+// Forget drops all that is kept of a group.
+func (p *Placer) Forget(k types.NamespacedName) { p.exclusions.forget(k) }
+
+// Keeps counts the groups of which something is kept.
+func (p *Placer) Keeps() int { return p.exclusions.count() }
+
+// Place asks for nodes for all pods of a plan. What it may take of the scheduling loop is the
+// caller's to say.
+func (p *Placer) Place(ctx context.Context, may *Allowance, plan gang.Plan, nodes []fwk.NodeInfo) Result {
+	// 1. Run the filters, and compare the pods with each other: this is what the matcher is asked.
+	q, refused := p.enquire(ctx, may, plan, nodes)
+	if refused != nil {
+		return Result{Refusal: refused}
+	}
+
+	// 2. Ask until the filters pass what the matcher gives, and book that.
+	slots, refused := p.answer(ctx, q)
+	return Result{
+		Refusal: refused, Asked: true, Slots: slots, InOrder: q.siblings != nil && q.siblings.InOrder(),
+		First: uids(q.shapes[0].Pods), At: q.now, Epoch: q.outside.Epoch,
+		After: q.after, Contested: q.contested, Stats: q.stats, enquiry: q,
+	}
+}

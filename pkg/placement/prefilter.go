@@ -1,0 +1,69 @@
+package placement
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// preFilter runs the PreFilter plugins for a pod of a group. They compare the pod with the terms of
+// all running pods, also of other namespaces. The time for the terms of these is not taken from the
+// group's allowance, and its namespace does not pay for it.
+func (p *Placer) preFilter(ctx context.Context, may *Allowance, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+	began := p.Now()
+	result, status, _ := p.Filters.RunPreFilterPlugins(ctx, state, pod)
+	took := p.Now().Sub(began)
+	may.ran, may.runs = may.ran+took, may.runs+1
+	switch {
+	case may.measured:
+		may.excuse(min(took, may.foreign))
+	case may.ran >= dearPreFilter:
+		p.measure(ctx, may, pod)
+		may.excuse(min(may.ran, time.Duration(may.runs)*may.foreign))
+	}
+	return result, status
+}
+
+// measure finds out what one run of the PreFilter plugins takes for the sake of others: a pod that
+// asks for nothing itself takes what the terms of all pods take, and of that others have their share.
+func (p *Placer) measure(ctx context.Context, may *Allowance, pod *corev1.Pod) {
+	began := p.Now()
+	share := p.shareOfOthers(pod.Namespace)
+	bare := pod.DeepCopy()
+	bare.Spec.Affinity, bare.Spec.TopologySpreadConstraints = nil, nil
+	bare.Spec.Volumes, bare.Spec.ResourceClaims = nil, nil
+	state := schedulerframework.NewCycleState()
+	state.Write(probeKey, probe{})
+	again := p.Now()
+	p.Filters.RunPreFilterPlugins(ctx, state, bare)
+	ended := p.Now()
+	may.foreign, may.measured = part(ended.Sub(again), share), true
+	may.excuse(may.foreign)
+	may.waited += part(again.Sub(began), share)
+}
+
+// shareOfOthers is the share of other namespaces in what there is to read in the required
+// anti-affinity of pods that are there, for a pod of a namespace. It is 0 where there is none.
+func (p *Placer) shareOfOthers(namespace string) float64 {
+	nodes, err := p.Handle.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList()
+	if err != nil {
+		return 0
+	}
+	var others, all int
+	for _, n := range nodes {
+		for _, there := range n.GetPodsWithRequiredAntiAffinity() {
+			read := p.antiAffinity.ToRead(there, namespace)
+			if all += read; there.GetPod().Namespace != namespace {
+				others += read
+			}
+		}
+	}
+	return float64(others) / float64(max(all, 1))
+}
+
+func part(of time.Duration, share float64) time.Duration {
+	return time.Duration(float64(of) * share)
+}

@@ -1,0 +1,343 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/hostlist"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// An enquiry is what the matcher is asked for a plan.
+type enquiry struct {
+	plan   gang.Plan
+	shapes []*interpod.Shape
+	nodes  []fwk.NodeInfo
+	// requests are complete but for what the pods ask of each other, and keys are
+	// theirs in order.
+	requests []translate.ShapeRequest
+	keys     []string
+	// ruled is what the filters rule out, and byShape what each shape is kept from.
+	ruled   ruledOut
+	byShape []map[string]bool
+	// never are by shape the nodes ruled out for good, and filtered and extended those that the
+	// filters and the extenders rule out for the present.
+	never, filtered, extended [][]string
+	// outside is what there is beside the group and the filters.
+	outside Outside
+	// first is the way that was asked first, and excluded what was excluded then, where siblings
+	// object to each other.
+	first    *attempt
+	excluded passable
+	// siblings is nil where no filter could object to one pod for the sake of another.
+	siblings *interpod.Constraints
+	topology *jobspec.Topology
+
+	// outlasted says of a pod, where nodes to reserve are looked for, that it has outlasted a
+	// reservation.
+	outlasted func(*corev1.Pod) bool
+
+	// may is what the search for nodes may take.
+	may *Allowance
+
+	now time.Time
+
+	// after is what follows from the matcher's answers, stats counts what was done, and contested
+	// are the turns for which nodes are reserved that the group could use.
+	after     Aftermath
+	stats     Stats
+	contested []gang.Turn
+}
+
+// enquire runs the filters for a plan. It may only be called inside a scheduling
+// cycle. It looks at the first kind of pods in any case, and at others until its allowance is
+// over.
+func (p *Placer) enquire(ctx context.Context, may *Allowance, plan gang.Plan, nodes []fwk.NodeInfo) (*enquiry, *gang.Refusal) {
+	if k := plan.Lacking; plan.Late && k > 0 {
+		// The others may not have the room that is reserved, and ask next.
+		plan.Optional = plan.Optional[:min(len(plan.Optional), k-1)]
+	}
+	extenders := p.extendersFor(plan)
+	pods := slices.Concat(plan.Required, plan.Optional)
+	by := interpod.NewSigner(pods, nodes, &p.antiAffinity, interpod.ClaimsOf(p.Handle.SharedInformerFactory(), pods), may.over)
+	if len(extenders.all) > 0 {
+		by.ReadAllLabels()
+	}
+	shapes, exact := interpod.ShapesOf(plan.Required, plan.Optional, by)
+	if by.Cut() {
+		return nil, TooHard(WhyTooHard)
+	}
+	if tooManyKinds(shapes) {
+		return nil, TooHard(whyTooManyKinds)
+	}
+	q := &enquiry{plan: plan, shapes: shapes, nodes: nodes, topology: plan.Topology, may: may}
+	var err error
+	if q.siblings, err = interpod.New(q.shapes, exact, nodes, p.Levels, p.labelsOf(may.ctx), may.over); err != nil {
+		return nil, &gang.Refusal{Reason: reason.NodesRuledOut, Message: err.Error(), Until: gang.Cluster(), Backoff: true}
+	}
+	for i, s := range q.shapes {
+		if i > 0 && may.over() {
+			return nil, may.refusal()
+		}
+		pod := s.Pods[0]
+		if q.siblings != nil {
+			pod = q.siblings.Lenient[i]
+		}
+		out, refused := p.ruleOut(ctx, may, pod, nodes)
+		filtered := slices.Clone(out.now)
+		if refused == nil {
+			refused = extenders.narrow(s.Pods[0], nodes, &out)
+		}
+		if refused != nil {
+			refused.Likewise = uids(s.Pods)
+			return nil, refused
+		}
+		if q.siblings != nil {
+			out.never = append(out.never, q.siblings.Unlabelled[i]...)
+		}
+		q.filtered = append(q.filtered, filtered)
+		q.add(out, s)
+	}
+	q.stayWithSiblings(p.Levels)
+	q.now = p.Now()
+	q.outside = p.Outside(plan, q.now)
+	q.leaveOut(q.outside.Reserved.Nodes)
+	return q, nil
+}
+
+// labelsOf returns the labels of namespaces.
+func (p *Placer) labelsOf(ctx context.Context) func(namespace string) labels.Set {
+	lister := p.Handle.SharedInformerFactory().Core().V1().Namespaces().Lister()
+	logger := klog.FromContext(ctx)
+	return func(namespace string) labels.Set {
+		return interpodaffinity.GetNamespaceLabelsSnapshot(logger, namespace, lister)
+	}
+}
+
+// add adds the request for a shape.
+func (q *enquiry) add(out ruledOut, s *interpod.Shape) {
+	q.ruled.add(out)
+	barred := sets.New(out.never...)
+	q.never = append(q.never, out.never)
+	q.extended = append(q.extended, out.byExtenders)
+	q.byShape = append(q.byShape, barredBy(barred.Insert(out.now...)))
+	request := translate.ShapeRequest{
+		Label:      "shape" + strconv.Itoa(len(q.requests)),
+		Amounts:    s.Amounts,
+		Min:        s.Required,
+		Max:        int64(len(s.Pods)),
+		Attributes: out.attributes(),
+	}
+	if !q.plan.Late {
+		request.Attributes.Topology = q.topology
+	}
+	q.requests = append(q.requests, request)
+	for _, pod := range s.Pods {
+		q.keys = append(q.keys, string(pod.UID))
+	}
+}
+
+func barredBy(hosts sets.Set[string]) map[string]bool {
+	barred := make(map[string]bool, len(hosts))
+	for h := range hosts {
+		barred[h] = true
+	}
+	return barred
+}
+
+// stayWithSiblings keeps late members of a group that is to be in one domain to the
+// domains where its members are.
+func (q *enquiry) stayWithSiblings(levels []translate.Level) {
+	if !q.plan.Late || q.topology == nil || q.topology.Required == "" {
+		return
+	}
+	near, there := sets.New(q.plan.Near...), sets.New[string]()
+	domain := func(n fwk.NodeInfo) string {
+		if d, ok := translate.Domain(n.Node().Labels, levels, q.topology.Required); ok {
+			return d
+		}
+		return n.Node().Name
+	}
+	for _, n := range q.nodes {
+		if near.Has(n.Node().Name) {
+			there.Insert(domain(n))
+		}
+	}
+	if len(there) == 0 {
+		return
+	}
+	var hosts []string
+	for _, n := range q.nodes {
+		if there.Has(domain(n)) {
+			hosts = append(hosts, n.Node().Name)
+		}
+	}
+	for i := range q.requests {
+		within(&q.requests[i].Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})
+	}
+}
+
+// leaveOut has the requests leave out nodes, for the present.
+func (q *enquiry) leaveOut(nodes []string) {
+	if len(nodes) == 0 {
+		return
+	}
+	for i := range q.requests {
+		within(&q.requests[i].Attributes.ConstraintsNow, not(nodes))
+	}
+}
+
+// within narrows a constraint by another.
+func within(c **jobspec.Constraint, more *jobspec.Constraint) {
+	if *c == nil {
+		*c = more
+		return
+	}
+	*c = &jobspec.Constraint{Op: jobspec.OpAnd, Args: []jobspec.Constraint{**c, *more}}
+}
+
+const (
+	// mostHosts is how many names of nodes the lists of one match may stand for: less than a
+	// jobspec may, so that a group is told what is too much.
+	mostHosts = 1 << 19
+	// mostText and mostCost are what a jobspec may take to write and to read. A value that it
+	// lists costs valueCost beside its text.
+	mostText  = jobspec.MaxSize
+	mostCost  = 12 << 20
+	valueCost = 16
+)
+
+// whyTooManyKinds is what a group is told that asks for more types of resources than a match may.
+const whyTooManyKinds = "its pods ask for more than 128 types of resources in all: fewer extended resources, or groups of their own for pods that ask for others"
+
+// tooManyKinds says whether shapes ask for more types of resources than one match may.
+func tooManyKinds(shapes []*interpod.Shape) bool {
+	kinds := sets.New[string]()
+	for _, s := range shapes {
+		if kinds.Insert(s.Amounts.Types()...); kinds.Len() > match.MaxKinds {
+			return true
+		}
+	}
+	return false
+}
+
+// tooManyHosts says whether requests list more nodes than one match may, or take more to write
+// down.
+func tooManyHosts(requests []translate.ShapeRequest) bool {
+	l := listed{limits: make(map[string][]string)}
+	for i := range requests {
+		l.add(&requests[i])
+	}
+	return l.hosts > mostHosts || l.text > mostText || l.text+valueCost*l.values > mostCost
+}
+
+// A listed is what there is in the lists of some requests, and what these take to write down.
+type listed struct {
+	hosts, values, text int
+	// limits are the lists by their limits' names. Those of a limit are read once.
+	limits map[string][]string
+}
+
+// add counts a request.
+func (l *listed) add(r *translate.ShapeRequest) {
+	l.value(256+3*len(r.Label), 24)
+	for _, kind := range r.Amounts.Types() {
+		l.value(64+len(kind), 8)
+	}
+	if t := r.Attributes.Topology; t != nil {
+		l.value(96+len(t.Required)+len(t.Balanced), 8)
+		for _, level := range t.Preferred {
+			l.value(3+len(level), 1)
+		}
+	}
+	l.constraint(r.Attributes.Constraints)
+	l.constraint(r.Attributes.ConstraintsNow)
+	for _, limit := range r.Attributes.Limits {
+		l.limit(limit)
+	}
+}
+
+// value counts values that take so many bytes in all.
+func (l *listed) value(text, values int) {
+	l.text += text
+	l.values += values
+}
+
+func (l *listed) constraint(c *jobspec.Constraint) {
+	if c == nil {
+		return
+	}
+	l.value(32, 2)
+	l.hosts += len(c.Values)
+	for _, v := range c.Values {
+		l.value(len(v)+3, 1)
+	}
+	for i := range c.Args {
+		l.constraint(&c.Args[i])
+	}
+}
+
+func (l *listed) limit(from jobspec.Limit) {
+	l.value(64+len(from.Name)+len(from.Level), 8)
+	for _, h := range from.Hosts {
+		l.value(len(h)+3, 1)
+	}
+	if before, again := l.limits[from.Name]; again && slices.Equal(before, from.Hosts) {
+		return
+	}
+	l.limits[from.Name] = from.Hosts
+	for _, h := range from.Hosts {
+		if l.hosts > mostHosts {
+			return
+		}
+		if list, err := hostlist.Parse(h); err == nil {
+			l.hosts += list.Len(mostHosts)
+		}
+	}
+}
+
+// match asks for an enquiry's requests.
+func (p *Placer) match(ctx context.Context, q *enquiry, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
+	return p.matchIgnoring(ctx, q, op, requests, keys, nil)
+}
+
+// matchIgnoring asks as if some jobs held nothing.
+func (p *Placer) matchIgnoring(ctx context.Context, q *enquiry, op match.Op, requests []translate.ShapeRequest, keys []string, ignored []match.JobID) (*match.Allocation, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.MatchTimeout)
+	defer cancel()
+	a, err := p.Matcher.Match(ctx, match.Request{
+		Epoch:    q.outside.Epoch,
+		Op:       op,
+		ID:       q.plan.Job,
+		Jobspec:  translate.Jobspec(requests),
+		Keys:     keys,
+		Now:      q.now,
+		Policy:   q.plan.Policy,
+		Holder:   q.plan.Holder,
+		Near:     q.plan.Near,
+		Expected: q.outside.Expected,
+		Ignore:   ignored,
+	})
+	if a != nil {
+		q.may.waited += a.Waited
+	}
+	if no, refused := errors.AsType[*match.Refusal](err); refused {
+		q.may.waited += no.Waited
+	}
+	return a, err
+}

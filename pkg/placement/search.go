@@ -1,0 +1,206 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+const (
+	// MaxRepairs bounds the matches that are made anew in one enquiry since the filters
+	// refused what the last one gave.
+	MaxRepairs = 3
+	// maxAttempts bounds the ways to ask in one enquiry.
+	maxAttempts = 12
+)
+
+// placeSiblings makes a match whose assignment the profile's filters pass, member by
+// member. Until they have, nothing is booked. It returns the slots in the order in
+// which the members are to be placed.
+func (p *Placer) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot, *gang.Refusal) {
+	excluded := p.exclusions.begin(q.plan.Key, q.set(), q.keyOf())
+	var best error
+	var objections []objection
+	if q.siblings.Over() {
+		return nil, q.hard()
+	}
+	attempts := q.attempts(excluded)
+	for i, repairs := 0, 0; i < len(attempts); {
+		if q.siblings.Over() {
+			return nil, q.hard()
+		}
+		requests := q.requestsFor(attempts[i], excluded)
+		if tooManyHosts(requests) {
+			return nil, TooHard(whyTooManyHosts)
+		}
+		keys := q.keysFor(requests)
+		if q.first == nil {
+			q.first, q.excluded = &attempts[i], excluded
+		}
+		a, err := p.match(ctx, q, match.WithoutAllocating, requests, keys)
+		if no := (*match.Refusal)(nil); errors.As(err, &no) {
+			if no.Reason.Code == match.TooHard {
+				return nil, p.refused(q, err)
+			}
+			best = nearer(best, err)
+			i++
+			continue
+		}
+		if err != nil {
+			return nil, p.refused(q, err)
+		}
+		targets, err := targetsOf(a.Slots, len(q.shapes))
+		if err != nil {
+			return nil, p.refused(q, err)
+		}
+		v, refused := p.verify(ctx, q, targets)
+		if refused != nil {
+			q.stats.Refused++
+			return nil, refused
+		}
+		if v.enough(q.shapes, targets) {
+			q.stats.Passed++
+			return p.book(ctx, q, requests, a.Slots, targets, v)
+		}
+		q.stats.Objected++
+		objections = v.objections
+		if repairs++; repairs > MaxRepairs {
+			break
+		}
+		q.stats.Repairs++
+		excluded = p.exclude(q, excluded, v)
+	}
+	if len(objections) > 0 {
+		words := wordsOf(objections)
+		p.exclusions.told(q.plan.Key, words)
+		return nil, q.objected(words)
+	}
+	if len(excluded) > 0 {
+		// They rule out pairs of a pod and a node that may do in another arrangement.
+		if words := p.exclusions.restart(q.plan.Key); words != "" {
+			return nil, q.objected(words)
+		}
+	}
+	counts := q.siblings.InOrder()
+	if counts || len(excluded) > 0 {
+		best = forNow(best)
+	}
+	r := p.refused(q, best)
+	r.Backoff = r.Backoff || len(excluded) > 0
+	if counts {
+		r.Until = append(r.Until, gang.PodChanged)
+	}
+	return nil, r
+}
+
+// hard is the refusal of a group for which there is to be no more comparing.
+func (q *enquiry) hard() *gang.Refusal {
+	if why := q.siblings.TooMuch(); why != "" {
+		return TooHard(why)
+	}
+	return q.may.refusal()
+}
+
+// set is the text of the members' shapes with their numbers.
+func (q *enquiry) set() string {
+	var b strings.Builder
+	for _, s := range q.shapes {
+		fmt.Fprintf(&b, "%d %s\n", len(s.Pods), s.Key)
+	}
+	return b.String()
+}
+
+// keyOf maps the members to the keys of their shapes.
+func (q *enquiry) keyOf() map[types.UID]string {
+	keys := map[types.UID]string{}
+	for _, s := range q.shapes {
+		for _, pod := range s.Pods {
+			keys[pod.UID] = s.Key
+		}
+	}
+	return keys
+}
+
+// nearer returns the refusal that came closer to a placement: for want of what is
+// free, or with more slots found.
+func nearer(a, b error) error {
+	var x, y *match.Refusal
+	if !errors.As(a, &x) {
+		return b
+	}
+	errors.As(b, &y)
+	if xb, yb := errors.Is(a, match.ErrBusy), errors.Is(b, match.ErrBusy); xb != yb {
+		if yb {
+			return b
+		}
+		return a
+	}
+	if y.Reason.Found > x.Reason.Found {
+		return b
+	}
+	return a
+}
+
+// forNow turns "never" into a refusal for the present: what is there now had its part in
+// what was asked.
+func forNow(err error) error {
+	var no *match.Refusal
+	if !errors.Is(err, match.ErrUnsatisfiable) || !errors.As(err, &no) {
+		return err
+	}
+	if no.Reason.Code == match.TooLarge && no.Reason.Excluded == 0 {
+		// Nothing that is there now has kept a node from being looked at.
+		return err
+	}
+	reason := no.Reason
+	reason.WaitingHelps, reason.MayNeverFit = true, true
+	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
+}
+
+// targetsOf fails for a matcher that answers with what was not asked for.
+func targetsOf(slots []match.Slot, shapes int) ([]interpod.Target, error) {
+	targets := make([]interpod.Target, len(slots))
+	for i, s := range slots {
+		n, err := strconv.Atoi(strings.TrimPrefix(s.Label, "shape"))
+		if err != nil || n < 0 || n >= shapes {
+			return nil, fmt.Errorf("a slot with the label %q, which was not asked for", s.Label)
+		}
+		targets[i] = interpod.Target{Shape: n, Node: s.Node}
+	}
+	return targets, nil
+}
+
+// exclude keeps shapes from the nodes that were refused to them, from now on.
+func (p *Placer) exclude(q *enquiry, excluded passable, v verified) passable {
+	for _, o := range v.objections {
+		excluded = excluded.exclude(q.shapes[o.shape].Key, o.node)
+		p.exclusions.add(q.plan.Key, q.shapes[o.shape].Pods[0].UID, o.node, nil, untilOf(o.status))
+	}
+	return excluded
+}
+
+// objected is what a group is told whose assignments the filters refused, round by
+// round. Each time it asks again it is with what was learnt by then.
+func (q *enquiry) objected(words string) *gang.Refusal {
+	r := &gang.Refusal{Reason: reason.NodesRuledOut, Message: words, Until: append(gang.Cluster(), gang.Freed), Backoff: true, Found: true}
+	q.tellReserved(r)
+	return r
+}
+
+// wordsOf tells the first objection, and how many there are.
+func wordsOf(objections []objection) string {
+	words := objections[0].String()
+	if n := len(objections) - 1; n > 0 {
+		words += fmt.Sprintf(" (and %d more)", n)
+	}
+	return words
+}

@@ -1,0 +1,230 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
+)
+
+// maxRuns bounds the runs of the filters in one verification.
+const maxRuns = 1 << 14
+
+// An objection is that a filter refused a member its node, earlier members placed.
+type objection struct {
+	shape  int
+	pod    string
+	node   string
+	status *fwk.Status
+}
+
+// String says which pod on which node was refused by what.
+func (o objection) String() string {
+	by := ""
+	if p := o.status.Plugin(); p != "" {
+		by = " by " + p
+	}
+	return fmt.Sprintf("pod %s on node %s was refused%s: %s", o.pod, o.node, by, o.status.Message())
+}
+
+// verified is what came of a verification: the slots that passed, in an order in which
+// each passes after those before it, and what was objected to the others.
+type verified struct {
+	order      []int
+	objections []objection
+}
+
+// stage is the cluster as it is with the members that were placed so far.
+type stage struct {
+	p      *Placer
+	q      *enquiry
+	s      *interpod.Constraints
+	states []fwk.CycleState
+	only   []sets.Set[string] // the nodes that PreFilter leaves to a shape; nil is all
+	infos  map[string]fwk.NodeInfo
+	clones map[string]fwk.NodeInfo
+	skews  []interpod.Skew
+	placed []placedPod
+	taken  []int // by shape, how many of its pods are placed
+	runs   int
+}
+
+type placedPod struct {
+	shape int
+	info  fwk.PodInfo
+	node  fwk.NodeInfo
+}
+
+// verify puts members on the nodes of their slots one by one, each after the
+// profile's own filters passed it with those before it, and finds an order in which
+// that goes. Each slot is a shape and a node. It may only be called inside a scheduling
+// cycle. The refusal, if there is one, is of no node in particular.
+func (p *Placer) verify(ctx context.Context, q *enquiry, slots []interpod.Target) (verified, *gang.Refusal) {
+	s := q.siblings
+	st := &stage{
+		p: p, q: q, s: s, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},
+		skews: s.Skews(), taken: make([]int, len(q.shapes)),
+	}
+	for _, n := range q.nodes {
+		st.infos[n.Node().Name] = n
+	}
+	if refused := st.prepare(ctx); refused != nil {
+		return verified{}, refused
+	}
+	var v verified
+	pending := s.Order(slots)
+	for len(pending) > 0 {
+		v.objections = v.objections[:0]
+		left := st.pass(ctx, slots, pending, &v)
+		if s.Over() {
+			return verified{}, q.hard()
+		}
+		if len(left) == len(pending) || !s.InOrder() {
+			break
+		}
+		pending = left
+	}
+	return v, nil
+}
+
+// prepare runs the PreFilter plugins for each shape.
+func (st *stage) prepare(ctx context.Context) *gang.Refusal {
+	for _, shape := range st.q.shapes {
+		if st.s.Over() {
+			return st.q.hard()
+		}
+		state := schedulerframework.NewCycleState()
+		state.Write(probeKey, probe{})
+		result, status := st.p.preFilter(ctx, st.q.may, state, shape.Pods[0])
+		if !status.IsSuccess() {
+			return refusedBeforeFilter(shape.Pods[0], status)
+		}
+		state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(notAsked))
+		st.states = append(st.states, state)
+		var only sets.Set[string]
+		if !result.AllNodes() {
+			only = result.NodeNames
+		}
+		st.only = append(st.only, only)
+	}
+	return nil
+}
+
+// pass tries each pending slot once, and returns those that did not pass.
+func (st *stage) pass(ctx context.Context, slots []interpod.Target, pending []int, v *verified) (left []int) {
+	refused := map[interpod.Target]*fwk.Status{}
+	for _, i := range pending {
+		if st.s.Over() {
+			return left
+		}
+		t := slots[i]
+		status := refused[t]
+		if status == nil {
+			if status = st.try(ctx, t); status.IsSuccess() {
+				v.order = append(v.order, i)
+				// What was refused may pass now.
+				if st.s.InOrder() {
+					clear(refused)
+				}
+				continue
+			}
+			refused[t] = status
+			v.objections = append(v.objections, objection{shape: t.Shape, pod: st.next(t.Shape), node: t.Node, status: status})
+		}
+		left = append(left, i)
+	}
+	return left
+}
+
+// next names the pod of a shape that is placed next.
+func (st *stage) next(shape int) string {
+	pods := st.q.shapes[shape].Pods
+	return pods[min(st.taken[shape], len(pods)-1)].Name
+}
+
+// try places the next pod of a shape on a node if the filters pass it.
+func (st *stage) try(ctx context.Context, t interpod.Target) *fwk.Status {
+	if st.runs++; st.runs > maxRuns {
+		return fwk.NewStatus(fwk.Unschedulable, "no order of the pods was found")
+	}
+	clone := st.clones[t.Node]
+	if clone == nil {
+		info := st.infos[t.Node]
+		if info == nil {
+			return fwk.NewStatus(fwk.Unschedulable, "the scheduler does not know the node yet")
+		}
+		clone = info.Snapshot()
+		st.clones[t.Node] = clone
+	}
+	shape := st.q.shapes[t.Shape]
+	if only := st.only[t.Shape]; only != nil && !only.Has(t.Node) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
+	}
+	pod := shape.Pods[min(st.taken[t.Shape], len(shape.Pods)-1)]
+	if status := st.p.Handle.RunFilterPlugins(ctx, st.states[t.Shape], pod, clone); !status.IsSuccess() {
+		return status
+	}
+	if status := st.shunned(t.Shape, clone); status != nil {
+		return status
+	}
+	for _, sk := range st.skews {
+		if !sk.Allows(t) {
+			return fwk.NewStatus(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch).WithPlugin(names.PodTopologySpread)
+		}
+	}
+	info, err := schedulerframework.NewPodInfo(pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	clone.AddPodInfo(info)
+	for i, state := range st.states {
+		if status := st.p.Handle.RunPreFilterExtensionAddPod(ctx, state, st.q.shapes[i].Pods[0], info, clone); !status.IsSuccess() {
+			return status
+		}
+	}
+	for _, sk := range st.skews {
+		sk.Add(t)
+	}
+	st.placed = append(st.placed, placedPod{shape: t.Shape, info: info, node: clone})
+	st.taken[t.Shape]++
+	return nil
+}
+
+// shunned finds an earlier member whose anti-affinity keeps a shape away from a node.
+// InterPodAffinity does not look where it was not needed before any member was placed.
+func (st *stage) shunned(shape int, node fwk.NodeInfo) *fwk.Status {
+	if !st.states[shape].GetSkipFilterPlugins().Has(names.InterPodAffinity) {
+		return nil
+	}
+	for _, p := range st.placed {
+		for _, term := range p.info.GetRequiredAntiAffinityTerms() {
+			there, ok := p.node.Node().Labels[term.TopologyKey]
+			here, also := node.Node().Labels[term.TopologyKey]
+			if ok && also && here == there && st.s.Selects(&term, shape) {
+				return fwk.NewStatus(fwk.Unschedulable, "node(s) didn't satisfy the anti-affinity rules of pod "+p.info.GetPod().Name).WithPlugin(names.InterPodAffinity)
+			}
+		}
+	}
+	return nil
+}
+
+// enough says whether of each shape as many slots passed as have to.
+func (v verified) enough(shapes []*interpod.Shape, slots []interpod.Target) bool {
+	passed := make([]int64, len(shapes))
+	for _, i := range v.order {
+		passed[slots[i].Shape]++
+	}
+	for i, shape := range shapes {
+		if passed[i] < shape.Required {
+			return false
+		}
+	}
+	return true
+}

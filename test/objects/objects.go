@@ -1,0 +1,180 @@
+// Package objects builds Nodes, Pods and extenders for tests.
+package objects
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// Namespace is that of all pods, and Scheduler the one that they ask for.
+const (
+	Namespace = "ns"
+	Scheduler = "fluence"
+)
+
+// Pod builds a pod that wants one core; its UID is its name.
+func Pod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(time.Now())},
+		Spec: corev1.PodSpec{SchedulerName: Scheduler, Containers: []corev1.Container{{
+			Name:      "main",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+		}}},
+	}
+	for _, e := range edit {
+		e(pod)
+	}
+	return pod
+}
+
+// InGroup labels a pod as one of a group, and nothing else.
+func InGroup(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: name} }
+}
+
+// CPU has a pod ask for so much.
+func CPU(amount string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(amount)
+	}
+}
+
+// Elsewhere puts a pod into another namespace.
+func Elsewhere(p *corev1.Pod) { p.Namespace = "elsewhere" }
+
+// ZoneKey is the label of a node with its zone.
+const ZoneKey = "topology.kubernetes.io/zone"
+
+// InZone puts a node into a zone.
+func InZone(zone string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Labels[ZoneKey] = zone }
+}
+
+// OfApp labels a pod as one of an app.
+func OfApp(app string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Labels = maps.Clone(p.Labels)
+		if p.Labels == nil {
+			p.Labels = map[string]string{}
+		}
+		p.Labels["app"] = app
+	}
+}
+
+// TermOn is a term of affinity by a key to the pods of an app.
+func TermOn(key, app string) corev1.PodAffinityTerm {
+	return corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
+}
+
+// AwayFrom keeps a pod from the nodes where pods of an app are.
+func AwayFrom(app string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		if p.Spec.Affinity == nil {
+			p.Spec.Affinity = &corev1.Affinity{}
+		}
+		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{TermOn(corev1.LabelHostname, app)}}
+	}
+}
+
+// NextTo binds a pod to the domains of a key where pods of an app are.
+func NextTo(key, app string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		if p.Spec.Affinity == nil {
+			p.Spec.Affinity = &corev1.Affinity{}
+		}
+		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{TermOn(key, app)}}
+	}
+}
+
+// HostPort has a pod ask for a port of its node.
+func HostPort(port int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: port, HostPort: port}}
+	}
+}
+
+// SpreadOver spreads the pods of an app over the domains of a key.
+func SpreadOver(key, app string, maxSkew int32, edit ...func(*corev1.TopologySpreadConstraint)) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		c := corev1.TopologySpreadConstraint{
+			MaxSkew: maxSkew, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+		}
+		for _, e := range edit {
+			e(&c)
+		}
+		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c)
+	}
+}
+
+// KeepingOff is a pod of another namespace that keeps all pods off whose completion index is
+// among some values, once for each list of them.
+func KeepingOff(name string, lists ...[]string) *corev1.Pod {
+	return Pod(name, func(p *corev1.Pod) {
+		p.Namespace = "elsewhere"
+		var terms []corev1.PodAffinityTerm
+		for _, values := range lists {
+			terms = append(terms, corev1.PodAffinityTerm{
+				TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{},
+				LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+					Key: batchv1.JobCompletionIndexAnnotation, Operator: metav1.LabelSelectorOpIn, Values: values,
+				}}},
+			})
+		}
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	})
+}
+
+// ReadyNode is a node with so many cores.
+func ReadyNode(name string, cores int64) *corev1.Node {
+	room := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(cores, resource.DecimalSI),
+		corev1.ResourceMemory: resource.MustParse("8Gi"),
+		corev1.ResourcePods:   resource.MustParse("110"),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status: corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+		}},
+	}
+}
+
+// OnNode has a pod be bound to a node.
+func OnNode(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.NodeName = name
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+	}
+}
+
+// Always has a pod be restarted whenever it ends.
+func Always(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }
+
+// Never has a pod end for good.
+func Never(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }
+
+// ShunningIn is a pod's required anti-affinity against an app with some labels beside, in some
+// namespaces: each term so many times.
+func ShunningIn(times, labels int, namespaces ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		term := TermOn(corev1.LabelOSStable, "nobody")
+		term.Namespaces = namespaces
+		for i := range labels {
+			term.LabelSelector.MatchExpressions = append(term.LabelSelector.MatchExpressions, metav1.LabelSelectorRequirement{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpDoesNotExist})
+		}
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: slices.Repeat([]corev1.PodAffinityTerm{term}, times),
+		}}
+	}
+}
