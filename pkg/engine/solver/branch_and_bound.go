@@ -145,6 +145,9 @@ func (t *tour) largest() [][]int32 {
 	all := make([][]int32, len(t.kinds))
 	for k := range all {
 		all[k] = make([]int32, t.width)
+		if !t.Charge(len(t.kinds[k].patterns)) {
+			continue
+		}
 		for q := range t.used[k] {
 			for s, n := range t.pattern(k, q) {
 				all[k][s] = max(all[k][s], n)
@@ -169,7 +172,9 @@ func (t *tour) appraise() {
 func (t *tour) values() []int64 {
 	values := make([]int64, len(t.kinds))
 	for k := range values {
-		t.pay(len(t.kinds[k].patterns))
+		if !t.afford(len(t.kinds[k].patterns)) {
+			break
+		}
 		for q := range t.used[k] {
 			v := int64(0)
 			for s, n := range t.pattern(k, q) {
@@ -218,7 +223,9 @@ func (t *tour) from(i int) bool {
 // options returns the patterns that a node may have, the best first.
 func (t *tour) options(i int) []option {
 	k := t.steps[i].kind
-	t.pay(len(t.kinds[k].patterns) * optionSteps)
+	if !t.afford(len(t.kinds[k].patterns) * optionSteps) {
+		return nil
+	}
 	all := t.steps[i].options[:0]
 	for q := range t.used[k] {
 		worth := int64(0)

@@ -34,7 +34,11 @@ func (p *packing) newMarket(first []float64) *market {
 func (m *market) run(rounds int) (impossible bool) {
 	for range rounds {
 		m.mark()
-		worth, wanted := m.offer(), int64(0)
+		worth, ok := m.offer()
+		if !ok {
+			return false
+		}
+		wanted := int64(0)
 		for s, n := range m.want {
 			wanted += n * m.asked[s]
 		}
@@ -71,12 +75,14 @@ func (m *market) mark() {
 }
 
 // offer returns what all nodes are worth, each with its dearest pattern, and notes how
-// many slots of each shape that makes.
-func (m *market) offer() int64 {
+// many slots of each shape that makes. It is false where there is no work left to find that out.
+func (m *market) offer() (worth int64, ok bool) {
 	clear(m.have)
 	total := int64(0)
 	for k := range m.kinds {
-		m.pay(len(m.kinds[k].patterns))
+		if !m.afford(len(m.kinds[k].patterns)) {
+			return 0, false
+		}
 		best, most := 0, int64(-1)
 		for q := range len(m.kinds[k].patterns) / m.width {
 			worth := int64(0)
@@ -93,5 +99,5 @@ func (m *market) offer() int64 {
 			m.have[s] += n * int64(count)
 		}
 	}
-	return total
+	return total, true
 }

@@ -72,6 +72,9 @@ func (p *packing) find() (found, proven bool) {
 		if m.run(moreRounds) {
 			return false, true
 		}
+		if p.Spent() {
+			break
+		}
 		if t == nil {
 			t = p.newTour()
 		}
@@ -100,6 +103,17 @@ func (p *packing) pay(n int) {
 	if p.budget -= n; p.Spent() {
 		p.budget = -1
 	}
+}
+
+// afford is pay for many steps at once. It is false where the match has not so many left: then they
+// are not to be taken.
+func (p *packing) afford(n int) bool {
+	if p.Spent() || !p.Charge(n) {
+		p.budget = -1
+		return false
+	}
+	p.budget -= n
+	return true
 }
 
 // pattern returns a pattern of a kind.
@@ -134,7 +148,9 @@ func (p *packing) begin() {
 // dearest returns the pattern of a kind that has the most of what is missing.
 func (p *packing) dearest(k int) int {
 	best, most := 0, int64(-1)
-	p.pay(len(p.kinds[k].patterns))
+	if !p.afford(len(p.kinds[k].patterns)) {
+		return best
+	}
 	for q := range p.used[k] {
 		worth := int64(0)
 		for s, count := range p.pattern(k, q) {

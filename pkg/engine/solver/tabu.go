@@ -97,7 +97,9 @@ func (x *exchange) best(k int, best *swap) {
 		if n == 0 || x.budget < 0 {
 			continue
 		}
-		x.pay(len(x.kinds[k].patterns))
+		if !x.afford(len(x.kinds[k].patterns)) {
+			return
+		}
 		x.use(k, from, -1)
 		for to := range x.used[k] {
 			if to == from || x.left[k][to] > x.round {
