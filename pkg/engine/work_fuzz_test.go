@@ -19,6 +19,8 @@ import (
 func FuzzWork(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("many shapes that share limits by lists of hosts, in few racks, on nodes partly in use"))
+	// Kinds of nodes with so many patterns that to look at each once takes much of a match's work.
+	f.Add([]byte("\xff+E\xce\x01dޫ\xae\xae\xae\xae\xae\xae\xaewq\x81uuuu++1+++++++++\xa7"))
 	f.Fuzz(work)
 }
 
