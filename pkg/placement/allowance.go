@@ -21,7 +21,7 @@ func TooHard(why string) *gang.Refusal {
 	return &gang.Refusal{Reason: reason.TooHard, Message: why, Backoff: true, Hard: true}
 }
 
-// An allowance is what one enquiry may take of the scheduling loop. What it waits for others, and
+// An Allowance is what one enquiry may take of the scheduling loop. What it waits for others, and
 // what the filters take for the sake of others, is not in it. The latter has a bound of its own.
 type Allowance struct {
 	ctx    context.Context

@@ -1,3 +1,28 @@
+// Package placement finds nodes for all pods of one group inside a scheduling cycle. It runs the
+// filters of the profile, asks the matcher, and books what both agree on. What becomes of that, and
+// whether the matcher is well, is the caller's to see to.
+//
+// Its files, each of which uses those before it:
+//
+//	config.go        what does it need to know of the world?
+//	result.go        what does it answer?
+//	allowance.go     how much of the scheduling loop may it take, and when is a group too hard?
+//	node_filters.go  what did filters say of a Node before?
+//	rejected.go      which nodes did the filters refuse after a match?
+//	placer.go        what is kept from one group to the next?
+//	prefilter.go     whom does the time of the filters count for?
+//	filter.go        which nodes do the filters rule out?
+//	extenders.go     which nodes do the extenders rule out?
+//	request.go       what is the matcher asked?
+//	attempt.go       in which ways, where pods ask something of each other?
+//	answer.go        what does its answer mean to the group?
+//	verify.go        do the filters pass what it gave, pod by pod?
+//	commit.go        how is that booked?
+//	search.go        in which order are ways tried?
+//	place.go         how does all of that go together?
+//	lasting.go       what do filters rule out when all has ended that ends?
+//	usable.go        which nodes could be reserved?
+//	fewest.go        how few of them are enough?
 package placement
 
 import (

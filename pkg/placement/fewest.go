@@ -48,14 +48,15 @@ func (p *Placer) Reservable(ctx context.Context, of Result, had []string, search
 	own.outlasted = outlasted
 	own.may = &Allowance{ctx: ctx, now: p.Now, began: p.Now(), most: p.MaxAsk, foreign: q.may.foreign, measured: q.may.measured}
 	defer func() { q.may.waited += own.may.waited }()
-	lasting, known := p.lastingFor(ctx, &own)
+	k := look{p, &own}
+	lasting, known := k.lastingFor(ctx)
 	if !known {
 		return l
 	}
-	if l.where, known = p.reservableFor(&own, lasting); !known {
+	if l.where, known = k.reservableFor(lasting); !known {
 		return l
 	}
-	p.fewest(ctx, &own, &l, had, search)
+	k.fewest(ctx, &l, had, search)
 	return l
 }
 
@@ -74,9 +75,9 @@ func (b *Bisection) Done() bool { return b == nil || b.least >= b.most }
 // what ends there has ended: those that it had if it still does, and else as few of the first as
 // can be; none if it does not fit at all. It is not known where that takes too much work, or the
 // matcher does not answer. A search that was cut short goes on the next time.
-func (p *Placer) fewest(ctx context.Context, q *enquiry, l *Lookout, had []string, search *Bisection) {
+func (k look) fewest(ctx context.Context, l *Lookout, had []string, search *Bisection) {
 	usable := sets.New(l.where.nodes...)
-	fits := func(among []string) (nodes []string, known bool) { return p.fits(ctx, q, l.where, among) }
+	fits := func(among []string) (nodes []string, known bool) { return k.fits(ctx, l.where, among) }
 	if search.Done() || !usable.HasAll(search.of...) {
 		if len(had) > 0 && usable.HasAll(had...) {
 			if l.Nodes, l.Known = fits(had); len(l.Nodes) > 0 || !l.Known {
@@ -105,11 +106,11 @@ func (p *Placer) fewest(ctx context.Context, q *enquiry, l *Lookout, had []strin
 
 // fits returns the nodes that a group is given among some when what ends there has ended. It waits
 // for the matcher as long as the allowance lasts.
-func (p *Placer) fits(ctx context.Context, q *enquiry, in reservable, among []string) (nodes []string, known bool) {
+func (k look) fits(ctx context.Context, in reservable, among []string) (nodes []string, known bool) {
 	if len(among) == 0 {
 		return nil, true
 	}
-	if q.may.over() {
+	if k.q.may.over() {
 		return nil, false
 	}
 	requests := slices.Clone(in.requests)
@@ -120,9 +121,9 @@ func (p *Placer) fits(ctx context.Context, q *enquiry, in reservable, among []st
 	if tooManyHosts(requests) {
 		return nil, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(q.may.left(), time.Millisecond))
+	ctx, cancel := context.WithTimeout(ctx, max(k.q.may.left(), time.Millisecond))
 	defer cancel()
-	a, err := p.matchIgnoring(ctx, q, match.WithoutAllocating, requests, q.keysFor(requests), in.ends)
+	a, err := k.matchIgnoring(ctx, k.q, match.WithoutAllocating, requests, k.q.keysFor(requests), in.ends)
 	if no, refused := errors.AsType[*match.Refusal](err); refused {
 		return nil, no.Reason.Code != match.TooHard
 	}

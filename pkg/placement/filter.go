@@ -28,6 +28,7 @@ func (p probe) Clone() fwk.StateData { return p }
 
 const probeKey fwk.StateKey = Plugin + "/probe"
 
+// IsProbe says that the pod of a cycle is not being scheduled: a Placer asks the plugins about it.
 func IsProbe(state fwk.CycleState) bool {
 	_, err := state.Read(probeKey)
 	return err == nil

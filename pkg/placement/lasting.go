@@ -29,50 +29,56 @@ func (q *enquiry) makesRoom(p *corev1.Pod) bool { return !translate.OnEveryNode(
 // endedEvery is how many pods are taken away before the allowance is looked at again.
 const endedEvery = 256
 
+// A look is for nodes to reserve for the group of an enquiry.
+type look struct {
+	*Placer
+	q *enquiry
+}
+
 // lastingFor runs the profile's filters on the nodes that they rule out for the present, without
 // the pods there that end. What an extender rules out stays so: nobody knows why it does. The
 // answer is not known where the allowance is over. It may only be called inside a scheduling cycle.
-func (p *Placer) lastingFor(ctx context.Context, q *enquiry) (l lasting, known bool) {
-	l.nodes = make([][]string, len(q.shapes))
-	for i := range q.shapes {
-		out, known := p.lastingOf(ctx, q, i)
+func (k look) lastingFor(ctx context.Context) (l lasting, known bool) {
+	l.nodes = make([][]string, len(k.q.shapes))
+	for i := range k.q.shapes {
+		out, known := k.lastingOf(ctx, i)
 		if !known {
 			return lasting{}, false
 		}
-		l.nodes[i] = slices.Concat(out.now, q.extended[i])
+		l.nodes[i] = slices.Concat(out.now, k.q.extended[i])
 		l.why.add(out)
 	}
 	return l, true
 }
 
 // lastingOf is that of one shape.
-func (p *Placer) lastingOf(ctx context.Context, q *enquiry, shape int) (out ruledOut, known bool) {
+func (k look) lastingOf(ctx context.Context, shape int) (out ruledOut, known bool) {
 	out = ruledOut{why: map[string]int{}, filters: sets.New[string]()}
-	barred := sets.New(q.filtered[shape]...)
+	barred := sets.New(k.q.filtered[shape]...)
 	if len(barred) == 0 {
 		return out, true
 	}
-	pod := q.shapes[shape].Pods[0]
-	if q.siblings != nil {
-		pod = q.siblings.Lenient[shape]
+	pod := k.q.shapes[shape].Pods[0]
+	if k.q.siblings != nil {
+		pod = k.q.siblings.Lenient[shape]
 	}
 	state := schedulerframework.NewCycleState()
 	state.Write(probeKey, probe{})
-	result, status := p.preFilter(ctx, q.may, state, pod)
+	result, status := k.preFilter(ctx, k.q.may, state, pod)
 	if !status.IsSuccess() {
 		return out, false
 	}
-	if !p.withoutEnding(ctx, q, state, pod) {
+	if !k.withoutEnding(ctx, state, pod) {
 		return out, false
 	}
 	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(notAsked))
 	logger := klog.FromContext(ctx)
-	for _, info := range q.nodes {
+	for _, info := range k.q.nodes {
 		name := info.Node().Name
 		if !barred.Has(name) {
 			continue
 		}
-		if q.may.over() {
+		if k.q.may.over() {
 			return out, false
 		}
 		if !result.AllNodes() && !result.NodeNames.Has(name) {
@@ -81,11 +87,11 @@ func (p *Placer) lastingOf(ctx context.Context, q *enquiry, shape int) (out rule
 		}
 		later := info.Snapshot()
 		for _, there := range info.GetPods() {
-			if q.makesRoom(there.GetPod()) && later.RemovePod(logger, there.GetPod()) != nil {
+			if k.q.makesRoom(there.GetPod()) && later.RemovePod(logger, there.GetPod()) != nil {
 				return out, false
 			}
 		}
-		if status := p.Handle.RunFilterPlugins(ctx, state, pod, later); !status.IsSuccess() {
+		if status := k.Handle.RunFilterPlugins(ctx, state, pod, later); !status.IsSuccess() {
 			out.now = append(out.now, name)
 			out.why[status.Message()]++
 			out.filters.Insert(status.Plugin())
@@ -97,26 +103,26 @@ func (p *Placer) lastingOf(ctx context.Context, q *enquiry, shape int) (out rule
 // withoutEnding takes the pods that end out of what the filters counted for a pod. It says
 // whether it got through all of them. The filters read the terms of each of them again, and what
 // that takes for those of other namespaces the group does not pay for.
-func (p *Placer) withoutEnding(ctx context.Context, q *enquiry, state fwk.CycleState, pod *corev1.Pod) bool {
+func (k look) withoutEnding(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) bool {
 	n, own := 0, interpod.OwnToRead(pod)
-	for _, info := range q.nodes {
+	for _, info := range k.q.nodes {
 		for _, there := range info.GetPods() {
-			if !q.makesRoom(there.GetPod()) {
+			if !k.q.makesRoom(there.GetPod()) {
 				continue
 			}
-			if n++; n%endedEvery == 0 && q.may.over() {
+			if n++; n%endedEvery == 0 && k.q.may.over() {
 				return false
 			}
 			theirs := 0
 			if there.GetPod().Namespace != pod.Namespace && len(there.GetRequiredAntiAffinityTerms()) > 0 {
-				theirs = p.antiAffinity.ToRead(there, pod.Namespace)
+				theirs = k.antiAffinity.ToRead(there, pod.Namespace)
 			}
-			began := p.Now()
-			if !p.Handle.RunPreFilterExtensionRemovePod(ctx, state, pod, there, info).IsSuccess() {
+			began := k.Now()
+			if !k.Handle.RunPreFilterExtensionRemovePod(ctx, state, pod, there, info).IsSuccess() {
 				return false
 			}
 			if theirs > 0 {
-				q.may.excuse(part(p.Now().Sub(began), float64(theirs)/float64(theirs+own)))
+				k.q.may.excuse(part(k.Now().Sub(began), float64(theirs)/float64(theirs+own)))
 			}
 		}
 	}

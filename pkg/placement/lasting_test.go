@@ -53,7 +53,7 @@ func TestWhatAPodThatEndsHasReadIsItsNamespaces(t *testing.T) {
 				state.Write(probeKey, probe{})
 				p.Filters.RunPreFilterPlugins(p.ctx, state, asks)
 				q := &enquiry{nodes: p.nodes, may: anHour(p.ctx), outlasted: func(*corev1.Pod) bool { return false }}
-				if !p.withoutEnding(p.ctx, q, state, asks) {
+				if !(look{p.Placer, q}).withoutEnding(p.ctx, state, asks) {
 					t.Fatal("it does not get through")
 				}
 				if took := q.may.Took(); (took - tc.want).Abs() > time.Microsecond {

@@ -1,11 +1,6 @@
-// Package placement finds nodes for all pods of one group inside a scheduling cycle. It runs the
-// filters of the profile, asks the matcher, and books what both agree on. What becomes of that, and
-// whether the matcher is well, is the caller's to see to.
 package placement
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -52,21 +47,3 @@ func (p *Placer) Forget(k types.NamespacedName) { p.exclusions.forget(k) }
 
 // Keeps counts the groups of which something is kept.
 func (p *Placer) Keeps() int { return p.exclusions.count() }
-
-// Place asks for nodes for all pods of a plan. What it may take of the scheduling loop is the
-// caller's to say.
-func (p *Placer) Place(ctx context.Context, may *Allowance, plan gang.Plan, nodes []fwk.NodeInfo) Result {
-	// 1. Run the filters, and compare the pods with each other: this is what the matcher is asked.
-	q, refused := p.enquire(ctx, may, plan, nodes)
-	if refused != nil {
-		return Result{Refusal: refused}
-	}
-
-	// 2. Ask until the filters pass what the matcher gives, and book that.
-	slots, refused := p.answer(ctx, q)
-	return Result{
-		Refusal: refused, Asked: true, Slots: slots, InOrder: q.siblings != nil && q.siblings.InOrder(),
-		First: uids(q.shapes[0].Pods), At: q.now, Epoch: q.outside.Epoch,
-		After: q.after, Contested: q.contested, Stats: q.stats, enquiry: q,
-	}
-}

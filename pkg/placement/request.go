@@ -32,12 +32,7 @@ type enquiry struct {
 	// theirs in order.
 	requests []translate.ShapeRequest
 	keys     []string
-	// ruled is what the filters rule out, and byShape what each shape is kept from.
-	ruled   ruledOut
-	byShape []map[string]bool
-	// never are by shape the nodes ruled out for good, and filtered and extended those that the
-	// filters and the extenders rule out for the present.
-	never, filtered, extended [][]string
+	verdicts
 	// outside is what there is beside the group and the filters.
 	outside Outside
 	// first is the way that was asked first, and excluded what was excluded then, where siblings
@@ -57,10 +52,25 @@ type enquiry struct {
 
 	now time.Time
 
-	// after is what follows from the matcher's answers, stats counts what was done, and contested
-	// are the turns for which nodes are reserved that the group could use.
-	after     Aftermath
-	stats     Stats
+	outcome
+}
+
+// verdicts are those of the filters and the extenders.
+type verdicts struct {
+	// ruled is what they rule out for any shape, and byShape what each shape is kept from.
+	ruled   ruledOut
+	byShape []map[string]bool
+	// never are by shape the nodes ruled out for good, and filtered and extended those that the
+	// filters and the extenders rule out for the present.
+	never, filtered, extended [][]string
+}
+
+// An outcome is what there is to tell of an enquiry beside its answer.
+type outcome struct {
+	// after is what follows from the matcher's answers, and stats counts what was done.
+	after Aftermath
+	stats Stats
+	// contested are the turns for which nodes are reserved that the group could use.
 	contested []gang.Turn
 }
 

@@ -72,19 +72,19 @@ func (w *inTheWay) add(p *corev1.Pod, tells bool) {
 
 // reservableFor looks where a group could stand. The answer is not known where the allowance is
 // over.
-func (p *Placer) reservableFor(q *enquiry, l lasting) (r reservable, known bool) {
-	r = reservable{requests: q.whenEnded(l), filters: l.why.String()}
-	taken := sets.New(q.outside.Reserved.Nodes...)
-	never, stay := make([]sets.Set[string], len(q.never)), make([]sets.Set[string], len(q.never))
-	for i, names := range q.never {
+func (k look) reservableFor(l lasting) (r reservable, known bool) {
+	r = reservable{requests: k.q.whenEnded(l), filters: l.why.String()}
+	taken := sets.New(k.q.outside.Reserved.Nodes...)
+	never, stay := make([]sets.Set[string], len(k.q.never)), make([]sets.Set[string], len(k.q.never))
+	for i, names := range k.q.never {
 		never[i], stay[i] = sets.New(names...), sets.New(slices.Concat(names, l.nodes[i])...)
 	}
 	passes := func(out []sets.Set[string], node string) bool {
 		return slices.ContainsFunc(out, func(s sets.Set[string]) bool { return !s.Has(node) })
 	}
 	holders, ends := map[string]int{}, map[match.JobID]bool{}
-	for i, info := range q.nodes {
-		if i%usableEvery == 0 && q.may.over() || len(ends) > mostEnds {
+	for i, info := range k.q.nodes {
+		if i%usableEvery == 0 && k.q.may.over() || len(ends) > mostEnds {
 			return r, false
 		}
 		n := info.Node()
@@ -97,7 +97,7 @@ func (p *Placer) reservableFor(q *enquiry, l lasting) (r reservable, known bool)
 			r.taken++
 		default:
 			r.nodes = append(r.nodes, n.Name)
-			holders[n.Name] = p.usable(q, info, &r, ends)
+			holders[n.Name] = k.usable(info, &r, ends)
 		}
 	}
 	for job, all := range ends {
@@ -112,10 +112,10 @@ func (p *Placer) reservableFor(q *enquiry, l lasting) (r reservable, known bool)
 
 // usable looks at the pods on a node that may be had. It counts those that end, and adds what they
 // are to the matcher: true for what ends everywhere.
-func (p *Placer) usable(q *enquiry, info fwk.NodeInfo, r *reservable, ends map[match.JobID]bool) (holders int) {
+func (k look) usable(info fwk.NodeInfo, r *reservable, ends map[match.JobID]bool) (holders int) {
 	endlessOnes, outlastedOnes := 0, 0
-	for pod, job := range p.jobsOn(info) {
-		if !q.stays(pod) {
+	for pod, job := range k.jobsOn(info) {
+		if !k.q.stays(pod) {
 			holders++
 			if _, mixed := ends[job]; !mixed {
 				ends[job] = true
@@ -123,7 +123,7 @@ func (p *Placer) usable(q *enquiry, info fwk.NodeInfo, r *reservable, ends map[m
 			continue
 		}
 		ends[job] = false
-		if tells := p.Tells(pod.Namespace, q.plan.Key.Namespace); Endless(pod) {
+		if tells := k.Tells(pod.Namespace, k.q.plan.Key.Namespace); Endless(pod) {
 			endlessOnes = 1
 			r.endless.add(pod, tells)
 		} else {
@@ -184,7 +184,7 @@ func (w inTheWay) String() string {
 }
 
 // jobsOn lists the pods on a node with the jobs that they are to the matcher.
-func (p *Placer) jobsOn(info fwk.NodeInfo) iter.Seq2[*corev1.Pod, match.JobID] {
+func (k look) jobsOn(info fwk.NodeInfo) iter.Seq2[*corev1.Pod, match.JobID] {
 	return func(yield func(*corev1.Pod, match.JobID) bool) {
 		var pods []*corev1.Pod
 		for _, there := range info.GetPods() {
@@ -195,7 +195,7 @@ func (p *Placer) jobsOn(info fwk.NodeInfo) iter.Seq2[*corev1.Pod, match.JobID] {
 		if len(pods) == 0 {
 			return
 		}
-		for i, job := range p.JobsOf(pods) {
+		for i, job := range k.JobsOf(pods) {
 			if !yield(pods[i], job) {
 				return
 			}

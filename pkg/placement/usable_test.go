@@ -18,7 +18,7 @@ import (
 // lookingAt is an enquiry of a group of one pod that looks for nodes to reserve among some, each
 // with pods that do not end.
 func lookingAt(nodes, pods int, may *Allowance) *enquiry {
-	q := &enquiry{plan: gang.Plan{Key: types.NamespacedName{Namespace: objects.Namespace, Name: "g"}}, never: [][]string{nil}, may: may, outlasted: func(*corev1.Pod) bool { return false }}
+	q := &enquiry{plan: gang.Plan{Key: types.NamespacedName{Namespace: objects.Namespace, Name: "g"}}, verdicts: verdicts{never: [][]string{nil}}, may: may, outlasted: func(*corev1.Pod) bool { return false }}
 	for n := range nodes {
 		name := fmt.Sprintf("n%d", n)
 		info := schedulerframework.NewNodeInfo()
@@ -61,7 +61,7 @@ func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 			looked++
 			return now.Add(time.Duration(looked) * time.Millisecond)
 		}}
-		where, known := aloof().reservableFor(lookingAt(nodes, 1, may), lasting{nodes: [][]string{nil}})
+		where, known := look{aloof(), lookingAt(nodes, 1, may)}.reservableFor(lasting{nodes: [][]string{nil}})
 		if known != tc.known {
 			t.Errorf("an allowance that is %s: known %t", name, known)
 		}
@@ -75,7 +75,7 @@ func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 func TestPodsInTheWayAreCountedBeyondAFew(t *testing.T) {
 	q := lookingAt(2, 5, &Allowance{ctx: context.Background(), now: time.Now, began: time.Now(), most: time.Hour})
 	q.nodes[1].(*schedulerframework.NodeInfo).AddPod(objects.Pod("theirs", objects.Always, objects.Elsewhere, objects.OnNode("n1")))
-	where, known := aloof().reservableFor(q, lasting{nodes: [][]string{nil}})
+	where, known := look{aloof(), q}.reservableFor(lasting{nodes: [][]string{nil}})
 	const want = ": pods that do not end are on 2 nodes that it could use (ns/p0-0, ns/p0-1, ns/p0-2 and 7 more; 1 pod of other namespaces)"
 	if got := where.why(); !known || got != want {
 		t.Errorf("known %t: %q, want %q", known, got, want)

@@ -6,7 +6,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// An alternative is one way to ask for the pods of a group, by shape.
+// An Alternative is one way to ask for the pods of a group, by shape.
 type Alternative struct {
 	// Counts are the numbers of pods, fixed where they are to be spread.
 	Counts []int64

@@ -2,14 +2,14 @@ package interpod
 
 import (
 	"fmt"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/flux-k8s/fluence/test/objects"
 )

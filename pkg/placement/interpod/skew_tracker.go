@@ -38,6 +38,7 @@ func (sk Skew) Allows(t Target) bool {
 	return is-lowest <= sk.spread.maxSkew
 }
 
+// Add takes note that one more pod has come to a node.
 func (sk Skew) Add(t Target) {
 	if d, counts := sk.domain[t.Node]; counts && slices.Contains(sk.spread.counted, t.Shape) {
 		sk.counts[d]++

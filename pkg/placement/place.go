@@ -1,0 +1,27 @@
+package placement
+
+import (
+	"context"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+)
+
+// Place asks for nodes for all pods of a plan. What it may take of the scheduling loop is the
+// caller's to say.
+func (p *Placer) Place(ctx context.Context, may *Allowance, plan gang.Plan, nodes []fwk.NodeInfo) Result {
+	// 1. Run the filters, and compare the pods with each other: this is what the matcher is asked.
+	q, refused := p.enquire(ctx, may, plan, nodes)
+	if refused != nil {
+		return Result{Refusal: refused}
+	}
+
+	// 2. Ask until the filters pass what the matcher gives, and book that.
+	slots, refused := p.answer(ctx, q)
+	return Result{
+		Refusal: refused, Asked: true, Slots: slots, InOrder: q.siblings != nil && q.siblings.InOrder(),
+		First: uids(q.shapes[0].Pods), At: q.now, Epoch: q.outside.Epoch,
+		After: q.after, Contested: q.contested, Stats: q.stats, enquiry: q,
+	}
+}
