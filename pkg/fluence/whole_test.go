@@ -159,3 +159,27 @@ func TestWholeNodesAreToldOfEachIncarnation(t *testing.T) {
 		}
 	})
 }
+
+// A node that is booked before its group is known is the group's once the PodGroup, whose status says
+// that it is, has been seen: nobody else comes to it.
+func TestANodeIsAGroupsOnceItsStatusIsSeen(t *testing.T) {
+	for name, whole := range map[string]metav1.ConditionStatus{"its own": metav1.ConditionTrue, "shared": metav1.ConditionFalse} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 8)
+				r.pod("g-0", objects.InGroup("g"), objects.OnNode("n1"), objects.Never)
+				r.pass(settleTime)
+				pg := aPodGroup("g", 1, "pg")
+				pg.Status.Conditions = []metav1.Condition{{Type: ConditionWholeNodes, Status: whole, Reason: "Matched", LastTransitionTime: metav1.Now()}}
+				r.api.put(pg)
+				r.pass(settleTime)
+				r.pod("other")
+				r.schedule()
+				r.pass(time.Second)
+				if got, want := r.runs("other"), whole == metav1.ConditionFalse; got != want {
+					t.Errorf("a pod of another group comes to the node: %t, want %t", got, want)
+				}
+			})
+		})
+	}
+}
