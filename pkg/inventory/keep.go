@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -103,17 +104,14 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 // follow sends what is told, until the engine fails or ctx ends.
 func (i *Inventory) follow(ctx context.Context, e match.Epoch) error {
 	s := sender{inventory: i, epoch: e, timeout: i.cfg.Timeout}
-	probe := time.NewTicker(probeEvery)
-	defer probe.Stop()
-	audit, page := newAudit(s), time.NewTicker(i.cfg.AuditEvery)
-	defer page.Stop()
+	audit := newAudit(s)
+	page, probe := time.Now().Add(i.cfg.AuditEvery), time.Now().Add(probeEvery)
 	for {
-		select {
-		case <-page.C: // also while there is much to send
+		if now := time.Now(); !now.Before(page) { // also while there is much to send
+			page = now.Add(i.cfg.AuditEvery)
 			if err := audit.look(ctx); err != nil {
 				return err
 			}
-		default:
 		}
 		i.recheck()
 		nodes, holds := i.takeNodes(batch), i.takeHolds(batch)
@@ -125,23 +123,42 @@ func (i *Inventory) follow(ctx context.Context, e match.Epoch) error {
 			i.publish(changesOf(nodes, holds)...)
 			continue
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-i.wake:
-			continue
-		case <-page.C:
-			if err := audit.look(ctx); err != nil {
-				return err
-			}
-			continue
-		case <-i.check:
-		case <-probe.C:
-		}
-		if err := s.probe(ctx); err != nil {
+		asked, err := i.idle(ctx, slices.MinFunc([]time.Time{page, probe}, time.Time.Compare))
+		if err != nil {
 			return err
 		}
+		if now := time.Now(); !now.Before(probe) {
+			probe, asked = now.Add(probeEvery), true
+		}
+		if asked {
+			if err := s.probe(ctx); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// idle waits until there is something to send, or for a time. Asked says that somebody wants the
+// engine to be probed. The error is that ctx has ended.
+//
+// It makes a timer for each wait. A ticker that is due as it is read is run by the goroutine that
+// reads it, and in a bubble of synctest the race detector crashes where two do so at once.
+func (i *Inventory) idle(ctx context.Context, until time.Time) (asked bool, err error) {
+	left := time.Until(until)
+	if left <= 0 {
+		return false, ctx.Err()
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-i.check:
+		return true, nil
+	case <-i.wake:
+	case <-timer.C:
+	}
+	return false, nil
 }
 
 func (i *Inventory) takeNodes(n int) []nodeStep {
