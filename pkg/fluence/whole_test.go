@@ -168,7 +168,7 @@ func TestANodeIsAGroupsOnceItsStatusIsSeen(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("n1", 8)
 				r.pod("g-0", objects.InGroup("g"), objects.OnNode("n1"), objects.Never)
-				r.pass(settleTime)
+				r.pass(2 * time.Second) // the status is of whole seconds, and later than the pod
 				pg := aPodGroup("g", 1, "pg")
 				pg.Status.Conditions = []metav1.Condition{{Type: ConditionWholeNodes, Status: whole, Reason: "Matched", LastTransitionTime: metav1.Now()}}
 				r.api.put(pg)
