@@ -91,13 +91,15 @@ func (pl *Fluence) seat(ctx context.Context, plan gang.Plan, found placement.Res
 	return node, nil
 }
 
-// outside is what there is beside a group and the filters.
-func (pl *Fluence) outside(plan gang.Plan, now time.Time) placement.Outside {
+// outside is what is others' as it is now, and the matcher's epoch.
+func (pl *Fluence) outside(plan gang.Plan) placement.Outside {
+	reserved, now := pl.reservedFor(plan), pl.now()
 	return placement.Outside{
+		At:    now,
 		Epoch: pl.inventory.Epoch(),
 		// As kube-scheduler does when it filters.
 		Expected: pl.nominated.slots(lowest(slices.Concat(plan.Required, plan.Optional)), now),
-		Reserved: pl.reservedFor(plan),
+		Reserved: reserved,
 	}
 }
 
@@ -123,7 +125,8 @@ func nodesOf(slots []match.Slot) int {
 	return len(names)
 }
 
-// follow does what follows from the matcher's answers. It returns what the group is told: that
+// follow does what follows from the matcher's answers, counts what was done, and takes note of whom
+// reserved nodes keep from them. It returns what the group is told: that
 // may be another thing where the matcher answers others.
 func (pl *Fluence) follow(ctx context.Context, plan gang.Plan, found placement.Result) *gang.Refusal {
 	key, after, refused := plan.Key, found.After, found.Refusal

@@ -1,9 +1,15 @@
 package fluence
 
 import (
+	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
@@ -52,4 +58,40 @@ func TestTheGuardLooksAtWhatTheProfileLooksAt(t *testing.T) {
 	if got := guardOf([]string{"NodeName"}); got != (guard{}) {
 		t.Errorf("guard = %+v of a profile without these filters", got)
 	}
+}
+
+// ranFilters is a handle that counts on how many nodes filters were run.
+type ranFilters struct {
+	fwk.Handle
+	nodes atomic.Int64
+}
+
+func (f *ranFilters) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	f.nodes.Add(1)
+	return f.Handle.RunFilterPlugins(ctx, state, pod, node)
+}
+
+// The placer knows the filters of the profile: of a pod that they take for the same as one before it
+// asks them about no node.
+func TestThePlacerKnowsTheFiltersOfTheProfile(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		f := &ranFilters{Handle: r.pl.placer.Handle}
+		r.pl.placer.Handle = f
+		for i := range 3 {
+			r.node(fmt.Sprintf("n%d", i), 8)
+		}
+		r.pass(settleTime)
+		r.schedule()
+		for i, want := range []int64{3, 3} {
+			name := fmt.Sprintf("p%d", i)
+			r.pod(name)
+			r.pass(time.Second)
+			if !r.runs(name) {
+				t.Fatalf("%s does not run", name)
+			}
+			if got := f.nodes.Load(); got != want {
+				t.Errorf("with %s the filters have been run on %d nodes, want %d", name, got, want)
+			}
+		}
+	})
 }

@@ -140,7 +140,7 @@ func TestNoNodesAreKeptOfAGroupThatEndsWhileItAsks(t *testing.T) {
 			t.Error("the group did not ask")
 		}
 		if got := r.pl.placer.Keeps(); got != 0 {
-			t.Errorf("excluded nodes are kept: %v", got)
+			t.Errorf("nodes are kept as excluded for %d groups, want none", got)
 		}
 	}, l)
 }

@@ -95,6 +95,7 @@ type Fluence struct {
 	told     told[types.UID]
 	logged   told[types.NamespacedName]
 	suspects suspects
+	// placer finds nodes for groups.
 	placer   *placement.Placer
 	debts    debts
 	bulletin *bulletin

@@ -265,7 +265,7 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 		owes bool
 		most time.Duration
 	}{
-		"terms of others": {of: []func(*corev1.Pod){objects.Elsewhere}, told: placement.WhyForOthers, most: 6*takes + 2*takes},
+		"terms of others": {of: []func(*corev1.Pod){objects.Elsewhere}, told: placement.WhyForOthers, most: 6*takes + 2*takes}, // as often as the filters run for one kind of pods,
 		"its own":         {told: placement.WhyTooHard, owes: true, most: 250*time.Millisecond + 3*takes},
 	} {
 		t.Run(name, func(t *testing.T) {

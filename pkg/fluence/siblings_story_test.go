@@ -199,7 +199,7 @@ func TestAGroupIsPlacedBesideManyObjections(t *testing.T) {
 		r.node("n1", 8)
 		r.node("n2", 8)
 		var lists [][]string
-		for i := range 200 {
+		for i := range 200 { // more selectors than are told apart
 			lists = append(lists, []string{fmt.Sprint(i)})
 		}
 		there := objects.KeepingOff("there", lists...)

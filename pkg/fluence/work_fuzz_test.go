@@ -93,6 +93,7 @@ func enquire(t *testing.T, d drawn) {
 		r.standby.Store(true)
 		if d.knobs[knobAllowed]%2 == 1 {
 			r.pl.args.MaxAsk.Duration *= 2
+			r.pl.placer.MaxAsk *= 2
 		}
 		for _, n := range d.nodes() {
 			r.must(r.client.Tracker().Add(n))

@@ -45,7 +45,7 @@ func Allow(ctx context.Context, now func() time.Time, began time.Time, most time
 	return &Allowance{ctx: ctx, now: now, began: began, most: most}
 }
 
-// HeldUp is what of the time the filters took for the sake of pods of other namespaces.
+// HeldUp is how long the filters took for the sake of pods of other namespaces.
 func (a *Allowance) HeldUp() time.Duration { return a.excused }
 
 // Passed is how long ago the enquiry began.

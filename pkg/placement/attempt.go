@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// An attempt is one way to ask for siblings.
+// An attempt is one way to ask for pods that ask something of each other.
 type attempt struct {
 	interpod.Alternative
 	// careful takes the most that passed on any of the nodes where a filter refused more
@@ -43,7 +43,7 @@ func (q *enquiry) requestsFor(a attempt, excluded passable) []translate.ShapeReq
 		if q.siblings.Spreading() {
 			r.Min, r.Max = a.Counts[i], a.Counts[i]
 		}
-		r.Attributes.Limits = slices.Clone(a.Limits[i])
+		r.Attributes.Limits = a.Limits(i)
 		r.Attributes.Topology = a.Topology[i]
 		if hosts := a.Hosts[i]; hosts != nil {
 			within(&r.Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})

@@ -42,8 +42,7 @@ import (
 // Plugin is the name of the plugin that has groups placed, in a KubeSchedulerConfiguration.
 const Plugin = "Fluence"
 
-// Config is what a Placer needs. Its functions are called from scheduling cycles and return without
-// waiting for anything but the matcher, the filters and the extenders.
+// Config is what a Placer needs. Its functions are called from scheduling cycles, and return at once.
 type Config struct {
 	// Handle runs the filters of the profile and its extenders, and Filters those that a handle
 	// alone does not run.
@@ -56,8 +55,9 @@ type Config struct {
 	MaxAsk time.Duration
 	// Levels are those of the matcher's graph.
 	Levels []translate.Level
-	// Outside returns what there is beside a group and the filters at a time.
-	Outside func(plan gang.Plan, now time.Time) Outside
+	// Outside returns what is others' as it is now, and the matcher's epoch. It is called once for each
+	// enquiry, when the filters have been run.
+	Outside func(plan gang.Plan) Outside
 	// EndOf says in words whose end would help the group that asks; empty is that none would.
 	EndOf func(why match.Reason, asks types.NamespacedName) string
 	// Tells says whether a message for one namespace names what is of another.
@@ -73,8 +73,9 @@ type PreFilters interface {
 	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
-// Outside is what there is beside a group and the filters.
+// Outside is what is others', and the matcher's epoch, at a time.
 type Outside struct {
+	At time.Time
 	// Epoch is that of the matcher's graph.
 	Epoch match.Epoch
 	// Expected is the room on nodes that others are about to take.

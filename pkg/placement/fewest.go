@@ -29,7 +29,7 @@ type Lookout struct {
 // Why says why there are no nodes to reserve, in words that follow others.
 func (l *Lookout) Why() string { return l.where.why() }
 
-// Taken counts the nodes that are reserved for others, and Usable those that may be had.
+// Taken counts the nodes that are reserved for others.
 func (l *Lookout) Taken() int { return l.where.taken }
 
 // Usable counts the nodes that may be had.
@@ -39,9 +39,9 @@ func (l *Lookout) Usable() int { return len(l.where.nodes) }
 func (l *Lookout) Way() *gang.NodeFilter { return &l.where.way }
 
 // Reservable looks for the nodes to reserve for a group for which Place found no room, and that had
-// some before. Outlasted says of a pod that it is taken for one that does not end. It has an allowance of
-// its own, since the enquiry has used up part of that. That bounds what a look costs the loop
-// whatever the matcher does, and the group's namespace pays for it with the enquiry.
+// some before. Outlasted says of a pod that it is taken for one that does not end. The look has an
+// allowance of its own, since the enquiry has used up part of its own. That bounds what a look costs
+// the loop whatever the matcher does, and the group's namespace pays for it with the enquiry.
 func (p *Placer) Reservable(ctx context.Context, of Result, had []string, search *Bisection, outlasted func(*corev1.Pod) bool) (l Lookout) {
 	q := of.enquiry
 	own := *q

@@ -8,8 +8,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
-// Place asks for nodes for all pods of a plan. What it may take of the scheduling loop is the
-// caller's to say.
+// Place asks for nodes for all pods of a plan. It takes no more of the scheduling loop than it may,
+// and may only be called inside a scheduling cycle. The caller follows what the Result says of the
+// matcher, counts its Stats, and takes note of what is Contested.
 func (p *Placer) Place(ctx context.Context, may *Allowance, plan gang.Plan, nodes []fwk.NodeInfo) Result {
 	// 1. Run the filters, and compare the pods with each other: this is what the matcher is asked.
 	q, refused := p.enquire(ctx, may, plan, nodes)
@@ -21,7 +22,7 @@ func (p *Placer) Place(ctx context.Context, may *Allowance, plan gang.Plan, node
 	slots, refused := p.answer(ctx, q)
 	return Result{
 		Refusal: refused, Asked: true, Slots: slots, InOrder: q.siblings != nil && q.siblings.InOrder(),
-		First: uids(q.shapes[0].Pods), At: q.now, Epoch: q.outside.Epoch,
+		First: uids(q.shapes[0].Pods), At: q.outside.At, Epoch: q.outside.Epoch,
 		After: q.after, Contested: q.contested, Stats: q.stats, enquiry: q,
 	}
 }

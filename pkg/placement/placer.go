@@ -9,8 +9,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement/interpod"
 )
 
-// A Placer finds nodes for groups, one after the other. It changes nothing but the matcher's graph.
-// Its methods that are given nodes may only be called inside a scheduling cycle.
+// A Placer finds nodes for groups, one after the other. Of what others see it changes nothing but the
+// matcher's graph. Place and Reservable may only be called inside a scheduling cycle, and all other
+// methods at any time.
 type Placer struct {
 	Config
 	exclusions exclusions
@@ -27,7 +28,7 @@ func NewPlacer(c Config) *Placer { return &Placer{Config: c} }
 // else is kept from one group to the next.
 func (p *Placer) SetFilters(names []string) { p.nodeStatuses = newNodeStatuses(names) }
 
-// PodSeen takes note of a pod as it is now, and PodGone that one is gone.
+// PodSeen takes note of a pod as it is now.
 func (p *Placer) PodSeen(pod *corev1.Pod) { p.antiAffinity.Put(pod) }
 
 // PodGone takes note that a pod is gone.

@@ -73,7 +73,7 @@ func inProfile(t *testing.T, nodes []*corev1.Node, pods []*corev1.Pod, test func
 		for _, enabled := range f.ListPlugins().Filter.Enabled {
 			filters = append(filters, enabled.Name)
 		}
-		p.SetFilters(filters)
+		p.SetFilters(append(filters, Plugin))
 		p.nodes, err = snapshot.NodeInfos().List()
 		must(err)
 		test(p)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -49,8 +48,6 @@ type enquiry struct {
 
 	// may is what the search for nodes may take.
 	may *Allowance
-
-	now time.Time
 
 	outcome
 }
@@ -124,8 +121,7 @@ func (p *Placer) enquire(ctx context.Context, may *Allowance, plan gang.Plan, no
 		q.add(out, s)
 	}
 	q.stayWithSiblings(p.Levels)
-	q.now = p.Now()
-	q.outside = p.Outside(plan, q.now)
+	q.outside = p.Outside(plan)
 	q.leaveOut(q.outside.Reserved.Nodes)
 	return q, nil
 }
@@ -336,7 +332,7 @@ func (p *Placer) matchIgnoring(ctx context.Context, q *enquiry, op match.Op, req
 		ID:       q.plan.Job,
 		Jobspec:  translate.Jobspec(requests),
 		Keys:     keys,
-		Now:      q.now,
+		Now:      q.outside.At,
 		Policy:   q.plan.Policy,
 		Holder:   q.plan.Holder,
 		Near:     q.plan.Near,

@@ -1,10 +1,18 @@
 package placement
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // Reserved nodes are in the way of a group, too, whose pods the filters object to on the others. It
@@ -18,5 +26,41 @@ func TestReservedNodesAreToldToWhomTheFiltersObjectTo(t *testing.T) {
 	}
 	if !slices.Equal(q.contested, turns) {
 		t.Errorf("contested is what is reserved for %v, want %v", q.contested, turns)
+	}
+}
+
+// A group that keeps apart in too many ways is told so, and one whose time is over is told that.
+func TestWhyThereIsNoMoreComparing(t *testing.T) {
+	const half = 33
+	for name, tc := range map[string]struct {
+		apart int
+		most  time.Duration
+		want  string
+	}{
+		"too many ways": {half, time.Hour, "its pods keep apart in more than 1024 different ways, by anti-affinity or host ports: one term for all of them is one"},
+		"its time":      {1, -1, WhyTooHard},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var shapes []*interpod.Shape
+			for i := range 2 * tc.apart {
+				pod := objects.Pod(fmt.Sprint(i), objects.OfApp(fmt.Sprint(i)), func(p *corev1.Pod) {
+					var terms []corev1.PodAffinityTerm
+					for j := range tc.apart {
+						terms = append(terms, objects.TermOn(corev1.LabelHostname, fmt.Sprint(tc.apart-i/tc.apart*tc.apart+j)))
+					}
+					p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+				})
+				shapes = append(shapes, &interpod.Shape{Pods: []*corev1.Pod{pod}, Required: 1})
+			}
+			siblings, err := interpod.New(shapes, false, nil, nil, func(string) labels.Set { return nil }, func() bool { return false })
+			if err != nil {
+				t.Fatal(err)
+			}
+			siblings.Alternatives(nil, make([]map[string]bool, len(shapes)), 1)
+			q := &enquiry{shapes: shapes, siblings: siblings, may: Allow(t.Context(), time.Now, time.Now(), tc.most)}
+			if got := q.hard(); got.Reason != reason.TooHard || got.Message != tc.want {
+				t.Errorf("it is refused %+v, want %q", got, tc.want)
+			}
+		})
 	}
 }

@@ -45,7 +45,6 @@ type verified struct {
 type stage struct {
 	p      *Placer
 	q      *enquiry
-	s      *interpod.Constraints
 	states []fwk.CycleState
 	only   []sets.Set[string] // the nodes that PreFilter leaves to a shape; nil is all
 	infos  map[string]fwk.NodeInfo
@@ -67,10 +66,9 @@ type placedPod struct {
 // that goes. Each slot is a shape and a node. It may only be called inside a scheduling
 // cycle. The refusal, if there is one, is of no node in particular.
 func (p *Placer) verify(ctx context.Context, q *enquiry, slots []interpod.Target) (verified, *gang.Refusal) {
-	s := q.siblings
 	st := &stage{
-		p: p, q: q, s: s, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},
-		skews: s.Skews(), taken: make([]int, len(q.shapes)),
+		p: p, q: q, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},
+		skews: q.siblings.Skews(), taken: make([]int, len(q.shapes)),
 	}
 	for _, n := range q.nodes {
 		st.infos[n.Node().Name] = n
@@ -79,14 +77,14 @@ func (p *Placer) verify(ctx context.Context, q *enquiry, slots []interpod.Target
 		return verified{}, refused
 	}
 	var v verified
-	pending := s.Order(slots)
+	pending := q.siblings.Order(slots)
 	for len(pending) > 0 {
 		v.objections = v.objections[:0]
 		left := st.pass(ctx, slots, pending, &v)
-		if s.Over() {
+		if q.siblings.Over() {
 			return verified{}, q.hard()
 		}
-		if len(left) == len(pending) || !s.InOrder() {
+		if len(left) == len(pending) || !q.siblings.InOrder() {
 			break
 		}
 		pending = left
@@ -97,7 +95,7 @@ func (p *Placer) verify(ctx context.Context, q *enquiry, slots []interpod.Target
 // prepare runs the PreFilter plugins for each shape.
 func (st *stage) prepare(ctx context.Context) *gang.Refusal {
 	for _, shape := range st.q.shapes {
-		if st.s.Over() {
+		if st.q.siblings.Over() {
 			return st.q.hard()
 		}
 		state := schedulerframework.NewCycleState()
@@ -121,7 +119,7 @@ func (st *stage) prepare(ctx context.Context) *gang.Refusal {
 func (st *stage) pass(ctx context.Context, slots []interpod.Target, pending []int, v *verified) (left []int) {
 	refused := map[interpod.Target]*fwk.Status{}
 	for _, i := range pending {
-		if st.s.Over() {
+		if st.q.siblings.Over() {
 			return left
 		}
 		t := slots[i]
@@ -130,7 +128,7 @@ func (st *stage) pass(ctx context.Context, slots []interpod.Target, pending []in
 			if status = st.try(ctx, t); status.IsSuccess() {
 				v.order = append(v.order, i)
 				// What was refused may pass now.
-				if st.s.InOrder() {
+				if st.q.siblings.InOrder() {
 					clear(refused)
 				}
 				continue
@@ -207,7 +205,7 @@ func (st *stage) shunned(shape int, node fwk.NodeInfo) *fwk.Status {
 		for _, term := range p.info.GetRequiredAntiAffinityTerms() {
 			there, ok := p.node.Node().Labels[term.TopologyKey]
 			here, also := node.Node().Labels[term.TopologyKey]
-			if ok && also && here == there && st.s.Selects(&term, shape) {
+			if ok && also && here == there && st.q.siblings.Selects(&term, shape) {
 				return fwk.NewStatus(fwk.Unschedulable, "node(s) didn't satisfy the anti-affinity rules of pod "+p.info.GetPod().Name).WithPlugin(names.InterPodAffinity)
 			}
 		}

@@ -57,8 +57,8 @@ type attack struct {
 	pod func(i int, p *corev1.Pod)
 }
 
-// attacks are attacks, and beside them what is no attack: as many pods that fit, and of which nothing
-// is hard, or that nobody schedules.
+// attacks are measured, and three turns beside them that are no attacks: as many pods that fit and are
+// easy to place, twice, and as many that nobody schedules.
 var attacks = []attack{
 	{name: "spreads", groups: 3, size: 20, pod: spreads},
 	{name: "many-groups-with-spreads", groups: 40, size: 20, pod: spreads},
@@ -122,8 +122,8 @@ func spreads(i int, p *corev1.Pod) {
 // BenchmarkOtherTenants measures what another tenant feels of an attack: groups of eight pods
 // arrive steadily, and of each it takes the seconds from the last pod made to the last pod that
 // runs. 99 of 100 groups take at most s/p99-NAME beside the attack of that name, and
-// s/p99-alone without any. Each figure is the median of three rounds, and in each round every
-// attack has its turn. Pods that fit start, whoever made them, and whoever comes after waits for their
+// s/p99-alone without any. Each figure is the median of all rounds, and in each round every
+// attack that is measured has its turn. Pods that fit start, whoever made them, and whoever comes after waits for their
 // binds: what is hard about an attack is what it takes beyond as many pods that fit.
 func BenchmarkOtherTenants(b *testing.B) {
 	c, err := cluster.Start(b.Context(), cluster.Config{Log: os.Stderr, NoAudit: true, NoHeartbeat: true, Nodes: cluster.Nodes{
@@ -147,6 +147,14 @@ func BenchmarkOtherTenants(b *testing.B) {
 	s, err := stack.Start(b.Context(), c, stack.Config{Args: map[string]any{"maxBypass": "10s"}})
 	if err != nil {
 		b.Fatal(err)
+	}
+	for name := range strings.SplitSeq(*some, ",") {
+		if name != "" && !slices.ContainsFunc(attacks, func(a attack) bool { return a.name == name }) {
+			b.Fatalf("-attacks: there is no %q", name)
+		}
+	}
+	if *rounds < 1 {
+		b.Fatalf("-rounds: %d, want at least 1", *rounds)
 	}
 	for b.Loop() {
 		p99 := map[string][]time.Duration{}

@@ -106,7 +106,7 @@ func (p *packing) pay(n int) {
 }
 
 // afford is pay for many steps at once. It is false where the match has not so many left: then they
-// are not to be taken.
+// are not to be taken. The search's own budget may go below 0 by them.
 func (p *packing) afford(n int) bool {
 	if p.Spent() || !p.Charge(n) {
 		p.budget = -1

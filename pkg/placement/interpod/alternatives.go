@@ -10,11 +10,17 @@ import (
 type Alternative struct {
 	// Counts are the numbers of pods, fixed where they are to be spread.
 	Counts []int64
-	// Limits bound the slots, topology is that of each shape, and hosts are those that a shape is
-	// bound to; nil is all.
-	Limits   [][]jobspec.Limit
+	// Topology is that of each shape, and Hosts are those that a shape is bound to; nil is all.
 	Topology []*jobspec.Topology
 	Hosts    [][]string
+
+	// Limits joins these when it is asked to: most ways are never tried.
+	limits, bound [][]jobspec.Limit
+}
+
+// Limits bound the slots of a shape.
+func (a *Alternative) Limits(shape int) []jobspec.Limit {
+	return slices.Concat(a.limits[shape], a.bound[shape])
 }
 
 // Alternatives lists at most so many ways to ask, the best first: for all pods before those that
@@ -39,11 +45,7 @@ func (s *Constraints) Alternatives(own *jobspec.Topology, ruled []map[string]boo
 				limits[i] = slices.Concat(apart[i], limits[i])
 			}
 			for _, b := range bonds {
-				a := Alternative{Counts: counts, Topology: b.topology, Hosts: b.hosts}
-				for i := range limits {
-					a.Limits = append(a.Limits, slices.Concat(limits[i], b.limits[i]))
-				}
-				as = append(as, a)
+				as = append(as, Alternative{Counts: counts, Topology: b.topology, Hosts: b.hosts, limits: limits, bound: b.limits})
 			}
 		}
 	}

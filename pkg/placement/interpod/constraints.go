@@ -33,7 +33,7 @@ type Constraints struct {
 	// Lenient are the pods to run the filters on, before any pod of the group is placed, by
 	// shape.
 	Lenient []*corev1.Pod
-	// Unlabelled are, by shape, the nodes ruled out for lack of a label that lenient
+	// Unlabelled are, by shape, the nodes ruled out for lack of a label that Lenient
 	// does not ask for.
 	Unlabelled [][]string
 	domains    map[string]domains

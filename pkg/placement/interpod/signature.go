@@ -87,8 +87,8 @@ const (
 	maxSplit  = 16
 )
 
-// NewSigner lists what reads the labels of the pods of one group, which are of one namespace,
-// among these nodes. It is cut short once spent says true.
+// NewSigner returns a Signer for the pods of one group, one at least, which are of one namespace. It
+// looks at what reads their labels among these nodes, and is cut short once spent says true.
 func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, there *AntiAffinities, claims *Claims, spent func() bool) *Signer {
 	b := &Signer{keys: sets.New[string](), claims: claims, spent: spent}
 	namespace := pods[0].Namespace

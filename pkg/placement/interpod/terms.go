@@ -1,9 +1,11 @@
 // Package interpod turns what the pods of one group ask of each other into limits of a jobspec:
-// affinity, anti-affinity, host ports and topology spread constraints. It is pure: pods and
-// NodeInfos go in, and ways to ask a matcher come out, the best first.
+// affinity, anti-affinity, host ports and topology spread constraints. Pods and NodeInfos go in, and
+// ways to ask a matcher come out, the best first. Of the world it reads the claims of volumes alone,
+// from listers.
 //
-// What a matcher cannot be asked, such as who keeps to himself of two pods, the caller verifies
-// with the filters, slot by slot in the order that is best for that.
+// A matcher cannot be asked for all of it: where one of two pods keeps the other away and is not kept
+// away by it, no number says so. The caller verifies that with the filters, slot by slot, in the order
+// that is best for that.
 //
 // Its files, each of which uses those before it:
 //
@@ -47,7 +49,7 @@ type AntiAffinities struct {
 	by map[types.UID]shunned
 }
 
-// What a pod shuns: each selector once, and the namespaces of all of them.
+// A shunned is what a pod keeps away from: each selector once, and the namespaces of all of them.
 type shunned struct {
 	each       []shun
 	namespaces sets.Set[string]
@@ -121,7 +123,7 @@ func shunnedBy(pod fwk.PodInfo, seed maphash.Seed) shunned {
 	return all
 }
 
-// Put reads those of a pod before anybody waits for it.
+// Put reads the terms of a pod that has a node, before a scheduling cycle needs them.
 func (s *AntiAffinities) Put(pod *corev1.Pod) {
 	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || pod.Spec.NodeName == "" {
 		return
