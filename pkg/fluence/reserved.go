@@ -195,7 +195,7 @@ func (pl *Fluence) freeFor(t gang.Turn) func(nodes []string) bool {
 func (pl *Fluence) outlastedFor(t gang.Turn) func(*corev1.Pod) bool {
 	pods, near := pl.reservations.outlasted(t), pl.now().Add(pl.args.MaxReserve.Duration)
 	return func(p *corev1.Pod) bool {
-		if !pods.Has(p.UID) || p.DeletionTimestamp != nil {
+		if !pods.Has(p.UID) || p.DeletionTimestamp != nil && p.DeletionTimestamp.Time.Before(near) {
 			return false
 		}
 		d := p.Spec.ActiveDeadlineSeconds

@@ -551,6 +551,41 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 	}
 }
 
+// Own pods that have outlasted a reservation are taken for ones that do not end, unless their end is
+// near: also those that are being deleted, which may take as long as their author likes.
+func TestWhichPodsAreTakenForOnesThatDoNotEnd(t *testing.T) {
+	deleted := func(in time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(time.Now().Add(in))) }
+	}
+	deadline := func(of time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.StartTime, p.Spec.ActiveDeadlineSeconds = new(metav1.Now()), new(int64(of.Seconds()))
+		}
+	}
+	inRig(t, nil, func(r *rig) {
+		r.pl.args.MaxReserve.Duration = time.Hour
+		turn := gang.Turn{Namespace: ns}
+		r.pl.reservations.begin(turn, g, r.pl.now()).outlasted = sets.New[types.UID]("p")
+		for name, tc := range map[string]struct {
+			edit []func(*corev1.Pod)
+			want bool
+		}{
+			"it sleeps":                       {want: true},
+			"it has outlasted none":           {edit: []func(*corev1.Pod){ofUID("other")}},
+			"its deadline is near":            {edit: []func(*corev1.Pod){deadline(time.Minute)}},
+			"its deadline is far away":        {edit: []func(*corev1.Pod){deadline(24 * time.Hour)}, want: true},
+			"it is gone in a minute":          {edit: []func(*corev1.Pod){deleted(time.Minute)}},
+			"it should be gone":               {edit: []func(*corev1.Pod){deleted(-time.Minute)}},
+			"it may take days to be gone":     {edit: []func(*corev1.Pod){deleted(24 * time.Hour)}, want: true},
+			"days to be gone, and a deadline": {edit: []func(*corev1.Pod){deleted(24 * time.Hour), deadline(time.Minute)}},
+		} {
+			if got := r.pl.outlastedFor(turn)(objects.Pod("p", tc.edit...)); got != tc.want {
+				t.Errorf("%s: it is taken for one that does not end: %t, want %t", name, got, tc.want)
+			}
+		}
+	})
+}
+
 func ofUID(uid types.UID) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = uid } }
 
 // A still ground is one where nothing ends.
