@@ -9,8 +9,8 @@ import (
 // Update implements match.Engine. A slot that the job holds as it is given
 // stays as it is, so that the job's request can be answered again; whose its node
 // is, and when it ends, may change all the same. The End of a job goes for all its
-// slots, also those that are not named. In a job without an End each slot ends as
-// its R says. Shares held exclusively are match.ErrInvalid: pools are held by amount
+// slots, whether the update names them or not. Where the job has no End, each slot
+// ends as its R says. Shares held exclusively are match.ErrInvalid: pools are held by amount
 // here.
 //
 // A reservation is kept whether or not there is room for it. It is

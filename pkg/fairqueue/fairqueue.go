@@ -25,9 +25,10 @@ func NewDelaying[T comparable](name string, order *Order[T]) workqueue.TypedDela
 	})
 }
 
-// An Order is that of a work queue: the next item is of the namespace that waits longest for its
-// turn. Within a namespace urgent items go first, and the oldest of them before the others. A work
-// queue calls it under its own lock. Hurry alone may be called at any time.
+// An Order says which item of a work queue is next. Namespaces take turns: the next item is of the
+// namespace that has waited longest. Within a namespace urgent items go before the others, and older
+// ones before newer ones. A work queue calls an Order under its own lock. Hurry may be called at any
+// time.
 type Order[T comparable] struct {
 	namespace func(T) string
 	lines     map[string]*line[T]

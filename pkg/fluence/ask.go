@@ -45,7 +45,7 @@ func (pl *Fluence) ask(ctx context.Context, plan gang.Plan, nodes []fwk.NodeInfo
 		return "", refused
 	}
 
-	// 6. Give each pod its seat, and wake those that have one now.
+	// 6. Give each pod its seat, and wake the siblings of the pod that asked.
 	plan.InOrder = found.InOrder
 	return pl.seat(ctx, plan, found)
 }
@@ -125,9 +125,9 @@ func nodesOf(slots []match.Slot) int {
 	return len(names)
 }
 
-// follow does what follows from the matcher's answers, counts what was done, and takes note of whom
-// reserved nodes keep from them. It returns what the group is told: that
-// may be another thing where the matcher answers others.
+// follow does what follows from the matcher's answers. It counts what was done, and takes note of
+// reservations that are in the group's way. It returns why the group has no nodes: that may be another
+// reason than was found, where the matcher answers other groups.
 func (pl *Fluence) follow(ctx context.Context, plan gang.Plan, found placement.Result) *gang.Refusal {
 	key, after, refused := plan.Key, found.After, found.Refusal
 	pl.counters.placed(found.Stats)

@@ -20,7 +20,7 @@ const (
 	pingEvery = 200 * time.Millisecond
 )
 
-// whyListing is what pods are told until all is known.
+// whyListing is why pods are held until all PodGroups and owners have been listed.
 const whyListing = "PodGroups and the owners of pods are being listed"
 
 // A breaker keeps scheduling cycles away from a matcher that does not answer. It

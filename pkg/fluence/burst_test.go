@@ -139,7 +139,7 @@ func TestNoNodesAreKeptOfAGroupThatEndsWhileItAsks(t *testing.T) {
 		if len(r.matches()) == 0 {
 			t.Error("the group did not ask")
 		}
-		if got := r.pl.placer.Keeps(); got != 0 {
+		if got := r.excluding(); got != 0 {
 			t.Errorf("nodes are kept as excluded for %d groups, want none", got)
 		}
 	}, l)

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// whyTimeout is what a group is told of which match after match ends at its deadline.
+// whyTimeout is why a group is too hard whose matches end at their deadline, one after another.
 const whyTimeout = "the matcher answers others, and twice gave no answer for this group in time: fewer kinds of pods, affinity terms or spread constraints take less"
 
 const (

@@ -20,6 +20,12 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
+// What users read of a group that is too hard.
+const (
+	whyTooHard   = "finding nodes takes more work than one group may have: fewer kinds of pods, affinity terms or spread constraints take less"
+	whyForOthers = "finding nodes takes long, since for each kind of its pods the filters read the anti-affinity of pods of other namespaces: fewer kinds of pods take less"
+)
+
 var errTooHard = &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 1, Nodes: 1, WaitingHelps: true, MayNeverFit: true}}
 
 func TestAGroupThatIsTooHardAsksEverMoreRarely(t *testing.T) {
@@ -40,7 +46,7 @@ func asksEverMoreRarely(t *testing.T, edit func(*corev1.Pod)) {
 		for time.Since(begin) < time.Hour {
 			if r.enqueue(pod) == "" {
 				_, _, status := r.preFilter(pod)
-				r.wantStatus(status, fwk.Unschedulable, placement.WhyTooHard)
+				r.wantStatus(status, fwk.Unschedulable, whyTooHard)
 				asked = append(asked, time.Since(begin).Round(time.Second))
 			}
 			for _, ev := range gang.Any() {
@@ -89,10 +95,10 @@ func isNotTooHardAnyMore(t *testing.T, change func(*rig)) {
 		}
 		r.fake.Answer(nil, errTooHard)
 		r.preFilter(pods[0])
-		r.wantHeld(pods[0], placement.WhyTooHard)
+		r.wantHeld(pods[0], whyTooHard)
 		change(r)
 		r.pass(0)
-		r.wantHeld(pods[0], placement.WhyTooHard)
+		r.wantHeld(pods[0], whyTooHard)
 		r.pass(10 * time.Second)
 		r.wantAsking(pods[0])
 	})
@@ -234,7 +240,7 @@ func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
 				r.pod("theirs", objects.Elsewhere, objects.OnNode("n1"), shunning(corev1.LabelOSStable, "nobody"))
 				r.pass(settleTime)
 				_, _, status := r.preFilter(r.gang(2, 2, objects.OfApp("x"), tc.edit)[0])
-				if hard := status.Message() == placement.WhyTooHard; hard != tc.hard || !hard && !status.IsSuccess() {
+				if hard := status.Message() == whyTooHard; hard != tc.hard || !hard && !status.IsSuccess() {
 					t.Errorf("it is told %q, want that it is too hard: %t", status.Message(), tc.hard)
 				}
 				if owes := r.pl.debts.of[ns] != nil; owes != tc.hard {
@@ -265,8 +271,8 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 		owes bool
 		most time.Duration
 	}{
-		"terms of others": {of: []func(*corev1.Pod){objects.Elsewhere}, told: placement.WhyForOthers, most: 6*takes + 2*takes}, // as often as the filters run for one kind of pods,
-		"its own":         {told: placement.WhyTooHard, owes: true, most: 250*time.Millisecond + 3*takes},
+		"terms of others": {of: []func(*corev1.Pod){objects.Elsewhere}, told: whyForOthers, most: 6*takes + 2*takes}, // as often as the filters run for one kind of pods,
+		"its own":         {told: whyTooHard, owes: true, most: 250*time.Millisecond + 3*takes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
@@ -292,15 +298,15 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 					t.Errorf("the log says %s, want %s", r.logged(0), want)
 				}
 				r.update("g-0", func(p *corev1.Pod) { p.Labels["n"] = "another" })
-				r.pass(placement.HeldPause - 1)
-				r.wantHeld(pods[0], placement.WhyForOthers)
+				r.pass(10*time.Second - 1)
+				r.wantHeld(pods[0], whyForOthers)
 				r.pass(1)
 				r.wantAsking(pods[0])
 				for range 10 {
 					r.pass(time.Minute)
 					r.wantAsking(pods[0])
 					r.preFilter(pods[0])
-					r.wantHeld(pods[0], placement.WhyForOthers)
+					r.wantHeld(pods[0], whyForOthers)
 				}
 			})
 		})

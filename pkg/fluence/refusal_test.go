@@ -53,7 +53,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		},
 		"too much work": {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true, MayNeverFit: true}},
-			code: fwk.Unschedulable, message: placement.WhyTooHard, reason: "TooHard", again: time.Second,
+			code: fwk.Unschedulable, message: whyTooHard, reason: "TooHard", again: time.Second,
 		},
 		"found, and overtaken": {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.Overtaken, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true}},

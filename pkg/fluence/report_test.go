@@ -323,7 +323,7 @@ func TestNumbersAreToldLessAndLessOften(t *testing.T) {
 	})
 }
 
-// What is told of a group waits for one group of another namespace, not for a thousand of them.
+// A thousand groups of another namespace have news. The news of this one is written after one of theirs.
 func TestNobodyWaitsForTheNewsOfAnotherNamespace(t *testing.T) {
 	r := newReporter(nil, nil, nil, nil)
 	defer r.queue.ShutDown()

@@ -406,7 +406,7 @@ func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
 		refused []gang.Refusal
 		passes  bool
 	}{
-		"too hard":                     {again(1, *placement.TooHard(placement.WhyTooHard)), true},
+		"too hard":                     {again(1, *placement.TooHard(whyTooHard)), true},
 		"ruled out before the match":   {again(1, gang.Refusal{Reason: reason.NodesRuledOut, Message: "no", Backoff: true}), true},
 		"the matcher did not answer":   {again(1, gang.Refusal{Reason: reason.MatcherUnavailable, Message: "no", Cure: gang.CureAnswer}), false},
 		"its node was refused once":    {again(2, found), false},
@@ -551,8 +551,8 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 	}
 }
 
-// Own pods that have outlasted a reservation are taken for ones that do not end, unless their end is
-// near: also those that are being deleted, which may take as long as their author likes.
+// A pod that has outlasted a reservation of its own namespace is taken for one that does not end, unless
+// its end is near. A deletion is near only if its grace period ends soon: the author chooses that.
 func TestWhichPodsAreTakenForOnesThatDoNotEnd(t *testing.T) {
 	deleted := func(in time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(time.Now().Add(in))) }

@@ -8,11 +8,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// What a group is told that is too hard. A user can act on each of them.
+// Why a group is too hard. Each says what its user can do.
 const (
-	WhyTooHard      = "finding nodes takes more work than one group may have: fewer kinds of pods, affinity terms or spread constraints take less"
+	whyTooHard      = "finding nodes takes more work than one group may have: fewer kinds of pods, affinity terms or spread constraints take less"
 	whyTooManyHosts = "its pods are kept from, or apart on, too many nodes one by one: fewer kinds of pods, affinity terms or spread constraints make the lists shorter"
-	WhyForOthers    = "finding nodes takes long, since for each kind of its pods the filters read the anti-affinity of pods of other namespaces: fewer kinds of pods take less"
+	whyForOthers    = "finding nodes takes long, since for each kind of its pods the filters read the anti-affinity of pods of other namespaces: fewer kinds of pods take less"
 )
 
 // TooHard is the refusal of such a group. It asks again after a while that grows, or once it
@@ -74,19 +74,19 @@ func (a *Allowance) excuse(d time.Duration) {
 // by itself: it asks again after a while, and owes nothing for it.
 func (a *Allowance) refusal() *gang.Refusal {
 	if a.held() && a.Took() <= a.most {
-		return &gang.Refusal{Reason: reason.TooHard, Message: WhyForOthers, Backoff: true, After: HeldPause}
+		return &gang.Refusal{Reason: reason.TooHard, Message: whyForOthers, Backoff: true, After: heldPause}
 	}
-	return TooHard(WhyTooHard)
+	return TooHard(whyTooHard)
 }
 
 const (
 	// dearPreFilter is what the PreFilter plugins take in one enquiry before it is measured whom
 	// that is for.
 	dearPreFilter = 2 * time.Millisecond
-	// HeldPause is the shortest time after which a group asks again that was held up for others,
+	// heldPause is the shortest time after which a group asks again that was held up for others,
 	// also one that is changed meanwhile: nobody pays for that.
-	HeldPause = 10 * time.Second
+	heldPause = 10 * time.Second
 	// runsOfOne is how often they run for one kind of pods at the most: to rule nodes out, to
 	// measure, and for each verification.
-	runsOfOne = 1 + 1 + 1 + MaxRepairs
+	runsOfOne = 1 + 1 + 1 + maxRepairs
 )

@@ -52,7 +52,7 @@ func (p *Placer) refusalOf(q *enquiry, err error) *gang.Refusal {
 	var no *match.Refusal
 	switch {
 	case errors.As(err, &no) && no.Reason.Code == match.TooHard:
-		return TooHard(WhyTooHard)
+		return TooHard(whyTooHard)
 	case errors.As(err, &no):
 		r := &gang.Refusal{
 			Reason:  reason.NoRoom,

@@ -10,8 +10,8 @@ import (
 )
 
 // A Placer finds nodes for groups, one after the other. Of what others see it changes nothing but the
-// matcher's graph. Place and Reservable may only be called inside a scheduling cycle, and all other
-// methods at any time.
+// matcher's graph. SetFilters is called before the scheduler runs, Place and Reservable inside a
+// scheduling cycle, and all other methods at any time.
 type Placer struct {
 	Config
 	exclusions exclusions
@@ -45,6 +45,3 @@ func (p *Placer) Rejected(k types.NamespacedName, member types.UID, node string,
 
 // Forget drops all that is kept of a group.
 func (p *Placer) Forget(k types.NamespacedName) { p.exclusions.forget(k) }
-
-// Keeps counts the groups of which something is kept.
-func (p *Placer) Keeps() int { return p.exclusions.count() }

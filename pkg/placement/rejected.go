@@ -174,13 +174,6 @@ func (e *exclusions) forget(k types.NamespacedName) {
 	delete(e.groups, k)
 }
 
-// count counts the groups of which something is kept.
-func (e *exclusions) count() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.groups)
-}
-
 // happened forgets what an event may have changed.
 func (e *exclusions) happened(ev gang.Event) {
 	e.mu.Lock()

@@ -87,7 +87,7 @@ func (p *Placer) enquire(ctx context.Context, may *Allowance, plan gang.Plan, no
 	}
 	shapes, exact := interpod.ShapesOf(plan.Required, plan.Optional, by)
 	if by.Cut() {
-		return nil, TooHard(WhyTooHard)
+		return nil, TooHard(whyTooHard)
 	}
 	if tooManyKinds(shapes) {
 		return nil, TooHard(whyTooManyKinds)

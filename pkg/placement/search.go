@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// MaxRepairs bounds the matches that are made anew in one enquiry since the filters
+	// maxRepairs bounds the matches that are made anew in one enquiry since the filters
 	// refused what the last one gave.
-	MaxRepairs = 3
+	maxRepairs = 3
 	// maxAttempts bounds the ways to ask in one enquiry.
 	maxAttempts = 12
 )
@@ -73,7 +73,7 @@ func (p *Placer) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot, *
 		}
 		q.stats.Objected++
 		objections = v.objections
-		if repairs++; repairs > MaxRepairs {
+		if repairs++; repairs > maxRepairs {
 			break
 		}
 		q.stats.Repairs++

@@ -38,7 +38,7 @@ func TestWhyThereIsNoMoreComparing(t *testing.T) {
 		want  string
 	}{
 		"too many ways": {half, time.Hour, "its pods keep apart in more than 1024 different ways, by anti-affinity or host ports: one term for all of them is one"},
-		"its time":      {1, -1, WhyTooHard},
+		"its time":      {1, -1, whyTooHard},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var shapes []*interpod.Shape

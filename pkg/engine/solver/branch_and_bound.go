@@ -146,7 +146,7 @@ func (t *tour) largest() [][]int32 {
 	for k := range all {
 		all[k] = make([]int32, t.width)
 		if !t.Charge(len(t.kinds[k].patterns)) {
-			// The values of the next run end for want of work as well, so that nothing is concluded.
+			// The work is spent. The next run finds that too, in values, and proves nothing.
 			continue
 		}
 		for q := range t.used[k] {

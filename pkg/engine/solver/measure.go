@@ -47,8 +47,8 @@ func (y Survey) near(failed *Shortfall) Survey {
 	return Survey{y.layout.on(failed.in.order)}
 }
 
-// RunOut lays out as many slots as there is room for, and returns the figures of what is left. With
-// near they are those of the domain that came closest, if one is known.
+// RunOut lays out as many slots as there is room for, and returns the figures of what is left. If near
+// is set, and one domain is known to have come closest, the figures are of that domain alone.
 func (y Survey) RunOut(v View, failed *Shortfall, near bool) Figures {
 	if near {
 		y = y.near(failed)
