@@ -21,7 +21,7 @@ type part struct {
 func parts() []part {
 	return []part{
 		trials("seats", 30_000, "pkg/gang", "TestSeatsAreWhatIsNotGivenBack"),
-		trials("bands", 100_000, "pkg/fluence", "TestBandsAreWhatCanBeReachedPodByPod"),
+		trials("bands", 100_000, "pkg/placement/interpod", "TestBandsAreWhatCanBeReachedPodByPod"),
 		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),
 		trials("bookings-of-many", 100_000, "pkg/planner", "TestRandomBookingsOfAMulti"),
 		trials("rebuilt", 20_000, "pkg/traverser", "TestJobsRoundTrip"),
