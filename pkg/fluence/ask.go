@@ -18,11 +18,14 @@ import (
 
 // ask makes one match for all pods of a plan and seats them. It returns the node
 // of the pod that asked, empty if another pod has to come to its node first, or why there is none.
-func (pl *Fluence) ask(ctx context.Context, plan gang.Plan, nodes []fwk.NodeInfo) (node string, refused *gang.Refusal) {
+// MayAsk is that its namespace was found to be allowed to ask already.
+func (pl *Fluence) ask(ctx context.Context, plan gang.Plan, mayAsk bool, nodes []fwk.NodeInfo) (node string, refused *gang.Refusal) {
 	// 1. A namespace that is in debt has others ask first.
 	began := pl.now()
-	if owes := pl.owes(plan, began); owes != nil && !pl.comes(plan) {
-		return "", owes
+	if !mayAsk {
+		if owes := pl.owes(plan, began); owes != nil && !pl.comes(plan) {
+			return "", owes
+		}
 	}
 
 	// 2. The namespace pays for what the rest takes, whatever comes of it.

@@ -5,20 +5,18 @@ import (
 	"iter"
 	"slices"
 
-	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // Attach completes the plugin in a scheduler that is not running yet. It replaces what the
 // framework offers plugins no extension point for. The profile's event recorder sends events
-// after binds. The failure handler tells a pod once why it waits, has its status be written beside
-// the scheduling loop, and sees to at most maxFailures pods at a time that had a node. Attach changes
-// no other profile. The error says what the
-// configuration lacks.
+// after binds. A namespace in debt is held before other plugins spend time on its pod. The failure
+// handler tells a pod once why it waits, has its status be written beside the scheduling loop, and
+// sees to at most maxFailures pods at a time that had a node. Attach changes no other profile. The
+// error says what the configuration lacks.
 func Attach(sched *scheduler.Scheduler) error {
 	for name, profile := range sched.Profiles {
 		for _, p := range profile.PreEnqueuePlugins() {
@@ -34,7 +32,7 @@ func Attach(sched *scheduler.Scheduler) error {
 			filters := enabledNames(plugins.Filter)
 			pl.guard = guardOf(filters)
 			pl.placer.SetFilters(filters)
-			sched.Profiles[name] = orderedFramework{Framework: profile, recorder: pl.events.recorder(profile.EventRecorder())}
+			sched.Profiles[name] = cycles{Framework: profile, pl: pl, recorder: pl.events.recorder(profile.EventRecorder())}
 			hush(sched, pl)
 		}
 	}
@@ -89,12 +87,3 @@ func enabledNames(set config.PluginSet) []string {
 	}
 	return all
 }
-
-// orderedFramework is the framework of the profile, whose events are sent in order.
-type orderedFramework struct {
-	schedulerframework.Framework
-	recorder events.EventRecorderLogger
-}
-
-// EventRecorder implements framework.Framework.
-func (o orderedFramework) EventRecorder() events.EventRecorderLogger { return o.recorder }

@@ -63,9 +63,27 @@ type run struct {
 	// but its own namespace's pods kept the group from nodes that others want, it is none: who has
 	// such pods and such groups could else keep nodes from others for ever, by hardly any request.
 	back time.Duration
-	// gotOn says that there was such time, as much of it as other time when the reservation last
-	// paused, or that the nodes had a lower load than ever before.
+	// beside is what the clock stood while pods of others were on the nodes. A start takes it away as
+	// well where one of these ended: the group stood beside the rest, and did not wait for them.
+	beside time.Duration
+	// others is how many pods of others there were when the nodes were reserved, and ended that there
+	// were fewer of them since.
+	others int
+	ended  bool
+	// gotOn says that there was time to take away, as much of it as other time when the reservation
+	// last paused, or that the nodes had a lower load than ever before.
 	gotOn bool
+}
+
+// see takes note of what stands on the nodes.
+func (r *run) see(l load) { r.ended = r.ended || l.others < r.others }
+
+// givesBack is what a start of the group takes away.
+func (r *run) givesBack() time.Duration {
+	if r.ended {
+		return r.back + r.beside
+	}
+	return r.back
 }
 
 func newClock(now time.Time) clock { return clock{at: now, least: anyLoad(), best: anyLoad()} }
@@ -74,18 +92,20 @@ func newClock(now time.Time) clock { return clock{at: now, least: anyLoad(), bes
 // has ended on the former is progress, and that the latter have less on them is none.
 func (c *clock) change(old, l load, nodes int) {
 	c.got(old)
+	c.own.others = l.others
 	c.least, c.best = c.least.min(l), c.best.min(l)
 	c.wide, c.own.wide = max(c.wide, nodes), max(c.own.wide, nodes)
 }
 
 // got says whether the load of the reserved nodes is progress.
 func (c *clock) got(l load) bool {
+	c.own.see(l)
 	if l.below(c.best, c.contested) {
 		c.pause, c.own.gotOn = 0, true
 	}
 	progress := l.below(c.least, c.contested)
 	if c.least, c.best = c.least.min(l), c.best.min(l); progress {
-		c.stood, c.own.back = 0, 0
+		c.stood, c.own.back, c.own.beside = 0, 0, 0
 	}
 	return progress
 }
@@ -101,7 +121,8 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 		if now.Before(c.until) {
 			return false, false
 		}
-		c.stood, c.own.back, c.least, c.until = 0, 0, anyLoad(), time.Time{}
+		c.stood, c.least, c.until = 0, anyLoad(), time.Time{}
+		c.own.back, c.own.beside, c.own.ended = 0, 0, false
 		return false, true
 	case !reserved:
 		return false, false
@@ -109,8 +130,12 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 	if c.got(l) {
 		return false, false
 	}
-	if c.stood += passed; l.others > 0 || !c.contested {
+	c.stood += passed
+	switch {
+	case !c.contested:
 		c.own.back, c.own.gotOn = c.own.back+passed, true
+	case l.others > 0:
+		c.own.beside, c.own.gotOn = c.own.beside+passed, true
 	}
 	if most == 0 || c.stood < most {
 		return false, false
@@ -122,17 +147,18 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 }
 
 // mostlyBack says that a start of the present group takes away half of what the clock stood, or more.
-func (c *clock) mostlyBack() bool { return 2*c.own.back >= c.stood }
+func (c *clock) mostlyBack() bool { return 2*c.own.givesBack() >= c.stood }
 
 // ends takes note that nodes are reserved for the turn's group no more, which runs on so many of
-// those that were. Each of these takes its part of the group's own time away: a start elsewhere is
+// those that were, which have this load now. Each of these takes its part of the group's own time away: a start elsewhere is
 // no progress, and a start of one group gives nothing for the time of another. Pauses begin anew
 // only where that takes away half of what the clock stood or more: a start on nodes that its own
 // namespace's pods kept from others for most of the time makes no later pause shorter.
-func (c *clock) ends(runs int) {
+func (c *clock) ends(runs int, l load) {
+	c.got(l)
 	if own := c.own; own.wide > 0 {
 		most := c.mostlyBack()
-		c.stood -= time.Duration(float64(own.back) * float64(min(runs, own.wide)) / float64(own.wide))
+		c.stood -= time.Duration(float64(own.givesBack()) * float64(min(runs, own.wide)) / float64(own.wide))
 		if most && own.gotOn && runs >= c.wide {
 			c.pause, c.least, c.best, c.contested, c.wide = 0, anyLoad(), anyLoad(), false, 0
 		}

@@ -118,6 +118,13 @@ func (a *debts) charge(namespace string, took time.Duration, inVain bool, now ti
 	return max(0, min(took, d.vain-vainBurst))
 }
 
+// owes says whether anything is owed by a namespace.
+func (a *debts) owes(namespace string, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.get(namespace, now) != nil
+}
+
 // forget forgets the debt of a namespace that is gone.
 func (a *debts) forget(namespace string) {
 	a.mu.Lock()

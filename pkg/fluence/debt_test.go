@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // mayAsk has groups of these namespaces be those that may ask, all of the priority 0.
@@ -197,6 +199,47 @@ func TestWhatIsTakenInVainIsTold(t *testing.T) {
 			t.Errorf("it owes %+v once it is paid", d)
 		}
 	})
+}
+
+// slowly takes long to read the pods of one namespace, in PreFilter.
+type slowly struct {
+	namespace string
+	refuses   bool
+}
+
+func (slowly) Name() string { return "Slowly" }
+
+func (s slowly) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if pod.Namespace != s.namespace {
+		return nil, nil
+	}
+	time.Sleep(150 * time.Millisecond)
+	if s.refuses {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no")
+	}
+	return nil, nil
+}
+
+func (slowly) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// What other plugins take to read a pod before Fluence is asked is its namespace's, too: others ask
+// first then, and nothing is read for one that may not ask.
+func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		inRig(t, realEngine(t), func(r *rig) {
+			r.node("n1", 8)
+			for i := range 300 {
+				r.pod(fmt.Sprintf("long-%03d", i), objects.CPU("100"))
+			}
+			r.schedule()
+			r.pass(5 * time.Minute)
+			r.pod("other", objects.Elsewhere)
+			r.pass(5 * time.Second)
+			if !r.runs("other") {
+				t.Errorf("the plugin refuses them itself: %t: a pod of another namespace does not run after 5s", refuses)
+			}
+		}, slowly{ns, refuses})
+	}
 }
 
 // To look who may ask takes a part of the time at the most, however many groups are refused.

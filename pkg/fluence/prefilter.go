@@ -41,6 +41,8 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(spokenKey, spoken{})
+	in, began := cycleOf(state), pl.now()
+	defer func() { in.own = pl.now().Sub(began) }()
 	if !pl.groups.Seated(pod.UID) {
 		defer pl.asked(pl.key(pod))
 	}
@@ -67,7 +69,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	// ping was answered since says little.
 	node, refused := plan.Node, silent
 	if node == "" && silent == nil {
-		node, refused = pl.ask(ctx, plan, nodes)
+		node, refused = pl.ask(ctx, plan, in.mayAsk, nodes)
 	}
 	switch {
 	case plan.Node != "":
@@ -130,7 +132,7 @@ func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes [
 		if len(plan.Required) == 0 {
 			return nil
 		}
-		if _, refused := pl.ask(ctx, plan, nodes); refused != nil {
+		if _, refused := pl.ask(ctx, plan, false, nodes); refused != nil {
 			pl.refuse(ctx, plan, *refused)
 			if refused.Reason == reason.MatcherUnavailable {
 				return &gang.Refusal{Reason: refused.Reason, Message: refused.Message, Until: refused.Until, Backoff: true}

@@ -49,7 +49,7 @@ func TestQueueIsOrderedByPriorityThenGroup(t *testing.T) {
 		p := objects.Pod(name, objects.InGroup(groupName))
 		p.Spec.Priority = &priority
 		p.CreationTimestamp = metav1.NewTime(created)
-		pl.groups.PutPod(p)
+		pl.groups.PutPod(p, noon)
 		return queued(t, p)
 	}
 	for i, name := range []string{"a", "b", "z"} {

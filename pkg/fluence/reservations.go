@@ -114,7 +114,7 @@ type runsOn func(types.NamespacedName) []string
 
 // take gives a turn to a group. It says whether it had it not just before, and whether nodes are
 // others' again for that.
-func (a *reservations) take(t gang.Turn, key types.NamespacedName, runs runsOn, now time.Time) (anew, freed bool) {
+func (a *reservations) take(t gang.Turn, key types.NamespacedName, on ground, runs runsOn, now time.Time) (anew, freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -128,7 +128,7 @@ func (a *reservations) take(t gang.Turn, key types.NamespacedName, runs runsOn, 
 	if r.key == key {
 		return back, false
 	}
-	freed = r.end(runs)
+	freed = r.end(t, on, runs)
 	r.key = key
 	return true, freed
 }
@@ -144,9 +144,12 @@ func (a *reservations) begin(t gang.Turn, key types.NamespacedName, now time.Tim
 }
 
 // end takes the nodes from the group whose turn it was. It says whether there were any.
-func (r *reservation) end(runs runsOn) bool {
-	had := len(r.nodes) > 0
-	r.clock.ends(sets.New(runs(r.key)...).Intersection(sets.New(r.nodes...)).Len())
+func (r *reservation) end(t gang.Turn, on ground, runs runsOn) bool {
+	had, left := len(r.nodes) > 0, anyLoad()
+	if had {
+		left = on.load(r.nodes, t.Namespace)
+	}
+	r.clock.ends(sets.New(runs(r.key)...).Intersection(sets.New(r.nodes...)).Len(), left)
 	r.none()
 	return had
 }
@@ -160,7 +163,7 @@ func (r *reservation) none() {
 // put reserves nodes for the group whose turn it is, and no others. It says whether they
 // are others than before, and whether others may have any that they could not have.
 func (a *reservations) put(t gang.Turn, key types.NamespacedName, nodes []string, on ground, runs runsOn, now time.Time) (changed, freed bool) {
-	_, freed = a.take(t, key, runs, now)
+	_, freed = a.take(t, key, on, runs, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.of[t]
@@ -281,7 +284,7 @@ func (a *reservations) leave(but []gang.Head, on ground, runs runsOn, most time.
 		if taken.Has(t) {
 			return false
 		}
-		freed = r.end(runs) || freed
+		freed = r.end(t, on, runs) || freed
 		if r.idle.IsZero() {
 			r.idle = now
 		}

@@ -31,7 +31,7 @@ func (pl *Fluence) letPass() {
 	taken := sets.New[string]()
 	for _, h := range heads {
 		t := gang.TurnOf(h.Key, h.Rank)
-		anew, others := pl.reservations.take(t, h.Key, pl.groups.RunsOn, now)
+		anew, others := pl.reservations.take(t, h.Key, &pl.running, pl.groups.RunsOn, now)
 		paused, again := pl.reservations.getOn(t, &pl.running, most, now)
 		if paused {
 			until, _ := pl.reservations.pause(t)
@@ -72,6 +72,9 @@ func (pl *Fluence) reservedFor(plan gang.Plan) (room placement.Reserved) {
 	}
 	now, own := pl.now(), plan.Rank
 	own.Incomplete = false
+	if plan.InTurnFrom.After(own.Created) {
+		own.Created = plan.InTurnFrom
+	}
 	all := pl.reservations.holdings()
 	keys := make([]types.NamespacedName, 0, len(all))
 	for _, held := range all {

@@ -297,13 +297,6 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 		},
 		"by starts of small groups that are before it": func(r *rig, turn int) {
 			tiny := func(n int) string { return fmt.Sprintf("tiny-%02d", n) }
-			if turn < 0 {
-				for n := range 30 {
-					r.pod(tiny(n), objects.CPU("1m"), objects.Never, port(7777), selecting("n0"), func(p *corev1.Pod) {
-						p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "later"}}
-					})
-				}
-			}
 			if turn%50 != 49 {
 				return
 			}
@@ -311,7 +304,7 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 			r.pass(time.Second)
 			first := 2 * (turn / 50)
 			for n := first; n < first+2; n++ {
-				r.update(tiny(n), func(p *corev1.Pod) { p.Spec.SchedulingGates, p.Generation, p.ResourceVersion = nil, 2, "2" })
+				r.pod(tiny(n), objects.CPU("1m"), objects.Never, port(7777), selecting("n0"), func(p *corev1.Pod) { p.Spec.Priority = new(int32(1)) })
 			}
 			r.pass(70 * time.Second)
 			r.remove(fmt.Sprintf("block-%d", turn))
@@ -625,7 +618,7 @@ func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 			if paused, _ := a.getOn(at, stays, most, now); paused {
 				t.Fatal("it pauses before its time")
 			}
-			a.take(at, second, runs, now)
+			a.take(at, second, stays, runs, now)
 			a.put(at, second, []string{"n3"}, stays, runs, now)
 			a.getOn(at, stays, most, now)
 			now = now.Add(15 * time.Minute)
@@ -743,7 +736,16 @@ func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 // for the time in which that waited for nothing but pods of its own namespace, and others wanted
 // the nodes.
 func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
-	for theirs, own := range map[bool]bool{true: true, false: false} {
+	cases := map[string]struct {
+		theirs, ends bool
+		own          bool
+	}{
+		"beside pods of others that end":  {theirs: true, ends: true, own: true},
+		"beside pods of others that stay": {theirs: true},
+		"beside own pods":                 {},
+	}
+	for name, tc := range cases {
+		theirs, own := tc.theirs, tc.own
 		inRig(t, realEngine(t), func(r *rig) {
 			r.pl.args.MaxReserve.Duration, r.pl.args.MaxBypass.Duration = time.Hour, time.Minute
 			for i := range 2 {
@@ -761,6 +763,9 @@ func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
 			r.pod("other", objects.CPU("500m"), objects.Elsewhere)
 			r.pod("next", objects.CPU("3500m"))
 			r.pass(50 * time.Minute)
+			if tc.ends {
+				r.removeFrom("elsewhere", "theirs-n0")
+			}
 			r.remove("old-0")
 			r.remove("old-1")
 			r.pass(5 * time.Second)
@@ -770,11 +775,11 @@ func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
 			}
 			r.pass(14 * time.Minute)
 			if _, paused := r.pl.reservations.pause(at); paused == own {
-				t.Errorf("beside pods of others: %t: the reservation of the next pauses after 14 minutes of an hour: %t", theirs, paused)
+				t.Errorf("%s: the reservation of the next pauses after 14 minutes of an hour: %t", name, paused)
 			}
 			r.pass(47 * time.Minute)
 			if _, paused := r.pl.reservations.pause(at); own && !paused {
-				t.Error("it does not pause after an hour")
+				t.Errorf("%s: it does not pause after an hour", name)
 			}
 		})
 	}
@@ -849,7 +854,7 @@ func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 // maxReserve, whatever comes in a pause and ends after it.
 func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
 	const most = time.Hour
-	starts := func(runs int) func(*clock) { return func(c *clock) { c.ends(runs) } }
+	starts := func(runs, others int) func(*clock) { return func(c *clock) { c.ends(runs, load{others: others}) } }
 	cases := map[string]struct {
 		contested bool
 		// loads are those at the begin of each time that nodes are reserved, and half an hour later.
@@ -881,24 +886,36 @@ func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
 		},
 		"its group starts": {
 			loads:  [][2]load{{{2, 0}, {2, 0}}},
-			begins: starts(10),
+			begins: starts(10, 2),
 			want:   "[15m0s 30m0s 15m0s 30m0s 1h0m0s 2h0m0s]",
 		},
 		"its group starts on some of the nodes": {
 			loads:  [][2]load{{{2, 0}, {2, 0}}},
-			begins: starts(5),
+			begins: starts(5, 2),
 			want:   "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
 		},
 		"its group starts where what came in the pause was for a moment, and then own pods": {
 			contested: true,
 			loads:     [][2]load{{{0, 2}, {0, 2}}, {{2, 2}, {0, 2}}},
-			begins:    starts(10),
+			begins:    starts(10, 0),
 			want:      "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
+		},
+		"its group starts beside pods of others that stay, and others want the nodes": {
+			contested: true,
+			loads:     [][2]load{{{2, 2}, {2, 2}}},
+			begins:    starts(10, 2),
+			want:      "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
+		},
+		"its group starts beside pods of others as one ends, and others want the nodes": {
+			contested: true,
+			loads:     [][2]load{{{2, 2}, {2, 2}}},
+			begins:    starts(10, 1),
+			want:      "[15m0s 30m0s 15m0s 30m0s 1h0m0s 2h0m0s]",
 		},
 		"its group starts where own pods were, and others want the nodes": {
 			contested: true,
 			loads:     [][2]load{{{0, 2}, {0, 2}}},
-			begins:    starts(10),
+			begins:    starts(10, 0),
 			want:      "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
 		},
 	}
@@ -945,7 +962,7 @@ func TestASmallStartForgetsLittleOfTheClock(t *testing.T) {
 	c.run(true, load{others: 100}, time.Hour, now)
 	now = now.Add(50 * time.Minute)
 	c.run(true, load{others: 100}, time.Hour, now)
-	c.ends(1)
+	c.ends(1, load{others: 100})
 	c.change(anyLoad(), load{others: 100}, 100)
 	now = now.Add(11 * time.Minute)
 	if paused, _ := c.run(true, load{others: 100}, time.Hour, now); !paused {
@@ -959,13 +976,13 @@ func TestAClockIsNotForgottenBeforeItsPauseEnds(t *testing.T) {
 	var a reservations
 	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	runs := func(types.NamespacedName) []string { return nil }
-	a.take(at, g, runs, now)
+	a.take(at, g, still{}, runs, now)
 	a.leave(nil, still{}, runs, most, now)
 	a.leave(nil, still{}, runs, most, now.Add(16*time.Hour))
 	if a.of[at] == nil {
 		t.Error("it is forgotten after 16 hours")
 	}
-	a.take(at, g, runs, now)
+	a.take(at, g, still{}, runs, now)
 	a.leave(nil, still{}, runs, most, now)
 	a.leave(nil, still{}, runs, most, now.Add(17*time.Hour))
 	if a.of[at] != nil {
@@ -979,7 +996,7 @@ func TestOwnPodsThatOutlastAreNotForgottenBeforeTheyGo(t *testing.T) {
 	var a reservations
 	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	runs := func(types.NamespacedName) []string { return nil }
-	a.take(at, g, runs, now)
+	a.take(at, g, still{}, runs, now)
 	a.of[at].outlasted = sets.New[types.UID]("sleeps")
 	for range 3 {
 		a.leave(nil, sleeping{}, runs, most, now)

@@ -87,8 +87,8 @@ func TestASecondProfileSortsByTheGroupsOfTheFirst(t *testing.T) {
 				groups.PutPodGroup(types.NamespacedName{Namespace: ns, Name: "z"}, gang.PodGroup{UID: "pg", MinMember: 2, Created: noon})
 				early, late := objects.Pod("early", objects.InGroup("z")), objects.Pod("late", objects.InGroup("z"))
 				early.CreationTimestamp, late.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
-				groups.PutPod(early)
-				groups.PutPod(late)
+				groups.PutPod(early, time.Now())
+				groups.PutPod(late, time.Now())
 				want := []fwk.QueuedEntityInfo{
 					queuedAt(t, foreign("urgent", 1), noon.Add(time.Hour)),
 					queuedAt(t, foreign("before", 0), noon.Add(-time.Second)),

@@ -133,7 +133,7 @@ func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 			pl.told.forget(pod.UID)
 			pl.noLongerExpected(string(pod.UID))
 		}
-		out := pl.groups.PutPod(pod)
+		out := pl.groups.PutPod(pod, pl.now())
 		if pod.Spec.NodeName != "" {
 			// By a bind of which no answer came, or by somebody else's.
 			pl.binds.tell(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))

@@ -138,7 +138,7 @@ func (r *rig) wantCheap(s *steps, pod *corev1.Pod) {
 	}
 	s.begin(r.pl.args.MaxAsk.Duration)
 	began, steps := processorTime(), s.taken.Load()
-	_, refused := r.pl.ask(r.ctx, plan, nodes)
+	_, refused := r.pl.ask(r.ctx, plan, false, nodes)
 	took := processorTime() - began
 	told := "placed"
 	if refused != nil {

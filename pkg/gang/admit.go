@@ -158,10 +158,14 @@ func (g *Groups) admit(m *member, now time.Time) Verdict {
 		return Verdict{Message: "waits until the group has started"}
 	}
 	if why, msg := g.incomplete(s); why != "" {
+		s.lacked = true
 		return Verdict{Reason: why, Message: msg}
 	}
 	if s.complete.IsZero() {
 		s.complete = now
+	}
+	if s.lacked {
+		s.lacked, s.completed = false, now
 	}
 	if s.refusal.standsAt(now) {
 		return Verdict{Reason: s.refusal.Reason, Message: s.refusal.Message}

@@ -14,7 +14,9 @@ type Head struct {
 	Key types.NamespacedName
 	// Since is the first of its refusals in a row that room could cure.
 	Since time.Time
-	Rank  Rank
+	// Rank is the group's place among those that wait for room. It is created, for that, when it
+	// could first be asked for.
+	Rank Rank
 }
 
 // Overdue lists the groups that have waited for room for as long as after, or for
@@ -235,8 +237,15 @@ func (g *Groups) headOf(s *state) (Head, bool) {
 	}
 	h := Head{Key: s.key, Since: s.since, Rank: g.rank(m)}
 	// It has not started, whatever the place of a former incarnation's members was.
-	h.Rank.Incomplete, h.Rank.Created = false, s.creation(m)
+	h.Rank.Incomplete, h.Rank.Created = false, s.inTurnFrom(m)
 	return h, true
+}
+
+// inTurnFrom is a group's place among those that wait for room: its creation, or when what it lacked
+// was seen to be complete, if that was later. Otherwise whoever keeps groups that lack a pod could complete one
+// after the other, and have each pass a group that waits.
+func (s *state) inTurnFrom(m *member) time.Time {
+	return later(s.creation(m), s.completed)
 }
 
 // wait takes note of what a group that has not started was refused: its time runs

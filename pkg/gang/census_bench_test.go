@@ -26,7 +26,7 @@ func BenchmarkCensus(b *testing.B) {
 					if i%2 == 0 {
 						p.Spec.NodeName = "n"
 					}
-					g.PutPod(p)
+					g.PutPod(p, noon)
 				}
 			}
 			for b.Loop() {

@@ -147,7 +147,7 @@ func (g *Groups) settle(s *state) {
 		binding = binding || m.seat != nil && !m.onNode() && !m.holds()
 		if m.onNode() {
 			onNode++
-			s.youngest = later(s.youngest, m.pod.CreationTimestamp.Time)
+			s.youngest = later(s.youngest, m.since())
 		}
 	}
 	ended := s.started && present == 0
@@ -194,7 +194,7 @@ func (g *Groups) settle(s *state) {
 		// A group with seats is past waiting, whoever joins it.
 		if why, _ := g.incomplete(s); s.started || why != "" && !unconfirmed {
 			s.since, s.complete = time.Time{}, time.Time{}
-			s.astray = false
+			s.astray, s.lacked = false, s.lacked || why != ""
 			s.stayInTurn()
 		}
 	}

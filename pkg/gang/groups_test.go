@@ -427,7 +427,7 @@ func TestAfterARestartABoundMemberMeansTheGroupHasStarted(t *testing.T) {
 func TestLonePodsOfOneNameAreGroupsOfTheirOwn(t *testing.T) {
 	g := New(seenOwners{}, match.PolicyLonode)
 	for _, ns := range []string{"a", "b"} {
-		g.PutPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x", UID: types.UID(ns)}})
+		g.PutPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x", UID: types.UID(ns)}}, noon)
 	}
 	for _, uid := range []types.UID{"a", "b"} {
 		p, _ := g.Plan(uid, noon)

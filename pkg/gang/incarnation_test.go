@@ -133,7 +133,7 @@ func BenchmarkAdmit(b *testing.B) {
 	for i := range 4000 {
 		name := time.Duration(i).String()
 		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, UID: types.UID(name), Labels: map[string]string{group.Label: key.Name}}})
-		g.PutPod(pods[i])
+		g.PutPod(pods[i], noon)
 	}
 	for b.Loop() {
 		for _, p := range pods {

@@ -104,7 +104,7 @@ func rankOf(pod *corev1.Pod) Rank {
 
 func (g *Groups) rank(m *member) Rank {
 	r, s := rankOf(m.pod), m.group
-	r.Key, r.Incomplete = s.key, m.urgent
+	r.Key, r.Incomplete, r.Created = s.key, m.urgent, m.since()
 	created := m.created
 	if created.IsZero() {
 		created = s.creation(m)
@@ -116,7 +116,7 @@ func (g *Groups) rank(m *member) Rank {
 }
 
 // creation is the place of the group's incarnation among groups of its priority. It is frozen when
-// it is first asked for, with a member.
+// it is first asked for, with a member that no scheduling gate keeps.
 //
 // It is the creation of the PodGroup, but not before the oldest of the pods that wait, nor before
 // any pod that had a node in a former incarnation. Otherwise whoever keeps old PodGroups could have
@@ -125,17 +125,20 @@ func (s *state) creation(m *member) time.Time {
 	if !s.created.IsZero() {
 		return s.created
 	}
-	oldest := m.pod.CreationTimestamp.Time
+	oldest := m.since()
 	for _, o := range s.members {
-		if c := o.pod.CreationTimestamp.Time; o.waits() && c.Before(oldest) {
+		if c := o.since(); o.waits() && c.Before(oldest) {
 			oldest = c
 		}
 	}
-	s.created = later(oldest, s.youngest)
+	created := later(oldest, s.youngest)
 	if s.podGroup != nil {
-		s.created = later(s.created, s.podGroup.Created)
+		created = later(created, s.podGroup.Created)
 	}
-	return s.created
+	if !m.gated() {
+		s.created = created
+	}
+	return created
 }
 
 func later(a, b time.Time) time.Time {

@@ -44,6 +44,9 @@ type Plan struct {
 	// started and the pod comes later.
 	Rank Rank
 	Late bool
+	// InTurnFrom is the place that a group which has not started has among those that wait for
+	// room, where it goes by time: see Head.
+	InTurnFrom time.Time
 	// Lacking is how many members a group that has started has too few, if the pod takes the
 	// place of one of them. Optional are others that do so then.
 	Lacking int
@@ -93,10 +96,11 @@ func (g *Groups) plan(uid types.UID, now time.Time) Plan {
 		p.Lacking = s.lacking()
 	case s.started:
 		// It may have come into the queue while it replaced another.
-		p.Rank = p.Rank.notBefore(m.pod.CreationTimestamp.Time)
+		p.Rank = p.Rank.notBefore(m.since())
 	default:
 		// Or in the incarnation before.
 		p.Rank = p.Rank.notBefore(s.creation(m))
+		p.InTurnFrom = s.inTurnFrom(m)
 	}
 	p.Policy = g.policyFor(m)
 	p.Topology = s.asked().topology

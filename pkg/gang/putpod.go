@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,10 +13,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// PutPod takes note of a pod as the API shows it.
-func (g *Groups) PutPod(pod *corev1.Pod) Output {
+// PutPod takes note of a pod as the API shows it at a time.
+func (g *Groups) PutPod(pod *corev1.Pod, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if m := g.members[pod.UID]; m != nil && m.gated() && len(pod.Spec.SchedulingGates) == 0 {
+		m.freed = now
+	}
 	g.putPod(pod)
 	return g.output()
 }
@@ -24,6 +28,7 @@ func (g *Groups) putPod(pod *corev1.Pod) {
 	id := group.Of(pod, g.owners)
 	m := g.members[pod.UID]
 	var left *place
+	var freed time.Time
 	brought := pod.Spec.NodeName != "" && !isBound(pod)
 	// An owner that is gone before its pods takes none of them out of its group.
 	known := m != nil && id.Unseen != (group.Owner{}) && !id.Named
@@ -41,12 +46,13 @@ func (g *Groups) putPod(pod *corev1.Pod) {
 		}
 		// What its own group placed no other has.
 		brought = m.brought || m.holds() && m.unseen == (group.Owner{})
+		freed = m.freed
 		m = nil
 	}
 	if m == nil {
 		s := g.group(id.Key)
 		s.named = s.named || id.Named
-		m = &member{group: s, unseen: id.Unseen, brought: brought, successor: successor{left: left}}
+		m = &member{group: s, unseen: id.Unseen, brought: brought, freed: freed, successor: successor{left: left}}
 		m.take(pod)
 		s.members[pod.UID] = m
 		g.members[pod.UID] = m

@@ -20,10 +20,10 @@ func BenchmarkPutPod(b *testing.B) {
 			pods := make([]*corev1.Pod, size)
 			for i := range pods {
 				pods[i] = benchPod("g", i)
-				g.PutPod(pods[i])
+				g.PutPod(pods[i], noon)
 			}
 			for i := 0; b.Loop(); i++ {
-				g.PutPod(pods[i%size])
+				g.PutPod(pods[i%size], noon)
 			}
 		})
 	}

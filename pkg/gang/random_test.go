@@ -71,7 +71,7 @@ func (c *chance) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
 	if pod.Spec.NodeName != "" {
 		c.seen[pod.Name] = true
 	}
-	c.carryOut(c.PutPod(pod))
+	c.carryOut(c.PutPod(pod, c.now))
 }
 
 // cycle is a pod's way through the scheduler, which may end anywhere.

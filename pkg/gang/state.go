@@ -133,6 +133,10 @@ func (s *state) backoffs(yield func(*backoff) bool) {
 type waiting struct {
 	// complete is since when the group could be asked for, zero while it may not.
 	complete time.Time
+	// lacked says that the group was seen to lack something since it last was complete, and
+	// completed is when it was so after that; zero where it was never seen to lack anything.
+	lacked    bool
+	completed time.Time
 	// since is the first in a row of the refusals that room could cure; zero while the
 	// group is not refused for want of room, or lacks members.
 	since time.Time
@@ -173,6 +177,9 @@ type member struct {
 	// known: who may create pods may name any node. It holds its room, and gives its group no
 	// right that a match gives: it does not start it, and nobody replaces it.
 	brought bool
+	// freed is when the pod's last scheduling gate was seen to go; zero where it was never seen
+	// gated.
+	freed time.Time
 	// fenced says whether the member's node is its group's alone; unknown until fence
 	// settles it.
 	fenced WholeRecord
@@ -240,8 +247,17 @@ type seat struct {
 
 // waits says that the member wants a node and has none.
 func (m *member) waits() bool {
-	return m.pod.Spec.NodeName == "" && m.pod.DeletionTimestamp == nil && !terminal(m.pod) && len(m.pod.Spec.SchedulingGates) == 0
+	return m.pod.Spec.NodeName == "" && m.pod.DeletionTimestamp == nil && !terminal(m.pod) && !m.gated()
 }
+
+// gated says that a scheduling gate keeps the member from being placed.
+func (m *member) gated() bool { return len(m.pod.Spec.SchedulingGates) > 0 }
+
+// since is from when on the member's pod waits in the queue: its creation, or when its last
+// scheduling gate went. As in kube-scheduler's own queue a pod that was gated has waited for nobody
+// till then; otherwise whoever keeps gated pods could have them pass a group that waits, again and
+// again. Gates that went before this process saw the pod are not known.
+func (m *member) since() time.Time { return later(m.pod.CreationTimestamp.Time, m.freed) }
 
 // holds says that the API shows the member on a node, not yet ended.
 func (m *member) holds() bool { return m.pod.Spec.NodeName != "" && !terminal(m.pod) }
@@ -304,6 +320,7 @@ func (s *state) first(keep func(*member) bool) *member {
 
 func older(a, b *member) int {
 	return cmp.Or(
+		a.since().Compare(b.since()),
 		a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time),
 		cmp.Compare(a.pod.Name, b.pod.Name),
 	)

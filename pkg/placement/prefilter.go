@@ -27,22 +27,40 @@ func (p *Placer) preFilter(ctx context.Context, may *Allowance, state fwk.CycleS
 	return result, status
 }
 
+// ForOthers is what a run of the PreFilter plugins that took so long for a pod has taken for the sake
+// of pods of other namespaces.
+func (p *Placer) ForOthers(ctx context.Context, pod *corev1.Pod, took time.Duration) time.Duration {
+	if took < dearPreFilter {
+		return 0
+	}
+	return p.foreign(ctx, pod, p.shareOfOthers(pod.Namespace))
+}
+
 // measure finds out what one run of the PreFilter plugins takes for the sake of others: a pod that
 // asks for nothing itself takes what the terms of all pods take, and of that others have their share.
 func (p *Placer) measure(ctx context.Context, may *Allowance, pod *corev1.Pod) {
 	began := p.Now()
 	share := p.shareOfOthers(pod.Namespace)
+	again := p.Now()
+	may.foreign, may.measured = p.foreign(ctx, pod, share), true
+	may.excuse(may.foreign)
+	may.waited += part(again.Sub(began), share)
+}
+
+// foreign is what one run of the PreFilter plugins takes for the sake of others, whose share it is of
+// what they take for all.
+func (p *Placer) foreign(ctx context.Context, pod *corev1.Pod, share float64) time.Duration {
+	if share == 0 {
+		return 0
+	}
 	bare := pod.DeepCopy()
 	bare.Spec.Affinity, bare.Spec.TopologySpreadConstraints = nil, nil
 	bare.Spec.Volumes, bare.Spec.ResourceClaims = nil, nil
 	state := schedulerframework.NewCycleState()
 	state.Write(probeKey, probe{})
-	again := p.Now()
+	began := p.Now()
 	p.Filters.RunPreFilterPlugins(ctx, state, bare)
-	ended := p.Now()
-	may.foreign, may.measured = part(ended.Sub(again), share), true
-	may.excuse(may.foreign)
-	may.waited += part(again.Sub(began), share)
+	return part(p.Now().Sub(began), share)
 }
 
 // shareOfOthers is the share of other namespaces in what there is to read in the required
