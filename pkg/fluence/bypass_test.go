@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
 )
@@ -345,6 +346,105 @@ func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
 				}
 				if r.runs("small") {
 					t.Error("a small pod passed")
+				}
+			})
+		})
+	}
+}
+
+// Who takes the place of a member on a node that is there still goes back there, or waits for those
+// before it: its author could move one member after the other to nodes that are reserved, and have
+// other groups take what they leave.
+func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
+	cases := map[string]struct {
+		// goes is what happens to the node that the member has left.
+		goes func(*rig)
+		runs string
+	}{
+		"others have taken what it left": {goes: func(r *rig) { r.pod("taken", objects.CPU("2"), objects.Elsewhere, objects.OnNode("n2")) }},
+		"there is room where it was":     {goes: func(*rig) {}, runs: "n2"},
+		"its node is cordoned":           {goes: func(r *rig) { r.updateNode("n2", func(n *corev1.Node) { n.Spec.Unschedulable = true }) }, runs: "n1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 4)
+				r.node("n2", 4)
+				r.pass(settleTime)
+				r.schedule()
+				r.pod("old", objects.CPU("3"), objects.Never, objects.Elsewhere, objects.OnNode("n1"))
+				r.pass(time.Second)
+				r.api.put(aPodGroup("first", 2, "first"))
+				for i := range 2 {
+					r.pod(fmt.Sprintf("first-%d", i), objects.InGroup("first"), objects.CPU("2"), selecting("n2"))
+				}
+				r.pass(time.Second)
+				r.gang(1, 1, objects.CPU("4"))
+				r.pass(11 * time.Minute)
+				if got := r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g); fmt.Sprint(got) != "[n1]" {
+					t.Fatalf("reserved are %v, want n1: %s", got, r.message())
+				}
+				r.remove("first-1")
+				tc.goes(r)
+				r.pass(time.Second)
+				r.pod("first-2", objects.InGroup("first"), objects.CPU("1"))
+				r.pass(10 * time.Second)
+				if got := r.assigned()["first-2"]; got != tc.runs {
+					t.Errorf("the new member runs on %q, want %q", got, tc.runs)
+				}
+			})
+		})
+	}
+}
+
+// What is made early and becomes ready late is no older than that: whoever keeps such pods could
+// have one after the other pass a group that waits.
+func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
+	inSmall := objects.InGroup("small")
+	cases := map[string]struct {
+		early, late func(*rig)
+		pod         string
+		runs        bool
+	}{
+		"a pod whose scheduling gate goes": {
+			early: func(r *rig) {
+				r.pod("early", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "later"}} })
+			},
+			late: func(r *rig) {
+				r.update("early", func(p *corev1.Pod) { p.Spec.SchedulingGates, p.Generation, p.ResourceVersion = nil, 2, "2" })
+			},
+			pod: "early",
+		},
+		"a group that lacked a pod": {
+			early: func(r *rig) {
+				r.api.put(aPodGroup("small", 2, "small"))
+				r.pod("small-0", inSmall, objects.CPU("500m"))
+			},
+			late: func(r *rig) { r.pod("small-1", inSmall, objects.CPU("500m")) },
+			pod:  "small-0",
+		},
+		"a pod that has waited as well": {
+			early: func(r *rig) { r.pod("early", objects.Elsewhere, objects.CPU("2")) },
+			late:  func(r *rig) { r.removeFrom("third", "old") },
+			pod:   "early", runs: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 4)
+				r.pass(settleTime)
+				r.schedule()
+				r.pod("old", objects.CPU("3"), objects.Never, func(p *corev1.Pod) { p.Namespace = "third" }, objects.OnNode("n1"))
+				r.pass(time.Second)
+				tc.early(r)
+				r.pass(time.Minute)
+				r.gang(1, 1, objects.CPU("4"))
+				r.pass(11 * time.Minute)
+				tc.late(r)
+				r.pass(10 * time.Second)
+				if r.runs(tc.pod) != tc.runs {
+					t.Errorf("pod %s runs: %t, want %t; on nodes: %v; %s", tc.pod, r.runs(tc.pod), tc.runs, r.assigned(), r.message())
 				}
 			})
 		})

@@ -228,13 +228,24 @@ func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		inRig(t, realEngine(t), func(r *rig) {
 			r.node("n1", 8)
+			r.pod("stays", objects.Never, func(p *corev1.Pod) { p.Namespace = "third" }, objects.OnNode("n1"))
+			r.pass(settleTime)
 			for i := range 300 {
-				r.pod(fmt.Sprintf("long-%03d", i), objects.CPU("100"))
+				r.pod(fmt.Sprintf("long-%03d", i), objects.CPU("8"))
 			}
 			r.schedule()
-			r.pass(5 * time.Minute)
+			// What ends has those that wait ask again.
+			ends := func(n int) {
+				for i := range n {
+					name := fmt.Sprintf("ends-%d", i)
+					r.pod(name, objects.OnNode("n1"), func(p *corev1.Pod) { p.Namespace = "third" })
+					r.pass(time.Second)
+					r.removeFrom("third", name)
+				}
+			}
+			ends(300)
 			r.pod("other", objects.Elsewhere)
-			r.pass(5 * time.Second)
+			ends(5)
 			if !r.runs("other") {
 				t.Errorf("the plugin refuses them itself: %t: a pod of another namespace does not run after 5s", refuses)
 			}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
+	nodeutil "k8s.io/kubernetes/pkg/util/node"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/placement"
@@ -62,12 +63,15 @@ func (pl *Fluence) letPass() {
 
 // reservedFor returns the room that is reserved for those before a plan.
 //
-// Groups wait here only for groups before them in one order, and who takes the place of a member
-// that a started group lacks waits for nobody: those that run may wait for it before they end. So
-// no circle of groups comes about, but where a group needs more to end than what it started with:
-// that waits as a new group does, and until the reservation pauses.
+// Groups wait here only for groups before them in one order. Who takes the place of a member that a
+// started group lacks waits for nobody if that one's node is lost, and may go back to that node
+// whoever it is reserved for: those that run may wait for it before they end. So no circle of groups
+// comes about, but where a group needs more to end than what it started with, or where others have
+// taken what a member left: it waits as a new pod does then, and until the reservation pauses. If it
+// could have any reserved node, its author could move a member there, and have the next group take
+// what that left, again and again.
 func (pl *Fluence) reservedFor(plan gang.Plan) (room placement.Reserved) {
-	if plan.Late && plan.Lacking > 0 {
+	if slices.ContainsFunc(plan.Left, func(node string) bool { return pl.lostNode(node, plan.Required[0]) }) {
 		return room
 	}
 	now, own := pl.now(), plan.Rank
@@ -86,13 +90,24 @@ func (pl *Fluence) reservedFor(plan gang.Plan) (room placement.Reserved) {
 		if !ok || held.key != h.Key || h.Key == plan.Key || !h.Rank.Less(own) {
 			continue
 		}
+		nodes := slices.DeleteFunc(slices.Clone(held.nodes), func(node string) bool { return slices.Contains(plan.Left, node) })
+		if len(nodes) == 0 {
+			continue
+		}
 		room.Turns = append(room.Turns, t)
-		room.Nodes = append(room.Nodes, held.nodes...)
-		room.Words = append(room.Words, reservedWords(len(held.nodes), pl.groupWords(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
+		room.Nodes = append(room.Nodes, nodes...)
+		room.Words = append(room.Words, reservedWords(len(nodes), pl.groupWords(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
 	}
 	slices.Sort(room.Nodes)
 	room.Nodes = slices.Compact(room.Nodes)
 	return room
+}
+
+// lostNode says whether a pod cannot come back to a node, as far as that is not for want of room. A
+// node without a name is not known.
+func (pl *Fluence) lostNode(name string, pod *corev1.Pod) bool {
+	node, err := pl.nodes.Get(name)
+	return err != nil || !nodeutil.IsNodeReady(node) || pl.guard.closed(pl.log, node, pod) != ""
 }
 
 func reservedWords(nodes int, group string, waited time.Duration) string {

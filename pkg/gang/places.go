@@ -21,6 +21,8 @@ type place struct {
 	// done says that nothing is to take the place: its member succeeded, or went to another group
 	// with the room that it holds.
 	done bool
+	// node is where its last member stood; empty if that is not known.
+	node string
 	// of is the group; nil once it has begun anew. Leaving counts the former members that are on
 	// their way out and hold their room.
 	of      *state
@@ -86,6 +88,9 @@ func (m *member) vacate() {
 	// One that is on its way out has not done its part, however it ends.
 	p.done = m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
 	p.by, m.place = nil, nil
+	if m.pod.Spec.NodeName != "" || m.seat != nil {
+		p.node = m.node()
+	}
 	if m.holds() && m.pod.DeletionTimestamp != nil {
 		m.left = p
 		p.leaving++

@@ -45,11 +45,14 @@ type Plan struct {
 	Rank Rank
 	Late bool
 	// InTurnFrom is the place that a group which has not started has among those that wait for
-	// room, where it goes by time: see Head.
+	// room, where it goes by time, or a pod that takes the place of another: see Head.
 	InTurnFrom time.Time
 	// Lacking is how many members a group that has started has too few, if the pod takes the
 	// place of one of them. Optional are others that do so then.
 	Lacking int
+	// Left are the nodes on which those stood whose places the pods take; an empty name is that it
+	// is not known of one.
+	Left []string
 
 	uid    types.UID
 	events [numEvents]uint64
@@ -93,7 +96,7 @@ func (g *Groups) plan(uid types.UID, now time.Time) Plan {
 	replaces := m.replaces()
 	switch {
 	case replaces:
-		p.Lacking = s.lacking()
+		p.Lacking, p.InTurnFrom = s.lacking(), m.since()
 	case s.started:
 		// It may have come into the queue while it replaced another.
 		p.Rank = p.Rank.notBefore(m.since())
@@ -114,10 +117,16 @@ func (g *Groups) plan(uid types.UID, now time.Time) Plan {
 		// The siblings hold their nodes: as many follow as there is room for.
 		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
+		if replaces {
+			p.Left = []string{m.place.node}
+		}
 		for _, o := range s.ordered(func(o *member) bool {
 			return o != m && o.late(now) && o.priority() >= m.priority() && (o.place != nil || !replaces)
 		}) {
 			p.Optional = append(p.Optional, o.pod)
+			if replaces {
+				p.Left = append(p.Left, o.place.node)
+			}
 		}
 		return p
 	}
