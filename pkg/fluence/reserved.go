@@ -67,11 +67,11 @@ func (pl *Fluence) letPass() {
 // started group lacks waits for nobody if that one's node is lost, and may go back to that node
 // whoever it is reserved for: those that run may wait for it before they end. So no circle of groups
 // comes about, but where a group needs more to end than what it started with, or where others have
-// taken what a member left: it waits as a new pod does then, and until the reservation pauses. If it
-// could have any reserved node, its author could move a member there, and have the next group take
-// what that left, again and again.
+// taken what a member left: it waits as a new pod does then, and until the reservation pauses, so that
+// where none ever does it waits for nobody. If it could have any reserved node, its author could move
+// a member there, and have the next group take what that left, again and again.
 func (pl *Fluence) reservedFor(plan gang.Plan) (room placement.Reserved) {
-	if slices.ContainsFunc(plan.Left, func(node string) bool { return pl.lostNode(node, plan.Required[0]) }) {
+	if len(plan.Left) > 0 && pl.args.MaxReserve.Duration == 0 || slices.ContainsFunc(plan.Left, func(node string) bool { return pl.lostNode(node, plan.Required[0]) }) {
 		return room
 	}
 	now, own := pl.now(), plan.Rank
