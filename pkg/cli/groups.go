@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
-	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/rehearsal"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -196,7 +196,7 @@ func standsInTheWay(pg *scheduling.PodGroup) *metav1.Condition {
 		when metav1.ConditionStatus
 	}{
 		{podgroup.ConditionValid, metav1.ConditionFalse},
-		{fluence.ConditionScheduled, metav1.ConditionFalse},
+		{report.ConditionScheduled, metav1.ConditionFalse},
 		{podgroup.ConditionIncomplete, metav1.ConditionTrue},
 	} {
 		if found := meta.FindStatusCondition(pg.Status.Conditions, c.kind); found != nil && found.Status == c.when {

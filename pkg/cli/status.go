@@ -18,8 +18,8 @@ import (
 // staleAfter is the age of figures from which nobody seems to write them any more.
 const staleAfter = health.SignOfLife + 2*health.Pause
 
-// A report is the answer of status.
-type report struct {
+// A statusAnswer is the answer of status.
+type statusAnswer struct {
 	// Healthy says that the figures are fresh, and that the matcher answers and has its
 	// graph. Wrong says what is not.
 	Healthy bool            `json:"healthy"`
@@ -66,9 +66,9 @@ func (o *options) status(ctx context.Context, f *form) error {
 }
 
 // report reads the figures and judges them.
-func (o *options) report(ctx context.Context, r *reader) (report, error) {
+func (o *options) report(ctx context.Context, r *reader) (statusAnswer, error) {
 	name := o.schedulerNamespace + "/" + health.Name
-	var answer report
+	var answer statusAnswer
 	if err := r.skewed(ctx); err != nil {
 		answer.Wrong = append(answer.Wrong, err.Error())
 	}
@@ -78,9 +78,9 @@ func (o *options) report(ctx context.Context, r *reader) (report, error) {
 		answer.Wrong = append(answer.Wrong, fmt.Sprintf("there is no ConfigMap %s: no scheduler has led there that keeps one; say where it runs by --scheduler-namespace, and see kubectl get pods -n %s", name, o.schedulerNamespace))
 		return answer, nil
 	case apierrors.IsForbidden(err):
-		return report{}, fmt.Errorf("you may not read ConfigMap %s: ask for a role that grants get on it: %w", name, err)
+		return statusAnswer{}, fmt.Errorf("you may not read ConfigMap %s: ask for a role that grants get on it: %w", name, err)
 	case err != nil:
-		return report{}, fmt.Errorf("read ConfigMap %s: %w", name, err)
+		return statusAnswer{}, fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
 	figures, err := health.Read(c.Data)
 	switch {
@@ -89,7 +89,7 @@ func (o *options) report(ctx context.Context, r *reader) (report, error) {
 		answer.Wrong = append(answer.Wrong, fmt.Sprintf("ConfigMap %s has no figures: no scheduler has led there; see kubectl get pods -n %s", name, o.schedulerNamespace))
 		return answer, nil
 	case err != nil:
-		return report{}, fmt.Errorf("ConfigMap %s: %w", name, err)
+		return statusAnswer{}, fmt.Errorf("ConfigMap %s: %w", name, err)
 	}
 	answer.Figures = &figures
 	if age := o.now().Sub(figures.Updated); age > staleAfter {
@@ -105,7 +105,7 @@ func (o *options) report(ctx context.Context, r *reader) (report, error) {
 	return answer, nil
 }
 
-func (o *options) tellStatus(w io.Writer, r report) error {
+func (o *options) tellStatus(w io.Writer, r statusAnswer) error {
 	if r.Healthy {
 		fmt.Fprintln(w, o.paint(green, fmt.Sprintf("The scheduler is well, as of %s ago.", o.age(metav1.NewTime(r.Figures.Updated)))))
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
+	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -160,7 +161,7 @@ func (a *podGroupAPI) apply(r *http.Request) *http.Response {
 		return failed(apierrors.NewConflict(resource, k.Name, nil))
 	}
 	pg = pg.DeepCopy()
-	for _, own := range []string{ConditionScheduled, ConditionWholeNodes} {
+	for _, own := range []string{report.ConditionScheduled, report.ConditionWholeNodes} {
 		// What its manager does not apply any more goes, and what it does apply is as it says.
 		meta.RemoveStatusCondition(&pg.Status.Conditions, own)
 	}

@@ -32,7 +32,7 @@ func Attach(sched *scheduler.Scheduler) error {
 			filters := enabledNames(plugins.Filter)
 			pl.guard = guardOf(filters)
 			pl.placer.SetFilters(filters)
-			sched.Profiles[name] = cycles{Framework: profile, pl: pl, recorder: pl.events.recorder(profile.EventRecorder())}
+			sched.Profiles[name] = cycles{Framework: profile, pl: pl, recorder: pl.events.Recorder(profile.EventRecorder())}
 			hush(sched, pl)
 		}
 	}

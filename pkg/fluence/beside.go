@@ -2,19 +2,12 @@ package fluence
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"github.com/flux-k8s/fluence/pkg/gang"
-	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 )
 
 const (
@@ -47,10 +40,10 @@ func (pl *Fluence) tellBesides(ctx context.Context, leading func() bool) {
 		now := map[types.NamespacedName]string{}
 		for _, b := range pl.groups.Besides(pl.now()) {
 			now[b.Key] = b.Reason
-			if lasting[b.Key] != b.Reason || !mayTell(b) {
+			if lasting[b.Key] != b.Reason || !report.MayTellWaiting(b.Pod, b.Reason, b.Message) {
 				continue
 			}
-			if err := tellPod(ctx, pl.handle.ClientSet(), b); err != nil && ctx.Err() == nil {
+			if err := report.TellWaiting(ctx, pl.handle.ClientSet(), b.Pod, b.Message); err != nil && ctx.Err() == nil {
 				pl.counters.failed(writesPod)
 				klog.FromContext(ctx).Error(err, "Tell a pod why its group waits", "pod", klog.KObj(b.Pod))
 			}
@@ -62,41 +55,4 @@ func (pl *Fluence) tellBesides(ctx context.Context, leading func() bool) {
 		}
 		lasting = now
 	}
-}
-
-// mayTell says whether a pod is to be told: that there is no room, or what has become
-// of that. More room would not help with the rest.
-func mayTell(b gang.Beside) bool {
-	for _, c := range b.Pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			return c.Status == corev1.ConditionFalse && gist(c.Message) != gist(b.Message)
-		}
-	}
-	return reason.Of(b.Reason).LacksRoom
-}
-
-// tellPod writes the condition onto a pod as it was seen, and leaves it at that if it
-// has changed meanwhile: it may have a node now.
-func tellPod(ctx context.Context, client kubernetes.Interface, b gang.Beside) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": b.Pod.UID, "resourceVersion": b.Pod.ResourceVersion},
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
-			Reason: corev1.PodReasonUnschedulable, Message: b.Message,
-			LastTransitionTime: metav1.Now(), ObservedGeneration: b.Pod.Generation,
-		}}},
-	})
-	if err != nil {
-		return fmt.Errorf("encode the status of a pod: %w", err)
-	}
-	_, err = client.CoreV1().Pods(b.Pod.Namespace).Patch(ctx, b.Pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("patch the status of a pod: %w", err)
-	}
-	return nil
 }

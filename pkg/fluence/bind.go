@@ -14,22 +14,19 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/flowcontrol"
 	"github.com/flux-k8s/fluence/pkg/gate"
 )
 
-const (
-	// bindTimeout bounds one bind, with what the API server has it wait.
-	bindTimeout = 30 * time.Second
-	// retryAfter is for how long nothing is sent after a 429 that does not say so.
-	retryAfter = time.Second
-)
+// bindTimeout bounds one bind, with what the API server has it wait.
+const bindTimeout = 30 * time.Second
 
 // Bind binds a pod that has left the gate. One that the API server is too busy for goes
 // back to its place there.
 func (pl *Fluence) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	for {
 		err := postBinding(ctx, pl.core, pod, node)
-		after, busy := tooBusy(err)
+		after, busy := flowcontrol.TooBusy(err)
 		if !busy {
 			if err != nil && !ofThePod(err) {
 				pl.counters.failed(writesBinding)
@@ -53,19 +50,11 @@ func (pl *Fluence) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 
 // newCoreClient returns a client of the core API for requests that are made once.
 func newCoreClient(config *rest.Config) (rest.Interface, error) {
-	client, err := corev1client.NewForConfig(withoutRate(config))
+	client, err := corev1client.NewForConfig(flowcontrol.Unlimited(config))
 	if err != nil {
 		return nil, fmt.Errorf("build the client that binds: %w", err)
 	}
 	return client.RESTClient(), nil
-}
-
-// withoutRate is a configuration without the client's own limit of requests a second: what
-// bounds binds and events is how many are in flight.
-func withoutRate(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	return config
 }
 
 // postBinding asks the API server once to bind a pod: the client's own repetitions would
@@ -89,16 +78,3 @@ func postBinding(ctx context.Context, client rest.Interface, pod *corev1.Pod, no
 // ofThePod says whether a bind failed since the pod is gone, or is another or bound by now:
 // the API server is well, and took its bind as it should.
 func ofThePod(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
-
-// tooBusy says whether the API server did not look at a request since it has too many, and
-// for how long to send nothing.
-func tooBusy(err error) (after time.Duration, busy bool) {
-	seconds, says := apierrors.SuggestsClientDelay(err)
-	switch {
-	case apierrors.IsTooManyRequests(err):
-		return max(retryAfter, time.Duration(seconds)*time.Second), true
-	case apierrors.IsServiceUnavailable(err) && says:
-		return time.Duration(seconds) * time.Second, true
-	}
-	return 0, false
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
 const (
@@ -97,11 +98,11 @@ func (b *breaker) trip(why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.why = why
-	signal(b.tripped)
+	signal.Send(b.tripped)
 }
 
 // doubt has the matcher be pinged, and the breaker opened if that is not answered.
-func (b *breaker) doubt() { signal(b.tripped) }
+func (b *breaker) doubt() { signal.Send(b.tripped) }
 
 // run pings while the breaker is open, until ctx ends.
 func (b *breaker) run(ctx context.Context) {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -57,7 +58,7 @@ func TestARaisedMinimumIsNotOwedAfterARestart(t *testing.T) {
 			r.node("n0", 4)
 			r.pass(settleTime)
 			pg := aPodGroup(g.Name, 50, "pg")
-			pg.Status.Conditions = []metav1.Condition{{Type: ConditionScheduled, Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}}
+			pg.Status.Conditions = []metav1.Condition{{Type: report.ConditionScheduled, Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}}
 			r.api.put(pg)
 			r.pod("g-0", objects.InGroup(g.Name), objects.CPU("3"), objects.OnNode("n0"))
 			r.pass(time.Second)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -151,7 +152,7 @@ func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
 				r.pass(settleTime)
 				pg := aPodGroup("g", 2, "pg")
 				pg.Status.Conditions = []metav1.Condition{{
-					Type: ConditionScheduled, Status: metav1.ConditionFalse, Reason: is, Message: "no",
+					Type: report.ConditionScheduled, Status: metav1.ConditionFalse, Reason: is, Message: "no",
 					LastTransitionTime: metav1.NewTime(time.Now().Add(-10 * time.Minute)),
 				}}
 				r.api.put(pg)

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
-	"github.com/flux-k8s/fluence/test/objects"
+	"github.com/flux-k8s/fluence/pkg/report"
 )
 
 func TestEventsOfBindsWaitForBinds(t *testing.T) {
@@ -62,7 +61,7 @@ func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
 			r.named(fmt.Sprintf("h%02d", i), 8)
 		}
 		r.pass(1900 * time.Millisecond)
-		if c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, ConditionScheduled); c != nil && c.Reason == reason.Placed {
+		if c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, report.ConditionScheduled); c != nil && c.Reason == reason.Placed {
 			t.Error("the condition of the group that was bound first is written while binds wait")
 		}
 		r.pass(1100 * time.Millisecond)
@@ -89,7 +88,7 @@ func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
 func TestEventsAreSentWithTheirBindsWhereTheArgumentsSaySo(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.narrow(2, 100*time.Millisecond)
-		r.pl.events.always = true
+		r.pl.events.Always = true
 		r.node("n1", 60)
 		r.named("g", 20)
 		r.schedule()
@@ -109,7 +108,7 @@ func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		t.Run(fmt.Sprintf("always=%t", always), func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				r.pl.events.always = always
+				r.pl.events.Always = always
 				r.binds.set(0, func(what string) *http.Response {
 					if strings.HasSuffix(what, " event") {
 						return tooMany("1")
@@ -120,13 +119,13 @@ func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
 				r.named("g", 20)
 				r.schedule()
 				r.pass(10 * time.Second)
-				if bound, waiting := len(r.binds.bound()), r.pl.events.waiting(); bound != 20 || waiting != 21 {
+				if bound, waiting := len(r.binds.bound()), r.pl.events.Waiting(); bound != 20 || waiting != 21 {
 					t.Errorf("%d pods are bound and %d events wait, want 20, and one each and one of the PodGroup", bound, waiting)
 				}
 				r.binds.set(0, nil)
 				r.pass(5 * time.Second)
-				if got := len(r.binds.events()); got != 20 || r.pl.events.waiting() != 0 {
-					t.Errorf("%d events are sent and %d wait, want 20 and none", got, r.pl.events.waiting())
+				if got := len(r.binds.events()); got != 20 || r.pl.events.Waiting() != 0 {
+					t.Errorf("%d events are sent and %d wait, want 20 and none", got, r.pl.events.Waiting())
 				}
 			})
 		})
@@ -137,7 +136,7 @@ func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
 // eventWriter wait for a signal meanwhile.
 func TestAnEventOfALonePodThatTheServerIsTooBusyForIsSentLater(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pl.events.always = true
+		r.pl.events.Always = true
 		busy := true
 		r.binds.set(0, func(what string) *http.Response {
 			if busy && strings.HasSuffix(what, " event") {
@@ -151,7 +150,7 @@ func TestAnEventOfALonePodThatTheServerIsTooBusyForIsSentLater(t *testing.T) {
 		expect := func(after time.Duration, bound, sent, waiting int) {
 			t.Helper()
 			r.pass(after)
-			if b, s, w := len(r.binds.bound()), len(r.binds.events()), r.pl.events.waiting(); b != bound || s != sent || w != waiting {
+			if b, s, w := len(r.binds.bound()), len(r.binds.events()), r.pl.events.Waiting(); b != bound || s != sent || w != waiting {
 				t.Errorf("%d pods are bound, %d events sent and %d wait, want %d, %d and %d", b, s, w, bound, sent, waiting)
 			}
 		}
@@ -164,48 +163,5 @@ func TestAnEventOfALonePodThatTheServerIsTooBusyForIsSentLater(t *testing.T) {
 		r.pod("third")
 		expect(8*time.Second, 3, 1, 2) // the server asks to wait
 		expect(2*time.Second, 3, 3, 0)
-	})
-}
-
-func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
-	inRig(t, nil, func(r *rig) {
-		w := r.pl.events
-		dropped := 0
-		w.dropped = func() { dropped++ }
-		w.mu.Lock()
-		w.pause = time.Now().Add(time.Hour)
-		w.mu.Unlock()
-		for i := range maxEvents + 7 {
-			w.keep(queuedEvent{made: time.Now(), note: fmt.Sprint(i)})
-		}
-		r.pass(time.Second)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		notes := make([]string, 0, len(w.queue))
-		for _, e := range w.queue {
-			notes = append(notes, e.note)
-		}
-		if dropped != 7 || len(notes) != maxEvents || notes[0] != "7" || notes[maxEvents-1] != fmt.Sprint(maxEvents+6) {
-			t.Errorf("%d events were dropped and %d are kept, want the oldest 7 dropped", dropped, len(w.queue))
-		}
-	})
-}
-
-// The scheduler's recorder sends each event in a goroutine of its own: what it is handed is
-// paced, faster when it is late.
-func TestEventsOfOtherKindsArePaced(t *testing.T) {
-	inRig(t, nil, func(r *rig) {
-		recorder := r.pl.events.recorder(r.recorder)
-		for i := range maxEvents {
-			recorder.Eventf(objects.Pod("p"), nil, corev1.EventTypeWarning, "Other", "Test", "%s", fmt.Sprint(i))
-		}
-		r.pass(time.Second)
-		if got, most := len(r.recorder.of("Pod")), eventWorkers*(1+int(time.Second/recordEvery)); got == 0 || got > most {
-			t.Errorf("%d events were recorded in a second, want at most %d", got, most)
-		}
-		r.pass(29 * time.Second)
-		if got := len(r.recorder.of("Pod")); got != maxEvents {
-			t.Errorf("%d of %d events were recorded in half a minute", got, maxEvents)
-		}
 	})
 }

@@ -29,7 +29,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -40,6 +39,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -70,7 +70,7 @@ type Fluence struct {
 	breaker   *breaker
 	returns   *returns
 	waker     *waker
-	reporter  *reporter
+	reporter  *report.Reporter
 	podGroups *podGroups
 	owners    *owners
 	counters  *counters
@@ -87,18 +87,18 @@ type Fluence struct {
 	// namespaces are those of the scheduler's cache.
 	namespaces corelisters.NamespaceLister
 	// events are sent after binds.
-	events       *eventWriter
+	events       *report.Events
 	reservations reservations
 	running      running
-	podStatuses  *podStatuses
+	podStatuses  *report.PodStatuses
 	// told is what pods were told last, and logged what was logged of groups.
-	told     told[types.UID]
-	logged   told[types.NamespacedName]
+	told     lastWords[types.UID]
+	logged   lastWords[types.NamespacedName]
 	suspects suspects
 	// placer finds nodes for groups.
 	placer   *placement.Placer
 	debts    debts
-	bulletin *bulletin
+	bulletin *report.Status
 	handover *handover
 	// log is for decisions on groups: that of a scheduling cycle adds keys of its own.
 	log klog.Logger
@@ -233,11 +233,11 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	if pl.podGroups, err = newPodGroups(ctx, h.KubeConfig(), pl); err != nil {
 		return nil, err
 	}
-	if pl.events, err = newEventWriter(h.KubeConfig(), args, pl.profile, as.Name); err != nil {
+	if pl.events, err = report.NewEvents(h.KubeConfig(), pl.profile, as.Name); err != nil {
 		return nil, err
 	}
-	recorder := events.EventRecorder(orderedRecorder{EventRecorderLogger: h.EventRecorder(), writer: pl.events})
-	pl.podStatuses = newPodStatuses(pl.handle.ClientSet(), func() corelisters.PodLister {
+	recorder := pl.events.Recorder(h.EventRecorder())
+	pl.podStatuses = report.NewPodStatuses(pl.handle.ClientSet(), func() corelisters.PodLister {
 		return pl.handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	}, func() { pl.counters.failed(writesPod) })
 	pl.placer = placement.NewPlacer(placement.Config{
@@ -247,26 +247,29 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		JobsOf: func(pods []*corev1.Pod) []match.JobID { return pl.groups.JobsOf(pods, pl.running.jobOf) },
 		Now:    func() time.Time { return pl.now() },
 	})
-	pl.reporter = newReporter(pl.podGroups, recorder, leading, func() { pl.counters.failed(writesPodGroup) })
-	pl.reporter.first, pl.reporter.whole = pl.binds.whenEmpty, pl.groups.WholeOf
-	pl.events.first, pl.events.busy = pl.binds.whenEmpty, pl.reporter.busy
-	pl.events.dropped = pl.counters.eventsDropped.Inc
-	pl.events.throttled = pl.counters.throttled.WithLabelValues(writesEvent).Inc
+	pl.reporter = report.NewReporter(report.Config{
+		Store: pl.podGroups, Recorder: recorder, Leading: leading, Whole: pl.groups.WholeOf, First: pl.binds.whenEmpty,
+		Failed: func() { pl.counters.failed(writesPodGroup) },
+	})
+	pl.events.Always = args.PodEvents == PodEventsAlways
+	pl.events.First, pl.events.Busy = pl.binds.whenEmpty, pl.reporter.Busy
+	pl.events.Dropped = pl.counters.eventsDropped.Inc
+	pl.events.Throttled = pl.counters.throttled.WithLabelValues(writesEvent).Inc
 	if pl.races, err = newRaces(ctx, h, recorder, pl.owners, pl.podGroups, leading); err != nil {
 		return nil, err
 	}
-	pl.bulletin = &bulletin{
-		client: h.ClientSet(), namespace: args.StatusNamespace, leading: leading,
-		figures: func() health.Figures { return pl.read().figures(pl, as) },
-		failed:  func() { pl.counters.failed(writesHealth) },
+	pl.bulletin = &report.Status{
+		Client: h.ClientSet(), Namespace: args.StatusNamespace, Leading: leading,
+		Figures: func() health.Figures { return pl.read().figures(pl, as) },
+		Failed:  func() { pl.counters.failed(writesHealth) },
 	}
 	pl.handover = newHandover(h.ClientSet(), args.StatusNamespace, as.Name)
 	pl.handover.leading, pl.handover.silent = leading, pl.breaker.silentFor
 	pl.handover.well = func() bool { return pl.notReady() == "" }
 	pl.handover.failed = func() { pl.counters.failed(writesHealth) }
 	// Also where it never comes to run: the queue has a goroutine of its own.
-	context.AfterFunc(ctx, pl.reporter.queue.ShutDown)
-	context.AfterFunc(ctx, pl.podStatuses.queue.ShutDown)
+	context.AfterFunc(ctx, pl.reporter.Stop)
+	context.AfterFunc(ctx, pl.podStatuses.Stop)
 	if err := pl.watch(ctx, leading); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gate"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
+	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
 // bindGate is the gate with those who wait at it. Pods wait in PreBind, after all other
@@ -152,7 +154,7 @@ func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.P
 		return whyGaveBack, nil
 	}
 	pl.binds.look()
-	signal(pl.binds.more)
+	signal.Send(pl.binds.more)
 	select {
 	case why = <-verdict:
 	case <-ctx.Done():
@@ -193,7 +195,7 @@ func (pl *Fluence) runGate(ctx context.Context) {
 		// has the gate look once more.
 		now := pl.now()
 		pl.openGate(ctx)
-		if !await(ctx, pl.binds.more, pl.binds.Again(now)) {
+		if !signal.Wait(ctx, pl.binds.more, pl.binds.Again(now)) {
 			return
 		}
 	}
@@ -238,7 +240,7 @@ func (pl *Fluence) sweepGate() {
 	if idle := pl.binds.Idle(now, idleAfter); len(idle) > 0 {
 		pl.waker.turn(idle...)
 	}
-	signal(pl.binds.more)
+	signal.Send(pl.binds.more)
 }
 
 // idleAfter is after how long a group is woken again that was to ask and did not: its pod
@@ -248,7 +250,7 @@ const idleAfter = 2 * time.Second
 // asked takes note that a group has asked.
 func (pl *Fluence) asked(key types.NamespacedName) {
 	pl.binds.Asked(key, pl.now())
-	signal(pl.binds.more)
+	signal.Send(pl.binds.more)
 }
 
 const (
@@ -269,7 +271,7 @@ func (pl *Fluence) tellBinding(ctx context.Context) {
 		// To find out who leads costs a reading of all metrics. At rest nobody needs it.
 		return
 	}
-	if !pl.reporter.leads() {
+	if !pl.reporter.Leads() {
 		// A standby asks for nobody, and knows nothing of the leader's gate.
 		return
 	}
@@ -303,10 +305,10 @@ func (pl *Fluence) tellBinding(ctx context.Context) {
 }
 
 func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {
-	if pl.podGroups.get(key) == nil {
+	if pl.podGroups.Get(key) == nil {
 		return
 	}
-	pl.reporter.report(key, notScheduled(reason.Binding, message), nil)
+	pl.reporter.Report(key, report.NotScheduled(reason.Binding, message), nil)
 	pl.forgetGone(key)
 }
 
@@ -387,7 +389,7 @@ func (pl *Fluence) noLongerExpected(keys ...string) {
 	}
 	pl.binds.Forget(pl.now(), uids...)
 	pl.binds.look()
-	signal(pl.binds.more)
+	signal.Send(pl.binds.more)
 }
 
 func keysOf(slots []match.Slot) []string {

@@ -23,6 +23,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gate"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -81,7 +82,7 @@ func testDecisionsAhead(t *testing.T, standby time.Duration) {
 	t.Helper()
 	inRig(t, realEngine(t), func(r *rig) {
 		r.standby.Store(standby > 0)
-		r.pass(2 * standbyCheck)
+		r.pass(2 * report.StandbyCheck)
 		r.narrow(4, 500*time.Millisecond) // eight a second
 		r.node("n1", 100)
 		r.node("n2", 100)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"github.com/flux-k8s/fluence/pkg/health"
+	"github.com/flux-k8s/fluence/pkg/report"
 )
 
 // handoverEvery is how often a leader reads what standbys say, and a standby looks whether
@@ -172,7 +173,7 @@ func (h *handover) standbys() seenStandbys {
 
 // read has the observer read the ConfigMap.
 func (h *handover) read(ctx context.Context, now time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
 	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(ctx, health.Name, metav1.GetOptions{})
 	switch {
@@ -188,11 +189,11 @@ func (h *handover) read(ctx context.Context, now time.Time) error {
 
 // write writes one key, of which a manager of its own is the owner: all others stay as they are.
 func (h *handover) write(ctx context.Context, key, text string) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Apply(ctx,
 		corev1ac.ConfigMap(health.Name, h.namespace).WithData(map[string]string{key: text}),
-		metav1.ApplyOptions{FieldManager: fieldManager + "/" + key, Force: true})
+		metav1.ApplyOptions{FieldManager: report.FieldManager + "/" + key, Force: true})
 	if err != nil {
 		h.failed()
 		return fmt.Errorf("apply %q of ConfigMap %s/%s: %w", key, h.namespace, health.Name, err)
@@ -213,9 +214,9 @@ func (h *handover) remove(ctx context.Context, keys []string) error {
 	if err != nil {
 		return fmt.Errorf("encode the keys of standbys that are gone: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
-	_, err = h.client.CoreV1().ConfigMaps(h.namespace).Patch(ctx, health.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = h.client.CoreV1().ConfigMaps(h.namespace).Patch(ctx, health.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: report.FieldManager})
 	if err != nil {
 		h.failed()
 		return fmt.Errorf("remove the keys of standbys that are gone from ConfigMap %s/%s: %w", h.namespace, health.Name, err)

@@ -2,9 +2,6 @@ package fluence
 
 import (
 	"context"
-	"regexp"
-	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,8 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
-
-	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // The failure handler puts a pod that failed into the queue, and has its status be written. A
@@ -94,53 +89,4 @@ func (o once) Eventf(regarding, related runtime.Object, eventType, reason, actio
 		// It was deleted during its cycle, and is not forgotten later.
 		o.pl.told.forget(o.pod)
 	}
-}
-
-// told is what was said last of something, such as to a pod, by UID. The zero value
-// is ready for use.
-type told[K comparable] struct {
-	mu   sync.Mutex
-	last map[K]string
-}
-
-// isNews says whether something is said that was not said last.
-func (t *told[K]) isNews(of K, text string) bool {
-	text = gist(text)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.last[of] == text {
-		return false
-	}
-	if t.last == nil {
-		t.last = map[K]string{}
-	}
-	t.last[of] = text
-	return true
-}
-
-// shortOn are the ways to say that a resource is short.
-var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| runs out`)
-
-// gist is what a message says apart from what others change all the time: numbers, and
-// whose end would help most.
-func gist(text string) string {
-	if before, rest, ok := strings.Cut(text, translate.MoreIf); ok {
-		if _, after, ok := strings.Cut(rest, translate.Ends); ok {
-			text = strings.TrimRight(before, "; 0123456789") + after
-		}
-	}
-	text = shortOn.ReplaceAllString(text, " is short")
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
-		}
-		return r
-	}, text)
-}
-
-// forget drops what was said of something, such as a pod that is gone or has a node.
-func (t *told[K]) forget(of K) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.last, of)
 }

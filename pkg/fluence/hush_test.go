@@ -166,7 +166,7 @@ func TestWhatPodsWereToldGoesWithThem(t *testing.T) {
 }
 
 func TestToldLeavesNumbersAside(t *testing.T) {
-	var all told[types.UID]
+	var all lastWords[types.UID]
 	steps := []struct {
 		pod  types.UID
 		text string

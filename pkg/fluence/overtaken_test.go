@@ -116,11 +116,7 @@ func (r *rig) tellOnlyOncePinged() {
 		close(pinged)
 		closed()
 	})
-	r.pl.reporter.mu.Lock()
-	go func() {
-		<-pinged
-		r.pl.reporter.mu.Unlock()
-	}()
+	r.beforeReport.Store(new(func() { <-pinged }))
 }
 
 // What a group lacks is refused a moment before there is room, and another asks a

@@ -21,6 +21,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -107,7 +108,7 @@ func controlledBy(apiVersion, kind, name string, uid types.UID) func(*corev1.Pod
 // scheduledCondition is that of PodGroup g.
 func (r *rig) scheduledCondition() metav1.Condition {
 	r.Helper()
-	c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, ConditionScheduled)
+	c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, report.ConditionScheduled)
 	if c == nil {
 		r.Fatal("the PodGroup has no such condition")
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -36,12 +37,6 @@ type podGroupWatcher interface {
 	podGroupSeen(ctx context.Context, pg *scheduling.PodGroup)
 	podGroupGone(ctx context.Context, k types.NamespacedName)
 }
-
-// fieldManager owns the conditions about scheduling.
-const fieldManager = "fluence-scheduler"
-
-// writeTimeout bounds one write of a PodGroup's status.
-const writeTimeout = 10 * time.Second
 
 func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (*podGroups, error) {
 	client, err := scheduling.RESTClientFor(config)
@@ -102,15 +97,15 @@ func asGroup(pg *scheduling.PodGroup) gang.PodGroup {
 		Topology:  group.SaidOfTopology(pg.Annotations),
 	}
 	g.Whole, g.WholeSince = wholeRecord(pg)
-	g.Placed = placedRecord(pg)
+	g.Placed = report.Placed(pg)
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = min(time.Duration(*s)*time.Second, permitTimeout)
 	}
 	return g
 }
 
-// get returns the PodGroup as last seen, or nil.
-func (p *podGroups) get(k types.NamespacedName) *scheduling.PodGroup {
+// Get implements report.Store. It returns the PodGroup as last seen, or nil.
+func (p *podGroups) Get(k types.NamespacedName) *scheduling.PodGroup {
 	obj, ok, err := p.informer.GetStore().GetByKey(k.String())
 	if err != nil || !ok {
 		return nil
@@ -118,10 +113,10 @@ func (p *podGroups) get(k types.NamespacedName) *scheduling.PodGroup {
 	return obj.(*scheduling.PodGroup)
 }
 
-// apply writes the scheduler's conditions by server-side apply, for this very object. Those of
+// Apply implements report.Store. It writes the scheduler's conditions by server-side apply, for this very object. Those of
 // it that are not among them go.
-func (p *podGroups) apply(ctx context.Context, pg *scheduling.PodGroup, cs ...metav1.Condition) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+func (p *podGroups) Apply(ctx context.Context, pg *scheduling.PodGroup, cs ...metav1.Condition) error {
+	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": scheduling.GroupVersion.String(),
@@ -135,7 +130,7 @@ func (p *podGroups) apply(ctx context.Context, pg *scheduling.PodGroup, cs ...me
 	}
 	err = p.client.Patch(types.ApplyPatchType).
 		Namespace(pg.Namespace).Resource(scheduling.PodGroups.Resource).Name(pg.Name).SubResource("status").
-		Param("fieldManager", fieldManager).Param("force", "true").
+		Param("fieldManager", report.FieldManager).Param("force", "true").
 		Body(body).Do(ctx).Error()
 	if err != nil {
 		return fmt.Errorf("apply the status of PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)

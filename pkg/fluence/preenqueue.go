@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/gate"
+	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
 // PreEnqueue lets one representative of a complete group into the queue, and
@@ -35,7 +36,7 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 			return nil
 		}
 		if v.Asks > 0 && !pl.binds.Admit(gate.Asker{Group: v.Key, Rank: v.Rank, Pods: v.Asks}, pl.now()) {
-			signal(pl.binds.more)
+			signal.Send(pl.binds.more)
 			return held("waits for its turn to ask")
 		}
 		return nil

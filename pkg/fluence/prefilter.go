@@ -11,6 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 )
 
 // chosen is the node of a pod's seat, in the state of its scheduling cycle.
@@ -177,7 +178,7 @@ func (pl *Fluence) tellRefused(pod *corev1.Pod, reason, message string) {
 	case m.Started:
 		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Minimum-m.Lacking, m.Minimum, message)
 	}
-	pl.reporter.report(m.Key, notScheduled(reason, message), pod)
+	pl.reporter.Report(m.Key, report.NotScheduled(reason, message), pod)
 }
 
 // PreFilterExtensions returns nil: pods that come and go elsewhere do not move a

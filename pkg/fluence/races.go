@@ -18,6 +18,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 )
 
 // Races are lost where somebody else took the room of a pod between its match and
@@ -92,8 +93,8 @@ func (r *races) seen(ctx context.Context, pod *corev1.Pod) {
 	klog.FromContext(ctx).Info("A kubelet rejected a pod", "pod", klog.KObj(pod), "node", pod.Spec.NodeName, "reason", pod.Status.Reason, "message", pod.Status.Message)
 	about := runtime.Object(pod)
 	if id := group.Of(pod, r.owners); id.Named {
-		if pg := r.podGroups.get(id.Key); pg != nil {
-			about = reference(pg)
+		if pg := r.podGroups.Get(id.Key); pg != nil {
+			about = report.Reference(pg)
 		}
 	}
 	r.recorder.Eventf(about, pod, corev1.EventTypeWarning, reason.RejectedByKubelet, "Binding", "%s",

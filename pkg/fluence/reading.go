@@ -5,6 +5,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/gate"
+	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
@@ -48,7 +49,7 @@ func (pl *Fluence) read() reading {
 		leads: pl.leads.Load(), skewed: pl.skewed.Load(),
 		nodes: pl.inventory.Nodes(), epoch: pl.inventory.Epoch(), returns: pl.returns.pending(),
 	}
-	r.gate, r.events = pl.binds.Figures(), pl.events.waiting()
+	r.gate, r.events = pl.binds.Figures(), pl.events.Waiting()
 	r.standbys = pl.handover.standbys()
 	unready := pl.notReady() != ""
 	open, _ := pl.breaker.state()
@@ -70,4 +71,24 @@ func (pl *Fluence) read() reading {
 		r.Waiting[why] += n
 	}
 	return r
+}
+
+// figures is a reading in the words of package health.
+func (r reading) figures(pl *Fluence, as Identity) health.Figures {
+	f := health.Figures{
+		Epoch: uint64(r.epoch), Nodes: r.nodes,
+		GroupsByPhase: map[string]int{}, WaitingByReason: r.Waiting,
+		Allocations: r.Tentative + r.Held, Drift: pl.drifted.Load(), MatcherAnswers: r.answers,
+		Leader: as.Name, Version: as.Version,
+	}
+	for _, p := range gang.Phases() {
+		if n := r.Phases[p]; n > 0 {
+			f.GroupsByPhase[string(p)] = n
+		}
+	}
+	if at := pl.matchedAt.Load(); at != 0 {
+		matched := time.Unix(0, at).UTC().Truncate(time.Second)
+		f.LastMatch = &matched
+	}
+	return f
 }

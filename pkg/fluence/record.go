@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/report"
 )
 
 // What becomes of a group is one line of the log each, at V(2), with the same keys
@@ -43,6 +44,6 @@ func (pl *Fluence) tellPlaced(p gang.Placement) {
 		pods += n
 	}
 	pl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes))
-	pl.reporter.report(p.Key, scheduled(p), nil)
+	pl.reporter.Report(p.Key, report.Scheduled(report.Placement{Nodes: p.Nodes, Waiting: p.Waiting, Reason: p.Reason, Message: p.Message}), nil)
 	pl.forgetGone(p.Key)
 }

@@ -13,20 +13,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // report tells news of the group and waits for what comes of it.
 func (r *rig) report(because, message string) {
-	n := notScheduled(because, message)
+	n := report.NotScheduled(because, message)
 	if because == reason.Placed {
-		n.status = metav1.ConditionTrue
+		n.Status = metav1.ConditionTrue
 	}
-	r.pl.reporter.report(g, n, objects.Pod("g-0"))
-	r.pass(eventLook) // events go behind conditions
+	r.pl.reporter.Report(g, n, objects.Pod("g-0"))
+	r.pass(50 * time.Millisecond) // events go behind conditions
 }
 
 // quiet creates a PodGroup that the plugin itself has nothing to say of.
@@ -91,7 +91,7 @@ func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 			r.report("NoRoom", "1 of 3")
 		}
 		r.wantWrites([]string{"NoRoom 1 of 2"}, []string{"NoRoom"})
-		r.pass(numbersAfter)
+		r.pass(5 * time.Second)
 		r.wantWrites([]string{"NoRoom 1 of 2", "NoRoom 1 of 3"}, []string{"NoRoom"})
 		since := r.api.written()[1].condition.LastTransitionTime
 		r.pass(time.Minute)
@@ -118,7 +118,7 @@ func TestReportWritesNothingThatIsThereAlready(t *testing.T) {
 		r.quiet("uid", func(pg *scheduling.PodGroup) {
 			pg.Status.Conditions = []metav1.Condition{
 				{Type: "Other", Status: metav1.ConditionTrue, Reason: "Else"},
-				{Type: ConditionScheduled, Status: metav1.ConditionFalse, Reason: "NoRoom", Message: "why", LastTransitionTime: before},
+				{Type: report.ConditionScheduled, Status: metav1.ConditionFalse, Reason: "NoRoom", Message: "why", LastTransitionTime: before},
 			}
 		})
 		r.pass(0)
@@ -207,7 +207,7 @@ func TestReportKeepsNewsThatComeWhileTheOldAreDropped(t *testing.T) {
 			r.api.drop(g)
 			r.quiet("new")
 			time.Sleep(time.Second)
-			r.pl.reporter.report(g, notScheduled("NoRoom", "why"), nil)
+			r.pl.reporter.Report(g, report.NotScheduled("NoRoom", "why"), nil)
 			return apierrors.NewConflict(scheduling.PodGroups.GroupResource(), g.Name, errors.New("uid"))
 		}
 		r.report("NoRoom", "why")
@@ -232,7 +232,7 @@ func TestReportGoesToAPodWhileThereIsNoPodGroup(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		r.quiet("uid")
-		r.pass(eventLook)
+		r.pass(50 * time.Millisecond)
 		r.wantWrites([]string{"NeverFits never"}, []string{"NeverFits"})
 	})
 }
@@ -266,7 +266,7 @@ func TestReportThatThereIsNoPodGroupIsNotWrittenOnIt(t *testing.T) {
 func TestAStandbyReportsNothingUntilItLeads(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.standby.Store(true)
-		r.pass(standbyCheck)
+		r.pass(report.StandbyCheck)
 		r.quiet("uid")
 		r.pass(0)
 		r.report("NoRoom", "why")
@@ -274,32 +274,9 @@ func TestAStandbyReportsNothingUntilItLeads(t *testing.T) {
 		r.wantWrites(nil, nil)
 		r.report("NoRoom", "later")
 		r.standby.Store(false)
-		r.pass(standbyCheck)
+		r.pass(report.StandbyCheck)
 		r.wantWrites([]string{"NoRoom later"}, []string{"NoRoom"})
 	})
-}
-
-func TestScheduledNamesNodesAndNumbers(t *testing.T) {
-	many := map[string]int{}
-	for _, n := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
-		many[n] = 2
-	}
-	cases := map[string]struct {
-		nodes map[string]int
-		want  string
-	}{
-		"one pod":    {map[string]int{"n": 1}, "1 pod on 1 node (n: 1)"},
-		"two nodes":  {map[string]int{"n2": 1, "n1": 2}, "3 pods on 2 nodes (n1: 2, n2: 1)"},
-		"many nodes": {many, "20 pods on 10 nodes (a: 2, b: 2, c: 2, d: 2, e: 2, f: 2, g: 2, h: 2, and 2 more)"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			got := scheduled(gang.Placement{Key: g, Nodes: tc.nodes})
-			if want := (news{status: metav1.ConditionTrue, reason: "Placed", message: tc.want}); got != want {
-				t.Errorf("news = %+v, want %+v", got, want)
-			}
-		})
-	}
 }
 
 // A group that waits long among many is not written to every few seconds.
@@ -321,22 +298,4 @@ func TestNumbersAreToldLessAndLessOften(t *testing.T) {
 			t.Errorf("numbers were written after %v, want %v", at, want)
 		}
 	})
-}
-
-// A thousand groups of another namespace have news. The news of this one is written after one of theirs.
-func TestNobodyWaitsForTheNewsOfAnotherNamespace(t *testing.T) {
-	r := newReporter(nil, nil, nil, nil)
-	defer r.queue.ShutDown()
-	of := func(namespace string, i int) types.NamespacedName {
-		return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}
-	}
-	for i := range 1000 {
-		r.report(of("many", i), notScheduled(reason.NoRoom, "no"), nil)
-	}
-	r.report(of("one", 0), notScheduled(reason.NoRoom, "no"), nil)
-	first, _ := r.queue.Get()
-	second, _ := r.queue.Get()
-	if first != of("many", 0) || second != of("one", 0) {
-		t.Errorf("told first are %v and %v, want one of each namespace", first, second)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
 // Reserve confirms the pod's seat.
@@ -35,7 +36,7 @@ func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.
 		pl.noLongerExpected(string(pod.UID))
 	}
 	pl.binds.look()
-	signal(pl.binds.more)
+	signal.Send(pl.binds.more)
 }
 
 // permitTimeout is the framework's own limit: it is the group's deadline that
@@ -119,7 +120,7 @@ func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.P
 	out := pl.groups.Bound(pod.UID)
 	pl.binds.Bound(pod.UID, pl.now())
 	pl.binds.look()
-	signal(pl.binds.more)
+	signal.Send(pl.binds.more)
 	pl.placer.Forget(pl.key(pod))
 	pl.apply(ctx, out)
 }

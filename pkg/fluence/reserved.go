@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,7 +16,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
-	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // letPass brings the reservations up to date with who has waited for long, and with what has
@@ -189,9 +186,7 @@ func (pl *Fluence) reserve(ctx context.Context, plan gang.Plan, found placement.
 // tellReserves tells that nodes are reserved for a group for which none were. It leaves a trace: the
 // reason for which the group waits is the same as before.
 func (pl *Fluence) tellReserves(key types.NamespacedName, nodes int) {
-	if pg := pl.podGroups.get(key); pg != nil {
-		pl.reporter.recorder.Eventf(reference(pg), nil, corev1.EventTypeNormal, reason.NodesReserved, "Scheduling", "%s", placement.NodesAre(nodes)+" reserved for the group")
-	}
+	pl.reporter.Tell(key, reason.NodesReserved, placement.NodesAre(nodes)+" reserved for the group")
 }
 
 // comes says whether a group whose namespace may not ask now asks for the nodes that are reserved
@@ -219,18 +214,4 @@ func (pl *Fluence) outlastedFor(t gang.Turn) func(*corev1.Pod) bool {
 		d := p.Spec.ActiveDeadlineSeconds
 		return d == nil || p.Status.StartTime == nil || near.Sub(p.Status.StartTime.Time).Seconds() < float64(*d)
 	}
-}
-
-// waitsSince is since when a group that waits for room has not been scheduled, as its
-// PodGroup says; zero if it waits for something that ends its time. That it had another reason
-// at first, such as that pods were missing, is not to be seen there.
-func waitsSince(pg *scheduling.PodGroup) time.Time {
-	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
-	if c == nil || c.Status != metav1.ConditionFalse {
-		return time.Time{}
-	}
-	if !reason.Of(c.Reason).KeepsTurn {
-		return time.Time{}
-	}
-	return c.LastTransitionTime.Time
 }

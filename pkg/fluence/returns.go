@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
 // returns gives back to the engine what groups no longer want. It never makes
@@ -42,7 +43,7 @@ func (r *returns) add(releases ...gang.Release) {
 	r.mu.Lock()
 	r.queue = append(r.queue, releases...)
 	r.mu.Unlock()
-	signal(r.more)
+	signal.Send(r.more)
 }
 
 // pending is how many releases the engine has yet to take.
@@ -69,7 +70,7 @@ func (r *returns) run(ctx context.Context) {
 		if !r.drain(ctx) {
 			again = time.Now().Add(retry)
 		}
-		if !await(ctx, r.more, again) {
+		if !signal.Wait(ctx, r.more, again) {
 			return
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -80,6 +81,27 @@ type rig struct {
 	fake     *matchtest.Fake
 	matcher  *matcher
 	standby  atomic.Bool
+
+	// reported are the groups of which anything was ever reported, and beforeReport, unless it is
+	// nil, is called before.
+	mu           sync.Mutex
+	reported     map[types.NamespacedName]bool
+	beforeReport atomic.Pointer[func()]
+}
+
+// watchReports has the rig see what is reported.
+func (r *rig) watchReports() {
+	whole := r.pl.reporter.Whole
+	r.reported = map[types.NamespacedName]bool{}
+	r.pl.reporter.Whole = func(k types.NamespacedName) (bool, string, uint64) {
+		r.mu.Lock()
+		r.reported[k] = true
+		r.mu.Unlock()
+		if before := r.beforeReport.Load(); before != nil {
+			(*before)()
+		}
+		return whole(k)
+	}
 }
 
 // matcher is a Fake that can be pinged.
@@ -204,6 +226,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 			r.pl = pl
 		}
 	}
+	r.watchReports()
 	return factory
 }
 

@@ -60,8 +60,8 @@ func (pl *Fluence) Standing(pod *corev1.Pod) (Standing, bool) {
 		// It waits for a sibling, which is nothing to tell.
 		s.Message = ""
 	}
-	if told, ok := pl.reporter.latest(m.Key); ok && told.status == metav1.ConditionFalse && told.reason == s.Reason {
-		s.Message = told.message
+	if told, ok := pl.reporter.Latest(m.Key); ok && told.Status == metav1.ConditionFalse && told.Reason == s.Reason {
+		s.Message = told.Message
 	}
 	return s, true
 }

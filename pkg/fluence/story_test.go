@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -33,9 +32,15 @@ func (r *rig) wantAssigned(want map[string]string) {
 
 // news lists the groups that the reporter knows news of.
 func (r *rig) news() []types.NamespacedName {
-	r.pl.reporter.mu.Lock()
-	defer r.pl.reporter.mu.Unlock()
-	return slices.Collect(maps.Keys(r.pl.reporter.items))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var known []types.NamespacedName
+	for k := range r.reported {
+		if _, ok := r.pl.reporter.Latest(k); ok {
+			known = append(known, k)
+		}
+	}
+	return known
 }
 
 // refusals counts the pods that the scheduler said it could not place.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
 // A waker puts pods into the scheduling queue from a goroutine of its own: the
@@ -84,7 +85,7 @@ func (w *waker) add(change func(*wanted)) {
 	w.mu.Lock()
 	change(&w.want)
 	w.mu.Unlock()
-	signal(w.more)
+	signal.Send(w.more)
 }
 
 // run wakes until ctx ends.
@@ -94,7 +95,7 @@ func (w *waker) run(ctx context.Context) {
 		want := w.want
 		w.want = newWanted()
 		w.mu.Unlock()
-		if !await(ctx, w.more, w.wake(ctx, want)) {
+		if !signal.Wait(ctx, w.more, w.wake(ctx, want)) {
 			return
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -97,13 +98,13 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		go pl.runGate(ctx)
 		go pl.breaker.run(ctx)
 		go pl.returns.run(ctx)
-		go pl.reporter.run(ctx)
-		go pl.events.run(ctx)
+		go pl.reporter.Run(ctx)
+		go pl.events.Run(ctx)
 		go pl.podGroups.run(ctx, podGroupsListed)
 		go pl.races.run(ctx)
-		pl.podStatuses.run(ctx)
+		pl.podStatuses.Run(ctx)
 		go pl.tellBesides(ctx, leading)
-		go pl.bulletin.run(ctx)
+		go pl.bulletin.Run(ctx)
 		go pl.handover.run(ctx)
 		pl.owners.run(ctx, &pl.listing)
 		started()
@@ -162,9 +163,9 @@ func filtersSee(old, pod *corev1.Pod) bool {
 func (pl *Fluence) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	out := pl.groups.PutPodGroup(k, asGroup(pg))
-	pl.groups.Waited(k, waitsSince(pg))
+	pl.groups.Waited(k, report.WaitsSince(pg))
 	pl.apply(ctx, out)
-	pl.reporter.seen(k)
+	pl.reporter.Seen(k)
 }
 
 // podGroupGone takes note of a PodGroup that was deleted.
@@ -174,7 +175,7 @@ func (pl *Fluence) podGroupGone(ctx context.Context, k types.NamespacedName) {
 
 // forget drops what is kept of a group beside package group.
 func (pl *Fluence) forget(k types.NamespacedName) {
-	pl.reporter.forget(k)
+	pl.reporter.Forget(k)
 	pl.placer.Forget(k)
 	pl.logged.forget(k)
 	pl.asked(k)
@@ -285,7 +286,7 @@ func (pl *Fluence) tellWaiting(before map[types.NamespacedName]string) map[types
 		now[w.Key] = w.Reason
 		if w.Reason != "" && before[w.Key] == w.Reason {
 			pl.recordRefused(w.Key, w.Reason, w.Message)
-			pl.reporter.report(w.Key, notScheduled(w.Reason, w.Message), w.Pod)
+			pl.reporter.Report(w.Key, report.NotScheduled(w.Reason, w.Message), w.Pod)
 			pl.forgetGone(w.Key)
 		}
 	}

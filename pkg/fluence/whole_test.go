@@ -12,6 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -96,7 +97,7 @@ func TestAnAnnotationOnPodsThatRunTakesNoNode(t *testing.T) {
 			t.Errorf("another's pod does not run: %v", r.assigned())
 		}
 		r.pass(time.Minute)
-		c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, ConditionWholeNodes)
+		c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, report.ConditionWholeNodes)
 		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "AskedTooLate" || !strings.Contains(c.Message, group.ExclusiveAnnotation) {
 			t.Errorf("condition %+v, want that the annotation came too late", c)
 		}
@@ -115,7 +116,7 @@ func TestWholeNodesAreInTheStatus(t *testing.T) {
 		r.placedSoon(2)
 		r.pass(time.Minute)
 		pg := r.api.get(g)
-		c := meta.FindStatusCondition(pg.Status.Conditions, ConditionWholeNodes)
+		c := meta.FindStatusCondition(pg.Status.Conditions, report.ConditionWholeNodes)
 		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Matched" {
 			t.Fatalf("condition %+v, want that the nodes are the group's", c)
 		}
@@ -170,7 +171,7 @@ func TestANodeIsAGroupsOnceItsStatusIsSeen(t *testing.T) {
 				r.pod("g-0", objects.InGroup("g"), objects.OnNode("n1"), objects.Never)
 				r.pass(2 * time.Second) // the status is of whole seconds, and later than the pod
 				pg := aPodGroup("g", 1, "pg")
-				pg.Status.Conditions = []metav1.Condition{{Type: ConditionWholeNodes, Status: whole, Reason: "Matched", LastTransitionTime: metav1.Now()}}
+				pg.Status.Conditions = []metav1.Condition{{Type: report.ConditionWholeNodes, Status: whole, Reason: "Matched", LastTransitionTime: metav1.Now()}}
 				r.api.put(pg)
 				r.pass(settleTime)
 				r.pod("other")

@@ -17,6 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -30,8 +31,8 @@ func (r *rig) figures() health.Figures {
 	return f
 }
 
-// bulletins counts the writes of figures, whether or not they were taken.
-func (r *rig) bulletins() int {
+// healthWrites counts the writes of figures, whether or not they were taken.
+func (r *rig) healthWrites() int {
 	n := 0
 	for _, a := range r.client.Actions() {
 		if a.Matches("patch", "configmaps") {
@@ -52,7 +53,7 @@ func TestTheLeaderSaysHowItDoes(t *testing.T) {
 		r.pod("late", objects.CPU("3"))
 		r.pod("other", objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
 		// The first word came when the scheduler did.
-		r.pass(health.Pause + bulletinEvery)
+		r.pass(health.Pause + report.StatusEvery)
 		got := r.figures()
 		want := health.Figures{
 			Epoch: uint64(r.pl.inventory.Epoch()), Nodes: 2,
@@ -65,13 +66,13 @@ func TestTheLeaderSaysHowItDoes(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(health.Figures{}, "Updated"), near); diff != "" {
 			t.Errorf("figures (-want +got):\n%s", diff)
 		}
-		if age := time.Since(got.Updated); age < 0 || age > health.Pause+bulletinEvery {
+		if age := time.Since(got.Updated); age < 0 || age > health.Pause+report.StatusEvery {
 			t.Errorf("updated %s ago", age)
 		}
 		r.matcher.silence(true)
 		r.fake.FailNext(matchtest.Update, match.ErrUnavailable)
 		r.pl.inventory.Resync()
-		r.pass(health.Pause + 2*bulletinEvery)
+		r.pass(health.Pause + 2*report.StatusEvery)
 		if got := r.figures(); got.MatcherAnswers || got.Epoch == want.Epoch {
 			t.Errorf("the matcher is away, and the figures are %+v", got)
 		}
@@ -80,27 +81,27 @@ func TestTheLeaderSaysHowItDoes(t *testing.T) {
 
 func TestFiguresAreWrittenRarely(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pass(2 * bulletinEvery)
-		if n := r.bulletins(); n != 1 {
+		r.pass(2 * report.StatusEvery)
+		if n := r.healthWrites(); n != 1 {
 			t.Fatalf("%d writes at the start, want 1", n)
 		}
 		// Nothing but the time is another.
 		r.pass(health.SignOfLife - health.Pause)
-		if n := r.bulletins(); n != 1 {
+		if n := r.healthWrites(); n != 1 {
 			t.Errorf("%d writes though nothing happened, want 1", n)
 		}
-		r.pass(health.Pause + bulletinEvery)
-		if n := r.bulletins(); n != 2 {
+		r.pass(health.Pause + report.StatusEvery)
+		if n := r.healthWrites(); n != 2 {
 			t.Errorf("%d writes, want another as a sign of life", n)
 		}
 		// However much happens.
 		const minutes = 5
-		before := r.bulletins()
+		before := r.healthWrites()
 		for i := range minutes * 30 {
 			r.node("n"+string(rune('a'+i/26))+string(rune('a'+i%26)), 1)
 			r.pass(2 * time.Second)
 		}
-		if n := r.bulletins() - before; n < minutes || n > minutes*2 {
+		if n := r.healthWrites() - before; n < minutes || n > minutes*2 {
 			t.Errorf("%d writes in %d minutes in which much happened, want one each half minute at the most", n, minutes)
 		}
 	})
@@ -108,17 +109,17 @@ func TestFiguresAreWrittenRarely(t *testing.T) {
 
 func TestAStandbyWritesNoFigures(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pass(2 * bulletinEvery)
+		r.pass(2 * report.StatusEvery)
 		r.standby.Store(true)
-		before := r.bulletins()
+		before := r.healthWrites()
 		r.node("n1", 4)
 		r.pass(2 * health.SignOfLife)
-		if n := r.bulletins() - before; n != 0 {
+		if n := r.healthWrites() - before; n != 0 {
 			t.Errorf("a standby wrote %d times", n)
 		}
 		r.standby.Store(false)
-		r.pass(2 * bulletinEvery)
-		if n := r.bulletins() - before; n != 1 || r.figures().Nodes != 1 {
+		r.pass(2 * report.StatusEvery)
+		if n := r.healthWrites() - before; n != 1 || r.figures().Nodes != 1 {
 			t.Errorf("one that leads again wrote %d times, the last time %+v", n, r.figures())
 		}
 	})
@@ -126,8 +127,8 @@ func TestAStandbyWritesNoFigures(t *testing.T) {
 
 func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pass(2 * bulletinEvery)
-		written := r.bulletins()
+		r.pass(2 * report.StatusEvery)
+		written := r.healthWrites()
 		var forbidden atomic.Bool
 		forbidden.Store(true)
 		r.client.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -138,8 +139,8 @@ func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 		})
 		before := counted("fluence_failed_writes_total")
 		r.node("n1", 4)
-		r.pass(5*health.Pause + bulletinEvery)
-		tries := r.bulletins() - written
+		r.pass(5*health.Pause + report.StatusEvery)
+		tries := r.healthWrites() - written
 		if tries < 4 || tries > 5 {
 			t.Errorf("%d tries in five pauses, want one each", tries)
 		}
@@ -150,7 +151,7 @@ func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 			t.Errorf("said %d times that it cannot write, want once:\n%s", n, r.logged(0))
 		}
 		forbidden.Store(false)
-		r.pass(health.Pause + bulletinEvery)
+		r.pass(health.Pause + report.StatusEvery)
 		if got := r.figures().Nodes; got != 1 {
 			t.Errorf("the figures tell of %d nodes, want 1", got)
 		}

@@ -1,4 +1,4 @@
-package fluence
+package report
 
 import (
 	"context"
@@ -37,14 +37,14 @@ const (
 	podStatusLog = 10 * time.Second
 )
 
-// podStatuses writes what the scheduler has to say of pods that could not be placed. The scheduling
+// PodStatuses writes what the scheduler has to say of pods that could not be placed. The scheduling
 // loop does not wait for the API server: whoever has many pods that are refused, each time in other
 // words, would hold up all others by that. Namespaces take turns. Of one pod only the last words are
 // written, and these until they stand there, the pod has a node or is gone, or newer ones replace
 // them.
 //
 // It is what the failure handler takes for the framework's cache of API calls.
-type podStatuses struct {
+type PodStatuses struct {
 	client kubernetes.Interface
 	pods   func() corelisters.PodLister
 	failed func()
@@ -97,16 +97,18 @@ func (n newerPod) than(version string) bool {
 	return c < 0 || n.past && c == 0
 }
 
-func newPodStatuses(client kubernetes.Interface, pods func() corelisters.PodLister, failed func()) *podStatuses {
+// NewPodStatuses returns a writer of statuses that has nothing to write yet. Pods lists those of the
+// scheduler's cache. Failed is told of each write that failed.
+func NewPodStatuses(client kubernetes.Interface, pods func() corelisters.PodLister, failed func()) *PodStatuses {
 	order := fairqueue.NewOrder(func(k podKey) string { return k.namespace })
-	return &podStatuses{
+	return &PodStatuses{
 		client: client, pods: pods, failed: failed, order: order, queue: fairqueue.NewDelaying("", order),
 		items: map[podKey]podStatus{}, newer: map[types.UID]newerPod{},
 	}
 }
 
 // PatchPodStatus implements framework.APICacher. It returns at once, and no channel: nobody waits.
-func (s *podStatuses) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+func (s *PodStatuses) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	is := podStatus{name: pod.Name}
 	for _, c := range conditions {
 		if c.Type == corev1.PodScheduled {
@@ -130,7 +132,7 @@ func (s *podStatuses) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCo
 }
 
 // put keeps what is to be said of a pod. What newer words leave as it is stays of the older ones.
-func (s *podStatuses) put(k podKey, older, newer podStatus) podStatus {
+func (s *PodStatuses) put(k podKey, older, newer podStatus) podStatus {
 	if newer.condition == nil {
 		newer.condition, newer.urgent = older.condition, older.urgent
 	}
@@ -142,15 +144,18 @@ func (s *podStatuses) put(k podKey, older, newer podStatus) podStatus {
 }
 
 // BindPod implements framework.APICacher. Nobody calls it: pods are bound by Bind.
-func (s *podStatuses) BindPod(*corev1.Binding) (<-chan error, error) {
+func (s *PodStatuses) BindPod(*corev1.Binding) (<-chan error, error) {
 	return nil, errors.New("statuses alone are written here")
 }
 
 // WaitOnFinish implements framework.APICacher.
-func (s *podStatuses) WaitOnFinish(context.Context, <-chan error) error { return nil }
+func (s *PodStatuses) WaitOnFinish(context.Context, <-chan error) error { return nil }
 
-// run writes until the queue is shut down. What is written when ctx ends is given up.
-func (s *podStatuses) run(ctx context.Context) {
+// Stop has all end that Run began. It may be called before that.
+func (s *PodStatuses) Stop() { s.queue.ShutDown() }
+
+// Run begins to write, until Stop is called. What is written when ctx ends is given up.
+func (s *PodStatuses) Run(ctx context.Context) {
 	for range podStatusWriters {
 		go func() {
 			for s.next(ctx) {
@@ -160,7 +165,7 @@ func (s *podStatuses) run(ctx context.Context) {
 }
 
 // next writes one status. It is false when there are to be no more.
-func (s *podStatuses) next(ctx context.Context) bool {
+func (s *PodStatuses) next(ctx context.Context) bool {
 	k, down := s.queue.Get()
 	if down {
 		return false
@@ -190,7 +195,7 @@ func doubled(tries int, most time.Duration) time.Duration {
 	return min(most, podStatusFirst<<min(tries-1, 10))
 }
 
-func (s *podStatuses) take(k podKey) (is podStatus, ok bool) {
+func (s *PodStatuses) take(k podKey) (is podStatus, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is, ok = s.items[k]
@@ -199,7 +204,7 @@ func (s *podStatuses) take(k podKey) (is podStatus, ok bool) {
 }
 
 // putBack has a status be written after a while, unless there is a newer one, which is queued.
-func (s *podStatuses) putBack(k podKey, is podStatus, after time.Duration) {
+func (s *PodStatuses) putBack(k podKey, is podStatus, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if newer, ok := s.items[k]; ok {
@@ -214,7 +219,7 @@ func (s *podStatuses) putBack(k podKey, is podStatus, after time.Duration) {
 }
 
 // complain counts a write that failed. Of those that fail in a while the first is logged.
-func (s *podStatuses) complain(ctx context.Context, k podKey, is podStatus, err error) {
+func (s *PodStatuses) complain(ctx context.Context, k podKey, is podStatus, err error) {
 	s.failed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +231,7 @@ func (s *podStatuses) complain(ctx context.Context, k podKey, is podStatus, err 
 }
 
 // isNewer says whether a pod is newer than a version of it that is seen.
-func (s *podStatuses) isNewer(uid types.UID, version string) bool {
+func (s *PodStatuses) isNewer(uid types.UID, version string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, ok := s.newer[uid]
@@ -238,7 +243,7 @@ func (s *podStatuses) isNewer(uid types.UID, version string) bool {
 }
 
 // setNewer takes note that a pod is newer than it was seen.
-func (s *podStatuses) setNewer(uid types.UID, n newerPod, during time.Duration) {
+func (s *PodStatuses) setNewer(uid types.UID, n newerPod, during time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -253,7 +258,7 @@ func (s *podStatuses) setNewer(uid types.UID, n newerPod, during time.Duration) 
 // write writes a status onto the pod as it was seen. Again is true if the pod has changed meanwhile,
 // or is not seen yet as it was written last, or the API server failed. Nothing is written on a pod
 // that has a node or is gone.
-func (s *podStatuses) write(ctx context.Context, k podKey, is podStatus) (again bool, err error) {
+func (s *PodStatuses) write(ctx context.Context, k podKey, is podStatus) (again bool, err error) {
 	pod, err := s.pods().Pods(k.namespace).Get(is.name)
 	if err != nil || pod.UID != k.uid || pod.Spec.NodeName != "" {
 		return false, nil
@@ -281,7 +286,7 @@ func (s *podStatuses) write(ctx context.Context, k podKey, is podStatus) (again 
 	if err != nil {
 		return false, fmt.Errorf("encode the status of a pod: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	written, err := s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	switch {

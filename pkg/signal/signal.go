@@ -1,21 +1,22 @@
-package fluence
+// Package signal wakes goroutines that wait for something to do, at the latest at a time.
+package signal
 
 import (
 	"context"
 	"time"
 )
 
-// signal wakes the reader of a channel of one.
-func signal(c chan<- struct{}) {
+// Send wakes the reader of a channel of one.
+func Send(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// await waits for a signal of more or until t, whichever comes first; a zero t never comes. It
+// Wait waits for a signal of more or until t, whichever comes first; a zero t never comes. It
 // returns false when ctx ends.
-func await(ctx context.Context, more <-chan struct{}, t time.Time) bool {
+func Wait(ctx context.Context, more <-chan struct{}, t time.Time) bool {
 	var due <-chan time.Time
 	if !t.IsZero() {
 		left := time.Until(t)

@@ -1,4 +1,4 @@
-package fluence
+package report
 
 import (
 	"context"
@@ -24,10 +24,13 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// words are a podStatuses over an API server and a watch that are in the test's hands.
+// ns is the namespace of the pods.
+const ns = "ns"
+
+// words are a PodStatuses over an API server and a watch that are in the test's hands.
 type words struct {
 	*testing.T
-	*podStatuses
+	*PodStatuses
 	kubernetes.Interface
 	corev1client.CoreV1Interface
 	corev1client.PodInterface
@@ -50,15 +53,15 @@ func inWords(t *testing.T, test func(*words), names ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &words{T: t, pods: map[string]*corev1.Pod{}, watched: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
-		w.podStatuses = newPodStatuses(w, func() corelisters.PodLister { return corelisters.NewPodLister(w.watched) }, w.count)
+		w.PodStatuses = NewPodStatuses(w, func() corelisters.PodLister { return corelisters.NewPodLister(w.watched) }, w.count)
 		for _, name := range names {
 			w.make(ns, name)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		w.run(ctx)
+		w.PodStatuses.Run(ctx)
 		test(w)
 		cancel()
-		w.queue.ShutDown()
+		w.Stop()
 		synctest.Wait()
 	})
 }
@@ -76,6 +79,10 @@ func (w *words) make(namespace, name string, edit ...func(*corev1.Pod)) {
 func (w *words) changed(pod *corev1.Pod) {
 	w.version++
 	pod.ResourceVersion = strconv.Itoa(w.version)
+}
+
+func whyNot(message string) []*corev1.PodCondition {
+	return []*corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}
 }
 
 // say has a pod be told something.

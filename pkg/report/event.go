@@ -1,4 +1,4 @@
-package fluence
+package report
 
 import (
 	"context"
@@ -17,27 +17,30 @@ import (
 	"k8s.io/client-go/tools/events"
 	recordutil "k8s.io/client-go/tools/record/util"
 	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/flowcontrol"
+	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// eventWriter sends the events of the profile. They go after binds and the conditions of
+// Events sends the events of the profile. They go after binds and the conditions of
 // PodGroups, and wait for these no longer than eventsWithin. There are as many events as
 // binds, and nothing is decided by them.
-type eventWriter struct {
+type Events struct {
 	client rest.Interface
 	// controller and instance are what the events say of who sent them.
 	controller, instance string
-	// always says that the event of a bind is sent within the bind's place at the gate.
-	always bool
-	// first returns a channel that is closed while the gate is empty.
-	first func() <-chan struct{}
-	// busy says that conditions wait to be written.
-	busy func() bool
-	// dropped is called for each event that is lost.
-	dropped func()
-	// throttled is called for each event that the API server answers with 429, or with 503
+	now                  func() time.Time
+	// Always says that the event of a bind is sent within the bind's place at the gate.
+	Always bool
+	// First returns a channel that is closed while no bind waits.
+	First func() <-chan struct{}
+	// Busy says that conditions wait to be written.
+	Busy func() bool
+	// Dropped is called for each event that is lost.
+	Dropped func()
+	// Throttled is called for each event that the API server answers with 429, or with 503
 	// and a time to wait.
-	throttled func()
-	now       func() time.Time
+	Throttled func()
 
 	mu    sync.Mutex
 	queue []queuedEvent
@@ -71,21 +74,23 @@ const (
 	eventLook = 50 * time.Millisecond
 )
 
-func newEventWriter(config *rest.Config, args *Args, profile, instance string) (*eventWriter, error) {
-	client, err := eventsclient.NewForConfig(withoutRate(config))
+// NewEvents returns a writer of the events of a profile, which says of itself to be this instance of
+// it. The exported fields of the writer are to be set before it runs.
+func NewEvents(config *rest.Config, profile, instance string) (*Events, error) {
+	client, err := eventsclient.NewForConfig(flowcontrol.Unlimited(config))
 	if err != nil {
 		return nil, fmt.Errorf("build the client of events: %w", err)
 	}
-	return &eventWriter{
+	return &Events{
 		client: client.RESTClient(), controller: profile, instance: profile + "-" + instance,
-		always: args.PodEvents == PodEventsAlways, now: time.Now, more: make(chan struct{}, 1),
+		now: time.Now, more: make(chan struct{}, 1),
 	}, nil
 }
 
 // orderedRecorder records events in the order of writes.
 type orderedRecorder struct {
 	events.EventRecorderLogger
-	writer *eventWriter
+	writer *Events
 }
 
 // WithLogger implements events.EventRecorderLogger.
@@ -103,7 +108,7 @@ func (o orderedRecorder) Eventf(regarding, related runtime.Object, eventType, re
 	if pod, ok := regarding.(*corev1.Pod); ok && reason == eventScheduled && eventType == corev1.EventTypeNormal {
 		e.note = fmt.Sprintf(note, args...)
 		e.pod = corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
-		if o.writer.always && !o.writer.pauses() {
+		if o.writer.Always && !o.writer.pauses() {
 			o.writer.sendOrKeep(context.Background(), e)
 			return
 		}
@@ -113,13 +118,13 @@ func (o orderedRecorder) Eventf(regarding, related runtime.Object, eventType, re
 	o.writer.keep(e)
 }
 
-// recorder returns a recorder in front of the scheduler's own.
-func (w *eventWriter) recorder(own events.EventRecorderLogger) events.EventRecorderLogger {
+// Recorder returns a recorder in front of the scheduler's own.
+func (w *Events) Recorder(own events.EventRecorderLogger) events.EventRecorderLogger {
 	return orderedRecorder{EventRecorderLogger: own, writer: w}
 }
 
 // keep has an event wait for its turn.
-func (w *eventWriter) keep(e queuedEvent) {
+func (w *Events) keep(e queuedEvent) {
 	w.mu.Lock()
 	lost := len(w.queue) >= maxEvents
 	if lost {
@@ -128,27 +133,27 @@ func (w *eventWriter) keep(e queuedEvent) {
 	w.queue = append(w.queue, e)
 	w.mu.Unlock()
 	if lost {
-		w.dropped()
+		w.Dropped()
 	}
-	signal(w.more)
+	signal.Send(w.more)
 }
 
-// waiting is how many events wait.
-func (w *eventWriter) waiting() int {
+// Waiting is how many events wait.
+func (w *Events) Waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.queue)
 }
 
 // pauses says whether nothing is sent for now, as the API server asked for.
-func (w *eventWriter) pauses() bool {
+func (w *Events) pauses() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now().Before(w.pause)
 }
 
-// run sends events until ctx ends.
-func (w *eventWriter) run(ctx context.Context) {
+// Run sends events until ctx ends.
+func (w *Events) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range eventWorkers {
 		workers.Go(func() {
@@ -165,21 +170,21 @@ func (w *eventWriter) run(ctx context.Context) {
 }
 
 // next returns the oldest event when its turn has come, and false when ctx ends.
-func (w *eventWriter) next(ctx context.Context) (queuedEvent, bool) {
+func (w *Events) next(ctx context.Context) (queuedEvent, bool) {
 	for ctx.Err() == nil {
 		e, again, ok := w.take()
 		if ok {
-			signal(w.more) // for another worker
+			signal.Send(w.more) // for another worker
 			return e, true
 		}
-		await(ctx, w.more, again)
+		signal.Wait(ctx, w.more, again)
 	}
 	return queuedEvent{}, false
 }
 
 // take returns the oldest event, or when to look again. That is zero where only a signal
 // brings an event.
-func (w *eventWriter) take() (e queuedEvent, again time.Time, ok bool) {
+func (w *Events) take() (e queuedEvent, again time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
@@ -199,17 +204,17 @@ func (w *eventWriter) take() (e queuedEvent, again time.Time, ok bool) {
 }
 
 // mayGo says whether nothing waits that goes before events.
-func (w *eventWriter) mayGo() bool {
+func (w *Events) mayGo() bool {
 	select {
-	case <-w.first():
-		return !w.busy()
+	case <-w.First():
+		return !w.Busy()
 	default:
 		return false
 	}
 }
 
 // sendOrKeep sends an event, and keeps it for later if the API server does not take it now.
-func (w *eventWriter) sendOrKeep(ctx context.Context, e queuedEvent) {
+func (w *Events) sendOrKeep(ctx context.Context, e queuedEvent) {
 	if e.record != nil {
 		e.record()
 		pace := recordEvery
@@ -223,19 +228,19 @@ func (w *eventWriter) sendOrKeep(ctx context.Context, e queuedEvent) {
 		return
 	}
 	err := w.post(ctx, e)
-	after, busy := tooBusy(err)
+	after, busy := flowcontrol.TooBusy(err)
 	switch {
 	case err == nil || apierrors.IsAlreadyExists(err):
 		return
 	case busy:
-		w.throttled()
+		w.Throttled()
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsInternalError(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err):
 		// It says no, as for a namespace that goes.
 		klog.FromContext(ctx).V(2).Info("An event was refused", "pod", klog.KRef(e.pod.Namespace, e.pod.Name), "err", err)
-		w.dropped()
+		w.Dropped()
 		return
 	default:
-		after = retryAfter
+		after = flowcontrol.Pause
 	}
 	w.mu.Lock()
 	if until := w.now().Add(after); until.After(w.pause) {
@@ -247,14 +252,14 @@ func (w *eventWriter) sendOrKeep(ctx context.Context, e queuedEvent) {
 	}
 	w.mu.Unlock()
 	if lost {
-		w.dropped()
+		w.Dropped()
 	}
-	signal(w.more)
+	signal.Send(w.more)
 }
 
 // post sends the event about a bind once.
-func (w *eventWriter) post(ctx context.Context, e queuedEvent) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+func (w *Events) post(ctx context.Context, e queuedEvent) error {
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	event := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: e.pod.Namespace, Name: recordutil.GenerateEventName(e.pod.Name, e.made.UnixNano())},

@@ -1,4 +1,4 @@
-package fluence
+package report
 
 import (
 	"cmp"
@@ -19,28 +19,44 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/fairqueue"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/signal"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A reporter writes what becomes of groups onto their PodGroups: a condition,
+// A Store holds PodGroups.
+type Store interface {
+	// Get returns a PodGroup as last seen, or nil.
+	Get(types.NamespacedName) *scheduling.PodGroup
+	// Apply writes the scheduler's conditions of this very object. Those of it that are not among
+	// them go.
+	Apply(context.Context, *scheduling.PodGroup, ...metav1.Condition) error
+}
+
+// Config is what a Reporter is made of. All of it is to be set.
+type Config struct {
+	Store    Store
+	Recorder events.EventRecorder
+	// Leading says whether this scheduler is the one that decides: a standby sees
+	// the same groups and must not speak of them.
+	Leading func() bool
+	// Whole says of a group that runs what is told of its nodes: that they are its own, which
+	// annotation asked for that in vain, and in which life of the group.
+	Whole func(types.NamespacedName) (whole bool, inVain string, life uint64)
+	// First returns a channel that is closed while there is nothing that goes before conditions.
+	First func() <-chan struct{}
+	// Failed is told of each write that failed.
+	Failed func()
+}
+
+// A Reporter writes what becomes of groups onto their PodGroups: a condition,
 // and an event when the reason changes. It writes from goroutines of its own,
 // the latest news only, and nothing that is there already.
-type reporter struct {
-	podGroups *podGroups
-	recorder  events.EventRecorder
-	// leading says whether this scheduler is the one that decides: a standby sees
-	// the same groups and must not speak of them.
-	leading func() bool
+type Reporter struct {
+	Config
+	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	// plain says that the CRD of PodGroup was found to have no conditions.
 	plain atomic.Bool
-	// failed is told of each write that failed.
-	failed func()
-	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	// whole says of a group that runs what is told of its nodes; nil says nothing.
-	whole func(types.NamespacedName) (whole bool, inVain string, life uint64)
-	// first is closed while there is nothing that goes before conditions.
-	first func() <-chan struct{}
 	// writing counts the workers that are at it.
 	writing atomic.Int32
 
@@ -56,14 +72,14 @@ type reporter struct {
 // An item is what is known of one group; a successor of the same name has
 // another.
 type item struct {
-	news
+	News
 	// at is since when there is news to write.
 	at time.Time
 	// pod is where the news goes while there is no PodGroup.
 	pod *corev1.Pod
 	// told is the news that was written last, at the time toldAt, and since when
 	// the condition has had that status.
-	told   news
+	told   News
 	toldAt time.Time
 	since  metav1.Time
 	// again counts the writes since then that only had other numbers.
@@ -72,8 +88,8 @@ type item struct {
 	onPod bool
 }
 
-// standbyCheck is how often a standby looks whether it has come to lead.
-const standbyCheck = time.Second
+// StandbyCheck is how often a standby looks whether it has come to lead.
+const StandbyCheck = time.Second
 
 // Times between two writes of a condition for other numbers alone: the first, and
 // the longest that it grows to while the reason stays. Many groups may wait.
@@ -82,12 +98,10 @@ const (
 	numbersEvery = 20 * time.Second
 )
 
-func newReporter(p *podGroups, recorder events.EventRecorder, leading func() bool, failed func()) *reporter {
-	return &reporter{
-		podGroups: p,
-		recorder:  recorder,
-		leading:   leading,
-		failed:    failed,
+// NewReporter returns a Reporter that knows nothing of any group yet.
+func NewReporter(c Config) *Reporter {
+	return &Reporter{
+		Config: c,
 		queue: fairqueue.New("",
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 30*time.Second),
 			func(k types.NamespacedName) string { return k.Namespace }),
@@ -95,59 +109,57 @@ func newReporter(p *podGroups, recorder events.EventRecorder, leading func() boo
 	}
 }
 
-// report takes note of the latest news of a group. While there is no PodGroup it
+// Report takes note of the latest news of a group. While there is no PodGroup it
 // goes to pod, if that is not nil.
-func (r *reporter) report(k types.NamespacedName, n news, pod *corev1.Pod) {
-	if r.whole != nil {
-		if n.whole, n.inVain, n.life = r.whole(k); !n.tellsOfNodes() {
-			n.life = 0
-		}
+func (r *Reporter) Report(k types.NamespacedName, n News, pod *corev1.Pod) {
+	if n.whole, n.inVain, n.life = r.Whole(k); !n.tellsOfNodes() {
+		n.life = 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n.message = translate.Shorten(n.message)
+	n.Message = translate.Shorten(n.Message)
 	it := r.items[k]
 	if it == nil {
 		it = &item{}
 		r.items[k] = it
 	}
-	if it.news == n {
+	if it.News == n {
 		return
 	}
-	if it.told == it.news {
+	if it.told == it.News {
 		it.at = time.Now()
 	}
-	it.news = n
+	it.News = n
 	if pod != nil {
 		it.pod = pod
 	}
 	r.queue.Add(k)
 }
 
-// latest returns the latest news of a group, whether or not it was written.
-func (r *reporter) latest(k types.NamespacedName) (news, bool) {
+// Latest returns the latest news of a group, whether or not it was written.
+func (r *Reporter) Latest(k types.NamespacedName) (News, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	it, ok := r.items[k]
 	if !ok {
-		return news{}, false
+		return News{}, false
 	}
-	return it.news, true
+	return it.News, true
 }
 
-// forget drops what is known of a group that is gone.
-func (r *reporter) forget(k types.NamespacedName) {
+// Forget drops what is known of a group that is gone.
+func (r *Reporter) Forget(k types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.items, k)
 }
 
-// seen tells again what was told on a pod, now that there is a PodGroup.
-func (r *reporter) seen(k types.NamespacedName) {
+// Seen tells again what was told on a pod, now that there is a PodGroup.
+func (r *Reporter) Seen(k types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if it, ok := r.items[k]; ok && it.onPod {
-		r.items[k] = &item{news: it.news, pod: it.pod}
+		r.items[k] = &item{News: it.News, pod: it.pod}
 		r.queue.Add(k)
 	}
 }
@@ -159,11 +171,14 @@ const (
 	reportWithin = 2 * time.Second
 )
 
-// busy says that news wait to be written, or are being written.
-func (r *reporter) busy() bool { return r.queue.Len() > 0 || r.writing.Load() > 0 }
+// Busy says that news wait to be written, or are being written.
+func (r *Reporter) Busy() bool { return r.queue.Len() > 0 || r.writing.Load() > 0 }
 
-// run writes until the queue is shut down.
-func (r *reporter) run(ctx context.Context) {
+// Stop has Run end. It may be called before that.
+func (r *Reporter) Stop() { r.queue.ShutDown() }
+
+// Run writes until Stop is called.
+func (r *Reporter) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range reportWorkers {
 		workers.Go(func() { r.work(ctx) })
@@ -172,19 +187,19 @@ func (r *reporter) run(ctx context.Context) {
 }
 
 // yield waits until no bind waits, or until news have become old enough to go first.
-func (r *reporter) yield(ctx context.Context, k types.NamespacedName) {
+func (r *Reporter) yield(ctx context.Context, k types.NamespacedName) {
 	r.mu.Lock()
 	it := r.items[k]
-	if it == nil || it.told == it.news {
+	if it == nil || it.told == it.News {
 		r.mu.Unlock()
 		return
 	}
 	old := it.at.Add(reportWithin)
 	r.mu.Unlock()
-	await(ctx, r.first(), old)
+	signal.Wait(ctx, r.First(), old)
 }
 
-func (r *reporter) work(ctx context.Context) {
+func (r *Reporter) work(ctx context.Context) {
 	for {
 		k, shutdown := r.queue.Get()
 		if shutdown {
@@ -194,7 +209,7 @@ func (r *reporter) work(ctx context.Context) {
 		r.yield(ctx, k)
 		if err := r.write(ctx, k); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Report on a group", "group", k)
-			r.failed()
+			r.Failed()
 			r.queue.AddRateLimited(k)
 		} else {
 			r.queue.Forget(k)
@@ -204,7 +219,7 @@ func (r *reporter) work(ctx context.Context) {
 	}
 }
 
-func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
+func (r *Reporter) write(ctx context.Context, k types.NamespacedName) error {
 	r.mu.Lock()
 	own := r.items[k]
 	var it item
@@ -212,27 +227,27 @@ func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
 		it = *own
 	}
 	r.mu.Unlock()
-	if it.told == it.news {
+	if it.told == it.News {
 		return nil
 	}
-	if !r.leads() {
-		r.queue.AddAfter(k, standbyCheck)
+	if !r.Leads() {
+		r.queue.AddAfter(k, StandbyCheck)
 		return nil
 	}
-	pg := r.podGroups.get(k)
+	pg := r.Store.Get(k)
 	switch {
 	case pg == nil:
-		if it.pod != nil && it.told.reason != it.reason {
-			r.event(it.pod, it.news)
+		if it.pod != nil && it.told.Reason != it.Reason {
+			r.event(it.pod, it.News)
 		}
 		it.onPod = true
 		r.tell(own, it, metav1.Now())
-		if r.podGroups.get(k) != nil {
+		if r.Store.Get(k) != nil {
 			// It came meanwhile.
-			r.seen(k)
+			r.Seen(k)
 		}
 		return nil
-	case it.reason == reason.NoPodGroup:
+	case it.Reason == reason.NoPodGroup:
 		// It came to be meanwhile.
 		r.drop(k, own)
 		return nil
@@ -247,18 +262,18 @@ func (r *reporter) write(ctx context.Context, k types.NamespacedName) error {
 }
 
 // writeCondition writes the news onto the PodGroup, where they are news.
-func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, pg *scheduling.PodGroup, own *item, it item) error {
+func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, pg *scheduling.PodGroup, own *item, it item) error {
 	before, since := it.told, it.since
 	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled); old != nil && it.toldAt.IsZero() {
 		// Written by a scheduler before this one.
 		before, since = newsOf(pg, old), old.LastTransitionTime
 	}
-	if before == it.news {
+	if before == it.News {
 		r.tell(own, it, since)
 		return nil
 	}
 	again := 0
-	if before.reason == it.reason && before.whole == it.whole && before.inVain == it.inVain && before.life == it.life && !it.toldAt.IsZero() {
+	if before.Reason == it.Reason && before.whole == it.whole && before.inVain == it.inVain && before.life == it.life && !it.toldAt.IsZero() {
 		wait := min(numbersEvery, numbersAfter<<min(it.again, 10))
 		if left := wait - time.Since(it.toldAt); left > 0 {
 			r.queue.AddAfter(k, left)
@@ -266,21 +281,21 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 		}
 		again = it.again + 1
 	}
-	if before.status != it.status {
+	if before.Status != it.Status {
 		since = metav1.Now()
 	}
 	conditions := []metav1.Condition{{
 		Type:               ConditionScheduled,
-		Status:             it.status,
-		Reason:             it.reason,
-		Message:            it.message,
+		Status:             it.Status,
+		Reason:             it.Reason,
+		Message:            it.Message,
 		ObservedGeneration: pg.Generation,
 		LastTransitionTime: since,
 	}}
 	if whole := it.wholeCondition(pg, before.life); whole.Type != "" {
 		conditions = append(conditions, whole)
 	}
-	err := r.podGroups.apply(ctx, pg, conditions...)
+	err := r.Store.Apply(ctx, pg, conditions...)
 	switch {
 	case err == nil:
 		r.plain.Store(false)
@@ -289,33 +304,33 @@ func (r *reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	case !r.plain.Swap(true):
 		klog.FromContext(ctx).Error(err, "The CRD of PodGroup has no conditions, so reasons are told by events alone; apply manifests/crds", "crd", scheduling.CRDName)
 	}
-	if before.status != it.status || before.reason != it.reason {
-		r.event(reference(pg), it.news)
+	if before.Status != it.Status || before.Reason != it.Reason {
+		r.event(Reference(pg), it.News)
 	}
 	it.again = again
 	r.tell(own, it, since)
 	return nil
 }
 
-// leads asks whether this scheduler leads, no more often than a standby has to.
-func (r *reporter) leads() bool {
+// Leads asks whether this scheduler leads, no more often than a standby has to.
+func (r *Reporter) Leads() bool {
 	r.ledMu.Lock()
 	defer r.ledMu.Unlock()
-	if now := time.Now(); now.Sub(r.askedAt) >= standbyCheck {
-		r.led, r.askedAt = r.leading(), now
+	if now := time.Now(); now.Sub(r.askedAt) >= StandbyCheck {
+		r.led, r.askedAt = r.Leading(), now
 	}
 	return r.led
 }
 
 // tell takes note that an item's news was written.
-func (r *reporter) tell(own *item, told item, since metav1.Time) {
+func (r *Reporter) tell(own *item, told item, since metav1.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own.told, own.toldAt, own.since, own.onPod, own.again = told.news, time.Now(), since, told.onPod, told.again
+	own.told, own.toldAt, own.since, own.onPod, own.again = told.News, time.Now(), since, told.onPod, told.again
 }
 
 // drop forgets an item, unless a successor has taken its place.
-func (r *reporter) drop(k types.NamespacedName, own *item) {
+func (r *Reporter) drop(k types.NamespacedName, own *item) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.items[k] == own {
@@ -323,12 +338,21 @@ func (r *reporter) drop(k types.NamespacedName, own *item) {
 	}
 }
 
-func (r *reporter) event(about runtime.Object, n news) {
-	kind := cmp.Or(map[metav1.ConditionStatus]string{metav1.ConditionTrue: corev1.EventTypeNormal}[n.status], corev1.EventTypeWarning)
-	r.recorder.Eventf(about, nil, kind, n.reason, "Scheduling", "%s", n.message)
+func (r *Reporter) event(about runtime.Object, n News) {
+	kind := cmp.Or(map[metav1.ConditionStatus]string{metav1.ConditionTrue: corev1.EventTypeNormal}[n.Status], corev1.EventTypeWarning)
+	r.Recorder.Eventf(about, nil, kind, n.Reason, "Scheduling", "%s", n.Message)
 }
 
-func reference(pg *scheduling.PodGroup) *corev1.ObjectReference {
+// Tell records an event about a PodGroup that leaves its condition as it is. It does nothing where
+// there is no PodGroup.
+func (r *Reporter) Tell(k types.NamespacedName, reason, message string) {
+	if pg := r.Store.Get(k); pg != nil {
+		r.Recorder.Eventf(Reference(pg), nil, corev1.EventTypeNormal, reason, "Scheduling", "%s", message)
+	}
+}
+
+// Reference is how an event names a PodGroup.
+func Reference(pg *scheduling.PodGroup) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion:      scheduling.GroupVersion.String(),
 		Kind:            "PodGroup",

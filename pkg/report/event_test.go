@@ -1,0 +1,80 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+// inEvents runs a test in a bubble, with a writer before which nothing goes.
+func inEvents(t *testing.T, test func(*testing.T, *Events)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := NewEvents(&rest.Config{Host: "http://api.test"}, "fluence", "me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := make(chan struct{})
+		close(free)
+		w.First, w.Busy = func() <-chan struct{} { return free }, func() bool { return false }
+		ctx, cancel := context.WithCancel(t.Context())
+		go w.Run(ctx)
+		test(t, w)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
+	inEvents(t, func(t *testing.T, w *Events) {
+		dropped := 0
+		w.Dropped = func() { dropped++ }
+		w.mu.Lock()
+		w.pause = time.Now().Add(time.Hour)
+		w.mu.Unlock()
+		for i := range maxEvents + 7 {
+			w.keep(queuedEvent{made: time.Now(), note: fmt.Sprint(i)})
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		notes := make([]string, 0, len(w.queue))
+		for _, e := range w.queue {
+			notes = append(notes, e.note)
+		}
+		if dropped != 7 || len(notes) != maxEvents || notes[0] != "7" || notes[maxEvents-1] != fmt.Sprint(maxEvents+6) {
+			t.Errorf("%d events were dropped and %d are kept, want the oldest 7 dropped", dropped, len(w.queue))
+		}
+	})
+}
+
+// The scheduler's recorder sends each event in a goroutine of its own: what it is handed is
+// paced, faster when it is late.
+func TestEventsOfOtherKindsArePaced(t *testing.T) {
+	inEvents(t, func(t *testing.T, w *Events) {
+		own := events.NewFakeRecorder(2 * maxEvents)
+		recorder := w.Recorder(own)
+		for i := range maxEvents {
+			recorder.Eventf(objects.Pod("p"), nil, corev1.EventTypeWarning, "Other", "Test", "%s", fmt.Sprint(i))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, most := len(own.Events), eventWorkers*(1+int(time.Second/recordEvery)); got == 0 || got > most {
+			t.Errorf("%d events were recorded in a second, want at most %d", got, most)
+		}
+		time.Sleep(29 * time.Second)
+		synctest.Wait()
+		if got := len(own.Events); got != maxEvents {
+			t.Errorf("%d of %d events were recorded in half a minute", got, maxEvents)
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+// MayTellWaiting says whether a pod that does not ask itself is to be told why its group waits: that
+// there is no room, or what has become of that. More room would not help with the rest.
+func MayTellWaiting(pod *corev1.Pod, why, message string) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Status == corev1.ConditionFalse && Gist(c.Message) != Gist(message)
+		}
+	}
+	return reason.Of(why).LacksRoom
+}
+
+// TellWaiting writes the condition onto a pod as it was seen, and leaves it at that if it
+// has changed meanwhile: it may have a node now.
+func TellWaiting(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, message string) error {
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
+	defer cancel()
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status": map[string]any{"conditions": []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: corev1.PodReasonUnschedulable, Message: message,
+			LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("encode the status of a pod: %w", err)
+	}
+	_, err = client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("patch the status of a pod: %w", err)
+	}
+	return nil
+}
