@@ -22,7 +22,7 @@ const (
 // asks, until ctx ends. The scheduler itself writes nothing on pods that PreEnqueue
 // holds, and autoscalers make room for those pods only that have a condition
 // PodScheduled=False. Numbers alone are not written again.
-func (pl *Fluence) tellBesides(ctx context.Context, leading func() bool) {
+func (tl *teller) tellBesides(ctx context.Context, leading func() bool) {
 	t := time.NewTicker(besideEvery)
 	defer t.Stop()
 	lasting := map[types.NamespacedName]string{}
@@ -33,18 +33,18 @@ func (pl *Fluence) tellBesides(ctx context.Context, leading func() bool) {
 		case <-t.C:
 		}
 		leads := leading()
-		pl.leads.Store(leads)
+		tl.figures.leads.Store(leads)
 		if !leads {
 			continue
 		}
 		now := map[types.NamespacedName]string{}
-		for _, b := range pl.groups.Besides(pl.now()) {
+		for _, b := range tl.groups.Besides(tl.now()) {
 			now[b.Key] = b.Reason
 			if lasting[b.Key] != b.Reason || !report.MayTellWaiting(b.Pod, b.Reason, b.Message) {
 				continue
 			}
-			if err := report.TellWaiting(ctx, pl.handle.ClientSet(), b.Pod, b.Message); err != nil && ctx.Err() == nil {
-				pl.counters.failed(writesPod)
+			if err := report.TellWaiting(ctx, tl.handle.ClientSet(), b.Pod, b.Message); err != nil && ctx.Err() == nil {
+				tl.counters.failed(writesPod)
 				klog.FromContext(ctx).Error(err, "Tell a pod why its group waits", "pod", klog.KObj(b.Pod))
 			}
 			select {

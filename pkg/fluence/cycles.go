@@ -59,34 +59,34 @@ func cycleOf(state fwk.CycleState) *cycle {
 }
 
 // throttle refuses a pod that is to ask, if its namespace is in debt and may not ask now.
-func (pl *Fluence) throttle(ctx context.Context, state fwk.CycleState, in *cycle, pod *corev1.Pod) *fwk.Status {
-	if !pl.debts.owes(pod.Namespace, in.began) || pl.mayNotAsk(pod) != "" || pl.groups.Seated(pod.UID) {
+func (a *asker) throttle(ctx context.Context, state fwk.CycleState, in *cycle, pod *corev1.Pod) *fwk.Status {
+	if !a.accounts.debts.owes(pod.Namespace, in.began) || a.mayNotAsk(pod) != "" || a.groups.Seated(pod.UID) {
 		return nil
 	}
-	plan, out := pl.groups.Plan(pod.UID, in.began)
-	pl.apply(ctx, out)
+	plan, out := a.groups.Plan(pod.UID, in.began)
+	a.apply(ctx, out)
 	if len(plan.Required) == 0 {
 		return nil
 	}
-	owes := pl.owes(plan, in.began)
-	if owes == nil || pl.comes(plan) {
+	owes := a.accounts.owes(plan, in.began)
+	if owes == nil || a.turns.comes(plan) {
 		in.mayAsk = true
 		return nil
 	}
 	state.Write(spokenKey, spoken{})
-	pl.asked(plan.Key)
-	return pl.refuse(ctx, plan, *owes)
+	a.binder.asked(plan.Key)
+	return a.refuse(ctx, plan, *owes)
 }
 
 // payForOthers has a pod's namespace pay for what other plugins have taken in a cycle, but for the
 // sake of pods of other namespaces. In vain is that the pod was refused.
-func (pl *Fluence) payForOthers(ctx context.Context, in *cycle, pod *corev1.Pod, inVain bool) {
-	took := pl.now().Sub(in.began) - in.own
+func (c *accounts) payForOthers(ctx context.Context, in *cycle, pod *corev1.Pod, inVain bool) {
+	took := c.now().Sub(in.began) - in.own
 	if !inVain && took <= freeAsk {
 		return
 	}
-	if took -= min(took, pl.placer.ForOthers(ctx, pod, took)); took <= 0 {
+	if took -= min(took, c.placer.ForOthers(ctx, pod, took)); took <= 0 {
 		return
 	}
-	pl.charge(pod.Namespace, took, inVain)
+	c.charge(pod.Namespace, took, inVain)
 }

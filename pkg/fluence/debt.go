@@ -218,14 +218,20 @@ func (a *debts) ask(who gang.Asker, read register, clock func() time.Time) delay
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
+// accounts are those of the namespaces with the scheduler: who may ask, and who pays.
+type accounts struct {
+	*base
+	debts debts
+}
+
 // owes refuses a group whose namespace is in debt, if it may not ask now.
-func (pl *Fluence) owes(plan gang.Plan, now time.Time) *gang.Refusal {
-	if pl.args.Unthrottled {
+func (c *accounts) owes(plan gang.Plan, now time.Time) *gang.Refusal {
+	if c.args.Unthrottled {
 		return nil
 	}
 	namespace := plan.Key.Namespace
 	who := gang.Asker{Namespace: namespace, Priority: plan.Rank.Priority}
-	d := pl.debts.ask(who, func() []gang.Asker { return pl.groups.Askers(now) }, pl.now)
+	d := c.debts.ask(who, func() []gang.Asker { return c.groups.Askers(now) }, c.now)
 	if d.after == 0 {
 		return nil
 	}
@@ -245,7 +251,7 @@ func (d delay) why() string {
 }
 
 // forgetNamespace drops what is kept of a namespace.
-func (pl *Fluence) forgetNamespace(name string) {
-	pl.debts.forget(name)
-	pl.counters.forget(name)
+func (c *accounts) forgetNamespace(name string) {
+	c.debts.forget(name)
+	c.counters.forget(name)
 }

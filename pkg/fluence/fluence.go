@@ -1,19 +1,3 @@
-// Package fluence is the scheduler plugin of that name: it starts the pods of a
-// group together or not at all, on nodes that a matcher chose for all of them
-// at once.
-//
-// The first pod of a complete group stands for all: its scheduling cycle asks
-// the matcher, and the siblings that wait in PreEnqueue are let through with a
-// node each. Callbacks of the framework are hints; what must not be lost also
-// has a deadline.
-//
-// The plugin is no fwk.SignPlugin, so kube-scheduler signs no pod of the profile: by a
-// signature one pod would be given the answer that was made for another.
-//
-// One profile of a scheduler may enable Fluence. Others beside it are as
-// kube-scheduler's own, but for the order of the queue that they share: where there
-// are some, all of them enable the plugin FluenceSort under queueSort, which has no
-// arguments.
 package fluence
 
 import (
@@ -21,25 +5,20 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/placement"
-	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -57,65 +36,19 @@ type Matcher interface {
 // the matcher to answer.
 type Dialer func(ctx context.Context, args *Args) (Matcher, error)
 
-// Fluence is the plugin.
+// Fluence is the plugin. Its own methods are the framework's extension points; what they need done is
+// done by its parts.
 type Fluence struct {
-	args *Args
-	// profile is the name of the scheduler that the pods to be placed ask for.
-	profile string
-	handle  fwk.Handle
-	groups  *gang.Groups
-
-	matcher   Matcher
-	inventory *inventory.Inventory
-	breaker   *breaker
-	returns   *returns
-	waker     *waker
-	reporter  *report.Reporter
-	podGroups *podGroups
-	owners    *owners
-	counters  *counters
-	nominated nominations
-	races     *races
-	// binds are the pods that are to be bound next, core the client that binds them, and
-	// guard says whether a node still takes a pod, of nodes.
-	binds *bindGate
-	core  rest.Interface
-	guard guard
+	*base
+	watcher
+	asker
+	accounts
+	turns
+	binder
+	teller
+	figures
 	// besides are the other plugins of the profile that may hold a pod out of the queue.
 	besides []fwk.PreEnqueuePlugin
-	nodes   corelisters.NodeLister
-	// namespaces are those of the scheduler's cache.
-	namespaces corelisters.NamespaceLister
-	// events are sent after binds.
-	events       *report.Events
-	reservations reservations
-	running      running
-	podStatuses  *report.PodStatuses
-	// told is what pods were told last, and logged what was logged of groups.
-	told     lastWords[types.UID]
-	logged   lastWords[types.NamespacedName]
-	suspects suspects
-	// placer finds nodes for groups.
-	placer   *placement.Placer
-	debts    debts
-	bulletin *report.Status
-	handover *handover
-	// log is for decisions on groups: that of a scheduling cycle adds keys of its own.
-	log klog.Logger
-	// drifted counts what the inventory found, and matchedAt is when the last match gave
-	// out room, in nanoseconds of Unix; 0 is never.
-	drifted   atomic.Int64
-	matchedAt atomic.Int64
-	// leads says whether this scheduler led when it was last asked.
-	leads atomic.Bool
-	// skewed says that the API server is of a version that this build is not made for.
-	skewed atomic.Bool
-	// synced reports whether all pods that existed at the start were seen. Before
-	// that a group may seem to hold nothing.
-	synced  func() bool
-	listing listing
-	later   later
-	now     func() time.Time
 }
 
 var (
@@ -184,34 +117,63 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	if err != nil {
 		return nil, fmt.Errorf("topologyLevels: %w", err)
 	}
-	pl := &Fluence{
-		args:    args,
-		profile: h.ProfileName(),
-		handle:  h,
-		log:     klog.FromContext(ctx),
-		now:     time.Now,
-	}
-	pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.ownerSeen(ctx, uid) })
-	if err != nil {
-		return nil, err
-	}
-	pl.groups = gang.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
-	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
-	pl.waker = newWaker(pl.wake)
-	pl.binds = newBindGate(args.MaxBinds)
-	if pl.core, err = newCoreClient(h.KubeConfig()); err != nil {
-		return nil, err
-	}
-	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(gang.MatcherBack) })
+	pl := &Fluence{base: &base{
+		args: args, profile: h.ProfileName(), handle: h, log: klog.FromContext(ctx), now: time.Now,
+	}}
+	pl.base.apply = pl.apply
 	if pl.counters, err = newCounters(); err != nil {
 		return nil, err
 	}
-	pl.breaker.silent = pl.counters.outages.Inc
-	pl.matcher = timed{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }}
 	core := h.SharedInformerFactory().Core().V1()
 	pl.nodes, pl.namespaces = core.Nodes().Lister(), core.Namespaces().Lister()
+	pl.watcher = watcher{base: pl.base, asker: &pl.asker, accounts: &pl.accounts, turns: &pl.turns, binder: &pl.binder, teller: &pl.teller, figures: &pl.figures}
+	pl.asker = asker{base: pl.base, accounts: &pl.accounts, turns: &pl.turns, binder: &pl.binder, teller: &pl.teller}
+	pl.accounts = accounts{base: pl.base}
+	pl.turns = turns{base: pl.base, teller: &pl.teller}
+	if pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.ownerSeen(ctx, uid) }); err != nil {
+		return nil, err
+	}
+	pl.groups = gang.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
 	pl.groups.SetWholeNodes(pl.wholeNodes())
 	pl.groups.SetAmounts(func(p *corev1.Pod) map[string]int64 { return translate.Requests(p) })
+	pl.waker = newWaker(pl.wake)
+	if pl.binder, err = newBinder(pl.base, &pl.figures); err != nil {
+		return nil, err
+	}
+	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
+	if err := pl.askMatcher(matcher, filters, levels); err != nil {
+		return nil, err
+	}
+	podGroups, err := newPodGroups(ctx, h.KubeConfig(), &pl.watcher)
+	if err != nil {
+		return nil, err
+	}
+	pl.teller = teller{base: pl.base, binder: &pl.binder, figures: &pl.figures, podGroups: podGroups}
+	if err := pl.teller.begin(leading, as); err != nil {
+		return nil, err
+	}
+	if pl.races, err = newRaces(ctx, h, pl.recorder, pl.owners, podGroups, leading); err != nil {
+		return nil, err
+	}
+	pl.figures = figures{base: pl.base, asker: &pl.asker, turns: &pl.turns, binder: &pl.binder, teller: &pl.teller}
+	pl.figures.publish(leading, as)
+	// Also where it never comes to run: the queue has a goroutine of its own.
+	context.AfterFunc(ctx, pl.reporter.Stop)
+	context.AfterFunc(ctx, pl.podStatuses.Stop)
+	if err := pl.watch(ctx, leading); err != nil {
+		return nil, err
+	}
+	if err := observe(ctx, pl); err != nil {
+		return nil, err
+	}
+	return pl, nil
+}
+
+// askMatcher builds what asks the matcher, and what keeps its graph equal to the cluster.
+func (pl *Fluence) askMatcher(matcher Matcher, filters placement.PreFilters, levels []translate.Level) (err error) {
+	core := pl.handle.SharedInformerFactory().Core().V1()
+	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(gang.MatcherBack) })
+	pl.breaker.silent = pl.counters.outages.Inc
 	pl.inventory, err = inventory.New(inventory.Config{
 		Engine:   matcher,
 		Nodes:    core.Nodes().Informer(),
@@ -224,59 +186,21 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		OnDrift:  pl.onDrift,
 		OnAudit:  pl.counters.onAudit,
 		Returns:  func(job match.JobID, key string) bool { return pl.returns.has(job, key) },
-		Timeout:  args.MatchTimeout.Duration,
+		Timeout:  pl.args.MatchTimeout.Duration,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	pl.returns = newReturns(matcher, pl.inventory.Epoch, func() { pl.happened(gang.Freed) })
-	if pl.podGroups, err = newPodGroups(ctx, h.KubeConfig(), pl); err != nil {
-		return nil, err
-	}
-	if pl.events, err = report.NewEvents(h.KubeConfig(), pl.profile, as.Name); err != nil {
-		return nil, err
-	}
-	recorder := pl.events.Recorder(h.EventRecorder())
-	pl.podStatuses = report.NewPodStatuses(pl.handle.ClientSet(), func() corelisters.PodLister {
-		return pl.handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	}, func() { pl.counters.failed(writesPod) })
 	pl.placer = placement.NewPlacer(placement.Config{
-		Handle: h, Filters: filters, Matcher: pl.matcher, Levels: levels,
-		MatchTimeout: args.MatchTimeout.Duration, MaxAsk: args.MaxAsk.Duration,
+		Handle: pl.handle, Filters: filters, Levels: levels,
+		Matcher:      timed{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }},
+		MatchTimeout: pl.args.MatchTimeout.Duration, MaxAsk: pl.args.MaxAsk.Duration,
 		Outside: pl.outside, EndOf: pl.endOf, Tells: pl.tells,
 		JobsOf: func(pods []*corev1.Pod) []match.JobID { return pl.groups.JobsOf(pods, pl.running.jobOf) },
 		Now:    func() time.Time { return pl.now() },
 	})
-	pl.reporter = report.NewReporter(report.Config{
-		Store: pl.podGroups, Recorder: recorder, Leading: leading, Whole: pl.groups.WholeOf, First: pl.binds.whenEmpty,
-		Failed: func() { pl.counters.failed(writesPodGroup) },
-	})
-	pl.events.Always = args.PodEvents == PodEventsAlways
-	pl.events.First, pl.events.Busy = pl.binds.whenEmpty, pl.reporter.Busy
-	pl.events.Dropped = pl.counters.eventsDropped.Inc
-	pl.events.Throttled = pl.counters.throttled.WithLabelValues(writesEvent).Inc
-	if pl.races, err = newRaces(ctx, h, recorder, pl.owners, pl.podGroups, leading); err != nil {
-		return nil, err
-	}
-	pl.bulletin = &report.Status{
-		Client: h.ClientSet(), Namespace: args.StatusNamespace, Leading: leading,
-		Figures: func() health.Figures { return pl.read().figures(pl, as) },
-		Failed:  func() { pl.counters.failed(writesHealth) },
-	}
-	pl.handover = newHandover(h.ClientSet(), args.StatusNamespace, as.Name)
-	pl.handover.leading, pl.handover.silent = leading, pl.breaker.silentFor
-	pl.handover.well = func() bool { return pl.notReady() == "" }
-	pl.handover.failed = func() { pl.counters.failed(writesHealth) }
-	// Also where it never comes to run: the queue has a goroutine of its own.
-	context.AfterFunc(ctx, pl.reporter.Stop)
-	context.AfterFunc(ctx, pl.podStatuses.Stop)
-	if err := pl.watch(ctx, leading); err != nil {
-		return nil, err
-	}
-	if err := observe(ctx, pl); err != nil {
-		return nil, err
-	}
-	return pl, nil
+	return nil
 }
 
 // levelsOf names the levels for annotations.
@@ -295,20 +219,6 @@ func (pl *Fluence) Name() string { return Name }
 // into the queue by the plugin itself, which knows what can help.
 func (pl *Fluence) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
-}
-
-// notReady says why no group can be placed at all, or nothing.
-func (pl *Fluence) notReady() string {
-	if open, why := pl.breaker.state(); open {
-		return why
-	}
-	if !pl.synced() || pl.inventory.Epoch() == 0 {
-		return placement.WhyLoading
-	}
-	if !pl.listing.complete() {
-		return whyListing
-	}
-	return ""
 }
 
 // apply does what a change of a group's state asks for. It is the only place that does.
@@ -361,24 +271,6 @@ func (pl *Fluence) onChange(c inventory.Change) {
 			// What never fitted may fit now, as on a node that has grown.
 			pl.happened(gang.SharedFreed)
 		}
-	}
-}
-
-// onDrift is told by the inventory where the engine differed from the cluster.
-func (pl *Fluence) onDrift(d inventory.Drift) {
-	pl.drifted.Add(1)
-	pl.counters.drift.WithLabelValues(string(d.Kind)).Inc()
-}
-
-// happened takes note of an event that may help waiting groups.
-func (pl *Fluence) happened(ev gang.Event) {
-	pl.placer.Happened(ev)
-	pl.groups.Happened(ev)
-	if ev == gang.MatcherBack {
-		// Also those go on that were not refused but held.
-		pl.waker.all()
-	} else {
-		pl.waker.due()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -139,33 +140,47 @@ func (b *bindGate) whenEmpty() <-chan struct{} {
 	return b.empty
 }
 
+// A binder sees to pods that are to be bound: they stand at the gate until it is their turn.
+type binder struct {
+	*base
+	figures *figures
+	binds   *bindGate
+	// core is the client that binds.
+	core rest.Interface
+}
+
+func newBinder(b *base, seen *figures) (binder, error) {
+	core, err := newCoreClient(b.handle.KubeConfig())
+	return binder{base: b, figures: seen, binds: newBindGate(b.args.MaxBinds), core: core}, err
+}
+
 // atGate has a pod's goroutine wait at the gate, to which arrive brings it, and returns why
 // the pod is not to be bound; empty is that it is. An error is that the scheduler does
 // not want it any more.
-func (pl *Fluence) atGate(ctx context.Context, uid types.UID, arrive func(gate.Pod, time.Time) bool) (why string, err error) {
-	verdict := pl.binds.wait(uid, pl.now())
-	defer pl.binds.leave(uid)
+func (b *binder) atGate(ctx context.Context, uid types.UID, arrive func(gate.Pod, time.Time) bool) (why string, err error) {
+	verdict := b.binds.wait(uid, b.now())
+	defer b.binds.leave(uid)
 	// The seat is read after wait: who takes it away from here on tells this goroutine.
-	r, ok := pl.groups.Reserved(uid)
+	r, ok := b.groups.Reserved(uid)
 	if !ok {
 		return whyGaveBack, nil
 	}
-	if !arrive(gate.Pod{UID: uid, Group: r.Rank.Key, Rank: r.Rank, Begun: r.Begun}, pl.now()) {
+	if !arrive(gate.Pod{UID: uid, Group: r.Rank.Key, Rank: r.Rank, Begun: r.Begun}, b.now()) {
 		return whyGaveBack, nil
 	}
-	pl.binds.look()
-	signal.Send(pl.binds.more)
+	b.binds.look()
+	signal.Send(b.binds.more)
 	select {
 	case why = <-verdict:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	if why != "" {
-		pl.counters.calledBack.Inc()
+		b.counters.calledBack.Inc()
 	}
 	if why != "" || err != nil {
-		pl.binds.Failed(uid, pl.now())
-		pl.binds.look()
+		b.binds.Failed(uid, b.now())
+		b.binds.look()
 	}
 	return why, err
 }
@@ -189,58 +204,58 @@ func calledBack(pod *corev1.Pod, node, why string) *fwk.Status {
 }
 
 // runGate lets pods leave the gate, and groups ask whose turn it is, until ctx ends.
-func (pl *Fluence) runGate(ctx context.Context) {
+func (b *binder) runGate(ctx context.Context) {
 	for {
 		// Again is asked with the time from before the look: a pause that ended meanwhile
 		// has the gate look once more.
-		now := pl.now()
-		pl.openGate(ctx)
-		if !signal.Wait(ctx, pl.binds.more, pl.binds.Again(now)) {
+		now := b.now()
+		b.openGate(ctx)
+		if !signal.Wait(ctx, b.binds.more, b.binds.Again(now)) {
 			return
 		}
 	}
 }
 
 // openGate lets those leave that may, and wakes the groups that may ask.
-func (pl *Fluence) openGate(ctx context.Context) {
+func (b *binder) openGate(ctx context.Context) {
 	for {
-		now := pl.now()
-		p, ok := pl.binds.Next(now)
+		now := b.now()
+		p, ok := b.binds.Next(now)
 		if !ok {
 			break
 		}
-		why, out := pl.depart(p.UID, now)
-		pl.apply(ctx, out)
+		why, out := b.depart(p.UID, now)
+		b.apply(ctx, out)
 		// A pod that may not be bound has lost its seat.
-		r, seated := pl.groups.Reserved(p.UID)
+		r, seated := b.groups.Reserved(p.UID)
 		if seated {
-			pl.inventory.BindSent(r.Pod, r.Node)
+			b.inventory.BindSent(r.Pod, r.Node)
 		}
-		since, waits := pl.binds.tell(p.UID, why)
+		since, waits := b.binds.tell(p.UID, why)
 		if why != "" || !waits {
-			pl.binds.Failed(p.UID, now)
+			b.binds.Failed(p.UID, now)
 			if seated {
-				pl.inventory.ForgetBind(r.Pod)
+				b.inventory.ForgetBind(r.Pod)
 			}
 			continue
 		}
-		pl.counters.gateWaits.Observe(now.Sub(since).Seconds())
+		b.counters.gateWaits.Observe(now.Sub(since).Seconds())
 	}
-	pl.binds.look()
-	if due := pl.binds.Due(pl.now()); len(due) > 0 {
-		pl.waker.turn(due...)
+	b.binds.look()
+	if due := b.binds.Due(b.now()); len(due) > 0 {
+		b.waker.turn(due...)
 	}
 }
 
 // sweepGate makes good for what reached nobody: pods that were expected and did not come,
 // and groups that were to ask and did not.
-func (pl *Fluence) sweepGate() {
-	now := pl.now()
-	pl.binds.Sweep(now, pl.leads.Load())
-	if idle := pl.binds.Idle(now, idleAfter); len(idle) > 0 {
-		pl.waker.turn(idle...)
+func (b *binder) sweepGate() {
+	now := b.now()
+	b.binds.Sweep(now, b.figures.leads.Load())
+	if idle := b.binds.Idle(now, idleAfter); len(idle) > 0 {
+		b.waker.turn(idle...)
 	}
-	signal.Send(pl.binds.more)
+	signal.Send(b.binds.more)
 }
 
 // idleAfter is after how long a group is woken again that was to ask and did not: its pod
@@ -248,9 +263,9 @@ func (pl *Fluence) sweepGate() {
 const idleAfter = 2 * time.Second
 
 // asked takes note that a group has asked.
-func (pl *Fluence) asked(key types.NamespacedName) {
-	pl.binds.Asked(key, pl.now())
-	signal.Send(pl.binds.more)
+func (b *binder) asked(key types.NamespacedName) {
+	b.binds.Asked(key, b.now())
+	signal.Send(b.binds.more)
 }
 
 const (
@@ -265,20 +280,20 @@ const (
 const refusalLasts = time.Minute
 
 // tellBinding reports the groups that wait for binds.
-func (pl *Fluence) tellBinding(ctx context.Context) {
-	f := pl.binds.Figures()
+func (tl *teller) tellBinding(ctx context.Context) {
+	f := tl.binder.binds.Figures()
 	if f.InFlight+f.Standing[gate.Small]+f.Standing[gate.Large]+f.Waiting[gate.Small]+f.Waiting[gate.Large] == 0 {
 		// To find out who leads costs a reading of all metrics. At rest nobody needs it.
 		return
 	}
-	if !pl.reporter.Leads() {
+	if !tl.reporter.Leads() {
 		// A standby asks for nobody, and knows nothing of the leader's gate.
 		return
 	}
-	now := pl.now()
-	refused := pl.binds.refused(now)
-	for key, n := range pl.binds.Lasting(now, bindingAfter) {
-		bound, of, whole := pl.groups.OnNodes(key)
+	now := tl.now()
+	refused := tl.binder.binds.refused(now)
+	for key, n := range tl.binder.binds.Lasting(now, bindingAfter) {
+		bound, of, whole := tl.groups.OnNodes(key)
 		if whole {
 			continue // what is late is told with that
 		}
@@ -286,40 +301,40 @@ func (pl *Fluence) tellBinding(ctx context.Context) {
 		if why := refused[key]; why != "" {
 			message += "; refused last: " + why
 		}
-		pl.reportBinding(key, message+")")
+		tl.reportBinding(key, message+")")
 		// The last of them may have been bound in the moment before.
-		pl.apply(ctx, pl.groups.Retell(key))
+		tl.apply(ctx, tl.groups.Retell(key))
 	}
-	for _, key := range pl.binds.WaitingTurn(now, turnAfter) {
-		if !pl.groups.MayAsk(key, now) {
-			pl.asked(key) // its pods are gone
+	for _, key := range tl.binder.binds.WaitingTurn(now, turnAfter) {
+		if !tl.groups.MayAsk(key, now) {
+			tl.binder.asked(key) // its pods are gone
 			continue
 		}
-		if _, _, whole := pl.groups.OnNodes(key); whole || !pl.binds.Waits(key) {
+		if _, _, whole := tl.groups.OnNodes(key); whole || !tl.binder.binds.Waits(key) {
 			continue
 		}
 		// Without numbers: there may be many such groups, and each number is a write.
-		pl.reportBinding(key, "waits for its turn to ask for nodes: pods of groups before it have nodes and are bound first")
-		pl.apply(ctx, pl.groups.Retell(key))
+		tl.reportBinding(key, "waits for its turn to ask for nodes: pods of groups before it have nodes and are bound first")
+		tl.apply(ctx, tl.groups.Retell(key))
 	}
 }
 
-func (pl *Fluence) reportBinding(key types.NamespacedName, message string) {
-	if pl.podGroups.Get(key) == nil {
+func (tl *teller) reportBinding(key types.NamespacedName, message string) {
+	if tl.podGroups.Get(key) == nil {
 		return
 	}
-	pl.reporter.Report(key, report.NotScheduled(reason.Binding, message), nil)
-	pl.forgetGone(key)
+	tl.reporter.Report(key, report.NotScheduled(reason.Binding, message), nil)
+	tl.forgetGone(key)
 }
 
 // depart looks once more at the seats that a pod departs with, and lets it go or says why
 // not.
-func (pl *Fluence) depart(uid types.UID, now time.Time) (why string, out gang.Output) {
+func (b *binder) depart(uid types.UID, now time.Time) (why string, out gang.Output) {
 	for {
-		d := pl.groups.Departing(uid)
+		d := b.groups.Departing(uid)
 		// The group may start meanwhile, where the API shows a pod of it on a node, or lose its
 		// start by an answer of 429.
-		if why, out, ok := pl.groups.Depart(d, pl.closed(d.Seats), now); ok {
+		if why, out, ok := b.groups.Depart(d, b.closed(d.Seats), now); ok {
 			return why, out
 		}
 	}
@@ -327,7 +342,7 @@ func (pl *Fluence) depart(uid types.UID, now time.Time) (why string, out gang.Ou
 
 // closed says which of the seats is not good any more, and why, from memory; empty is that
 // all are.
-func (pl *Fluence) closed(seats []gang.Seat) string {
+func (b *binder) closed(seats []gang.Seat) string {
 	on := map[string][]*corev1.Pod{}
 	for _, s := range seats {
 		on[s.Node] = append(on[s.Node], s.Pod)
@@ -338,16 +353,16 @@ func (pl *Fluence) closed(seats []gang.Seat) string {
 			continue // looked at
 		}
 		delete(on, s.Node)
-		node, err := pl.nodes.Get(s.Node)
+		node, err := b.nodes.Get(s.Node)
 		if err != nil {
 			return fmt.Sprintf("node %s, which was matched for pod %s, is gone", s.Node, s.Pod.Name)
 		}
 		for _, pod := range pods {
-			if why := pl.guard.closed(pl.log, node, pod); why != "" {
+			if why := b.guard.closed(b.log, node, pod); why != "" {
 				return why
 			}
 		}
-		if why := pl.full(s.Node, pods); why != "" {
+		if why := b.full(s.Node, pods); why != "" {
 			return why
 		}
 	}
@@ -356,11 +371,11 @@ func (pl *Fluence) closed(seats []gang.Seat) string {
 
 // full says why a node has no room any more for pods that it was matched for; empty is that
 // it has.
-func (pl *Fluence) full(node string, pods []*corev1.Pod) string {
-	if !pl.guard.room {
+func (b *binder) full(node string, pods []*corev1.Pod) string {
+	if !b.guard.room {
 		return ""
 	}
-	lacking := pl.inventory.Lacking(node, pods...)
+	lacking := b.inventory.Lacking(node, pods...)
 	if lacking == "" {
 		return ""
 	}
@@ -372,24 +387,24 @@ func (pl *Fluence) full(node string, pods []*corev1.Pod) string {
 }
 
 // expect takes note of pods that were matched together.
-func (pl *Fluence) expect(slots []match.Slot) {
+func (b *binder) expect(slots []match.Slot) {
 	uids := make([]types.UID, len(slots))
 	for i, s := range slots {
 		uids[i] = types.UID(s.Key)
 	}
-	pl.binds.Expect(uids, pl.now())
+	b.binds.Expect(uids, b.now())
 }
 
 // noLongerExpected takes note of pods that lost their seats, are gone, or are on their
 // nodes.
-func (pl *Fluence) noLongerExpected(keys ...string) {
+func (b *binder) noLongerExpected(keys ...string) {
 	uids := make([]types.UID, len(keys))
 	for i, k := range keys {
 		uids[i] = types.UID(k)
 	}
-	pl.binds.Forget(pl.now(), uids...)
-	pl.binds.look()
-	signal.Send(pl.binds.more)
+	b.binds.Forget(b.now(), uids...)
+	b.binds.look()
+	signal.Send(b.binds.more)
 }
 
 func keysOf(slots []match.Slot) []string {

@@ -84,12 +84,12 @@ func (s *suspects) clear(key types.NamespacedName) {
 }
 
 // tellHard logs what took a group long, or too long.
-func (pl *Fluence) tellHard(plan gang.Plan, refused *gang.Refusal, may *placement.Allowance) {
+func (a *asker) tellHard(plan gang.Plan, refused *gang.Refusal, may *placement.Allowance) {
 	hard := refused != nil && refused.Reason == reason.TooHard
 	switch took, pods := may.Took(), len(plan.Required)+len(plan.Optional); {
 	case hard && !refused.Hard:
-		pl.log.Info("Filters took long for a group, for the sake of pods of other namespaces", "group", plan.Key, "pods", pods, "took", may.HeldUp())
-	case hard || took >= pl.args.MaxAsk.Duration:
-		pl.log.Info("A group took much work", "group", plan.Key, "pods", pods, "took", took, "tooHard", hard)
+		a.log.Info("Filters took long for a group, for the sake of pods of other namespaces", "group", plan.Key, "pods", pods, "took", may.HeldUp())
+	case hard || took >= a.args.MaxAsk.Duration:
+		a.log.Info("A group took much work", "group", plan.Key, "pods", pods, "took", took, "tooHard", hard)
 	}
 }

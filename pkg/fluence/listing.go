@@ -36,15 +36,15 @@ func (l *listing) expect() (listed func()) {
 
 func (l *listing) complete() bool { return l.left.Load() == 0 }
 
-// A teller is a watcher's registration with an informer: it is synced when the watcher has
+// A registration is that of a watcher with an informer: it is synced when the watcher has
 // been told of all that there was, a while after the informer itself knows it.
-type teller interface {
+type registration interface {
 	HasSyncedChecker() cache.DoneChecker
 }
 
 // whenListed calls listed when a watcher has been told of all that there was, or after
 // listPatience.
-func whenListed(ctx context.Context, told teller, what string, listed func()) {
+func whenListed(ctx context.Context, told registration, what string, listed func()) {
 	go func() {
 		patience := time.NewTimer(listPatience)
 		defer patience.Stop()

@@ -19,23 +19,38 @@ import (
 // counters count what happens; kube-scheduler serves them with its own at /metrics.
 // What is at the moment is told by gauges.
 type counters struct {
-	drift         *metrics.CounterVec
-	nodes         *metrics.Counter
-	rounds        *metrics.Counter
-	loads         *metrics.Counter
-	outages       *metrics.Counter
-	matches       *metrics.HistogramVec
+	matcherCounters
+	groupCounters
+	writeCounters
+}
+
+// matcherCounters are of the matcher and its graph.
+type matcherCounters struct {
+	drift   *metrics.CounterVec
+	nodes   *metrics.Counter
+	rounds  *metrics.Counter
+	loads   *metrics.Counter
+	outages *metrics.Counter
+	matches *metrics.HistogramVec
+}
+
+// groupCounters are of groups that ask.
+type groupCounters struct {
 	enquiries     *metrics.HistogramVec
 	waits         *metrics.Histogram
 	refusals      *metrics.CounterVec
 	gaveBack      *metrics.Counter
 	verifications *metrics.CounterVec
 	repairs       *metrics.Counter
+	hard          *metrics.CounterVec
+	vain          *metrics.CounterVec
+}
+
+// writeCounters are of what is sent to the API server.
+type writeCounters struct {
 	failedWrites  *metrics.CounterVec
 	throttled     *metrics.CounterVec
 	calledBack    *metrics.Counter
-	hard          *metrics.CounterVec
-	vain          *metrics.CounterVec
 	gateWaits     *metrics.Histogram
 	eventsDropped *metrics.Counter
 }

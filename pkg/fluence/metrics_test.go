@@ -57,7 +57,7 @@ func TestADriftOfEachKindIsCounted(t *testing.T) {
 	}
 	before := drifts()
 	for _, kind := range inventory.DriftKinds() {
-		(&Fluence{counters: c}).onDrift(inventory.Drift{Kind: kind})
+		(&figures{base: &base{counters: c}}).onDrift(inventory.Drift{Kind: kind})
 	}
 	if n := drifts() - before; n != float64(len(inventory.DriftKinds())) {
 		t.Errorf("%v drifts are counted, want one of each of %q", n, inventory.DriftKinds())

@@ -23,8 +23,8 @@ import (
 // control wait, and all others are scheduled. Of each object it keeps who
 // controls it.
 type owners struct {
-	informers map[schema.GroupKind]cache.SharedIndexInformer
-	tellers   map[schema.GroupKind]teller
+	informers  map[schema.GroupKind]cache.SharedIndexInformer
+	registered map[schema.GroupKind]registration
 }
 
 // newOwners calls seen with the UID of each object that comes to be known.
@@ -34,7 +34,7 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the client of owners: %w", err)
 	}
-	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, tellers: map[schema.GroupKind]teller{}}
+	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, registered: map[schema.GroupKind]registration{}}
 	for _, k := range group.FollowedKinds() {
 		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
@@ -42,7 +42,7 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 		if err := informer.SetTransform(slimOwner); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
-		o.tellers[kind], err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		o.registered[kind], err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { seen(uidOf(obj)) },
 			UpdateFunc: func(old, obj any) {
 				// It went and another came under its name while nobody watched.
@@ -84,7 +84,7 @@ func (o *owners) run(ctx context.Context, l *listing) {
 	for _, k := range group.FollowedKinds() {
 		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
 		informer, resource, listed := o.informers[kind], schema.GroupResource{Group: k.Group, Resource: k.Resource}, l.expect()
-		whenListed(ctx, o.tellers[kind], resource.Resource, listed)
+		whenListed(ctx, o.registered[kind], resource.Resource, listed)
 		err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 			if apierrors.IsForbidden(err) {
 				klog.FromContext(ctx).Error(err, "The scheduler may not read owners of pods, so their pods wait; grant list and watch", "resource", resource)

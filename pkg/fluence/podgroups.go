@@ -27,9 +27,9 @@ import (
 // start never waits for it: without the CRD, or without the right to read it,
 // gangs wait and all other pods are scheduled.
 type podGroups struct {
-	client   rest.Interface
-	informer cache.SharedIndexInformer
-	teller   teller
+	client     rest.Interface
+	informer   cache.SharedIndexInformer
+	registered registration
 }
 
 // podGroupWatcher is told of PodGroups.
@@ -48,7 +48,7 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 		client:   client,
 		informer: cache.NewSharedIndexInformer(lw, &scheduling.PodGroup{}, 0, cache.Indexers{}),
 	}
-	p.teller, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	p.registered, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.podGroupSeen(ctx, obj.(*scheduling.PodGroup)) },
 		UpdateFunc: func(_, obj any) { w.podGroupSeen(ctx, obj.(*scheduling.PodGroup)) },
 		DeleteFunc: func(obj any) {
@@ -66,7 +66,7 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 // run watches until ctx ends. Listed is called when all have been told of, or
 // cannot be.
 func (p *podGroups) run(ctx context.Context, listed func()) {
-	whenListed(ctx, p.teller, scheduling.PodGroups.Resource, listed)
+	whenListed(ctx, p.registered, scheduling.PodGroups.Resource, listed)
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		switch {
 		case apierrors.IsNotFound(err):

@@ -96,21 +96,21 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 
 // isNew says whether a node is in the cluster, but not in what the scheduling cycle sees
 // of it: the matcher may hear of a node before the scheduler does.
-func (pl *Fluence) isNew(node string) bool {
-	if _, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(node); err == nil {
+func (a *asker) isNew(node string) bool {
+	if _, err := a.handle.SnapshotSharedLister().NodeInfos().Get(node); err == nil {
 		return false
 	}
-	_, err := pl.handle.SharedInformerFactory().Core().V1().Nodes().Lister().Get(node)
+	_, err := a.handle.SharedInformerFactory().Core().V1().Nodes().Lister().Get(node)
 	return err == nil
 }
 
 // mayNotAsk says why a pod cannot be placed now, or nothing. One that has a seat
 // needs no matcher.
-func (pl *Fluence) mayNotAsk(pod *corev1.Pod) string {
-	if pl.groups.Seated(pod.UID) {
+func (a *asker) mayNotAsk(pod *corev1.Pod) string {
+	if a.groups.Seated(pod.UID) {
 		return ""
 	}
-	return pl.notReady()
+	return a.notReady()
 }
 
 // maxOvertaken bounds how often a cycle asks for others first.
@@ -119,40 +119,40 @@ const maxOvertaken = 4
 // askForOvertaken asks for what goes before a pod and does not stand before it in the
 // queue. If the matcher gives no answer, it returns what the pod itself is to be told:
 // it asks again after a while too, since what it waits for may have happened already.
-func (pl *Fluence) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *gang.Refusal) {
+func (a *asker) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *gang.Refusal) {
 	for range maxOvertaken {
-		if pl.notReady() != "" {
+		if a.notReady() != "" {
 			return nil
 		}
-		uid, ok := pl.groups.Overtaken(pod.UID, pl.now())
+		uid, ok := a.groups.Overtaken(pod.UID, a.now())
 		if !ok {
 			return nil
 		}
-		plan, out := pl.groups.Plan(uid, pl.now())
-		pl.apply(ctx, out)
+		plan, out := a.groups.Plan(uid, a.now())
+		a.apply(ctx, out)
 		if len(plan.Required) == 0 {
 			return nil
 		}
-		if _, refused := pl.ask(ctx, plan, false, nodes); refused != nil {
-			pl.refuse(ctx, plan, *refused)
+		if _, refused := a.ask(ctx, plan, false, nodes); refused != nil {
+			a.refuse(ctx, plan, *refused)
 			if refused.Reason == reason.MatcherUnavailable {
 				return &gang.Refusal{Reason: refused.Reason, Message: refused.Message, Until: refused.Until, Backoff: true}
 			}
 			continue
 		}
-		pl.groups.Unclaim(uid)
-		pl.waker.pods(plan.Required)
+		a.groups.Unclaim(uid)
+		a.waker.pods(plan.Required)
 	}
 	return nil
 }
 
 // refuse records a refusal and turns it into the pod's status.
-func (pl *Fluence) refuse(ctx context.Context, plan gang.Plan, r gang.Refusal) *fwk.Status {
+func (a *asker) refuse(ctx context.Context, plan gang.Plan, r gang.Refusal) *fwk.Status {
 	if r.Reason == reason.MatcherUnavailable {
 		r.Cure = gang.CureAnswer
 	}
-	pl.apply(ctx, pl.groups.Refuse(plan, r, pl.now()))
-	pl.forgetGone(plan.Key)
+	a.apply(ctx, a.groups.Refuse(plan, r, a.now()))
+	a.teller.forgetGone(plan.Key)
 	if r.Reason == reason.NeverFits {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Message)
 	}
@@ -161,14 +161,14 @@ func (pl *Fluence) refuse(ctx context.Context, plan gang.Plan, r gang.Refusal) *
 
 // tellRefused logs, counts and reports a refusal. On a lone pod the scheduler itself
 // says what it was refused for.
-func (pl *Fluence) tellRefused(pod *corev1.Pod, reason, message string) {
-	pl.counters.refusals.WithLabelValues(reason).Inc()
-	m, ok := pl.groups.GroupOf(pod.UID)
+func (tl *teller) tellRefused(pod *corev1.Pod, reason, message string) {
+	tl.counters.refusals.WithLabelValues(reason).Inc()
+	m, ok := tl.groups.GroupOf(pod.UID)
 	if !ok {
 		return
 	}
-	defer pl.forgetGone(m.Key)
-	pl.recordRefused(m.Key, reason, message)
+	defer tl.forgetGone(m.Key)
+	tl.recordRefused(m.Key, reason, message)
 	switch {
 	case !m.Named:
 		return
@@ -178,7 +178,7 @@ func (pl *Fluence) tellRefused(pod *corev1.Pod, reason, message string) {
 	case m.Started:
 		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Minimum-m.Lacking, m.Minimum, message)
 	}
-	pl.reporter.Report(m.Key, report.NotScheduled(reason, message), pod)
+	tl.reporter.Report(m.Key, report.NotScheduled(reason, message), pod)
 }
 
 // PreFilterExtensions returns nil: pods that come and go elsewhere do not move a

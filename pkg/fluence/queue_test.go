@@ -44,7 +44,7 @@ func (n native) GetTimestamp() time.Time { return n.at }
 
 func TestQueueIsOrderedByPriorityThenGroup(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	pl := &Fluence{profile: profile, groups: gang.New(&owners{}, match.PolicyLonode)}
+	pl := &Fluence{base: &base{profile: profile, groups: gang.New(&owners{}, match.PolicyLonode)}}
 	pod := func(name, groupName string, priority int32, created time.Time) fwk.QueuedEntityInfo {
 		p := objects.Pod(name, objects.InGroup(groupName))
 		p.Spec.Priority = &priority

@@ -1,14 +1,49 @@
 package fluence
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/gate"
 	"github.com/flux-k8s/fluence/pkg/health"
+	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 )
+
+// figures are those of the whole plugin, for those who look on.
+type figures struct {
+	*base
+	asker    *asker
+	turns    *turns
+	binder   *binder
+	bulletin *report.Status
+	handover *handover
+	teller   *teller
+	// drifted counts what the inventory found, and matchedAt is when the last match gave
+	// out room, in nanoseconds of Unix; 0 is never.
+	drifted   atomic.Int64
+	matchedAt atomic.Int64
+	// leads says whether this scheduler led when it was last asked.
+	leads atomic.Bool
+	// skewed says that the API server is of a version that this build is not made for.
+	skewed atomic.Bool
+}
+
+// publish builds what writes the figures, and what hands over to a standby by them.
+func (f *figures) publish(leading func() bool, as Identity) {
+	f.bulletin = &report.Status{
+		Client: f.handle.ClientSet(), Namespace: f.args.StatusNamespace, Leading: leading,
+		Figures: func() health.Figures { return f.read().figures(f, as) },
+		Failed:  func() { f.counters.failed(writesHealth) },
+	}
+	f.handover = newHandover(f.handle.ClientSet(), f.args.StatusNamespace, as.Name)
+	f.handover.leading, f.handover.silent = leading, f.breaker.silentFor
+	f.handover.well = func() bool { return f.notReady() == "" }
+	f.handover.failed = func() { f.counters.failed(writesHealth) }
+}
 
 // A reading is what the plugin knows at one moment, for those who look on.
 type reading struct {
@@ -43,20 +78,20 @@ const notAnswered = "Queued"
 
 // read looks at everything once. It calls nothing that could block, nor asks whether
 // this scheduler leads: that is read from metrics, of which this is a part.
-func (pl *Fluence) read() reading {
+func (f *figures) read() reading {
 	r := reading{
-		Census: pl.groups.Census(), others: pl.running.others(pl.profile),
-		leads: pl.leads.Load(), skewed: pl.skewed.Load(),
-		nodes: pl.inventory.Nodes(), epoch: pl.inventory.Epoch(), returns: pl.returns.pending(),
+		Census: f.groups.Census(), others: f.running.others(f.profile),
+		leads: f.leads.Load(), skewed: f.skewed.Load(),
+		nodes: f.inventory.Nodes(), epoch: f.inventory.Epoch(), returns: f.asker.returns.pending(),
 	}
-	r.gate, r.events = pl.binds.Figures(), pl.events.Waiting()
-	r.standbys = pl.handover.standbys()
-	unready := pl.notReady() != ""
-	open, _ := pl.breaker.state()
+	r.gate, r.events = f.binder.binds.Figures(), f.teller.events.Waiting()
+	r.standbys = f.handover.standbys()
+	unready := f.notReady() != ""
+	open, _ := f.breaker.state()
 	r.answers = !open
-	r.reserving, r.reserved = pl.reservations.reserved()
+	r.reserving, r.reserved = f.turns.reservations.reserved()
 	if !r.Longest.IsZero() {
-		r.longest = pl.now().Sub(r.Longest)
+		r.longest = f.now().Sub(r.Longest)
 	}
 	if turn := min(r.Waiting[""], r.gate.Waiting[gate.Small]+r.gate.Waiting[gate.Large]); turn > 0 && !unready {
 		r.Waiting[""] -= turn
@@ -74,11 +109,11 @@ func (pl *Fluence) read() reading {
 }
 
 // figures is a reading in the words of package health.
-func (r reading) figures(pl *Fluence, as Identity) health.Figures {
+func (r reading) figures(from *figures, as Identity) health.Figures {
 	f := health.Figures{
 		Epoch: uint64(r.epoch), Nodes: r.nodes,
 		GroupsByPhase: map[string]int{}, WaitingByReason: r.Waiting,
-		Allocations: r.Tentative + r.Held, Drift: pl.drifted.Load(), MatcherAnswers: r.answers,
+		Allocations: r.Tentative + r.Held, Drift: from.drifted.Load(), MatcherAnswers: r.answers,
 		Leader: as.Name, Version: as.Version,
 	}
 	for _, p := range gang.Phases() {
@@ -86,9 +121,15 @@ func (r reading) figures(pl *Fluence, as Identity) health.Figures {
 			f.GroupsByPhase[string(p)] = n
 		}
 	}
-	if at := pl.matchedAt.Load(); at != 0 {
+	if at := from.matchedAt.Load(); at != 0 {
 		matched := time.Unix(0, at).UTC().Truncate(time.Second)
 		f.LastMatch = &matched
 	}
 	return f
+}
+
+// onDrift is told by the inventory where the engine differed from the cluster.
+func (f *figures) onDrift(d inventory.Drift) {
+	f.drifted.Add(1)
+	f.counters.drift.WithLabelValues(string(d.Kind)).Inc()
 }

@@ -64,13 +64,13 @@ func (pl *Fluence) allow(uid types.UID) {
 
 // sweepWaiting makes good for a pod that was allowed or rejected in the moment
 // before the framework had it among its waiting pods.
-func (pl *Fluence) sweepWaiting() {
+func (w *watcher) sweepWaiting() {
 	var allow, reject []fwk.WaitingPod
-	pl.handle.IterateOverWaitingPods(func(wp fwk.WaitingPod) {
-		if wp.GetPod().Spec.SchedulerName != pl.handle.ProfileName() {
+	w.handle.IterateOverWaitingPods(func(wp fwk.WaitingPod) {
+		if wp.GetPod().Spec.SchedulerName != w.handle.ProfileName() {
 			return
 		}
-		switch waits, mayBind := pl.groups.Awaited(wp.GetPod().UID); {
+		switch waits, mayBind := w.groups.Awaited(wp.GetPod().UID); {
 		case !waits:
 			reject = append(reject, wp)
 		case mayBind:
@@ -123,10 +123,4 @@ func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.P
 	signal.Send(pl.binds.more)
 	pl.placer.Forget(pl.key(pod))
 	pl.apply(ctx, out)
-}
-
-// key is that of the pod's group; empty if the pod was not seen.
-func (pl *Fluence) key(pod *corev1.Pod) types.NamespacedName {
-	key, _ := pl.groups.KeyOf(pod.UID)
-	return key
 }

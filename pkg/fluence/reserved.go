@@ -18,43 +18,50 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
+// turns are those of the groups that wait for room longest: nodes are reserved for them.
+type turns struct {
+	*base
+	teller       *teller
+	reservations reservations
+}
+
 // letPass brings the reservations up to date with who has waited for long, and with what has
 // ended. Groups ask again that had to leave nodes which are reserved no longer: the group
 // that it was for has started or is gone, or waits for something else, or its reservation
 // pauses.
-func (pl *Fluence) letPass() {
-	now, most := pl.now(), pl.args.MaxReserve.Duration
-	heads := pl.groups.Overdue(now, pl.args.MaxBypass.Duration)
-	freed := pl.reservations.leave(heads, &pl.running, pl.groups.RunsOn, most, now)
+func (ts *turns) letPass() {
+	now, most := ts.now(), ts.args.MaxReserve.Duration
+	heads := ts.groups.Overdue(now, ts.args.MaxBypass.Duration)
+	freed := ts.reservations.leave(heads, &ts.running, ts.groups.RunsOn, most, now)
 	taken := sets.New[string]()
 	for _, h := range heads {
 		t := gang.TurnOf(h.Key, h.Rank)
-		anew, others := pl.reservations.take(t, h.Key, &pl.running, pl.groups.RunsOn, now)
-		paused, again := pl.reservations.getOn(t, &pl.running, most, now)
+		anew, others := ts.reservations.take(t, h.Key, &ts.running, ts.groups.RunsOn, now)
+		paused, again := ts.reservations.getOn(t, &ts.running, most, now)
 		if paused {
-			until, _ := pl.reservations.pause(t)
-			pl.log.V(2).Info("Group reserves no nodes for a while", "group", h.Key, "for", until.Sub(now))
+			until, _ := ts.reservations.pause(t)
+			ts.log.V(2).Info("Group reserves no nodes for a while", "group", h.Key, "for", until.Sub(now))
 		}
-		nodes := pl.reservations.nodes(t, h.Key)
+		nodes := ts.reservations.nodes(t, h.Key)
 		overlaps := taken.HasAny(nodes...)
 		if overlaps {
 			// One before it has come to need them.
-			others = pl.reservations.drop(t, h.Key) || others
+			others = ts.reservations.drop(t, h.Key) || others
 		}
 		taken.Insert(nodes...)
 		freed = freed || others || paused
-		if anew || again || paused || overlaps || pl.reservations.call(t, pl.freeFor(t), now) {
+		if anew || again || paused || overlaps || ts.reservations.call(t, ts.freeFor(t), now) {
 			// It is in its own cycle that nodes are reserved for a group, and told.
-			pl.groups.AskAgain(h.Key)
-			pl.waker.one(h.Key)
+			ts.groups.AskAgain(h.Key)
+			ts.waker.one(h.Key)
 		}
 	}
-	for _, key := range pl.groups.Retry(now) {
-		pl.groups.AskAgain(key)
-		pl.waker.one(key)
+	for _, key := range ts.groups.Retry(now) {
+		ts.groups.AskAgain(key)
+		ts.waker.one(key)
 	}
 	if freed {
-		pl.happened(gang.Unreserved)
+		ts.happened(gang.Unreserved)
 	}
 }
 
@@ -67,21 +74,21 @@ func (pl *Fluence) letPass() {
 // taken what a member left: it waits as a new pod does then, and until the reservation pauses, so that
 // where none ever does it waits for nobody. If it could have any reserved node, its author could move
 // a member there, and have the next group take what that left, again and again.
-func (pl *Fluence) reservedFor(plan gang.Plan) (room placement.Reserved) {
-	if len(plan.Left) > 0 && pl.args.MaxReserve.Duration == 0 || slices.ContainsFunc(plan.Left, func(node string) bool { return pl.lostNode(node, plan.Required[0]) }) {
+func (ts *turns) reservedFor(plan gang.Plan) (room placement.Reserved) {
+	if len(plan.Left) > 0 && ts.args.MaxReserve.Duration == 0 || slices.ContainsFunc(plan.Left, func(node string) bool { return ts.lostNode(node, plan.Required[0]) }) {
 		return room
 	}
-	now, own := pl.now(), plan.Rank
+	now, own := ts.now(), plan.Rank
 	own.Incomplete = false
 	if plan.InTurnFrom.After(own.Created) {
 		own.Created = plan.InTurnFrom
 	}
-	all := pl.reservations.holdings()
+	all := ts.reservations.holdings()
 	keys := make([]types.NamespacedName, 0, len(all))
 	for _, held := range all {
 		keys = append(keys, held.key)
 	}
-	for _, h := range pl.groups.HeadsAmong(keys, now, pl.args.MaxBypass.Duration) {
+	for _, h := range ts.groups.HeadsAmong(keys, now, ts.args.MaxBypass.Duration) {
 		t := gang.TurnOf(h.Key, h.Rank)
 		held, ok := all[t]
 		if !ok || held.key != h.Key || h.Key == plan.Key || !h.Rank.Less(own) {
@@ -93,7 +100,7 @@ func (pl *Fluence) reservedFor(plan gang.Plan) (room placement.Reserved) {
 		}
 		room.Turns = append(room.Turns, t)
 		room.Nodes = append(room.Nodes, nodes...)
-		room.Words = append(room.Words, reservedWords(len(nodes), pl.groupWords(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
+		room.Words = append(room.Words, reservedWords(len(nodes), ts.groupWords(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
 	}
 	slices.Sort(room.Nodes)
 	room.Nodes = slices.Compact(room.Nodes)
@@ -102,9 +109,9 @@ func (pl *Fluence) reservedFor(plan gang.Plan) (room placement.Reserved) {
 
 // lostNode says whether a pod cannot come back to a node, as far as that is not for want of room. A
 // node without a name is not known.
-func (pl *Fluence) lostNode(name string, pod *corev1.Pod) bool {
-	node, err := pl.nodes.Get(name)
-	return err != nil || !nodeutil.IsNodeReady(node) || pl.guard.closed(pl.log, node, pod) != ""
+func (ts *turns) lostNode(name string, pod *corev1.Pod) bool {
+	node, err := ts.nodes.Get(name)
+	return err != nil || !nodeutil.IsNodeReady(node) || ts.guard.closed(ts.log, node, pod) != ""
 }
 
 func reservedWords(nodes int, group string, waited time.Duration) string {
@@ -115,24 +122,24 @@ func reservedWords(nodes int, group string, waited time.Duration) string {
 // waited for so long that it may have some, and says so. They are as few as it fits when all has
 // ended there that ends: those on which the fewest such pods are, so that they are free soon.
 // A group for which there are none leaves its turn to the next until nodes change.
-func (pl *Fluence) reserve(ctx context.Context, plan gang.Plan, found placement.Result, r *gang.Refusal) {
-	key, now := plan.Key, pl.now()
-	if plan.Late || r.Cure != gang.CureRoom || !pl.groups.IsHead(key, now, pl.args.MaxBypass.Duration) {
+func (ts *turns) reserve(ctx context.Context, plan gang.Plan, found placement.Result, r *gang.Refusal) {
+	key, now := plan.Key, ts.now()
+	if plan.Late || r.Cure != gang.CureRoom || !ts.groups.IsHead(key, now, ts.args.MaxBypass.Duration) {
 		return
 	}
 	tell := func(words string) { r.Message = translate.Shorten(r.Message + "; " + words) }
-	if why := pl.groups.Yields(key, now); why != "" {
+	if why := ts.groups.Yields(key, now); why != "" {
 		tell(why)
 		return
 	}
 	t := gang.TurnOf(key, plan.Rank)
-	if until, paused := pl.reservations.pause(t); paused {
+	if until, paused := ts.reservations.pause(t); paused {
 		tell(fmt.Sprintf("no nodes are reserved for it for %s, since nothing had ended for %s on those that were",
-			duration.HumanDuration(until.Sub(now)), duration.HumanDuration(pl.args.MaxReserve.Duration)))
+			duration.HumanDuration(until.Sub(now)), duration.HumanDuration(ts.args.MaxReserve.Duration)))
 		return
 	}
-	had := pl.reservations.nodes(t, key)
-	search, due, known := pl.reservations.look(t, key, now)
+	had := ts.reservations.nodes(t, key)
+	search, due, known := ts.reservations.look(t, key, now)
 	asBefore := func(known bool) {
 		switch {
 		case len(had) > 0:
@@ -145,12 +152,12 @@ func (pl *Fluence) reserve(ctx context.Context, plan gang.Plan, found placement.
 		asBefore(known)
 		return
 	}
-	l := pl.placer.Reservable(ctx, found, had, search, pl.outlastedFor(t))
+	l := ts.placer.Reservable(ctx, found, had, search, ts.outlastedFor(t))
 	yields := false
 	defer func() {
 		// One that yields is not called again: it looks when it asks.
 		if !yields {
-			pl.reservations.found(t, key, l.Search, l.Known, now)
+			ts.reservations.found(t, key, l.Search, l.Known, now)
 		}
 	}()
 	switch {
@@ -159,54 +166,54 @@ func (pl *Fluence) reserve(ctx context.Context, plan gang.Plan, found placement.
 		return
 	case len(l.Nodes) > 0:
 		tell(placement.NodesAre(len(l.Nodes)) + " reserved for it")
-		pl.groups.Yield(key, "", nil, now)
+		ts.groups.Yield(key, "", nil, now)
 	default:
 		why := "no nodes are reserved for it" + l.Why()
 		tell(why)
 		if yields = l.Taken() == 0; yields {
-			pl.groups.Yield(key, why, l.Way(), now)
+			ts.groups.Yield(key, why, l.Way(), now)
 		}
-		if pl.reservations.drop(t, key) {
-			pl.happened(gang.Unreserved)
+		if ts.reservations.drop(t, key) {
+			ts.happened(gang.Unreserved)
 		}
 		return
 	}
-	changed, freed := pl.reservations.put(t, key, l.Nodes, &pl.running, pl.groups.RunsOn, now)
+	changed, freed := ts.reservations.put(t, key, l.Nodes, &ts.running, ts.groups.RunsOn, now)
 	if freed {
-		pl.happened(gang.Unreserved)
+		ts.happened(gang.Unreserved)
 	}
 	if changed && len(had) == 0 {
-		pl.tellReserves(key, len(l.Nodes))
+		ts.tellReserves(key, len(l.Nodes))
 	}
 	if changed {
-		pl.log.V(2).Info("Group reserves nodes", "group", key, "nodes", len(l.Nodes), "usable", l.Usable())
+		ts.log.V(2).Info("Group reserves nodes", "group", key, "nodes", len(l.Nodes), "usable", l.Usable())
 	}
 }
 
 // tellReserves tells that nodes are reserved for a group for which none were. It leaves a trace: the
 // reason for which the group waits is the same as before.
-func (pl *Fluence) tellReserves(key types.NamespacedName, nodes int) {
-	pl.reporter.Tell(key, reason.NodesReserved, placement.NodesAre(nodes)+" reserved for the group")
+func (ts *turns) tellReserves(key types.NamespacedName, nodes int) {
+	ts.teller.reporter.Tell(key, reason.NodesReserved, placement.NodesAre(nodes)+" reserved for the group")
 }
 
 // comes says whether a group whose namespace may not ask now asks for the nodes that are reserved
 // for it and are free. It may, once: while it waits nobody has them.
-func (pl *Fluence) comes(plan gang.Plan) bool {
+func (ts *turns) comes(plan gang.Plan) bool {
 	t := gang.TurnOf(plan.Key, plan.Rank)
-	return !plan.Late && pl.reservations.comes(t, plan.Key, pl.freeFor(t))
+	return !plan.Late && ts.reservations.comes(t, plan.Key, ts.freeFor(t))
 }
 
 // freeFor says of nodes whether nothing ends there any more that a turn waits for.
-func (pl *Fluence) freeFor(t gang.Turn) func(nodes []string) bool {
-	stays := pl.outlastedFor(t)
-	return func(nodes []string) bool { return pl.running.free(nodes, stays) }
+func (ts *turns) freeFor(t gang.Turn) func(nodes []string) bool {
+	stays := ts.outlastedFor(t)
+	return func(nodes []string) bool { return ts.running.free(nodes, stays) }
 }
 
 // outlastedFor says of a pod whether it is taken for one that does not end: it is of a turn's own
 // namespace, a reservation has paused over it, and it has no deadline that is near. Whoever has such
 // pods can end them, and shall not have nodes kept from others for them again and again.
-func (pl *Fluence) outlastedFor(t gang.Turn) func(*corev1.Pod) bool {
-	pods, near := pl.reservations.outlasted(t), pl.now().Add(pl.args.MaxReserve.Duration)
+func (ts *turns) outlastedFor(t gang.Turn) func(*corev1.Pod) bool {
+	pods, near := ts.reservations.outlasted(t), ts.now().Add(ts.args.MaxReserve.Duration)
 	return func(p *corev1.Pod) bool {
 		if !pods.Has(p.UID) || p.DeletionTimestamp != nil && p.DeletionTimestamp.Time.Before(near) {
 			return false

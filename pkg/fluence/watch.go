@@ -29,54 +29,68 @@ const (
 	settleTime = 300 * time.Millisecond
 )
 
+// A watcher hears of what changes in the cluster, and of the time that passes.
+type watcher struct {
+	*base
+	asker    *asker
+	accounts *accounts
+	turns    *turns
+	binder   *binder
+	teller   *teller
+	figures  *figures
+	owners   *owners
+	races    *races
+	later    later
+}
+
 // watch registers the plugin's event handlers and starts its goroutines. They
 // begin to work when the scheduler has started its informers.
-func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
-	core := pl.handle.SharedInformerFactory().Core().V1()
+func (w *watcher) watch(ctx context.Context, leading func() bool) error {
+	core := w.handle.SharedInformerFactory().Core().V1()
 	pods, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { pl.podSeen(ctx, nil, obj.(*corev1.Pod)) },
-		UpdateFunc: func(old, obj any) { pl.podSeen(ctx, old.(*corev1.Pod), obj.(*corev1.Pod)) },
-		DeleteFunc: func(obj any) { pl.podGone(ctx, obj) },
+		AddFunc:    func(obj any) { w.podSeen(ctx, nil, obj.(*corev1.Pod)) },
+		UpdateFunc: func(old, obj any) { w.podSeen(ctx, old.(*corev1.Pod), obj.(*corev1.Pod)) },
+		DeleteFunc: func(obj any) { w.podGone(ctx, obj) },
 	})
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	nodes, err := core.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { pl.settled(ctx, gang.NodeChanged) },
+		AddFunc: func(any) { w.settled(ctx, gang.NodeChanged) },
 		UpdateFunc: func(old, obj any) {
 			if nodeDiffers(old.(*corev1.Node), obj.(*corev1.Node)) {
-				pl.settled(ctx, gang.NodeChanged)
+				w.settled(ctx, gang.NodeChanged)
 			}
 		},
-		DeleteFunc: func(any) { pl.settled(ctx, gang.NodeChanged) },
+		DeleteFunc: func(any) { w.settled(ctx, gang.NodeChanged) },
 	})
 	if err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
 	}
 	namespaces, err := core.Namespaces().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { pl.namespaceSeen(ctx, nil, obj.(*corev1.Namespace)) },
-		UpdateFunc: func(old, obj any) { pl.namespaceSeen(ctx, old.(*corev1.Namespace), obj.(*corev1.Namespace)) },
-		DeleteFunc: pl.namespaceGone,
+		AddFunc:    func(obj any) { w.namespaceSeen(ctx, nil, obj.(*corev1.Namespace)) },
+		UpdateFunc: func(old, obj any) { w.namespaceSeen(ctx, old.(*corev1.Namespace), obj.(*corev1.Namespace)) },
+		DeleteFunc: w.namespaceGone,
 	})
 	if err != nil {
 		return fmt.Errorf("watch namespaces: %w", err)
 	}
 	storage := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { pl.settled(ctx, gang.StorageChanged) },
-		UpdateFunc: func(any, any) { pl.settled(ctx, gang.StorageChanged) },
-		DeleteFunc: func(any) { pl.settled(ctx, gang.StorageChanged) },
+		AddFunc:    func(any) { w.settled(ctx, gang.StorageChanged) },
+		UpdateFunc: func(any, any) { w.settled(ctx, gang.StorageChanged) },
+		DeleteFunc: func(any) { w.settled(ctx, gang.StorageChanged) },
 	}
 	for name, informer := range map[string]cache.SharedIndexInformer{
 		"persistentvolumes":      core.PersistentVolumes().Informer(),
 		"persistentvolumeclaims": core.PersistentVolumeClaims().Informer(),
-		"storageclasses":         pl.handle.SharedInformerFactory().Storage().V1().StorageClasses().Informer(),
+		"storageclasses":         w.handle.SharedInformerFactory().Storage().V1().StorageClasses().Informer(),
 	} {
 		if _, err := informer.AddEventHandler(storage); err != nil {
 			return fmt.Errorf("watch %s: %w", name, err)
 		}
 	}
 	synced := []cache.InformerSynced{pods.HasSynced, nodes.HasSynced, namespaces.HasSynced}
-	pl.synced = func() bool {
+	w.synced = func() bool {
 		for _, s := range synced {
 			if !s() {
 				return false
@@ -84,67 +98,67 @@ func (pl *Fluence) watch(ctx context.Context, leading func() bool) error {
 		}
 		return true
 	}
-	pl.listing.done = func() {
-		pl.apply(ctx, pl.groups.Listed())
-		pl.waker.all()
+	w.listing.done = func() {
+		w.apply(ctx, w.groups.Listed())
+		w.waker.all()
 	}
-	started, podGroupsListed := pl.listing.expect(), pl.listing.expect()
+	started, podGroupsListed := w.listing.expect(), w.listing.expect()
 	go func() {
 		if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 			return
 		}
 		// Only now is the queue there to be woken.
-		go pl.waker.run(ctx)
-		go pl.runGate(ctx)
-		go pl.breaker.run(ctx)
-		go pl.returns.run(ctx)
-		go pl.reporter.Run(ctx)
-		go pl.events.Run(ctx)
-		go pl.podGroups.run(ctx, podGroupsListed)
-		go pl.races.run(ctx)
-		pl.podStatuses.Run(ctx)
-		go pl.tellBesides(ctx, leading)
-		go pl.bulletin.Run(ctx)
-		go pl.handover.run(ctx)
-		pl.owners.run(ctx, &pl.listing)
+		go w.waker.run(ctx)
+		go w.binder.runGate(ctx)
+		go w.breaker.run(ctx)
+		go w.asker.returns.run(ctx)
+		go w.teller.reporter.Run(ctx)
+		go w.teller.events.Run(ctx)
+		go w.teller.podGroups.run(ctx, podGroupsListed)
+		go w.races.run(ctx)
+		w.teller.podStatuses.Run(ctx)
+		go w.teller.tellBesides(ctx, leading)
+		go w.figures.bulletin.Run(ctx)
+		go w.figures.handover.run(ctx)
+		w.owners.run(ctx, &w.listing)
 		started()
 		go func() {
-			if err := pl.inventory.Run(ctx); err != nil {
+			if err := w.inventory.Run(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Keep the inventory; no group will be placed")
 			}
 		}()
-		pl.runTicks(ctx)
+		w.runTicks(ctx)
 	}()
 	return nil
 }
 
-func (pl *Fluence) podSeen(ctx context.Context, old, pod *corev1.Pod) {
+func (w *watcher) podSeen(ctx context.Context, old, pod *corev1.Pod) {
 	if old != nil && old.UID != pod.UID {
 		// It went and another came under its name while nobody watched.
-		pl.podGone(ctx, old)
+		w.podGone(ctx, old)
 		old = nil
 	}
-	pl.running.put(pod)
-	pl.placer.PodSeen(pod)
+	w.running.put(pod)
+	w.placer.PodSeen(pod)
 	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
-		pl.outOfTheWay(pod)
+		w.turns.outOfTheWay(pod)
 	}
-	if pod.Spec.SchedulerName == pl.profile {
+	if pod.Spec.SchedulerName == w.profile {
 		if pod.Spec.NodeName != "" {
-			pl.told.forget(pod.UID)
-			pl.noLongerExpected(string(pod.UID))
+			w.teller.told.forget(pod.UID)
+			w.binder.noLongerExpected(string(pod.UID))
 		}
-		out := pl.groups.PutPod(pod, pl.now())
+		out := w.groups.PutPod(pod, w.now())
 		if pod.Spec.NodeName != "" {
 			// By a bind of which no answer came, or by somebody else's.
-			pl.binds.tell(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))
+			w.binder.binds.tell(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))
 		}
-		pl.apply(ctx, out)
-	} else if pl.nominated.put(pod, pl.now()) {
-		pl.settled(ctx, gang.Freed)
+		w.apply(ctx, out)
+	} else if w.asker.nominated.put(pod, w.now()) {
+		w.settled(ctx, gang.Freed)
 	}
 	if filtersSee(old, pod) {
-		pl.settled(ctx, gang.PodChanged)
+		w.settled(ctx, gang.PodChanged)
 	}
 }
 
@@ -160,42 +174,42 @@ func filtersSee(old, pod *corev1.Pod) bool {
 }
 
 // podGroupSeen takes note of a PodGroup that came or changed.
-func (pl *Fluence) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
+func (w *watcher) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-	out := pl.groups.PutPodGroup(k, asGroup(pg))
-	pl.groups.Waited(k, report.WaitsSince(pg))
-	pl.apply(ctx, out)
-	pl.reporter.Seen(k)
+	out := w.groups.PutPodGroup(k, asGroup(pg))
+	w.groups.Waited(k, report.WaitsSince(pg))
+	w.apply(ctx, out)
+	w.teller.reporter.Seen(k)
 }
 
 // podGroupGone takes note of a PodGroup that was deleted.
-func (pl *Fluence) podGroupGone(ctx context.Context, k types.NamespacedName) {
-	pl.apply(ctx, pl.groups.DropPodGroup(k))
+func (w *watcher) podGroupGone(ctx context.Context, k types.NamespacedName) {
+	w.apply(ctx, w.groups.DropPodGroup(k))
 }
 
 // forget drops what is kept of a group beside package group.
-func (pl *Fluence) forget(k types.NamespacedName) {
-	pl.reporter.Forget(k)
-	pl.placer.Forget(k)
-	pl.logged.forget(k)
-	pl.asked(k)
-	pl.binds.forget(k)
+func (tl *teller) forget(k types.NamespacedName) {
+	tl.reporter.Forget(k)
+	tl.placer.Forget(k)
+	tl.logged.forget(k)
+	tl.binder.asked(k)
+	tl.binder.binds.forget(k)
 }
 
 // forgetGone forgets a group that has ended. Who keeps something of a group calls it
 // thereafter: the group may have gone, and been forgotten, in the moment before.
-func (pl *Fluence) forgetGone(k types.NamespacedName) {
-	if !pl.groups.Knows(k) {
-		pl.forget(k)
+func (tl *teller) forgetGone(k types.NamespacedName) {
+	if !tl.groups.Knows(k) {
+		tl.forget(k)
 	}
 }
 
 // ownerSeen takes note of an object that controls pods, or others that do.
-func (pl *Fluence) ownerSeen(ctx context.Context, uid types.UID) {
-	pl.apply(ctx, pl.groups.OwnerSeen(uid))
+func (w *watcher) ownerSeen(ctx context.Context, uid types.UID) {
+	w.apply(ctx, w.groups.OwnerSeen(uid))
 }
 
-func (pl *Fluence) podGone(ctx context.Context, obj any) {
+func (w *watcher) podGone(ctx context.Context, obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
@@ -203,42 +217,42 @@ func (pl *Fluence) podGone(ctx context.Context, obj any) {
 	if !ok {
 		return
 	}
-	pl.running.drop(pod)
-	pl.placer.PodGone(pod.UID)
-	pl.outOfTheWay(pod)
-	if pod.Spec.SchedulerName != pl.profile {
-		if pl.nominated.drop(pod.UID) {
-			pl.happened(gang.Freed)
+	w.running.drop(pod)
+	w.placer.PodGone(pod.UID)
+	w.turns.outOfTheWay(pod)
+	if pod.Spec.SchedulerName != w.profile {
+		if w.asker.nominated.drop(pod.UID) {
+			w.happened(gang.Freed)
 		}
 	} else {
-		pl.told.forget(pod.UID)
-		pl.noLongerExpected(string(pod.UID))
-		pl.placer.Forget(pl.key(pod))
-		out := pl.groups.DropPod(pod.UID)
-		pl.binds.tell(pod.UID, whyGaveBack)
-		pl.apply(ctx, out)
+		w.teller.told.forget(pod.UID)
+		w.binder.noLongerExpected(string(pod.UID))
+		w.placer.Forget(w.key(pod))
+		out := w.groups.DropPod(pod.UID)
+		w.binder.binds.tell(pod.UID, whyGaveBack)
+		w.apply(ctx, out)
 	}
 	if pod.Spec.NodeName != "" {
-		pl.settled(ctx, gang.PodChanged)
+		w.settled(ctx, gang.PodChanged)
 	}
 }
 
 // outOfTheWay takes note that a pod is gone which may have kept groups from nodes that could be
 // reserved for them.
-func (pl *Fluence) outOfTheWay(pod *corev1.Pod) {
+func (ts *turns) outOfTheWay(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || translate.OnEveryNode(pod) {
 		return
 	}
-	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pl.reservations.hasOutlasted(pod.Namespace, pod.UID) {
-		pl.groups.OutOfTheWay(pod)
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || ts.reservations.hasOutlasted(pod.Namespace, pod.UID) {
+		ts.groups.OutOfTheWay(pod)
 	}
 }
 
 // settled takes note of an event that the filters will see, now and again when
 // the scheduler's cache is sure to have it.
-func (pl *Fluence) settled(ctx context.Context, ev gang.Event) {
-	pl.happened(ev)
-	pl.later.after(ctx, ev, settleTime, func() { pl.happened(ev) })
+func (w *watcher) settled(ctx context.Context, ev gang.Event) {
+	w.happened(ev)
+	w.later.after(ctx, ev, settleTime, func() { w.happened(ev) })
 }
 
 func nodeDiffers(old, node *corev1.Node) bool {
@@ -250,7 +264,7 @@ func nodeDiffers(old, node *corev1.Node) bool {
 }
 
 // runTicks looks at deadlines until ctx ends.
-func (pl *Fluence) runTicks(ctx context.Context) {
+func (w *watcher) runTicks(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	// A group that is just being made is no news: what is told has lasted.
@@ -261,33 +275,33 @@ func (pl *Fluence) runTicks(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		now := pl.now()
-		pl.apply(ctx, pl.groups.Expire(now))
-		pl.sweepWaiting()
-		pl.sweepGate()
-		pl.tellBinding(ctx)
-		pl.letPass()
+		now := w.now()
+		w.apply(ctx, w.groups.Expire(now))
+		w.sweepWaiting()
+		w.binder.sweepGate()
+		w.teller.tellBinding(ctx)
+		w.turns.letPass()
 		if n%4 == 0 {
-			lasting = pl.tellWaiting(lasting)
-			pl.waker.pods(pl.groups.Unclaimed())
+			lasting = w.teller.tellWaiting(lasting)
+			w.waker.pods(w.groups.Unclaimed())
 		}
 	}
 }
 
 // tellWaiting reports the groups that could not ask for anything now nor at the
 // last call: PreEnqueue holds their pods, and nobody else says so.
-func (pl *Fluence) tellWaiting(before map[types.NamespacedName]string) map[types.NamespacedName]string {
+func (tl *teller) tellWaiting(before map[types.NamespacedName]string) map[types.NamespacedName]string {
 	now := map[types.NamespacedName]string{}
-	unready := pl.notReady()
-	for _, w := range pl.groups.Waiting() {
+	unready := tl.notReady()
+	for _, w := range tl.groups.Waiting() {
 		if w.Reason == "" && unready != "" {
 			w.Reason, w.Message = reason.MatcherUnavailable, unready
 		}
 		now[w.Key] = w.Reason
 		if w.Reason != "" && before[w.Key] == w.Reason {
-			pl.recordRefused(w.Key, w.Reason, w.Message)
-			pl.reporter.Report(w.Key, report.NotScheduled(w.Reason, w.Message), w.Pod)
-			pl.forgetGone(w.Key)
+			tl.recordRefused(w.Key, w.Reason, w.Message)
+			tl.reporter.Report(w.Key, report.NotScheduled(w.Reason, w.Message), w.Pod)
+			tl.forgetGone(w.Key)
 		}
 	}
 	return now

@@ -14,22 +14,22 @@ import (
 )
 
 // wholeNodes are the rules for whole nodes that the arguments and the namespaces make.
-func (pl *Fluence) wholeNodes() gang.WholeNodes {
-	return gang.WholeNodes{Denied: pl.deniedWholeNodes, Shared: pl.running.beside}
+func (b *base) wholeNodes() gang.WholeNodes {
+	return gang.WholeNodes{Denied: b.deniedWholeNodes, Shared: b.running.beside}
 }
 
 // deniedWholeNodes says why annotations in a namespace give no whole nodes; nothing if they do.
-func (pl *Fluence) deniedWholeNodes(namespace string) string {
+func (b *base) deniedWholeNodes(namespace string) string {
 	label := ""
 	// One that is not there has no label.
-	if ns, err := pl.namespaces.Get(namespace); err == nil {
+	if ns, err := b.namespaces.Get(namespace); err == nil {
 		label = ns.Labels[group.WholeNodesLabel]
 	}
-	return group.DeniedWholeNodes(pl.args.WholeNodes, namespace, label)
+	return group.DeniedWholeNodes(b.args.WholeNodes, namespace, label)
 }
 
 // namespaceSeen takes note of a namespace that came or changed.
-func (pl *Fluence) namespaceSeen(ctx context.Context, old, ns *corev1.Namespace) {
+func (w *watcher) namespaceSeen(ctx context.Context, old, ns *corev1.Namespace) {
 	was := ""
 	if old != nil {
 		was = old.Labels[group.WholeNodesLabel]
@@ -37,16 +37,16 @@ func (pl *Fluence) namespaceSeen(ctx context.Context, old, ns *corev1.Namespace)
 	if ns.Labels[group.WholeNodesLabel] == was {
 		return
 	}
-	pl.apply(ctx, pl.groups.NamespaceChanged(ns.Name))
+	w.apply(ctx, w.groups.NamespaceChanged(ns.Name))
 }
 
 // namespaceGone forgets what a namespace that is gone has taken.
-func (pl *Fluence) namespaceGone(obj any) {
+func (w *watcher) namespaceGone(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
 	if ns, ok := obj.(*corev1.Namespace); ok {
-		pl.forgetNamespace(ns.Name)
+		w.accounts.forgetNamespace(ns.Name)
 	}
 }
 

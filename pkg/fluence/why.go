@@ -170,13 +170,13 @@ func (r *running) of(job match.JobID) *corev1.Pod {
 }
 
 // tells says whether a message for one namespace names what is of another.
-func (pl *Fluence) tells(namespace, asks string) bool {
-	return namespace == asks || pl.args.TellNames == TellNamesAll
+func (b *base) tells(namespace, asks string) bool {
+	return namespace == asks || b.args.TellNames == TellNamesAll
 }
 
 // groupWords names a group to one that asks; of another namespace it tells the priority alone.
-func (pl *Fluence) groupWords(key types.NamespacedName, priority int32, asks string) string {
-	if pl.tells(key.Namespace, asks) {
+func (b *base) groupWords(key types.NamespacedName, priority int32, asks string) string {
+	if b.tells(key.Namespace, asks) {
 		return key.String()
 	}
 	return fmt.Sprintf("a group of another namespace, priority %d", priority)
@@ -184,17 +184,17 @@ func (pl *Fluence) groupWords(key types.NamespacedName, priority int32, asks str
 
 // endOf says in words whose end would help: that of a group, or of a pod. It is empty
 // if none would, or nobody known holds what is named, or it is the group's own.
-func (pl *Fluence) endOf(r match.Reason, asks types.NamespacedName) string {
+func (b *base) endOf(r match.Reason, asks types.NamespacedName) string {
 	if r.End == nil {
 		return ""
 	}
-	key, alone, ok := pl.groups.OfJob(r.End.Job)
+	key, alone, ok := b.groups.OfJob(r.End.Job)
 	pod, word := alone, "group "+key.String()
 	if !ok {
-		if pod = pl.running.of(r.End.Job); pod == nil {
+		if pod = b.running.of(r.End.Job); pod == nil {
 			return ""
 		}
-		if m, ok := pl.groups.GroupOf(pod.UID); ok && m.Named {
+		if m, ok := b.groups.GroupOf(pod.UID); ok && m.Named {
 			// One pod of a group that started before this scheduler.
 			key, word = m.Key, "pod "+podName(pod)+" of group "+m.Key.String()
 		} else {
@@ -206,10 +206,10 @@ func (pl *Fluence) endOf(r match.Reason, asks types.NamespacedName) string {
 	switch {
 	case key == asks:
 		return ""
-	case pod != nil && !pl.tells(pod.Namespace, asks.Namespace):
+	case pod != nil && !b.tells(pod.Namespace, asks.Namespace):
 		return fmt.Sprintf("a pod of another namespace, priority %d,", corev1helpers.PodPriority(pod))
-	case pod == nil && !pl.tells(key.Namespace, asks.Namespace):
-		return fmt.Sprintf("a group of another namespace, priority %d,", pl.groups.PriorityOf(key))
+	case pod == nil && !b.tells(key.Namespace, asks.Namespace):
+		return fmt.Sprintf("a group of another namespace, priority %d,", b.groups.PriorityOf(key))
 	}
 	return word
 }
