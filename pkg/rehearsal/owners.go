@@ -36,13 +36,7 @@ func followed(o runtime.Object) *group.Kind {
 	return nil
 }
 
-func (o Owners) put(m metav1.Object) {
-	above := group.Owner{}
-	if ref := metav1.GetControllerOfNoCopy(m); ref != nil {
-		above = group.OwnerOf(*ref)
-	}
-	o[m.GetUID()] = above
-}
+func (o Owners) put(m metav1.Object) { o[m.GetUID()] = group.ControllerOf(m) }
 
 // ControllerOf implements group.Owners.
 func (o Owners) ControllerOf(_ string, of group.Owner) (group.Owner, bool) {

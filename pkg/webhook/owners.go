@@ -121,7 +121,7 @@ func (s *objects) seen(ctx context.Context, namespace string, o group.Owner) (Kn
 		return Known{}, false
 	}
 	text, err := json.Marshal(specOf(obj))
-	return knownOf(o, controllerOf(obj), text), err == nil
+	return knownOf(o, group.ControllerOf(obj), text), err == nil
 }
 
 // specOf is the spec of an object of a kind that the controller watches.
@@ -187,7 +187,7 @@ func (s *objects) ask(ctx context.Context, namespace string, o group.Owner, kind
 	if u.GetUID() != o.UID {
 		return Known{}, fmt.Errorf("its UID is %s, not %s", u.GetUID(), o.UID)
 	}
-	controller := controllerOf(&u)
+	controller := group.ControllerOf(&u)
 	if !controller.CanExist() {
 		return Known{}, errors.New("what is said to control it cannot exist")
 	}
