@@ -377,7 +377,7 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 	}
 	find := func(i int) {
 		t.Helper()
-		ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: types.UID(fmt.Sprint(i))}
+		ref := metav1.OwnerReference{APIVersion: fmt.Sprintf("g%d.example.com/v1", i), Kind: "LeaderWorkerSet", Name: "train", UID: types.UID(fmt.Sprint(i))}
 		if _, _, err := f.find(ctx, "ns", ref); err != nil {
 			t.Fatal(err)
 		}
@@ -388,6 +388,10 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 	clock.SetTime(now.Add(unreadFor))
 	if find(100); f.findings.Len() != 1 {
 		t.Errorf("%d findings when all others are out of date, want 1", f.findings.Len())
+	}
+	clock.SetTime(now.Add(unreadFor + plainRetry))
+	if find(101); f.complained.Len() != 1 {
+		t.Errorf("%d kinds are remembered that cannot be read when all others are out of date, want 1", f.complained.Len())
 	}
 }
 
