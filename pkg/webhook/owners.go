@@ -49,10 +49,12 @@ type objects struct {
 	places chan struct{}
 
 	asking singleflight.Group
-	// memory has an answer for each object that was asked for. It begins anew when it is full.
+	// memory holds the answer about each object that was asked for. When it is full an empty one
+	// takes its place.
 	memory atomic.Pointer[cache.Expiring]
 }
 
+// newObjects makes objects that have asked for nothing yet.
 func newObjects(watched, live client.Reader, kinds meta.RESTMapper, timeout time.Duration) *objects {
 	s := &objects{
 		watched: watched, live: live, kinds: kinds, timeout: timeout,
@@ -183,7 +185,7 @@ func (s *objects) ask(ctx context.Context, namespace string, o group.Owner, kind
 	return knownOf(o, controller, spec), nil
 }
 
-// remember keeps an answer. Those that are out of date go.
+// remember keeps an answer. The cache drops those that are out of date.
 func (s *objects) remember(key object, a answer) {
 	if s.memory.Load().Len() >= rememberMost {
 		s.memory.Store(cache.NewExpiring())

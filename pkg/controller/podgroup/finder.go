@@ -36,14 +36,15 @@ const (
 type finder struct {
 	live  client.Reader
 	clock clock.PassiveClock
-	// findings has a finding for each sought.
+	// findings holds the finding of each sought while it is fresh.
 	findings *cache.Expiring
-	// complained has the kinds of which was logged a while ago that they cannot be read.
+	// complained holds the kinds that were logged a while ago as kinds that cannot be read.
 	complained *cache.Expiring
 }
 
 type finding struct {
 	workload
+	// until counts from before the read. The cache counts from after it.
 	until time.Time
 }
 
