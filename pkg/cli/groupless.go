@@ -35,11 +35,12 @@ func (ns *namespace) groupless(n naming) []finding {
 		return stands[as]
 	}
 	for _, o := range ns.owners {
-		kind, m := kindOf(o), o.(metav1.Object)
+		k, _ := group.FollowedKindOf(o)
+		kind, m := k.Kind, o.(metav1.Object)
 		if n.is(kind, m.GetName()) && !ns.makes(m) {
 			s := standOf(kind, m.GetNamespace(), m.GetName())
 			s.Created = m.GetCreationTimestamp()
-			s.WaitingFor, s.Message = withoutPods(o)
+			s.WaitingFor, s.Message = withoutPods(kind, o)
 			s.Waits = s.WaitingFor != ""
 		}
 	}
@@ -95,18 +96,6 @@ func (ns *namespace) makes(o metav1.Object) bool {
 		slices.ContainsFunc(ns.groups, func(pg scheduling.PodGroup) bool { return slices.ContainsFunc(pg.OwnerReferences, of) })
 }
 
-// kindOf is that of an object that makes pods.
-func kindOf(o runtime.Object) string {
-	switch o.(type) {
-	case *batchv1.Job:
-		return "Job"
-	case *appsv1.ReplicaSet:
-		return "ReplicaSet"
-	default:
-		return "StatefulSet"
-	}
-}
-
 // suspended says that an object is a Job that makes no pods for now.
 func suspended(o runtime.Object) bool {
 	job, ok := o.(*batchv1.Job)
@@ -116,8 +105,8 @@ func suspended(o runtime.Object) bool {
 // untilResumed is why a suspended Job has no pods.
 const untilResumed = "the Job is suspended, and has no pods until it is resumed (spec.suspend)"
 
-// withoutPods says why an object has no pods; nothing if it is to have none.
-func withoutPods(o runtime.Object) (reason, message string) {
+// withoutPods says why an object of a kind has no pods; nothing if it is to have none.
+func withoutPods(kind string, o runtime.Object) (reason, message string) {
 	none := false
 	switch o := o.(type) {
 	case *batchv1.Job:
@@ -135,5 +124,5 @@ func withoutPods(o runtime.Object) (reason, message string) {
 	case suspended(o):
 		return waitingSuspended, untilResumed
 	}
-	return waitingNoPods, fmt.Sprintf("it has no pods: kubectl describe %s %s says why", strings.ToLower(kindOf(o)), o.(metav1.Object).GetName())
+	return waitingNoPods, fmt.Sprintf("it has no pods: kubectl describe %s %s says why", strings.ToLower(kind), o.(metav1.Object).GetName())
 }

@@ -20,11 +20,7 @@ import (
 func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.Object, error) {
 	var objects []runtime.Object
 	var hidden []string
-	for _, k := range []kind{
-		{name: "jobs", list: page(r.client.BatchV1().Jobs(r.namespace).List)},
-		{name: "replicasets", list: page(r.client.AppsV1().ReplicaSets(r.namespace).List)},
-		{name: "statefulsets", list: page(r.client.AppsV1().StatefulSets(r.namespace).List)},
-	} {
+	for _, k := range r.followed(r.namespace) {
 		some, err := every(ctx, k.name, k.list)
 		switch {
 		case apierrors.IsForbidden(err):

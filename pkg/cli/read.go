@@ -206,20 +206,17 @@ type kind struct {
 }
 
 func (r *reader) kinds() []kind {
-	core, apps, storage, devices := r.client.CoreV1(), r.client.AppsV1(), r.client.StorageV1(), r.client.ResourceV1()
+	core, storage, devices := r.client.CoreV1(), r.client.StorageV1(), r.client.ResourceV1()
 	const (
 		volumes = "pods with volumes are judged as if there were none"
 		claims  = "pods with resource claims are judged as if there were no devices"
-		groups  = "pods that they control are taken to wait for them"
 		spread  = "default spreading does not count those that they select"
 	)
-	return []kind{
+	return slices.Concat([]kind{
 		{name: "nodes", list: page(core.Nodes().List)},
 		{name: "pods", list: page(core.Pods("").List)},
 		{"namespaces", page(core.Namespaces().List), "affinity by the labels of namespaces does not count, and none may have whole nodes by a label"},
-		{"jobs", page(r.client.BatchV1().Jobs("").List), groups},
-		{"replicasets", page(apps.ReplicaSets("").List), groups},
-		{"statefulsets", page(apps.StatefulSets("").List), groups},
+	}, r.followed(""), []kind{
 		{"services", page(core.Services("").List), spread},
 		{"replicationcontrollers", page(core.ReplicationControllers("").List), spread},
 		{"priorityclasses", page(r.client.SchedulingV1().PriorityClasses().List), "pods that name one cannot be simulated"},
@@ -233,5 +230,15 @@ func (r *reader) kinds() []kind {
 		{"resourceclaimtemplates", page(devices.ResourceClaimTemplates("").List), claims},
 		{"resourceslices", page(devices.ResourceSlices().List), claims},
 		{"deviceclasses", page(devices.DeviceClasses().List), claims},
+	})
+}
+
+// followed are the kinds of group.FollowedKinds, of one namespace or, with "", of all.
+func (r *reader) followed(namespace string) []kind {
+	const without = "pods that they control are taken to wait for them"
+	return []kind{
+		{"jobs", page(r.client.BatchV1().Jobs(namespace).List), without},
+		{"replicasets", page(r.client.AppsV1().ReplicaSets(namespace).List), without},
+		{"statefulsets", page(r.client.AppsV1().StatefulSets(namespace).List), without},
 	}
 }

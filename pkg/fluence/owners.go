@@ -115,8 +115,5 @@ func (o *owners) ControllerOf(namespace string, owner group.Owner) (group.Owner,
 		// A namesake that came before or after it.
 		return group.Owner{}, false
 	}
-	if ref := metav1.GetControllerOfNoCopy(m); ref != nil {
-		return group.OwnerOf(*ref), true
-	}
-	return group.Owner{}, true
+	return group.ControllerOf(m), true
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -80,12 +79,8 @@ func ofOwner(pod *corev1.Pod, owners Owners) Identity {
 // topOf follows what controls a pod up to the object that its group is named
 // for. If one on the way was not seen it is returned as unseen.
 func topOf(pod *corev1.Pod, owners Owners) (top, unseen Owner) {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	if ref == nil {
-		return Owner{}, Owner{}
-	}
-	o := OwnerOf(*ref)
-	if !KindOf(o).Followed {
+	o := ControllerOf(pod)
+	if !o.Followed() {
 		return o, Owner{}
 	}
 	above, seen := owners.ControllerOf(pod.Namespace, o)

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"reflect"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -120,6 +121,17 @@ var kinds = []Kind{
 // FollowedKinds lists those that are watched.
 func FollowedKinds() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Followed })
+}
+
+// FollowedKindOf returns the kind of an object that is watched. It returns false for an object of
+// another kind.
+func FollowedKindOf(obj runtime.Object) (Kind, bool) {
+	for _, k := range kinds {
+		if k.Followed && reflect.TypeOf(obj) == reflect.TypeOf(k.New()) {
+			return k, true
+		}
+	}
+	return Kind{}, false
 }
 
 // KindOf returns what is known of an owner's kind; of one that is not listed

@@ -22,6 +22,12 @@ func TestEachKindIsDescribed(t *testing.T) {
 			if is := reflect.TypeOf(k.New()).Elem().Name(); is != k.Kind {
 				t.Errorf("%s: New makes a %s", name, is)
 			}
+			if is, ok := FollowedKindOf(k.New()); !ok || is.Kind != k.Kind || is.Group != k.Group {
+				t.Errorf("%s: what New makes is followed: %t, as a %s.%s", name, ok, is.Kind, is.Group)
+			}
+			if is, ok := FollowedKindOf(k.NewList()); ok {
+				t.Errorf("%s: a list of them is followed as a %s", name, is.Kind)
+			}
 			if is := reflect.TypeOf(k.NewList()).Elem().Name(); is != k.Kind+"List" {
 				t.Errorf("%s: NewList makes a %s", name, is)
 			}

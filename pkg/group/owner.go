@@ -27,6 +27,14 @@ func OwnerOf(ref metav1.OwnerReference) Owner {
 	return Owner{Group: group, Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
 }
 
+// ControllerOf returns what controls an object, zero if nothing does.
+func ControllerOf(obj metav1.Object) Owner {
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		return OwnerOf(*ref)
+	}
+	return Owner{}
+}
+
 // mostName and mostUID are how many bytes a name, a kind or a group has at most, and a UID,
 // for which the API server makes 36.
 const (

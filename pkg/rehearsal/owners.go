@@ -1,8 +1,6 @@
 package rehearsal
 
 import (
-	"reflect"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,31 +16,14 @@ type Owners map[types.UID]group.Owner
 func OwnersOf(objects []runtime.Object) Owners {
 	owners := Owners{}
 	for _, o := range objects {
-		if m, ok := o.(metav1.Object); ok && followed(o) != nil {
-			owners.put(m)
+		if _, followed := group.FollowedKindOf(o); followed {
+			owners.put(o.(metav1.Object))
 		}
 	}
 	return owners
 }
 
-// followed returns the kind of an object that has to be known to know of which group pods are; nil
-// if it is of none.
-func followed(o runtime.Object) *group.Kind {
-	for _, k := range group.FollowedKinds() {
-		if reflect.TypeOf(o) == reflect.TypeOf(k.New()) {
-			return &k
-		}
-	}
-	return nil
-}
-
-func (o Owners) put(m metav1.Object) {
-	above := group.Owner{}
-	if ref := metav1.GetControllerOfNoCopy(m); ref != nil {
-		above = group.OwnerOf(*ref)
-	}
-	o[m.GetUID()] = above
-}
+func (o Owners) put(m metav1.Object) { o[m.GetUID()] = group.ControllerOf(m) }
 
 // ControllerOf implements group.Owners.
 func (o Owners) ControllerOf(_ string, of group.Owner) (group.Owner, bool) {

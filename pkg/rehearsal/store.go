@@ -37,7 +37,7 @@ func newStore(c Cluster) (store, error) {
 		lists[k.Resource] = owners[k.Resource]
 	}
 	for _, o := range c.Objects {
-		if k := followed(o); k != nil {
+		if k, followed := group.FollowedKindOf(o); followed {
 			add(owners[k.Resource], o.(metav1.Object))
 		}
 	}

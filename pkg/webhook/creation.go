@@ -75,7 +75,7 @@ func readCreation(kind schema.GroupKind, namespace string, raw []byte) (*creatio
 		return nil, err
 	}
 	u := unstructured.Unstructured{Object: c.fields}
-	c.controller = controllerOf(&u)
+	c.controller = group.ControllerOf(&u)
 	if c.scheduler, _, err = unstructured.NestedString(c.fields, below(s.template, "spec", "schedulerName")...); err != nil {
 		return nil, fmt.Errorf("read the object: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -141,7 +140,7 @@ const maxAbove = 5
 // known. It is looked for among all that control the pod, by its kind alone: the
 // unit of a LeaderWorkerSet has its kind and another name.
 func (l labeller) sizeOf(owner group.Owner) group.Size {
-	o := controllerOf(l.pod)
+	o := group.ControllerOf(l.pod)
 	for range maxAbove {
 		known, ok := l.get(l.pod.Namespace, o)
 		switch {
@@ -153,14 +152,6 @@ func (l labeller) sizeOf(owner group.Owner) group.Size {
 		o = known.Controller
 	}
 	return group.Size{}
-}
-
-// controllerOf returns what controls an object, zero if nothing does.
-func controllerOf(obj metav1.Object) group.Owner {
-	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
-		return group.OwnerOf(*ref)
-	}
-	return group.Owner{}
 }
 
 // ControllerOf implements group.Owners.

@@ -5,19 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -40,22 +38,30 @@ const (
 // objects finds what controls pods: among what the controller watches and, where
 // that has not been seen or is of another kind, by asking the API server.
 type objects struct {
-	cache client.Reader
-	live  client.Reader
-	kinds meta.RESTMapper
-	clock clock.PassiveClock
+	watched client.Reader
+	live    client.Reader
+	kinds   meta.RESTMapper
 	// timeout bounds a question to the API server.
 	timeout time.Duration
 
-	// limit and places bound the questions; nil bounds nothing.
+	// limit and places bound the questions.
 	limit  *rate.Limiter
 	places chan struct{}
 
 	asking singleflight.Group
-	mu     sync.Mutex
-	memory map[object]answer
-	// sweepAt is when answers that are out of date go next.
-	sweepAt time.Time
+	// memory holds the answer about each object that was asked for. When it is full an empty one
+	// takes its place.
+	memory atomic.Pointer[cache.Expiring]
+}
+
+// newObjects makes objects that have asked for nothing yet.
+func newObjects(watched, live client.Reader, kinds meta.RESTMapper, timeout time.Duration) *objects {
+	s := &objects{
+		watched: watched, live: live, kinds: kinds, timeout: timeout,
+		limit: rate.NewLimiter(rate.Every(askEach), askAtOnce), places: make(chan struct{}, askAtOnce),
+	}
+	s.memory.Store(cache.NewExpiring())
+	return s
 }
 
 type object struct {
@@ -67,7 +73,6 @@ type object struct {
 type answer struct {
 	known Known
 	ok    bool
-	until time.Time
 }
 
 // find is a lookup. It returns false also when ctx ends before there is an answer.
@@ -79,11 +84,8 @@ func (s *objects) find(ctx context.Context, namespace string, o group.Owner) (Kn
 		return known, true
 	}
 	key := object{namespace, o}
-	s.mu.Lock()
-	a, ok := s.memory[key]
-	s.mu.Unlock()
-	if ok && s.clock.Now().Before(a.until) {
-		return a.known, a.ok
+	if a, ok := s.memory.Load().Get(key); ok {
+		return a.(answer).known, a.(answer).ok
 	}
 	// One question for all pods that are created at this time. It goes on when the
 	// pod that it was first asked for is let go.
@@ -98,13 +100,13 @@ func (s *objects) find(ctx context.Context, namespace string, o group.Owner) (Kn
 		if err != nil {
 			klog.FromContext(ctx).V(4).Info("An object that controls pods is not seen", "kind", o.Kind, "object", klog.KRef(namespace, o.Name), "reason", err)
 		}
-		a := answer{known: known, ok: err == nil, until: s.clock.Now().Add(rememberFor)}
+		a := answer{known: known, ok: err == nil}
 		s.remember(key, a)
 		return a, nil
 	})
 	select {
 	case r := <-asked:
-		a = r.Val.(answer)
+		a := r.Val.(answer)
 		return a.known, a.ok
 	case <-ctx.Done():
 		return Known{}, false
@@ -117,28 +119,16 @@ func (s *objects) seen(ctx context.Context, namespace string, o group.Owner) (Kn
 		return Known{}, false
 	}
 	obj := group.KindOf(o).New()
-	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.Name}, obj); err != nil || obj.GetUID() != o.UID {
+	if err := s.watched.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.Name}, obj); err != nil || obj.GetUID() != o.UID {
 		return Known{}, false
 	}
-	text, err := json.Marshal(specOf(obj))
-	return knownOf(o, controllerOf(obj), text), err == nil
-}
-
-// specOf is the spec of an object of a kind that the controller watches.
-func specOf(obj client.Object) any {
-	switch obj := obj.(type) {
-	case *batchv1.Job:
-		return obj.Spec
-	case *appsv1.ReplicaSet:
-		return obj.Spec
-	case *appsv1.StatefulSet:
-		return obj.Spec
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return Known{}, false
 	}
-	return nil
+	spec, err := json.Marshal(fields["spec"])
+	return knownOf(o, group.ControllerOf(obj), spec), err == nil
 }
-
-// newLimit is how often objects may be asked for.
-func newLimit() *rate.Limiter { return rate.NewLimiter(rate.Every(askEach), askAtOnce) }
 
 // errBusy is that too many questions are asked.
 var errBusy = errors.New("too many objects are asked for")
@@ -161,9 +151,6 @@ func (s *objects) askInTurn(ctx context.Context, namespace string, o group.Owner
 // turn waits until a question may be asked, and returns what ends it. It fails with errBusy
 // when that is not by the deadline of ctx.
 func (s *objects) turn(ctx context.Context) (end func(), err error) {
-	if s.limit == nil {
-		return func() {}, nil
-	}
 	select {
 	case s.places <- struct{}{}:
 	case <-ctx.Done():
@@ -187,7 +174,7 @@ func (s *objects) ask(ctx context.Context, namespace string, o group.Owner, kind
 	if u.GetUID() != o.UID {
 		return Known{}, fmt.Errorf("its UID is %s, not %s", u.GetUID(), o.UID)
 	}
-	controller := controllerOf(&u)
+	controller := group.ControllerOf(&u)
 	if !controller.CanExist() {
 		return Known{}, errors.New("what is said to control it cannot exist")
 	}
@@ -198,16 +185,10 @@ func (s *objects) ask(ctx context.Context, namespace string, o group.Owner, kind
 	return knownOf(o, controller, spec), nil
 }
 
-// remember keeps an answer. Those that are out of date go, once each rememberFor at most.
+// remember keeps an answer. The cache drops those that are out of date.
 func (s *objects) remember(key object, a answer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := s.clock.Now(); !now.Before(s.sweepAt) {
-		maps.DeleteFunc(s.memory, func(_ object, a answer) bool { return !now.Before(a.until) })
-		s.sweepAt = now.Add(rememberFor)
+	if s.memory.Load().Len() >= rememberMost {
+		s.memory.Store(cache.NewExpiring())
 	}
-	if s.memory == nil || len(s.memory) >= rememberMost {
-		s.memory = map[object]answer{}
-	}
-	s.memory[key] = a
+	s.memory.Load().Set(key, a, rememberFor)
 }

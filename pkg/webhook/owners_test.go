@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/time/rate"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/clock"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -28,27 +25,24 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// newObjects sees Jobs that are watched, and others by asking; get stands before
+// seeing sees Jobs that are watched, and others by asking; get stands before
 // each question to the API server.
-func newObjects(get func(context.Context) error, cached, live []client.Object) *objects {
+func seeing(get func(context.Context) error, cached, live []client.Object) *objects {
 	kinds := meta.NewDefaultRESTMapper([]schema.GroupVersion{batchv1.SchemeGroupVersion, appsv1.SchemeGroupVersion})
 	kinds.Add(schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, meta.RESTScopeNamespace)
 	kinds.Add(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, meta.RESTScopeNamespace)
 	build := func(objs []client.Object) *fake.ClientBuilder {
 		return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objs...)
 	}
-	return &objects{
-		cache: build(cached).Build(),
-		live: build(live).WithInterceptorFuncs(interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-				if err := get(ctx); err != nil {
-					return err
-				}
-				return c.Get(ctx, key, obj, opts...)
-			},
-		}).Build(),
-		kinds: kinds, clock: clock.RealClock{}, timeout: time.Second,
-	}
+	asked := build(live).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if err := get(ctx); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	}).Build()
+	return newObjects(build(cached).Build(), asked, kinds, time.Second)
 }
 
 func replicaSet(name string, controller group.Owner) *appsv1.ReplicaSet {
@@ -98,7 +92,7 @@ func TestFind(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int32
-			s := newObjects(func(context.Context) error { asked.Add(1); return nil },
+			s := seeing(func(context.Context) error { asked.Add(1); return nil },
 				[]client.Object{aJob("watched", uidOf("Job", "watched"), 4), replicaSet("web-2", web), statefulSet("db")},
 				[]client.Object{aJob("fresh", uidOf("Job", "fresh"), 5), aJob("watched", "successor", 6), replicaSet("web-1", web)})
 			for range 2 { // the second time from memory
@@ -132,7 +126,7 @@ func TestFindIsAskedOnceForMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		answer := make(chan struct{})
-		s := newObjects(func(ctx context.Context) error {
+		s := seeing(func(ctx context.Context) error {
 			asked.Add(1)
 			select {
 			case <-answer:
@@ -169,7 +163,7 @@ func TestFindIsAskedOnceForMany(t *testing.T) {
 
 func TestFindGivesUpInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newObjects(func(ctx context.Context) error { <-ctx.Done(); return errors.New("the API server does not answer") }, nil, nil)
+		s := seeing(func(ctx context.Context) error { <-ctx.Done(); return errors.New("the API server does not answer") }, nil, nil)
 		begin := time.Now()
 		if _, ok := s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "web-1")); ok || time.Since(begin) != s.timeout {
 			t.Errorf("gave up after %v, want %v", time.Since(begin), s.timeout)
@@ -182,14 +176,13 @@ func TestFindGivesUpInTime(t *testing.T) {
 func TestFindAsksNoMoreThanItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked, now, most atomic.Int32
-		s := newObjects(func(ctx context.Context) error {
+		s := seeing(func(ctx context.Context) error {
 			asked.Add(1)
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
 			time.Sleep(10 * time.Millisecond)
 			return nil
 		}, nil, nil)
-		s.limit, s.places = rate.NewLimiter(rate.Every(askEach), askAtOnce), make(chan struct{}, askAtOnce)
 		var known sync.WaitGroup
 		for i := range 1000 {
 			known.Go(func() { s.find(t.Context(), "ns", owner("apps", "ReplicaSet", fmt.Sprint("other-", i))) })
@@ -225,9 +218,8 @@ func (k slowKinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta
 // out, owners of other kinds are found.
 func TestWhoWaitsForAKindHoldsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newObjects(func(context.Context) error { return nil }, nil, []client.Object{replicaSet("web-1", group.Owner{})})
+		s := seeing(func(context.Context) error { return nil }, nil, []client.Object{replicaSet("web-1", group.Owner{})})
 		s.kinds = slowKinds{s.kinds, 5 * time.Second}
-		s.limit, s.places = newLimit(), make(chan struct{}, askAtOnce)
 		var known sync.WaitGroup
 		for i := range 10 * askAtOnce {
 			known.Go(func() { s.find(t.Context(), "ns", owner("example.com", "Kind", fmt.Sprint("o-", i))) })
@@ -242,12 +234,12 @@ func TestWhoWaitsForAKindHoldsNoPlace(t *testing.T) {
 }
 
 func TestFindRemembersNotTooMuch(t *testing.T) {
-	s := newObjects(func(context.Context) error { return nil }, nil, nil)
+	s := seeing(func(context.Context) error { return nil }, nil, nil)
 	for i := range 3 * rememberMost {
 		s.remember(object{"ns", group.Owner{Name: string(rune(i))}}, answer{})
 	}
-	if len(s.memory) > rememberMost {
-		t.Errorf("remembers %d objects, want at most %d", len(s.memory), rememberMost)
+	if n := s.memory.Load().Len(); n > rememberMost {
+		t.Errorf("remembers %d objects, want at most %d", n, rememberMost)
 	}
 }
 
@@ -255,7 +247,7 @@ func TestFindRemembersNotTooMuch(t *testing.T) {
 func TestFindRemembersNothingThatCannotExist(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	asked := 0
-	s := newObjects(func(context.Context) error { asked++; return nil }, nil,
+	s := seeing(func(context.Context) error { asked++; return nil }, nil,
 		[]client.Object{replicaSet("of-nobody", group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: types.UID(long)})})
 	for what, o := range map[string]group.Owner{
 		"a UID":   {Group: "apps", Kind: "ReplicaSet", Name: "a", UID: types.UID(long)},
@@ -263,34 +255,34 @@ func TestFindRemembersNothingThatCannotExist(t *testing.T) {
 		"a kind":  {Group: "apps", Kind: long, Name: "a", UID: "1"},
 		"a group": {Group: long, Kind: "ReplicaSet", Name: "a", UID: "1"},
 	} {
-		if _, ok := s.find(t.Context(), "ns", o); ok || asked > 0 || len(s.memory) > 0 {
-			t.Errorf("%s of a megabyte: seen %t, asked %d times, remembers %d objects", what, ok, asked, len(s.memory))
+		if _, ok := s.find(t.Context(), "ns", o); ok || asked > 0 || s.memory.Load().Len() > 0 {
+			t.Errorf("%s of a megabyte: seen %t, asked %d times, remembers %d objects", what, ok, asked, s.memory.Load().Len())
 		}
 	}
-	if known, ok := s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "of-nobody")); ok || asked != 1 {
+	ofNobody := owner("apps", "ReplicaSet", "of-nobody")
+	if known, ok := s.find(t.Context(), "ns", ofNobody); ok || asked != 1 {
 		t.Errorf("an object that such a one controls: seen %t, asked %d times", ok, asked)
 	} else if n := len(known.Controller.UID); n > 0 {
 		t.Errorf("a UID of %d bytes is remembered", n)
 	}
-	for _, a := range s.memory {
-		if n := len(a.known.Controller.UID); n > 0 {
-			t.Errorf("a UID of %d bytes is remembered", n)
-		}
+	if a, ok := s.memory.Load().Get(object{"ns", ofNobody}); !ok || a.(answer) != (answer{}) {
+		t.Errorf("remembered of it: %t, %+v; want that it is not seen", ok, a)
 	}
 }
 
 func TestFindForgetsInTime(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	s := newObjects(func(context.Context) error { return nil }, nil, nil)
-	s.clock = clock
-	for i := range 100 {
-		s.find(t.Context(), "ns", owner("apps", "ReplicaSet", fmt.Sprint("other-", i)))
-	}
-	if len(s.memory) != 100 {
-		t.Fatalf("remembers %d objects, want 100", len(s.memory))
-	}
-	clock.SetTime(clock.Now().Add(rememberFor))
-	if s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "new")); len(s.memory) != 1 {
-		t.Errorf("remembers %d objects when all others are out of date, want 1", len(s.memory))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := seeing(func(context.Context) error { return nil }, nil, nil)
+		for i := range 100 {
+			s.find(t.Context(), "ns", owner("apps", "ReplicaSet", fmt.Sprint("other-", i)))
+		}
+		if n := s.memory.Load().Len(); n != 100 {
+			t.Fatalf("remembers %d objects, want 100", n)
+		}
+		time.Sleep(rememberFor) // of the bubble's clock
+		s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "new"))
+		if n := s.memory.Load().Len(); n != 1 {
+			t.Errorf("remembers %d objects when all others are out of date, want 1", n)
+		}
+	})
 }

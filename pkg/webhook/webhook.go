@@ -131,15 +131,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
-	found := &objects{
-		cache:   mgr.GetClient(),
-		live:    mgr.GetAPIReader(),
-		kinds:   mgr.GetRESTMapper(),
-		clock:   clock.RealClock{},
-		timeout: config.LookupTimeout,
-		limit:   newLimit(),
-		places:  make(chan struct{}, askAtOnce),
-	}
+	found := newObjects(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), config.LookupTimeout)
 	read := newNamespaces(mgr.GetAPIReader(), config.LookupTimeout)
 	counted, err := newCount(metrics.Registry)
 	if err != nil {

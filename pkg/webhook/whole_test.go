@@ -95,7 +95,7 @@ var allowed = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels
 
 func TestTheLabelOfANamespace(t *testing.T) {
 	refused := false
-	live := newObjects(func(context.Context) error {
+	live := seeing(func(context.Context) error {
 		if refused {
 			return errors.New("forbidden")
 		}
@@ -122,7 +122,7 @@ func TestNamespacesAreAskedForWithinBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		silent := false
-		s := newObjects(func(ctx context.Context) error {
+		s := seeing(func(ctx context.Context) error {
 			asked.Add(1)
 			if silent {
 				<-ctx.Done()
@@ -131,7 +131,6 @@ func TestNamespacesAreAskedForWithinBounds(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return nil
 		}, nil, []client.Object{allowed})
-		s.limit, s.places = newLimit(), make(chan struct{}, askAtOnce)
 		n := newNamespaces(s.live, s.timeout)
 		var done sync.WaitGroup
 		for range 100 {

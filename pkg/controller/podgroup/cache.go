@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // schedulerNameField is the field that the API server selects pods by.
@@ -22,15 +24,16 @@ const annotationPrefix = "fluence.flux-framework.org/"
 // of the pods only those that ask for the scheduler, and of all objects only what
 // matters here. What controls the objects below is read when it is needed.
 func CacheByObject(c Config) map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{
+	held := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {
 			Field:     fields.OneTermEqualSelector(schedulerNameField, c.SchedulerName),
 			Transform: slimPod,
 		},
-		&batchv1.Job{}:        {Transform: slimPart},
-		&appsv1.ReplicaSet{}:  {Transform: slimPart},
-		&appsv1.StatefulSet{}: {Transform: slimPart},
 	}
+	for _, k := range group.FollowedKinds() {
+		held[k.New()] = cache.ByObject{Transform: slimPart}
+	}
+	return held
 }
 
 // slimPod drops what is not read of a pod: a cluster may have a hundred thousand.

@@ -207,7 +207,7 @@ func fakeReconciler(t *testing.T, objs ...client.Object) *reconciler {
 		b = b.WithIndex(obj, groupIndex, namesOf)
 	}
 	c := b.Build()
-	clock := clocktesting.NewFakePassiveClock(now)
+	clock := clocktesting.NewFakeClock(now)
 	return &reconciler{config: DefaultConfig(), client: c, finder: newFinder(c, clock), clock: clock}
 }
 
@@ -264,7 +264,7 @@ func TestFinding(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := newFinder(&scripted{obj: tc.obj, err: tc.err}, clocktesting.NewFakePassiveClock(now))
+			f := newFinder(&scripted{obj: tc.obj, err: tc.err}, clocktesting.NewFakeClock(now))
 			w, _, err := f.find(klog.NewContext(t.Context(), klog.New(nil)), "ns", ref)
 			got := "error"
 			if err == nil {
@@ -296,7 +296,7 @@ func TestFindingsAreRemembered(t *testing.T) {
 		"one that cannot be read": {&meta.NoKindMatchError{GroupKind: jobSet}, unreadFor},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api, clock := &scripted{err: tc.err}, clocktesting.NewFakePassiveClock(now)
+			api, clock := &scripted{err: tc.err}, clocktesting.NewFakeClock(now)
 			var log strings.Builder
 			ctx := klog.NewContext(t.Context(), klog.New(lines{&log}))
 			f := newFinder(api, clock)
@@ -346,7 +346,7 @@ func TestAFindingIsOfOneReference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}
-			f := newFinder(api, clocktesting.NewFakePassiveClock(now))
+			f := newFinder(api, clocktesting.NewFakeClock(now))
 			ctx := klog.NewContext(t.Context(), klog.New(nil))
 			if w, _, err := f.find(ctx, other.namespace, other.ref); err != nil || w.standing != unread {
 				t.Fatalf("standing %v, %v, want that it cannot be read", w.standing, err)
@@ -362,7 +362,7 @@ func TestAFindingIsOfOneReference(t *testing.T) {
 // What is kept of a reference has no size that its author chooses, and goes in time.
 func TestFindingsAreFewAndSmall(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
-	api, clock := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}, clocktesting.NewFakePassiveClock(now)
+	api, clock := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}, clocktesting.NewFakeClock(now)
 	f := newFinder(api, clock)
 	ctx := klog.NewContext(t.Context(), klog.New(nil))
 	for what, ref := range map[string]metav1.OwnerReference{
@@ -371,13 +371,13 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 		"a version": {APIVersion: "jobset.x-k8s.io/" + long, Kind: "JobSet", Name: "train", UID: "1"},
 	} {
 		w, _, err := f.find(ctx, "ns", ref)
-		if err != nil || w.standing != gone || api.reads > 0 || len(f.findings) > 0 {
-			t.Errorf("%s of a megabyte: standing %v, %v, %d reads, %d findings; want that it is gone", what, w.standing, err, api.reads, len(f.findings))
+		if err != nil || w.standing != gone || api.reads > 0 || f.findings.Len() > 0 {
+			t.Errorf("%s of a megabyte: standing %v, %v, %d reads, %d findings; want that it is gone", what, w.standing, err, api.reads, f.findings.Len())
 		}
 	}
 	find := func(i int) {
 		t.Helper()
-		ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: types.UID(fmt.Sprint(i))}
+		ref := metav1.OwnerReference{APIVersion: fmt.Sprintf("g%d.example.com/v1", i), Kind: "LeaderWorkerSet", Name: "train", UID: types.UID(fmt.Sprint(i))}
 		if _, _, err := f.find(ctx, "ns", ref); err != nil {
 			t.Fatal(err)
 		}
@@ -386,8 +386,12 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 		find(i)
 	}
 	clock.SetTime(now.Add(unreadFor))
-	if find(100); len(f.findings) != 1 {
-		t.Errorf("%d findings when all others are out of date, want 1", len(f.findings))
+	if find(100); f.findings.Len() != 1 {
+		t.Errorf("%d findings when all others are out of date, want 1", f.findings.Len())
+	}
+	clock.SetTime(now.Add(unreadFor + plainRetry))
+	if find(101); f.complained.Len() != 1 {
+		t.Errorf("%d kinds are remembered that cannot be read when all others are out of date, want 1", f.complained.Len())
 	}
 }
 

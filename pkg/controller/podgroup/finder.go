@@ -3,8 +3,6 @@ package podgroup
 import (
 	"context"
 	"fmt"
-	"maps"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,17 +36,15 @@ const (
 type finder struct {
 	live  client.Reader
 	clock clock.PassiveClock
-
-	mu       sync.Mutex
-	findings map[sought]finding
-	// sweepAt is when findings that are out of date go next.
-	sweepAt time.Time
-	// complained is when it was last logged that a kind cannot be read.
-	complained map[schema.GroupKind]time.Time
+	// findings holds the finding of each sought while it is fresh.
+	findings *cache.Expiring
+	// complained holds the kinds that were logged a while ago as kinds that cannot be read.
+	complained *cache.Expiring
 }
 
 type finding struct {
 	workload
+	// until counts from before the read. The cache counts from after it.
 	until time.Time
 }
 
@@ -62,24 +59,20 @@ func soughtBy(namespace string, ref metav1.OwnerReference) sought {
 	return sought{namespace, ref.APIVersion, ref.Kind, ref.Name, ref.UID}
 }
 
-func newFinder(live client.Reader, c clock.PassiveClock) *finder {
-	return &finder{live: live, clock: c, findings: map[sought]finding{}, complained: map[schema.GroupKind]time.Time{}}
+func newFinder(live client.Reader, c clock.Clock) *finder {
+	return &finder{live: live, clock: c, findings: cache.NewExpiringWithClock(c), complained: cache.NewExpiringWithClock(c)}
 }
 
 // forget makes the next find read the workload again.
 func (f *finder) forget(namespace string, ref metav1.OwnerReference) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.findings, soughtBy(namespace, ref))
+	f.findings.Delete(soughtBy(namespace, ref))
 }
 
 // doubt makes the next find read the workload again, unless it could not be read.
 func (f *finder) doubt(namespace string, ref metav1.OwnerReference) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	of := soughtBy(namespace, ref)
-	if have, ok := f.findings[of]; ok && have.standing != unread {
-		delete(f.findings, of)
+	have, _ := f.findings.Get(soughtBy(namespace, ref))
+	if found, _ := have.(finding); found.standing != unread {
+		f.forget(namespace, ref)
 	}
 }
 
@@ -90,11 +83,9 @@ func (f *finder) find(ctx context.Context, namespace string, ref metav1.OwnerRef
 		return workload{top: topBehind(ref), standing: gone}, 0, nil
 	}
 	now, of := f.clock.Now(), soughtBy(namespace, ref)
-	f.mu.Lock()
-	have, ok := f.findings[of]
-	f.mu.Unlock()
-	if ok && now.Before(have.until) {
-		return have.workload, have.until.Sub(now), nil
+	have, _ := f.findings.Get(of)
+	if found, ok := have.(finding); ok && now.Before(found.until) {
+		return found.workload, found.until.Sub(now), nil
 	}
 	w, err := f.read(ctx, namespace, ref)
 	if err != nil {
@@ -103,15 +94,9 @@ func (f *finder) find(ctx context.Context, namespace string, ref metav1.OwnerRef
 	keep, after := freshFor, time.Duration(0)
 	if w.standing == unread {
 		keep, after = unreadFor, unreadFor
-		f.complain(ctx, w, now)
+		f.complain(ctx, w)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !now.Before(f.sweepAt) {
-		maps.DeleteFunc(f.findings, func(_ sought, old finding) bool { return !now.Before(old.until) })
-		f.sweepAt = now.Add(freshFor)
-	}
-	f.findings[of] = finding{w, now.Add(keep)}
+	f.findings.Set(of, finding{w, now.Add(keep)}, keep)
 	return w, after, nil
 }
 
@@ -159,13 +144,11 @@ func (f *finder) get(ctx context.Context, namespace, name string, obj client.Obj
 }
 
 // complain logs that a kind cannot be read, once in a while.
-func (f *finder) complain(ctx context.Context, w workload, now time.Time) {
+func (f *finder) complain(ctx context.Context, w workload) {
 	kind := schema.GroupKind{Group: w.owner.Group, Kind: w.owner.Kind}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if now.Sub(f.complained[kind]) < plainRetry {
+	if _, did := f.complained.Get(kind); did {
 		return
 	}
-	f.complained[kind] = now
+	f.complained.Set(kind, nil, plainRetry)
 	klog.FromContext(ctx).Info("Cannot read an owner of pods, so the size of its group must be said by labels; install the kind or grant get", "kind", kind, "name", w.ref.Name, "why", w.why)
 }

@@ -26,10 +26,7 @@ func (c cached) ControllerOf(namespace string, o group.Owner) (group.Owner, bool
 	if obj == nil {
 		return group.Owner{}, false
 	}
-	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
-		return group.OwnerOf(*ref), true
-	}
-	return group.Owner{}, true
+	return group.ControllerOf(obj), true
 }
 
 // part returns an object of a kind that is watched, nil if there is none of this

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flux-k8s/fluence/pkg/fairqueue"
+	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -40,7 +39,11 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 	if err != nil {
 		return fmt.Errorf("make a discovery client: %w", err)
 	}
-	for _, obj := range []client.Object{&corev1.Pod{}, &batchv1.Job{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}} {
+	indexed := []client.Object{&corev1.Pod{}}
+	for _, k := range group.FollowedKinds() {
+		indexed = append(indexed, k.New())
+	}
+	for _, obj := range indexed {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, obj, groupIndex, namesOf); err != nil {
 			return fmt.Errorf("index %T by group: %w", obj, err)
 		}
@@ -72,16 +75,15 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 func (r *reconciler) watch(mgr manager.Manager) error {
 	onParts := builder.WithPredicates(predicate.Funcs{UpdateFunc: partChanged})
 	parts := handler.EnqueueRequestsFromMapFunc(r.requestsOfPart)
-	err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").
 		For(&scheduling.PodGroup{}).
 		Watches(&corev1.Pod{}, r.podEvents(), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
-		Watches(&batchv1.Job{}, parts, onParts).
-		Watches(&appsv1.ReplicaSet{}, parts, onParts).
-		Watches(&appsv1.StatefulSet{}, parts, onParts).
-		WithOptions(r.options()).
-		Complete(r)
-	if err != nil {
+		WithOptions(r.options())
+	for _, k := range group.FollowedKinds() {
+		b = b.Watches(k.New(), parts, onParts)
+	}
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up the controller: %w", err)
 	}
 	return nil
