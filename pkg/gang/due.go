@@ -5,63 +5,8 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// Admissible lists the pods that Admit lets pass and that have no seat yet: the
-// representatives of groups that may ask for all their members, or for those that
-// are late. The caller puts them into the queue.
-func (g *Groups) Admissible(now time.Time) []*corev1.Pod {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var pods []*corev1.Pod
-	for _, s := range g.unseated {
-		pods = g.admissible(pods, s, now)
-	}
-	return pods
-}
-
-// AdmissibleOf lists those of some groups only.
-func (g *Groups) AdmissibleOf(keys []types.NamespacedName, now time.Time) []*corev1.Pod {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var pods []*corev1.Pod
-	for _, k := range keys {
-		if s := g.unseated[k]; s != nil {
-			pods = g.admissible(pods, s, now)
-		}
-	}
-	return pods
-}
-
-func (g *Groups) admissible(pods []*corev1.Pod, s *state, now time.Time) []*corev1.Pod {
-	asks := s.choose
-	if s.started {
-		asks = func() types.UID { return s.chooseLate(now) }
-	}
-	if m := s.members[asks()]; m != nil && m.seat == nil && g.admit(m, now).Pass {
-		pods = append(pods, m.pod)
-	}
-	return pods
-}
-
-// Elapse forgets the refusals of a group that run out by themselves, as if they had. It
-// says whether there were any.
-func (g *Groups) Elapse(key types.NamespacedName) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s, any := g.groups[key], false
-	if s == nil {
-		return false
-	}
-	for b := range s.backoffs {
-		if b.refusal != nil && b.refusal.Backoff {
-			b.refusal, any = nil, true
-		}
-	}
-	return any
-}
 
 // returnStep is the least time between two groups of a namespace that ask again since the time is
 // over that they were told: each of them may be refused once more, and costs a scheduling cycle.
@@ -70,7 +15,7 @@ const returnStep = 50 * time.Millisecond
 // Due lists the groups with a refusal that has run out, and forgets it. Next is
 // when the next one does; zero is never. Of the groups of a namespace that were told when to ask
 // again one is due at a time, in the order of the queue.
-func (g *Groups) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
+func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	soonest := func(at time.Time) {
@@ -113,7 +58,7 @@ func (g *Groups) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 // returns lets the refusals of one group run out that said when to ask again, of the first by rank,
 // if the one before it in the namespace returned long enough ago. The others wait until again; zero
 // is that there are none.
-func (g *Groups) returns(namespace string, of []*backoff, now time.Time) (key types.NamespacedName, ok bool, again time.Time) {
+func (g Retries) returns(namespace string, of []*backoff, now time.Time) (key types.NamespacedName, ok bool, again time.Time) {
 	last, lately := g.returned[namespace]
 	if next := last.Add(returnStep); lately && now.Before(next) {
 		again = next
@@ -143,4 +88,17 @@ func (g *Groups) returns(namespace string, of []*backoff, now time.Time) (key ty
 		again = time.Time{}
 	}
 	return key, ok, again
+}
+
+// lackingOnes lists more groups that may ask, before those that may: who replaces what
+// they lack goes before all others, so where an event helps both they do not wait for
+// the end of their pause.
+func (g Retries) lackingOnes(but []types.NamespacedName) []types.NamespacedName {
+	var keys []types.NamespacedName
+	for _, s := range g.unseated {
+		if s.isReplaced() && s.endPause() && !slices.Contains(but, s.key) {
+			keys = append(keys, s.key)
+		}
+	}
+	return keys
 }
