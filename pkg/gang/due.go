@@ -18,36 +18,32 @@ const returnStep = 50 * time.Millisecond
 func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	soonest := func(at time.Time) {
-		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
 	told := map[string][]*backoff{} // by namespace, what said when to ask again and has run out
-	for key, s := range g.refused {
+	groups := g.retries.due(now)
+	for _, s := range groups {
 		due := false
 		for b := range s.backoffs {
 			switch r := b.refusal; {
-			case r == nil:
-			case r.standsAt(now):
-				soonest(r.retryAt)
+			case r == nil, r.standsAt(now):
 			case r.After > 0:
-				told[key.Namespace] = append(told[key.Namespace], b)
+				told[s.key.Namespace] = append(told[s.key.Namespace], b)
 			default:
 				b.refusal, due = nil, true
 			}
 		}
 		if due {
-			keys = append(keys, key)
+			keys = append(keys, s.key)
 		}
 	}
 	for namespace, of := range told {
-		key, ok, again := g.returns(namespace, of, now)
-		if ok && !slices.Contains(keys, key) {
+		if key, ok := g.returns(namespace, of, now); ok && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
-		soonest(again)
 	}
+	for _, s := range groups {
+		g.await(s)
+	}
+	next = g.retries.next()
 	maps.DeleteFunc(g.returned, func(_ string, at time.Time) bool { return !now.Before(at.Add(returnStep)) })
 	if len(keys) > 0 {
 		keys = append(keys, g.lackingOnes(keys)...)
@@ -56,9 +52,9 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 }
 
 // returns lets the refusals of one group run out that said when to ask again, of the first by rank,
-// if the one before it in the namespace returned long enough ago. The others wait until again; zero
-// is that there are none.
-func (g Retries) returns(namespace string, of []*backoff, now time.Time) (key types.NamespacedName, ok bool, again time.Time) {
+// if the one before it in the namespace returned long enough ago. The others wait until one may again.
+func (g Retries) returns(namespace string, of []*backoff, now time.Time) (key types.NamespacedName, ok bool) {
+	var again time.Time
 	last, lately := g.returned[namespace]
 	if next := last.Add(returnStep); lately && now.Before(next) {
 		again = next
@@ -84,10 +80,7 @@ func (g Retries) returns(namespace string, of []*backoff, now time.Time) (key ty
 	for _, b := range of {
 		b.refusal.retryAt = again
 	}
-	if len(of) == 0 {
-		again = time.Time{}
-	}
-	return key, ok, again
+	return key, ok
 }
 
 // lackingOnes lists more groups that may ask, before those that may: who replaces what
@@ -96,7 +89,10 @@ func (g Retries) returns(namespace string, of []*backoff, now time.Time) (key ty
 func (g Retries) lackingOnes(but []types.NamespacedName) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for _, s := range g.unseated {
-		if s.isReplaced() && s.endPause() && !slices.Contains(but, s.key) {
+		if !s.isReplaced() || !s.endPause() {
+			continue
+		}
+		if g.await(s); !slices.Contains(but, s.key) {
 			keys = append(keys, s.key)
 		}
 	}

@@ -41,18 +41,14 @@ func (g Lister) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) 
 func (g Lister) OfJob(job match.JobID) (key types.NamespacedName, alone *corev1.Pod, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for key, s := range g.groups {
-		for _, m := range s.members {
-			switch {
-			case m.seat == nil || m.seat.job != job:
-			case s.named:
-				return key, nil, true
-			default:
-				return key, m.pod, true
-			}
-		}
+	s := g.jobs[job].group
+	switch {
+	case s == nil:
+		return types.NamespacedName{}, nil, false
+	case s.named:
+		return s.key, nil, true
 	}
-	return types.NamespacedName{}, nil, false
+	return s.key, s.first(func(m *member) bool { return m.seat != nil && m.seat.job == job }).pod, true
 }
 
 // Tentative lists the seats that the API does not show yet: what an engine must

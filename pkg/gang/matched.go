@@ -35,7 +35,7 @@ func (g Matching) seat(p Plan, slots []match.Slot, deadline time.Time) (node str
 			g.out.release(p.Job, slot.Key)
 			continue
 		}
-		m.seat = &seat{job: p.Job, slot: slot, deadline: deadline}
+		g.give(m, &seat{job: p.Job, slot: slot, deadline: deadline})
 		if p.InOrder {
 			m.seat.place = place + 1
 		}
@@ -52,6 +52,7 @@ func (g Matching) seat(p Plan, slots []match.Slot, deadline time.Time) (node str
 	switch {
 	case node == "" && p.Late:
 		// Not unseatAll: the siblings' seats are none of this match.
+		g.await(s)
 		return "", nil, fmt.Errorf("the match gave the pod that asked nothing")
 	case why != "":
 		g.unseatAll(s, why)

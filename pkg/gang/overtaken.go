@@ -24,7 +24,9 @@ func (g Admission) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
 		if s == m.group || !s.isReplaced() {
 			continue
 		}
-		s.endPause()
+		if s.endPause() {
+			g.await(s)
+		}
 		o := s.members[s.chooseLate(now)]
 		if o != nil && o.replaces() && g.admit(o, now).Pass && (first == nil || o.rank().Less(first.rank())) {
 			first = o

@@ -36,7 +36,7 @@ func (g Watches) putPod(pod *corev1.Pod) {
 		// The group label was changed, or the owner was seen: the pod leaves one group
 		// for another. What it holds on a node it keeps.
 		if m.holds() {
-			m.seat = nil
+			g.take(m)
 			m.moves()
 			left, m.left = m.left, nil
 		}
@@ -89,11 +89,11 @@ func (g Watches) putPod(pod *corev1.Pod) {
 	case m.holds() && m.seat.slot.Node != pod.Spec.NodeName:
 		// Somebody else bound it. The cluster is right; the seat is free.
 		g.out.release(m.seat.job, string(pod.UID))
-		m.seat = nil
+		g.take(m)
 	case terminal(pod) && pod.Spec.NodeName != "":
 		// It may have ended before the inventory saw it on its node.
 		g.out.release(m.seat.job, string(pod.UID))
-		m.seat = nil
+		g.take(m)
 	case terminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
 		g.unseat(m, "a member of the group was deleted")
 	}
@@ -156,7 +156,7 @@ func (g Watches) drop(m *member) {
 	if m.seat != nil && m.holds() {
 		// It may have gone before the inventory saw it on its node.
 		g.out.release(m.seat.job, string(m.pod.UID))
-		m.seat = nil
+		g.take(m)
 	}
 	g.unseat(m, "a member of the group was deleted")
 	m.vacate()

@@ -111,11 +111,25 @@ func (r *refusal) standsAt(now time.Time) bool {
 
 // after lets an event end the refusal, at the earliest time it can.
 func (r *refusal) after(ev Event) {
-	if r == nil || !Helps(r.Until, ev) {
+	if r == nil || !r.awaits(ev) {
 		return
 	}
 	r.released = true
-	if r.retryAt.IsZero() || r.retryAt.After(r.earliest) {
+	r.hasten()
+}
+
+// awaits says whether an event makes a difference to the refusal: it helps, and none that does has
+// happened since the refusal was to end after the earliest time that it can.
+func (r *refusal) awaits(ev Event) bool {
+	return (!r.released || r.endsLate()) && Helps(r.Until, ev)
+}
+
+// endsLate says that the refusal ends after the earliest time that it can, if it ends by itself.
+func (r *refusal) endsLate() bool { return r.retryAt.IsZero() || r.retryAt.After(r.earliest) }
+
+// hasten has the refusal end at the earliest time that it can.
+func (r *refusal) hasten() {
+	if r.endsLate() {
 		r.retryAt = r.earliest
 	}
 }
@@ -126,9 +140,7 @@ func (r *refusal) changed() {
 	if r == nil || r.Backoff && !r.Hard || r.After > 0 {
 		return
 	}
-	if r.retryAt.IsZero() || r.retryAt.After(r.earliest) {
-		r.retryAt = r.earliest
-	}
+	r.hasten()
 }
 
 // untilAfter is what is left of a refusal where only time can end it.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // A registry finds groups and members: all of them, and those that are of interest in some way.
@@ -19,19 +21,32 @@ type registry struct {
 	// stays small.
 	unseated map[types.NamespacedName]*state
 	seated   map[types.NamespacedName]*state
-	// refused is the part of unseated with a refusal that may stand. An event of the
-	// cluster is looked up in it.
-	refused map[types.NamespacedName]*state
+	// refused is the part of unseated with a refusal that may stand. Awaiting has the part of that
+	// which an event may help, by the event, and retries the part that asks again by itself, the
+	// soonest first.
+	refused  map[types.NamespacedName]*state
+	awaiting [numEvents]map[types.NamespacedName]*state
+	retries  retryQueue
 	// returned is when, by namespace, a group last asked again since its time was over. It has the
 	// namespaces of the last moment alone.
 	returned map[string]time.Time
 	// wanting is the part of groups whose time runs, and of those that it has ceased
 	// to run for.
 	wanting map[types.NamespacedName]*state
+	// yielders is the part of wanting that leaves its turn to the next.
+	yielders map[types.NamespacedName]*state
+	// jobs are those under which members have seats.
+	jobs map[match.JobID]jobSeats
+}
+
+// jobSeats is the group of which so many members have seats under a job.
+type jobSeats struct {
+	group *state
+	seats int
 }
 
 func newRegistry() registry {
-	return registry{
+	r := registry{
 		groups:   map[types.NamespacedName]*state{},
 		members:  map[types.UID]*member{},
 		unseen:   map[types.UID]map[types.UID]*member{},
@@ -40,8 +55,36 @@ func newRegistry() registry {
 		refused:  map[types.NamespacedName]*state{},
 		returned: map[string]time.Time{},
 		wanting:  map[types.NamespacedName]*state{},
+		yielders: map[types.NamespacedName]*state{},
+		jobs:     map[match.JobID]jobSeats{},
 	}
+	for ev := range r.awaiting {
+		r.awaiting[ev] = map[types.NamespacedName]*state{}
+	}
+	return r
 }
+
+// give gives a member that has no seat one.
+func (r *registry) give(m *member, to *seat) {
+	m.seat = to
+	r.jobs[to.job] = jobSeats{m.group, r.jobs[to.job].seats + 1}
+}
+
+// take takes a member's seat, if it has one.
+func (r *registry) take(m *member) {
+	if m.seat == nil {
+		return
+	}
+	if of := r.jobs[m.seat.job]; of.seats > 1 {
+		r.jobs[m.seat.job] = jobSeats{of.group, of.seats - 1}
+	} else {
+		delete(r.jobs, m.seat.job)
+	}
+	m.seat = nil
+}
+
+// yield brings up to date whether a group is one of the yielders.
+func (r *registry) yield(s *state) { set(r.yielders, s, s.yields != "" && r.wanting[s.key] == s) }
 
 // see takes a member out of those that wait for their owner.
 func (r *registry) see(m *member) {

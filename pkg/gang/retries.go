@@ -13,10 +13,11 @@ func (g Retries) Happened(ev Event) {
 	if ev == NodeChanged {
 		g.reconsider()
 	}
-	for _, s := range g.refused {
+	for _, s := range g.awaiting[ev] {
 		for b := range s.backoffs {
 			b.refusal.after(ev)
 		}
+		g.await(s)
 	}
 }
 
@@ -34,6 +35,7 @@ func (g Retries) Elapse(key types.NamespacedName) bool {
 			b.refusal, any = nil, true
 		}
 	}
+	g.await(s)
 	return any
 }
 
@@ -44,5 +46,6 @@ func (g Retries) AskAgain(key types.NamespacedName) {
 	defer g.mu.Unlock()
 	if s := g.groups[key]; s != nil && s.refusal != nil && (s.refusal.Cure == CureRoom || s.refusal.After > 0) {
 		s.refusal = nil
+		g.await(s)
 	}
 }

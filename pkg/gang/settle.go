@@ -88,8 +88,11 @@ func (g *core) settle(s *state) {
 	set(g.unseated, s, waiting || missing)
 	set(g.refused, s, (waiting || missing) && (remembered || s.refusal != nil))
 	set(g.seated, s, unconfirmed)
+	g.await(s)
+	g.yield(s)
 	if len(s.members) == 0 && s.podGroup == nil {
 		delete(g.groups, s.key)
 		delete(g.wanting, s.key)
+		g.yield(s)
 	}
 }

@@ -29,6 +29,7 @@ type state struct {
 
 	incarnation
 	derived
+	awaited
 	succession
 	backoff
 	waiting

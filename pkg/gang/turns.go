@@ -45,6 +45,7 @@ func (g Turns) Overdue(now time.Time, after time.Duration) []Head {
 	for key, s := range g.wanting {
 		if s.since.IsZero() {
 			delete(g.wanting, key)
+			g.yield(s)
 			continue
 		}
 		if !s.overdue(now, after) {

@@ -20,7 +20,7 @@ func (g *core) unseat(m *member, why string) {
 		g.out.release(m.seat.job, string(m.pod.UID))
 		g.out.transition(Transition{Kind: GaveBack, Key: m.group.key, Job: m.seat.job, Pods: 1, Reason: why})
 	}
-	m.seat = nil
+	g.take(m)
 }
 
 func (g *core) unseatAll(s *state, why string) {
@@ -31,7 +31,7 @@ func (g *core) unseatAll(s *state, why string) {
 		if m.seat.reserved {
 			g.out.reject(m.pod.UID, why)
 		}
-		m.seat = nil
+		g.take(m)
 	}
 	for job, keys := range keys {
 		g.out.release(job, keys...)

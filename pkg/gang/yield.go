@@ -23,6 +23,7 @@ func (g Turns) Yield(key types.NamespacedName, why string, way *NodeFilter, now 
 	}
 	s.yields, s.way, s.looked, s.lookAt = why, way, now, now.Add(maxBackoff)
 	s.retry, s.soon = false, false
+	g.yield(s)
 }
 
 // Yields says why a group leaves its turn to the next; nothing if it does not, or if that may
@@ -48,8 +49,8 @@ const yieldPause = 5 * time.Second
 func (g Turns) OutOfTheWay(gone *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, s := range g.wanting {
-		if s.yields != "" && !s.looksSoon() && s.way.Has(gone.Spec.NodeName) && !gone.CreationTimestamp.After(s.looked) {
+	for _, s := range g.yielders {
+		if !s.looksSoon() && s.way.Has(gone.Spec.NodeName) && !gone.CreationTimestamp.After(s.looked) {
 			s.lookSoon()
 		}
 	}
@@ -61,8 +62,8 @@ func (g Turns) Retry(now time.Time) []types.NamespacedName {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var keys []types.NamespacedName
-	for _, s := range g.wanting {
-		if s.yields != "" && !now.Before(s.lookAt) {
+	for _, s := range g.yielders {
+		if !now.Before(s.lookAt) {
 			s.retry, s.lookAt = true, now.Add(maxBackoff)
 			keys = append(keys, s.key)
 		}
@@ -72,10 +73,8 @@ func (g Turns) Retry(now time.Time) []types.NamespacedName {
 
 // reconsider has the groups that yield find that out soon.
 func (g *core) reconsider() {
-	for _, s := range g.wanting {
-		if s.yields != "" {
-			s.lookSoon()
-		}
+	for _, s := range g.yielders {
+		s.lookSoon()
 	}
 }
 
