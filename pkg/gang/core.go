@@ -25,6 +25,7 @@ type core struct {
 	out pending
 }
 
+// group returns the group of a key. It makes one where there is none.
 func (g *core) group(key types.NamespacedName) *state {
 	s := g.groups[key]
 	if s == nil {

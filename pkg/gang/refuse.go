@@ -34,7 +34,6 @@ func (g *core) turnDown(m *member, because, message string, now time.Time) {
 // itself has not yet heard of: a stream of small groups brings those along.
 func (g *core) wait(s *state, r Refusal, now time.Time) {
 	s.answered = true
-	defer g.yield(s)
 	switch {
 	case r.Cure == CureRoom:
 		s.since = s.waitsFrom(now)

@@ -45,6 +45,7 @@ type jobSeats struct {
 	seats int
 }
 
+// newRegistry returns one that is empty.
 func newRegistry() registry {
 	r := registry{
 		groups:   map[types.NamespacedName]*state{},
@@ -83,7 +84,32 @@ func (r *registry) take(m *member) {
 	m.seat = nil
 }
 
-// yield brings up to date whether a group is one of the yielders.
+// await brings up to date when, and after which events, a group may ask again. It is to be called
+// after every change of the refusals of the group or of its members, but for a settle that follows.
+func (r *registry) await(s *state) {
+	var is awaited
+	if r.refused[s.key] == s {
+		for b := range s.backoffs {
+			if b.refusal == nil {
+				continue
+			}
+			for ev := range numEvents {
+				is.helps[ev] = is.helps[ev] || b.refusal.awaits(ev)
+			}
+			is.retryAt = sooner(is.retryAt, b.refusal.retryAt)
+		}
+	}
+	for ev := range numEvents {
+		if is.helps[ev] != s.helps[ev] {
+			set(r.awaiting[ev], s, is.helps[ev])
+		}
+	}
+	s.helps = is.helps
+	r.retries.put(s, is.retryAt)
+}
+
+// yield brings up to date whether a group is one of the yielders. It is to be called as await
+// is.
 func (r *registry) yield(s *state) { set(r.yielders, s, s.yields != "" && r.wanting[s.key] == s) }
 
 // see takes a member out of those that wait for their owner.
@@ -96,6 +122,7 @@ func (r *registry) see(m *member) {
 	}
 }
 
+// set has a group be in a part of the groups, or not.
 func set(m map[types.NamespacedName]*state, s *state, in bool) {
 	if in {
 		m[s.key] = s

@@ -10,8 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// refusedGroups returns groups of two pods, each of which was refused at noon for want of room. Those
-// of a namespace ask for room, and for that only.
+// refusedGroups returns groups of two pods, each of which was refused at noon.
 func refusedGroups(b *testing.B, groups int, r Refusal) *Groups {
 	b.Helper()
 	g := New(seenOwners{}, match.PolicyLonode)
@@ -31,7 +30,7 @@ func refusedGroups(b *testing.B, groups int, r Refusal) *Groups {
 	return g
 }
 
-// BenchmarkHappened takes note of an event with 4,000 groups that were refused: it is done with the
+// BenchmarkHappened takes note of an event while 4,000 groups are refused: it is done with the
 // lock held, for each change of the cluster.
 func BenchmarkHappened(b *testing.B) {
 	for name, ev := range map[string]Event{"helps=none": StorageChanged, "helps=all": Freed, "helps=none,nodes": NodeChanged} {

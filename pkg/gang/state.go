@@ -81,6 +81,16 @@ type derived struct {
 	topology *topologyAsked
 }
 
+// awaited is when, and after which events, a refused group may ask again, as it is in the registry.
+type awaited struct {
+	// helps has the events that may let the group ask earlier than it does now.
+	helps [numEvents]bool
+	// retryAt is when the first of its refusals runs out; zero is never, and then it is not among
+	// the retries. Index is its place there.
+	retryAt time.Time
+	index   int
+}
+
 // A succession says who takes the place of a member that a started group lost.
 type succession struct {
 	// places are those of the members that make up the minimum, as many as owed says at most:

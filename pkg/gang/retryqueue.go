@@ -5,40 +5,6 @@ import (
 	"time"
 )
 
-// awaited is when, and after which events, a refused group may ask again, as it is in the registry.
-type awaited struct {
-	// helps has the events that may let the group ask earlier than it does now.
-	helps [numEvents]bool
-	// retryAt is when the first of its refusals runs out; zero is never, and then it is not among
-	// the retries. Index is its place there.
-	retryAt time.Time
-	index   int
-}
-
-// await brings up to date when, and after which events, a group may ask again. It is to be called
-// after every change of the refusals of the group or of its members, but for a settle that follows.
-func (r *registry) await(s *state) {
-	var now awaited
-	if r.refused[s.key] == s {
-		for b := range s.backoffs {
-			if b.refusal == nil {
-				continue
-			}
-			for ev := range numEvents {
-				now.helps[ev] = now.helps[ev] || b.refusal.awaits(ev)
-			}
-			now.retryAt = sooner(now.retryAt, b.refusal.retryAt)
-		}
-	}
-	for ev := range numEvents {
-		if now.helps[ev] != s.helps[ev] {
-			set(r.awaiting[ev], s, now.helps[ev])
-		}
-	}
-	s.helps = now.helps
-	r.retries.put(s, now.retryAt)
-}
-
 // sooner returns the earlier of two times, of which zero is never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
