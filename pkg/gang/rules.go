@@ -6,7 +6,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// rules are what all groups go by. They never change.
+// rules are what all groups go by. They do not change once pods come. Their methods decide on a group
+// or a member by what is remembered of it, and know of no other group.
 type rules struct {
 	owners group.Owners
 	// policy is that of groups that name none.

@@ -30,6 +30,7 @@ type Verdict struct {
 	Lost match.JobID
 }
 
+// admit decides on a member that wants to enter the queue.
 func (r *rules) admit(m *member, now time.Time) Verdict {
 	s := m.group
 	switch {
@@ -77,6 +78,7 @@ func (r *rules) admit(m *member, now time.Time) Verdict {
 	return Verdict{Pass: s.choose() == m.pod.UID}
 }
 
+// admissible adds the pod that may ask for a group now, if there is one.
 func (r *rules) admissible(pods []*corev1.Pod, s *state, now time.Time) []*corev1.Pod {
 	asks := s.choose
 	if s.started {
