@@ -44,3 +44,8 @@ func Helps(until []Event, ev Event) bool {
 	}
 	return slices.Contains(until, ev)
 }
+
+// An eventSet is a set of events, a bit for each.
+type eventSet uint32
+
+func (s eventSet) has(ev Event) bool { return s&(1<<ev) != 0 }

@@ -3,6 +3,7 @@ package gang
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -285,7 +286,7 @@ func unlike(g *Groups) string {
 		}
 	}
 	for ev, want := range awaiting {
-		if got := slices.Collect(maps.Keys(g.awaiting[ev])); !sameKeys(got, want) {
+		if got := keysOf(g.helpedBy(Event(ev))); !sameKeys(got, want) {
 			return fmt.Sprintf("event %d is found to help groups %v, it helps %v", ev, got, want)
 		}
 	}
@@ -296,6 +297,14 @@ func unlike(g *Groups) string {
 		return fmt.Sprintf("jobs are found to be %v, they are %v", g.jobs, jobs)
 	}
 	return ""
+}
+
+// keysOf lists the keys of groups.
+func keysOf(groups iter.Seq[*state]) (keys []types.NamespacedName) {
+	for s := range groups {
+		keys = append(keys, s.key)
+	}
+	return keys
 }
 
 // sameKeys says whether two lists have the same groups in any order.
@@ -341,7 +350,7 @@ func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
 		for i := range 2 {
 			c.DropPodGroup(types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", i)})
 		}
-		if n := len(c.groups) + len(c.members) + len(c.unseated) + len(c.refused) + len(c.seated) + len(c.retries) + len(c.yielders) + len(c.jobs); n != 0 {
+		if n := len(c.groups) + len(c.members) + len(c.unseated) + len(c.refused) + len(c.seated) + len(c.retries) + len(c.awaiting) + len(c.yielders) + len(c.jobs); n != 0 {
 			t.Fatalf("seed %d: %d entries left when all is gone", seed, n)
 		}
 	}

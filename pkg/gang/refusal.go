@@ -111,17 +111,26 @@ func (r *refusal) standsAt(now time.Time) bool {
 
 // after lets an event end the refusal, at the earliest time it can.
 func (r *refusal) after(ev Event) {
-	if r == nil || !r.awaits(ev) {
+	if r == nil || !Helps(r.Until, ev) {
 		return
 	}
 	r.released = true
 	r.hasten()
 }
 
-// awaits says whether an event makes a difference to the refusal: it helps, and none that does has
-// happened since the refusal was to end after the earliest time that it can.
-func (r *refusal) awaits(ev Event) bool {
-	return (!r.released || r.endsLate()) && Helps(r.Until, ev)
+// awaits returns the events that make a difference to the refusal. None does any more when one that
+// helps has happened, and the refusal ends at the earliest time that it can.
+func (r *refusal) awaits() eventSet {
+	var awaited eventSet
+	if r == nil || r.released && !r.endsLate() {
+		return awaited
+	}
+	for ev := range numEvents {
+		if Helps(r.Until, ev) {
+			awaited |= 1 << ev
+		}
+	}
+	return awaited
 }
 
 // endsLate says that the refusal ends after the earliest time that it can, if it ends by itself.

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"iter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,10 +23,10 @@ type registry struct {
 	unseated map[types.NamespacedName]*state
 	seated   map[types.NamespacedName]*state
 	// refused is the part of unseated with a refusal that may stand. Awaiting has the part of that
-	// which an event may help, by the event, and retries the part that asks again by itself, the
-	// soonest first.
+	// which events may help, by these, and retries the part that asks again by itself, the soonest
+	// first.
 	refused  map[types.NamespacedName]*state
-	awaiting [numEvents]map[types.NamespacedName]*state
+	awaiting map[eventSet]map[*state]bool
 	retries  retryQueue
 	// returned is when, by namespace, a group last asked again since its time was over. It has the
 	// namespaces of the last moment alone.
@@ -47,22 +48,19 @@ type jobSeats struct {
 
 // newRegistry returns one that is empty.
 func newRegistry() registry {
-	r := registry{
+	return registry{
 		groups:   map[types.NamespacedName]*state{},
 		members:  map[types.UID]*member{},
 		unseen:   map[types.UID]map[types.UID]*member{},
 		unseated: map[types.NamespacedName]*state{},
 		seated:   map[types.NamespacedName]*state{},
 		refused:  map[types.NamespacedName]*state{},
+		awaiting: map[eventSet]map[*state]bool{},
 		returned: map[string]time.Time{},
 		wanting:  map[types.NamespacedName]*state{},
 		yielders: map[types.NamespacedName]*state{},
 		jobs:     map[match.JobID]jobSeats{},
 	}
-	for ev := range r.awaiting {
-		r.awaiting[ev] = map[types.NamespacedName]*state{}
-	}
-	return r
 }
 
 // give gives a member that has no seat one.
@@ -87,25 +85,48 @@ func (r *registry) take(m *member) {
 // await brings up to date when, and after which events, a group may ask again. It is to be called
 // after every change of the refusals of the group or of its members, but for a settle that follows.
 func (r *registry) await(s *state) {
-	var is awaited
+	var helps eventSet
+	var retryAt time.Time
 	if r.refused[s.key] == s {
 		for b := range s.backoffs {
-			if b.refusal == nil {
+			if b.refusal != nil {
+				helps, retryAt = helps|b.refusal.awaits(), sooner(retryAt, b.refusal.retryAt)
+			}
+		}
+	}
+	r.retries.put(s, retryAt)
+	if helps == s.helps {
+		return
+	}
+	if like := r.awaiting[s.helps]; s.helps != 0 {
+		if delete(like, s); len(like) == 0 {
+			delete(r.awaiting, s.helps)
+		}
+	}
+	if s.helps = helps; helps == 0 {
+		return
+	}
+	if r.awaiting[helps] == nil {
+		r.awaiting[helps] = map[*state]bool{}
+	}
+	r.awaiting[helps][s] = true
+}
+
+// helpedBy yields the groups that an event may help. To await one of them meanwhile does no harm,
+// if the event then helps it no more.
+func (r *registry) helpedBy(ev Event) iter.Seq[*state] {
+	return func(yield func(*state) bool) {
+		for events, groups := range r.awaiting {
+			if !events.has(ev) {
 				continue
 			}
-			for ev := range numEvents {
-				is.helps[ev] = is.helps[ev] || b.refusal.awaits(ev)
+			for s := range groups {
+				if !yield(s) {
+					return
+				}
 			}
-			is.retryAt = sooner(is.retryAt, b.refusal.retryAt)
 		}
 	}
-	for ev := range numEvents {
-		if is.helps[ev] != s.helps[ev] {
-			set(r.awaiting[ev], s, is.helps[ev])
-		}
-	}
-	s.helps = is.helps
-	r.retries.put(s, is.retryAt)
 }
 
 // yield brings up to date whether a group is one of the yielders. It is to be called as await

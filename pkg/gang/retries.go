@@ -13,7 +13,7 @@ func (g Retries) Happened(ev Event) {
 	if ev == NodeChanged {
 		g.reconsider()
 	}
-	for _, s := range g.awaiting[ev] {
+	for s := range g.helpedBy(ev) {
 		for b := range s.backoffs {
 			b.refusal.after(ev)
 		}

@@ -84,7 +84,7 @@ type derived struct {
 // awaited is when, and after which events, a refused group may ask again, as it is in the registry.
 type awaited struct {
 	// helps has the events that may let the group ask earlier than it does now.
-	helps [numEvents]bool
+	helps eventSet
 	// retryAt is when the first of its refusals runs out; zero is never, and then it is not among
 	// the retries. Index is its place there.
 	retryAt time.Time
