@@ -40,7 +40,7 @@ type Census struct {
 }
 
 // Census counts what is there now.
-func (g *Groups) Census() Census {
+func (g Lister) Census() Census {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := Census{Phases: map[Phase]int{}, Waiting: map[string]int{}}
@@ -70,8 +70,8 @@ type roll struct {
 	seated, wanted, asking   bool
 }
 
-func (s *state) roll() (r roll) {
-	for _, m := range s.members {
+func (s members) roll() (r roll) {
+	for _, m := range s {
 		switch {
 		case m.holds():
 			r.held++
@@ -89,7 +89,7 @@ func (s *state) roll() (r roll) {
 }
 
 // stands returns the phase of a group and, of one that waits, what for.
-func (g *Groups) stands(s *state, r roll) (phase Phase, why string) {
+func (g Lister) stands(s *state, r roll) (phase Phase, why string) {
 	if s.started {
 		if r.present >= s.owed() {
 			return Held, ""

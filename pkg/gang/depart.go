@@ -27,7 +27,7 @@ type Seat struct {
 
 // Departing says which seats have to be good for the bind of a pod to be sent. A pod without
 // a confirmed seat has none.
-func (g *Groups) Departing(uid types.UID) Departure {
+func (g Seats) Departing(uid types.UID) Departure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
@@ -51,14 +51,14 @@ func (g *Groups) Departing(uid types.UID) Departure {
 // it: up to then the group gives back all its seats, thereafter a pod its own. Ok is false,
 // and nothing is done, if the group has started or lost its start since the departure was
 // made, or if the pod had no seat then.
-func (g *Groups) Depart(d Departure, closed string, now time.Time) (why string, out Output, ok bool) {
+func (g Seats) Depart(d Departure, closed string, now time.Time) (why string, out Output, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	why, ok = g.depart(d, closed, now)
 	return why, g.output(), ok
 }
 
-func (g *Groups) depart(d Departure, closed string, now time.Time) (why string, ok bool) {
+func (g Seats) depart(d Departure, closed string, now time.Time) (why string, ok bool) {
 	m := g.members[d.Pod]
 	if m == nil || !m.reserved() || !m.waits() {
 		return "the group gave its nodes back", true
@@ -88,7 +88,7 @@ func (g *Groups) depart(d Departure, closed string, now time.Time) (why string, 
 }
 
 // start takes note that a bind of a group was sent.
-func (g *Groups) start(s *state) {
+func (g Seats) start(s *state) {
 	if !s.startTold && !s.started {
 		reserved := s.ordered((*member).reserved)
 		g.out.transition(Transition{Kind: Started, Key: s.key, Pods: len(reserved), Complete: s.complete, Job: reserved[0].seat.job})
@@ -106,7 +106,7 @@ func (g *Groups) start(s *state) {
 // Recall takes note that the API server did not look at a bind that Depart let go, and
 // that the pod stands at the gate again. A group of which no bind was taken, or may have
 // been, and no other is in flight has not started.
-func (g *Groups) Recall(uid types.UID) Output {
+func (g Seats) Recall(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
@@ -118,6 +118,17 @@ func (g *Groups) Recall(uid types.UID) Output {
 	if !s.taken && s.first(func(o *member) bool { return o.seat != nil && o.seat.leaving }) == nil {
 		s.started, s.met = false, 0
 		g.settle(s)
+	}
+	return g.output()
+}
+
+// Bound takes note that a pod was bound.
+func (g Seats) Bound(uid types.UID) Output {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.members[uid]; m != nil && m.seat != nil {
+		m.seat.bound, m.seat.leaving = true, false
+		g.settle(m.group)
 	}
 	return g.output()
 }
@@ -134,36 +145,19 @@ type Reserved struct {
 
 // Reserved returns a pod with its confirmed seat; false if it has none or is on its way
 // out.
-func (g *Groups) Reserved(uid types.UID) (Reserved, bool) {
+func (g Seats) Reserved(uid types.UID) (Reserved, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
 	if m == nil || !m.reserved() || !m.waits() {
 		return Reserved{}, false
 	}
-	return Reserved{Pod: m.pod, Node: m.seat.slot.Node, Rank: g.rank(m), Begun: m.group.started && !m.group.whole()}, true
-}
-
-// OnNodes counts the members of a group that have nodes, and how many there are to be.
-// Whole says that Placed has told of it, and that it has had enough members since.
-func (g *Groups) OnNodes(key types.NamespacedName) (n, of int, whole bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := g.groups[key]
-	if s == nil {
-		return 0, 0, false
-	}
-	return s.count((*member).onNode), s.count((*member).present), s.whole()
-}
-
-// whole says that Placed has told of the group, and that it has had enough members since.
-func (s *state) whole() bool {
-	return s.told > 0 && s.count((*member).onNode) >= s.owed()
+	return Reserved{Pod: m.pod, Node: m.seat.slot.Node, Rank: m.rank(), Begun: m.group.started && !m.group.whole()}, true
 }
 
 // Retell has Placed tell once more of a group that is whole: something else may have been
 // said of it in the moment before it was.
-func (g *Groups) Retell(key types.NamespacedName) Output {
+func (g Seats) Retell(key types.NamespacedName) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s := g.groups[key]; s != nil && s.whole() {

@@ -32,25 +32,54 @@
 // A refusal is remembered: the group is held back, and answered from memory,
 // until an event happens that can help.
 //
-// What a caller tells:
-//   - putpod.go, putpodgroup.go: a pod, or a PodGroup, came, changed or went
-//   - plan.go: what is there to ask for, and what came of it?
-//   - seat.go: a scheduling cycle reserves a seat, or fails; a deadline passes
-//   - depart.go: a pod stands at the gate, and its bind is sent
+// Groups is what callers hold. It plays seven roles over one core: Watches, Admission, Matching,
+// Seats, Retries, Turns and Lister. The files, each of which uses those before it, hold first what is
+// remembered, then what is decided by it, then what the core does, and then the roles:
 //
-// What it gets:
-//   - output.go: what does the caller owe after a change?
-//   - admit.go, admissible.go: which pods may enter the scheduling queue, and why not the others?
-//   - order.go, overtaken.go: in which order do pods stand there?
-//   - membership.go: of which group is a pod, or a job?
-//   - census.go: how many groups wait, and what for?
-//   - beside.go: what are the pods told that wait beside the one that asks?
+//	podgroup.go        what does the API object of a group say?
+//	rank.go            in which order do pods stand in the queue?
+//	event.go           which events may help a group that was refused?
+//	refusal.go         what is a refusal, and when does it end?
+//	backoff.go         what is remembered of the refusals of a group and of its members?
+//	nodefilter.go      how is a set of nodes kept small?
+//	member.go          what is remembered of a pod, and does it wait, hold a node or have a seat?
+//	state.go           what is remembered of a group?
 //
-// What is decided:
-//   - state.go, groups.go: what is remembered of a group and of its pods?
-//   - refusal.go: when does a group ask again that was refused?
-//   - bypass.go, nodefilter.go: who has waited for so long that others may not pass, and who yields?
-//   - places.go: who takes the place of a member that was lost?
-//   - policy.go, topology.go: by which policy is a group matched, and how are its pods to stand?
-//   - whole.go: whose are the nodes of a group as a whole?
+//	rules.go           what do all groups go by?
+//	minimum.go         how many members are to be placed together, and how many are missing?
+//	order.go           when was a group created, as far as the queue is concerned?
+//	topology.go        how are the pods of a group to stand?
+//	policy.go          by which policy is a group matched?
+//	whole.go           may a group have whole nodes, and are its nodes its own?
+//	incomplete.go      what does a group lack before it may ask?
+//	representative.go  which member asks for the others?
+//	places.go          who takes the place of a member that was lost?
+//	verdict.go         may a pod enter the scheduling queue?
+//
+//	output.go          what does a caller owe after a call?
+//	retryqueue.go      which group asks again first?
+//	registry.go        how are groups found?
+//	core.go            what do the roles share?
+//	turns.go           Turns: who has waited for so long that others may not pass?
+//	yield.go           Turns: who leaves its turn to the next, and for how long?
+//	refuse.go          what follows from a refusal?
+//	settle.go          what follows from a change of a group's members?
+//	unseat.go          which seats are lost together?
+//
+//	watches.go         Watches: what do the watches tell?
+//	putpodgroup.go     Watches: a PodGroup came, changed or went
+//	putpod.go          Watches: a pod came, changed or went
+//	admit.go           Admission: which pods may enter the queue now?
+//	overtaken.go       Admission: who is to be asked for first, though it stands behind?
+//	plan.go            Matching: what is there to ask for?
+//	matched.go         Matching: what did the engine answer?
+//	seat.go            Seats: a scheduling cycle reserves a seat, or fails; a deadline passes
+//	depart.go          Seats: a pod stands at the gate, and its bind is sent
+//	retries.go         Retries: what lets a refused group ask again?
+//	due.go             Retries: which groups may ask again now?
+//	lister.go          Lister: how does a group stand?
+//	joblister.go       Lister: who has seats under which job?
+//	waiting.go         Lister: who waits, and why?
+//	census.go          Lister: how many groups are there in each phase?
+//	groups.go          how do the roles go together?
 package gang

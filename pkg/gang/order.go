@@ -1,119 +1,6 @@
 package gang
 
-import (
-	"cmp"
-	"sync"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/flux-k8s/fluence/pkg/group"
-)
-
-// Rank is a pod's place in the queue: who takes the place of a member that a group lacks
-// which has started comes first, then it goes by priority, by the group's creation, by the
-// group and by the pod. For another pod of a group that has started it is the pod's own
-// creation, if that was later.
-type Rank struct {
-	Incomplete bool
-	Priority   int32
-	Created    time.Time
-	Key        types.NamespacedName
-	Pod        string
-}
-
-// Less says whether a goes before b.
-func (a Rank) Less(b Rank) bool {
-	if a.Incomplete != b.Incomplete {
-		return a.Incomplete
-	}
-	return cmp.Or(
-		cmp.Compare(b.Priority, a.Priority),
-		a.Created.Compare(b.Created),
-		cmp.Compare(a.Key.Namespace, b.Key.Namespace),
-		cmp.Compare(a.Key.Name, b.Key.Name),
-		cmp.Compare(a.Pod, b.Pod),
-	) < 0
-}
-
-// A Turn is what one group of a namespace and priority has at a time, of those that have waited
-// for room for so long that others may not pass them.
-type Turn struct {
-	Namespace string
-	Priority  int32
-}
-
-// TurnOf returns the turn of a group, by the rank of one of its pods.
-func TurnOf(key types.NamespacedName, r Rank) Turn { return Turn{key.Namespace, r.Priority} }
-
-// A queueOrder holds the places of pods in the queue, as they were when the pods came into it.
-// The queue compares pods under its own lock: it is not to wait for those who look through
-// groups.
-type queueOrder struct {
-	mu    sync.RWMutex
-	ranks map[types.UID]Rank
-}
-
-func (q *queueOrder) set(uid types.UID, r Rank) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.ranks == nil {
-		q.ranks = map[types.UID]Rank{}
-	}
-	q.ranks[uid] = r
-}
-
-func (q *queueOrder) get(uid types.UID) (Rank, bool) {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	r, ok := q.ranks[uid]
-	return r, ok
-}
-
-func (q *queueOrder) forget(uid types.UID) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.ranks, uid)
-}
-
-// Rank returns a pod's place in the queue. It stays what it was when Admit last let the pod
-// pass.
-func (g *Groups) Rank(pod *corev1.Pod) Rank {
-	if r, ok := g.queue.get(pod.UID); ok {
-		return r
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if m := g.members[pod.UID]; m != nil {
-		return g.rank(m)
-	}
-	r := rankOf(pod)
-	r.Key = group.Of(pod, g.owners).Key
-	return r
-}
-
-// rankOf is what a pod says itself of its place.
-func rankOf(pod *corev1.Pod) Rank {
-	r := Rank{Created: pod.CreationTimestamp.Time, Pod: pod.Name}
-	if pod.Spec.Priority != nil {
-		r.Priority = *pod.Spec.Priority
-	}
-	return r
-}
-
-func (g *Groups) rank(m *member) Rank {
-	r, s := rankOf(m.pod), m.group
-	r.Key, r.Incomplete, r.Created = s.key, m.urgent, m.since()
-	created := m.created
-	if created.IsZero() {
-		created = s.creation(m)
-	}
-	if !m.extra {
-		r.Created = created
-	}
-	return r.notBefore(created)
-}
+import "time"
 
 // creation is the place of the group's incarnation among groups of its priority. It is frozen when
 // it is first asked for, with a member that no scheduling gate keeps.
@@ -141,17 +28,22 @@ func (s *state) creation(m *member) time.Time {
 	return created
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+// inTurnFrom is a group's place among those that wait for room: its creation, or when what it lacked
+// was seen to be complete, if that was later. Otherwise whoever keeps groups that lack a pod could complete one
+// after the other, and have each pass a group that waits.
+func (s *state) inTurnFrom(m *member) time.Time {
+	return later(s.creation(m), s.completed)
 }
 
-// notBefore is the place of one that was created so early at the most.
-func (a Rank) notBefore(t time.Time) Rank {
-	if a.Created.Before(t) {
-		a.Created = t
+func (m *member) rank() Rank {
+	r, s := rankOf(m.pod), m.group
+	r.Key, r.Incomplete, r.Created = s.key, m.urgent, m.since()
+	created := m.created
+	if created.IsZero() {
+		created = s.creation(m)
 	}
-	return a
+	if !m.extra {
+		r.Created = created
+	}
+	return r.notBefore(created)
 }

@@ -132,20 +132,8 @@ func (p *pending) place(key types.NamespacedName) {
 	p.placed[key] = true
 }
 
-// output ends a call that changed the state: it returns what came of it.
-func (g *Groups) output() Output {
-	out := g.out.Output
-	for key := range g.out.placed {
-		if s := g.groups[key]; s != nil && s.started {
-			out.Placed = append(out.Placed, g.placement(s))
-		}
-	}
-	g.out = pending{}
-	return out
-}
-
-func (g *Groups) placement(s *state) Placement {
-	p := Placement{Key: s.key, Nodes: map[string]int{}, Whole: s.fenced == WholeYes, InVain: g.asksInVain(s)}
+func (r *rules) placement(s *state) Placement {
+	p := Placement{Key: s.key, Nodes: map[string]int{}, Whole: s.fenced == WholeYes, InVain: r.asksInVain(s)}
 	for _, m := range s.members {
 		if m.onNode() {
 			p.Nodes[m.node()]++

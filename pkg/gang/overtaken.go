@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +12,7 @@ import (
 // standby while another scheduler is at work, or after the pod was taken from there;
 // or it sits out the pause after a refusal, and what has happened since may help. It
 // is to be asked for by a Plan of its own, and Unclaim is to follow.
-func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
+func (g Admission) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[by]
@@ -25,9 +24,11 @@ func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
 		if s == m.group || !s.isReplaced() {
 			continue
 		}
-		s.endPause()
+		if s.endPause() {
+			g.await(s)
+		}
 		o := s.members[s.chooseLate(now)]
-		if o != nil && o.replaces() && g.admit(o, now).Pass && (first == nil || g.rank(o).Less(g.rank(first))) {
+		if o != nil && o.replaces() && g.admit(o, now).Pass && (first == nil || o.rank().Less(first.rank())) {
 			first = o
 		}
 	}
@@ -37,13 +38,10 @@ func (g *Groups) Overtaken(by types.UID, now time.Time) (types.UID, bool) {
 	return first.pod.UID, true
 }
 
-// isReplaced says whether members wait that take the places of some that the group lacks.
-func (s *state) isReplaced() bool { return len(s.claimants) > 0 && s.lacking() > 0 }
-
 // endPause lets members that wait for places ask at once that an event lets ask again, but
 // for those whose refusals no event is sure to follow: asking may repeat these. It says
 // whether there were any.
-func (s *state) endPause() bool {
+func (s *succession) endPause() bool {
 	ended := false
 	for _, m := range s.claimants {
 		if m.refusal != nil && m.refusal.released && !m.refusal.Backoff {
@@ -51,33 +49,4 @@ func (s *state) endPause() bool {
 		}
 	}
 	return ended
-}
-
-// lacking is how many members a group that has started has too few.
-func (s *state) lacking() int {
-	if !s.started {
-		return 0
-	}
-	return max(0, s.owed()-s.count((*member).present))
-}
-
-// owed is how many members a group that has started is to have.
-func (s *state) owed() int {
-	if s.met > 0 {
-		return min(s.met, s.minimum())
-	}
-	return s.minimum()
-}
-
-// lackingOnes lists more groups that may ask, before those that may: who replaces what
-// they lack goes before all others, so where an event helps both they do not wait for
-// the end of their pause.
-func (g *Groups) lackingOnes(but []types.NamespacedName) []types.NamespacedName {
-	var keys []types.NamespacedName
-	for _, s := range g.unseated {
-		if s.isReplaced() && s.endPause() && !slices.Contains(but, s.key) {
-			keys = append(keys, s.key)
-		}
-	}
-	return keys
 }

@@ -6,10 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// SetAmounts sets what says how much of each resource a pod asks for. It is to be called before
-// any other method; without it no pod asks for anything.
-func (g *Groups) SetAmounts(of func(*corev1.Pod) map[string]int64) { g.amounts = of }
-
 // A place is what one of those holds, or held, that make up the minimum of a group that has
 // started. It outlives its member: who takes it thereafter replaces what was lost, and goes
 // before all others. It is what was matched, and grows only when a greater one comes to it that
@@ -37,11 +33,11 @@ type asks struct {
 
 // asksOf is what a member asked for when that was first of interest: what a resize in place adds
 // was not matched.
-func (g *Groups) asksOf(m *member) asks {
+func (r *rules) asksOf(m *member) asks {
 	if m.asks == nil {
 		m.asks = &asks{priority: rankOf(m.pod).Priority}
-		if g.amounts != nil {
-			m.asks.amounts = g.amounts(m.pod)
+		if r.amounts != nil {
+			m.asks.amounts = r.amounts(m.pod)
 		}
 	}
 	return *m.asks
@@ -107,27 +103,8 @@ func (m *member) moves() {
 	}
 }
 
-// gone takes note that a member holds the room no more that it had in a place before.
-func (g *Groups) gone(m *member) {
-	p := m.left
-	if p == nil {
-		return
-	}
-	m.left = nil
-	p.leaving--
-	if s := p.of; s != nil {
-		s.fresh = append(s.fresh, p)
-		if s != m.group {
-			g.settle(s)
-		}
-	}
-}
-
-// replaces says whether a member takes the place of one that its started group lacks.
-func (m *member) replaces() bool { return m.place != nil && m.group.lacking() > 0 }
-
 // occupy brings the places of a group up to date with who counts and who waits.
-func (g *Groups) occupy(s *state) {
+func (r *rules) occupy(s *state) {
 	if !s.started {
 		s.clearPlaces()
 		return
@@ -137,8 +114,8 @@ func (g *Groups) occupy(s *state) {
 			m.vacate()
 		}
 	}
-	g.hold(s)
-	g.claim(s)
+	r.hold(s)
+	r.claim(s)
 	s.fresh = nil
 }
 
@@ -159,7 +136,7 @@ func (s *state) clearPlaces() {
 // hold gives places to those that count: one that covers what they ask for, or one more while
 // the group has fewer than members that it is to have, or any: what came without one was matched
 // as a new group is.
-func (g *Groups) hold(s *state) {
+func (r *rules) hold(s *state) {
 	var open []*place
 	for _, p := range s.places {
 		if !p.held() {
@@ -170,7 +147,7 @@ func (g *Groups) hold(s *state) {
 		return
 	}
 	for _, m := range s.ordered(func(m *member) bool { return m.place == nil && m.present() }) {
-		is := g.asksOf(m)
+		is := r.asksOf(m)
 		p := least(open, is)
 		switch {
 		case p != nil:
@@ -191,7 +168,7 @@ func (g *Groups) hold(s *state) {
 // claim has members that wait for a seat claim places that are free, and lists all that do. A
 // group may have lost members that this process never saw: their places are taken to be like
 // those that are held.
-func (g *Groups) claim(s *state) {
+func (r *rules) claim(s *state) {
 	s.claimants = nil
 	// The minimum may be known of late.
 	again := len(s.places) < s.owed() && !s.unseen
@@ -214,7 +191,7 @@ func (g *Groups) claim(s *state) {
 			// From now on only what is new is of interest.
 			among, m.sought = s.places, true
 		}
-		if p := s.claimable(g.asksOf(m), among); p != nil {
+		if p := s.claimable(r.asksOf(m), among); p != nil {
 			p.give(m)
 			s.claimants = append(s.claimants, m)
 		}

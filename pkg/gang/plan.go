@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -12,6 +11,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
+
+// Matching says what an engine is to be asked for on behalf of a pod, and is told what it
+// answered.
+type Matching struct{ *core }
 
 // A Plan is what to ask an engine for on behalf of a pod.
 type Plan struct {
@@ -40,6 +43,12 @@ type Plan struct {
 	// their seats up.
 	InOrder bool
 
+	Standing
+	asOf
+}
+
+// A Standing is the place of a Plan's pod among those that ask, and what it replaces.
+type Standing struct {
 	// Rank is the place of the pod in the queue, and Late says that its group has
 	// started and the pod comes later.
 	Rank Rank
@@ -48,12 +57,15 @@ type Plan struct {
 	// room, where it goes by time, or a pod that takes the place of another: see Head.
 	InTurnFrom time.Time
 	// Lacking is how many members a group that has started has too few, if the pod takes the
-	// place of one of them. Optional are others that do so then.
+	// place of one of them. The Plan's Optional are others that do so then.
 	Lacking int
 	// Left are the nodes on which those stood whose places the pods take; an empty name is that it
 	// is not known of one.
 	Left []string
+}
 
+// asOf is what was so when a Plan was made.
+type asOf struct {
 	uid    types.UID
 	events [numEvents]uint64
 	// complete is since when the group could be asked for, and podGroup the UID of its
@@ -62,17 +74,20 @@ type Plan struct {
 	podGroup types.UID
 }
 
+// Pod is the UID of the pod that asks.
+func (p Plan) Pod() types.UID { return p.uid }
+
 // Plan says what to ask for, for a pod whose scheduling cycle begins. The Output
 // is to be carried out first: a cycle that begins while the pod's seat is taken
 // up means that the cycle before ended without a word.
-func (g *Groups) Plan(uid types.UID, now time.Time) (Plan, Output) {
+func (g Matching) Plan(uid types.UID, now time.Time) (Plan, Output) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.plan(uid, now)
 	return p, g.output()
 }
 
-func (g *Groups) plan(uid types.UID, now time.Time) Plan {
+func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	m := g.members[uid]
 	if m == nil {
 		return Plan{Wait: Verdict{Reason: reason.NotSeenYet, Message: "the pod was not seen yet"}}
@@ -92,7 +107,7 @@ func (g *Groups) plan(uid types.UID, now time.Time) Plan {
 		}
 		return Plan{Wait: v}
 	}
-	p := Plan{Key: s.key, Holder: s.key.String(), uid: uid, events: g.events, Rank: g.rank(m), Late: s.started}
+	p := Plan{Key: s.key, Holder: s.key.String(), Standing: Standing{Rank: m.rank(), Late: s.started}, asOf: asOf{uid: uid, events: g.events}}
 	replaces := m.replaces()
 	switch {
 	case replaces:
@@ -147,19 +162,9 @@ func (g *Groups) plan(uid types.UID, now time.Time) Plan {
 }
 
 // nextJob returns the id of a match, for a group or a member of one by its UID.
-func (g *Groups) nextJob(uid string) match.JobID {
+func (g Matching) nextJob(uid string) match.JobID {
 	g.attempts++
 	return match.NewJobID("match", uid, strconv.FormatUint(g.attempts, 10))
-}
-
-// Pod is the UID of the pod that asks.
-func (p Plan) Pod() types.UID { return p.uid }
-
-func (m *member) node() string {
-	if m.pod.Spec.NodeName != "" {
-		return m.pod.Spec.NodeName
-	}
-	return m.seat.slot.Node
 }
 
 // id names the group across namespaces and lives: by its PodGroup's UID or, for
@@ -171,132 +176,12 @@ func (s *state) id(pod types.UID) string {
 	return string(pod)
 }
 
-// Seat records what a match gave, by slot keys that are pod UIDs, and returns
-// the node of the pod that asked and the siblings to put into the queue. The
-// seats are lost at the deadline. Slots of pods that left meanwhile come back in
-// the Output; if too few are left for the group, all do.
-func (g *Groups) Seat(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, out Output, err error) {
+// Unclaim leaves a seat to a further scheduling cycle of the pod: this one cannot take
+// it up.
+func (g Matching) Unclaim(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	node, siblings, err = g.seat(p, slots, deadline)
-	return node, siblings, g.output(), err
-}
-
-func (g *Groups) seat(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, err error) {
-	asker := g.members[p.uid]
-	if asker == nil || !asker.waits() || asker.group.key != p.Key || asker.group.started != p.Late {
-		g.out.release(p.Job)
-		return "", nil, fmt.Errorf("pod left group %s during the match", p.Key)
+	if m := g.members[uid]; m != nil && m.seat != nil && !m.seat.reserved {
+		m.seat.tried = false
 	}
-	s := asker.group
-	seated := 0
-	for place, slot := range slots {
-		m := g.members[types.UID(slot.Key)]
-		if m == nil || m.group != s || !m.waits() || m.seat != nil {
-			g.out.release(p.Job, slot.Key)
-			continue
-		}
-		m.seat = &seat{job: p.Job, slot: slot, deadline: deadline}
-		if p.InOrder {
-			m.seat.place = place + 1
-		}
-		m.refusal, m.no, m.refused, m.letPass = nil, nil, 0, false
-		seated++
-		if m == asker {
-			m.seat.tried = true
-			node = slot.Node
-		} else {
-			siblings = append(siblings, m.pod)
-		}
-	}
-	why := s.overtaken(p, seated, node != "")
-	switch {
-	case node == "" && p.Late:
-		// Not unseatAll: the siblings' seats are none of this match.
-		return "", nil, fmt.Errorf("the match gave the pod that asked nothing")
-	case why != "":
-		g.unseatAll(s, why)
-		g.settle(s)
-		return "", nil, fmt.Errorf("group %s changed during the match: %s", p.Key, why)
-	}
-	if !p.Late {
-		s.fenced, s.matched = WholeNo, true
-		if match.TakesWhole(p.Policy) {
-			s.fenced = WholeYes
-		}
-		s.refusal, s.refused, s.complete = nil, 0, p.complete
-		if pg := s.podGroup; pg != nil && pg.UID != p.podGroup && pg.Created.After(s.complete) {
-			// Another PodGroup of this name came during the match: its own wait began then.
-			s.complete = pg.Created
-		}
-	}
-	g.settle(s)
-	// Late members of another shape, and those that found no room, ask next.
-	g.out.wake(s.key)
-	return node, siblings, nil
-}
-
-// overtaken says what has happened during a match so that the group may not start with
-// so many seats, that of the pod that asked among them; nothing if it may.
-func (s *state) overtaken(p Plan, seated int, asker bool) string {
-	if p.Late {
-		return ""
-	}
-	s.need = s.minimum()
-	switch {
-	case s.gang && s.podGroup == nil:
-		return "the PodGroup was deleted"
-	case asker && seated >= s.need:
-		return ""
-	case asker && seated >= len(p.Required):
-		return "minMember of the PodGroup was raised"
-	}
-	return "a member of the group was deleted"
-}
-
-// Refuse records that a plan found no room: for the group, or for the late member
-// that asked and those of the others that r names. An event that happened during
-// the match counts as one after it.
-func (g *Groups) Refuse(p Plan, r Refusal, now time.Time) Output {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.out.refused(p.Required[0], r.Reason, r.Message)
-	// The refusal may run out by itself, or by what happened during the match; and
-	// of a started group those of another shape may ask.
-	g.out.wake(p.Key)
-	m := g.members[p.uid]
-	if m == nil {
-		return g.output()
-	}
-	mems := []*refusal{g.refuse(m, r, now)}
-	for _, uid := range r.Likewise {
-		if o := g.members[uid]; m.group.started && o != nil && o != m && o.group == m.group && o.late(now) {
-			mems = append(mems, g.refuse(o, r, now))
-		}
-	}
-	for ev := range numEvents {
-		if g.events[ev] != p.events[ev] {
-			for _, mem := range mems {
-				mem.after(ev)
-			}
-		}
-	}
-	g.settle(m.group)
-	return g.output()
-}
-
-// refuse takes note of a refusal of a member, or with it of its group.
-func (g *Groups) refuse(m *member, r Refusal, now time.Time) *refusal {
-	// It is asked anew before it comes into the queue again.
-	m.letPass = false
-	if s := m.group; !s.started {
-		g.wait(s, r, now)
-		return s.refuse(r, g.rank(m), now)
-	}
-	if m.replaces() {
-		// It goes before all others, so it is not to come later than they.
-		m.refused = 0
-	}
-	m.no = &r
-	return m.refuse(r, g.rank(m), now)
 }

@@ -1,7 +1,10 @@
 package gang
 
 import (
+	"cmp"
+
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // policyOr returns the policy that the group names, or a pod of it, and else def; of
@@ -26,3 +29,10 @@ func (s *state) namedPolicy(def string, m *member) (string, error) {
 	}
 	return policy, group.ValidPolicy(policy)
 }
+
+// whole returns the policy of the same order that takes whole nodes; of the engine's own choice it
+// is that of the default.
+func whole(policy string) string { return match.WithWhole(cmp.Or(policy, match.PolicyLonode), true) }
+
+// shared returns the policy of the same order that takes what is asked for.
+func shared(policy string) string { return match.WithWhole(policy, false) }

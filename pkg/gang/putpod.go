@@ -14,7 +14,7 @@ import (
 )
 
 // PutPod takes note of a pod as the API shows it at a time.
-func (g *Groups) PutPod(pod *corev1.Pod, now time.Time) Output {
+func (g Watches) PutPod(pod *corev1.Pod, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if m := g.members[pod.UID]; m != nil && m.gated() && len(pod.Spec.SchedulingGates) == 0 {
@@ -24,7 +24,7 @@ func (g *Groups) PutPod(pod *corev1.Pod, now time.Time) Output {
 	return g.output()
 }
 
-func (g *Groups) putPod(pod *corev1.Pod) {
+func (g Watches) putPod(pod *corev1.Pod) {
 	id := group.Of(pod, g.owners)
 	m := g.members[pod.UID]
 	var left *place
@@ -36,7 +36,7 @@ func (g *Groups) putPod(pod *corev1.Pod) {
 		// The group label was changed, or the owner was seen: the pod leaves one group
 		// for another. What it holds on a node it keeps.
 		if m.holds() {
-			m.seat = nil
+			g.take(m)
 			m.moves()
 			left, m.left = m.left, nil
 		}
@@ -89,11 +89,11 @@ func (g *Groups) putPod(pod *corev1.Pod) {
 	case m.holds() && m.seat.slot.Node != pod.Spec.NodeName:
 		// Somebody else bound it. The cluster is right; the seat is free.
 		g.out.release(m.seat.job, string(pod.UID))
-		m.seat = nil
+		g.take(m)
 	case terminal(pod) && pod.Spec.NodeName != "":
 		// It may have ended before the inventory saw it on its node.
 		g.out.release(m.seat.job, string(pod.UID))
-		m.seat = nil
+		g.take(m)
 	case terminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
 		g.unseat(m, "a member of the group was deleted")
 	}
@@ -130,7 +130,7 @@ func (m *member) examine() *Refusal {
 
 // OwnerSeen takes note that Owners has come to know an object: the pods that
 // waited for it find their group.
-func (g *Groups) OwnerSeen(uid types.UID) Output {
+func (g Watches) OwnerSeen(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, m := range g.unseen[uid] {
@@ -140,18 +140,8 @@ func (g *Groups) OwnerSeen(uid types.UID) Output {
 	return g.output()
 }
 
-// see takes a member out of those that wait for their owner.
-func (g *Groups) see(m *member) {
-	if waiting := g.unseen[m.unseen.UID]; waiting != nil {
-		delete(waiting, m.pod.UID)
-		if len(waiting) == 0 {
-			delete(g.unseen, m.unseen.UID)
-		}
-	}
-}
-
 // DropPod forgets a pod that the API no longer has.
-func (g *Groups) DropPod(uid types.UID) Output {
+func (g Watches) DropPod(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queue.forget(uid)
@@ -162,11 +152,11 @@ func (g *Groups) DropPod(uid types.UID) Output {
 	return g.output()
 }
 
-func (g *Groups) drop(m *member) {
+func (g Watches) drop(m *member) {
 	if m.seat != nil && m.holds() {
 		// It may have gone before the inventory saw it on its node.
 		g.out.release(m.seat.job, string(m.pod.UID))
-		m.seat = nil
+		g.take(m)
 	}
 	g.unseat(m, "a member of the group was deleted")
 	m.vacate()
@@ -183,5 +173,21 @@ func (g *Groups) drop(m *member) {
 	g.settle(m.group)
 	if m.group.podGroup == nil {
 		g.out.forget(m.group.key)
+	}
+}
+
+// gone takes note that a member holds the room no more that it had in a place before.
+func (g Watches) gone(m *member) {
+	p := m.left
+	if p == nil {
+		return
+	}
+	m.left = nil
+	p.leaving--
+	if s := p.of; s != nil {
+		s.fresh = append(s.fresh, p)
+		if s != m.group {
+			g.settle(s)
+		}
 	}
 }

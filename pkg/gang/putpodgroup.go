@@ -4,7 +4,7 @@ import "k8s.io/apimachinery/pkg/types"
 
 // PutPodGroup takes note of a group's API object. A group that has seats and has
 // not started goes by the new minimum at once.
-func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
+func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.group(key)
@@ -33,7 +33,7 @@ func (g *Groups) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 }
 
 // reseat goes by a minimum that may have changed since the group was matched.
-func (g *Groups) reseat(s *state) {
+func (g Watches) reseat(s *state) {
 	// The seats of members on their way out are not the next ones' either.
 	seated := s.count(func(m *member) bool { return m.seat != nil && m.pod.DeletionTimestamp == nil })
 	if s.started || seated == 0 {
@@ -47,17 +47,9 @@ func (g *Groups) reseat(s *state) {
 	s.permitted = s.count((*member).reserved) >= s.need
 }
 
-// minimum is how many members have to be placed together.
-func (s *state) minimum() int {
-	if s.podGroup == nil {
-		return 1
-	}
-	return max(1, int(s.podGroup.MinMember)-s.brought)
-}
-
 // DropPodGroup forgets a group's API object. Members that hold nodes keep them;
 // a gang that has not started may not start without it.
-func (g *Groups) DropPodGroup(key types.NamespacedName) Output {
+func (g Watches) DropPodGroup(key types.NamespacedName) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.out.forget(key)

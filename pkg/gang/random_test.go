@@ -1,7 +1,9 @@
 package gang
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -74,6 +76,40 @@ func (c *chance) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
 	c.carryOut(c.PutPod(pod, c.now))
 }
 
+// refusal is one of any kind, for the pod that asks or for all that are asked for with it.
+func (c *chance) refusal(plan Plan) Refusal {
+	r := Refusal{Until: Any()[c.IntN(len(Any())):], Backoff: c.IntN(2) == 0, Hard: c.IntN(8) == 0, Cure: Cure(c.IntN(4))}
+	if c.IntN(4) == 0 {
+		r.After = time.Duration(1+c.IntN(30)) * time.Second
+	}
+	if c.IntN(2) == 0 {
+		for _, pod := range plan.Optional {
+			r.Likewise = append(r.Likewise, pod.UID)
+		}
+	}
+	return r
+}
+
+// ask asks what changes when groups ask again, and who yields to whom.
+func (c *chance) ask() {
+	switch c.IntN(6) {
+	case 0:
+		c.Overdue(c.now, 0)
+	case 1:
+		c.Yield(c.key(), []string{"", "something is in the way"}[c.IntN(2)], nil, c.now)
+	case 2:
+		c.Retry(c.now)
+	case 3:
+		c.AskAgain(c.key())
+	case 4:
+		c.Elapse(c.key())
+	default:
+		if pod := c.pod(); pod != nil {
+			c.Overtaken(pod.UID, c.now)
+		}
+	}
+}
+
 // cycle is a pod's way through the scheduler, which may end anywhere.
 func (c *chance) cycle(pod *corev1.Pod) {
 	if v := c.Admit(pod.UID, c.now); !v.Pass {
@@ -85,7 +121,7 @@ func (c *chance) cycle(pod *corev1.Pod) {
 	node := plan.Node
 	if plan.Job != 0 {
 		if c.IntN(4) == 0 {
-			c.Refuse(plan, Refusal{Until: Any(), Backoff: c.IntN(2) == 0}, c.now)
+			c.Refuse(plan, c.refusal(plan), c.now)
 			return
 		}
 		if c.IntN(4) == 0 {
@@ -145,7 +181,7 @@ func (c *chance) cycle(pod *corev1.Pod) {
 // step lets one thing happen.
 func (c *chance) step() {
 	pod := c.pod()
-	switch n := c.IntN(20); {
+	switch n := c.IntN(21); {
 	case n == 0:
 		c.carryOut(c.PutPodGroup(c.key(), PodGroup{UID: types.UID(fmt.Sprint(c.IntN(2))), MinMember: int32(1 + c.IntN(3)), Created: noon}))
 	case n == 1 && c.IntN(4) == 0:
@@ -164,6 +200,8 @@ func (c *chance) step() {
 		c.Due(c.now)
 	case n == 6:
 		c.Happened(Event(c.IntN(int(numEvents))))
+	case n == 20:
+		c.ask()
 	case pod == nil:
 	case n == 7:
 		delete(c.pods, pod.Name)
@@ -182,6 +220,101 @@ func (c *chance) step() {
 	}
 }
 
+// unlike says what of the indexes of refusals, of groups that yield and of jobs is not what a look at
+// all groups finds; nothing where all is.
+func unlike(g *Groups) string {
+	var next time.Time
+	var awaiting [numEvents][]types.NamespacedName
+	var retries, yielders []types.NamespacedName
+	for key, s := range g.refused {
+		var helps [numEvents]bool
+		var retryAt time.Time
+		for b := range s.backoffs {
+			r := b.refusal
+			if r == nil {
+				continue
+			}
+			if at := r.retryAt; !at.IsZero() && (retryAt.IsZero() || at.Before(retryAt)) {
+				retryAt = at
+			}
+			for ev := range numEvents {
+				after := *r
+				after.after(ev)
+				helps[ev] = helps[ev] || after.released != r.released || after.retryAt != r.retryAt
+			}
+		}
+		for ev, so := range helps {
+			if so {
+				awaiting[ev] = append(awaiting[ev], key)
+			}
+		}
+		if retryAt.IsZero() {
+			continue
+		}
+		if retries = append(retries, key); !s.retryAt.Equal(retryAt) {
+			return fmt.Sprintf("group %s is to ask again at %v, and is found at %v", key, retryAt, s.retryAt)
+		}
+		if next.IsZero() || retryAt.Before(next) {
+			next = retryAt
+		}
+	}
+	for key, s := range g.wanting {
+		if s.yields != "" {
+			yielders = append(yielders, key)
+		}
+	}
+	jobs := map[match.JobID]jobSeats{}
+	for _, s := range g.groups {
+		for _, m := range s.members {
+			if m.seat != nil {
+				jobs[m.seat.job] = jobSeats{s, jobs[m.seat.job].seats + 1}
+			}
+		}
+	}
+	found := make([]types.NamespacedName, len(g.retries))
+	for i, s := range g.retries {
+		if found[i] = s.key; s.index != i || g.groups[s.key] != s {
+			return fmt.Sprintf("group %s, the %dth that asks again, is at %d, or is gone", s.key, i, s.index)
+		}
+	}
+	for what, lists := range map[string][2][]types.NamespacedName{
+		"ask again by themselves": {found, retries},
+		"yield":                   {slices.Collect(maps.Keys(g.yielders)), yielders},
+	} {
+		if !sameKeys(lists[0], lists[1]) {
+			return fmt.Sprintf("groups %v are found to %s, it is %v that do", lists[0], what, lists[1])
+		}
+	}
+	for ev, want := range awaiting {
+		if got := keysOf(g.helpedBy(Event(ev))); !sameKeys(got, want) {
+			return fmt.Sprintf("event %d is found to help groups %v, it helps %v", ev, got, want)
+		}
+	}
+	if got := g.retries.next(); !got.Equal(next) {
+		return fmt.Sprintf("the first group is found to ask again at %v, it does at %v", got, next)
+	}
+	if !maps.Equal(g.jobs, jobs) {
+		return fmt.Sprintf("jobs are found to be %v, they are %v", g.jobs, jobs)
+	}
+	return ""
+}
+
+// keysOf lists the keys of groups.
+func keysOf(groups iter.Seq[*state]) (keys []types.NamespacedName) {
+	for s := range groups {
+		keys = append(keys, s.key)
+	}
+	return keys
+}
+
+// sameKeys says whether two lists have the same groups in any order.
+func sameKeys(a, b []types.NamespacedName) bool {
+	byName := func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }
+	slices.SortFunc(a, byName)
+	slices.SortFunc(b, byName)
+	return slices.Equal(a, b)
+}
+
 // The seats that a Groups has are those that were given and not given back:
 // otherwise an engine keeps what nobody has, or gives a seat out twice.
 func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
@@ -193,6 +326,9 @@ func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
 		for step := range 200 {
 			if c.step(); c.stale {
 				t.Fatalf("seed %d: a departure is out of date at once in step %d", seed, step)
+			}
+			if wrong := unlike(c.Groups); wrong != "" {
+				t.Fatalf("seed %d, step %d: %s", seed, step, wrong)
 			}
 			maps.DeleteFunc(c.slots, func(s given, _ bool) bool { return c.seen[s.key] })
 			seats := map[given]bool{}
@@ -214,7 +350,7 @@ func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
 		for i := range 2 {
 			c.DropPodGroup(types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", i)})
 		}
-		if n := len(c.groups) + len(c.members) + len(c.unseated) + len(c.refused) + len(c.seated); n != 0 {
+		if n := len(c.groups) + len(c.members) + len(c.unseated) + len(c.refused) + len(c.seated) + len(c.retries) + len(c.awaiting) + len(c.yielders) + len(c.jobs); n != 0 {
 			t.Fatalf("seed %d: %d entries left when all is gone", seed, n)
 		}
 	}

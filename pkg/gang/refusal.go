@@ -1,46 +1,10 @@
 package gang
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// An Event is a kind of change that may help a group that was refused.
-type Event int
-
-const (
-	// Freed is that somebody gave resources back.
-	Freed Event = iota
-	// NodeChanged is that a node came, went or changed.
-	NodeChanged
-	// PodChanged is that a pod came to a node or left one, which filters between pods
-	// take note of.
-	PodChanged
-	// StorageChanged is that a volume, a claim or a storage class changed.
-	StorageChanged
-	// MatcherBack is that the engine answers again, or has a new graph.
-	MatcherBack
-	// Unreserved is that nodes are no longer reserved for a group that has waited for long.
-	Unreserved
-	// SharedFreed is that a pod has gone which seemed to run on every node. It helps whom NodeChanged
-	// helps, but a group that yields does not look for nodes again before its time: everybody can make
-	// pods that come and go so. It may have been in the group's way, since a look takes such pods for
-	// ones that stay: then nodes are found up to a minute later.
-	SharedFreed
-
-	numEvents
-)
-
-// Any lists all events.
-func Any() []Event {
-	return []Event{Freed, NodeChanged, PodChanged, StorageChanged, MatcherBack, Unreserved}
-}
-
-// Cluster lists the events of the cluster. Freed is not among them: a group that
-// gives back what it was given would wake its like, and these it again.
-func Cluster() []Event { return []Event{NodeChanged, PodChanged, StorageChanged} }
 
 // A Refusal is a "no" to a group, or to a member of a started one.
 type Refusal struct {
@@ -68,6 +32,22 @@ type Refusal struct {
 	// Likewise names members of a started group that the answer is for as well.
 	Likewise []types.UID
 }
+
+// A Cure is what a refused group waits for.
+type Cure int
+
+const (
+	// CureOther says that room that others give back would not help by itself.
+	CureOther Cure = iota
+	// CureRoom says that it would.
+	CureRoom
+	// CureNodes says that other nodes would, or the end of what runs on every node. The time of a
+	// group that has waited for room stays: whoever makes pods that seem to run on every node could
+	// end it.
+	CureNodes
+	// CureAnswer says that nobody knows, for the engine gave no answer.
+	CureAnswer
+)
 
 // The shortest and the longest time of a Refusal's Backoff, and the longest where it is
 // Hard.
@@ -101,29 +81,6 @@ type refusal struct {
 	released bool
 }
 
-func (r *refusal) standsAt(now time.Time) bool {
-	return r != nil && (r.retryAt.IsZero() || now.Before(r.retryAt))
-}
-
-// Helps says whether an event ends the wait for one of some events.
-func Helps(until []Event, ev Event) bool {
-	if ev == SharedFreed {
-		ev = NodeChanged
-	}
-	return slices.Contains(until, ev)
-}
-
-// after lets an event end the refusal, at the earliest time it can.
-func (r *refusal) after(ev Event) {
-	if r == nil || !Helps(r.Until, ev) {
-		return
-	}
-	r.released = true
-	if r.retryAt.IsZero() || r.retryAt.After(r.earliest) {
-		r.retryAt = r.earliest
-	}
-}
-
 func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 	pause := min(maxPause, minPause<<min(refused, 10))
 	mem := &refusal{Refusal: r, earliest: now.Add(pause + minPause - 1).Truncate(minPause)}
@@ -148,41 +105,41 @@ func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 	return mem
 }
 
-// forgive lets a group ask again, as one that was never refused. One that was told when to ask
-// again was so for the sake of others: it waits until then.
-func (s *state) forgive() {
-	for b := range s.backoffs {
-		b.forgive()
-	}
+func (r *refusal) standsAt(now time.Time) bool {
+	return r != nil && (r.retryAt.IsZero() || now.Before(r.retryAt))
 }
 
-func (b *backoff) forgive() { b.refusal, b.failures, b.hard = b.refusal.untilAfter(), 0, false }
-
-// asksElse lets a group ask again whose request may be another one now, as forgive does; but one
-// that was too hard only as changed does, and as often as it was refused.
-func (s *state) asksElse() {
-	s.changed()
-	for b := range s.backoffs {
-		b.asksElse()
+// after lets an event end the refusal, at the earliest time it can.
+func (r *refusal) after(ev Event) {
+	if r == nil || !Helps(r.Until, ev) {
+		return
 	}
+	r.released = true
+	r.hasten()
 }
 
-func (b *backoff) asksElse() {
-	b.refusal = b.refusal.untilAfterOrHard()
-	if !b.hard {
-		b.failures = 0
+// awaits returns the events that make a difference to the refusal. None does any more when one that
+// helps has happened, and the refusal ends at the earliest time that it can.
+func (r *refusal) awaits() eventSet {
+	var awaited eventSet
+	if r == nil || r.released && !r.endsLate() {
+		return awaited
 	}
-}
-
-// changed lets a group ask again of other pods than before, once that is no more than the pause
-// after its refusal allows: to find out whether the answer is still the same would take as much work
-// as to ask.
-func (s *state) changed() {
-	s.refusal.changed()
-	for _, m := range s.members {
-		if m.refusal != nil && m.refusal.Hard {
-			m.refusal.changed()
+	for ev := range numEvents {
+		if Helps(r.Until, ev) {
+			awaited |= 1 << ev
 		}
+	}
+	return awaited
+}
+
+// endsLate says that the refusal ends after the earliest time that it can, if it ends by itself.
+func (r *refusal) endsLate() bool { return r.retryAt.IsZero() || r.retryAt.After(r.earliest) }
+
+// hasten has the refusal end at the earliest time that it can.
+func (r *refusal) hasten() {
+	if r.endsLate() {
+		r.retryAt = r.earliest
 	}
 }
 
@@ -192,9 +149,7 @@ func (r *refusal) changed() {
 	if r == nil || r.Backoff && !r.Hard || r.After > 0 {
 		return
 	}
-	if r.retryAt.IsZero() || r.retryAt.After(r.earliest) {
-		r.retryAt = r.earliest
-	}
+	r.hasten()
 }
 
 // untilAfter is what is left of a refusal where only time can end it.
@@ -211,19 +166,4 @@ func (r *refusal) untilAfterOrHard() *refusal {
 		return r
 	}
 	return r.untilAfter()
-}
-
-// Happened takes note of an event, which lets groups ask again. Due tells when.
-func (g *Groups) Happened(ev Event) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.events[ev]++
-	if ev == NodeChanged {
-		g.reconsider()
-	}
-	for _, s := range g.refused {
-		for b := range s.backoffs {
-			b.refusal.after(ev)
-		}
-	}
 }

@@ -11,50 +11,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// unseat takes a member's seat away: alone in a group that has started or can start
-// without it, and else with all others, for then none of them may start.
-func (g *Groups) unseat(m *member, why string) {
-	if m.seat == nil {
-		return
-	}
-	if !m.group.started && !m.group.spares(m) {
-		g.unseatAll(m.group, why)
-		return
-	}
-	if m.seat.reserved && !m.seat.bound {
-		g.out.reject(m.pod.UID, why)
-	}
-	if !m.holds() {
-		// A seat that the API shows is the inventory's to give back.
-		g.out.release(m.seat.job, string(m.pod.UID))
-		g.out.transition(Transition{Kind: GaveBack, Key: m.group.key, Job: m.seat.job, Pods: 1, Reason: why})
-	}
-	m.seat = nil
-}
-
-// spares says whether enough members are reserved for the group to start without one.
-func (s *state) spares(m *member) bool {
-	return s.permitted && s.count(func(o *member) bool { return o != m && o.reserved() }) >= s.minimum()
-}
-
-func (g *Groups) unseatAll(s *state, why string) {
-	s.permitted, s.startTold = false, false
-	keys := map[match.JobID][]string{}
-	for _, m := range s.ordered(func(m *member) bool { return m.seat != nil && !m.holds() }) {
-		keys[m.seat.job] = append(keys[m.seat.job], string(m.pod.UID))
-		if m.seat.reserved {
-			g.out.reject(m.pod.UID, why)
-		}
-		m.seat = nil
-	}
-	for job, keys := range keys {
-		g.out.release(job, keys...)
-		g.out.transition(Transition{Kind: GaveBack, Key: s.key, Job: job, Pods: len(keys), Reason: why})
-	}
-}
+// Seats follows the seats that a match gave: through scheduling cycles, which reserve them or fail,
+// to the gate, and from there to the binds.
+type Seats struct{ *core }
 
 // Reserve confirms a member's seat. The error says why the pod may not take it.
-func (g *Groups) Reserve(uid types.UID, node string) error {
+func (g Seats) Reserve(uid types.UID, node string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
@@ -68,23 +30,9 @@ func (g *Groups) Reserve(uid types.UID, node string) error {
 	return nil
 }
 
-// turn says whether all seats of the same match are reserved that come before the
-// member's.
-func (m *member) turn() bool {
-	if m.seat.place == 0 {
-		return true
-	}
-	for _, o := range m.group.members {
-		if o.seat != nil && o.seat.job == m.seat.job && o.seat.place < m.seat.place && !o.seat.reserved {
-			return false
-		}
-	}
-	return true
-}
-
 // Next lists the siblings whose turn has come with the reservation of a member. It
 // lists none where the seats have no order.
-func (g *Groups) Next(uid types.UID) []*corev1.Pod {
+func (g Seats) Next(uid types.UID) []*corev1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
@@ -105,7 +53,7 @@ func (g *Groups) Next(uid types.UID) []*corev1.Pod {
 
 // Permit says whether a reserved pod may be bound now. When it is the one that
 // makes the group complete, the others that may go with it are listed.
-func (g *Groups) Permit(uid types.UID) (ok bool, others []types.UID) {
+func (g Seats) Permit(uid types.UID) (ok bool, others []types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
@@ -130,7 +78,7 @@ func (g *Groups) Permit(uid types.UID) (ok bool, others []types.UID) {
 
 // Awaited says whether a pod that waits in Permit or at the gate still has a reason to, and
 // whether it may go on from Permit.
-func (g *Groups) Awaited(uid types.UID) (waits, mayBind bool) {
+func (g Seats) Awaited(uid types.UID) (waits, mayBind bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
@@ -143,7 +91,7 @@ func (g *Groups) Awaited(uid types.UID) (waits, mayBind bool) {
 // Unreserve takes note that a reserved pod will not be bound in this cycle.
 // Before the group has started it loses all its seats; afterwards the pod keeps
 // its own, to try again before anybody else can have it.
-func (g *Groups) Unreserve(uid types.UID, now time.Time, why string) Output {
+func (g Seats) Unreserve(uid types.UID, now time.Time, why string) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
@@ -160,14 +108,8 @@ func (g *Groups) Unreserve(uid types.UID, now time.Time, why string) Output {
 	return g.output()
 }
 
-// turnDown refuses a member, or with it its group, what it was given.
-func (g *Groups) turnDown(m *member, because, message string, now time.Time) {
-	g.refuse(m, Refusal{Reason: because, Message: message, Until: Cluster(), Backoff: true, Found: because == reason.NodeRefused || because == reason.NotReserved}, now)
-	g.out.refused(m.pod, because, message)
-}
-
 // Fail takes note that the filters refused a seat. The refusal is remembered.
-func (g *Groups) Fail(uid types.UID, now time.Time, why string) Output {
+func (g Seats) Fail(uid types.UID, now time.Time, why string) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if m := g.members[uid]; m != nil && m.seat != nil && !m.seat.reserved {
@@ -178,24 +120,9 @@ func (g *Groups) Fail(uid types.UID, now time.Time, why string) Output {
 	return g.output()
 }
 
-// ReservedOn lists the members of a pod's group that were reserved on a node.
-func (g *Groups) ReservedOn(uid types.UID, node string) []types.UID {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var uids []types.UID
-	if m := g.members[uid]; m != nil {
-		for _, o := range m.group.ordered((*member).reserved) {
-			if o.seat.slot.Node == node {
-				uids = append(uids, o.pod.UID)
-			}
-		}
-	}
-	return uids
-}
-
 // Abandon gives a seat back that a cycle lost, see Verdict. A seat of another
 // job than the lost one stays: its cycle may be under way.
-func (g *Groups) Abandon(uid types.UID, lost match.JobID, now time.Time) Output {
+func (g Seats) Abandon(uid types.UID, lost match.JobID, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
@@ -213,34 +140,8 @@ func (g *Groups) Abandon(uid types.UID, lost match.JobID, now time.Time) Output 
 	return g.output()
 }
 
-// TurnDown takes note that a pod cannot be asked for, which somebody else has
-// found out. The refusal is remembered.
-func (g *Groups) TurnDown(uid types.UID, now time.Time, because, message string) Output {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if m := g.members[uid]; m != nil {
-		if m.seat == nil {
-			g.turnDown(m, because, message, now)
-			g.settle(m.group)
-		}
-		g.out.wake(m.group.key)
-	}
-	return g.output()
-}
-
-// Bound takes note that a pod was bound.
-func (g *Groups) Bound(uid types.UID) Output {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if m := g.members[uid]; m != nil && m.seat != nil {
-		m.seat.bound, m.seat.leaving = true, false
-		g.settle(m.group)
-	}
-	return g.output()
-}
-
 // Expire gives back the seats whose deadline passed before they were bound.
-func (g *Groups) Expire(now time.Time) Output {
+func (g Seats) Expire(now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.seated {
@@ -262,4 +163,20 @@ func (g *Groups) Expire(now time.Time) Output {
 		}
 	}
 	return g.output()
+}
+
+// Unclaimed lists the pods with a seat that no scheduling cycle took up yet. To
+// put them into the queue again does no harm, where they may have been missed.
+func (g Seats) Unclaimed() []*corev1.Pod {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, s := range g.seated {
+		for _, m := range s.members {
+			if m.seat != nil && !m.seat.tried && m.waits() {
+				pods = append(pods, m.pod)
+			}
+		}
+	}
+	return pods
 }

@@ -7,6 +7,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Waiting is a group, or a lone pod, that could not ask for anything yet.
+type Waiting struct {
+	Key types.NamespacedName
+	// Reason and Message say what it lacks; both are empty if it may ask.
+	Reason  string
+	Message string
+	// Pod is one of its pods; nil if it has none.
+	Pod *corev1.Pod
+}
+
+// Waiting lists the groups of which no member has a seat, and that were not
+// refused.
+func (g Lister) Waiting() []Waiting {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []Waiting
+	for _, s := range g.unseated {
+		if s.started || s.refusal != nil {
+			continue
+		}
+		why, msg := g.incomplete(s)
+		w := Waiting{Key: s.key, Reason: why, Message: msg}
+		if m := s.members[s.choose()]; m != nil {
+			w.Pod = m.pod
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
 // Beside is a pod that waits beside the one that asks for its group.
 type Beside struct {
 	Key types.NamespacedName
@@ -16,7 +46,7 @@ type Beside struct {
 }
 
 // Besides lists them, of groups that have not started and cannot ask now.
-func (g *Groups) Besides(now time.Time) []Beside {
+func (g Lister) Besides(now time.Time) []Beside {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var all []Beside

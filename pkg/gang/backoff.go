@@ -1,0 +1,76 @@
+package gang
+
+import "time"
+
+// A backoff is what is remembered of the refusals of a group, or of a late member.
+type backoff struct {
+	// refusal is the last one, nil once it has run out.
+	refusal *refusal
+	// failures counts the refusals with Backoff since the group last started or the member last
+	// asked for something else, and refused those in a row since the last match. Hard says that
+	// one of the former was.
+	failures int
+	refused  int
+	hard     bool
+}
+
+// refuse takes note of a refusal of the pod that has this rank.
+func (b *backoff) refuse(r Refusal, rank Rank, now time.Time) *refusal {
+	b.refusal = newRefusal(r, b.failures, b.refused, now)
+	b.refusal.rank = rank
+	b.refused++
+	if b.hard = b.hard || r.Hard; r.Backoff {
+		b.failures++
+	}
+	return b.refusal
+}
+
+func (b *backoff) forgive() { b.refusal, b.failures, b.hard = b.refusal.untilAfter(), 0, false }
+
+func (b *backoff) asksElse() {
+	b.refusal = b.refusal.untilAfterOrHard()
+	if !b.hard {
+		b.failures = 0
+	}
+}
+
+// backoffs yields what is remembered of the refusals of a group and of its members.
+func (s *state) backoffs(yield func(*backoff) bool) {
+	if !yield(&s.backoff) {
+		return
+	}
+	for _, m := range s.members {
+		if !yield(&m.backoff) {
+			return
+		}
+	}
+}
+
+// forgive lets a group ask again, as one that was never refused. One that was told when to ask
+// again was so for the sake of others: it waits until then.
+func (s *state) forgive() {
+	for b := range s.backoffs {
+		b.forgive()
+	}
+}
+
+// asksElse lets a group ask again whose request may be another one now, as forgive does; but one
+// that was too hard only as changed does, and as often as it was refused.
+func (s *state) asksElse() {
+	s.changed()
+	for b := range s.backoffs {
+		b.asksElse()
+	}
+}
+
+// changed lets a group ask again of other pods than before, once that is no more than the pause
+// after its refusal allows: to find out whether the answer is still the same would take as much work
+// as to ask.
+func (s *state) changed() {
+	s.refusal.changed()
+	for _, m := range s.members {
+		if m.refusal != nil && m.refusal.Hard {
+			m.refusal.changed()
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package gang
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// JobOf returns the job that a pod was matched under, or the one that stands
+// for a pod matched by nobody known.
+func (g Lister) JobOf(pod *corev1.Pod) match.JobID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.members[pod.UID]; m != nil && m.seat != nil && (pod.Spec.NodeName == "" || m.seat.slot.Node == pod.Spec.NodeName) {
+		return m.seat.job
+	}
+	return match.NewJobID("pod", string(pod.UID))
+}
+
+// JobsOf returns, for pods in turn, what JobOf does. Alone returns the job of a pod that has no
+// seat; it is asked with a lock held.
+func (g Lister) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) []match.JobID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	jobs := make([]match.JobID, len(pods))
+	for i, pod := range pods {
+		if m := g.members[pod.UID]; m != nil && m.seat != nil && (pod.Spec.NodeName == "" || m.seat.slot.Node == pod.Spec.NodeName) {
+			jobs[i] = m.seat.job
+		} else {
+			jobs[i] = alone(pod)
+		}
+	}
+	return jobs
+}
+
+// OfJob returns the group with a PodGroup of which members were matched under a job
+// and still have their seats, or else such a pod; false if there is none.
+func (g Lister) OfJob(job match.JobID) (key types.NamespacedName, alone *corev1.Pod, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.jobs[job].group
+	switch {
+	case s == nil:
+		return types.NamespacedName{}, nil, false
+	case s.named:
+		return s.key, nil, true
+	}
+	return s.key, s.first(func(m *member) bool { return m.seat != nil && m.seat.job == job }).pod, true
+}
+
+// Tentative lists the seats that the API does not show yet: what an engine must
+// be told of beside the pods, so that it does not give them out again.
+func (g Lister) Tentative() []match.Job {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	byID := map[match.JobID]*match.Job{}
+	var ids []match.JobID
+	for _, s := range g.seated {
+		for _, m := range s.ordered(func(m *member) bool { return m.seat != nil && !m.holds() }) {
+			j := byID[m.seat.job]
+			if j == nil {
+				j = &match.Job{ID: m.seat.job}
+				byID[m.seat.job] = j
+				ids = append(ids, m.seat.job)
+			}
+			j.Slots = append(j.Slots, m.seat.slot)
+		}
+	}
+	slices.Sort(ids)
+	jobs := make([]match.Job, 0, len(ids))
+	for _, id := range ids {
+		jobs = append(jobs, *byID[id])
+	}
+	return jobs
+}
+
+// Seated says whether a pod has a seat.
+func (g Lister) Seated(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := g.members[uid]
+	return m != nil && m.seat != nil
+}
+
+// ReservedOn lists the members of a pod's group that were reserved on a node.
+func (g Lister) ReservedOn(uid types.UID, node string) []types.UID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var uids []types.UID
+	if m := g.members[uid]; m != nil {
+		for _, o := range m.group.ordered((*member).reserved) {
+			if o.seat.slot.Node == node {
+				uids = append(uids, o.pod.UID)
+			}
+		}
+	}
+	return uids
+}

@@ -1,0 +1,82 @@
+package gang
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// refusedGroups returns groups of two pods, each of which was refused at noon.
+func refusedGroups(b *testing.B, groups int, r Refusal) *Groups {
+	b.Helper()
+	g := New(seenOwners{}, match.PolicyLonode)
+	for i := range groups {
+		name := fmt.Sprintf("g-%d", i)
+		g.PutPodGroup(types.NamespacedName{Namespace: "ns", Name: name}, PodGroup{UID: types.UID(name), MinMember: 2})
+		for j := range 2 {
+			g.PutPod(benchPod(name, j), noon)
+		}
+		asks := g.AdmissibleOf([]types.NamespacedName{{Namespace: "ns", Name: name}}, noon)
+		if len(asks) != 1 {
+			b.Fatalf("%d pods ask for group %s", len(asks), name)
+		}
+		p, _ := g.Plan(asks[0].UID, noon)
+		g.Refuse(p, r, noon)
+	}
+	return g
+}
+
+// BenchmarkHappened takes note of an event while 4,000 groups are refused: it is done with the
+// lock held, for each change of the cluster.
+func BenchmarkHappened(b *testing.B) {
+	for name, ev := range map[string]Event{"helps=none": StorageChanged, "helps=all": Freed, "helps=none,nodes": NodeChanged} {
+		b.Run(name, func(b *testing.B) {
+			g := refusedGroups(b, 4_000, Refusal{Until: []Event{Freed}, Cure: CureRoom})
+			for b.Loop() {
+				g.Happened(ev)
+			}
+		})
+	}
+}
+
+// BenchmarkDue looks for groups of 4,000 that may ask again, of which there are none: it is done with
+// the lock held, on each wake.
+func BenchmarkDue(b *testing.B) {
+	for name, r := range map[string]Refusal{"until=event": {Until: []Event{Freed}, Cure: CureRoom}, "until=time": {Backoff: true}} {
+		b.Run(name, func(b *testing.B) {
+			g := refusedGroups(b, 4_000, r)
+			for b.Loop() {
+				if keys, _ := g.Due(noon.Add(time.Millisecond)); len(keys) > 0 {
+					b.Fatalf("%d groups are due", len(keys))
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkOfJob looks up the group of a job among 4,000 groups with seats.
+func BenchmarkOfJob(b *testing.B) {
+	g := New(seenOwners{}, match.PolicyLonode)
+	var job match.JobID
+	for i := range 4_000 {
+		name := fmt.Sprintf("g-%d", i)
+		key := types.NamespacedName{Namespace: "ns", Name: name}
+		g.PutPodGroup(key, PodGroup{UID: types.UID(name), MinMember: 1})
+		pod := benchPod(name, 0)
+		g.PutPod(pod, noon)
+		p, _ := g.Plan(pod.UID, noon)
+		if _, _, _, err := g.Seat(p, []match.Slot{{Key: string(pod.UID), Node: "n"}}, noon); err != nil {
+			b.Fatal(err)
+		}
+		job = p.Job
+	}
+	for b.Loop() {
+		if _, _, ok := g.OfJob(job); !ok {
+			b.Fatal("the job is nobody's")
+		}
+	}
+}
