@@ -149,14 +149,14 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		return nil, err
 	}
 	pl.teller = teller{base: pl.base, binder: &pl.binder, figures: &pl.figures, podGroups: podGroups}
-	if err := pl.teller.begin(leading, as); err != nil {
+	if err := pl.beginTelling(leading, as); err != nil {
 		return nil, err
 	}
 	if pl.races, err = newRaces(ctx, h, pl.recorder, pl.owners, podGroups, leading); err != nil {
 		return nil, err
 	}
 	pl.figures = figures{base: pl.base, asker: &pl.asker, turns: &pl.turns, binder: &pl.binder, teller: &pl.teller}
-	pl.figures.publish(leading, as)
+	pl.publishFigures(leading, as)
 	// Also where it never comes to run: the queue has a goroutine of its own.
 	context.AfterFunc(ctx, pl.reporter.Stop)
 	context.AfterFunc(ctx, pl.podStatuses.Stop)

@@ -32,8 +32,8 @@ type figures struct {
 	skewed atomic.Bool
 }
 
-// publish builds what writes the figures, and what hands over to a standby by them.
-func (f *figures) publish(leading func() bool, as Identity) {
+// publishFigures builds what writes the figures, and what hands over to a standby by them.
+func (f *figures) publishFigures(leading func() bool, as Identity) {
 	f.bulletin = &report.Status{
 		Client: f.handle.ClientSet(), Namespace: f.args.StatusNamespace, Leading: leading,
 		Figures: func() health.Figures { return f.read().figures(f, as) },

@@ -24,8 +24,8 @@ type teller struct {
 	logged lastWords[types.NamespacedName]
 }
 
-// begin builds what the teller writes with.
-func (tl *teller) begin(leading func() bool, as Identity) (err error) {
+// beginTelling builds what the teller writes with.
+func (tl *teller) beginTelling(leading func() bool, as Identity) (err error) {
 	if tl.events, err = report.NewEvents(tl.handle.KubeConfig(), tl.profile, as.Name); err != nil {
 		return err
 	}
