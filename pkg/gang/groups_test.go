@@ -590,7 +590,7 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 	for i := range 12 {
 		s.match("0")
 		s.Fail("0", s.now, "a filter refused the node")
-		want := min(maxBackoff, minBackoff<<min(i, 10))
+		want := min(MaxBackoff, minBackoff<<min(i, 10))
 		s.now = s.now.Add(want - time.Nanosecond)
 		s.wantAdmitted()
 		s.now = s.now.Add(time.Nanosecond)

@@ -33,7 +33,8 @@ type Refusal struct {
 	Likewise []types.UID
 }
 
-// A Cure is what a refused group waits for.
+// A Cure is what a refused group waits for. It says whether the group's time runs; reason.Facts'
+// KeepsTurn says the same to a scheduler that takes over, by the reason alone.
 type Cure int
 
 const (
@@ -49,11 +50,12 @@ const (
 	CureAnswer
 )
 
-// The shortest and the longest time of a Refusal's Backoff, and the longest where it is
-// Hard.
+// MaxBackoff is the longest time of a Refusal's Backoff.
+const MaxBackoff = time.Minute
+
+// The shortest time of a Refusal's Backoff, and the longest where it is Hard.
 const (
 	minBackoff     = time.Second
-	maxBackoff     = time.Minute
 	maxHardBackoff = 10 * time.Minute
 	// hardPause is the shortest time between a refusal that is Hard and the next enquiry, for
 	// what has changed. Who changes groups on purpose has each of them asked for no more often.
@@ -84,7 +86,7 @@ type refusal struct {
 func newRefusal(r Refusal, failures, refused int, now time.Time) *refusal {
 	pause := min(maxPause, minPause<<min(refused, 10))
 	mem := &refusal{Refusal: r, earliest: now.Add(pause + minPause - 1).Truncate(minPause)}
-	most := maxBackoff
+	most := MaxBackoff
 	if r.Hard {
 		most = maxHardBackoff
 	}

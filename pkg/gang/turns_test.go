@@ -627,7 +627,7 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	s.Yield(key, "no nodes", &on, s.now)
 	s.Happened(SharedFreed)
 	// Nothing goes, and it looks all the same; what changes after a while has it look at once.
-	s.now = s.now.Add(maxBackoff - 1)
+	s.now = s.now.Add(yieldLook - 1)
 	if got := s.Retry(s.now); len(got) > 0 {
 		t.Errorf("%v look before their time", got)
 	}
@@ -642,7 +642,7 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 		}
 	}
 	s.Yield(key, "no nodes", &on, s.now)
-	s.now = s.now.Add(maxBackoff)
+	s.now = s.now.Add(yieldLook)
 	if got := s.Retry(s.now); len(got) != 1 {
 		t.Error("its time has passed, and it does not look")
 	}

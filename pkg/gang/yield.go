@@ -17,11 +17,11 @@ func (g Turns) Yield(key types.NamespacedName, why string, way *NodeFilter, now 
 		return
 	}
 	if s.soon {
-		s.pause = min(max(2*s.pause, yieldPause), maxBackoff)
+		s.pause = min(max(2*s.pause, yieldPause), yieldLook)
 	} else {
 		s.pause = yieldPause
 	}
-	s.yields, s.way, s.looked, s.lookAt = why, way, now, now.Add(maxBackoff)
+	s.yields, s.way, s.looked, s.lookAt = why, way, now, now.Add(yieldLook)
 	s.retry, s.soon = false, false
 	g.yield(s)
 }
@@ -37,11 +37,15 @@ func (g Turns) Yields(key types.NamespacedName, now time.Time) string {
 	return ""
 }
 
-// yieldPause is the shortest time between two times that a group which yields finds out whether
-// nodes can be reserved for it. It doubles, up to maxBackoff, each time that something which came or
-// went had it look before maxBackoff was over: everybody can make pods that come and go, and the
-// group's namespace pays for the looks.
-const yieldPause = 5 * time.Second
+const (
+	// yieldLook is the time after which a group that yields finds out again whether nodes can be
+	// reserved for it.
+	yieldLook = time.Minute
+	// yieldPause is the shortest time between two such looks. It doubles, up to yieldLook, each time
+	// that something which came or went had it look before yieldLook was over: everybody can make
+	// pods that come and go, and the group's namespace pays for the looks.
+	yieldPause = 5 * time.Second
+)
 
 // OutOfTheWay takes note that a pod is gone which would not have ended. The groups that yield and
 // that it may have stood in the way of are to find out whether nodes can be reserved for them by
@@ -64,7 +68,7 @@ func (g Turns) Retry(now time.Time) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for _, s := range g.yielders {
 		if !now.Before(s.lookAt) {
-			s.retry, s.lookAt = true, now.Add(maxBackoff)
+			s.retry, s.lookAt = true, now.Add(yieldLook)
 			keys = append(keys, s.key)
 		}
 	}

@@ -19,13 +19,19 @@ type Kind struct {
 	// for that group's PodGroup. Pods of other kinds do so if their labels give the
 	// group a size, unless Never is set.
 	Named, Gang, Never bool
+	// Resource is its plural, by which rights are granted to read it. It is set where Named is.
+	Resource string
+	// Ends says how an object tells that its work is over; nil is that it has no end. Endless says
+	// so: where Named is set, one of the two is.
+	Ends    *End
+	Endless bool
 	// Followed says that an object of the kind may be controlled by another whose
-	// group its pods are in. Such kinds are watched, as Resource in Version; New makes an
-	// empty object and NewList an empty list. They are empty for all others, which are read when they are needed.
-	Followed          bool
-	Version, Resource string
-	New               func() Object
-	NewList           func() ObjectList
+	// group its pods are in. Such kinds are watched in Version; New makes an empty object and
+	// NewList an empty list. They are empty for all others, which are read when they are needed.
+	Followed bool
+	Version  string
+	New      func() Object
+	NewList  func() ObjectList
 	// OwnLabels are the labels in which its pods differ by design.
 	OwnLabels []string
 
@@ -34,6 +40,15 @@ type Kind struct {
 	// spec makes the part of its spec that says how many pods there are to be; nil is that it
 	// says nothing.
 	spec func() sizer
+}
+
+// An End says how an object tells what becomes of its work. It has the condition Suspended once it
+// has been suspended.
+type End struct {
+	// Done and Failed are the types of the conditions that say that it makes no more pods.
+	Done, Failed string
+	// Suspend is the path in its spec of the field that has it make no pods for now.
+	Suspend []string
 }
 
 // An Object is one that the API serves.
@@ -71,7 +86,8 @@ func Kinds() []Kind { return slices.Clone(kinds) }
 var kinds = []Kind{
 	{
 		Group: job.group, Kind: job.kind, Named: true, Gang: true,
-		Followed: true, Version: "v1", Resource: "jobs", New: func() Object { return &batchv1.Job{} },
+		Resource: "jobs", Ends: &End{Done: string(batchv1.JobComplete), Failed: string(batchv1.JobFailed), Suspend: []string{"suspend"}},
+		Followed: true, Version: "v1", New: func() Object { return &batchv1.Job{} },
 		NewList: func() ObjectList { return &batchv1.JobList{} },
 		OwnLabels: []string{
 			"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid",
@@ -81,6 +97,7 @@ var kinds = []Kind{
 	},
 	{
 		Group: jobSet.group, Kind: jobSet.kind, Named: true, Gang: true, parts: []kindName{job},
+		Resource: "jobsets", Ends: &End{Done: "Completed", Failed: "Failed", Suspend: []string{"suspend"}},
 		OwnLabels: []string{
 			"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-group-index",
 			"jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/replicatedjob-replicas",
@@ -89,28 +106,29 @@ var kinds = []Kind{
 	},
 	{
 		Group: mpiJob.group, Kind: mpiJob.kind, Named: true, Gang: true, parts: []kindName{job},
+		Resource: "mpijobs", Ends: &End{Done: "Succeeded", Failed: "Failed", Suspend: []string{"runPolicy", "suspend"}},
 		OwnLabels: []string{"training.kubeflow.org/replica-index", "training.kubeflow.org/job-role"},
 		spec:      func() sizer { return &mpiJobSpec{} },
 	},
 	{
-		Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Named: true, Gang: true,
+		Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Named: true, Gang: true, Resource: "leaderworkersets", Endless: true,
 		OwnLabels: []string{"leaderworkerset.sigs.k8s.io/worker-index"},
 		spec:      func() sizer { return &leaderWorkerSetSpec{} },
 	},
 	{
-		Group: statefulSet.group, Kind: statefulSet.kind, Named: true, Gang: true,
-		Followed: true, Version: "v1", Resource: "statefulsets", New: func() Object { return &appsv1.StatefulSet{} },
+		Group: statefulSet.group, Kind: statefulSet.kind, Named: true, Gang: true, Resource: "statefulsets", Endless: true,
+		Followed: true, Version: "v1", New: func() Object { return &appsv1.StatefulSet{} },
 		NewList:   func() ObjectList { return &appsv1.StatefulSetList{} },
 		OwnLabels: []string{appsv1.PodIndexLabel, appsv1.StatefulSetPodNameLabel},
 		spec:      func() sizer { return &statefulSetSpec{} },
 	},
 	{
-		Group: deployment.group, Kind: deployment.kind, Named: true, parts: []kindName{replicaSet},
+		Group: deployment.group, Kind: deployment.kind, Named: true, Resource: "deployments", Endless: true, parts: []kindName{replicaSet},
 		spec: func() sizer { return &replicaSpec{} },
 	},
 	{
-		Group: replicaSet.group, Kind: replicaSet.kind, Named: true,
-		Followed: true, Version: "v1", Resource: "replicasets", New: func() Object { return &appsv1.ReplicaSet{} },
+		Group: replicaSet.group, Kind: replicaSet.kind, Named: true, Resource: "replicasets", Endless: true,
+		Followed: true, Version: "v1", New: func() Object { return &appsv1.ReplicaSet{} },
 		NewList: func() ObjectList { return &appsv1.ReplicaSetList{} },
 		spec:    func() sizer { return &replicaSpec{} },
 	},

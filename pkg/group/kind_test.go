@@ -15,8 +15,17 @@ func TestEachKindIsDescribed(t *testing.T) {
 		if k.Never && k.Named || k.Gang && !k.Named {
 			t.Errorf("%s: named %t, gang %t and never %t contradict each other", name, k.Named, k.Gang, k.Never)
 		}
-		if is := k.Version != "" && k.Resource != "" && k.New != nil && k.NewList != nil; is != k.Followed {
-			t.Errorf("%s: followed %t, and kind.go has its version, resource, New and NewList: %t", name, k.Followed, is)
+		if k.Named != (k.Resource != "") {
+			t.Errorf("%s: its pods have a group named for it: %t, and kind.go has its resource: %q", name, k.Named, k.Resource)
+		}
+		if k.Named && k.Endless == (k.Ends != nil) {
+			t.Errorf("%s: endless %t, and kind.go says how it tells its end: %t", name, k.Endless, k.Ends != nil)
+		}
+		if e := k.Ends; e != nil && (e.Done == "" || e.Failed == "" || len(e.Suspend) == 0) {
+			t.Errorf("%s: of its end %+v something is missing", name, *e)
+		}
+		if is := k.Version != "" && k.New != nil && k.NewList != nil; is != k.Followed {
+			t.Errorf("%s: followed %t, and kind.go has its version, New and NewList: %t", name, k.Followed, is)
 		}
 		if k.Followed {
 			if is := reflect.TypeOf(k.New()).Elem().Name(); is != k.Kind {

@@ -75,20 +75,24 @@ type Policy struct {
 	NodeCentric bool
 	// Whole says that nodes are given out whole.
 	Whole bool
+	// Library says that the engine over Fluxion's library takes the policy.
+	Library bool
 	// Prefers is not NoPreference for a policy that goes only with graphs that were added.
 	Prefers Preference
 }
 
-// policies has every policy once: a new one is a line here. Engines read from the line what to do,
-// and tests tell which list of names lacks it.
+// policies has every policy once. A new one that takes nodes in an order which is there already is a
+// line here: engines read from the line what to do, and tests tell which list of names lacks it. Each
+// order has a policy that takes whole nodes, by its own name. A new order is code in the engines as
+// well: pkg/engine/store/order.go, pkg/traverser/policy.go.
 var policies = []Policy{
-	{Name: PolicyFirst, Order: AsMet, NodeCentric: true},
-	{Name: PolicyLow},
-	{Name: PolicyHigh, Order: HighestFirst},
-	{Name: PolicyLonode, NodeCentric: true},
-	{Name: PolicyHinode, Order: HighestFirst, NodeCentric: true},
+	{Name: PolicyFirst, Order: AsMet, NodeCentric: true, Library: true},
+	{Name: PolicyLow, Library: true},
+	{Name: PolicyHigh, Order: HighestFirst, Library: true},
+	{Name: PolicyLonode, NodeCentric: true, Library: true},
+	{Name: PolicyHinode, Order: HighestFirst, NodeCentric: true, Library: true},
 	{Name: PolicyFirstnodex, Order: AsMet, NodeCentric: true, Whole: true},
-	{Name: PolicyLonodex, NodeCentric: true, Whole: true},
+	{Name: PolicyLonodex, NodeCentric: true, Whole: true, Library: true},
 	{Name: PolicyHinodex, Order: HighestFirst, NodeCentric: true, Whole: true},
 	{Name: PolicyLocality, Order: HighestFirst, Prefers: Consecutive},
 	{Name: PolicyVariation, Prefers: Fast},

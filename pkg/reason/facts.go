@@ -11,7 +11,8 @@ type Facts struct {
 	// and refusals by it.
 	Waits bool
 	// KeepsTurn: a group that waits with it has waited for room all the while, as far as its
-	// PodGroup says. A scheduler that is started anew goes on counting.
+	// PodGroup says. A scheduler that is started anew goes on counting. In a scheduler that runs
+	// the Cure of the refusal (package gang) says so.
 	KeepsTurn bool
 	// LacksRoom: a node more could help, so that each pod of the group says so: autoscalers
 	// go by that.

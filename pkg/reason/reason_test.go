@@ -126,7 +126,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 
 // A reason that is spelled out elsewhere is one that nobody looks up here.
 func TestReasonsAreNamedHereAlone(t *testing.T) {
-	for _, of := range []string{"group", "fluence", "controller", "webhook", "cli", "rehearsal"} {
+	for _, of := range []string{"group", "gang", "placement", "report", "fluence", "controller", "webhook", "cli", "rehearsal"} {
 		inProduct(t, filepath.Join("..", of), func(path string, n ast.Node) {
 			if field, ok := n.(*ast.KeyValueExpr); ok {
 				name, _ := field.Key.(*ast.Ident)
@@ -144,6 +144,26 @@ func TestReasonsAreNamedHereAlone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A reason that nothing gives is one that users wait for.
+func TestEveryReasonIsGiven(t *testing.T) {
+	given := map[string]bool{}
+	for _, of := range []string{"group", "gang", "placement", "report", "fluence", "controller", "cli"} {
+		inProduct(t, filepath.Join("..", of), func(_ string, n ast.Node) {
+			if use, ok := n.(*ast.SelectorExpr); ok {
+				if from, ok := use.X.(*ast.Ident); ok && from.Name == "reason" {
+					given[use.Sel.Name] = true
+				}
+			}
+		})
+	}
+	// The spelling of a reason is its name.
+	for _, r := range reason.All() {
+		if !given[r] {
+			t.Errorf("nothing gives the reason %s", r)
+		}
 	}
 }
 

@@ -99,6 +99,9 @@ func New(o Options) (*Engine, error) {
 	if match.TakesWhole(o.Policy) {
 		return nil, fmt.Errorf("fluxion options: policy %q takes whole nodes, and a graph is loaded with one that does not", o.Policy)
 	}
+	if p, known := match.PolicyOf(o.Policy); known && !p.Library {
+		return nil, fmt.Errorf("fluxion options: policy %q is none of the library's", o.Policy)
+	}
 	book, err := engine.New(engine.Options{Policy: o.Policy, Epoch: o.Epoch})
 	if err != nil {
 		return nil, fmt.Errorf("fluxion options: %w", err)
@@ -114,7 +117,7 @@ func Policies(loaded string) []string {
 	of, _ := match.PolicyOf(loaded)
 	for _, name := range match.Policies() {
 		p, _ := match.PolicyOf(name)
-		if p.Order == of.Order && (!p.Whole || name == match.PolicyLonodex) {
+		if p.Order == of.Order && p.Library {
 			alike = append(alike, name)
 		}
 	}

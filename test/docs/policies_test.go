@@ -18,6 +18,7 @@ func TestEveryPolicyIsNamedWhereOneIsChosen(t *testing.T) {
 		"manifests/charts/fluence/templates/tenants.yaml": whole,
 		"manifests/charts/fluence/templates/_helpers.tpl": whole,
 		"docs/policies.md":                            match.Policies(),
+		"manifests/examples/match-policy.yaml":        match.Policies(),
 		"docs/matching.md":                            match.GraphPolicies(),
 		"manifests/scheduler-config.yaml":             match.Policies(),
 		"manifests/charts/fluence/values.yaml":        match.Policies(),

@@ -3,10 +3,18 @@ package invariants
 import (
 	"testing"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // What is checked from outside has its own list of the policies that take whole nodes.
+// What the rules allow between two attempts is what the scheduler takes at the most.
+func TestTheLongestPauseIsTheSchedulers(t *testing.T) {
+	if longestPause != gang.MaxBackoff {
+		t.Errorf("the longest pause is %s, and a group asks again after %s", longestPause, gang.MaxBackoff)
+	}
+}
+
 func TestEveryPolicyOfWholeNodesIsListed(t *testing.T) {
 	for _, policy := range match.Policies() {
 		if got, want := (said{policy: policy}).whole(), match.TakesWhole(policy); got != want {

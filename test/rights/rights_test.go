@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/rights"
 )
@@ -156,5 +160,40 @@ func TestUnused(t *testing.T) {
 	}
 	if got := fmt.Sprint(rights.Unused([]rights.Right{pods}, nil)); got != "[get pods]" {
 		t.Errorf("Unused() of nothing used = %s", got)
+	}
+}
+
+// The controller reads the objects that pods of a named group belong to, and watches some of them.
+func TestEachKindMayBeRead(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "manifests", "rbac", "controller.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var granted []rights.Right
+	for _, text := range strings.Split(string(data), "\n---\n") {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(text), &role); err != nil {
+			t.Fatal(err)
+		}
+		if role.Kind != "ClusterRole" {
+			continue
+		}
+		of, err := rights.Granted(role.Rules, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted = append(granted, of...)
+	}
+	for _, k := range group.Kinds() {
+		verbs := []string{"get"}
+		if k.Followed {
+			verbs = []string{"get", "list", "watch"}
+		}
+		for _, verb := range verbs {
+			use := rights.Right{Verb: verb, Group: k.Group, Resource: k.Resource}
+			if k.Named && !slices.ContainsFunc(granted, func(r rights.Right) bool { return r.Covers(use) }) {
+				t.Errorf("manifests/rbac/controller.yaml does not grant to %s", use)
+			}
+		}
 	}
 }

@@ -29,6 +29,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
+var jobSet = schema.GroupKind{Group: "jobset.x-k8s.io", Kind: "JobSet"}
+
 // controlled lets an object be controlled by another.
 func controlled[T client.Object](obj T, apiVersion, kind, name string, uid types.UID) T {
 	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}})

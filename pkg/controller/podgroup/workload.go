@@ -14,13 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// The kinds whose objects are read one by one, when they are needed: they need
-// not be installed.
-var (
-	jobSet          = schema.GroupKind{Group: "jobset.x-k8s.io", Kind: "JobSet"}
-	mpiJob          = schema.GroupKind{Group: "kubeflow.org", Kind: "MPIJob"}
-	leaderWorkerSet = schema.GroupKind{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}
-)
+// leaderWorkerSet is a kind whose units are groups of their own.
+var leaderWorkerSet = schema.GroupKind{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}
 
 // A workload is an object at the top of those that control members of a group.
 type workload struct {
@@ -103,7 +98,8 @@ func waitsSince(made time.Time, conditions []metav1.Condition) time.Time {
 	return made
 }
 
-// workloadOfLoose reads an object of the kinds above, as far as it can be read.
+// workloadOfLoose reads an object of a kind that is not watched, as far as it can be read. Such an
+// object is read when it is needed: its kind need not be installed.
 func workloadOfLoose(ref metav1.OwnerReference, obj *unstructured.Unstructured) (workload, error) {
 	w := workload{top: top{ref, group.OwnerOf(ref)}, leaving: obj.GetDeletionTimestamp() != nil}
 	spec, err := json.Marshal(obj.Object["spec"])
@@ -113,20 +109,13 @@ func workloadOfLoose(ref metav1.OwnerReference, obj *unstructured.Unstructured) 
 	if w.size, err = group.DefaultSize(w.owner, spec); err != nil {
 		w.invalid = err.Error()
 	}
-	kind := schema.GroupKind{Group: w.owner.Group, Kind: w.owner.Kind}
-	if kind != jobSet && kind != mpiJob {
+	end := group.KindOf(w.owner).Ends
+	if end == nil {
 		return w, nil
 	}
 	w.ends = true
-	var pause struct {
-		Suspend   bool `json:"suspend"`
-		RunPolicy struct {
-			Suspend bool `json:"suspend"`
-		} `json:"runPolicy"`
-	}
-	if json.Unmarshal(spec, &pause) == nil {
-		w.suspended = pause.Suspend || pause.RunPolicy.Suspend
-	}
+	// What cannot be read as a yes or no suspends nothing.
+	w.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, end.Suspend...)...)
 	conditions := conditionsOfLoose(obj)
 	paused := false
 	for _, c := range conditions {
@@ -134,9 +123,9 @@ func workloadOfLoose(ref metav1.OwnerReference, obj *unstructured.Unstructured) 
 			continue
 		}
 		switch c.Type {
-		case "Completed", "Succeeded": // of a JobSet, of an MPIJob
+		case end.Done:
 			w.done = true
-		case "Failed":
+		case end.Failed:
 			w.failed = true
 		case suspendedCondition:
 			paused = true

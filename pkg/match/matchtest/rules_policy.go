@@ -1,7 +1,9 @@
 package matchtest
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -18,11 +20,21 @@ func crossed() []*resource.Graph {
 	return []*resource.Graph{in("n5", "r2"), in("n4", "r1"), in("n1", "r2"), Node("n3", nil, Cores(2)), in("n2", "r1")}
 }
 
-// ordered returns the rule that a policy fills the crossed racks in this order.
+// ordered returns the rule that a policy fills the crossed racks in this order, also where some of
+// the first node is taken.
 func ordered(p, want string) rule {
 	return rule{needs: policy(p), test: func(t *testing.T, s *subject) {
 		s.load(t, crossed()...)
 		s.places(t, 1, Slots("a", 7, Cores(1)), want, underPolicy(p), forHolder("h"))
+		s.release(t, 1)
+		first, _, _ := strings.Cut(want, " ")
+		var rest []string
+		for i, slot := range strings.Fields(want)[1:] {
+			_, node, _ := strings.Cut(slot, "@")
+			rest = append(rest, fmt.Sprintf("%d@%s", i, node))
+		}
+		s.places(t, 2, Slots("a", 1, Cores(1)), first, underPolicy(p), forHolder("h"))
+		s.places(t, 3, Slots("a", 6, Cores(1)), strings.Join(rest, " "), underPolicy(p), forHolder("h"))
 	}}
 }
 
