@@ -47,6 +47,7 @@ func (a *asker) ask(ctx context.Context, plan gang.Plan, mayAsk bool, nodes []fw
 	defer func() { a.settleAsk(plan, may, refused) }()
 
 	// 3. Find a node for each pod. This changes nothing but the matcher's graph.
+	plan = a.turns.alike(plan)
 	found := a.placer.Place(ctx, may, plan, nodes)
 	if !found.Asked {
 		return "", found.Refusal

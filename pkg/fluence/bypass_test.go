@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -357,27 +358,69 @@ func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
 // before it: its author could move one member after the other to nodes that are reserved, and have
 // other groups take what they leave.
 func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
+	taint := func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "kept", Effect: corev1.TaintEffectNoSchedule})
+	}
+	tolerates := func(p *corev1.Pod) {
+		p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "kept", Operator: corev1.TolerationOpExists})
+	}
+	const device corev1.ResourceName = "example.com/device"
+	devices := func(n *corev1.Node) {
+		n.Status.Capacity[device], n.Status.Allocatable[device] = resource.MustParse("2"), resource.MustParse("2")
+	}
+	asksOne := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[device] = resource.MustParse("1")
+		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{device: resource.MustParse("1")}
+	}
+	taken := func(r *rig) { r.pod("taken", objects.CPU("2"), objects.Elsewhere, objects.OnNode("n2")) }
 	cases := map[string]struct {
-		// goes is what happens to the node that the member has left.
-		goes func(*rig)
-		runs string
+		// both is what both nodes are like, and node that of the member. Was and comes are what the
+		// old and the new member are like, and goes what happens to the node that the member has left.
+		both, node func(*corev1.Node)
+		was, comes func(*corev1.Pod)
+		most       time.Duration
+		goes       func(*rig)
+		runs       string
 	}{
-		"others have taken what it left": {goes: func(r *rig) { r.pod("taken", objects.CPU("2"), objects.Elsewhere, objects.OnNode("n2")) }},
-		"there is room where it was":     {goes: func(*rig) {}, runs: "n2"},
+		"others have taken what it left": {goes: taken},
+		"and no reservation pauses":      {goes: taken, most: -1, runs: "n1"},
+		"there is room where it was":     {runs: "n2"},
 		"its node is cordoned":           {goes: func(r *rig) { r.updateNode("n2", func(n *corev1.Node) { n.Spec.Unschedulable = true }) }, runs: "n1"},
+		"its node is gone":               {goes: func(r *rig) { r.must(r.client.CoreV1().Nodes().Delete(r.ctx, "n2", metav1.DeleteOptions{})) }, runs: "n1"},
+		"a device has failed on its node": {both: devices, was: asksOne, comes: asksOne, goes: func(r *rig) {
+			r.updateNode("n2", func(n *corev1.Node) { n.Status.Allocatable[device] = resource.MustParse("1") })
+		}, runs: "n1"},
+		"the new one tolerates less than it did":      {node: taint, was: tolerates},
+		"its node has a taint that neither tolerates": {goes: func(r *rig) { r.updateNode("n2", taint) }, runs: "n1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				r.node("n1", 4)
-				r.node("n2", 4)
+				if tc.most < 0 {
+					r.pl.args.MaxReserve.Duration = 0
+				}
+				is := func(edits ...func(*corev1.Node)) func(*corev1.Node) {
+					return func(n *corev1.Node) {
+						for _, edit := range edits {
+							if edit != nil {
+								edit(n)
+							}
+						}
+					}
+				}
+				r.node("n1", 4, is(tc.both))
+				r.node("n2", 4, is(tc.both, tc.node))
 				r.pass(settleTime)
 				r.schedule()
 				r.pod("old", objects.CPU("3"), objects.Never, objects.Elsewhere, objects.OnNode("n1"))
 				r.pass(time.Second)
 				r.api.put(aPodGroup("first", 2, "first"))
 				for i := range 2 {
-					r.pod(fmt.Sprintf("first-%d", i), objects.InGroup("first"), objects.CPU("2"), selecting("n2"))
+					like := []func(*corev1.Pod){objects.InGroup("first"), objects.CPU("2"), selecting("n2")}
+					if tc.was != nil {
+						like = append(like, tc.was)
+					}
+					r.pod(fmt.Sprintf("first-%d", i), like...)
 				}
 				r.pass(time.Second)
 				r.gang(1, 1, objects.CPU("4"))
@@ -386,9 +429,15 @@ func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 					t.Fatalf("reserved are %v, want n1: %s", got, r.message())
 				}
 				r.remove("first-1")
-				tc.goes(r)
+				if tc.goes != nil {
+					tc.goes(r)
+				}
 				r.pass(time.Second)
-				r.pod("first-2", objects.InGroup("first"), objects.CPU("1"))
+				like := []func(*corev1.Pod){objects.InGroup("first"), objects.CPU("1")}
+				if tc.comes != nil {
+					like = append(like, tc.comes)
+				}
+				r.pod("first-2", like...)
 				r.pass(10 * time.Second)
 				if got := r.assigned()["first-2"]; got != tc.runs {
 					t.Errorf("the new member runs on %q, want %q", got, tc.runs)
@@ -396,6 +445,39 @@ func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Of members that are asked for together each goes back to its own node.
+func TestALostNodeFreesNoOtherMember(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		for i := range 3 {
+			r.node(fmt.Sprintf("n%d", i+1), 4)
+		}
+		r.pass(settleTime)
+		r.schedule()
+		r.pod("old", objects.CPU("2"), objects.Never, objects.Elsewhere, objects.OnNode("n1"))
+		r.pod("fill", objects.CPU("3"), objects.Never, objects.Elsewhere, objects.OnNode("n3"))
+		r.pass(time.Second)
+		r.api.put(aPodGroup("first", 3, "first"))
+		r.pod("first-0", objects.InGroup("first"), objects.CPU("3"), selecting("n2"))
+		r.pod("first-1", objects.InGroup("first"), objects.CPU("1"), selecting("n2"))
+		r.pod("first-2", objects.InGroup("first"), objects.CPU("1"), selecting("n3"))
+		r.pass(time.Second)
+		r.gang(1, 1, objects.CPU("4"), selecting("n1"))
+		r.pass(11 * time.Minute)
+		r.updateNode("n3", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		r.remove("first-2")
+		r.remove("first-1")
+		r.pod("taken", objects.CPU("1"), objects.Elsewhere, objects.OnNode("n2"))
+		r.pass(time.Second)
+		for _, name := range []string{"first-3", "first-4"} {
+			r.must(r.client.Tracker().Add(objects.Pod(name, objects.InGroup("first"), objects.CPU("1"))))
+		}
+		r.pass(10 * time.Second)
+		if got := r.assigned(); got["first-3"] == "n1" && got["first-4"] == "n1" || got["first-3"]+got["first-4"] == "" {
+			t.Errorf("on nodes: %v, want the one whose node is lost on n1, and that alone", got)
+		}
+	})
 }
 
 // What is made early and becomes ready late is no older than that: whoever keeps such pods could
@@ -423,6 +505,39 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 			},
 			late: func(r *rig) { r.pod("small-1", inSmall, objects.CPU("500m")) },
 			pod:  "small-0",
+		},
+		"a group that had another pod before": {
+			early: func(r *rig) {
+				r.api.put(aPodGroup("small", 1, "small"))
+				r.pod("small-0", inSmall, objects.CPU("500m"), selecting("nowhere"))
+			},
+			late: func(r *rig) {
+				r.pod("small-1", inSmall, objects.CPU("500m"))
+				r.pass(time.Second)
+				r.remove("small-0")
+			},
+			pod: "small-1",
+		},
+		"a group that had a pod of a lower priority": {
+			early: func(r *rig) {
+				r.api.put(aPodGroup("small", 1, "small"))
+				r.pod("small-0", inSmall, objects.CPU("500m"), selecting("nowhere"), urgent(-1))
+			},
+			late: func(r *rig) { r.pod("small-1", inSmall, objects.CPU("500m")) },
+			pod:  "small-1",
+		},
+		"a pod with affinity to one that comes late": {
+			early: func(r *rig) { r.pod("early", objects.CPU("500m"), objects.NextTo(corev1.LabelHostname, "key")) },
+			late:  func(r *rig) { r.pod("key", objects.OfApp("key"), objects.CPU("1m"), objects.OnNode("n1")) },
+			pod:   "early",
+		},
+		"a pod that leaves a group which lacked another": {
+			early: func(r *rig) {
+				r.api.put(aPodGroup("small", 9, "small"))
+				r.pod("early", inSmall, objects.CPU("500m"))
+			},
+			late: func(r *rig) { r.update("early", func(p *corev1.Pod) { p.Labels, p.ResourceVersion = nil, "2" }) },
+			pod:  "early",
 		},
 		"a pod that has waited as well": {
 			early: func(r *rig) { r.pod("early", objects.Elsewhere, objects.CPU("2")) },

@@ -149,10 +149,10 @@ func (c *clock) run(reserved bool, l load, most time.Duration, now time.Time) (p
 // mostlyBack says that a start of the present group takes away half of what the clock stood, or more.
 func (c *clock) mostlyBack() bool { return 2*c.own.givesBack() >= c.stood }
 
-// ends takes note that nodes are reserved for the turn's group no more, which runs on so many of
-// those that were, which have this load now. Each of these takes its part of the group's own time away: a start elsewhere is
-// no progress, and a start of one group gives nothing for the time of another. Pauses begin anew
-// only where that takes away half of what the clock stood or more: a start on nodes that its own
+// ends takes note that nodes are reserved for the turn's group no more, which runs on so many of those
+// that were; they have this load now. Each of these takes its part of the group's own time away: a start
+// elsewhere is no progress, and a start of one group gives nothing for the time of another. Pauses begin
+// anew only where that takes away half of what the clock stood or more: a start on nodes that its own
 // namespace's pods kept from others for most of the time makes no later pause shorter.
 func (c *clock) ends(runs int, l load) {
 	c.got(l)

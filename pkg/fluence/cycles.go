@@ -36,12 +36,12 @@ func (c cycles) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, p
 	return result, status, by
 }
 
-// A cycle is what a scheduling cycle has taken before a node was found. It is in the cycle's state.
+// A cycle is what is known of a scheduling cycle in which a node is looked for. It is in its state.
 type cycle struct {
 	began time.Time
 	// mayAsk says that the pod's namespace was found to be allowed to ask, in this cycle.
 	mayAsk bool
-	// own is what Fluence itself took.
+	// own is what Fluence's PreFilter took.
 	own time.Duration
 }
 

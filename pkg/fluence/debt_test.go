@@ -253,6 +253,34 @@ func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 	}
 }
 
+// A pod that comes to a node pays for the time as one does that is refused, but not for what plugins
+// take for the sake of pods of other namespaces. That is measured for a part of the time at the most.
+func TestWhatOtherPluginsTakeForOthersIsNotPaidFor(t *testing.T) {
+	for theirs, pays := range map[bool]bool{true: false, false: true} {
+		inRig(t, realEngine(t), func(r *rig) {
+			r.node("n1", 8)
+			if theirs {
+				r.pod("theirs", objects.Elsewhere, objects.OnNode("n1"), shunning(corev1.LabelOSStable, "nobody"))
+			}
+			r.pass(settleTime)
+			pod := r.pod("mine")
+			if _, _, status := r.preFilter(pod); !status.IsSuccess() {
+				t.Fatalf("it is refused: %s", status.Message())
+			}
+			if owes := r.pl.debts.of[ns] != nil; owes != pays {
+				t.Errorf("beside terms of others: %t: its namespace owes something: %t, want %t", theirs, owes, pays)
+			}
+			began := time.Now()
+			for range 5 {
+				r.pl.placer.ForOthers(r.ctx, pod, time.Second)
+			}
+			if took := time.Since(began); took > 150*time.Millisecond {
+				t.Errorf("beside terms of others: %t: to measure them five times takes %v", theirs, took)
+			}
+		}, slowly{ns, false})
+	}
+}
+
 // To look who may ask takes a part of the time at the most, however many groups are refused.
 func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

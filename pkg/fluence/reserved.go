@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
+	resourcehelper "k8s.io/component-helpers/resource"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	nodeutil "k8s.io/kubernetes/pkg/util/node"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -75,7 +77,7 @@ func (ts *turns) letPass() {
 // where none ever does it waits for nobody. If it could have any reserved node, its author could move
 // a member there, and have the next group take what that left, again and again.
 func (ts *turns) reservedFor(plan gang.Plan) (room placement.Reserved) {
-	if len(plan.Left) > 0 && ts.args.MaxReserve.Duration == 0 || slices.ContainsFunc(plan.Left, func(node string) bool { return ts.lostNode(node, plan.Required[0]) }) {
+	if len(plan.Left) > 0 && (ts.args.MaxReserve.Duration == 0 || ts.lost(plan.Left[0], plan.Required[0])) {
 		return room
 	}
 	now, own := ts.now(), plan.Rank
@@ -94,7 +96,9 @@ func (ts *turns) reservedFor(plan gang.Plan) (room placement.Reserved) {
 		if !ok || held.key != h.Key || h.Key == plan.Key || !h.Rank.Less(own) {
 			continue
 		}
-		nodes := slices.DeleteFunc(slices.Clone(held.nodes), func(node string) bool { return slices.Contains(plan.Left, node) })
+		nodes := slices.DeleteFunc(slices.Clone(held.nodes), func(node string) bool {
+			return slices.ContainsFunc(plan.Left, func(l gang.Left) bool { return l.Node == node })
+		})
 		if len(nodes) == 0 {
 			continue
 		}
@@ -107,11 +111,45 @@ func (ts *turns) reservedFor(plan gang.Plan) (room placement.Reserved) {
 	return room
 }
 
-// lostNode says whether a pod cannot come back to a node, as far as that is not for want of room. A
-// node without a name is not known.
-func (ts *turns) lostNode(name string, pod *corev1.Pod) bool {
-	node, err := ts.nodes.Get(name)
-	return err != nil || !nodeutil.IsNodeReady(node) || ts.guard.closed(ts.log, node, pod) != ""
+// lost says whether who takes a place cannot come back to the node that was left, as far as that is
+// not for want of room: the node is gone, not ready or closed to it, or a device has failed there of a
+// kind that it asks for. A node that is closed to the new pod alone is not lost, for its author chose
+// that. What is not known is lost.
+func (ts *turns) lost(left gang.Left, pod *corev1.Pod) bool {
+	node, err := ts.nodes.Get(left.Node)
+	if err != nil || !nodeutil.IsNodeReady(node) || hasFailed(node, pod) {
+		return true
+	}
+	return ts.guard.closed(ts.log, node, pod) != "" && ts.guard.closed(ts.log, node, left.Was) != ""
+}
+
+// hasFailed says whether a device of a kind that a pod asks for has failed on a node: the node has
+// more of them than may be given out.
+func hasFailed(node *corev1.Node, pod *corev1.Pod) bool {
+	for r := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		if may, has := node.Status.Allocatable[r], node.Status.Capacity[r]; v1helper.IsExtendedResourceName(r) && may.Cmp(has) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// alike leaves those out of a plan, of pods that take places, that may not go where the one goes which
+// asks, or may where it may not: they ask next.
+func (ts *turns) alike(plan gang.Plan) gang.Plan {
+	if len(plan.Left) < 2 {
+		return plan
+	}
+	left, lost := plan.Left, ts.lost(plan.Left[0], plan.Required[0])
+	pods := plan.Optional
+	plan.Optional, plan.Left = nil, left[:1:1]
+	for i, pod := range pods {
+		its := left[i+1]
+		if ts.lost(its, pod) == lost && (lost || its.Node == left[0].Node) {
+			plan.Optional, plan.Left = append(plan.Optional, pod), append(plan.Left, its)
+		}
+	}
+	return plan
 }
 
 func reservedWords(nodes int, group string, waited time.Duration) string {

@@ -22,8 +22,8 @@ type member struct {
 	// known: who may create pods may name any node. It holds its room, and gives its group no
 	// right that a match gives: it does not start it, and nobody replaces it.
 	brought bool
-	// freed is when the pod's last scheduling gate was seen to go; zero where it was never seen
-	// gated.
+	// freed is when the pod's last scheduling gate was seen to go, or the pod to come from another
+	// group by its label; zero where neither was seen.
 	freed time.Time
 	// fenced says whether the member's node is its group's alone; unknown until fence
 	// settles it.

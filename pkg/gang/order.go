@@ -28,11 +28,28 @@ func (s *state) creation(m *member) time.Time {
 	return created
 }
 
-// inTurnFrom is a group's place among those that wait for room: its creation, or when what it lacked
-// was seen to be complete, if that was later. Otherwise whoever keeps groups that lack a pod could complete one
-// after the other, and have each pass a group that waits.
+// inTurnFrom is the place of a group, for which a member asks, among those that wait for room: its
+// creation, or if that was later the creation of the youngest pod that it needs, or when it no longer
+// lacked something that is not room. Otherwise whoever keeps groups that lack something could complete
+// one after the other, and have each pass a group that waits.
 func (s *state) inTurnFrom(m *member) time.Time {
-	return later(s.creation(m), s.completed)
+	if s.neededBy != m.pod.UID {
+		s.neededBy, s.needed = m.pod.UID, s.youngestNeeded(m)
+	}
+	return later(later(s.creation(m), s.completed), s.needed)
+}
+
+// youngestNeeded is the creation of the youngest of the members that a group needs to start, by which
+// one asks: the oldest that wait.
+func (s *state) youngestNeeded(m *member) time.Time {
+	from, n := m.since(), s.minimum()
+	for i, o := range s.ordered(func(o *member) bool { return o.waits() && o.priority() >= m.priority() }) {
+		if i >= n {
+			break
+		}
+		from = later(from, o.since())
+	}
+	return from
 }
 
 func (m *member) rank() Rank {

@@ -17,8 +17,10 @@ type place struct {
 	// done says that nothing is to take the place: its member succeeded, or went to another group
 	// with the room that it holds.
 	done bool
-	// node is where its last member stood; empty if that is not known.
+	// node is where its member stands, or the last one stood, and was that one's pod; node is empty if
+	// it is not known.
 	node string
+	was  *corev1.Pod
 	// of is the group; nil once it has begun anew. Leaving counts the former members that are on
 	// their way out and hold their room.
 	of      *state
@@ -73,6 +75,9 @@ func (p *place) give(m *member) {
 		p.by.place, p.by.sought = nil, false
 	}
 	p.by, p.done, m.place = m, false, p
+	if m.present() {
+		p.node, p.was = m.node(), m.pod
+	}
 }
 
 // vacate has a member leave its place.
@@ -85,7 +90,7 @@ func (m *member) vacate() {
 	p.done = m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
 	p.by, m.place = nil, nil
 	if m.pod.Spec.NodeName != "" || m.seat != nil {
-		p.node = m.node()
+		p.node, p.was = m.node(), m.pod
 	}
 	if m.holds() && m.pod.DeletionTimestamp != nil {
 		m.left = p

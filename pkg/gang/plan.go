@@ -53,15 +53,15 @@ type Standing struct {
 	// started and the pod comes later.
 	Rank Rank
 	Late bool
-	// InTurnFrom is the place that a group which has not started has among those that wait for
-	// room, where it goes by time, or a pod that takes the place of another: see Head.
+	// InTurnFrom goes before the creation in Rank where nodes are reserved: of a group that has not
+	// started it is when that could first be asked for (see Head), of a pod that takes the place of
+	// another when the pod could.
 	InTurnFrom time.Time
 	// Lacking is how many members a group that has started has too few, if the pod takes the
 	// place of one of them. The Plan's Optional are others that do so then.
 	Lacking int
-	// Left are the nodes on which those stood whose places the pods take; an empty name is that it
-	// is not known of one.
-	Left []string
+	// Left are those whose places the pods take, in the order of the pods.
+	Left []Left
 }
 
 // asOf is what was so when a Plan was made.
@@ -76,6 +76,15 @@ type asOf struct {
 
 // Pod is the UID of the pod that asks.
 func (p Plan) Pod() types.UID { return p.uid }
+
+// Left is what a member has left whose place another takes: its node, empty if that is not known, and
+// its pod as it last was, nil if the node is not known.
+type Left struct {
+	Node string
+	Was  *corev1.Pod
+}
+
+func (p *place) left() Left { return Left{p.node, p.was} }
 
 // Plan says what to ask for, for a pod whose scheduling cycle begins. The Output
 // is to be carried out first: a cycle that begins while the pod's seat is taken
@@ -133,14 +142,14 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
 		if replaces {
-			p.Left = []string{m.place.node}
+			p.Left = []Left{m.place.left()}
 		}
 		for _, o := range s.ordered(func(o *member) bool {
 			return o != m && o.late(now) && o.priority() >= m.priority() && (o.place != nil || !replaces)
 		}) {
 			p.Optional = append(p.Optional, o.pod)
 			if replaces {
-				p.Left = append(p.Left, o.place.node)
+				p.Left = append(p.Left, o.place.left())
 			}
 		}
 		return p

@@ -17,11 +17,21 @@ import (
 func (g Watches) PutPod(pod *corev1.Pod, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m := g.members[pod.UID]; m != nil && m.gated() && len(pod.Spec.SchedulingGates) == 0 {
-		m.freed = now
+	if m := g.members[pod.UID]; m != nil && g.freed(m, pod) {
+		// As exact as a creation, so that pods which are freed together stay in the order of their names.
+		m.freed = now.Truncate(time.Second)
 	}
 	g.putPod(pod)
 	return g.output()
+}
+
+// freed says whether a member waits for room from now on only: its last scheduling gate went, or it is
+// in another group by its label.
+func (g Watches) freed(m *member, pod *corev1.Pod) bool {
+	if m.gated() {
+		return len(pod.Spec.SchedulingGates) == 0
+	}
+	return !maps.Equal(m.pod.Labels, pod.Labels) && m.unseen == (group.Owner{}) && m.group.key != group.Of(pod, g.owners).Key
 }
 
 func (g Watches) putPod(pod *corev1.Pod) {

@@ -9,7 +9,7 @@ import (
 // new incarnation when nobody is seated any more, and drops an empty group.
 func (g *core) settle(s *state) {
 	var waiting, unconfirmed, binding, remembered bool
-	s.checked, s.topology = false, nil
+	s.checked, s.topology, s.neededBy = false, nil, ""
 	onNode, refused, present := 0, 0, 0
 	lowest, highest := int32(math.MaxInt32), int32(math.MinInt32)
 	s.gang, s.brought = false, 0

@@ -75,7 +75,10 @@ type incarnation struct {
 type derived struct {
 	// checked says that lacksReason and lacksMessage are what incomplete says: it is
 	// asked under the lock of the scheduler's queue, for each pod.
-	checked                   bool
+	checked bool
+	// needed is what youngestNeeded says for the member neededBy, which is empty until it is asked for.
+	needed                    time.Time
+	neededBy                  types.UID
 	lacksReason, lacksMessage string
 	// topology is what asked says, nil until it is asked for.
 	topology *topologyAsked

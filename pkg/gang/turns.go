@@ -17,8 +17,8 @@ type Head struct {
 	Key types.NamespacedName
 	// Since is the first of its refusals in a row that room could cure.
 	Since time.Time
-	// Rank is the group's place among those that wait for room. It is created, for that, when it
-	// could first be asked for.
+	// Rank is the group's place among those that wait for room. Rank.Created is when the group, with the
+	// pods that it needs, could first be asked for.
 	Rank Rank
 }
 

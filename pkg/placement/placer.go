@@ -19,6 +19,8 @@ type Placer struct {
 	nodeStatuses nodeStatuses
 	// antiAffinity is that of pods that are there.
 	antiAffinity interpod.AntiAffinities
+	// others is what filters take for the sake of pods of other namespaces.
+	others forOthers
 }
 
 // NewPlacer returns a placer that knows of no filters until SetFilters.
