@@ -69,11 +69,11 @@ func (r *rules) admit(m *member, now time.Time) Verdict {
 	if s.complete.IsZero() {
 		s.complete = now
 	}
-	if s.lacked {
-		s.lacked, s.completed = false, now
-	}
 	if s.refusal.standsAt(now) {
 		return Verdict{Reason: s.refusal.Reason, Message: s.refusal.Message}
+	}
+	if s.lacked {
+		s.lacked, s.completed = false, now
 	}
 	return Verdict{Pass: s.choose() == m.pod.UID}
 }
