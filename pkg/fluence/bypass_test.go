@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -530,6 +531,34 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 			early: func(r *rig) { r.pod("early", objects.CPU("500m"), objects.NextTo(corev1.LabelHostname, "key")) },
 			late:  func(r *rig) { r.pod("key", objects.OfApp("key"), objects.CPU("1m"), objects.OnNode("n1")) },
 			pod:   "early",
+		},
+		"a pod whose volume comes late": {
+			early: func(r *rig) {
+				r.must(r.client.Tracker().Add(&storagev1.StorageClass{
+					ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "example.com/any", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+				}))
+				r.must(r.client.Tracker().Add(&corev1.PersistentVolume{
+					ObjectMeta: metav1.ObjectMeta{Name: "pv"},
+					Spec: corev1.PersistentVolumeSpec{
+						StorageClassName: "late", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+						ClaimRef: &corev1.ObjectReference{Namespace: ns, Name: "c", UID: "c"},
+					},
+					Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+				}))
+				r.pod("early", objects.CPU("500m"), func(p *corev1.Pod) {
+					p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
+					}}}
+				})
+			},
+			late: func(r *rig) {
+				r.must(r.client.Tracker().Add(&corev1.PersistentVolumeClaim{
+					ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "c", UID: "c", Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+					Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: new("late"), VolumeName: "pv"},
+					Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+				}))
+			},
+			pod: "early",
 		},
 		"a pod that leaves a group which lacked another": {
 			early: func(r *rig) {
