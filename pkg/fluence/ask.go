@@ -90,7 +90,7 @@ func (a *asker) seat(ctx context.Context, plan gang.Plan, found placement.Result
 	a.apply(ctx, out)
 	if err != nil {
 		a.binder.noLongerExpected(keysOf(slots)...)
-		return "", &gang.Refusal{Reason: reason.Gathering, Message: err.Error(), Until: gang.Cluster(), Backoff: true}
+		return "", &gang.Refusal{Reason: reason.Gathering, Message: err.Error(), Until: gang.Cluster(), Backoff: true, Found: true}
 	}
 	if a.inventory.Epoch() != found.Epoch {
 		// The graph was filled anew, perhaps without these seats.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
@@ -373,6 +374,10 @@ func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 		p.Spec.Containers[0].Resources.Requests[device] = resource.MustParse("1")
 		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{device: resource.MustParse("1")}
 	}
+	asksNone := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[device] = resource.MustParse("0")
+		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{device: resource.MustParse("0")}
+	}
 	taken := func(r *rig) { r.pod("taken", objects.CPU("2"), objects.Elsewhere, objects.OnNode("n2")) }
 	cases := map[string]struct {
 		// both is what both nodes are like, and node that of the member. Was and comes are what the
@@ -390,6 +395,15 @@ func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 		"its node is gone":               {goes: func(r *rig) { r.must(r.client.CoreV1().Nodes().Delete(r.ctx, "n2", metav1.DeleteOptions{})) }, runs: "n1"},
 		"a device has failed on its node": {both: devices, was: asksOne, comes: asksOne, goes: func(r *rig) {
 			r.updateNode("n2", func(n *corev1.Node) { n.Status.Allocatable[device] = resource.MustParse("1") })
+		}, runs: "n1"},
+		"one that asks for none of the devices": {both: devices, was: asksOne, comes: asksNone, goes: func(r *rig) {
+			r.updateNode("n2", func(n *corev1.Node) { n.Status.Allocatable[device] = resource.MustParse("1") })
+			taken(r)
+		}},
+		"the devices of its node are not served": {both: devices, was: asksOne, comes: asksOne, goes: func(r *rig) {
+			r.updateNode("n2", func(n *corev1.Node) {
+				n.Status.Capacity[device], n.Status.Allocatable[device] = resource.MustParse("0"), resource.MustParse("0")
+			})
 		}, runs: "n1"},
 		"the new one tolerates less than it did":      {node: taint, was: tolerates},
 		"its node has a taint that neither tolerates": {goes: func(r *rig) { r.updateNode("n2", taint) }, runs: "n1"},
@@ -557,6 +571,19 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 					Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: new("late"), VolumeName: "pv"},
 					Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 				}))
+			},
+			pod: "early",
+		},
+		"a pod that nothing controls any more": {
+			early: func(r *rig) {
+				o := group.Owner{Group: "batch", Kind: "Job", Name: "j", UID: "j"}
+				r.makers.create("jobs", "j", "j", group.Owner{})
+				r.pass(time.Second)
+				r.api.put(aPodGroup(o.PodGroupName(), 9, "small"))
+				r.pod("early", controlledBy("batch/v1", "Job", "j", "j"), objects.CPU("500m"))
+			},
+			late: func(r *rig) {
+				r.update("early", func(p *corev1.Pod) { p.OwnerReferences, p.ResourceVersion = nil, "2" })
 			},
 			pod: "early",
 		},

@@ -124,20 +124,24 @@ func (ts *turns) lost(left gang.Left, pod *corev1.Pod) bool {
 }
 
 // hasFailed says whether a device of a kind that a pod asks for has failed on a node: the node has
-// more of them than may be given out.
+// more of them than may be given out, or fewer may be than the pod asks for.
 func hasFailed(node *corev1.Node, pod *corev1.Pod) bool {
-	for r := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
-		if may, has := node.Status.Allocatable[r], node.Status.Capacity[r]; v1helper.IsExtendedResourceName(r) && may.Cmp(has) < 0 {
+	for r, asks := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		may, there := node.Status.Allocatable[r]
+		if asks.IsZero() || !there || !v1helper.IsExtendedResourceName(r) {
+			continue
+		}
+		if has := node.Status.Capacity[r]; may.Cmp(has) < 0 || may.Cmp(asks) < 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// alike leaves those out of a plan, of pods that take places, that may not go where the one goes which
-// asks, or may where it may not: they ask next.
+// alike keeps, of the pods of a plan that take places, those to which the same reserved nodes are open
+// as to the one that asks. The others ask next.
 func (ts *turns) alike(plan gang.Plan) gang.Plan {
-	if len(plan.Left) < 2 {
+	if len(plan.Left) < 2 || ts.args.MaxReserve.Duration == 0 || len(ts.reservations.holdings()) == 0 {
 		return plan
 	}
 	left, lost := plan.Left, ts.lost(plan.Left[0], plan.Required[0])

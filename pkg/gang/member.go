@@ -23,7 +23,7 @@ type member struct {
 	// right that a match gives: it does not start it, and nobody replaces it.
 	brought bool
 	// freed is when the pod's last scheduling gate was seen to go, or the pod to come from another
-	// group by its label; zero where neither was seen.
+	// group, by its label or by what controls it; zero where neither was seen.
 	freed time.Time
 	// fenced says whether the member's node is its group's alone; unknown until fence
 	// settles it.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A place is what one of those holds, or held, that make up the minimum of a group that has
@@ -17,8 +18,8 @@ type place struct {
 	// done says that nothing is to take the place: its member succeeded, or went to another group
 	// with the room that it holds.
 	done bool
-	// node is where its member stands, or the last one stood, and was that one's pod; node is empty if
-	// it is not known.
+	// node is where its member stands, or the last one stood, also by a seat that was not bound; it is
+	// empty if that is not known. Was has the name and the tolerations of that one's pod.
 	node string
 	was  *corev1.Pod
 	// of is the group; nil once it has begun anew. Leaving counts the former members that are on
@@ -76,8 +77,15 @@ func (p *place) give(m *member) {
 	}
 	p.by, p.done, m.place = m, false, p
 	if m.present() {
-		p.node, p.was = m.node(), m.pod
+		p.stand(m)
 	}
+}
+
+// stand takes note of where a member stands. Of its pod no more is kept than it takes to tell whether a
+// node is closed to it.
+func (p *place) stand(m *member) {
+	p.node = m.node()
+	p.was = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: m.pod.Name}, Spec: corev1.PodSpec{Tolerations: m.pod.Spec.Tolerations}}
 }
 
 // vacate has a member leave its place.
@@ -90,7 +98,7 @@ func (m *member) vacate() {
 	p.done = m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
 	p.by, m.place = nil, nil
 	if m.pod.Spec.NodeName != "" || m.seat != nil {
-		p.node, p.was = m.node(), m.pod
+		p.stand(m)
 	}
 	if m.holds() && m.pod.DeletionTimestamp != nil {
 		m.left = p

@@ -53,7 +53,7 @@ type Standing struct {
 	// started and the pod comes later.
 	Rank Rank
 	Late bool
-	// InTurnFrom goes before the creation in Rank where nodes are reserved: of a group that has not
+	// InTurnFrom counts instead of the creation in Rank, if it is later, where nodes are reserved: of a group that has not
 	// started it is when that could first be asked for (see Head), of a pod that takes the place of
 	// another when the pod could.
 	InTurnFrom time.Time
@@ -78,7 +78,7 @@ type asOf struct {
 func (p Plan) Pod() types.UID { return p.uid }
 
 // Left is what a member has left whose place another takes: its node, empty if that is not known, and
-// its pod as it last was, nil if the node is not known.
+// of its pod the name and the tolerations, nil if the node is not known.
 type Left struct {
 	Node string
 	Was  *corev1.Pod

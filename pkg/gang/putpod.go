@@ -17,25 +17,32 @@ import (
 func (g Watches) PutPod(pod *corev1.Pod, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m := g.members[pod.UID]; m != nil && g.freed(m, pod) {
-		// As exact as a creation, so that pods which are freed together stay in the order of their names.
-		m.freed = now.Truncate(time.Second)
+	id := group.Of(pod, g.owners)
+	if m := g.members[pod.UID]; m != nil && m.isFreed(pod, id) {
+		m.freed = now.Truncate(exactly)
 	}
-	g.putPod(pod)
+	g.putPod(pod, id)
 	return g.output()
 }
 
-// freed says whether a member waits for room from now on only: its last scheduling gate went, or it is
-// in another group by its label.
-func (g Watches) freed(m *member, pod *corev1.Pod) bool {
+// exactly is how exact a creation is. Times that are compared with one are no more exact, so that what
+// becomes ready together stays in the order of names.
+const exactly = time.Second
+
+// isFreed says whether a member waits for room from now on only: its last scheduling gate went, or it
+// has come to another group, by its label or by what controls it. To see at last what controls it is no
+// change.
+func (m *member) isFreed(pod *corev1.Pod, id group.Identity) bool {
 	if m.gated() {
 		return len(pod.Spec.SchedulingGates) == 0
 	}
-	return !maps.Equal(m.pod.Labels, pod.Labels) && m.unseen == (group.Owner{}) && m.group.key != group.Of(pod, g.owners).Key
+	if m.group.key == id.Key || id.Unseen != (group.Owner{}) && !id.Named {
+		return false
+	}
+	return m.unseen == (group.Owner{}) || m.pod.Labels[group.Label] != pod.Labels[group.Label]
 }
 
-func (g Watches) putPod(pod *corev1.Pod) {
-	id := group.Of(pod, g.owners)
+func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	m := g.members[pod.UID]
 	var left *place
 	var freed time.Time
@@ -145,7 +152,7 @@ func (g Watches) OwnerSeen(uid types.UID) Output {
 	defer g.mu.Unlock()
 	for _, m := range g.unseen[uid] {
 		g.see(m)
-		g.putPod(m.pod)
+		g.putPod(m.pod, group.Of(m.pod, g.owners))
 	}
 	return g.output()
 }

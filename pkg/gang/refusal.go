@@ -29,6 +29,9 @@ type Refusal struct {
 	Found bool
 	// Cure says whether the group waits for room.
 	Cure Cure
+	// Filtered says, with CureNodes, that filters which look at more than nodes refused some: other
+	// nodes need not help.
+	Filtered bool
 	// Likewise names members of a started group that the answer is for as well.
 	Likewise []types.UID
 }
@@ -49,6 +52,12 @@ const (
 	// CureAnswer says that nobody knows, for the engine gave no answer.
 	CureAnswer
 )
+
+// lacks says that a group was refused for something that its author can have be there later, which is
+// neither room nor nodes.
+func (r *Refusal) lacks() bool {
+	return r.Cure == CureOther && !r.Found && r.After == 0 || r.Cure == CureNodes && r.Filtered
+}
 
 // MaxBackoff is the longest time of a Refusal's Backoff.
 const MaxBackoff = time.Minute

@@ -34,7 +34,8 @@ func (g *core) turnDown(m *member, because, message string, now time.Time) {
 // itself has not yet heard of: a stream of small groups brings those along.
 func (g *core) wait(s *state, r Refusal, now time.Time) {
 	s.answered = true
-	if s.since.IsZero() && r.Cure != CureRoom && r.Cure != CureAnswer && !r.Found {
+	fresh := s.since.IsZero() && (s.known || s.before.IsZero())
+	if r.lacks() && (fresh || r.Cure == CureOther && !r.Backoff) {
 		// It is in turn when what it lacks is there.
 		s.lacked = true
 	}

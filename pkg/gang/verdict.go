@@ -73,7 +73,7 @@ func (r *rules) admit(m *member, now time.Time) Verdict {
 		return Verdict{Reason: s.refusal.Reason, Message: s.refusal.Message}
 	}
 	if s.lacked {
-		s.lacked, s.completed = false, now
+		s.lacked, s.completed = false, now.Truncate(exactly)
 	}
 	return Verdict{Pass: s.choose() == m.pod.UID}
 }

@@ -63,7 +63,9 @@ func (p *Placer) refusalOf(q *enquiry, err error) *gang.Refusal {
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// What others give back does not help.
-			r.Reason, r.Cure = reason.NeverFits, gang.CureNodes
+			r.Reason, r.Cure, r.Filtered = reason.NeverFits, gang.CureNodes, q.ruled.byMore()
+		} else if no.Reason.Code == match.Overtaken {
+			r.Until, r.Cure = append(r.Until, gang.Freed), gang.CureAnswer
 		} else {
 			r.Until = append(r.Until, gang.Freed)
 			if no.Reason.WaitingHelps && !no.Reason.MayNeverFit {

@@ -21,7 +21,7 @@ func (p *Placer) book(ctx context.Context, q *enquiry, requests []translate.Shap
 	}
 	if !slices.EqualFunc(a.Slots, slots, func(a, b match.Slot) bool { return a.Node == b.Node && a.Label == b.Label }) {
 		q.after.Release = append(q.after.Release, gang.Release{Job: q.plan.Job})
-		return nil, &gang.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(gang.Cluster(), gang.Freed), Backoff: true}
+		return nil, &gang.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(gang.Cluster(), gang.Freed), Backoff: true, Found: true}
 	}
 	if len(spare) > 0 {
 		q.after.Release = append(q.after.Release, gang.Release{Job: q.plan.Job, Keys: spare})

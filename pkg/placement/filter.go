@@ -48,6 +48,9 @@ type ruledOut struct {
 	byExtenders []string
 }
 
+// byMore says that filters ruled nodes out which look at more than the nodes themselves.
+func (r ruledOut) byMore() bool { return r.filters.Difference(nodeFilters).Len() > 0 }
+
 // events lists what may let the filters answer otherwise, beside a change of a
 // node.
 func (r ruledOut) events() []gang.Event {

@@ -34,19 +34,24 @@ func (p *Placer) preFilter(ctx context.Context, may *Allowance, state fwk.CycleS
 type forOthers struct {
 	mu sync.Mutex
 	of map[string]foreignTime
+	// next is when may be measured next, for whichever namespace.
+	next time.Time
 }
 
 type foreignTime struct {
-	took  time.Duration
-	until time.Time
+	took time.Duration
+	at   time.Time
 }
 
-// measuredPart is the part of the time that may be taken to measure that for a namespace.
-const measuredPart = 20
+// foreignLasts is how long what was measured holds while nothing else may be measured.
+const foreignLasts = time.Minute
+
+// measuredOneIn is the part of the time, one in so many, that may be taken to measure again.
+const measuredOneIn = 20
 
 // ForOthers is what a run of the PreFilter plugins that took so long for a pod has taken for the sake
-// of pods of other namespaces. To measure it takes a twentieth of the time at the most: meanwhile it is
-// what was measured last.
+// of pods of other namespaces. To measure that again takes a twentieth of the time at the most, for all
+// namespaces together: meanwhile it is what was measured last.
 func (p *Placer) ForOthers(ctx context.Context, pod *corev1.Pod, took time.Duration) time.Duration {
 	if took < dearPreFilter {
 		return 0
@@ -54,17 +59,16 @@ func (p *Placer) ForOthers(ctx context.Context, pod *corev1.Pod, took time.Durat
 	p.others.mu.Lock()
 	defer p.others.mu.Unlock()
 	began := p.Now()
-	if last, ok := p.others.of[pod.Namespace]; ok && began.Before(last.until) {
+	if last, ok := p.others.of[pod.Namespace]; ok && began.Before(p.others.next) {
 		return last.took
 	}
-	maps.DeleteFunc(p.others.of, func(_ string, old foreignTime) bool { return !began.Before(old.until) })
+	maps.DeleteFunc(p.others.of, func(_ string, old foreignTime) bool { return began.Sub(old.at) > foreignLasts })
 	if p.others.of == nil {
 		p.others.of = map[string]foreignTime{}
 	}
-	is := foreignTime{took: p.foreign(ctx, pod, p.shareOfOthers(pod.Namespace))}
+	is := foreignTime{took: p.foreign(ctx, pod, p.shareOfOthers(pod.Namespace)), at: began}
 	ended := p.Now()
-	is.until = ended.Add(measuredPart * ended.Sub(began))
-	p.others.of[pod.Namespace] = is
+	p.others.of[pod.Namespace], p.others.next = is, ended.Add(measuredOneIn*ended.Sub(began))
 	return is.took
 }
 
