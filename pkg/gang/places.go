@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A place is what one of those holds, or held, that make up the minimum of a group that has
@@ -84,8 +83,8 @@ func (p *place) give(m *member) {
 // stand takes note of where a member stands. Of its pod no more is kept than it takes to tell whether a
 // node is closed to it.
 func (p *place) stand(m *member) {
-	p.node = m.node()
-	p.was = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: m.pod.Name}, Spec: corev1.PodSpec{Tolerations: m.pod.Spec.Tolerations}}
+	p.node, p.was = m.node(), &corev1.Pod{}
+	p.was.Name, p.was.Spec.Tolerations = m.pod.Name, m.pod.Spec.Tolerations
 }
 
 // vacate has a member leave its place.

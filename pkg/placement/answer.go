@@ -64,13 +64,14 @@ func (p *Placer) refusalOf(q *enquiry, err error) *gang.Refusal {
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// What others give back does not help.
 			r.Reason, r.Cure, r.Filtered = reason.NeverFits, gang.CureNodes, q.ruled.byMore()
-		} else if no.Reason.Code == match.Overtaken {
-			r.Until, r.Cure = append(r.Until, gang.Freed), gang.CureAnswer
-		} else {
-			r.Until = append(r.Until, gang.Freed)
-			if no.Reason.WaitingHelps && !no.Reason.MayNeverFit {
-				r.Cure = gang.CureRoom
-			}
+			return r
+		}
+		r.Until = append(r.Until, gang.Freed)
+		switch {
+		case no.Reason.Code == match.Overtaken:
+			r.Cure = gang.CureAnswer
+		case no.Reason.WaitingHelps && !no.Reason.MayNeverFit:
+			r.Cure = gang.CureRoom
 		}
 		return r
 	case errors.Is(err, match.ErrStale):

@@ -170,7 +170,7 @@ func TestEachKindMayBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var granted []rights.Right
-	for _, text := range strings.Split(string(data), "\n---\n") {
+	for text := range strings.SplitSeq(string(data), "\n---\n") {
 		var role rbacv1.ClusterRole
 		if err := yaml.Unmarshal([]byte(text), &role); err != nil {
 			t.Fatal(err)
