@@ -21,7 +21,7 @@ type base struct {
 	// profile is the name of the scheduler that the pods to be placed ask for.
 	profile string
 	handle  fwk.Handle
-	// log is for decisions on groups: that of a scheduling cycle adds keys of its own.
+	// log takes what is decided on groups. The log of a scheduling cycle adds keys that vary.
 	log klog.Logger
 	now func() time.Time
 	// apply does what a change of a group's state asks for.
@@ -80,7 +80,7 @@ func (b *base) happened(ev gang.Event) {
 	}
 }
 
-// key is that of the pod's group; empty if the pod was not seen.
+// key returns the key of a pod's group. It is empty if the pod was not seen.
 func (b *base) key(pod *corev1.Pod) types.NamespacedName {
 	key, _ := b.groups.KeyOf(pod.UID)
 	return key

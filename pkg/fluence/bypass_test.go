@@ -380,8 +380,8 @@ func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 	}
 	taken := func(r *rig) { r.pod("taken", objects.CPU("2"), objects.Elsewhere, objects.OnNode("n2")) }
 	cases := map[string]struct {
-		// both is what both nodes are like, and node that of the member. Was and comes are what the
-		// old and the new member are like, and goes what happens to the node that the member has left.
+		// both edits both nodes, and node edits n2, on which the members are. Was edits the old members,
+		// and comes the new one. Goes is called when the old member has left n2.
 		both, node func(*corev1.Node)
 		was, comes func(*corev1.Pod)
 		most       time.Duration

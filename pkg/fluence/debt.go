@@ -218,7 +218,7 @@ func (a *debts) ask(who gang.Asker, read register, clock func() time.Time) delay
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// accounts are those of the namespaces with the scheduler: who may ask, and who pays.
+// accounts keep what each namespace owes of the scheduler's time. They say who may ask.
 type accounts struct {
 	*base
 	debts debts

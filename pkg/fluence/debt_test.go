@@ -234,7 +234,7 @@ func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 				r.pod(fmt.Sprintf("long-%03d", i), objects.CPU("8"))
 			}
 			r.schedule()
-			// What ends has those that wait ask again.
+			// When a pod ends, the pods that wait ask again.
 			ends := func(n int) {
 				for i := range n {
 					name := fmt.Sprintf("ends-%d", i)
@@ -254,7 +254,7 @@ func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 }
 
 // A pod that comes to a node pays for the time as one does that is refused, but not for what plugins
-// take for the sake of pods of other namespaces. That is measured for a part of the time at the most.
+// take for the sake of pods of other namespaces. To measure that takes a part of the time at most.
 func TestWhatOtherPluginsTakeForOthersIsNotPaidFor(t *testing.T) {
 	for theirs, pays := range map[bool]bool{true: false, false: true} {
 		inRig(t, realEngine(t), func(r *rig) {

@@ -36,8 +36,8 @@ func (l *listing) expect() (listed func()) {
 
 func (l *listing) complete() bool { return l.left.Load() == 0 }
 
-// A registration is that of a watcher with an informer: it is synced when the watcher has
-// been told of all that there was, a while after the informer itself knows it.
+// A registration says whether a watcher has been told of all objects that an informer listed. The
+// informer itself knows them a while earlier.
 type registration interface {
 	HasSyncedChecker() cache.DoneChecker
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// figures are those of the whole plugin, for those who look on.
+// figures say how the plugin is: metrics and the ConfigMap of package health read them.
 type figures struct {
 	*base
 	asker    *asker
@@ -128,7 +128,7 @@ func (r reading) figures(from *figures, as Identity) health.Figures {
 	return f
 }
 
-// onDrift is told by the inventory where the engine differed from the cluster.
+// onDrift counts a difference between the engine and the cluster that the inventory found.
 func (f *figures) onDrift(d inventory.Drift) {
 	f.drifted.Add(1)
 	f.counters.drift.WithLabelValues(string(d.Kind)).Inc()

@@ -20,7 +20,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// turns are those of the groups that wait for room longest: nodes are reserved for them.
+// turns reserve nodes for the groups that have waited for room longest.
 type turns struct {
 	*base
 	teller       *teller
@@ -67,15 +67,15 @@ func (ts *turns) letPass() {
 	}
 }
 
-// reservedFor returns the room that is reserved for those before a plan.
+// reservedFor returns the room that is reserved for the groups before a plan.
 //
-// Groups wait here only for groups before them in one order. Who takes the place of a member that a
-// started group lacks waits for nobody if that one's node is lost, and may go back to that node
-// whoever it is reserved for: those that run may wait for it before they end. So no circle of groups
-// comes about, but where a group needs more to end than what it started with, or where others have
-// taken what a member left: it waits as a new pod does then, and until the reservation pauses, so that
-// where none ever does it waits for nobody. If it could have any reserved node, its author could move
-// a member there, and have the next group take what that left, again and again.
+// A group waits only for groups before it in one order, so that no two wait for each other. A pod that
+// takes the place of a lost member is an exception, since the members that run may need it before they
+// end. It may have any node if the lost member's node is lost too. Otherwise it may go back to that
+// node, whoever has it reserved. If others have taken the room there, it waits until the reservation
+// pauses. Where no reservation pauses it may have any node. It may not have any node otherwise: its
+// author could move one member after the other to reserved nodes, and have the next group take the
+// room that each of them leaves.
 func (ts *turns) reservedFor(plan gang.Plan) (room placement.Reserved) {
 	if len(plan.Left) > 0 && (ts.args.MaxReserve.Duration == 0 || ts.lost(plan.Left[0], plan.Required[0])) {
 		return room
@@ -111,10 +111,9 @@ func (ts *turns) reservedFor(plan gang.Plan) (room placement.Reserved) {
 	return room
 }
 
-// lost says whether who takes a place cannot come back to the node that was left, as far as that is
-// not for want of room: the node is gone, not ready or closed to it, or a device has failed there of a
-// kind that it asks for. A node that is closed to the new pod alone is not lost, for its author chose
-// that. What is not known is lost.
+// lost says whether a pod cannot go to the node of the member whose place it takes, whatever room there
+// is. The node is gone, is not ready or is closed to both, or one of its devices has failed. A node that
+// is closed to the new pod alone is not lost: the pod's author chose that. An unknown node is lost.
 func (ts *turns) lost(left gang.Left, pod *corev1.Pod) bool {
 	node, err := ts.nodes.Get(left.Node)
 	if err != nil || !nodeutil.IsNodeReady(node) || hasFailed(node, pod) {

@@ -18,7 +18,7 @@ type place struct {
 	// with the room that it holds.
 	done bool
 	// node is where its member stands, or the last one stood, also by a seat that was not bound; it is
-	// empty if that is not known. Was has the name and the tolerations of that one's pod.
+	// empty if that is not known. Was has the tolerations of that one's pod.
 	node string
 	was  *corev1.Pod
 	// of is the group; nil once it has begun anew. Leaving counts the former members that are on
@@ -83,8 +83,7 @@ func (p *place) give(m *member) {
 // stand takes note of where a member stands. Of its pod no more is kept than it takes to tell whether a
 // node is closed to it.
 func (p *place) stand(m *member) {
-	p.node, p.was = m.node(), &corev1.Pod{}
-	p.was.Name, p.was.Spec.Tolerations = m.pod.Name, m.pod.Spec.Tolerations
+	p.node, p.was = m.node(), &corev1.Pod{Spec: corev1.PodSpec{Tolerations: m.pod.Spec.Tolerations}}
 }
 
 // vacate has a member leave its place.

@@ -78,7 +78,7 @@ type asOf struct {
 func (p Plan) Pod() types.UID { return p.uid }
 
 // Left is what a member has left whose place another takes: its node, empty if that is not known, and
-// of its pod the name and the tolerations, nil if the node is not known.
+// of its pod the tolerations, nil if the node is not known.
 type Left struct {
 	Node string
 	Was  *corev1.Pod

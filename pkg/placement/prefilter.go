@@ -3,7 +3,6 @@ package placement
 import (
 	"context"
 	"maps"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,9 +29,9 @@ func (p *Placer) preFilter(ctx context.Context, may *Allowance, state fwk.CycleS
 }
 
 // forOthers is what a run of the PreFilter plugins took, by namespace, for the sake of pods of others,
-// as it was measured last. It holds until a time. The zero value is ready for use.
+// as it was measured last. Scheduling cycles alone use it, one after the other. The zero value is ready
+// for use.
 type forOthers struct {
-	mu sync.Mutex
 	of map[string]foreignTime
 	// next is when may be measured next, for whichever namespace.
 	next time.Time
@@ -56,8 +55,6 @@ func (p *Placer) ForOthers(ctx context.Context, pod *corev1.Pod, took time.Durat
 	if took < dearPreFilter {
 		return 0
 	}
-	p.others.mu.Lock()
-	defer p.others.mu.Unlock()
 	began := p.Now()
 	if last, ok := p.others.of[pod.Namespace]; ok && began.Before(p.others.next) {
 		return last.took
