@@ -35,7 +35,7 @@ func (s *story) Placed() []Placement {
 	return all
 }
 
-func (s *story) PutPod(pod *corev1.Pod) Output { return s.note(s.Groups.PutPod(pod, noon)) }
+func (s *story) PutPod(pod *corev1.Pod) Output { return s.note(s.Groups.PutPod(pod, s.now)) }
 
 func (s *story) OwnerSeen(uid types.UID) Output { return s.note(s.Groups.OwnerSeen(uid)) }
 

@@ -204,6 +204,57 @@ func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
 	}
 }
 
+// A pod that was gated comes after one that was made before its gate went: in the queue, among those
+// that wait for room, and in another group.
+func TestAPodIsAsOldAsItsGatesWent(t *testing.T) {
+	s := newStory(t)
+	s.lone("a", 0)
+	s.update("a", func(p *corev1.Pod) {
+		p.CreationTimestamp.Time, p.Spec.SchedulingGates = noon, []corev1.PodSchedulingGate{{Name: "g"}}
+	})
+	s.Rank(s.pods["a"]) // to look at it freezes nothing while it is gated
+	s.lone("b", 0)
+	s.update("b", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(10 * time.Second) })
+	s.now = noon.Add(minute)
+	s.update("a", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil })
+	first := func(when string) {
+		t.Helper()
+		if a, b := s.Rank(s.pods["a"]), s.Rank(s.pods["b"]); !b.Less(a) {
+			t.Errorf("%s: a is before b: %+v, %+v", when, a, b)
+		}
+	}
+	first("when its gate has gone")
+	s.refuse("a", noRoom)
+	s.refuse("b", noRoom)
+	s.now = s.now.Add(minute)
+	if heads := s.Overdue(s.now, minute); len(heads) != 1 || heads[0].Rank.Pod != "b" {
+		t.Errorf("the heads are %+v, want b", heads)
+	}
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
+	s.update("a", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: key.Name} })
+	s.add("c", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(20 * time.Second) })
+	s.DropPod("c")
+	first("in another group")
+}
+
+// A group that lost a pod while it could be asked for is in turn from when another has come.
+func TestAGroupIsInTurnFromWhenItIsComplete(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 2)
+	s.lone("z", 0)
+	s.update("z", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(10 * time.Second) })
+	s.Admit("0", s.now)
+	s.DropPod("1")
+	s.now = noon.Add(minute)
+	s.add("2", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(time.Second) })
+	s.refuse("0", noRoom)
+	s.refuse("z", noRoom)
+	s.now = s.now.Add(minute)
+	if heads := s.Overdue(s.now, minute); len(heads) != 1 || heads[0].Rank.Pod != "z" {
+		t.Errorf("the heads are %+v, want z: the group was complete later", heads)
+	}
+}
+
 // elsewhere puts a pod into another namespace.
 func elsewhere(p *corev1.Pod) { p.Namespace = "elsewhere" }
 
