@@ -8,13 +8,41 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// returnStep is the least time between two groups of a namespace that ask again since the time is
-// over that they were told: each of them may be refused once more, and costs a scheduling cycle.
-const returnStep = 50 * time.Millisecond
+const (
+	// returnStep is the least time between two returns of groups of one namespace whose time to
+	// ask again has come. Each group may be refused once more, which costs a scheduling cycle.
+	returnStep = 50 * time.Millisecond
+	// mostReturns bounds how many groups of a namespace return at once.
+	mostReturns = 64
+)
+
+// A pace limits how fast groups of one namespace return. It starts with one group at a time, grows
+// with each match and falls back to one with each group that is told to wait once more: what slow
+// start is to TCP.
+type pace struct {
+	// last is when groups last returned.
+	last time.Time
+	// most is how many groups may return at the next step.
+	most int
+}
+
+// matched lets one more group of a namespace return at the next step.
+func (r *registry) matched(namespace string) {
+	if p := r.returned[namespace]; p != nil {
+		p.most = min(p.most+1, mostReturns)
+	}
+}
+
+// toldToWait has the groups of a namespace return one at a time again.
+func (r *registry) toldToWait(namespace string) {
+	if p := r.returned[namespace]; p != nil {
+		p.most = 1
+	}
+}
 
 // Due lists the groups with a refusal that has run out, and forgets it. Next is
-// when the next one does; zero is never. Of the groups of a namespace that were told when to ask
-// again one is due at a time, in the order of the queue.
+// when the next one does; zero is never. The groups of a namespace that were told when to ask again
+// are due in the order of the queue, as many at a time as its pace allows.
 func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,51 +64,53 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 		}
 	}
 	for namespace, of := range told {
-		if key, ok := g.returns(namespace, of, now); ok && !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		for _, key := range g.returns(namespace, of, now) {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
 		}
 	}
 	for _, s := range groups {
 		g.await(s)
 	}
 	next = g.retries.next()
-	maps.DeleteFunc(g.returned, func(_ string, at time.Time) bool { return !now.Before(at.Add(returnStep)) })
+	maps.DeleteFunc(g.returned, func(_ string, p *pace) bool { return !now.Before(p.last.Add(returnStep)) })
 	if len(keys) > 0 {
 		keys = append(keys, g.lackingOnes(keys)...)
 	}
 	return keys, next
 }
 
-// returns lets the refusals of one group run out that said when to ask again, of the first by rank,
-// if the one before it in the namespace returned long enough ago. The others wait until one may again.
-func (g Retries) returns(namespace string, of []*backoff, now time.Time) (key types.NamespacedName, ok bool) {
-	var again time.Time
-	last, lately := g.returned[namespace]
-	if next := last.Add(returnStep); lately && now.Before(next) {
-		again = next
-	} else {
-		ok, again = true, now.Add(returnStep)
-		g.returned[namespace] = now
-		first := of[0]
-		for _, b := range of {
-			if b.refusal.rank.Less(first.refusal.rank) {
-				first = b
-			}
-		}
-		key = first.refusal.rank.Key
-		// Members that were refused together ask together.
+// returns lets refusals run out that said when to ask again: those of the first groups by rank, if
+// enough time has passed since others of the namespace returned. The remaining groups wait for the
+// next step.
+func (g Retries) returns(namespace string, of []*backoff, now time.Time) (keys []types.NamespacedName) {
+	p := g.returned[namespace]
+	if p == nil {
+		p = &pace{most: 1}
+		g.returned[namespace] = p
+	}
+	next := p.last.Add(returnStep)
+	if !now.Before(next) {
+		p.last, next = now, now.Add(returnStep)
+		slices.SortFunc(of, func(a, b *backoff) int { return a.refusal.rank.Compare(b.refusal.rank) })
 		of = slices.DeleteFunc(of, func(b *backoff) bool {
-			is := b.refusal.rank.Key == key
-			if is {
-				b.refusal = nil
+			// Members that were refused together ask together.
+			key := b.refusal.rank.Key
+			if !slices.Contains(keys, key) {
+				if len(keys) == p.most {
+					return false
+				}
+				keys = append(keys, key)
 			}
-			return is
+			b.refusal = nil
+			return true
 		})
 	}
 	for _, b := range of {
-		b.refusal.retryAt = again
+		b.refusal.retryAt = next
 	}
-	return key, ok
+	return keys
 }
 
 // lackingOnes lists more groups that may ask, before those that may: who replaces what

@@ -493,6 +493,57 @@ func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
 	}
 }
 
+// Groups of a namespace that were told to wait return the faster the more of them find nodes. One
+// that is told to wait once more has them return one at a time again.
+func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
+	const groups = 40
+	s := newStory(t)
+	s.add("x")
+	refuse := func(p *corev1.Pod) {
+		plan, _ := s.Plan(p.UID, s.now)
+		s.Refuse(plan, Refusal{Reason: "Throttled", After: time.Minute}, s.now)
+	}
+	pods := map[string]*corev1.Pod{}
+	for i := range groups {
+		p := s.pods["x"].DeepCopy()
+		p.Namespace, p.Name, p.Labels = "many", fmt.Sprintf("many-%02d", i), nil
+		p.UID, p.CreationTimestamp = types.UID(p.Name), metav1.NewTime(noon.Add(time.Duration(i)*time.Second))
+		pods[p.Name] = p
+		s.PutPod(p)
+		refuse(p)
+	}
+	s.now = s.now.Add(time.Minute)
+	var steps []int
+	var last []types.NamespacedName
+	returned := 0
+	step := func() {
+		last, _ = s.Due(s.now)
+		steps, returned = append(steps, len(last)), returned+len(last)
+		s.now = s.now.Add(returnStep)
+	}
+	match := func(key types.NamespacedName) {
+		p := pods[strings.Split(key.Name, "/")[1]]
+		plan, _ := s.Plan(p.UID, s.now)
+		if _, _, _, err := s.Seat(plan, []match.Slot{{Key: string(p.UID), Node: "n"}}, s.now.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for len(steps) < 4 {
+		step()
+		for _, key := range last {
+			match(key)
+		}
+	}
+	step()
+	refuse(pods[strings.Split(last[0].Name, "/")[1]])
+	for range 2 {
+		step()
+	}
+	if want := []int{1, 2, 4, 8, 16, 1, 1}; !slices.Equal(steps, want) {
+		t.Errorf("at each step so many groups returned: %v, want %v", steps, want)
+	}
+}
+
 // Late members that were refused together ask together again, however many they are.
 func TestThoseWhoWereRefusedTogetherComeTogether(t *testing.T) {
 	s := newStory(t)

@@ -70,6 +70,7 @@ func (g Matching) seat(p Plan, slots []match.Slot, deadline time.Time) (node str
 			s.complete = pg.Created
 		}
 	}
+	g.matched(s.key.Namespace)
 	g.settle(s)
 	// Late members of another shape, and those that found no room, ask next.
 	g.out.wake(s.key)

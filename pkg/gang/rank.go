@@ -22,9 +22,16 @@ type Rank struct {
 }
 
 // Less says whether a goes before b.
-func (a Rank) Less(b Rank) bool {
+func (a Rank) Less(b Rank) bool { return a.Compare(b) < 0 }
+
+// Compare returns a negative number if a goes before b, a positive one if b goes before a, and 0 for
+// the same place.
+func (a Rank) Compare(b Rank) int {
 	if a.Incomplete != b.Incomplete {
-		return a.Incomplete
+		if a.Incomplete {
+			return -1
+		}
+		return 1
 	}
 	return cmp.Or(
 		cmp.Compare(b.Priority, a.Priority),
@@ -32,7 +39,7 @@ func (a Rank) Less(b Rank) bool {
 		cmp.Compare(a.Key.Namespace, b.Key.Namespace),
 		cmp.Compare(a.Key.Name, b.Key.Name),
 		cmp.Compare(a.Pod, b.Pod),
-	) < 0
+	)
 }
 
 // notBefore is the place of one that was created so early at the most.

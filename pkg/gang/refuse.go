@@ -10,6 +10,9 @@ import (
 func (g *core) refuse(m *member, r Refusal, now time.Time) *refusal {
 	// It is asked anew before it comes into the queue again.
 	m.letPass = false
+	if r.After > 0 {
+		g.toldToWait(m.group.key.Namespace)
+	}
 	if s := m.group; !s.started {
 		g.wait(s, r, now)
 		return s.refuse(r, m.rank(), now)

@@ -28,9 +28,8 @@ type registry struct {
 	refused  map[types.NamespacedName]*state
 	awaiting map[eventSet]map[*state]bool
 	retries  retryQueue
-	// returned is when, by namespace, a group last asked again since its time was over. It has the
-	// namespaces of the last moment alone.
-	returned map[string]time.Time
+	// returned has the pace of each namespace of which groups returned within the last returnStep.
+	returned map[string]*pace
 	// wanting is the part of groups whose time runs, and of those that it has ceased
 	// to run for.
 	wanting map[types.NamespacedName]*state
@@ -56,7 +55,7 @@ func newRegistry() registry {
 		seated:   map[types.NamespacedName]*state{},
 		refused:  map[types.NamespacedName]*state{},
 		awaiting: map[eventSet]map[*state]bool{},
-		returned: map[string]time.Time{},
+		returned: map[string]*pace{},
 		wanting:  map[types.NamespacedName]*state{},
 		yielders: map[types.NamespacedName]*state{},
 		jobs:     map[match.JobID]jobSeats{},
