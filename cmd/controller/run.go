@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/flux-k8s/fluence/pkg/apiwatch"
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
-	"github.com/flux-k8s/fluence/pkg/lifeline"
 	"github.com/flux-k8s/fluence/pkg/served"
-	"github.com/flux-k8s/fluence/pkg/skew"
+	"github.com/flux-k8s/fluence/pkg/versionskew"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -135,12 +135,12 @@ func addHealth(mgr ctrl.Manager) error {
 // addLifeline ends the manager when it has lost the API server for so long that one that
 // works has lost its lease.
 func addLifeline(mgr ctrl.Manager, cfg *rest.Config, patience time.Duration) error {
-	ping, err := lifeline.Livez(cfg)
+	ping, err := apiwatch.Livez(cfg)
 	if err != nil {
 		return err
 	}
 	err = mgr.Add(always{manager.RunnableFunc(func(ctx context.Context) error {
-		return lifeline.Hold(ctx, ping, patience)
+		return apiwatch.Watch(ctx, ping, patience)
 	})})
 	if err != nil {
 		return fmt.Errorf("watch over the connection: %w", err)
@@ -156,7 +156,7 @@ func addVersionWatch(mgr ctrl.Manager, cfg *rest.Config) error {
 		return fmt.Errorf("build the client that asks for the version: %w", err)
 	}
 	err = mgr.Add(always{manager.RunnableFunc(func(ctx context.Context) error {
-		skew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
+		versionskew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
 			if err != nil {
 				mgr.GetLogger().Error(err, "The API server is of another version")
 			} else {

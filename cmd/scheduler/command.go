@@ -22,9 +22,9 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
 
+	"github.com/flux-k8s/fluence/pkg/apiwatch"
 	"github.com/flux-k8s/fluence/pkg/fluence"
-	"github.com/flux-k8s/fluence/pkg/lifeline"
-	"github.com/flux-k8s/fluence/pkg/skew"
+	"github.com/flux-k8s/fluence/pkg/versionskew"
 )
 
 // name is the program's, in its usage and to the API server.
@@ -94,7 +94,7 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 		// As with the lifeline, the process is to be started again: it ends with failure.
 		end := func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
 		election.Lock = releasing{Interface: election.Lock, given: l.given.Load, end: end}
-		fluence.HandOver(sched, l.giveUp)
+		fluence.EnableHandover(sched, l.giveUp)
 	}
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
@@ -110,16 +110,16 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 // holdOn ends the process when it has lost the API server: a leader would lose its
 // lease then, and one that stands by is not to take it up blind.
 func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error {
-	patience := lifeline.DefaultPatience
+	patience := apiwatch.DefaultTimeout
 	if d := config.ComponentConfig.LeaderElection.RenewDeadline.Duration; d > 0 {
 		patience = d
 	}
-	ping, err := lifeline.Livez(config.KubeConfig)
+	ping, err := apiwatch.Livez(config.KubeConfig)
 	if err != nil {
 		return err
 	}
 	go func() {
-		if err := lifeline.Hold(ctx, ping, patience); err != nil {
+		if err := apiwatch.Watch(ctx, ping, patience); err != nil {
 			// Not by way of ctx: a leader whose context ends takes that for a wish, and
 			// ends with success.
 			klog.FromContext(ctx).Error(err, "Ending, to begin anew")
@@ -136,8 +136,8 @@ func watchVersion(ctx context.Context, config *schedulerconfig.CompletedConfig, 
 	if err != nil {
 		return fmt.Errorf("build the client that asks for the version: %w", err)
 	}
-	go skew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
-		fluence.Skewed(sched, err != nil)
+	go versionskew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
+		fluence.SetVersionSkew(sched, err != nil)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "The API server is of another version")
 		} else {

@@ -131,7 +131,7 @@ func TestTheLimitsOfTheDocumentAreThoseThatAreKept(t *testing.T) {
 		fmt.Sprintf("a graph of at most %d GiB", fluxionpb.MaxGraph>>30),
 		fmt.Sprintf("| %d MiB | a jobspec |", jobspec.MaxSize>>20),
 		fmt.Sprintf("jobspec of at most %d MiB", jobspec.MaxSize>>20),
-		fmt.Sprintf("| %d nodes | one page", match.MaxNodes),
+		fmt.Sprintf("| %d nodes | one page", match.MaxNodesPerPage),
 	} {
 		if !strings.Contains(strings.ReplaceAll(string(text), "\n", " "), limit) {
 			t.Errorf("%q is not said", limit)

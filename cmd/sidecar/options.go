@@ -69,7 +69,7 @@ func (o *options) checkPolicy() error {
 // endpoints reads the addresses. An error names the flag and its value; the
 // second endpoint is nil if no metrics are wanted.
 func (o *options) endpoints() (service endpoint.Endpoint, metrics *endpoint.Endpoint, err error) {
-	secured, err := o.tls.Set()
+	secured, err := o.tls.Enabled()
 	if err != nil {
 		return service, nil, fmt.Errorf("--tls-cert %q, --tls-key %q, --tls-client-ca %q: %w", o.tls.Cert, o.tls.Key, o.tls.CA, err)
 	}

@@ -45,7 +45,7 @@ type options struct {
 	config             string
 	levels             []string
 	schedulerNamespace string
-	colour             string
+	color              string
 	timeout            time.Duration
 }
 
@@ -76,13 +76,13 @@ func Run(ctx context.Context, c Config, args []string) (code int) {
 	case errors.Is(err, errNo):
 		return ExitNo
 	default:
-		fmt.Fprintf(c.ErrOut, "error: %v\n", explained(err))
+		fmt.Fprintf(c.ErrOut, "error: %v\n", withAdvice(err))
 		return ExitError
 	}
 }
 
-// explained says what to do about an error of which its place does not know.
-func explained(err error) error {
+// withAdvice says what to do about an error of which its place does not know.
+func withAdvice(err error) error {
 	if apierrors.IsUnauthorized(err) {
 		return fmt.Errorf("%w: your credentials are not accepted, or not any longer: log in again, or name another context by --context", err)
 	}
@@ -125,7 +125,7 @@ does not say that it is well.`,
 	f.StringVar(&o.config, "config", "", "the scheduler's configuration, a file; by default what the chart installed is read, or else what Fluence is shipped with")
 	f.StringSliceVar(&o.levels, "topology-levels", nil, "node labels that make the levels between cluster and nodes, the outermost first; over those of the configuration")
 	f.StringVar(&o.schedulerNamespace, "scheduler-namespace", "fluence-system", "where the scheduler runs")
-	f.StringVar(&o.colour, "color", "auto", "auto (on a terminal), always or never")
+	f.StringVar(&o.color, "color", "auto", "auto (on a terminal), always or never")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long all of it may take")
 	hide(f)
 	cmd.AddCommand(o.groupsCommand(), o.whyCommand(), o.nodesCommand(), o.graphCommand(), o.simulateCommand(), o.statusCommand())
@@ -147,10 +147,10 @@ func hide(f *pflag.FlagSet) {
 }
 
 func (o *options) validate() error {
-	switch o.colour {
+	switch o.color {
 	case "auto", "always", "never":
 	default:
-		return fmt.Errorf("--color: %q: must be auto, always or never", o.colour)
+		return fmt.Errorf("--color: %q: must be auto, always or never", o.color)
 	}
 	if o.timeout <= 0 {
 		return fmt.Errorf("--timeout: %s: must be above 0", o.timeout)
@@ -158,8 +158,8 @@ func (o *options) validate() error {
 	return nil
 }
 
-// within runs a command's work with the deadline that the user gave.
-func (o *options) within(ctx context.Context, do func(context.Context) error) error {
+// withTimeout runs a command's work with the deadline that the user gave.
+func (o *options) withTimeout(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after %s: give it longer by --timeout", o.timeout))
 	defer cancel()
 	err := do(ctx)

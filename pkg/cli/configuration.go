@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-k8s/fluence/pkg/rehearsal"
+	"github.com/flux-k8s/fluence/pkg/simulate"
 )
 
 // configMap is what the chart installs the scheduler's configuration as.
@@ -17,7 +17,7 @@ const configMap = "fluence-scheduler-config"
 
 // configuration is the scheduler's: of the file that the user names, or as the chart
 // installed it, or as Fluence is shipped.
-func (o *options) configuration(ctx context.Context, r *reader) (rehearsal.Configuration, error) {
+func (o *options) configuration(ctx context.Context, r *reader) (simulate.Configuration, error) {
 	c, err := o.foundConfiguration(ctx, r)
 	if err != nil || len(o.levels) == 0 {
 		return c, err
@@ -32,13 +32,13 @@ func (o *options) configuration(ctx context.Context, r *reader) (rehearsal.Confi
 	return c, nil
 }
 
-func (o *options) foundConfiguration(ctx context.Context, r *reader) (rehearsal.Configuration, error) {
+func (o *options) foundConfiguration(ctx context.Context, r *reader) (simulate.Configuration, error) {
 	if o.config != "" {
 		text, err := os.ReadFile(o.config)
 		if err != nil {
-			return rehearsal.Configuration{}, fmt.Errorf("--config: %w", err)
+			return simulate.Configuration{}, fmt.Errorf("--config: %w", err)
 		}
-		c, err := rehearsal.Parse(text)
+		c, err := simulate.Parse(text)
 		if err != nil {
 			return c, fmt.Errorf("--config: %s: %w", o.config, err)
 		}
@@ -48,16 +48,16 @@ func (o *options) foundConfiguration(ctx context.Context, r *reader) (rehearsal.
 	switch {
 	case err == nil:
 		for _, text := range installed.Data {
-			c, parsed := rehearsal.Parse([]byte(text))
+			c, parsed := simulate.Parse([]byte(text))
 			if parsed == nil {
 				return c, nil
 			}
 			err = errors.Join(err, parsed)
 		}
-		return rehearsal.Configuration{}, fmt.Errorf("ConfigMap %s/%s: no configuration of the scheduler in it: %w", o.schedulerNamespace, configMap, err)
+		return simulate.Configuration{}, fmt.Errorf("ConfigMap %s/%s: no configuration of the scheduler in it: %w", o.schedulerNamespace, configMap, err)
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
 		r.missing = append(r.missing, fmt.Sprintf("ConfigMap %s/%s cannot be read: the scheduler is taken to be configured as shipped; see --config and --topology-levels", o.schedulerNamespace, configMap))
-		return rehearsal.Shipped()
+		return simulate.Shipped()
 	}
-	return rehearsal.Configuration{}, fmt.Errorf("read ConfigMap %s/%s: %w", o.schedulerNamespace, configMap, err)
+	return simulate.Configuration{}, fmt.Errorf("read ConfigMap %s/%s: %w", o.schedulerNamespace, configMap, err)
 }

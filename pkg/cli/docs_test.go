@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flux-k8s/fluence/pkg/rehearsal"
+	"github.com/flux-k8s/fluence/pkg/simulate"
 )
 
 // block is a command in docs/cli.md with its output.
@@ -41,7 +41,7 @@ func TestDocsNameTheFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{row{}, standing{}, simulated{}, rehearsal.Place{}, place{}, statusAnswer{}} {
+	for _, v := range []any{row{}, whyAnswer{}, simulatedGroup{}, simulate.Placement{}, domain{}, statusAnswer{}} {
 		for _, name := range fields(reflect.TypeOf(v)) {
 			if name != "" && !strings.Contains(string(text), "`"+name+"`") {
 				t.Errorf("docs/cli.md does not name the field %q of %T", name, v)

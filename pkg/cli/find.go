@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/rehearsal"
+	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // A naming is what a user calls something: by its name, and by its kind in small letters
 // unless that is empty.
-type naming struct{ kind, name string }
+type target struct{ kind, name string }
 
 // shortNames are those that kubectl takes for kinds.
 var shortNames = map[string]string{
@@ -27,47 +27,47 @@ var shortNames = map[string]string{
 	"po": "pod", "rs": "replicaset", "sts": "statefulset",
 }
 
-// parseNaming reads NAME or KIND/NAME, the kind as kubectl takes and prints it.
-func parseNaming(text string) (naming, error) {
+// parseTarget reads NAME or KIND/NAME, the kind as kubectl takes and prints it.
+func parseTarget(text string) (target, error) {
 	kind, name, said := strings.Cut(text, "/")
 	if !said {
 		kind, name = "", text
 	}
 	if name == "" || said && kind == "" {
-		return naming{}, fmt.Errorf("%q: name a group or a pod, as NAME or KIND/NAME; kubectl fluence groups lists the groups", text)
+		return target{}, fmt.Errorf("%q: name a group or a pod, as NAME or KIND/NAME; kubectl fluence groups lists the groups", text)
 	}
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // without the API group
 	if long, ok := shortNames[kind]; ok {
-		return naming{long, name}, nil
+		return target{long, name}, nil
 	}
-	return naming{strings.TrimSuffix(kind, "s"), name}, nil
+	return target{strings.TrimSuffix(kind, "s"), name}, nil
 }
 
-// is says whether something is called so.
-func (n naming) is(kind, name string) bool {
+// names says whether something is called so.
+func (n target) names(kind, name string) bool {
 	return n.name == name && (n.kind == "" || n.kind == strings.ToLower(kind))
 }
 
 // A namespace is what was read of one.
 type namespace struct {
-	pods    []*corev1.Pod
-	groups  []scheduling.PodGroup
-	owners  []runtime.Object
-	above   group.Owners
-	members map[types.NamespacedName][]*corev1.Pod
-	// blind is that groups could not be read.
-	blind bool
+	pods     []*corev1.Pod
+	groups   []scheduling.PodGroup
+	owners   []runtime.Object
+	ownersOf group.Owners
+	members  map[types.NamespacedName][]*corev1.Pod
+	// groupsUnreadable is that groups could not be read.
+	groupsUnreadable bool
 }
 
 // A finding is something of the name that was asked for.
-type finding struct {
-	// as is what to call it to be understood.
-	as string
-	*standing
+type candidate struct {
+	// fullName is what to call it to be understood.
+	fullName string
+	*whyAnswer
 }
 
 // find finds what a user names.
-func (r *reader) find(ctx context.Context, n naming) (*standing, error) {
+func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 	ns := &namespace{}
 	var err error
 	if ns.pods, err = r.readPods(ctx, r.namespace); err != nil {
@@ -77,15 +77,15 @@ func (r *reader) find(ctx context.Context, n naming) (*standing, error) {
 		if n.kind != "pod" {
 			return nil, err
 		}
-		ns.blind = true
+		ns.groupsUnreadable = true
 		r.missing = append(r.missing, err.Error())
 	}
 	if ns.owners, err = r.readOwners(ctx, ns.pods); err != nil {
 		return nil, err
 	}
-	ns.above = rehearsal.OwnersOf(ns.owners)
-	ns.members = membersOf(ns.pods, ns.above)
-	found := ns.all(n)
+	ns.ownersOf = simulate.OwnersOf(ns.owners)
+	ns.members = membersOf(ns.pods, ns.ownersOf)
+	found := ns.candidates(n)
 	switch len(found) {
 	case 0:
 		if n.kind != "" && n.kind != "podgroup" && n.kind != "pod" {
@@ -93,63 +93,63 @@ func (r *reader) find(ctx context.Context, n naming) (*standing, error) {
 		}
 		return nil, fmt.Errorf("%q: nothing of this name in namespace %s is a PodGroup, a pod, or makes pods of a group; kubectl fluence groups lists the groups", n, r.namespace)
 	case 1:
-		return found[0].standing, nil
+		return found[0].whyAnswer, nil
 	}
 	var as []string
 	for _, f := range found {
-		as = append(as, f.as)
+		as = append(as, f.fullName)
 	}
 	return nil, fmt.Errorf("%q: there are %s: say which", n, strings.Join(as, " and "))
 }
 
 // String writes it as it is typed.
-func (n naming) String() string {
+func (n target) String() string {
 	if n.kind == "" {
 		return n.name
 	}
 	return n.kind + "/" + n.name
 }
 
-// all lists what is called so, each group once.
-func (ns *namespace) all(n naming) []finding {
-	var found []finding
+// candidates lists what is called so, each group once.
+func (ns *namespace) candidates(n target) []candidate {
+	var found []candidate
 	for i := range ns.groups {
 		pg := &ns.groups[i]
-		if n.is("PodGroup", pg.Name) || ns.isOf(pg, n) {
-			found = append(found, finding{"podgroup/" + pg.Name, ns.ofGroup(pg)})
+		if n.names("PodGroup", pg.Name) || ns.isOf(pg, n) {
+			found = append(found, candidate{"podgroup/" + pg.Name, ns.answerForGroup(pg)})
 		}
 	}
 	for _, pod := range ns.pods {
-		if n.is("Pod", pod.Name) {
-			found = append(found, finding{"pod/" + pod.Name, ns.ofPod(pod)})
+		if n.names("Pod", pod.Name) {
+			found = append(found, candidate{"pod/" + pod.Name, ns.answerForPod(pod)})
 		}
 	}
-	if i := slices.IndexFunc(found, func(f finding) bool { return f.Pod != nil && f.podGroup != nil }); i >= 0 {
+	if i := slices.IndexFunc(found, func(f candidate) bool { return f.Pod != nil && f.podGroup != nil }); i >= 0 {
 		// A group that is called as its pod is, is not another.
-		same := func(f finding) bool { return f.Pod == nil && f.podGroup == found[i].podGroup }
+		same := func(f candidate) bool { return f.Pod == nil && f.podGroup == found[i].podGroup }
 		if k := slices.IndexFunc(found, same); k >= 0 {
 			found = slices.Delete(found, k, k+1)
 		}
 	}
-	if ns.blind {
+	if ns.groupsUnreadable {
 		return found
 	}
 	return append(found, ns.groupless(n)...)
 }
 
 // isOf says that a PodGroup, or pods in it, are of what is called so.
-func (ns *namespace) isOf(pg *scheduling.PodGroup, n naming) bool {
-	return slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return n.is(ref.Kind, ref.Name) }) ||
+func (ns *namespace) isOf(pg *scheduling.PodGroup, n target) bool {
+	return slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return n.names(ref.Kind, ref.Name) }) ||
 		slices.ContainsFunc(ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}], func(pod *corev1.Pod) bool {
 			_, made := ns.madeBy(pod, n)
 			return made
 		})
 }
 
-// ofGroup is how it stands with a PodGroup.
-func (ns *namespace) ofGroup(pg *scheduling.PodGroup) *standing {
+// answerForGroup is how it stands with a PodGroup.
+func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
-	s := &standing{Kind: "PodGroup", row: rowOf(pg, own), podGroup: pg, members: own}
+	s := &whyAnswer{Kind: "PodGroup", row: rowOf(pg, own), podGroup: pg, members: own}
 	if s.WaitingFor == "" && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
 		return suspended(o) && slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.(metav1.Object).GetUID() })
 	}) {
@@ -159,35 +159,35 @@ func (ns *namespace) ofGroup(pg *scheduling.PodGroup) *standing {
 	return s
 }
 
-// ofPod is how it stands with a pod: with its group, if there is one.
-func (ns *namespace) ofPod(pod *corev1.Pod) *standing {
-	p := &podStanding{Name: pod.Name, Node: pod.Spec.NodeName, Phase: string(pod.Status.Phase), Ended: endOf(pod)}
+// answerForPod is how it stands with a pod: with its group, if there is one.
+func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
+	p := &podAnswer{Name: pod.Name, Node: pod.Spec.NodeName, Phase: string(pod.Status.Phase), Ended: whyEnded(pod)}
 	for _, c := range pod.Status.Conditions {
 		if waits(pod) && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			p.Reason, p.Message = c.Reason, c.Message
 		}
 	}
 	if gated(pod) {
-		p.Reason, p.Message = corev1.PodReasonSchedulingGated, gates([]*corev1.Pod{pod})
+		p.Reason, p.Message = corev1.PodReasonSchedulingGated, whyGated([]*corev1.Pod{pod})
 	}
-	id := group.Of(pod, ns.above)
+	id := group.IdentityOf(pod, ns.ownersOf)
 	if pg := ns.group(id); pg != nil {
-		s := ns.ofGroup(pg)
+		s := ns.answerForGroup(pg)
 		s.Pod, s.Waits = p, waits(pod)
 		return s
 	}
-	wants := wanted(id)
-	if ns.blind {
+	wants := wantedGroup(id)
+	if ns.groupsUnreadable {
 		wants = ""
 	}
-	return &standing{
-		Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wants: wants,
+	return &whyAnswer{
+		Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants,
 		row: row{Namespace: pod.Namespace, Name: pod.Name, Phase: p.Phase, Created: pod.CreationTimestamp, WaitingFor: p.Reason, Message: p.Message},
 	}
 }
 
-// endOf says of a pod that is not to run any more what becomes of it.
-func endOf(pod *corev1.Pod) string {
+// whyEnded says of a pod that is not to run any more what becomes of it.
+func whyEnded(pod *corev1.Pod) string {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
 		return "has succeeded"
@@ -202,7 +202,7 @@ func endOf(pod *corev1.Pod) string {
 // group is the PodGroup of an identity, or nil.
 func (ns *namespace) group(id group.Identity) *scheduling.PodGroup {
 	for i := range ns.groups {
-		if pg := &ns.groups[i]; id.Named && pg.Name == id.Key.Name && pg.Namespace == id.Key.Namespace {
+		if pg := &ns.groups[i]; id.InPodGroup && pg.Name == id.Key.Name && pg.Namespace == id.Key.Namespace {
 			return pg
 		}
 	}

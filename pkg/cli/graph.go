@@ -14,16 +14,16 @@ import (
 )
 
 func (o *options) nodesCommand() *cobra.Command {
-	return o.viewCommand(&cobra.Command{
+	return o.treeCommand(&cobra.Command{
 		Use:     "nodes",
 		Aliases: []string{"node"},
 		Short:   "List the nodes: where they stand, what is free of them, and whose pods are there",
 		Example: "  kubectl fluence nodes\n  kubectl fluence nodes -o wide",
-	}, func(v *view) any { return v.root.nodes() }, o.tellNodes)
+	}, func(v *tree) any { return v.root.nodes() }, o.writeNodes)
 }
 
 func (o *options) graphCommand() *cobra.Command {
-	return o.viewCommand(&cobra.Command{
+	return o.treeCommand(&cobra.Command{
 		Use:   "graph",
 		Short: "Draw the cluster level by level: what is free, and which groups stand where",
 		Long: `Draw the cluster level by level, as the scheduler's graph has it: what is free of
@@ -33,31 +33,31 @@ yet is not in it.
 With -o jgf it is the graph itself in the JSON Graph Format of the Flux project, each
 pool with the property "used".`,
 		Example: "  kubectl fluence graph\n  kubectl fluence graph --topology-levels topology.kubernetes.io/zone -o jgf",
-	}, func(v *view) any { return v.root }, o.tellGraph)
+	}, func(v *tree) any { return v.root }, o.writeGraph)
 }
 
-// viewCommand makes a command that shows a view.
-func (o *options) viewCommand(cmd *cobra.Command, value func(*view) any, text func(io.Writer, *view, bool) error) *cobra.Command {
+// treeCommand makes a command that shows a view.
+func (o *options) treeCommand(cmd *cobra.Command, value func(*tree) any, text func(io.Writer, *tree, bool) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
-	f := addForm(cmd, formWide, formJGF)
+	f := addOutputFlag(cmd, formatWide, formatJGF)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.validate(); err != nil {
 			return err
 		}
-		return o.within(cmd.Context(), func(ctx context.Context) error {
+		return o.withTimeout(cmd.Context(), func(ctx context.Context) error {
 			r, err := o.reader()
 			if err != nil {
 				return err
 			}
-			v, err := o.readView(ctx, r)
+			v, err := o.readTree(ctx, r)
 			if err != nil {
 				return err
 			}
 			o.notes(r.missing)
-			if f.value == formJGF {
+			if f.value == formatJGF {
 				return writeJGF(o.Out, v.graph)
 			}
-			return f.print(o.Out, value(v), func(w io.Writer) error { return text(w, v, f.value == formWide) })
+			return f.print(o.Out, value(v), func(w io.Writer) error { return text(w, v, f.value == formatWide) })
 		})
 	}
 	return cmd
@@ -72,8 +72,8 @@ func writeJGF(w io.Writer, g *graph.Graph) error {
 	return err
 }
 
-// tellNodes writes a table of the nodes.
-func (o *options) tellNodes(w io.Writer, v *view, wide bool) error {
+// writeNodes writes a table of the nodes.
+func (o *options) writeNodes(w io.Writer, v *tree, wide bool) error {
 	resources := v.root.resources(wide)
 	head := []string{"NODE"}
 	for _, l := range v.levels {
@@ -84,13 +84,13 @@ func (o *options) tellNodes(w io.Writer, v *view, wide bool) error {
 		head = append(head, strings.ToUpper(resourceName(r))+" FREE")
 	}
 	rows := [][]string{append(head, "GROUPS", "OTHERS")}
-	var walk func(p *place, above []string)
-	walk = func(p *place, above []string) {
+	var walk func(p *domain, above []string)
+	walk = func(p *domain, above []string) {
 		if p.Type != graph.TypeNode {
 			if p != v.root {
 				above = append(slices.Clone(above), p.Name)
 			}
-			for _, b := range p.Below {
+			for _, b := range p.Children {
 				walk(b, above)
 			}
 			return
@@ -101,9 +101,9 @@ func (o *options) tellNodes(w io.Writer, v *view, wide bool) error {
 		}
 		row := append(append([]string{p.Name}, above...), status)
 		for _, r := range resources {
-			row = append(row, share(p, r))
+			row = append(row, freeText(p, r))
 		}
-		groups := counts(p.Groups, most(wide))
+		groups := counts(p.Groups, maxGroups(wide))
 		if groups == "" {
 			groups = "-"
 		}
@@ -113,34 +113,34 @@ func (o *options) tellNodes(w io.Writer, v *view, wide bool) error {
 	return table(w, rows)
 }
 
-// most is how many groups are named in one line.
-func most(wide bool) int {
+// maxGroups is how many groups are named in one line.
+func maxGroups(wide bool) int {
 	if wide {
 		return 0
 	}
 	return 3
 }
 
-// share writes what is free of a resource, and of how much.
-func share(p *place, r string) string {
+// freeText writes what is free of a resource, and of how much.
+func freeText(p *domain, r string) string {
 	if _, ok := p.Size[r]; !ok {
 		return "-"
 	}
 	return amount(r, p.free(r)) + "/" + amount(r, p.Size[r])
 }
 
-// tellGraph draws the tree.
-func (o *options) tellGraph(w io.Writer, v *view, wide bool) error {
+// writeGraph draws the tree.
+func (o *options) writeGraph(w io.Writer, v *tree, wide bool) error {
 	resources := v.root.resources(wide)
-	fmt.Fprintf(w, "%s %s, free: %s\n", o.paint(bold, v.root.Name), reason.Count(v.root.Nodes, "node"), o.shares(v.root, resources))
+	fmt.Fprintf(w, "%s %s, free: %s\n", o.paint(bold, v.root.Name), reason.Plural(v.root.Nodes, "node"), o.freeTexts(v.root, resources))
 	o.draw(w, v.root, "", resources, wide)
 	return nil
 }
 
-func (o *options) draw(w io.Writer, p *place, indent string, resources []string, wide bool) {
-	for i, b := range p.Below {
+func (o *options) draw(w io.Writer, p *domain, indent string, resources []string, wide bool) {
+	for i, b := range p.Children {
 		branch, below := "├─ ", "│  "
-		if i == len(p.Below)-1 {
+		if i == len(p.Children)-1 {
 			branch, below = "└─ ", "   "
 		}
 		fmt.Fprintf(w, "%s%s\n", o.paint(dim, indent+branch), o.line(b, resources, wide))
@@ -149,15 +149,15 @@ func (o *options) draw(w io.Writer, p *place, indent string, resources []string,
 }
 
 // line is what is written of a place in the tree.
-func (o *options) line(p *place, resources []string, wide bool) string {
+func (o *options) line(p *domain, resources []string, wide bool) string {
 	if p.Type != graph.TypeNode {
-		return fmt.Sprintf("%s %s, %s, free: %s", p.Type, o.paint(bold, p.Name), reason.Count(p.Nodes, "node"), o.shares(p, resources))
+		return fmt.Sprintf("%s %s, %s, free: %s", p.Type, o.paint(bold, p.Name), reason.Plural(p.Nodes, "node"), o.freeTexts(p, resources))
 	}
-	text := fmt.Sprintf("%s, free: %s", o.paint(bold, p.Name), o.shares(p, resources))
+	text := fmt.Sprintf("%s, free: %s", o.paint(bold, p.Name), o.freeTexts(p, resources))
 	if p.Status != "" {
 		text += "  " + o.paint(red, p.Status)
 	}
-	if g := counts(p.Groups, most(wide)); g != "" {
+	if g := counts(p.Groups, maxGroups(wide)); g != "" {
 		text += "  " + o.paint(green, g)
 	}
 	if wide && p.Others > 0 {
@@ -166,14 +166,14 @@ func (o *options) line(p *place, resources []string, wide bool) string {
 	return text
 }
 
-// shares writes what is free of each resource; what is used up stands out.
-func (o *options) shares(p *place, resources []string) string {
+// freeTexts writes what is free of each resource; what is used up stands out.
+func (o *options) freeTexts(p *domain, resources []string) string {
 	var parts []string
 	for _, r := range resources {
 		if p.Size[r] == 0 {
 			continue
 		}
-		text := resourceName(r) + " " + share(p, r)
+		text := resourceName(r) + " " + freeText(p, r)
 		if p.free(r) == 0 {
 			text = o.paint(yellow, text)
 		}

@@ -25,72 +25,72 @@ const (
 
 // groupless lists what is called so and has no PodGroup, though it makes pods of a group,
 // or pods say that they are in it.
-func (ns *namespace) groupless(n naming) []finding {
-	stands := map[naming]*standing{}
-	standOf := func(kind string, in, name string) *standing {
-		as := naming{strings.ToLower(kind), name}
-		if stands[as] == nil {
-			stands[as] = &standing{Kind: kind, row: row{Namespace: in, Name: name}}
+func (ns *namespace) groupless(n target) []candidate {
+	answers := map[target]*whyAnswer{}
+	answerFor := func(kind string, in, name string) *whyAnswer {
+		as := target{strings.ToLower(kind), name}
+		if answers[as] == nil {
+			answers[as] = &whyAnswer{Kind: kind, row: row{Namespace: in, Name: name}}
 		}
-		return stands[as]
+		return answers[as]
 	}
 	for _, o := range ns.owners {
 		k, _ := group.FollowedKindOf(o)
 		kind, m := k.Kind, o.(metav1.Object)
-		if n.is(kind, m.GetName()) && !ns.makes(m) {
-			s := standOf(kind, m.GetNamespace(), m.GetName())
+		if n.names(kind, m.GetName()) && !ns.hasPodsOrGroup(m) {
+			s := answerFor(kind, m.GetNamespace(), m.GetName())
 			s.Created = m.GetCreationTimestamp()
 			s.WaitingFor, s.Message = withoutPods(kind, o)
 			s.Waits = s.WaitingFor != ""
 		}
 	}
 	for _, pod := range ns.pods {
-		id := group.Of(pod, ns.above)
-		if !id.Named || ns.group(id) != nil {
+		id := group.IdentityOf(pod, ns.ownersOf)
+		if !id.InPodGroup || ns.group(id) != nil {
 			continue
 		}
 		kind, name := "PodGroup", id.Key.Name
 		if maker, ok := ns.madeBy(pod, n); ok {
 			kind, name = maker.Kind, maker.Name
 		}
-		if n.is(kind, name) {
-			s := standOf(kind, pod.Namespace, name)
+		if n.names(kind, name) {
+			s := answerFor(kind, pod.Namespace, name)
 			s.members = append(s.members, pod)
 			s.Waits = s.Waits || waits(pod)
-			s.wants = wanted(id)
+			s.wantedGroup = wantedGroup(id)
 		}
 	}
-	var found []finding
-	for _, as := range slices.SortedFunc(maps.Keys(stands), func(a, b naming) int { return cmp.Compare(a.String(), b.String()) }) {
-		found = append(found, finding{as.String(), stands[as]})
+	var found []candidate
+	for _, as := range slices.SortedFunc(maps.Keys(answers), func(a, b target) int { return cmp.Compare(a.String(), b.String()) }) {
+		found = append(found, candidate{as.String(), answers[as]})
 	}
 	return found
 }
 
-// wanted is the PodGroup that pods of an identity wait for; empty if they need none.
-func wanted(id group.Identity) string {
-	if id.Named && id.Gang {
+// wantedGroup is the PodGroup that pods of an identity wait for; empty if they need none.
+func wantedGroup(id group.Identity) string {
+	if id.InPodGroup && id.NeedsPodGroup {
 		return id.Key.Name
 	}
 	return ""
 }
 
 // madeBy is what is called so and made a pod, at first hand or at the top.
-func (ns *namespace) madeBy(pod *corev1.Pod, n naming) (group.Owner, bool) {
+func (ns *namespace) madeBy(pod *corev1.Pod, n target) (group.Owner, bool) {
 	var makers []group.Owner
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		makers = append(makers, group.OwnerOf(*ref))
 	}
-	for _, m := range append(makers, group.Of(pod, ns.above).Owner) {
-		if m != (group.Owner{}) && n.is(m.Kind, m.Name) {
+	for _, m := range append(makers, group.IdentityOf(pod, ns.ownersOf).Owner) {
+		if m != (group.Owner{}) && n.names(m.Kind, m.Name) {
 			return m, true
 		}
 	}
 	return group.Owner{}, false
 }
 
-// makes says that there are pods, or a PodGroup, of an object.
-func (ns *namespace) makes(o metav1.Object) bool {
+// hasPodsOrGroup says that there are pods, or a PodGroup, of an object.
+func (ns *namespace) hasPodsOrGroup(o metav1.Object) bool {
 	of := func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() }
 	return slices.ContainsFunc(ns.pods, func(p *corev1.Pod) bool { return slices.ContainsFunc(p.OwnerReferences, of) }) ||
 		slices.ContainsFunc(ns.groups, func(pg scheduling.PodGroup) bool { return slices.ContainsFunc(pg.OwnerReferences, of) })

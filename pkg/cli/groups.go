@@ -16,8 +16,8 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/reason"
-	"github.com/flux-k8s/fluence/pkg/rehearsal"
 	"github.com/flux-k8s/fluence/pkg/report"
+	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -26,8 +26,8 @@ import (
 type row struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Of is what the group is named for, as KIND/NAME.
-	Of string `json:"of,omitempty"`
+	// Owner is what the group is named for, as KIND/NAME.
+	Owner string `json:"of,omitempty"`
 	// Size is how many pods there are that have not ended, or Minimum if that is more:
 	// how many it can start with.
 	Size    int32  `json:"size"`
@@ -54,18 +54,18 @@ func (o *options) groupsCommand() *cobra.Command {
 		Example: "  kubectl fluence groups\n  kubectl fluence groups -A -o wide",
 		Args:    cobra.NoArgs,
 	}
-	f := addForm(cmd, formWide)
+	f := addOutputFlag(cmd, formatWide)
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "those of all namespaces")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.validate(); err != nil {
 			return err
 		}
-		return o.within(cmd.Context(), func(ctx context.Context) error { return o.groups(ctx, f, all) })
+		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.groups(ctx, f, all) })
 	}
 	return cmd
 }
 
-func (o *options) groups(ctx context.Context, f *form, all bool) error {
+func (o *options) groups(ctx context.Context, f *outputFormat, all bool) error {
 	r, err := o.reader()
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (o *options) groups(ctx context.Context, f *form, all bool) error {
 			fmt.Fprintf(o.ErrOut, "No groups in %s.\n", where)
 			return nil
 		}
-		return table(w, o.cells(rows, all, f.value == formWide))
+		return table(w, o.cells(rows, all, f.value == formatWide))
 	})
 }
 
@@ -106,7 +106,7 @@ func (o *options) cells(rows []row, namespaces, wide bool) [][]string {
 			cmp.Or(g.WaitingFor, "-"), o.age(g.Created),
 		}
 		if wide {
-			c = append(c, cmp.Or(g.Of, "-"), cmp.Or(counts(g.Nodes, 0), "-"))
+			c = append(c, cmp.Or(g.Owner, "-"), cmp.Or(counts(g.Nodes, 0), "-"))
 		}
 		if namespaces {
 			c = slices.Insert(c, 0, g.Namespace)
@@ -118,11 +118,11 @@ func (o *options) cells(rows []row, namespaces, wide bool) [][]string {
 
 // counts writes names with how many there are of each; at most that many names, or all
 // if most is 0.
-func counts(of map[string]int, most int) string {
+func counts(of map[string]int, maxNames int) string {
 	var parts []string
 	for _, name := range sortedKeys(of) {
-		if most > 0 && len(parts) == most {
-			parts = append(parts, fmt.Sprintf("and %d more", len(of)-most))
+		if maxNames > 0 && len(parts) == maxNames {
+			parts = append(parts, fmt.Sprintf("and %d more", len(of)-maxNames))
 			break
 		}
 		parts = append(parts, fmt.Sprintf("%s: %d", name, of[name]))
@@ -144,7 +144,7 @@ func (r *reader) rows(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	members := membersOf(pods, rehearsal.OwnersOf(owners))
+	members := membersOf(pods, simulate.OwnersOf(owners))
 	rows := make([]row, 0, len(groups))
 	for i := range groups {
 		rows = append(rows, rowOf(&groups[i], members[types.NamespacedName{Namespace: groups[i].Namespace, Name: groups[i].Name}]))
@@ -161,7 +161,7 @@ func rowOf(pg *scheduling.PodGroup, pods []*corev1.Pod) row {
 		Phase: string(pg.Status.Phase), Created: metav1.NewTime(scheduling.CreationTime(pg).Time), Nodes: map[string]int{},
 	}
 	if refs := pg.OwnerReferences; len(refs) == 1 {
-		g.Of = refs[0].Kind + "/" + refs[0].Name
+		g.Owner = refs[0].Kind + "/" + refs[0].Name
 	}
 	for _, pod := range pods {
 		if translate.Holds(pod) {
@@ -175,7 +175,7 @@ func rowOf(pg *scheduling.PodGroup, pods []*corev1.Pod) row {
 	if pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed {
 		return g
 	}
-	switch c, held := standsInTheWay(pg), gates(pods); {
+	switch c, held := waitingCondition(pg), whyGated(pods); {
 	case c != nil && c.Type == podgroup.ConditionValid && g.Bound >= g.Minimum && !slices.ContainsFunc(pods, waits):
 		g.Fault = c.Reason + ": " + c.Message
 	case c != nil:
@@ -188,9 +188,9 @@ func rowOf(pg *scheduling.PodGroup, pods []*corev1.Pod) row {
 	return g
 }
 
-// standsInTheWay is the condition that says why a group waits: what is wrong with it,
+// waitingCondition is the condition that says why a group waits: what is wrong with it,
 // or what the scheduler says, or that it lacks members. It is nil if none does.
-func standsInTheWay(pg *scheduling.PodGroup) *metav1.Condition {
+func waitingCondition(pg *scheduling.PodGroup) *metav1.Condition {
 	for _, c := range []struct {
 		kind string
 		when metav1.ConditionStatus

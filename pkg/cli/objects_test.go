@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/health"
+	"github.com/flux-k8s/fluence/pkg/statusmap"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -156,26 +156,26 @@ func troubled() []runtime.Object {
 }
 
 // figures is the ConfigMap of a scheduler's health.
-func figures(f health.Figures) *corev1.ConfigMap {
+func figures(f statusmap.Status) *corev1.ConfigMap {
 	data, err := f.Data()
 	if err != nil {
 		panic(err)
 	}
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: health.Name}, Data: data}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: statusmap.Name}, Data: data}
 }
 
 // standingBy is that ConfigMap where no scheduler has led yet.
 func standingBy() *corev1.ConfigMap {
-	cm := figures(health.Figures{})
-	cm.Data = map[string]string{health.StandbyKey("fluence-scheduler-1", "id"): "{}"}
+	cm := figures(statusmap.Status{})
+	cm.Data = map[string]string{statusmap.StandbyKey("fluence-scheduler-1", "id"): "{}"}
 	return cm
 }
 
-func well() health.Figures {
+func well() statusmap.Status {
 	matched := noon.Add(-4 * time.Minute)
-	return health.Figures{
+	return statusmap.Status{
 		Epoch: 0xcafe, Nodes: 8, GroupsByPhase: map[string]int{"complete": 2, "held": 1}, WaitingByReason: map[string]int{"NoRoom": 1, "NeverFits": 1},
-		Allocations: 4, MatcherAnswers: true, LastMatch: &matched, Leader: "fluence-scheduler-0", Version: "v0.7.0", Updated: noon.Add(-time.Minute),
+		PodsWithRoom: 4, MatcherAnswers: true, LastMatch: &matched, Leader: "fluence-scheduler-0", Version: "v0.7.0", Updated: noon.Add(-time.Minute),
 	}
 }
 

@@ -18,21 +18,21 @@ import (
 
 // The forms of output, beside the text that is the default.
 const (
-	formJSON = "json"
-	formYAML = "yaml"
-	formWide = "wide"
-	formJGF  = "jgf"
+	formatJSON = "json"
+	formatYAML = "yaml"
+	formatWide = "wide"
+	formatJGF  = "jgf"
 )
 
 // A form is the value of the flag -o.
-type form struct {
+type outputFormat struct {
 	value string
 	valid []string
 }
 
-// addForm adds the flag -o with what is valid beside json and yaml.
-func addForm(cmd *cobra.Command, more ...string) *form {
-	f := &form{valid: append([]string{formJSON, formYAML}, more...)}
+// addOutputFlag adds the flag -o with what is valid beside json and yaml.
+func addOutputFlag(cmd *cobra.Command, more ...string) *outputFormat {
+	f := &outputFormat{valid: append([]string{formatJSON, formatYAML}, more...)}
 	cmd.Flags().StringVarP(&f.value, "output", "o", "", "one of "+strings.Join(f.valid, ", "))
 	err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.valid, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
@@ -41,7 +41,7 @@ func addForm(cmd *cobra.Command, more ...string) *form {
 	return f
 }
 
-func (f *form) validate() error {
+func (f *outputFormat) validate() error {
 	if f.value != "" && !slices.Contains(f.valid, f.value) {
 		return fmt.Errorf("--output: %q: must be one of %s", f.value, strings.Join(f.valid, ", "))
 	}
@@ -49,16 +49,16 @@ func (f *form) validate() error {
 }
 
 // print writes v as JSON or YAML if that was asked for, and else what text writes.
-func (f *form) print(w io.Writer, v any, text func(io.Writer) error) error {
+func (f *outputFormat) print(w io.Writer, v any, text func(io.Writer) error) error {
 	switch f.value {
-	case formJSON:
+	case formatJSON:
 		out, err := json.MarshalIndent(v, "", "  ")
 		if err != nil {
 			return fmt.Errorf("encode: %w", err)
 		}
 		_, err = fmt.Fprintf(w, "%s\n", out)
 		return err
-	case formYAML:
+	case formatYAML:
 		out, err := yaml.Marshal(v)
 		if err != nil {
 			return fmt.Errorf("encode: %w", err)
@@ -112,7 +112,7 @@ const (
 
 // paint colours text where that is wanted.
 func (o *options) paint(p paint, text string) string {
-	if text == "" || o.colour == "never" || o.colour == "auto" && !o.terminal {
+	if text == "" || o.color == "never" || o.color == "auto" && !o.terminal {
 		return text
 	}
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", p, text)

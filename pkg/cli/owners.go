@@ -21,7 +21,7 @@ func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.
 	var objects []runtime.Object
 	var hidden []string
 	for _, k := range r.followed(r.namespace) {
-		some, err := every(ctx, k.name, k.list)
+		some, err := listAll(ctx, k.name, k.list)
 		switch {
 		case apierrors.IsForbidden(err):
 			hidden = append(hidden, k.name)
@@ -43,7 +43,7 @@ func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.
 func membersOf(pods []*corev1.Pod, above group.Owners) map[types.NamespacedName][]*corev1.Pod {
 	members := map[types.NamespacedName][]*corev1.Pod{}
 	for _, pod := range pods {
-		if id := group.Of(pod, above); id.Named {
+		if id := group.IdentityOf(pod, above); id.InPodGroup {
 			members[id.Key] = append(members[id.Key], pod)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
-	"github.com/flux-k8s/fluence/pkg/rehearsal"
-	"github.com/flux-k8s/fluence/pkg/skew"
+	"github.com/flux-k8s/fluence/pkg/simulate"
+	"github.com/flux-k8s/fluence/pkg/versionskew"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -63,8 +63,8 @@ func (o *options) reader() (*reader, error) {
 // A list reads one page of the objects of a kind.
 type list func(context.Context, metav1.ListOptions) (runtime.Object, error)
 
-// every lists a kind page by page.
-func every(ctx context.Context, what string, l list) ([]runtime.Object, error) {
+// listAll lists a kind page by page.
+func listAll(ctx context.Context, what string, l list) ([]runtime.Object, error) {
 	var all []runtime.Object
 	err := pager.New(pager.ListPageFunc(l)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
 		if m, ok := o.(metav1.Object); ok {
@@ -82,14 +82,14 @@ func every(ctx context.Context, what string, l list) ([]runtime.Object, error) {
 	return all, nil
 }
 
-// page makes a list of a typed client's.
-func page[L runtime.Object](f func(context.Context, metav1.ListOptions) (L, error)) list {
+// lister makes a list of a typed client's.
+func lister[L runtime.Object](f func(context.Context, metav1.ListOptions) (L, error)) list {
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) }
 }
 
 // readPodGroups reads those of a namespace, or all if it is empty.
 func (r *reader) readPodGroups(ctx context.Context, namespace string) ([]scheduling.PodGroup, error) {
-	objects, err := every(ctx, "podgroups."+scheduling.GroupVersion.Group, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	objects, err := listAll(ctx, "podgroups."+scheduling.GroupVersion.Group, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		l := &scheduling.PodGroupList{}
 		req := r.podGroups.Get().Resource(scheduling.PodGroups.Resource).Param("limit", fmt.Sprint(o.Limit)).Param("continue", o.Continue)
 		if namespace != "" {
@@ -112,15 +112,15 @@ func (r *reader) readPodGroups(ctx context.Context, namespace string) ([]schedul
 
 // readPods reads the pods of a namespace, or all if it is empty.
 func (r *reader) readPods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
-	objects, err := every(ctx, "pods", page(r.client.CoreV1().Pods(namespace).List))
+	objects, err := listAll(ctx, "pods", lister(r.client.CoreV1().Pods(namespace).List))
 	if err != nil {
 		return nil, err
 	}
-	return as[*corev1.Pod](objects), nil
+	return ofType[*corev1.Pod](objects), nil
 }
 
-// as are the objects of one type.
-func as[T runtime.Object](objects []runtime.Object) []T {
+// ofType are the objects of one type.
+func ofType[T runtime.Object](objects []runtime.Object) []T {
 	var all []T
 	for _, o := range objects {
 		if t, ok := o.(T); ok {
@@ -130,25 +130,25 @@ func as[T runtime.Object](objects []runtime.Object) []T {
 	return all
 }
 
-// skewed says what is wrong with the version of the API server, if anything is. One that
+// checkVersion says what is wrong with the version of the API server, if anything is. One that
 // does not tell it may still tell all else.
-func (r *reader) skewed(ctx context.Context) error {
+func (r *reader) checkVersion(ctx context.Context) error {
 	v, err := discovery.ToServerVersionInterfaceWithContext(r.client.Discovery()).ServerVersionWithContext(ctx)
 	if err == nil {
-		return skew.Of(*v)
+		return versionskew.Check(*v)
 	}
 	return nil
 }
 
 // readCluster reads all that the scheduler looks at. Without nodes and pods there is no
 // answer; what else cannot be read is left out, and said.
-func (r *reader) readCluster(ctx context.Context) (rehearsal.Cluster, error) {
-	var c rehearsal.Cluster
-	if err := r.skewed(ctx); err != nil {
+func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
+	var c simulate.Cluster
+	if err := r.checkVersion(ctx); err != nil {
 		r.missing = append(r.missing, err.Error())
 	}
 	for _, k := range r.kinds() {
-		objects, err := every(ctx, k.name, k.list)
+		objects, err := listAll(ctx, k.name, k.list)
 		switch {
 		case err == nil:
 			c.Objects = append(c.Objects, objects...)
@@ -173,13 +173,13 @@ func (r *reader) readCluster(ctx context.Context) (rehearsal.Cluster, error) {
 	return c, nil
 }
 
-// promised tells how many groups wait of which nobody has said why: a scheduler may have
+// notePending tells how many groups wait of which nobody has said why: a scheduler may have
 // given them room that the API does not show yet. Those of but are left out.
-func (r *reader) promised(c rehearsal.Cluster, scheduler string, but ...types.NamespacedName) {
-	above := rehearsal.OwnersOf(c.Objects)
+func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.NamespacedName) {
+	above := simulate.OwnersOf(c.Objects)
 	waiting := map[types.NamespacedName]bool{}
-	for _, pod := range as[*corev1.Pod](c.Objects) {
-		if id := group.Of(pod, above); id.Named && waits(pod) && !gated(pod) && pod.Spec.SchedulerName == scheduler {
+	for _, pod := range ofType[*corev1.Pod](c.Objects) {
+		if id := group.IdentityOf(pod, above); id.InPodGroup && waits(pod) && !gated(pod) && pod.Spec.SchedulerName == scheduler {
 			waiting[id.Key] = true
 		}
 	}
@@ -187,12 +187,12 @@ func (r *reader) promised(c rehearsal.Cluster, scheduler string, but ...types.Na
 	for i := range c.PodGroups {
 		pg := &c.PodGroups[i]
 		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-		if waiting[key] && standsInTheWay(pg) == nil && !slices.Contains(but, key) {
+		if waiting[key] && waitingCondition(pg) == nil && !slices.Contains(but, key) {
 			n++
 		}
 	}
 	if n > 0 {
-		r.missing = append(r.missing, reason.Count(n, "group")+" may have been given room that the API does not show yet: pods wait, and nothing is said of why")
+		r.missing = append(r.missing, reason.Plural(n, "group")+" may have been given room that the API does not show yet: pods wait, and nothing is said of why")
 	}
 }
 
@@ -213,23 +213,23 @@ func (r *reader) kinds() []kind {
 		spread  = "default spreading does not count those that they select"
 	)
 	return slices.Concat([]kind{
-		{name: "nodes", list: page(core.Nodes().List)},
-		{name: "pods", list: page(core.Pods("").List)},
-		{"namespaces", page(core.Namespaces().List), "affinity by the labels of namespaces does not count, and none may have whole nodes by a label"},
+		{name: "nodes", list: lister(core.Nodes().List)},
+		{name: "pods", list: lister(core.Pods("").List)},
+		{"namespaces", lister(core.Namespaces().List), "affinity by the labels of namespaces does not count, and none may have whole nodes by a label"},
 	}, r.followed(""), []kind{
-		{"services", page(core.Services("").List), spread},
-		{"replicationcontrollers", page(core.ReplicationControllers("").List), spread},
-		{"priorityclasses", page(r.client.SchedulingV1().PriorityClasses().List), "pods that name one cannot be simulated"},
-		{"persistentvolumes", page(core.PersistentVolumes().List), volumes},
-		{"persistentvolumeclaims", page(core.PersistentVolumeClaims("").List), volumes},
-		{"storageclasses", page(storage.StorageClasses().List), volumes},
-		{"csinodes", page(storage.CSINodes().List), "limits of volumes on a node do not count"},
-		{"csidrivers", page(storage.CSIDrivers().List), volumes},
-		{"csistoragecapacities", page(storage.CSIStorageCapacities("").List), volumes},
-		{"resourceclaims", page(devices.ResourceClaims("").List), claims},
-		{"resourceclaimtemplates", page(devices.ResourceClaimTemplates("").List), claims},
-		{"resourceslices", page(devices.ResourceSlices().List), claims},
-		{"deviceclasses", page(devices.DeviceClasses().List), claims},
+		{"services", lister(core.Services("").List), spread},
+		{"replicationcontrollers", lister(core.ReplicationControllers("").List), spread},
+		{"priorityclasses", lister(r.client.SchedulingV1().PriorityClasses().List), "pods that name one cannot be simulated"},
+		{"persistentvolumes", lister(core.PersistentVolumes().List), volumes},
+		{"persistentvolumeclaims", lister(core.PersistentVolumeClaims("").List), volumes},
+		{"storageclasses", lister(storage.StorageClasses().List), volumes},
+		{"csinodes", lister(storage.CSINodes().List), "limits of volumes on a node do not count"},
+		{"csidrivers", lister(storage.CSIDrivers().List), volumes},
+		{"csistoragecapacities", lister(storage.CSIStorageCapacities("").List), volumes},
+		{"resourceclaims", lister(devices.ResourceClaims("").List), claims},
+		{"resourceclaimtemplates", lister(devices.ResourceClaimTemplates("").List), claims},
+		{"resourceslices", lister(devices.ResourceSlices().List), claims},
+		{"deviceclasses", lister(devices.DeviceClasses().List), claims},
 	})
 }
 
@@ -237,8 +237,8 @@ func (r *reader) kinds() []kind {
 func (r *reader) followed(namespace string) []kind {
 	const without = "pods that they control are taken to wait for them"
 	return []kind{
-		{"jobs", page(r.client.BatchV1().Jobs(namespace).List), without},
-		{"replicasets", page(r.client.AppsV1().ReplicaSets(namespace).List), without},
-		{"statefulsets", page(r.client.AppsV1().StatefulSets(namespace).List), without},
+		{"jobs", lister(r.client.BatchV1().Jobs(namespace).List), without},
+		{"replicasets", lister(r.client.AppsV1().ReplicaSets(namespace).List), without},
+		{"statefulsets", lister(r.client.AppsV1().StatefulSets(namespace).List), without},
 	}
 }

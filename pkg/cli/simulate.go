@@ -15,15 +15,15 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
-	"github.com/flux-k8s/fluence/pkg/rehearsal"
+	"github.com/flux-k8s/fluence/pkg/simulate"
 )
 
 // A simulated is what would become of a group.
-type simulated struct {
+type simulatedGroup struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Kind      string `json:"kind"`
-	rehearsal.Decision
+	simulate.Decision
 	// first is the place in the file of the group's first pod.
 	first int
 }
@@ -41,13 +41,13 @@ Groups that wait already and stand before it in the queue ask first, and so do t
 the file among themselves. What a scheduler has promised to others and the API does not
 show yet is not known, nor is what admission in this cluster would change or refuse.
 
-The pods of these kinds are known: ` + strings.Join(rehearsal.Kinds(), ", ") + `.
+The pods of these kinds are known: ` + strings.Join(simulate.Kinds(), ", ") + `.
 
 Exit codes: 0 all groups would start, 1 error, 2 one would not.`,
 		Example: "  kubectl fluence simulate -f job.yaml\n  cat job.yaml | kubectl fluence simulate -f - -o json",
 		Args:    cobra.NoArgs,
 	}
-	f := addForm(cmd, formWide)
+	f := addOutputFlag(cmd, formatWide)
 	cmd.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "files, folders or URLs, or - for the standard input")
 	cmd.Flags().StringVarP(&files.Kustomize, "kustomize", "k", "", "a folder with a kustomization")
 	cmd.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "also the folders in folders")
@@ -58,12 +58,12 @@ Exit codes: 0 all groups would start, 1 error, 2 one would not.`,
 		if len(files.Filenames) == 0 && files.Kustomize == "" {
 			return errors.New("--filename: name a file of what is to be simulated")
 		}
-		return o.within(cmd.Context(), func(ctx context.Context) error { return o.simulate(ctx, f, &files) })
+		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.simulate(ctx, f, &files) })
 	}
 	return cmd
 }
 
-func (o *options) simulate(ctx context.Context, f *form, files *resource.FilenameOptions) error {
+func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource.FilenameOptions) error {
 	r, err := o.reader()
 	if err != nil {
 		return err
@@ -80,46 +80,46 @@ func (o *options) simulate(ctx context.Context, f *form, files *resource.Filenam
 	if err != nil {
 		return err
 	}
-	workload, err := rehearsal.Make(objects, cluster, configuration.Scheduler(), o.now())
+	workload, err := simulate.Make(objects, cluster, configuration.Scheduler(), o.now())
 	if err != nil {
 		return err
 	}
-	answers, err := ask(ctx, cluster, workload, configuration)
+	answers, err := decideGroups(ctx, cluster, workload, configuration)
 	if err != nil {
 		return err
 	}
-	if !slices.IsSortedFunc(answers, func(a, b simulated) int { return cmp.Compare(a.first, b.first) }) {
+	if !slices.IsSortedFunc(answers, func(a, b simulatedGroup) int { return cmp.Compare(a.first, b.first) }) {
 		workload.Notes = append(workload.Notes, "groups of a higher priority ask first here, as if all of the file were there at once: where it is applied, one that is made before them may start before them")
 	}
-	r.promised(cluster, configuration.Scheduler())
+	r.notePending(cluster, configuration.Scheduler())
 	if n := configuration.Extenders; n > 0 {
-		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler also asks %s, which is not asked here", reason.Count(n, "extender")))
+		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler also asks %s, which is not asked here", reason.Plural(n, "extender")))
 	}
 	o.notes(append(r.missing, workload.Notes...))
 	err = f.print(o.Out, answers, func(w io.Writer) error {
 		for _, a := range answers {
-			o.tellSimulated(w, a, f.value == formWide)
+			o.writeSimulated(w, a, f.value == formatWide)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(answers, func(a simulated) bool { return !a.Starts }) {
+	if slices.ContainsFunc(answers, func(a simulatedGroup) bool { return !a.Starts }) {
 		return errNo
 	}
 	return nil
 }
 
-// ask has the groups of a workload ask, in the order of the queue.
-func ask(ctx context.Context, cluster rehearsal.Cluster, w *rehearsal.Workload, c rehearsal.Configuration) ([]simulated, error) {
+// decideGroups has the groups of a workload ask, in the order of the queue.
+func decideGroups(ctx context.Context, cluster simulate.Cluster, w *simulate.Additions, c simulate.Configuration) ([]simulatedGroup, error) {
 	pods := w.Pods()
 	if len(pods) == 0 {
 		return nil, fmt.Errorf("there is no pod for the scheduler %q in what is to be simulated%s", c.Scheduler(), strings.Join(append([]string{""}, w.Notes...), "; "))
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	r, err := rehearsal.New(ctx, cluster.With(w.Cluster), c)
+	r, err := simulate.New(ctx, cluster.With(w.Cluster), c)
 	if err != nil {
 		return nil, err
 	}
@@ -129,17 +129,17 @@ func ask(ctx context.Context, cluster rehearsal.Cluster, w *rehearsal.Workload, 
 			first[key] = i
 		}
 	}
-	var answers []simulated
+	var answers []simulatedGroup
 	for _, key := range r.Groups() {
 		at, wanted := first[key]
 		if !wanted {
 			continue
 		}
-		d, err := r.Ask(ctx, key)
+		d, err := r.Decide(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		a := simulated{Namespace: key.Namespace, Name: key.Name, Kind: "PodGroup", Decision: d, first: at}
+		a := simulatedGroup{Namespace: key.Namespace, Name: key.Name, Kind: "PodGroup", Decision: d, first: at}
 		if !d.Named {
 			a.Kind, a.Name = "Pod", strings.Split(key.Name, "/")[1]
 		}
@@ -200,13 +200,13 @@ func (o *options) visitFiles(ctx context.Context, files *resource.FilenameOption
 	}
 }
 
-func (o *options) tellSimulated(w io.Writer, a simulated, wide bool) {
+func (o *options) writeSimulated(w io.Writer, a simulatedGroup, wide bool) {
 	fmt.Fprintf(w, "%s %s/%s\n", a.Kind, a.Namespace, o.paint(bold, a.Name))
-	o.tellDecision(w, "now", a.Decision)
+	o.writeDecision(w, "now", a.Decision)
 	if !wide {
 		return
 	}
-	for _, p := range a.Places {
+	for _, p := range a.Placements {
 		fmt.Fprintf(w, "    %s on %s\n", p.Pod, p.Node)
 	}
 }

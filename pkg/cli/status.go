@@ -11,20 +11,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
 // staleAfter is the age of figures from which nobody seems to write them any more.
-const staleAfter = health.SignOfLife + 2*health.Pause
+const staleAfter = statusmap.MaxWriteInterval + 2*statusmap.MinWriteInterval
 
 // A statusAnswer is the answer of status.
 type statusAnswer struct {
 	// Healthy says that the figures are fresh, and that the matcher answers and has its
 	// graph. Wrong says what is not.
-	Healthy bool            `json:"healthy"`
-	Wrong   []string        `json:"wrong,omitempty"`
-	Figures *health.Figures `json:"figures,omitempty"`
+	Healthy bool              `json:"healthy"`
+	Wrong   []string          `json:"wrong,omitempty"`
+	Status  *statusmap.Status `json:"figures,omitempty"`
 }
 
 func (o *options) statusCommand() *cobra.Command {
@@ -32,31 +32,31 @@ func (o *options) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Say how the scheduler is, as it says itself",
 		Long: `Say how the scheduler is, as it says itself: the scheduler that leads keeps a few
-figures in ConfigMap ` + health.Name + ` of its namespace.
+figures in ConfigMap ` + statusmap.Name + ` of its namespace.
 
 Exit codes: 0 it is well, 1 error, 2 it is not, or does not say so.`,
 		Args: cobra.NoArgs,
 	}
-	f := addForm(cmd)
+	f := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.validate(); err != nil {
 			return err
 		}
-		return o.within(cmd.Context(), func(ctx context.Context) error { return o.status(ctx, f) })
+		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.status(ctx, f) })
 	}
 	return cmd
 }
 
-func (o *options) status(ctx context.Context, f *form) error {
+func (o *options) status(ctx context.Context, f *outputFormat) error {
 	r, err := o.reader()
 	if err != nil {
 		return err
 	}
-	answer, err := o.report(ctx, r)
+	answer, err := o.readStatus(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := f.print(o.Out, answer, func(w io.Writer) error { return o.tellStatus(w, answer) }); err != nil {
+	if err := f.print(o.Out, answer, func(w io.Writer) error { return o.writeStatus(w, answer) }); err != nil {
 		return err
 	}
 	if !answer.Healthy {
@@ -65,14 +65,14 @@ func (o *options) status(ctx context.Context, f *form) error {
 	return nil
 }
 
-// report reads the figures and judges them.
-func (o *options) report(ctx context.Context, r *reader) (statusAnswer, error) {
-	name := o.schedulerNamespace + "/" + health.Name
+// readStatus reads the figures and judges them.
+func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, error) {
+	name := o.schedulerNamespace + "/" + statusmap.Name
 	var answer statusAnswer
-	if err := r.skewed(ctx); err != nil {
+	if err := r.checkVersion(ctx); err != nil {
 		answer.Wrong = append(answer.Wrong, err.Error())
 	}
-	c, err := r.client.CoreV1().ConfigMaps(o.schedulerNamespace).Get(ctx, health.Name, metav1.GetOptions{})
+	c, err := r.client.CoreV1().ConfigMaps(o.schedulerNamespace).Get(ctx, statusmap.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		answer.Wrong = append(answer.Wrong, fmt.Sprintf("there is no ConfigMap %s: no scheduler has led there that keeps one; say where it runs by --scheduler-namespace, and see kubectl get pods -n %s", name, o.schedulerNamespace))
@@ -82,16 +82,16 @@ func (o *options) report(ctx context.Context, r *reader) (statusAnswer, error) {
 	case err != nil:
 		return statusAnswer{}, fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
-	figures, err := health.Read(c.Data)
+	figures, err := statusmap.Read(c.Data)
 	switch {
-	case errors.Is(err, health.ErrNoFigures):
+	case errors.Is(err, statusmap.ErrNoStatus):
 		// Those who stand by write to it too.
 		answer.Wrong = append(answer.Wrong, fmt.Sprintf("ConfigMap %s has no figures: no scheduler has led there; see kubectl get pods -n %s", name, o.schedulerNamespace))
 		return answer, nil
 	case err != nil:
 		return statusAnswer{}, fmt.Errorf("ConfigMap %s: %w", name, err)
 	}
-	answer.Figures = &figures
+	answer.Status = &figures
 	if age := o.now().Sub(figures.Updated); age > staleAfter {
 		answer.Wrong = append(answer.Wrong, fmt.Sprintf("the figures are %s old: no scheduler leads, or it cannot write them; see kubectl get pods -n %s", o.age(metav1.NewTime(figures.Updated)), o.schedulerNamespace))
 	}
@@ -105,14 +105,14 @@ func (o *options) report(ctx context.Context, r *reader) (statusAnswer, error) {
 	return answer, nil
 }
 
-func (o *options) tellStatus(w io.Writer, r statusAnswer) error {
+func (o *options) writeStatus(w io.Writer, r statusAnswer) error {
 	if r.Healthy {
-		fmt.Fprintln(w, o.paint(green, fmt.Sprintf("The scheduler is well, as of %s ago.", o.age(metav1.NewTime(r.Figures.Updated)))))
+		fmt.Fprintln(w, o.paint(green, fmt.Sprintf("The scheduler is well, as of %s ago.", o.age(metav1.NewTime(r.Status.Updated)))))
 	}
 	for _, wrong := range r.Wrong {
 		fmt.Fprintln(w, o.paint(red, "Not well:"), wrong)
 	}
-	f := r.Figures
+	f := r.Status
 	if f == nil {
 		return nil
 	}
@@ -124,8 +124,8 @@ func (o *options) tellStatus(w io.Writer, r statusAnswer) error {
 		{"Leader", fmt.Sprintf("%s, version %s", dash(f.Leader), dash(f.Version))},
 		{"Updated", o.age(metav1.NewTime(f.Updated)) + " ago"},
 		{"Matcher", answers},
-		{"Graph", fmt.Sprintf("%s, room for %s, epoch %d", reason.Count(f.Nodes, "node"), reason.Count(f.Allocations, "pod"), f.Epoch)},
-		{"Drift", reason.Count(int(f.Drift), "difference") + " since the start"},
+		{"Graph", fmt.Sprintf("%s, room for %s, epoch %d", reason.Plural(f.Nodes, "node"), reason.Plural(f.PodsWithRoom, "pod"), f.Epoch)},
+		{"Drift", reason.Plural(int(f.Drift), "difference") + " since the start"},
 		{"Groups", dash(counts(f.GroupsByPhase, 0))},
 		{"Waiting for", dash(counts(f.WaitingByReason, 0))},
 		{"Last match", o.ago(f.LastMatch)},

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
-	"github.com/flux-k8s/fluence/pkg/rehearsal"
+	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // A standing is the answer of why.
-type standing struct {
+type whyAnswer struct {
 	// Kind is PodGroup, or Pod where the pod is of no group, or that of what makes pods of a
 	// group without a PodGroup.
 	Kind string `json:"kind"`
@@ -25,19 +25,19 @@ type standing struct {
 	// Waits says that pods of it wait for nodes.
 	Waits bool `json:"waits"`
 	// Pod is what was asked about, where that is a pod of the group.
-	Pod *podStanding `json:"pod,omitempty"`
+	Pod *podAnswer `json:"pod,omitempty"`
 	// Hints say what else keeps pods of it waiting.
 	Hints []string `json:"hints,omitempty"`
 	// Now is what the scheduler would say now.
-	Now *rehearsal.Decision `json:"now,omitempty"`
+	Now *simulate.Decision `json:"now,omitempty"`
 
 	podGroup *scheduling.PodGroup
 	members  []*corev1.Pod
-	// wants is the PodGroup that its pods wait for, where there is none.
-	wants string
+	// wantedGroup is the PodGroup that its pods wait for, where there is none.
+	wantedGroup string
 }
 
-type podStanding struct {
+type podAnswer struct {
 	Name  string `json:"name"`
 	Node  string `json:"node,omitempty"`
 	Phase string `json:"phase,omitempty"`
@@ -70,19 +70,19 @@ Exit codes: 0 it has its nodes, 1 error, 2 it waits.`,
 		},
 		ValidArgsFunction: o.completeGroups,
 	}
-	f := addForm(cmd)
+	f := addOutputFlag(cmd)
 	cmd.Flags().BoolVar(&now, "now", false, "ask the scheduler's own code what it would say now")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.validate(); err != nil {
 			return err
 		}
-		return o.within(cmd.Context(), func(ctx context.Context) error { return o.why(ctx, f, args[0], now) })
+		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.why(ctx, f, args[0], now) })
 	}
 	return cmd
 }
 
-func (o *options) why(ctx context.Context, f *form, name string, now bool) error {
-	n, err := parseNaming(name)
+func (o *options) why(ctx context.Context, f *outputFormat, name string, now bool) error {
+	n, err := parseTarget(name)
 	if err != nil {
 		return err
 	}
@@ -99,15 +99,15 @@ func (o *options) why(ctx context.Context, f *form, name string, now bool) error
 		if err != nil {
 			return err
 		}
-		s.judge(configuration.Scheduler())
+		s.addHints(configuration.Scheduler())
 		if now {
-			if err := r.askNow(ctx, s, configuration); err != nil {
+			if err := r.decideNow(ctx, s, configuration); err != nil {
 				return err
 			}
 		}
 	}
 	o.notes(r.missing)
-	if err := f.print(o.Out, s, func(w io.Writer) error { return o.tellWhy(w, s) }); err != nil {
+	if err := f.print(o.Out, s, func(w io.Writer) error { return o.writeWhy(w, s) }); err != nil {
 		return err
 	}
 	if s.Waits {
@@ -116,22 +116,22 @@ func (o *options) why(ctx context.Context, f *form, name string, now bool) error
 	return nil
 }
 
-// askNow has the scheduler's code decide on the group.
-func (r *reader) askNow(ctx context.Context, s *standing, configuration rehearsal.Configuration) error {
+// decideNow has the scheduler's code decide on the group.
+func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simulate.Configuration) error {
 	cluster, err := r.readCluster(ctx)
 	if err != nil {
 		return err
 	}
-	r.promised(cluster, configuration.Scheduler(), types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
+	r.notePending(cluster, configuration.Scheduler(), types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	rehearsed, err := rehearsal.New(ctx, cluster, configuration)
+	sim, err := simulate.New(ctx, cluster, configuration)
 	if err != nil {
 		return err
 	}
 	for _, pod := range s.members {
-		if key, ok := rehearsed.GroupOf(pod.UID); ok {
-			d, err := rehearsed.Ask(ctx, key)
+		if key, ok := sim.GroupOf(pod.UID); ok {
+			d, err := sim.Decide(ctx, key)
 			s.Now = &d
 			return err
 		}
@@ -140,10 +140,10 @@ func (r *reader) askNow(ctx context.Context, s *standing, configuration rehearsa
 	return nil
 }
 
-func (o *options) tellWhy(w io.Writer, s *standing) error {
+func (o *options) writeWhy(w io.Writer, s *whyAnswer) error {
 	fmt.Fprintf(w, "%s %s/%s", s.Kind, s.Namespace, o.paint(bold, s.Name))
-	if s.Of != "" {
-		fmt.Fprintf(w, " of %s", s.Of)
+	if s.Owner != "" {
+		fmt.Fprintf(w, " of %s", s.Owner)
 	}
 	fmt.Fprintln(w)
 	if s.podGroup != nil {
@@ -175,15 +175,15 @@ func (o *options) tellWhy(w io.Writer, s *standing) error {
 		fmt.Fprintf(w, "    %s\n", hint)
 	}
 	if p := s.Pod; p != nil && (s.podGroup != nil || p.Ended != "") {
-		o.tellPod(w, p)
+		o.writePod(w, p)
 	}
 	if s.Now != nil {
-		o.tellDecision(w, "now", *s.Now)
+		o.writeDecision(w, "now", *s.Now)
 	}
 	return nil
 }
 
-func (o *options) tellPod(w io.Writer, p *podStanding) {
+func (o *options) writePod(w io.Writer, p *podAnswer) {
 	switch {
 	case p.Ended != "":
 		fmt.Fprintf(w, "  pod %s %s\n", p.Name, p.Ended)
@@ -204,15 +204,15 @@ func (o *options) since(t metav1.Time) string {
 	return " for " + o.age(t)
 }
 
-// tellDecision writes what the scheduler's code says of a group.
-func (o *options) tellDecision(w io.Writer, when string, d rehearsal.Decision) {
+// writeDecision writes what the scheduler's code says of a group.
+func (o *options) writeDecision(w io.Writer, when string, d simulate.Decision) {
 	nodes := map[string]int{}
-	for _, p := range d.Places {
+	for _, p := range d.Placements {
 		nodes[p.Node]++
 	}
 	switch {
-	case d.Starts && len(d.Places) > 0:
-		fmt.Fprintf(w, "  %s: %s, %s on %s (%s)\n", when, o.paint(green, "would start"), reason.Count(len(d.Places), "pod"), reason.Count(len(nodes), "node"), counts(nodes, 8))
+	case d.Starts && len(d.Placements) > 0:
+		fmt.Fprintf(w, "  %s: %s, %s on %s (%s)\n", when, o.paint(green, "would start"), reason.Plural(len(d.Placements), "pod"), reason.Plural(len(nodes), "node"), counts(nodes, 8))
 	case d.Starts:
 		fmt.Fprintf(w, "  %s: has started\n", when)
 	default:
@@ -220,7 +220,7 @@ func (o *options) tellDecision(w io.Writer, when string, d rehearsal.Decision) {
 		return
 	}
 	if len(d.Waiting) > 0 {
-		fmt.Fprintf(w, "    %s more cannot follow: %s: %s\n", reason.Count(len(d.Waiting), "pod"), d.Reason, d.Message)
+		fmt.Fprintf(w, "    %s more cannot follow: %s: %s\n", reason.Plural(len(d.Waiting), "pod"), d.Reason, d.Message)
 	}
 }
 

@@ -12,18 +12,18 @@ import (
 // A backend has the graph of one epoch, and who holds what of it. What it is made of is chosen by
 // the first call that brings something: PutNode and Update choose pools, AddSubgraph graphs.
 type backend interface {
-	// read makes a question ready. The engine is not held, and the backend may be another by the
+	// prepare makes a question ready. The engine is not held, and the backend may be another by the
 	// time of the match.
-	read(q *question)
+	prepare(q *matchState)
 
 	// The engine is held over all that follows.
 
 	// match answers a question. Where that takes more work than the engine is held for, it returns
 	// the search that is to go on beside the engine instead.
-	match(ctx context.Context, q *question) (*match.Allocation, *beside, error)
-	// giveUp gives up the reservation of a job for which it was found beside the graph that there is
+	match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error)
+	// dropReservation gives up the reservation of a job for which it was found beside the graph that there is
 	// no room.
-	giveUp(r *match.Request)
+	dropReservation(r *match.Request)
 	update(jobs ...match.Job) error
 	release(id match.JobID, keys ...string)
 	jobs() []match.Job
@@ -31,20 +31,20 @@ type backend interface {
 	page(from string, limit int) func() []match.Node
 	setStatus(name string, status resource.Status) error
 	sizes() (jobs, slots, nodes int)
-	// number says that the graph is loaded.
-	number()
+	// numberNodes says that the graph is loaded.
+	numberNodes()
 }
 
 // A question is a request on its way through a match.
-type question struct {
+type matchState struct {
 	match.Request
 	// demand is what the jobspec asks for, and err what is wrong with the request.
 	demand *demand.Demand
 	err    error
-	// ignored is how many steps it counts to ignore jobs.
-	ignored int
-	// found is what was found beside the graph; nil for nothing yet.
-	found *beside
+	// ignoreSteps is how many steps it counts to ignore jobs.
+	ignoreSteps int
+	// search is what was found beside the graph; nil for nothing yet.
+	search *longSearch
 	// waited adds up how long others had the engine.
 	waited time.Duration
 }

@@ -100,7 +100,7 @@ func (c *calendar) step(t *testing.T) {
 		err = c.e.Release(ctx, c.epoch, id)
 	case 3:
 		n := ledgerNode{size: [2]int64{4 + c.Int64N(8), 4 + c.Int64N(8)}, down: c.IntN(12) == 0}
-		g := matchtest.Node(name, nil, pools(n.size)...)
+		g := matchtest.Node(name, nil, storeBackend(n.size)...)
 		if n.down {
 			matchtest.WithStatus(g, resource.Down)
 		}
@@ -130,11 +130,11 @@ func (c *calendar) tell(t *testing.T, id match.JobID, node string) {
 	from := match.Job{ID: id, Slots: []match.Slot{slot}}
 	j := c.jobs[id]
 	if j != nil && j.reserved || c.IntN(4) == 0 && j == nil {
-		from.Reserved, from.At = true, moment(c.now+c.Int64N(10))
+		from.Reserved, from.Start = true, moment(c.now+c.Int64N(10))
 		if c.IntN(2) == 0 {
-			from.End = from.At.Add(time.Duration(1+c.IntN(10)) * time.Second)
+			from.End = from.Start.Add(time.Duration(1+c.IntN(10)) * time.Second)
 		}
-		s.at, s.end, s.reserved = seconds(from.At), seconds(from.End), true
+		s.at, s.end, s.reserved = seconds(from.Start), seconds(from.End), true
 	} else if c.IntN(2) == 0 {
 		from.End = moment(end)
 	}
@@ -153,7 +153,7 @@ func (c *calendar) tell(t *testing.T, id match.JobID, node string) {
 	}
 	j.slots[slot.Key] = s
 	if from.Reserved {
-		j.at, j.end = seconds(from.At), seconds(from.End)
+		j.at, j.end = seconds(from.Start), seconds(from.End)
 	}
 	for key, s := range j.slots {
 		if from.Reserved {
@@ -174,7 +174,7 @@ func (c *calendar) randomSlot(node string) calendarSlot {
 
 // written returns the slot as an Update takes it.
 func (s calendarSlot) written(key string) match.Slot {
-	slot := matchtest.Held(key, s.node, pools(s.holds)...)
+	slot := matchtest.Held(key, s.node, storeBackend(s.holds)...)
 	slot.Holder, slot.Shared = s.holder, s.shared
 	return slot
 }
@@ -206,7 +206,7 @@ func (c *calendar) ask(t *testing.T, id match.JobID) {
 		need: [2]int64{1 + c.Int64N(4), 1 + c.Int64N(4)}, count: 1 + c.Int64N(4),
 		duration: c.Int64N(9), holder: holders[c.IntN(3)],
 	}
-	r := c.request(id, matchtest.Slots("a", w.count, pools(w.need)...))
+	r := c.request(id, matchtest.Slots("a", w.count, storeBackend(w.need)...))
 	r.Op = []match.Op{
 		match.Allocate, match.AllocateOrElseReserve, match.AllocateOrElseReserve,
 		match.WithoutAllocating, match.WithoutAllocatingFuture,
@@ -224,8 +224,8 @@ func (c *calendar) ask(t *testing.T, id match.JobID) {
 		t.Fatalf("Match(%+v) = %v", r, err)
 	case err == nil != ok:
 		t.Fatalf("Match(%+v) for %+v = %v, %v, want room %v at %d of %s", r, w, a, err, ok, at, c)
-	case err == nil && (seconds(a.At) != at || a.Reserved != (at > c.now)):
-		t.Fatalf("Match(%+v) for %+v = from %d on, reserved %v, want it at %d of %s", r, w, seconds(a.At), a.Reserved, at, c)
+	case err == nil && (seconds(a.Start) != at || a.Reserved != (at > c.now)):
+		t.Fatalf("Match(%+v) for %+v = from %d on, reserved %v, want it at %d of %s", r, w, seconds(a.Start), a.Reserved, at, c)
 	}
 	if refusal != nil {
 		// The numbers are those of the present, wherever else room was looked for.
@@ -299,7 +299,7 @@ func (c *calendar) book(a *match.Allocation) {
 	if a == nil {
 		return
 	}
-	j := &calendarJob{reserved: a.Reserved, at: seconds(a.At), end: seconds(a.End), slots: make(map[string]calendarSlot)}
+	j := &calendarJob{reserved: a.Reserved, at: seconds(a.Start), end: seconds(a.End), slots: make(map[string]calendarSlot)}
 	for _, s := range a.Slots {
 		j.slots[s.Key] = slotOf(s, j.at, j.end)
 	}
@@ -389,12 +389,12 @@ func (c *calendar) check(t *testing.T, there []calendarSlot, w wish, a *match.Al
 			g[k] += n
 		}
 		given[s.Node] = g
-		if free, ok := c.free(there, s.Node, seconds(a.At), w); !ok || g[0] > free[0] || g[1] > free[1] {
-			t.Fatalf("job %d is given %v on %s from %d on, where %v is free, %v, of %s", a.ID, g, s.Node, seconds(a.At), free, ok, c)
+		if free, ok := c.free(there, s.Node, seconds(a.Start), w); !ok || g[0] > free[0] || g[1] > free[1] {
+			t.Fatalf("job %d is given %v on %s from %d on, where %v is free, %v, of %s", a.ID, g, s.Node, seconds(a.Start), free, ok, c)
 		}
 	}
-	if int64(len(a.Slots)) != w.count || w.duration > 0 && seconds(a.End) != seconds(a.At)+w.duration || w.duration == 0 && !a.End.IsZero() {
-		t.Fatalf("job %d is given %d slots from %s to %s for %+v", a.ID, len(a.Slots), a.At, a.End, w)
+	if int64(len(a.Slots)) != w.count || w.duration > 0 && seconds(a.End) != seconds(a.Start)+w.duration || w.duration == 0 && !a.End.IsZero() {
+		t.Fatalf("job %d is given %d slots from %s to %s for %+v", a.ID, len(a.Slots), a.Start, a.End, w)
 	}
 }
 
@@ -408,8 +408,8 @@ func (c *calendar) compare(t *testing.T) {
 	got := make(map[match.JobID]*calendarJob)
 	for _, j := range listed {
 		out := &calendarJob{reserved: j.Reserved, end: seconds(j.End), slots: make(map[string]calendarSlot)}
-		if j.Reserved || !j.At.IsZero() {
-			out.at = seconds(j.At)
+		if j.Reserved || !j.Start.IsZero() {
+			out.at = seconds(j.Start)
 		}
 		for _, s := range j.Slots {
 			at := int64(0)

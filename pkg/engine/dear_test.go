@@ -28,7 +28,7 @@ func (d *driver) bounded(t *testing.T, r match.Request) {
 	if err != nil && !errors.As(err, &no) {
 		t.Fatal(err)
 	}
-	if over := d.e.Overdrawn(); over > engine.Slack {
+	if over := d.e.MaxOverrun(); over > engine.Slack {
 		t.Errorf("%d steps too many: %v", over, err)
 	}
 	// The race detector, which goes with -short, multiplies it.

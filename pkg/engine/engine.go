@@ -28,19 +28,19 @@
 //	request.go       what is wrong with a request whatever the graph?
 //	fingerprint.go   are two requests of a job the same?
 //	backend.go       what does an engine ask of the graph that it has?
-//	bind.go          which columns, levels and nodes of a graph does a demand mean?
-//	refuse.go        in which words is a request refused?
-//	beside.go        how does a match go on that takes more work than the engine is held for?
-//	pools.go         in which steps is a match made, where nodes were put?
+//	problem.go          which columns, levels and nodes of a graph does a demand mean?
+//	explain.go        in which words is a request refused?
+//	long_search.go        how does a match go on that takes more work than the engine is held for?
+//	store_backend.go         in which steps is a match made, where nodes were put?
 //	earliest.go      when is there room, if not now?
-//	best_release.go  whose end would help most?
-//	graphs.go        how is a graph served that was added?
+//	blocker.go  whose end would help most?
+//	traverser_backend.go        how is a graph served that was added?
 //	sizes.go         how much is held, for those who count?
 //	engine.go        which epoch is it, and what is its graph made of?
 //	match.go         in which steps is a match made, as long as others wait?
 //	nodes.go         nodes come, go and turn up or down
 //	subgraphs.go     graphs are added, removed and looked through
-//	held.go          what jobs hold is said, released and listed
+//	jobs.go          what jobs hold is said, released and listed
 package engine
 
 import (
@@ -74,16 +74,16 @@ type Engine struct {
 
 	mu    sync.Mutex
 	epoch match.Epoch // 0 before the first Reset
-	// lost says that the epoch ended with a panic.
-	lost, ready bool
+	// panicked says that the epoch ended with a panic.
+	panicked, ready bool
 	// backend has the epoch's graph. It is one of pools until the epoch has begun with something
 	// else, and begun says that it stays what it is.
-	backend backend
-	begun   bool
-	// graphs is the backend that the epoch may still begin with.
-	graphs *graphs
-	sizes  sizes
-	work   work
+	backend      backend
+	backendFixed bool
+	// traverser is the backend that the epoch may still begin with.
+	traverser *traverserBackend
+	sizes     sizes
+	work      work
 }
 
 var _ match.Engine = (*Engine)(nil)
@@ -104,21 +104,21 @@ func New(o Options) (*Engine, error) {
 		o.Graph.MatcherPolicy = o.Policy
 	}
 	e := &Engine{options: o}
-	e.work.brief, e.work.lengthy, e.work.long = briefWork, longWork, make(chan struct{}, 1)
-	if err := e.empty(); err != nil {
+	e.work.lockedSteps, e.work.longSteps, e.work.longSem = lockedSteps, longSteps, make(chan struct{}, 1)
+	if err := e.resetBackends(); err != nil {
 		return nil, fmt.Errorf("engine options: graph: %w", err)
 	}
 	return e, nil
 }
 
-// empty begins with nothing, of which it is not said yet what the graph is made of.
-func (e *Engine) empty() error {
+// resetBackends begins with nothing, of which it is not said yet what the graph is made of.
+func (e *Engine) resetBackends() error {
 	t, err := traverser.New(e.options.Graph)
 	if err != nil {
 		return err
 	}
-	e.graphs = &graphs{t}
-	e.backend, e.begun = newPools(e.options.Policy, &e.work), false
+	e.traverser = &traverserBackend{t}
+	e.backend, e.backendFixed = newStoreBackend(e.options.Policy, &e.work), false
 	return nil
 }
 
@@ -133,11 +133,11 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	if next == 0 || next == e.epoch {
 		return 0, fmt.Errorf("begin an epoch: the source of epochs gave %d after %d", next, e.epoch)
 	}
-	if err := e.empty(); err != nil {
+	if err := e.resetBackends(); err != nil {
 		return 0, fmt.Errorf("begin an epoch: %w", err)
 	}
 	e.epoch = next
-	e.lost, e.ready = false, false
+	e.panicked, e.ready = false, false
 	return next, nil
 }
 
@@ -145,26 +145,26 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
 	defer e.unlock()
-	if err := e.admit(ctx, at); err != nil {
+	if err := e.checkEpoch(ctx, at); err != nil {
 		return err
 	}
 	if !e.ready {
-		e.backend.number()
+		e.backend.numberNodes()
 		e.ready = true
 	}
 	return nil
 }
 
-// admit fails for calls that came too late: those whose caller has gone, and
+// checkEpoch fails for calls that came too late: those whose caller has gone, and
 // those built on another epoch.
-func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
+func (e *Engine) checkEpoch(ctx context.Context, at match.Epoch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if e.epoch == 0 || at != e.epoch {
 		return fmt.Errorf("%w: the call is of %d, the graph of %d", match.ErrStale, at, e.epoch)
 	}
-	if e.lost {
+	if e.panicked {
 		return fmt.Errorf("%w: the graph was lost by a panic", match.ErrStale)
 	}
 	return nil
@@ -175,31 +175,31 @@ func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
 func (e *Engine) unlock() {
 	defer e.mu.Unlock()
 	if p := recover(); p != nil {
-		e.lost, e.ready = true, false
+		e.panicked, e.ready = true, false
 		e.sizes.ready.Store(false)
 		panic(p)
 	}
-	if !e.lost { // and of what was lost nothing is counted any more
+	if !e.panicked { // and of what was lost nothing is counted any more
 		jobs, slots, nodes := e.backend.sizes()
-		e.sizes.note(jobs, slots, nodes, e.ready)
+		e.sizes.set(jobs, slots, nodes, e.ready)
 	}
 }
 
-// asPools returns the backend if it has pools, or may.
-func (e *Engine) asPools() (*pools, error) {
-	p, ok := e.backend.(*pools)
+// asStore returns the backend if it has pools, or may.
+func (e *Engine) asStore() (*storeBackend, error) {
+	p, ok := e.backend.(*storeBackend)
 	if !ok {
 		return nil, invalid("the graph was begun with AddSubgraph: nodes are not put into it, nor taken out of it by name")
 	}
 	return p, nil
 }
 
-// asGraphs returns the backend if it has graphs, or may.
-func (e *Engine) asGraphs() (*graphs, error) {
-	if !e.begun {
-		return e.graphs, nil
+// asTraverser returns the backend if it has graphs, or may.
+func (e *Engine) asTraverser() (*traverserBackend, error) {
+	if !e.backendFixed {
+		return e.traverser, nil
 	}
-	g, ok := e.backend.(*graphs)
+	g, ok := e.backend.(*traverserBackend)
 	if !ok {
 		return nil, invalid("the graph was begun with PutNode or Update: no subgraphs are added to it, removed or found")
 	}

@@ -107,12 +107,12 @@ func (p puzzle) timed(t *testing.T, e *engine.Engine) (*match.Allocation, time.D
 	var graphs []*resource.Graph
 	var held []match.Slot
 	for i, n := range p.nodes {
-		g := matchtest.Node(puzzleName(i), [][2]string{{"rack", fmt.Sprintf("r%d", n.rack)}}, pools(n.size)...)
+		g := matchtest.Node(puzzleName(i), [][2]string{{"rack", fmt.Sprintf("r%d", n.rack)}}, storeBackend(n.size)...)
 		if n.down {
 			matchtest.WithStatus(g, resource.Down)
 		}
 		graphs = append(graphs, g)
-		slot := matchtest.Held(fmt.Sprint(i), puzzleName(i), pools(n.held)...)
+		slot := matchtest.Held(fmt.Sprint(i), puzzleName(i), storeBackend(n.held)...)
 		slot.Holder, slot.Shared = n.owner, n.shared
 		held = append(held, slot)
 	}
@@ -124,7 +124,7 @@ func (p puzzle) timed(t *testing.T, e *engine.Engine) (*match.Allocation, time.D
 	for i, s := range p.shapes {
 		label := fmt.Sprint(i)
 		var need []matchtest.Pool
-		for _, pool := range pools(s.need) {
+		for _, pool := range storeBackend(s.need) {
 			if pool.Amount > 0 {
 				need = append(need, pool)
 			}
@@ -152,7 +152,7 @@ func (p puzzle) timed(t *testing.T, e *engine.Engine) (*match.Allocation, time.D
 	return a, time.Since(begin), err
 }
 
-func pools(amounts [2]int64) []matchtest.Pool {
+func storeBackend(amounts [2]int64) []matchtest.Pool {
 	var out []matchtest.Pool
 	for k, n := range amounts {
 		out = append(out, matchtest.Pool{Type: puzzleKinds[k], Amount: n})
@@ -327,7 +327,7 @@ func TestExhaustiveVerdicts(t *testing.T) {
 		if want := p.most(how); len(p.shapes) == 1 && r.Found != want {
 			t.Errorf("seed %d, %+v: Match() = %v, want %d found", seed, p, err, want)
 		}
-		if whole, inUse := p.hindered(refusal); len(p.shapes) == 1 && (r.Whole != whole || r.InUse != inUse) {
+		if whole, inUse := p.hindered(refusal); len(p.shapes) == 1 && (r.OtherHolder != whole || r.InUse != inUse) {
 			t.Errorf("seed %d, %+v: Match() = %v, want %d others' and %d in use", seed, p, err, whole, inUse)
 		}
 		if r.Found >= r.Wanted {

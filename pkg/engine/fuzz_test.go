@@ -110,7 +110,7 @@ func (l *ledger) step(t *testing.T, in *tape) {
 	case 3:
 		err = l.e.Release(ctx, l.epoch, id, fmt.Sprint(in.next(3)), fmt.Sprint(in.next(3)))
 	case 4:
-		slot := matchtest.Held(fmt.Sprint(in.next(3)), name, pools([2]int64{int64(in.next(9)), int64(in.next(9))})...)
+		slot := matchtest.Held(fmt.Sprint(in.next(3)), name, storeBackend([2]int64{int64(in.next(9)), int64(in.next(9))})...)
 		slot.Holder = holders[in.next(3)]
 		slot.Shared = slot.Holder == "" && in.next(2) == 1
 		l.brought[ledgerSlot{id, slot.Key}] = true
@@ -118,7 +118,7 @@ func (l *ledger) step(t *testing.T, in *tape) {
 	case 5:
 		n := ledgerNode{size: [2]int64{int64(in.next(12)), int64(in.next(12))}, down: in.next(8) == 1}
 		levels := [][2]string{{"rack", fmt.Sprint(in.next(3))}}[:in.next(2)]
-		g := matchtest.Node(name, levels, pools(n.size)...)
+		g := matchtest.Node(name, levels, storeBackend(n.size)...)
 		if n.down {
 			matchtest.WithStatus(g, resource.Down)
 		}
@@ -146,13 +146,13 @@ func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	expected := l.expected(in)
 	free := l.free(t, holder, whole, match.Job{Slots: expected})
 	r := l.request(id, matchtest.Jobspec(
-		matchtest.Slot("a", jobspec.Between(1, int64(1+in.next(4))), pools([2]int64{int64(1 + in.next(4)), int64(1 + in.next(4))})...),
-		matchtest.Slot("b", jobspec.Exactly(int64(1+in.next(2))), pools([2]int64{int64(1 + in.next(4)), 1})...),
+		matchtest.Slot("a", jobspec.Between(1, int64(1+in.next(4))), storeBackend([2]int64{int64(1 + in.next(4)), int64(1 + in.next(4))})...),
+		matchtest.Slot("b", jobspec.Exactly(int64(1+in.next(2))), storeBackend([2]int64{int64(1 + in.next(4)), 1})...),
 	))
 	narrow := narrowed(in, r.Jobspec)
 	r.Op = []match.Op{match.Allocate, match.WithoutAllocating}[in.next(2)]
 	r.Expected = expected
-	policies := slices.DeleteFunc(match.Policies(), func(p string) bool { return match.TakesWhole(p) != whole })
+	policies := slices.DeleteFunc(match.Policies(), func(p string) bool { return match.IsExclusive(p) != whole })
 	r.Holder, r.Policy = holder, policies[in.next(len(policies))]
 	held := len(l.jobs(t))
 	a, err := l.e.Match(t.Context(), r)
@@ -226,7 +226,7 @@ func narrowed(in *tape, js *jobspec.Jobspec) func(a *match.Allocation) string {
 func (l *ledger) expected(in *tape) []match.Slot {
 	slots := make([]match.Slot, max(0, in.next(5)-2))
 	for i := range slots {
-		slots[i] = matchtest.Held("0", fmt.Sprintf("n%d", in.next(5)), pools([2]int64{int64(in.next(9)), int64(in.next(9))})...)
+		slots[i] = matchtest.Held("0", fmt.Sprintf("n%d", in.next(5)), storeBackend([2]int64{int64(in.next(9)), int64(in.next(9))})...)
 		slots[i].Holder = holders[in.next(3)]
 		slots[i].Shared = slots[i].Holder == "" && in.next(2) == 1
 	}

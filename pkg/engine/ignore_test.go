@@ -115,14 +115,14 @@ func (d *driver) reply(t *testing.T, seed uint64, ids []match.JobID) string {
 	}
 	a, err := d.e.Match(t.Context(), r)
 	if no, refused := errors.AsType[*match.Refusal](err); refused {
-		end := no.Reason.End
-		no.Reason.End = nil
+		end := no.Reason.Blocker
+		no.Reason.Blocker = nil
 		return fmt.Sprintf("%v %+v %+v", no.Err, no.Reason, end)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%s at %s: %v", written(a.Slots), a.At, shares(a.R))
+	return fmt.Sprintf("%s at %s: %v", written(a.Slots), a.Start, shares(a.R))
 }
 
 // left takes all that is left, slot by slot.
@@ -148,8 +148,8 @@ func TestWhatIsIgnoredIsCharged(t *testing.T) {
 		d.match(t, 9, matchtest.Slots("a", slots, pod...))
 		// needs is with how few steps a match comes to what is enough.
 		needs := func(ignored []match.JobID, enough func(error) bool) int {
-			return sort.Search(engine.BriefWork, func(steps int) bool {
-				d.e.SetBrief(steps)
+			return sort.Search(engine.LockedSteps, func(steps int) bool {
+				d.e.SetLockedSteps(steps)
 				r := d.request(1, matchtest.Slots("a", 1, pod...))
 				r.Op, r.Ignore = match.WithoutAllocating, ignored
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

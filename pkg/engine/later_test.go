@@ -29,7 +29,7 @@ func (d *driver) over(t *testing.T, id match.JobID, js *jobspec.Jobspec, minutes
 }
 
 // begins returns in how many minutes an allocation begins.
-func begins(a *match.Allocation) float64 { return a.At.Sub(matchtest.Now).Minutes() }
+func begins(a *match.Allocation) float64 { return a.Start.Sub(matchtest.Now).Minutes() }
 
 // TestALeafIsFreeForAllOfTheTimeOrNotGiven has the four cores of a node come free
 // and be promised one by one: one core is free at all times, and none is for long.
@@ -61,7 +61,7 @@ func TestWhatIsPromisedByTypeTakesTheLeavesThatAreLeft(t *testing.T) {
 	d.load(t, sockets())
 	first := d.over(t, 1, matchtest.Slots("a", 1, core(1)), 60)
 	if err := d.e.Update(t.Context(), d.epoch, match.Job{
-		ID: 2, Reserved: true, At: matchtest.Now.Add(time.Minute), Slots: []match.Slot{matchtest.Held("x", "n1", core(2))},
+		ID: 2, Reserved: true, Start: matchtest.Now.Add(time.Minute), Slots: []match.Slot{matchtest.Held("x", "n1", core(2))},
 	}); err != nil {
 		t.Fatalf("Update() = %v", err)
 	}
@@ -92,7 +92,7 @@ func TestEnormousPoolsOverTime(t *testing.T) {
 			t.Errorf("half of all begins in %v minutes, want %v", begins(a), want)
 		}
 	}
-	many := match.Job{ID: 20, Reserved: true, At: matchtest.Now.Add(time.Hour), End: matchtest.Now.Add(2 * time.Hour)}
+	many := match.Job{ID: 20, Reserved: true, Start: matchtest.Now.Add(time.Hour), End: matchtest.Now.Add(2 * time.Hour)}
 	for i := range 100 {
 		many.Slots = append(many.Slots, matchtest.Held(strconv.Itoa(i), "n1", memory(7)))
 	}
@@ -111,7 +111,7 @@ func TestALaterWindowMeetsWhatIsPromisedAtTheEndOfTheOneBefore(t *testing.T) {
 	d.load(t, matchtest.Node("n1", nil, core(2)), matchtest.Node("n2", nil, core(2)))
 	d.over(t, 1, matchtest.Slots("a", 1, core(2)), 10)
 	d.over(t, 2, matchtest.Slots("a", 1, core(2)), 12)
-	promised := match.Job{ID: 3, Reserved: true, At: matchtest.Now.Add(15 * time.Minute), End: matchtest.Now.Add(20 * time.Minute)}
+	promised := match.Job{ID: 3, Reserved: true, Start: matchtest.Now.Add(15 * time.Minute), End: matchtest.Now.Add(20 * time.Minute)}
 	promised.Slots = []match.Slot{matchtest.Held("x", "n1", core(1))}
 	if err := d.e.Update(t.Context(), d.epoch, promised); err != nil {
 		t.Fatalf("Update() = %v", err)
@@ -199,7 +199,7 @@ func TestTimesThatNoPlanTells(t *testing.T) {
 				}
 			}
 			if a := d.over(t, 1, matchtest.Slots("a", 1, core(2)), 1); a.Reserved {
-				t.Errorf("with nothing held two cores are given from %s on", a.At)
+				t.Errorf("with nothing held two cores are given from %s on", a.Start)
 			}
 		})
 	}

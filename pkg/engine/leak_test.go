@@ -35,22 +35,22 @@ func kept(e *Engine) map[string]int {
 	for all := hosts.MapRange(); all.Next(); {
 		h := all.Value().Elem()
 		slots += h.FieldByName("slots").Len()
-		if !h.FieldByName("outlook").IsNil() {
+		if !h.FieldByName("timeline").IsNil() {
 			outlooks++
 		}
 	}
 	ofKinds := 0
-	for kinds := columns.FieldByName("byKind").MapRange(); kinds.Next(); {
+	for kinds := columns.FieldByName("byType").MapRange(); kinds.Next(); {
 		ofKinds += kinds.Value().Len()
 	}
 	return map[string]int{
 		"vertices": vertices, "nodes": graph.FieldByName("nodes").Len(), "levels": graph.FieldByName("levels").Len(),
-		"columns": ofKinds, "kinds": columns.FieldByName("byKind").Len(), "statuses": columns.FieldByName("up").Len(),
-		"tenancies": columns.FieldByName("exclusive").Len(), "owned": int(columns.FieldByName("owned").Int()),
+		"columns": ofKinds, "kinds": columns.FieldByName("byType").Len(), "statuses": columns.FieldByName("up").Len(),
+		"tenancies": columns.FieldByName("exclusive").Len(), "owned": int(columns.FieldByName("exclusiveNodes").Int()),
 		"hosts": hosts.Len(), "slots": slots, "jobs": st.FieldByName("jobs").Len(),
-		"reservations": promises.FieldByName("jobs").Len(), "nodes promised": promises.FieldByName("nodes").Len(), "outlooks": outlooks,
-		"starts": promises.FieldByName("starts").FieldByName("slots").Len(), "stops": promises.FieldByName("stops").FieldByName("slots").Len(),
-		"ends": promises.FieldByName("ends").FieldByName("slots").Len(),
+		"reservations": promises.FieldByName("jobs").Len(), "nodes promised": promises.FieldByName("byNode").Len(), "outlooks": outlooks,
+		"starts": promises.FieldByName("reservedStarts").FieldByName("slots").Len(), "stops": promises.FieldByName("reservedEnds").FieldByName("slots").Len(),
+		"ends": promises.FieldByName("allEnds").FieldByName("slots").Len(),
 	}
 }
 

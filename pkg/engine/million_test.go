@@ -105,7 +105,7 @@ func answers(t *testing.T, e *engine.Engine, epoch match.Epoch, now time.Time) [
 		a, err := e.Match(t.Context(), r)
 		line := fmt.Sprint(err)
 		if err == nil {
-			line += fmt.Sprint(a.Reserved, a.At, a.End)
+			line += fmt.Sprint(a.Reserved, a.Start, a.End)
 			for i := range a.R.Vertices {
 				line += " " + a.R.Vertices[i].Path
 			}

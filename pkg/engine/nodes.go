@@ -12,14 +12,14 @@ import (
 func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) error {
 	e.mu.Lock()
 	defer e.unlock()
-	p, err := e.admitPools(ctx, at)
+	p, err := e.checkStore(ctx, at)
 	if err != nil {
 		return err
 	}
 	if err := p.store.PutNodes(nodes...); err != nil {
 		return err
 	}
-	e.begun = e.begun || len(nodes) > 0
+	e.backendFixed = e.backendFixed || len(nodes) > 0
 	return nil
 }
 
@@ -27,7 +27,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
 	e.mu.Lock()
 	defer e.unlock()
-	p, err := e.admitPools(ctx, at)
+	p, err := e.checkStore(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -35,19 +35,19 @@ func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) er
 	return nil
 }
 
-// admitPools admits a call that goes with nodes that were put.
-func (e *Engine) admitPools(ctx context.Context, at match.Epoch) (*pools, error) {
-	if err := e.admit(ctx, at); err != nil {
+// checkStore admits a call that goes with nodes that were put.
+func (e *Engine) checkStore(ctx context.Context, at match.Epoch) (*storeBackend, error) {
+	if err := e.checkEpoch(ctx, at); err != nil {
 		return nil, err
 	}
-	return e.asPools()
+	return e.asStore()
 }
 
 // SetStatus implements match.Engine.
 func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, status resource.Status) error {
 	e.mu.Lock()
 	defer e.unlock()
-	if err := e.admit(ctx, at); err != nil {
+	if err := e.checkEpoch(ctx, at); err != nil {
 		return err
 	}
 	if status != resource.Up && status != resource.Down {
@@ -70,11 +70,11 @@ func (e *Engine) Nodes(ctx context.Context, at match.Epoch, from string, limit i
 func (e *Engine) page(ctx context.Context, at match.Epoch, from string, limit int) (func() []match.Node, error) {
 	e.mu.Lock()
 	defer e.unlock()
-	if err := e.admit(ctx, at); err != nil {
+	if err := e.checkEpoch(ctx, at); err != nil {
 		return nil, err
 	}
-	if limit < 1 || limit > match.MaxNodes {
-		return nil, invalid("list nodes: limit %d is not within 1 and %d", limit, match.MaxNodes)
+	if limit < 1 || limit > match.MaxNodesPerPage {
+		return nil, invalid("list nodes: limit %d is not within 1 and %d", limit, match.MaxNodesPerPage)
 	}
 	return e.backend.page(from, limit), nil
 }

@@ -11,7 +11,7 @@ import (
 // The engine goes by what match says of a policy, whichever it is.
 func TestEveryPolicyIsGoneBy(t *testing.T) {
 	orders := map[match.NodeOrder]string{
-		match.LowestFirst: "0@n1 1@n2 2@n3", match.HighestFirst: "0@n3 1@n2 2@n1", match.AsMet: "0@n2 1@n1 2@n3",
+		match.LowestFirst: "0@n1 1@n2 2@n3", match.HighestFirst: "0@n3 1@n2 2@n1", match.DepthFirst: "0@n2 1@n1 2@n3",
 	}
 	for _, name := range match.Policies() {
 		policy, _ := match.PolicyOf(name)
@@ -43,8 +43,8 @@ func TestEveryPolicyIsGoneBy(t *testing.T) {
 				t.Errorf("under the policy %s slots stand at %s, want %s", name, got, want)
 			}
 			whole := !slices.ContainsFunc(a.Slots, func(s match.Slot) bool { return s.Holder != "h" })
-			if whole != policy.Whole {
-				t.Errorf("under the policy %s nodes are given out whole: %v, want %v", name, whole, policy.Whole)
+			if whole != policy.Exclusive {
+				t.Errorf("under the policy %s nodes are given out whole: %v, want %v", name, whole, policy.Exclusive)
 			}
 		})
 	}

@@ -83,7 +83,7 @@ func (l holder) state() string {
 		fmt.Fprintf(&b, "%s: %s\n", what, text)
 	}
 	fmt.Fprintf(&b, "jobs: %s\n", l.jobs())
-	nodes, err := l.e.Nodes(ctx, l.epoch, "", match.MaxNodes)
+	nodes, err := l.e.Nodes(ctx, l.epoch, "", match.MaxNodesPerPage)
 	write("nodes", nodes, err)
 	for _, criteria := range []string{"status=up", "status=down", "sched-now=allocated", "sched-future=reserved"} {
 		set, err := l.e.Find(ctx, l.epoch, criteria, time.Unix(0, 0))

@@ -7,9 +7,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// check fails for a request that is wrong whatever the graph. It looks at neither the jobspec nor
+// checkRequest fails for a request that is wrong whatever the graph. It looks at neither the jobspec nor
 // the policy. Slot is what is asked of an expected slot.
-func check(r *match.Request, slot func(*match.Slot) error) error {
+func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 	switch r.Op {
 	case match.Allocate, match.AllocateOrElseReserve:
 		if r.ID == 0 {
@@ -25,7 +25,7 @@ func check(r *match.Request, slot func(*match.Slot) error) error {
 		}
 	}
 	switch {
-	case len(r.Ignore) > 0 && books(r.Op):
+	case len(r.Ignore) > 0 && isBooking(r.Op):
 		return invalid("jobs to ignore in a request that books")
 	case r.Duration < 0:
 		return invalid("a duration of %s", r.Duration)
@@ -40,25 +40,25 @@ func checkPolicy(r *match.Request) error {
 	switch {
 	case r.Policy != "" && (!known || policy.Prefers != match.NoPreference):
 		return invalid("policy %q: none of %q", r.Policy, match.Policies())
-	case policy.Whole && r.Holder == "":
+	case policy.Exclusive && r.Holder == "":
 		return invalid("no holder, which policy %q needs", r.Policy)
 	}
 	return nil
 }
 
-// hasR fails for a slot that says nothing of what it holds.
-func hasR(s *match.Slot) error {
+// checkR fails for a slot that says nothing of what it holds.
+func checkR(s *match.Slot) error {
 	if s.R == nil {
 		return errors.New("has no R")
 	}
 	return nil
 }
 
-// books says whether an operation keeps what it finds.
-func books(o match.Op) bool { return o == match.Allocate || o == match.AllocateOrElseReserve }
+// isBooking says whether an operation keeps what it finds.
+func isBooking(o match.Op) bool { return o == match.Allocate || o == match.AllocateOrElseReserve }
 
-// mayWait says whether an operation looks at later times too.
-func mayWait(o match.Op) bool {
+// mayStartLater says whether an operation looks at later times too.
+func mayStartLater(o match.Op) bool {
 	return o == match.AllocateOrElseReserve || o == match.WithoutAllocatingFuture
 }
 

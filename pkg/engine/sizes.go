@@ -16,8 +16,8 @@ func (e *Engine) Sizes() (jobs, slots, nodes int, ready bool) {
 	return int(s.jobs.Load()), int(s.slots.Load()), int(s.nodes.Load()), s.ready.Load()
 }
 
-// note sets the sizes as they are after a call.
-func (s *sizes) note(jobs, slots, nodes int, ready bool) {
+// set sets the sizes as they are after a call.
+func (s *sizes) set(jobs, slots, nodes int, ready bool) {
 	s.jobs.Store(int64(jobs))
 	s.slots.Store(int64(slots))
 	s.nodes.Store(int64(nodes))

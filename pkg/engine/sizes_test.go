@@ -88,7 +88,7 @@ func TestSizesFollowTheCalls(t *testing.T) {
 		{"a job that holds nothing is released", release(3, "a"), 0, 0, 1, true},
 		{"a job of all there is", d.asks(t, match.Allocate, 7, 4), 1, 4, 1, true},
 		{"a reservation", d.asks(t, match.AllocateOrElseReserve, 8, 2), 1, 4, 1, true},
-		{"a reservation of the cluster", update(match.Job{ID: 9, Reserved: true, At: matchtest.Now, Slots: held}), 1, 4, 1, true},
+		{"a reservation of the cluster", update(match.Job{ID: 9, Reserved: true, Start: matchtest.Now, Slots: held}), 1, 4, 1, true},
 		{"a slot that stands elsewhere now", update(match.Job{ID: 7, Slots: []match.Slot{matchtest.Held("0", "n", core(3))}}), 1, 4, 1, true},
 		{"a slot at a name that is no node", update(match.Job{ID: 10, Slots: []match.Slot{matchtest.Held("0", "x", core(3))}}), 2, 5, 1, true},
 		{"all nodes go", remove("n"), 2, 5, 0, true},

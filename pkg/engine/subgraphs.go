@@ -13,7 +13,7 @@ var _ match.GraphEngine = (*Engine)(nil)
 
 // AddSubgraph implements match.GraphEngine.
 func (e *Engine) AddSubgraph(ctx context.Context, at match.Epoch, jgf []byte) error {
-	if err := e.mayAdd(ctx, at); err != nil {
+	if err := e.checkAdd(ctx, at); err != nil {
 		return err
 	}
 	part, err := traverser.Read(jgf) // which takes long, and nobody has to wait for it
@@ -22,37 +22,37 @@ func (e *Engine) AddSubgraph(ctx context.Context, at match.Epoch, jgf []byte) er
 	}
 	e.mu.Lock()
 	defer e.unlock()
-	g, err := e.admitGraphs(ctx, at)
+	g, err := e.checkTraverser(ctx, at)
 	if err != nil {
 		return err
 	}
 	if err := g.Add(part); err != nil {
 		return err
 	}
-	e.backend, e.begun = g, true
+	e.backend, e.backendFixed = g, true
 	return nil
 }
 
-func (e *Engine) mayAdd(ctx context.Context, at match.Epoch) error {
+func (e *Engine) checkAdd(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
 	defer e.unlock()
-	_, err := e.admitGraphs(ctx, at)
+	_, err := e.checkTraverser(ctx, at)
 	return err
 }
 
-// admitGraphs admits a call that goes with graphs that were added.
-func (e *Engine) admitGraphs(ctx context.Context, at match.Epoch) (*graphs, error) {
-	if err := e.admit(ctx, at); err != nil {
+// checkTraverser admits a call that goes with graphs that were added.
+func (e *Engine) checkTraverser(ctx context.Context, at match.Epoch) (*traverserBackend, error) {
+	if err := e.checkEpoch(ctx, at); err != nil {
 		return nil, err
 	}
-	return e.asGraphs()
+	return e.asTraverser()
 }
 
 // RemoveSubgraph implements match.GraphEngine.
 func (e *Engine) RemoveSubgraph(ctx context.Context, at match.Epoch, path string) error {
 	e.mu.Lock()
 	defer e.unlock()
-	g, err := e.admitGraphs(ctx, at)
+	g, err := e.checkTraverser(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (e *Engine) RemoveSubgraph(ctx context.Context, at match.Epoch, path string
 func (e *Engine) Find(ctx context.Context, at match.Epoch, criteria string, now time.Time) (*resource.Set, error) {
 	e.mu.Lock()
 	defer e.unlock()
-	g, err := e.admitGraphs(ctx, at)
+	g, err := e.checkTraverser(ctx, at)
 	if err != nil {
 		return nil, err
 	}

@@ -142,12 +142,12 @@ func (x stand) pose(t *testing.T, e *engine.Engine) (*match.Allocation, error) {
 		if n.rack < 0 {
 			levels = levels[:1]
 		}
-		g := matchtest.Node(puzzleName(i), levels, pools(n.size)...)
+		g := matchtest.Node(puzzleName(i), levels, storeBackend(n.size)...)
 		if n.down {
 			matchtest.WithStatus(g, resource.Down)
 		}
 		graphs = append(graphs, g)
-		held = append(held, matchtest.Held(fmt.Sprint(i), puzzleName(i), pools(n.held)...))
+		held = append(held, matchtest.Held(fmt.Sprint(i), puzzleName(i), storeBackend(n.held)...))
 	}
 	d.load(t, graphs...)
 	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 99, Slots: held}); err != nil {
@@ -160,7 +160,7 @@ func (x stand) jobspec() *jobspec.Jobspec {
 	js := matchtest.Jobspec()
 	for i, s := range x.shapes {
 		label := fmt.Sprint(i)
-		need := pools(s.need)
+		need := storeBackend(s.need)
 		if s.need[1] == 0 {
 			need = need[:1]
 		}

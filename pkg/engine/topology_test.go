@@ -178,14 +178,14 @@ func TestTheEndThatHelpsMindsWhatIsPromised(t *testing.T) {
 		if !errors.As(err, &refusal) {
 			t.Fatalf("Match() = %v, want a refusal", err)
 		}
-		if end := refusal.Reason.End; refusal.Reason.Found != 1 || end != nil {
+		if end := refusal.Reason.Blocker; refusal.Reason.Found != 1 || end != nil {
 			t.Errorf("Match() = %v with the end %+v, want 1 found and no end", err, end)
 		}
 	}
 	if err := d.e.Release(t.Context(), d.epoch, 3); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.e.Match(t.Context(), r); !errors.As(err, &refusal) || refusal.Reason.End == nil || *refusal.Reason.End != (match.End{Job: 1, More: 2}) {
+	if _, err := d.e.Match(t.Context(), r); !errors.As(err, &refusal) || refusal.Reason.Blocker == nil || *refusal.Reason.Blocker != (match.Blocker{Job: 1, MoreSlots: 2}) {
 		t.Errorf("Match() = %v, want the end of job 1 to make 2 more", err)
 	}
 }
@@ -198,17 +198,17 @@ func TestTheEndThatHelpsIsOfTheSlotsThatAreShort(t *testing.T) {
 	cases := map[string]struct {
 		held map[match.JobID]match.Slot
 		ask  *jobspec.Jobspec
-		want *match.End
+		want *match.Blocker
 	}{
 		"others would fit": {
 			held: map[match.JobID]match.Slot{7: matchtest.Held("x", "n2", part), 8: matchtest.Held("y", "n3", matchtest.Cores(7))},
 			ask:  matchtest.Jobspec(matchtest.Slot("a", jobspec.Exactly(2), whole), matchtest.Slot("b", jobspec.Exactly(7), matchtest.Cores(1))),
-			want: &match.End{Job: 7, More: 1},
+			want: &match.Blocker{Job: 7, MoreSlots: 1},
 		},
 		"what runs on every node does not end": {
 			held: map[match.JobID]match.Slot{7: matchtest.Shared(matchtest.Held("x", "n1", whole)), 8: matchtest.Held("y", "n2", matchtest.Cores(3)), 9: matchtest.Held("z", "n2", matchtest.Cores(3))},
 			ask:  matchtest.Slots("a", 3, part),
-			want: &match.End{Job: 8, More: 1},
+			want: &match.Blocker{Job: 8, MoreSlots: 1},
 		},
 	}
 	for name, tc := range cases {
@@ -225,7 +225,7 @@ func TestTheEndThatHelpsIsOfTheSlotsThatAreShort(t *testing.T) {
 			if !errors.As(err, &refusal) {
 				t.Fatalf("Match() = %v, want a refusal", err)
 			}
-			if got := refusal.Reason.End; (got == nil) != (tc.want == nil) || got != nil && *got != *tc.want {
+			if got := refusal.Reason.Blocker; (got == nil) != (tc.want == nil) || got != nil && *got != *tc.want {
 				t.Errorf("%v: the end %+v, want %+v", err, got, tc.want)
 			}
 		})

@@ -13,11 +13,11 @@ import (
 // job that holds something already, at the price of work that nobody counts.
 func TestTheStepsOfAMatchStandInTheirOrder(t *testing.T) {
 	steps := []string{
-		"Ignore", "restore", "holder", "Expect", "Expire", "Overlook", "place", "bringBack", "Withdraw", "Promise", "Book",
+		"Ignore", "restoreJobs", "existingJob", "Expect", "Expire", "place", "restoreReservations", "Cancel", "Add", "Book",
 	}
-	got := callsOf(t, "pools.go", "pools", "match", steps)
+	got := callsOf(t, "store_backend.go", "storeBackend", "match", steps)
 	want := []string{
-		"Ignore", "defer restore", "holder", "defer Expect", "Expire", "Overlook", "place", "bringBack", "Withdraw", "Promise", "Book",
+		"Ignore", "defer restoreJobs", "existingJob", "defer Expect", "Expire", "Ignore", "place", "restoreReservations", "Cancel", "Add", "Book",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("a match takes the steps\n%q, want\n%q", got, want)

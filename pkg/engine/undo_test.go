@@ -33,7 +33,7 @@ func (d *driver) listed(t *testing.T) string {
 func (d *driver) promised(t *testing.T, cores int64, from time.Time) {
 	t.Helper()
 	err := d.e.Update(t.Context(), d.epoch, match.Job{
-		ID: 1, Reserved: true, At: from, End: from.Add(time.Hour), Slots: []match.Slot{matchtest.Held("0", "n0", core(cores))},
+		ID: 1, Reserved: true, Start: from, End: from.Add(time.Hour), Slots: []match.Slot{matchtest.Held("0", "n0", core(cores))},
 	})
 	if err != nil {
 		t.Fatalf("Update() = %v", err)
@@ -50,8 +50,8 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 		"jobs leave before the job that asks is looked up": func(t *testing.T, d *driver) {
 			d.match(t, 1, matchtest.Slots("a", 1, core(1)))
 			d.match(t, 2, matchtest.Slots("a", 1, core(1)))
-			d.e.SetBrief(1)
-			d.e.SetLong(1)
+			d.e.SetLockedSteps(1)
+			d.e.SetLongSteps(1)
 			defer d.e.HoldLong()()
 			r := d.request(1, matchtest.Slots("a", 1, core(1)))
 			r.Op, r.Ignore = match.WithoutAllocating, []match.JobID{2}
@@ -144,8 +144,8 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 		},
 		"a reservation stays where it took too much work to look for a place": func(t *testing.T, d *driver) {
 			d.promised(t, 4, matchtest.Now)
-			d.e.SetBrief(1)
-			d.e.SetLong(1)
+			d.e.SetLockedSteps(1)
+			d.e.SetLongSteps(1)
 			var no *match.Refusal
 			if _, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, core(4)))); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
 				t.Errorf("Match() = %v, want %s", err, match.TooHard)
@@ -174,7 +174,7 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 			d := &driver{e: newEngine(t)}
 			d.load(t, matchtest.Node("n0", nil, core(4)))
 			test(t, d)
-			d.e.SetBrief(engine.BriefWork)
+			d.e.SetLockedSteps(engine.LockedSteps)
 		})
 	}
 }

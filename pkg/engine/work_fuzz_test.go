@@ -44,7 +44,7 @@ func work(t *testing.T, data []byte) {
 	held := make(map[match.JobID][]match.Slot) // by the rack where they are
 	kinds := 0
 	if in.next(3) == 0 {
-		kinds = in.next(match.MaxKinds - 3)
+		kinds = in.next(match.MaxResourceTypes - 3)
 	}
 	used := 0
 	for i := range nodes {

@@ -29,14 +29,14 @@ func TestTypesOfResourcesAreBounded(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(5000)...)
 	var no *match.Refusal
-	if _, err := d.e.Match(t.Context(), d.request(1, ofKinds(match.MaxKinds))); !errors.As(err, &no) || no.Reason.Code != match.TooLarge {
-		t.Errorf("Match() of %d types = %v, want %s", match.MaxKinds, err, match.TooLarge)
+	if _, err := d.e.Match(t.Context(), d.request(1, ofKinds(match.MaxResourceTypes))); !errors.As(err, &no) || no.Reason.Code != match.TooLarge {
+		t.Errorf("Match() of %d types = %v, want %s", match.MaxResourceTypes, err, match.TooLarge)
 	}
-	_, err := d.e.Match(t.Context(), d.request(1, ofKinds(match.MaxKinds+1)))
+	_, err := d.e.Match(t.Context(), d.request(1, ofKinds(match.MaxResourceTypes+1)))
 	if !errors.Is(err, match.ErrInvalid) || !strings.Contains(err.Error(), "more than 128 types") {
-		t.Errorf("Match() of %d types = %v, want %v that names the bound", match.MaxKinds+1, err, match.ErrInvalid)
+		t.Errorf("Match() of %d types = %v, want %v that names the bound", match.MaxResourceTypes+1, err, match.ErrInvalid)
 	}
-	if kept := d.e.Kept(); kept > engine.KeptRoom {
+	if kept := d.e.Kept(); kept > engine.KeptBytes {
 		t.Errorf("%d bytes are kept for the next match", kept)
 	}
 }
@@ -99,23 +99,23 @@ func TestEveryOperationEndsWithAnyNumberOfSteps(t *testing.T) {
 		"in equal shares":      together(matchtest.Slots("a", 41, matchtest.Cores(50)), jobspec.Topology{Balanced: "rack"}),
 		"on some nodes":        matchtest.Constrain(two(), "x", jobspec.SlotAttributes{ConstraintsNow: matchtest.Not(matchtest.Hosts("n00001"))}),
 		"more than there is":   limited(matchtest.Slots("a", 41, matchtest.Cores(64))),
-		"many types":           ofKinds(match.MaxKinds),
+		"many types":           ofKinds(match.MaxResourceTypes),
 		"in one rack, limited": together(limited(matchtest.Slots("a", 60, matchtest.Cores(30))), jobspec.Topology{Required: "rack"}),
 	}
 	for name, js := range asks {
 		for op := match.Allocate; op <= match.WithoutAllocatingFuture; op++ {
 			t.Run(fmt.Sprint(name, "/", op), func(t *testing.T) {
 				want := ""
-				for _, steps := range []int{engine.BriefWork, 0, 1, 20, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000} {
+				for _, steps := range []int{engine.LockedSteps, 0, 1, 20, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000} {
 					d := &driver{e: newEngine(t)}
 					d.load(t, cluster(nodes)...)
 					d.over(t, 1, matchtest.Slots("h", 10, matchtest.Cores(60)), 3600)
-					d.e.SetBrief(steps)
+					d.e.SetLockedSteps(steps)
 					r := d.request(2, js)
 					r.Op, r.Duration = op, time.Hour
 					a, err := d.e.Match(t.Context(), r)
 					no, refused := errors.AsType[*match.Refusal](err)
-					if refused && no.Reason.Code == match.TooHard && steps < engine.BriefWork {
+					if refused && no.Reason.Code == match.TooHard && steps < engine.LockedSteps {
 						continue
 					}
 					got := answer(a, err)
@@ -171,7 +171,7 @@ func TestDomainsOfAllLimitsAreBounded(t *testing.T) {
 			for k := range limits {
 				limits[k] = jobspec.Limit{Name: fmt.Sprint(k), Hosts: hosts, Most: 1}
 			}
-			d.e.SetBrief(4 * most)
+			d.e.SetLockedSteps(4 * most)
 			_, err := d.e.Match(t.Context(), d.request(1, matchtest.Limited(matchtest.Slots("a", 1, matchtest.Cores(1)), "a", limits...)))
 			no, refused := errors.AsType[*match.Refusal](err)
 			if got := refused && no.Reason.Code == match.TooHard; got != (tc.want != "") || err != nil && !refused {
@@ -192,20 +192,20 @@ func TestTheEndThatHelpsIsLookedForWithinTheWorkOfAMatch(t *testing.T) {
 	r := d.request(2, js)
 	named := 0
 	for steps := 100; steps < 1_000_000; steps += steps / 8 {
-		d.e.SetBrief(steps)
+		d.e.SetLockedSteps(steps)
 		r.Op = match.WithoutAllocating
 		_, err := d.e.Match(t.Context(), r)
 		no, refused := errors.AsType[*match.Refusal](err)
 		if !refused {
 			t.Fatalf("Match() = %v, want a refusal", err)
 		}
-		if end := no.Reason.End; end != nil {
+		if end := no.Reason.Blocker; end != nil {
 			named++
-			if end.Job != 1 || end.More != 30 {
+			if end.Job != 1 || end.MoreSlots != 30 {
 				t.Errorf("with %d steps: %+v, found %d", steps, end, no.Reason.Found)
 			}
 		}
-		if over := d.e.Overdrawn(); over > 600 {
+		if over := d.e.MaxOverrun(); over > 600 {
 			t.Fatalf("with %d steps: %d more were taken", steps, over)
 		}
 	}
@@ -222,7 +222,7 @@ func TestEachPartOfAConstraintIsCharged(t *testing.T) {
 	for i := range 2000 {
 		parts.Args = append(parts.Args, *matchtest.Hosts(fmt.Sprintf("other%d", i)))
 	}
-	d.e.SetBrief(10_000)
+	d.e.SetLockedSteps(10_000)
 	not := &jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{*parts}}
 	r := d.request(1, matchtest.Constrain(matchtest.Slots("a", 1, matchtest.Cores(1)), "a", jobspec.SlotAttributes{Constraints: not}))
 	r.Op = match.WithoutAllocatingFuture
@@ -276,8 +276,8 @@ func TestEachLookAtANodeIsCharged(t *testing.T) {
 			d := &driver{e: newEngine(t)}
 			d.load(t, cluster(tc.nodes)...)
 			tc.begin(d)
-			d.e.SetLong(0)
-			d.e.SetBrief(tc.few)
+			d.e.SetLongSteps(0)
+			d.e.SetLockedSteps(tc.few)
 			var no *match.Refusal
 			if _, err := d.e.Match(t.Context(), d.request(2, tc.js)); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
 				t.Errorf("with %d steps: Match() = %v, want %s", tc.few, err, match.TooHard)

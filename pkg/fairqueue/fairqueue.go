@@ -8,17 +8,17 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// New returns a work queue with that name in metrics, in the order of NewOrder. Without a name it
+// New returns a work queue with that name in metrics, in the order of NewRoundRobin. Without a name it
 // has no metrics.
 func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], namespace func(T) string) workqueue.TypedRateLimitingInterface[T] {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
 		Name:          name,
-		DelayingQueue: NewDelaying(name, NewOrder(namespace)),
+		DelayingQueue: NewDelaying(name, NewRoundRobin(namespace)),
 	})
 }
 
 // NewDelaying returns a work queue that limits no rates, in the order given.
-func NewDelaying[T comparable](name string, order *Order[T]) workqueue.TypedDelayingInterface[T] {
+func NewDelaying[T comparable](name string, order *RoundRobin[T]) workqueue.TypedDelayingInterface[T] {
 	return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{
 		Name:  name,
 		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: order}),
@@ -29,7 +29,7 @@ func NewDelaying[T comparable](name string, order *Order[T]) workqueue.TypedDela
 // namespace that has waited longest. Within a namespace urgent items go before the others, and older
 // ones before newer ones. A work queue calls an Order under its own lock. Hurry may be called at any
 // time.
-type Order[T comparable] struct {
+type RoundRobin[T comparable] struct {
 	namespace func(T) string
 	lines     map[string]*line[T]
 	// turns are the namespaces that have an item here, the next one first.
@@ -43,35 +43,35 @@ type Order[T comparable] struct {
 // A line is the items of one namespace. An item may stand in it twice, and is taken once.
 type line[T comparable] struct {
 	first, rest []T
-	// waits are the items that are to be taken, and whether they stand in first.
-	waits map[T]bool
+	// pending are the items that are to be taken, and whether they stand in first.
+	pending map[T]bool
 }
 
-// NewOrder returns an order without items. The namespace of an item never changes.
-func NewOrder[T comparable](namespace func(T) string) *Order[T] {
-	return &Order[T]{namespace: namespace, lines: map[string]*line[T]{}, urgent: map[T]bool{}}
+// NewRoundRobin returns an order without items. The namespace of an item never changes.
+func NewRoundRobin[T comparable](namespace func(T) string) *RoundRobin[T] {
+	return &RoundRobin[T]{namespace: namespace, lines: map[string]*line[T]{}, urgent: map[T]bool{}}
 }
 
-// Hurry makes an item urgent until it is taken. The item has to be added to the work queue
+// MarkUrgent makes an item urgent until it is taken. The item has to be added to the work queue
 // afterwards.
-func (o *Order[T]) Hurry(item T) {
+func (o *RoundRobin[T]) MarkUrgent(item T) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.urgent[item] = true
 }
 
-func (o *Order[T]) isUrgent(item T) bool {
+func (o *RoundRobin[T]) isUrgent(item T) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.urgent[item]
 }
 
 // Push implements workqueue.Queue.
-func (o *Order[T]) Push(item T) {
+func (o *RoundRobin[T]) Push(item T) {
 	of := o.namespace(item)
 	l := o.lines[of]
 	if l == nil {
-		l = &line[T]{waits: map[T]bool{}}
+		l = &line[T]{pending: map[T]bool{}}
 		o.lines[of], o.turns = l, append(o.turns, of)
 	}
 	o.size++
@@ -80,27 +80,27 @@ func (o *Order[T]) Push(item T) {
 
 // Touch implements workqueue.Queue: an item that is added again keeps its place, unless it has
 // become urgent.
-func (o *Order[T]) Touch(item T) {
+func (o *RoundRobin[T]) Touch(item T) {
 	l := o.lines[o.namespace(item)]
 	if l == nil {
 		return
 	}
-	if first, waits := l.waits[item]; waits && !first && o.isUrgent(item) {
+	if first, waits := l.pending[item]; waits && !first && o.isUrgent(item) {
 		l.put(item, true)
 	}
 }
 
 // Len implements workqueue.Queue.
-func (o *Order[T]) Len() int { return o.size }
+func (o *RoundRobin[T]) Len() int { return o.size }
 
 // Pop implements workqueue.Queue. It is called where there is an item.
-func (o *Order[T]) Pop() T {
+func (o *RoundRobin[T]) Pop() T {
 	of := o.turns[0]
 	o.turns = o.turns[1:]
 	l := o.lines[of]
 	item := l.take()
 	o.size--
-	if len(l.waits) == 0 {
+	if len(l.pending) == 0 {
 		delete(o.lines, of)
 	} else {
 		o.turns = append(o.turns, of)
@@ -112,7 +112,7 @@ func (o *Order[T]) Pop() T {
 }
 
 func (l *line[T]) put(item T, urgent bool) {
-	l.waits[item] = urgent
+	l.pending[item] = urgent
 	if urgent {
 		l.first = append(l.first, item)
 	} else {
@@ -129,8 +129,8 @@ func (l *line[T]) take() T {
 		}
 		item := (*of)[0]
 		*of = (*of)[1:]
-		if _, waits := l.waits[item]; waits {
-			delete(l.waits, item)
+		if _, waits := l.pending[item]; waits {
+			delete(l.pending, item)
 			return item
 		}
 	}

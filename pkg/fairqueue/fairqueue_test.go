@@ -91,13 +91,13 @@ func TestWhatIsAddedLaterTakesItsTurn(t *testing.T) {
 // Within a namespace urgent items go first, also those that wait already; they are taken once, and
 // other namespaces have their turns all the same.
 func TestUrgentItemsGoFirstInTheirNamespace(t *testing.T) {
-	order := NewOrder(func(item string) string { namespace, _, _ := strings.Cut(item, "/"); return namespace })
+	order := NewRoundRobin(func(item string) string { namespace, _, _ := strings.Cut(item, "/"); return namespace })
 	q := NewDelaying("", order)
 	defer q.ShutDown()
 	add := func(urgent bool, items ...string) {
 		for _, item := range items {
 			if urgent {
-				order.Hurry(item)
+				order.MarkUrgent(item)
 			}
 			q.Add(item)
 		}

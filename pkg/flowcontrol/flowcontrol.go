@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Pause is for how long nothing is sent after an answer of 429 that does not say so.
-const Pause = time.Second
+// DefaultRetryAfter is for how long nothing is sent after an answer of 429 that does not say so.
+const DefaultRetryAfter = time.Second
 
 // Unlimited returns a configuration without the client's own limit of requests a second. It is for
 // those who bound how many requests are in flight.
@@ -19,13 +19,13 @@ func Unlimited(config *rest.Config) *rest.Config {
 	return config
 }
 
-// TooBusy says whether the API server did not look at a request since it has too many, and for how
+// RetryAfter says whether the API server did not look at a request since it has too many, and for how
 // long to send nothing. It answers 429 then, or 503 with a time to wait.
-func TooBusy(err error) (after time.Duration, busy bool) {
+func RetryAfter(err error) (after time.Duration, busy bool) {
 	seconds, says := apierrors.SuggestsClientDelay(err)
 	switch {
 	case apierrors.IsTooManyRequests(err):
-		return max(Pause, time.Duration(seconds)*time.Second), true
+		return max(DefaultRetryAfter, time.Duration(seconds)*time.Second), true
 	case apierrors.IsServiceUnavailable(err) && says:
 		return time.Duration(seconds) * time.Second, true
 	}

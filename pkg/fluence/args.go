@@ -80,8 +80,8 @@ type Args struct {
 	Unthrottled bool `json:"-"`
 }
 
-// MostAsk is the longest Args.MaxAsk.
-const MostAsk = 30 * time.Second
+// MaxAskLimit is the longest Args.MaxAsk.
+const MaxAskLimit = 30 * time.Second
 
 // The values of Args.PodEvents.
 const (
@@ -200,7 +200,7 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 	if d := a.MatchTimeout.Duration; d <= 0 || d > 30*time.Second {
 		errs = append(errs, field.Invalid(path.Child("matchTimeout"), d.String(), "must be above 0 and at most 30s"))
 	}
-	if d := a.MaxAsk.Duration; d <= 0 || d > MostAsk {
+	if d := a.MaxAsk.Duration; d <= 0 || d > MaxAskLimit {
 		errs = append(errs, field.Invalid(path.Child("maxAsk"), d.String(), "must be above 0 and at most 30s"))
 	}
 	if d := a.ScheduleTimeout.Duration; d <= 0 || d > 15*time.Minute {

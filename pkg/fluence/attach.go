@@ -28,22 +28,22 @@ func Attach(sched *scheduler.Scheduler) error {
 			if err := checkBinds(plugins); err != nil {
 				return fmt.Errorf("profile %q: %w", name, err)
 			}
-			pl.besides = slices.DeleteFunc(slices.Clone(profile.PreEnqueuePlugins()), func(o fwk.PreEnqueuePlugin) bool { return o == p })
+			pl.otherPlugins = slices.DeleteFunc(slices.Clone(profile.PreEnqueuePlugins()), func(o fwk.PreEnqueuePlugin) bool { return o == p })
 			filters := enabledNames(plugins.Filter)
 			pl.guard = guardOf(filters)
 			pl.placer.SetFilters(filters)
-			sched.Profiles[name] = cycles{Framework: profile, pl: pl, recorder: pl.events.Recorder(profile.EventRecorder())}
-			hush(sched, pl)
+			sched.Profiles[name] = meteredFramework{Framework: profile, pl: pl, recorder: pl.events.Recorder(profile.EventRecorder())}
+			wrapFailureHandler(sched, pl)
 		}
 	}
 	return nil
 }
 
-// Skewed has Fluence in a scheduler say by its metrics whether the API server is of a version that
+// SetVersionSkew has Fluence in a scheduler say by its metrics whether the API server is of a version that
 // this build is not made for. It may be called at any time.
-func Skewed(sched *scheduler.Scheduler, is bool) {
+func SetVersionSkew(sched *scheduler.Scheduler, skewed bool) {
 	for pl := range pluginsOf(sched) {
-		pl.skewed.Store(is)
+		pl.skewed.Store(skewed)
 	}
 }
 

@@ -25,11 +25,11 @@ type base struct {
 	log klog.Logger
 	now func() time.Time
 	// apply does what a change of a group's state asks for.
-	apply    func(context.Context, gang.Output)
-	groups   *gang.Groups
-	placer   *placement.Placer
-	waker    *waker
-	counters *counters
+	apply     func(context.Context, gang.Output)
+	groups    *gang.Groups
+	placer    *placement.Placer
+	activator *activator
+	counters  *counters
 
 	readiness
 	cluster
@@ -39,7 +39,7 @@ type base struct {
 type cluster struct {
 	nodes      corelisters.NodeLister
 	namespaces corelisters.NamespaceLister
-	running    running
+	occupants  occupants
 	// guard says whether a node still takes a pod.
 	guard guard
 }
@@ -50,38 +50,38 @@ type readiness struct {
 	inventory *inventory.Inventory
 	// synced reports whether all pods that existed at the start were seen. Before
 	// that a group may seem to hold nothing.
-	synced  func() bool
-	listing listing
+	synced      func() bool
+	initialSync initialSync
 }
 
-// notReady says why no group can be placed at all, or nothing.
-func (r *readiness) notReady() string {
+// whyNotReady says why no group can be placed at all, or nothing.
+func (r *readiness) whyNotReady() string {
 	if open, why := r.breaker.state(); open {
 		return why
 	}
 	if !r.synced() || r.inventory.Epoch() == 0 {
 		return placement.WhyLoading
 	}
-	if !r.listing.complete() {
+	if !r.initialSync.isDone() {
 		return whyListing
 	}
 	return ""
 }
 
-// happened takes note of an event that may help waiting groups.
-func (b *base) happened(ev gang.Event) {
-	b.placer.Happened(ev)
-	b.groups.Happened(ev)
+// observeEvent takes note of an event that may help waiting groups.
+func (b *base) observeEvent(ev gang.Event) {
+	b.placer.ObserveEvent(ev)
+	b.groups.ObserveEvent(ev)
 	if ev == gang.MatcherBack {
 		// Also those go on that were not refused but held.
-		b.waker.all()
+		b.activator.activateAll()
 	} else {
-		b.waker.due()
+		b.activator.activateDue()
 	}
 }
 
-// key returns the key of a pod's group. It is empty if the pod was not seen.
-func (b *base) key(pod *corev1.Pod) types.NamespacedName {
+// groupKey returns the key of a pod's group. It is empty if the pod was not seen.
+func (b *base) groupKey(pod *corev1.Pod) types.NamespacedName {
 	key, _ := b.groups.KeyOf(pod.UID)
 	return key
 }

@@ -14,8 +14,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/bindqueue"
 	"github.com/flux-k8s/fluence/pkg/flowcontrol"
-	"github.com/flux-k8s/fluence/pkg/gate"
 )
 
 // bindTimeout bounds one bind, with what the API server has it wait.
@@ -25,31 +25,31 @@ const bindTimeout = 30 * time.Second
 // back to its place there.
 func (pl *Fluence) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	for {
-		err := postBinding(ctx, pl.core, pod, node)
-		after, busy := flowcontrol.TooBusy(err)
+		err := postBinding(ctx, pl.bindClient, pod, node)
+		after, busy := flowcontrol.RetryAfter(err)
 		if !busy {
-			if err != nil && !ofThePod(err) {
-				pl.counters.failed(writesBinding)
+			if err != nil && !isAboutPod(err) {
+				pl.counters.countFailedWrite(writesBinding)
 			}
 			return fwk.AsStatus(err)
 		}
-		pl.counters.throttled.WithLabelValues(writesBinding).Inc()
-		pl.binds.refuse(pl.key(pod), err.Error(), pl.now())
+		pl.counters.writesThrottled.WithLabelValues(writesBinding).Inc()
+		pl.bindQueue.observeAPIThrottling(pl.groupKey(pod), err.Error(), pl.now())
 		klog.FromContext(ctx).V(2).Info("The API server is too busy to bind a pod", "pod", klog.KObj(pod), "again", after, "err", err)
 		pl.inventory.ForgetBind(pod)
-		pl.apply(ctx, pl.groups.Recall(pod.UID))
-		why, err := pl.atGate(ctx, pod.UID, func(p gate.Pod, now time.Time) bool { return pl.binds.Throttled(p, after, now) })
+		pl.apply(ctx, pl.groups.UndoBind(pod.UID))
+		why, err := pl.waitToBind(ctx, pod.UID, func(p bindqueue.Pod, now time.Time) bool { return pl.bindQueue.Throttled(p, after, now) })
 		switch {
 		case err != nil:
 			return fwk.AsStatus(err)
 		case why != "":
-			return calledBack(pod, node, why)
+			return bindCanceled(pod, node, why)
 		}
 	}
 }
 
-// newCoreClient returns a client of the core API for requests that are made once.
-func newCoreClient(config *rest.Config) (rest.Interface, error) {
+// newBindClient returns a client of the core API for requests that are made once.
+func newBindClient(config *rest.Config) (rest.Interface, error) {
 	client, err := corev1client.NewForConfig(flowcontrol.Unlimited(config))
 	if err != nil {
 		return nil, fmt.Errorf("build the client that binds: %w", err)
@@ -75,6 +75,6 @@ func postBinding(ctx context.Context, client rest.Interface, pod *corev1.Pod, no
 	return nil
 }
 
-// ofThePod says whether a bind failed since the pod is gone, or is another or bound by now:
+// isAboutPod says whether a bind failed since the pod is gone, or is another or bound by now:
 // the API server is well, and took its bind as it should.
-func ofThePod(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+func isAboutPod(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

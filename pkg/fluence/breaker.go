@@ -28,23 +28,23 @@ const whyListing = "PodGroups and the owners of pods are being listed"
 // is open at first and when a call, or the inventory, says so, and closes when a
 // ping is answered.
 type breaker struct {
-	ping   func(context.Context) error
-	closed func()
-	// silent, if set, is called when the matcher is found not to answer.
-	silent func()
+	ping    func(context.Context) error
+	onClose func()
+	// onOutage, if set, is called when the matcher is found not to answer.
+	onOutage func()
 
 	mu      sync.Mutex
 	why     string
 	tripped chan struct{}
-	// closings counts how often it was closed.
-	closings uint64
+	// recoveries counts how often it was closed.
+	recoveries uint64
 	// silence is for how long no ping has had an answer, the last of which ended at asked.
-	silence time.Duration
-	asked   time.Time
+	silence  time.Duration
+	lastPing time.Time
 }
 
 func newBreaker(ping func(context.Context) error, closed func()) *breaker {
-	b := &breaker{ping: ping, closed: closed, tripped: make(chan struct{}, 1)}
+	b := &breaker{ping: ping, onClose: closed, tripped: make(chan struct{}, 1)}
 	b.trip(placement.WhyUnavailable)
 	return b
 }
@@ -55,11 +55,11 @@ func (b *breaker) state() (open bool, why string) {
 	return b.why != "", b.why
 }
 
-// answered counts how often the matcher was found to answer again.
-func (b *breaker) answered() uint64 {
+// recoveryCount counts how often the matcher was found to answer again.
+func (b *breaker) recoveryCount() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.closings
+	return b.recoveries
 }
 
 // silentFor says for how long the matcher was asked and gave no answer at all; 0 if it did
@@ -70,26 +70,26 @@ func (b *breaker) silentFor() time.Duration {
 	return b.silence
 }
 
-// heard takes note of how a ping ended that began at a time. Of the time since the one
+// observePing takes note of how a ping ended that began at a time. Of the time since the one
 // before it counts what pings take: a process that was stopped meanwhile asked nobody.
-func (b *breaker) heard(began time.Time, err error) {
+func (b *breaker) observePing(began time.Time, err error) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !silent(err) {
-		b.silence, b.asked = 0, time.Time{}
+	if !isSilence(err) {
+		b.silence, b.lastPing = 0, time.Time{}
 		return
 	}
-	since := b.asked
+	since := b.lastPing
 	if since.IsZero() {
 		since = began
 	}
 	b.silence += min(now.Sub(since), pingTimeout+pingEvery)
-	b.asked = now
+	b.lastPing = now
 }
 
-// silent says that a ping which ended with an error had no answer.
-func silent(err error) bool {
+// isSilence says that a ping which ended with an error had no answer.
+func isSilence(err error) bool {
 	return errors.Is(err, match.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -101,8 +101,8 @@ func (b *breaker) trip(why string) {
 	signal.Send(b.tripped)
 }
 
-// doubt has the matcher be pinged, and the breaker opened if that is not answered.
-func (b *breaker) doubt() { signal.Send(b.tripped) }
+// requestPing has the matcher be pinged, and the breaker opened if that is not answered.
+func (b *breaker) requestPing() { signal.Send(b.tripped) }
 
 // run pings while the breaker is open, until ctx ends.
 func (b *breaker) run(ctx context.Context) {
@@ -122,8 +122,8 @@ func (b *breaker) run(ctx context.Context) {
 		if !answers {
 			b.trip(placement.WhyUnavailable)
 			klog.FromContext(ctx).Info("The matcher does not answer; groups wait")
-			if b.silent != nil {
-				b.silent()
+			if b.onOutage != nil {
+				b.onOutage()
 			}
 			if wait.PollUntilContextCancel(ctx, pingEvery, false, b.answers) != nil {
 				return
@@ -131,7 +131,7 @@ func (b *breaker) run(ctx context.Context) {
 		}
 		b.close()
 		klog.FromContext(ctx).Info("The matcher answers again")
-		b.closed()
+		b.onClose()
 	}
 }
 
@@ -139,7 +139,7 @@ func (b *breaker) run(ctx context.Context) {
 func (b *breaker) confirm() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closings++
+	b.recoveries++
 }
 
 // close also takes back what tripped the breaker again while it was open.
@@ -147,7 +147,7 @@ func (b *breaker) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.why = ""
-	b.closings++
+	b.recoveries++
 	select {
 	case <-b.tripped:
 	default:
@@ -159,7 +159,7 @@ func (b *breaker) answers(ctx context.Context) (bool, error) {
 	defer cancel()
 	began := time.Now()
 	err := b.ping(call)
-	if err != nil && !silent(err) {
+	if err != nil && !isSilence(err) {
 		// It answers, and is at work for another call. That one may end in time.
 		_ = wait.PollUntilContextCancel(call, pingEvery, false, func(ctx context.Context) (bool, error) {
 			if again := b.ping(ctx); ctx.Err() == nil {
@@ -169,7 +169,7 @@ func (b *breaker) answers(ctx context.Context) (bool, error) {
 		})
 	}
 	if ctx.Err() == nil {
-		b.heard(began, err)
+		b.observePing(began, err)
 	}
 	return err == nil, nil
 }

@@ -162,11 +162,11 @@ func TestATripDuringAPingIsNotLost(t *testing.T) {
 		}, func() { closed++ })
 		go b.run(t.Context())
 		synctest.Wait()
-		b.doubt()
+		b.requestPing()
 		synctest.Wait()
 		wantOpen(t, b, false)
-		if pings != 3 || closed != 2 || b.answered() != 3 {
-			t.Errorf("%d pings, of which %d were counted, and told %d times that it closed; want 3, 3 and 2", pings, b.answered(), closed)
+		if pings != 3 || closed != 2 || b.recoveryCount() != 3 {
+			t.Errorf("%d pings, of which %d were counted, and told %d times that it closed; want 3, 3 and 2", pings, b.recoveryCount(), closed)
 		}
 	})
 }
@@ -235,7 +235,7 @@ func TestAMatcherThatIsAtWorkForLessThanAPingMayTakeIsNotDoubted(t *testing.T) {
 			watched(t, func(b *breaker, p *patient) {
 				p.up.Store(true)
 				p.loads.Store(true)
-				b.doubt()
+				b.requestPing()
 				time.Sleep(tc.works)
 				p.loads.Store(false)
 				synctest.Wait()

@@ -63,8 +63,8 @@ func TestARaisedMinimumIsNotOwedAfterARestart(t *testing.T) {
 			r.pod("g-0", objects.InGroup(g.Name), objects.CPU("3"), objects.OnNode("n0"))
 			r.pass(time.Second)
 			late := r.pod("g-1", objects.InGroup(g.Name), objects.CPU("3"))
-			if m, _ := r.pl.groups.GroupOf(late.UID); !m.Started || m.Lacking != want {
-				t.Errorf("by %q %d members are lacking, want %d", message, m.Lacking, want)
+			if m, _ := r.pl.groups.GroupOf(late.UID); !m.Started || m.Missing != want {
+				t.Errorf("by %q %d members are lacking, want %d", message, m.Missing, want)
 			}
 		})
 	}

@@ -42,7 +42,7 @@ func (m *remover) at(point string, pod *corev1.Pod) {
 
 // Filter runs in earnest only where a node was matched.
 func (m *remover) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
-	if _, err := state.Read(chosenKey); err == nil {
+	if _, err := state.Read(assignedNodeKey); err == nil {
 		m.at("matched", pod)
 	}
 	return nil
@@ -95,7 +95,7 @@ func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 		if got := r.news(); len(got) != 0 {
 			t.Errorf("news of %v are kept", got)
 		}
-		if got := r.pl.groups.Waiting(); len(got) != 0 {
+		if got := r.pl.groups.WaitingGroups(); len(got) != 0 {
 			t.Errorf("groups are kept: %+v", got)
 		}
 	}, m)

@@ -20,13 +20,13 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// mayAsk has groups of these namespaces be those that may ask, all of the priority 0.
-func mayAsk(namespaces ...string) register {
-	var all []gang.Asker
+// throttlePassed has groups of these namespaces be those that may ask, all of the priority 0.
+func mayAsk(namespaces ...string) readyLister {
+	var all []gang.ReadyNamespace
 	for _, namespace := range namespaces {
-		all = append(all, gang.Asker{Namespace: namespace})
+		all = append(all, gang.ReadyNamespace{Namespace: namespace})
 	}
-	return func() []gang.Asker { return all }
+	return func() []gang.ReadyNamespace { return all }
 }
 
 func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
@@ -35,7 +35,7 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 	nobody, others := mayAsk(), mayAsk("c")
 	type ask struct {
 		at          float64
-		others      register
+		others      readyLister
 		owed, after time.Duration
 	}
 	cases := map[string]struct {
@@ -57,10 +57,10 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 			}
 			for _, a := range tc.asks {
 				clock := func() time.Time { return at(a.at) }
-				if got := d.ask(gang.Asker{Namespace: "a"}, a.others, clock); got.owed != a.owed || got.after != a.after {
+				if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, a.others, clock); got.owed != a.owed || got.after != a.after {
 					t.Errorf("at %v: %+v, want %s owed and again after %s", a.at, got, a.owed, a.after)
 				}
-				if got := d.ask(gang.Asker{Namespace: "b"}, a.others, clock); got != (delay{}) {
+				if got := d.delayFor(gang.ReadyNamespace{Namespace: "b"}, a.others, clock); got != (delay{}) {
 					t.Errorf("another namespace waits: %+v", got)
 				}
 			}
@@ -73,13 +73,13 @@ func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
 	var d debts
 	vain := func(namespace string, n int) {
 		for range n {
-			d.charge(namespace, freeAsk, true, noon)
+			d.charge(namespace, freePerAttempt, true, noon)
 		}
 	}
 	due := mayAsk
-	want := func(what string, at time.Time, others register, owed, after time.Duration) {
+	want := func(what string, at time.Time, others readyLister, owed, after time.Duration) {
 		t.Helper()
-		if got := d.ask(gang.Asker{Namespace: "a"}, others, func() time.Time { return at }); got.owed != owed || got.after != after {
+		if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, others, func() time.Time { return at }); got.owed != owed || got.after != after {
 			t.Errorf("%s: %+v, want %s owed and again after %s", what, got, owed, after)
 		}
 	}
@@ -96,10 +96,10 @@ func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
 	want("a fifth of the time has paid for it", later, due("c"), 0, 0)
 	d.charge("c", time.Minute, false, later)
 	for range 60 {
-		d.charge("a", freeAsk, true, later)
+		d.charge("a", freePerAttempt, true, later)
 	}
 	want("one in debt may not ask itself", later, due("c"), 0, 0)
-	d.charge("a", time.Second+freeAsk, false, later)
+	d.charge("a", time.Second+freePerAttempt, false, later)
 	want("nor does it stop another in debt", later, due("c"), 0, 0)
 	want("but that asks once a second", later, due("c"), time.Second, 2*time.Second)
 }
@@ -110,22 +110,22 @@ func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
 	noon := func() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 	var d debts
 	for range 60 {
-		d.charge("queue", freeAsk, true, noon())
-		d.charge("vain", freeAsk, true, noon())
+		d.charge("queue", freePerAttempt, true, noon())
+		d.charge("vain", freePerAttempt, true, noon())
 	}
-	asks := func(priority int32, others ...gang.Asker) bool {
-		return d.ask(gang.Asker{Namespace: "queue", Priority: priority}, func() []gang.Asker { return others }, noon).after == 0
+	asks := func(priority int32, others ...gang.ReadyNamespace) bool {
+		return d.delayFor(gang.ReadyNamespace{Namespace: "queue", Priority: priority}, func() []gang.ReadyNamespace { return others }, noon).after == 0
 	}
 	cases := map[string]struct {
-		others []gang.Asker
+		others []gang.ReadyNamespace
 		want   bool
 	}{
-		"a lower one":                        {[]gang.Asker{{Namespace: "b", Priority: 9}}, true},
-		"one of the same":                    {[]gang.Asker{{Namespace: "b", Priority: 10}}, false},
-		"a higher one":                       {[]gang.Asker{{Namespace: "b", Priority: 11}}, false},
-		"a higher one of its own":            {[]gang.Asker{{Namespace: "queue", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
-		"one that asks in vain, and another": {[]gang.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 10}}, false},
-		"a lower one after one in vain":      {[]gang.Asker{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
+		"a lower one":                        {[]gang.ReadyNamespace{{Namespace: "b", Priority: 9}}, true},
+		"one of the same":                    {[]gang.ReadyNamespace{{Namespace: "b", Priority: 10}}, false},
+		"a higher one":                       {[]gang.ReadyNamespace{{Namespace: "b", Priority: 11}}, false},
+		"a higher one of its own":            {[]gang.ReadyNamespace{{Namespace: "queue", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
+		"one that asks in vain, and another": {[]gang.ReadyNamespace{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 10}}, false},
+		"a lower one after one in vain":      {[]gang.ReadyNamespace{{Namespace: "vain", Priority: 11}, {Namespace: "b", Priority: 9}}, true},
 	}
 	for name, tc := range cases {
 		if got := asks(10, tc.others...); got != tc.want {
@@ -133,7 +133,7 @@ func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
 		}
 	}
 	d.charge("queue", time.Second, false, noon())
-	d.of["queue"].next = noon().Add(time.Second)
+	d.byNamespace["queue"].next = noon().Add(time.Second)
 	if asks(10, cases["a lower one"].others...) {
 		t.Error("one in debt asks before one of a lower priority")
 	}
@@ -149,7 +149,7 @@ func TestAQueueIsNotPassedForAskingInVain(t *testing.T) {
 			queued := r.pod("queued")
 			r.pod("other", func(p *corev1.Pod) { p.Namespace, p.Spec.Priority = "elsewhere", &of })
 			for range 60 {
-				r.pl.charge(ns, freeAsk, true)
+				r.pl.charge(ns, freePerAttempt, true)
 			}
 			_, _, status := r.preFilter(queued)
 			if got := !status.IsSuccess(); got != refused {
@@ -164,7 +164,7 @@ func TestWhatIsTakenInVainIsTold(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		counted := func() float64 {
-			n, err := testutil.GetCounterMetricValue(r.pl.counters.vain.WithLabelValues(ns))
+			n, err := testutil.GetCounterMetricValue(r.pl.counters.failedTime.WithLabelValues(ns))
 			r.must(err)
 			return n
 		}
@@ -267,12 +267,12 @@ func TestWhatOtherPluginsTakeForOthersIsNotPaidFor(t *testing.T) {
 			if _, _, status := r.preFilter(pod); !status.IsSuccess() {
 				t.Fatalf("it is refused: %s", status.Message())
 			}
-			if owes := r.pl.debts.of[ns] != nil; owes != pays {
+			if owes := r.pl.debts.byNamespace[ns] != nil; owes != pays {
 				t.Errorf("beside terms of others: %t: its namespace owes something: %t, want %t", theirs, owes, pays)
 			}
 			began := time.Now()
 			for range 5 {
-				r.pl.placer.ForOthers(r.ctx, pod, time.Second)
+				r.pl.placer.ForeignTime(r.ctx, pod, time.Second)
 			}
 			if took := time.Since(began); took > 150*time.Millisecond {
 				t.Errorf("beside terms of others: %t: to measure them five times takes %v", theirs, took)
@@ -287,18 +287,18 @@ func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
 		var d debts
 		d.charge("a", time.Minute, false, time.Now())
 		took, looks := 5*time.Millisecond, 0
-		look := func() []gang.Asker {
+		look := func() []gang.ReadyNamespace {
 			looks++
 			time.Sleep(took)
-			return []gang.Asker{{Namespace: "b"}}
+			return []gang.ReadyNamespace{{Namespace: "b"}}
 		}
 		told := map[time.Duration]bool{}
 		began := time.Now()
 		for range 5000 {
-			told[time.Since(began)+d.ask(gang.Asker{Namespace: "a"}, look, time.Now).after] = true
+			told[time.Since(began)+d.delayFor(gang.ReadyNamespace{Namespace: "a"}, look, time.Now).after] = true
 			time.Sleep(time.Millisecond)
 		}
-		if most := int(time.Since(began)/(lookPart*took)) + 1; looks > most {
+		if most := int(time.Since(began)/(lookFactor*took)) + 1; looks > most {
 			t.Errorf("%d looks, want at most %d", looks, most)
 		}
 		// Once a second until it is paid, and then ever a hundredth later.
@@ -360,11 +360,11 @@ func TestANamespaceThatIsGoneOwesNothing(t *testing.T) {
 		}
 		want := func(when string, debt bool, n int) {
 			r.Helper()
-			if got := r.pl.debts.of["gone"] != nil; got != debt || series("gone") != n {
+			if got := r.pl.debts.byNamespace["gone"] != nil; got != debt || series("gone") != n {
 				t.Errorf("%s: a debt %v, %d series, want %v and %d", when, got, series("gone"), debt, n)
 			}
-			if r.pl.debts.of["here"] == nil || series("here") != 2 {
-				t.Errorf("%s: the other namespace has %d series and owes %+v", when, series("here"), r.pl.debts.of["here"])
+			if r.pl.debts.byNamespace["here"] == nil || series("here") != 2 {
+				t.Errorf("%s: the other namespace has %d series and owes %+v", when, series("here"), r.pl.debts.byNamespace["here"])
 			}
 		}
 		for _, name := range []string{"gone", "here"} {
@@ -381,8 +381,8 @@ func TestANamespaceThatIsGoneOwesNothing(t *testing.T) {
 		want("after one more enquiry", false, 0)
 		here := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
 		r.pl.namespaceGone(cache.DeletedFinalStateUnknown{Key: "here", Obj: here})
-		if r.pl.debts.of["here"] != nil || series("here") != 0 {
-			t.Errorf("the other namespace has %d series and owes %+v once it is said to be gone", series("here"), r.pl.debts.of["here"])
+		if r.pl.debts.byNamespace["here"] != nil || series("here") != 0 {
+			t.Errorf("the other namespace has %d series and owes %+v once it is said to be gone", series("here"), r.pl.debts.byNamespace["here"])
 		}
 	})
 }
@@ -392,24 +392,24 @@ func TestANamespaceThatIsGoneOwesNothing(t *testing.T) {
 func TestDebtsThatArePaidAreForgotten(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	var d debts
-	d.charge("a", freeAsk, false, noon)
-	if len(d.of) != 0 {
-		t.Fatalf("what is free is owed: %+v", d.of["a"])
+	d.charge("a", freePerAttempt, false, noon)
+	if len(d.byNamespace) != 0 {
+		t.Fatalf("what is free is owed: %+v", d.byNamespace["a"])
 	}
-	d.charge("a", time.Second+freeAsk, false, noon)
-	d.charge("a", freeAsk, false, noon.Add(9*time.Second))
+	d.charge("a", time.Second+freePerAttempt, false, noon)
+	d.charge("a", freePerAttempt, false, noon.Add(9*time.Second))
 	if got := d.get("a", noon.Add(9*time.Second)); got == nil || got.owed != 100*time.Millisecond {
 		t.Errorf("owed %+v, want a tenth of a second", got)
 	}
-	d.charge("a", freeAsk, false, noon.Add(10*time.Second))
-	if len(d.of) != 0 {
-		t.Errorf("owed %+v after it is paid", d.of["a"])
+	d.charge("a", freePerAttempt, false, noon.Add(10*time.Second))
+	if len(d.byNamespace) != 0 {
+		t.Errorf("owed %+v after it is paid", d.byNamespace["a"])
 	}
 	for i := range sweepDebts {
-		d.charge(fmt.Sprint("paid-", i), time.Second+freeAsk, false, noon.Add(time.Duration(i%2)*time.Minute))
+		d.charge(fmt.Sprint("paid-", i), time.Second+freePerAttempt, false, noon.Add(time.Duration(i%2)*time.Minute))
 	}
-	d.charge("one more", time.Second+freeAsk, false, noon.Add(time.Minute))
-	if got := len(d.of); got != sweepDebts/2+1 {
+	d.charge("one more", time.Second+freePerAttempt, false, noon.Add(time.Minute))
+	if got := len(d.byNamespace); got != sweepDebts/2+1 {
 		t.Errorf("%d debts, want the half that is not paid and one more", got)
 	}
 }

@@ -18,32 +18,32 @@
 //	args.go          what may an administrator say?
 //	metrics.go       what is counted?
 //	breaker.go       does the matcher answer?
-//	returns.go       how does the matcher get back what groups no longer want?
-//	timed.go         how long do matches take?
+//	release_queue.go       how does the matcher get back what groups no longer want?
+//	timed_matcher.go         how long do matches take?
 //	guard.go         does a node still take a pod?
-//	listing.go       has all been listed that groups need?
-//	last_words.go    is this what was said last?
-//	waker.go         how do pods come into the queue again?
+//	initial_sync.go       has all been listed that groups need?
+//	last_messages.go    is this what was said last?
+//	activator.go         how do pods come into the queue again?
 //	base.go          what have all parts in common?
-//	why.go           who holds what, and whose end would help?
-//	whole.go         who may have nodes for itself alone?
-//	clock.go         for how long does a reservation get on?
+//	occupants.go           who holds what, and whose end would help?
+//	exclusive.go         who may have nodes for itself alone?
+//	stall_timer.go         for how long does a reservation get on?
 //	reservations.go  which nodes are reserved, and for whom?
 //	debt.go          who may ask, and who pays?
-//	hard.go          who is too hard, and who is to blame for a match that does not end?
+//	timeouts.go          who is too hard, and who is to blame for a match that does not end?
 //	nominations.go   which pods of others are about to take room?
-//	gate.go          which pod is bound next?
+//	bind_queue.go          which pod is bound next?
 //	bind.go          how is it bound?
 //	podgroups.go     how are PodGroups watched and written?
 //	owners.go        what controls a pod?
-//	teller.go        with what are users told what became of groups?
-//	record.go        what is logged and told of a group?
-//	beside.go        what are pods told that do not ask themselves?
-//	races.go         which pods did a kubelet reject?
-//	reserved.go      who has nodes reserved, and from whom?
-//	ask.go           how is the matcher asked for a group, and what follows from the answer?
+//	group_reporter.go        with what are users told what became of groups?
+//	group_log.go        what is logged and told of a group?
+//	siblings.go        what are pods told that do not ask themselves?
+//	kubelet_rejections.go         which pods did a kubelet reject?
+//	reserver.go      who has nodes reserved, and from whom?
+//	group_placer.go           how is the matcher asked for a group, and what follows from the answer?
 //	handover.go      when does a leader give up its lease?
-//	reading.go       what do those see who look on?
+//	status.go       what do those see who look on?
 //	watch.go         what follows from a change in the cluster, or from time?
 //	fluence.go       what is the plugin, and of what is it built?
 //	gauges.go        how are the figures served?
@@ -51,10 +51,10 @@
 //	queuesort.go     QueueSort: which pod is first?
 //	preenqueue.go    PreEnqueue: which pod may enter the queue?
 //	prefilter.go     PreFilter and Filter: which node does a pod come to?
-//	cycles.go        who pays for what other plugins take before that?
+//	metered_framework.go        who pays for what other plugins take before that?
 //	reserve.go       PostFilter, Reserve, Permit and PostBind: what becomes of a seat?
 //	prebind.go       PreBind: where do pods wait to be bound?
-//	hush.go          how often is a pod told why it waits?
+//	failure_handler.go          how often is a pod told why it waits?
 //	attach.go        what of the scheduler is replaced?
-//	standing.go      what may those ask who drive a scheduler step by step?
+//	inspect.go      what may those ask who drive a scheduler step by step?
 package fluence

@@ -88,7 +88,7 @@ func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
 func TestEventsAreSentWithTheirBindsWhereTheArgumentsSaySo(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.narrow(2, 100*time.Millisecond)
-		r.pl.events.Always = true
+		r.pl.events.SendInline = true
 		r.node("n1", 60)
 		r.named("g", 20)
 		r.schedule()
@@ -108,7 +108,7 @@ func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		t.Run(fmt.Sprintf("always=%t", always), func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				r.pl.events.Always = always
+				r.pl.events.SendInline = always
 				r.binds.set(0, func(what string) *http.Response {
 					if strings.HasSuffix(what, " event") {
 						return tooMany("1")
@@ -136,7 +136,7 @@ func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
 // eventWriter wait for a signal meanwhile.
 func TestAnEventOfALonePodThatTheServerIsTooBusyForIsSentLater(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pl.events.Always = true
+		r.pl.events.SendInline = true
 		busy := true
 		r.binds.set(0, func(what string) *http.Response {
 			if busy && strings.HasSuffix(what, " event") {

@@ -23,7 +23,7 @@ import (
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.
-const Name = placement.Plugin
+const Name = placement.PluginName
 
 // A Matcher is an engine that can be asked whether it answers.
 type Matcher interface {
@@ -41,14 +41,14 @@ type Dialer func(ctx context.Context, args *Args) (Matcher, error)
 type Fluence struct {
 	*base
 	watcher
-	asker
+	groupPlacer
 	accounts
-	turns
+	reserver
 	binder
-	teller
-	figures
-	// besides are the other plugins of the profile that may hold a pod out of the queue.
-	besides []fwk.PreEnqueuePlugin
+	groupReporter
+	status
+	// otherPlugins are the other plugins of the profile that may hold a pod out of the queue.
+	otherPlugins []fwk.PreEnqueuePlugin
 }
 
 var (
@@ -68,8 +68,8 @@ var (
 
 // Factory returns the plugin's factory, for a scheduler without FluenceSort; see
 // Factories.
-func Factory(dial Dialer, leading func() bool, as ...Identity) frameworkruntime.PluginFactory {
-	return factory(dial, leading, &order{}, cmp.Or(as...))
+func Factory(dial Dialer, leading func() bool, identity ...Identity) frameworkruntime.PluginFactory {
+	return factory(dial, leading, &sharedOrder{}, cmp.Or(identity...))
 }
 
 // An Identity is what a scheduler says of itself in its figures.
@@ -80,7 +80,7 @@ type Identity struct {
 	Version string
 }
 
-func factory(dial Dialer, leading func() bool, shared *order, as Identity) frameworkruntime.PluginFactory {
+func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity Identity) frameworkruntime.PluginFactory {
 	var mu sync.Mutex
 	var owner string
 	return func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -101,17 +101,17 @@ func factory(dial Dialer, leading func() bool, shared *order, as Identity) frame
 		if err != nil {
 			return nil, fmt.Errorf("connect to the matcher: %w", err)
 		}
-		pl, err := newFluence(ctx, args, h, filters, matcher, leading, as)
+		pl, err := newFluence(ctx, args, h, filters, matcher, leading, identity)
 		if err != nil {
 			return nil, err
 		}
 		owner = h.ProfileName()
-		shared.placing.Store(pl)
+		shared.plugin.Store(pl)
 		return pl, nil
 	}
 }
 
-func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement.PreFilters, matcher Matcher, leading func() bool, as Identity) (*Fluence, error) {
+func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement.PreFilters, matcher Matcher, leading func() bool, identity Identity) (*Fluence, error) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(Name))
 	levels, err := translate.ParseLevels(args.TopologyLevels)
 	if err != nil {
@@ -126,78 +126,78 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	}
 	core := h.SharedInformerFactory().Core().V1()
 	pl.nodes, pl.namespaces = core.Nodes().Lister(), core.Namespaces().Lister()
-	pl.watcher = watcher{base: pl.base, asker: &pl.asker, accounts: &pl.accounts, turns: &pl.turns, binder: &pl.binder, teller: &pl.teller, figures: &pl.figures}
-	pl.asker = asker{base: pl.base, accounts: &pl.accounts, turns: &pl.turns, binder: &pl.binder, teller: &pl.teller}
+	pl.watcher = watcher{base: pl.base, groupPlacer: &pl.groupPlacer, accounts: &pl.accounts, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter, status: &pl.status}
+	pl.groupPlacer = groupPlacer{base: pl.base, accounts: &pl.accounts, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
 	pl.accounts = accounts{base: pl.base}
-	pl.turns = turns{base: pl.base, teller: &pl.teller}
-	if pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.ownerSeen(ctx, uid) }); err != nil {
+	pl.reserver = reserver{base: pl.base, groupReporter: &pl.groupReporter}
+	if pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.observeOwner(ctx, uid) }); err != nil {
 		return nil, err
 	}
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
-	pl.groups.SetWholeNodes(pl.wholeNodes())
+	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetAmounts(func(p *corev1.Pod) map[string]int64 { return translate.Requests(p) })
-	pl.waker = newWaker(pl.wake)
-	if pl.binder, err = newBinder(pl.base, &pl.figures); err != nil {
+	pl.activator = newActivator(pl.activate)
+	if pl.binder, err = newBinder(pl.base, &pl.status); err != nil {
 		return nil, err
 	}
 	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
-	if err := pl.askMatcher(matcher, filters, levels); err != nil {
+	if err := pl.initMatcher(matcher, filters, levels); err != nil {
 		return nil, err
 	}
 	podGroups, err := newPodGroups(ctx, h.KubeConfig(), &pl.watcher)
 	if err != nil {
 		return nil, err
 	}
-	pl.teller = teller{base: pl.base, binder: &pl.binder, figures: &pl.figures, podGroups: podGroups}
-	if err := pl.beginTelling(leading, as); err != nil {
+	pl.groupReporter = groupReporter{base: pl.base, binder: &pl.binder, status: &pl.status, podGroups: podGroups}
+	if err := pl.initReporting(leading, identity); err != nil {
 		return nil, err
 	}
-	if pl.races, err = newRaces(ctx, h, pl.recorder, pl.owners, podGroups, leading); err != nil {
+	if pl.kubeletRejections, err = newKubeletRejections(ctx, h, pl.recorder, pl.owners, podGroups, leading); err != nil {
 		return nil, err
 	}
-	pl.figures = figures{base: pl.base, asker: &pl.asker, turns: &pl.turns, binder: &pl.binder, teller: &pl.teller}
-	pl.publishFigures(leading, as)
+	pl.status = status{base: pl.base, groupPlacer: &pl.groupPlacer, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
+	pl.initStatus(leading, identity)
 	// Also where it never comes to run: the queue has a goroutine of its own.
 	context.AfterFunc(ctx, pl.reporter.Stop)
 	context.AfterFunc(ctx, pl.podStatuses.Stop)
 	if err := pl.watch(ctx, leading); err != nil {
 		return nil, err
 	}
-	if err := observe(ctx, pl); err != nil {
+	if err := serveGauges(ctx, pl); err != nil {
 		return nil, err
 	}
 	return pl, nil
 }
 
-// askMatcher builds what asks the matcher, and what keeps its graph equal to the cluster.
-func (pl *Fluence) askMatcher(matcher Matcher, filters placement.PreFilters, levels []translate.Level) (err error) {
+// initMatcher builds what asks the matcher, and what keeps its graph equal to the cluster.
+func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, levels []translate.Level) (err error) {
 	core := pl.handle.SharedInformerFactory().Core().V1()
-	pl.breaker = newBreaker(matcher.Ping, func() { pl.happened(gang.MatcherBack) })
-	pl.breaker.silent = pl.counters.outages.Inc
+	pl.breaker = newBreaker(matcher.Ping, func() { pl.observeEvent(gang.MatcherBack) })
+	pl.breaker.onOutage = pl.counters.outages.Inc
 	pl.inventory, err = inventory.New(inventory.Config{
-		Engine:   matcher,
-		Nodes:    core.Nodes().Informer(),
-		Pods:     core.Pods().Informer(),
-		JobOf:    pl.groups.JobOf,
-		HolderOf: pl.groups.HolderOf,
-		Sources:  []inventory.Source{tentative{pl.groups}},
-		Levels:   levels,
-		OnChange: pl.onChange,
-		OnDrift:  pl.onDrift,
-		OnAudit:  pl.counters.onAudit,
-		Returns:  func(job match.JobID, key string) bool { return pl.returns.has(job, key) },
-		Timeout:  pl.args.MatchTimeout.Duration,
+		Engine:      matcher,
+		Nodes:       core.Nodes().Informer(),
+		Pods:        core.Pods().Informer(),
+		JobOf:       pl.groups.JobOf,
+		HolderOf:    pl.groups.HolderOf,
+		Sources:     []inventory.Source{tentative{pl.groups}},
+		Levels:      levels,
+		OnChange:    pl.onChange,
+		OnDrift:     pl.onDrift,
+		OnAudit:     pl.counters.onAudit,
+		IsReleasing: func(job match.JobID, key string) bool { return pl.releases.has(job, key) },
+		Timeout:     pl.args.MatchTimeout.Duration,
 	})
 	if err != nil {
 		return err
 	}
-	pl.returns = newReturns(matcher, pl.inventory.Epoch, func() { pl.happened(gang.Freed) })
+	pl.releases = newReleaseQueue(matcher, pl.inventory.Epoch, func() { pl.observeEvent(gang.Released) })
 	pl.placer = placement.NewPlacer(placement.Config{
-		Handle: pl.handle, Filters: filters, Levels: levels,
-		Matcher:      timed{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }},
-		MatchTimeout: pl.args.MatchTimeout.Duration, MaxAsk: pl.args.MaxAsk.Duration,
-		Outside: pl.outside, EndOf: pl.endOf, Tells: pl.tells,
-		JobsOf: func(pods []*corev1.Pod) []match.JobID { return pl.groups.JobsOf(pods, pl.running.jobOf) },
+		Handle: pl.handle, PreFilters: filters, Levels: levels,
+		Matcher:      timedMatcher{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }},
+		MatchTimeout: pl.args.MatchTimeout.Duration, ReserveBudget: pl.args.MaxAsk.Duration,
+		ClusterState: pl.clusterState, BlockerOf: pl.blockerOf, MayName: pl.mayName,
+		JobsOf: func(pods []*corev1.Pod) []match.JobID { return pl.groups.JobsOf(pods, pl.occupants.jobOf) },
 		Now:    func() time.Time { return pl.now() },
 	})
 	return nil
@@ -225,33 +225,33 @@ func (pl *Fluence) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint
 func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	for _, uid := range out.Reject {
 		if wp := pl.handle.GetWaitingPod(uid); wp != nil {
-			wp.Reject(Name, out.Reason)
+			wp.Reject(Name, out.RejectReason)
 		} else {
-			pl.binds.tell(uid, out.Reason)
+			pl.bindQueue.deliver(uid, out.RejectReason)
 		}
 	}
 	for _, t := range out.Transitions {
-		pl.recordTransition(t)
+		pl.logTransition(t)
 	}
 	for _, r := range out.Release {
-		klog.FromContext(ctx).V(4).Info("Giving back", "job", r.Job, "slots", len(r.Keys), "reason", out.Reason)
-		pl.returns.add(r)
-		pl.noLongerExpected(r.Keys...)
+		klog.FromContext(ctx).V(4).Info("Giving back", "job", r.Job, "slots", len(r.Keys), "reason", out.RejectReason)
+		pl.releases.add(r)
+		pl.unexpect(r.Keys...)
 	}
 	if len(out.Recheck) > 0 {
 		pl.inventory.Recheck(out.Recheck...)
 	}
-	for _, r := range out.Refused {
-		pl.tellRefused(r.Pod, r.Reason, r.Message)
+	for _, r := range out.Refusals {
+		pl.reportRefusal(r.Pod, r.Reason, r.Message)
 	}
 	for _, p := range out.Placed {
-		pl.tellPlaced(p)
+		pl.reportPlaced(p)
 	}
 	for _, k := range out.Forget {
 		pl.forget(k)
 	}
-	if len(out.Wake) > 0 {
-		pl.waker.one(out.Wake...)
+	if len(out.Activate) > 0 {
+		pl.activator.activateGroups(out.Activate...)
 	}
 }
 
@@ -261,15 +261,15 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	case inventory.Lost:
 		pl.breaker.trip(placement.WhyUnavailable)
 	case inventory.Loaded:
-		pl.counters.loads.Inc()
-		pl.happened(gang.MatcherBack)
+		pl.counters.graphLoads.Inc()
+		pl.observeEvent(gang.MatcherBack)
 	case inventory.NodeAdded, inventory.NodeChanged, inventory.NodeRemoved:
-		pl.happened(gang.NodeChanged)
+		pl.observeEvent(gang.NodeChanged)
 	case inventory.Freed:
-		pl.happened(gang.Freed)
+		pl.observeEvent(gang.Released)
 		if c.Shared {
 			// What never fitted may fit now, as on a node that has grown.
-			pl.happened(gang.SharedFreed)
+			pl.observeEvent(gang.SharedPodGone)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func gauged(name string) map[string]float64 {
 // wantGauges compares gauges, by name, with what they are to be.
 func (r *rig) wantGauges(when string, want map[string]map[string]float64) {
 	r.Helper()
-	r.pass(readEvery)
+	r.pass(snapshotEvery)
 	got := map[string]map[string]float64{}
 	for name := range want {
 		got[name] = gauged(name)
@@ -61,16 +61,16 @@ func TestGaugesTellWhatIs(t *testing.T) {
 		pods := r.gang(2, 2, objects.CPU("3"))
 		r.pod("large", objects.CPU("9"))
 		r.pod("short", objects.InGroup("short"))
-		r.pass(2 * besideEvery)
+		r.pass(2 * siblingReportEvery)
 		r.wantGauges("before anybody asked", map[string]of{
-			"fluence_groups":          {"gathering": 1, "complete": 2},
-			"fluence_groups_waiting":  {"Queued": 2, "NoPodGroup": 1},
-			"fluence_allocations":     {"others": 1},
-			"fluence_graph_nodes":     {"": 2},
-			"fluence_graph_loaded":    {"": 1},
-			"fluence_matcher_up":      {"": 1},
-			"fluence_leading":         {"": 1},
-			"fluence_returns_pending": {},
+			"fluence_groups":           {"gathering": 1, "complete": 2},
+			"fluence_groups_waiting":   {"Queued": 2, "NoPodGroup": 1},
+			"fluence_allocations":      {"others": 1},
+			"fluence_graph_nodes":      {"": 2},
+			"fluence_graph_loaded":     {"": 1},
+			"fluence_matcher_up":       {"": 1},
+			"fluence_leading":          {"": 1},
+			"fluence_releases_pending": {},
 		})
 		if _, _, status := r.preFilter(pods[0]); !status.IsSuccess() {
 			t.Fatal(status)
@@ -103,7 +103,7 @@ func TestGaugesTellThatTheMatcherIsAway(t *testing.T) {
 		r.fake.Fail(matchtest.Update, match.ErrUnavailable)
 		r.fake.Fail(matchtest.Reset, match.ErrUnavailable)
 		r.pl.inventory.Resync()
-		r.pass(2 * besideEvery)
+		r.pass(2 * siblingReportEvery)
 		r.wantGauges("with the matcher away", map[string]of{
 			"fluence_groups":         {"complete": 1},
 			"fluence_groups_waiting": {"MatcherUnavailable": 1},
@@ -113,7 +113,7 @@ func TestGaugesTellThatTheMatcherIsAway(t *testing.T) {
 			"fluence_leading":        {"": 1},
 		})
 		r.standby.Store(true)
-		r.pass(2 * besideEvery)
+		r.pass(2 * siblingReportEvery)
 		r.wantGauges("on a standby, which is asked by nobody why a group waits", map[string]of{
 			"fluence_groups":         {},
 			"fluence_groups_waiting": {},
@@ -128,32 +128,32 @@ func TestGaugesTellThatTheMatcherIsAway(t *testing.T) {
 
 func TestGaugesTellOfAnAPIServerOfAnotherVersion(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		Skewed(r.sched, true)
-		r.wantGauges("with an API server of another version", map[string]of{"fluence_api_server_skew": {"": 1}})
-		Skewed(r.sched, false)
-		r.wantGauges("with one of this version", map[string]of{"fluence_api_server_skew": {}})
+		SetVersionSkew(r.sched, true)
+		r.wantGauges("with an API server of another version", map[string]of{"fluence_api_server_version_skew": {"": 1}})
+		SetVersionSkew(r.sched, false)
+		r.wantGauges("with one of this version", map[string]of{"fluence_api_server_version_skew": {}})
 	})
 }
 
 func TestGaugesTellOfReservedNodes(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.crowded()
-		r.wantGauges("before the time is over", map[string]of{"fluence_reserving_groups": {}, "fluence_reserved_nodes": {}})
+		r.wantGauges("before the time is over", map[string]of{"fluence_groups_with_reservation": {}, "fluence_reserved_nodes": {}})
 		r.pass(r.pl.args.MaxBypass.Duration)
 		r.pod("small")
-		r.pass(readEvery)
+		r.pass(snapshotEvery)
 		groups, nodes := r.reserved()
 		if groups == 0 || nodes == 0 {
 			t.Fatalf("%d nodes are reserved for %d groups", nodes, groups)
 		}
-		r.wantGauges("after that", map[string]of{"fluence_reserving_groups": {"": float64(groups)}, "fluence_reserved_nodes": {ns: float64(nodes)}})
+		r.wantGauges("after that", map[string]of{"fluence_groups_with_reservation": {"": float64(groups)}, "fluence_reserved_nodes": {ns: float64(nodes)}})
 	})
 }
 
 func TestMatchesAreTimedByHowTheyEnd(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
-		matches, enquiries := counted("fluence_match_duration_seconds"), counted("fluence_enquiry_duration_seconds")
+		matches, enquiries := counted("fluence_match_duration_seconds"), counted("fluence_placement_attempt_duration_seconds")
 		if _, _, status := r.preFilter(r.pod("small")); !status.IsSuccess() {
 			t.Fatal(status)
 		}
@@ -163,7 +163,7 @@ func TestMatchesAreTimedByHowTheyEnd(t *testing.T) {
 		if n := counted("fluence_match_duration_seconds") - matches; n != 2 {
 			t.Errorf("%v matches are timed, want 2", n)
 		}
-		if n := counted("fluence_enquiry_duration_seconds") - enquiries; n != 2 {
+		if n := counted("fluence_placement_attempt_duration_seconds") - enquiries; n != 2 {
 			t.Errorf("%v enquiries are timed, want 2", n)
 		}
 		if at := time.Unix(0, r.pl.matchedAt.Load()); time.Since(at) > time.Second {

@@ -31,8 +31,8 @@ func guardOf(filters []string) guard {
 	return g
 }
 
-// closed says why a node takes a pod no more; empty is that it does.
-func (g guard) closed(log klog.Logger, node *corev1.Node, pod *corev1.Pod) string {
+// whyRejected says why a node takes a pod no more; empty is that it does.
+func (g guard) whyRejected(log klog.Logger, node *corev1.Node, pod *corev1.Pod) string {
 	operators := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
 	if g.cordons && node.Spec.Unschedulable {
 		cordon := &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}

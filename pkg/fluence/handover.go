@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 
-	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/report"
+	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
 // handoverEvery is how often a leader reads what standbys say, and a standby looks whether
@@ -33,46 +33,46 @@ type handover struct {
 	// name is that of this process, and key what it says stands under.
 	name, key string
 	leading   func() bool
-	// silent says for how long the matcher gives no answer, and well that groups can be
+	// silentFor says for how long the matcher gives no answer, and well that groups can be
 	// asked for.
-	silent func() time.Duration
-	well   func() bool
+	silentFor func() time.Duration
+	ready     func() bool
 	// giveUp has this process give up its lease; nil where it cannot.
 	giveUp func()
 	// failed is told of each write that failed.
 	failed func()
 
-	observer health.Observer
-	// said is what was said last, and wrong what was logged of a failure.
-	said  health.Standby
-	wrong string
-	// over says that the lease was given up.
-	over bool
+	observer statusmap.Observer
+	// lastWritten is what was said last, and wrong what was logged of a failure.
+	lastWritten statusmap.Standby
+	lastError   string
+	// handedOver says that the lease was given up.
+	handedOver bool
 
-	mu   sync.Mutex
-	seen seenStandbys
+	mu     sync.Mutex
+	latest standbySnapshot
 }
 
-// seenStandbys are what a leader last read.
-type seenStandbys struct {
+// standbySnapshot are what a leader last read.
+type standbySnapshot struct {
 	// read says that it has read at all.
-	read bool
-	well int
-	last time.Time
+	read         bool
+	healthy      int
+	lastHandover time.Time
 }
 
-// HandOver has Fluence in a scheduler call giveUp, once, when this scheduler leads, its
+// EnableHandover has Fluence in a scheduler call giveUp, once, when this scheduler leads, its
 // matcher is silent, and a standby's is well: giveUp has the process give up its lease and
 // end. Without it a leader leads to its end, and a standby says nothing of itself. It is to
 // be called before the scheduler runs.
-func HandOver(sched *scheduler.Scheduler, giveUp func()) {
+func EnableHandover(sched *scheduler.Scheduler, giveUp func()) {
 	for pl := range pluginsOf(sched) {
 		pl.handover.giveUp = giveUp
 	}
 }
 
 func newHandover(client kubernetes.Interface, namespace, name string) *handover {
-	return &handover{client: client, namespace: namespace, name: name, key: health.StandbyKey(name, rand.String(8))}
+	return &handover{client: client, namespace: namespace, name: name, key: statusmap.StandbyKey(name, rand.String(8))}
 }
 
 // run looks until ctx ends; without a namespace, or a lease to give up, it has nothing to do.
@@ -88,22 +88,22 @@ func (h *handover) run(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		if err := h.look(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		if err := h.step(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			// It is tried again and again, and said once.
-			if why := err.Error(); why != h.wrong {
-				h.wrong = why
-				klog.FromContext(ctx).Error(err, "Tell or read whose matcher answers", "namespace", h.namespace, "name", health.Name, "again", handoverEvery)
+			if why := err.Error(); why != h.lastError {
+				h.lastError = why
+				klog.FromContext(ctx).Error(err, "Tell or read whose matcher answers", "namespace", h.namespace, "name", statusmap.Name, "again", handoverEvery)
 			}
 		} else if err == nil {
-			h.wrong = ""
+			h.lastError = ""
 		}
 	}
 }
 
-// look does what there is to do at a time.
-func (h *handover) look(ctx context.Context, now time.Time) error {
+// step does what there is to do at a time.
+func (h *handover) step(ctx context.Context, now time.Time) error {
 	switch {
-	case h.over:
+	case h.handedOver:
 		return nil
 	case h.leading():
 		return h.lead(ctx, now)
@@ -114,8 +114,8 @@ func (h *handover) look(ctx context.Context, now time.Time) error {
 
 // standBy says whether the matcher answers.
 func (h *handover) standBy(ctx context.Context, now time.Time) error {
-	s := health.Standby{Name: h.name, MatcherAnswers: h.well(), Updated: now.UTC().Truncate(time.Second)}
-	if s.MatcherAnswers == h.said.MatcherAnswers && now.Sub(h.said.Updated) < health.BeatEvery {
+	s := statusmap.Standby{Name: h.name, MatcherAnswers: h.ready(), Updated: now.UTC().Truncate(time.Second)}
+	if s.MatcherAnswers == h.lastWritten.MatcherAnswers && now.Sub(h.lastWritten.Updated) < statusmap.HeartbeatInterval {
 		return nil
 	}
 	text, err := s.Text()
@@ -123,7 +123,7 @@ func (h *handover) standBy(ctx context.Context, now time.Time) error {
 		err = h.write(ctx, h.key, text)
 	}
 	if err == nil {
-		h.said = s
+		h.lastWritten = s
 	}
 	return err
 }
@@ -133,56 +133,56 @@ func (h *handover) lead(ctx context.Context, now time.Time) error {
 	if err := h.read(ctx, now); err != nil {
 		return err
 	}
-	well := h.observer.Well(now)
-	h.tell(len(well))
-	if silent := h.silent(); silent >= health.Silence && len(well) > 0 && h.observer.MayHandOver(now) {
+	well := h.observer.HealthyStandbys(now)
+	h.publish(len(well))
+	if silent := h.silentFor(); silent >= statusmap.MaxSilence && len(well) > 0 && h.observer.MayHandOver(now) {
 		return h.handOver(ctx, now, silent, well[0])
 	}
-	return h.remove(ctx, h.observer.Gone(now))
+	return h.remove(ctx, h.observer.StaleKeys(now))
 }
 
 // handOver writes down that the lease is given up before it is: who comes next is to know.
-func (h *handover) handOver(ctx context.Context, now time.Time, silent time.Duration, to health.Standby) error {
-	text, err := health.Handover{From: h.name, At: now.UTC().Truncate(time.Second)}.Text()
+func (h *handover) handOver(ctx context.Context, now time.Time, silent time.Duration, to statusmap.Standby) error {
+	text, err := statusmap.Handover{From: h.name, At: now.UTC().Truncate(time.Second)}.Text()
 	if err == nil {
-		err = h.write(ctx, health.HandoverKey, text)
+		err = h.write(ctx, statusmap.HandoverKey, text)
 	}
 	if err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("Giving up the lease: the matcher is silent, and a standby says that its own answers",
-		"silent", silent.Round(time.Second), "standby", to.Name, "again", health.Between)
-	h.over = true
+		"silent", silent.Round(time.Second), "standby", to.Name, "again", statusmap.MinHandoverInterval)
+	h.handedOver = true
 	h.giveUp()
 	return nil
 }
 
-// tell notes for those who look on what was read.
-func (h *handover) tell(well int) {
-	last, _ := h.observer.Last()
+// publish notes for those who look on what was read.
+func (h *handover) publish(well int) {
+	last, _ := h.observer.LastHandover()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.seen = seenStandbys{read: true, well: well, last: last.At}
+	h.latest = standbySnapshot{read: true, healthy: well, lastHandover: last.At}
 }
 
-func (h *handover) standbys() seenStandbys {
+func (h *handover) standbys() standbySnapshot {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.seen
+	return h.latest
 }
 
 // read has the observer read the ConfigMap.
 func (h *handover) read(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
-	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(ctx, health.Name, metav1.GetOptions{})
+	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(ctx, statusmap.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		h.observer.Read(nil, now)
+		h.observer.Update(nil, now)
 	case err != nil:
-		return fmt.Errorf("get ConfigMap %s/%s: %w", h.namespace, health.Name, err)
+		return fmt.Errorf("get ConfigMap %s/%s: %w", h.namespace, statusmap.Name, err)
 	default:
-		h.observer.Read(cm.Data, now)
+		h.observer.Update(cm.Data, now)
 	}
 	return nil
 }
@@ -192,11 +192,11 @@ func (h *handover) write(ctx context.Context, key, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Apply(ctx,
-		corev1ac.ConfigMap(health.Name, h.namespace).WithData(map[string]string{key: text}),
+		corev1ac.ConfigMap(statusmap.Name, h.namespace).WithData(map[string]string{key: text}),
 		metav1.ApplyOptions{FieldManager: report.FieldManager + "/" + key, Force: true})
 	if err != nil {
 		h.failed()
-		return fmt.Errorf("apply %q of ConfigMap %s/%s: %w", key, h.namespace, health.Name, err)
+		return fmt.Errorf("apply %q of ConfigMap %s/%s: %w", key, h.namespace, statusmap.Name, err)
 	}
 	return nil
 }
@@ -216,10 +216,10 @@ func (h *handover) remove(ctx context.Context, keys []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
-	_, err = h.client.CoreV1().ConfigMaps(h.namespace).Patch(ctx, health.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: report.FieldManager})
+	_, err = h.client.CoreV1().ConfigMaps(h.namespace).Patch(ctx, statusmap.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: report.FieldManager})
 	if err != nil {
 		h.failed()
-		return fmt.Errorf("remove the keys of standbys that are gone from ConfigMap %s/%s: %w", h.namespace, health.Name, err)
+		return fmt.Errorf("remove the keys of standbys that are gone from ConfigMap %s/%s: %w", h.namespace, statusmap.Name, err)
 	}
 	return nil
 }

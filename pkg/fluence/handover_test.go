@@ -15,9 +15,9 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
 // leaderRig is a rig whose scheduler may give up its lease, and other schedulers that write
@@ -44,7 +44,7 @@ func inLeaderRig(t *testing.T, test func(*leaderRig)) {
 func (s *leaderRig) restart() {
 	s.end()
 	was, h := s.pl.handover, newHandover(s.client, "fluence-system", "me")
-	h.leading, h.silent, h.well, h.failed = was.leading, was.silent, was.well, was.failed
+	h.leading, h.silentFor, h.ready, h.failed = was.leading, was.silentFor, was.ready, was.failed
 	s.begin(h)
 }
 
@@ -68,13 +68,13 @@ func (s *leaderRig) other(name string) *other {
 	o.answers.Store(true)
 	o.end = func() { close(ended) }
 	go func() {
-		beat := time.NewTicker(health.BeatEvery)
+		beat := time.NewTicker(statusmap.HeartbeatInterval)
 		defer beat.Stop()
 		for {
 			if !o.mute.Load() {
-				text, err := health.Standby{Name: name, MatcherAnswers: o.answers.Load(), Updated: time.Now()}.Text()
+				text, err := statusmap.Standby{Name: name, MatcherAnswers: o.answers.Load(), Updated: time.Now()}.Text()
 				s.must(err)
-				s.apply(name, health.StandbyKey(name, "1"), text)
+				s.apply(name, statusmap.StandbyKey(name, "1"), text)
 			}
 			select {
 			case <-s.ctx.Done():
@@ -91,7 +91,7 @@ func (s *leaderRig) other(name string) *other {
 // apply writes a key as another process does.
 func (s *leaderRig) apply(manager, key, text string) {
 	_, err := s.client.CoreV1().ConfigMaps("fluence-system").Apply(s.ctx,
-		corev1ac.ConfigMap(health.Name, "fluence-system").WithData(map[string]string{key: text}),
+		corev1ac.ConfigMap(statusmap.Name, "fluence-system").WithData(map[string]string{key: text}),
 		metav1.ApplyOptions{FieldManager: manager, Force: true})
 	if s.ctx.Err() == nil {
 		s.must(err)
@@ -100,15 +100,15 @@ func (s *leaderRig) apply(manager, key, text string) {
 
 // handedOver writes down a handover of another process.
 func (s *leaderRig) handedOver(at time.Time) {
-	text, err := health.Handover{From: "before", At: at}.Text()
+	text, err := statusmap.Handover{From: "before", At: at}.Text()
 	s.must(err)
-	s.apply("before", health.HandoverKey, text)
+	s.apply("before", statusmap.HandoverKey, text)
 }
 
 // data is what the ConfigMap has.
 func (s *leaderRig) data() map[string]string {
 	s.Helper()
-	cm, err := s.client.CoreV1().ConfigMaps("fluence-system").Get(s.ctx, health.Name, metav1.GetOptions{})
+	cm, err := s.client.CoreV1().ConfigMaps("fluence-system").Get(s.ctx, statusmap.Name, metav1.GetOptions{})
 	s.must(err)
 	return cm.Data
 }
@@ -130,26 +130,26 @@ func (s *leaderRig) wantGivenUp(when string, want int32) {
 
 // late is when a handover has come at the latest that is to come: after the silence, a
 // look, and what it takes to notice.
-const late = health.Silence + 2*handoverEvery
+const late = statusmap.MaxSilence + 2*handoverEvery
 
 func TestALeaderWithASilentMatcherHandsOverOnce(t *testing.T) {
 	inLeaderRig(t, func(s *leaderRig) {
 		s.other("well")
 		s.pass(time.Minute)
 		s.wantGivenUp("the matcher answers", 0)
-		s.wantGauges("the matcher answers", map[string]of{"fluence_standbys": {"": 1}, "fluence_handover_time_seconds": {}})
+		s.wantGauges("the matcher answers", map[string]of{"fluence_healthy_standbys": {"": 1}, "fluence_last_handover_timestamp_seconds": {}})
 		s.hush()
-		s.pass(health.Silence - 2*time.Second)
+		s.pass(statusmap.MaxSilence - 2*time.Second)
 		s.wantGivenUp("the matcher is silent for a while", 0)
-		s.pass(late - health.Silence)
+		s.pass(late - statusmap.MaxSilence)
 		s.wantGivenUp("the matcher is silent", 1)
 		if log := s.logged(0); strings.Count(log, "Giving up the lease: the matcher is silent") != 1 || !strings.Contains(log, `standby="well"`) {
 			t.Errorf("the log does not say once why and to whom:\n%s", log)
 		}
 		// Who comes next reads when it was, and from whom.
-		var o health.Observer
-		o.Read(s.data(), time.Now())
-		if last, ok := o.Last(); !ok || last.From != "me" || time.Since(last.At) < 0 || time.Since(last.At) > late {
+		var o statusmap.Observer
+		o.Update(s.data(), time.Now())
+		if last, ok := o.LastHandover(); !ok || last.From != "me" || time.Since(last.At) < 0 || time.Since(last.At) > late {
 			t.Errorf("what is written down of the handover: %+v, %v", last, ok)
 		}
 		s.pass(time.Hour)
@@ -164,13 +164,13 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			o := s.other("dead")
 			s.pass(time.Minute)
 			o.end()
-			s.pass(health.BeatEvery)
+			s.pass(statusmap.HeartbeatInterval)
 			s.hush()
 		},
 		"the word of a standby that is gone still stands there": func(s *leaderRig) {
-			text, err := health.Standby{Name: "gone", MatcherAnswers: true, Updated: time.Now().Add(time.Hour)}.Text()
+			text, err := statusmap.Standby{Name: "gone", MatcherAnswers: true, Updated: time.Now().Add(time.Hour)}.Text()
 			s.must(err)
-			s.apply("gone", health.StandbyKey("gone", "1"), text)
+			s.apply("gone", statusmap.StandbyKey("gone", "1"), text)
 			s.restart()
 			s.hush()
 		},
@@ -185,7 +185,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			s.lose()
 			s.node("n1", 4)
 			s.pass(time.Minute)
-			if why := s.pl.notReady(); why == "" {
+			if why := s.pl.whyNotReady(); why == "" {
 				s.Error("the graph is not being loaded")
 			}
 		},
@@ -200,7 +200,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			s.other("well")
 			for range 20 {
 				s.hush()
-				s.pass(health.Silence - 5*time.Second)
+				s.pass(statusmap.MaxSilence - 5*time.Second)
 				s.matcher.silence(false)
 				s.pass(time.Second)
 			}
@@ -209,13 +209,13 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			s.other("well")
 			s.pass(time.Minute)
 			s.handedOver(time.Now())
-			s.pass(health.Between - 3*late)
+			s.pass(statusmap.MinHandoverInterval - 3*late)
 			s.hush()
 		},
 		"a process that has just started reads of a handover a while ago": func(s *leaderRig) {
 			s.other("well")
 			s.handedOver(time.Now())
-			s.pass(health.Between - 3*late)
+			s.pass(statusmap.MinHandoverInterval - 3*late)
 			s.restart()
 			s.hush()
 		},
@@ -223,7 +223,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			s.other("well")
 			s.pass(time.Minute)
 			s.client.PrependReactor("patch", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				if strings.Contains(string(a.(clienttesting.PatchAction).GetPatch()), health.HandoverKey) {
+				if strings.Contains(string(a.(clienttesting.PatchAction).GetPatch()), statusmap.HandoverKey) {
 					return true, nil, errors.New("may not")
 				}
 				return false, nil, nil
@@ -271,7 +271,7 @@ func TestALeaderHandsOverAgainAfterTenMinutes(t *testing.T) {
 				s.other("well")
 				before(s)
 				s.hush()
-				s.pass(health.Between - time.Minute - 3*handoverEvery)
+				s.pass(statusmap.MinHandoverInterval - time.Minute - 3*handoverEvery)
 				s.wantGivenUp("within ten minutes", 0)
 				s.pass(6 * handoverEvery)
 				s.wantGivenUp("ten minutes later", 1)
@@ -282,7 +282,7 @@ func TestALeaderHandsOverAgainAfterTenMinutes(t *testing.T) {
 
 func TestAStandbySaysWhetherItsMatcherAnswers(t *testing.T) {
 	inLeaderRig(t, func(s *leaderRig) {
-		s.pass(health.SignOfLife)
+		s.pass(statusmap.MaxWriteInterval)
 		key := s.pl.handover.key
 		if _, ok := s.data()[key]; ok {
 			t.Error("one that leads says that it stands by")
@@ -325,7 +325,7 @@ func TestAStandbySaysWhetherItsMatcherAnswers(t *testing.T) {
 		s.wantGivenUp("a standby", 0)
 		// Nobody overwrites the other.
 		data := s.data()
-		if data["figures.json"] != figures || data[health.StandbyKey("beside", "1")] == "" {
+		if data["figures.json"] != figures || data[statusmap.StandbyKey("beside", "1")] == "" {
 			t.Errorf("the ConfigMap has %q, want the figures and the word of the other as they were", slices.Collect(maps.Keys(data)))
 		}
 	})
@@ -338,12 +338,12 @@ func TestTheKeysOfStandbysThatAreGoneAreRemoved(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			s.other(name).end()
 		}
-		s.pass(health.Gone - 2*health.BeatEvery)
+		s.pass(statusmap.StandbyTTL - 2*statusmap.HeartbeatInterval)
 		if n := len(s.data()); n != 6 { // the figures, the handover and four standbys
 			t.Errorf("%d keys within ten minutes, want 6: %q", n, slices.Collect(maps.Keys(s.data())))
 		}
-		s.pass(4 * health.BeatEvery)
-		want := []string{"figures.json", health.HandoverKey, health.StandbyKey("still", "1")}
+		s.pass(4 * statusmap.HeartbeatInterval)
+		want := []string{"figures.json", statusmap.HandoverKey, statusmap.StandbyKey("still", "1")}
 		if got := slices.Sorted(maps.Keys(s.data())); !slices.Equal(got, want) {
 			t.Errorf("keys %q, want %q", got, want)
 		}

@@ -14,19 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/flux-k8s/fluence/pkg/health"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/report"
+	"github.com/flux-k8s/fluence/pkg/statusmap"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // figures reads what the scheduler wrote of itself.
-func (r *rig) figures() health.Figures {
+func (r *rig) figures() statusmap.Status {
 	r.Helper()
-	cm, err := r.client.CoreV1().ConfigMaps("fluence-system").Get(r.ctx, health.Name, metav1.GetOptions{})
+	cm, err := r.client.CoreV1().ConfigMaps("fluence-system").Get(r.ctx, statusmap.Name, metav1.GetOptions{})
 	r.must(err)
-	f, err := health.Read(cm.Data)
+	f, err := statusmap.Read(cm.Data)
 	r.must(err)
 	return f
 }
@@ -53,26 +53,26 @@ func TestTheLeaderSaysHowItDoes(t *testing.T) {
 		r.pod("late", objects.CPU("3"))
 		r.pod("other", objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
 		// The first word came when the scheduler did.
-		r.pass(health.Pause + report.StatusEvery)
+		r.pass(statusmap.MinWriteInterval + report.ConfigMapInterval)
 		got := r.figures()
-		want := health.Figures{
+		want := statusmap.Status{
 			Epoch: uint64(r.pl.inventory.Epoch()), Nodes: 2,
 			GroupsByPhase:   map[string]int{"held": 1, "complete": 1},
 			WaitingByReason: map[string]int{"NoRoom": 1},
-			Allocations:     2, MatcherAnswers: true, LastMatch: &matched,
+			PodsWithRoom:    2, MatcherAnswers: true, LastMatch: &matched,
 			Leader: "me", Version: "v1",
 		}
 		near := cmpopts.EquateApproxTime(time.Second)
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(health.Figures{}, "Updated"), near); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(statusmap.Status{}, "Updated"), near); diff != "" {
 			t.Errorf("figures (-want +got):\n%s", diff)
 		}
-		if age := time.Since(got.Updated); age < 0 || age > health.Pause+report.StatusEvery {
+		if age := time.Since(got.Updated); age < 0 || age > statusmap.MinWriteInterval+report.ConfigMapInterval {
 			t.Errorf("updated %s ago", age)
 		}
 		r.matcher.silence(true)
 		r.fake.FailNext(matchtest.Update, match.ErrUnavailable)
 		r.pl.inventory.Resync()
-		r.pass(health.Pause + 2*report.StatusEvery)
+		r.pass(statusmap.MinWriteInterval + 2*report.ConfigMapInterval)
 		if got := r.figures(); got.MatcherAnswers || got.Epoch == want.Epoch {
 			t.Errorf("the matcher is away, and the figures are %+v", got)
 		}
@@ -81,16 +81,16 @@ func TestTheLeaderSaysHowItDoes(t *testing.T) {
 
 func TestFiguresAreWrittenRarely(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pass(2 * report.StatusEvery)
+		r.pass(2 * report.ConfigMapInterval)
 		if n := r.healthWrites(); n != 1 {
 			t.Fatalf("%d writes at the start, want 1", n)
 		}
 		// Nothing but the time is another.
-		r.pass(health.SignOfLife - health.Pause)
+		r.pass(statusmap.MaxWriteInterval - statusmap.MinWriteInterval)
 		if n := r.healthWrites(); n != 1 {
 			t.Errorf("%d writes though nothing happened, want 1", n)
 		}
-		r.pass(health.Pause + report.StatusEvery)
+		r.pass(statusmap.MinWriteInterval + report.ConfigMapInterval)
 		if n := r.healthWrites(); n != 2 {
 			t.Errorf("%d writes, want another as a sign of life", n)
 		}
@@ -109,16 +109,16 @@ func TestFiguresAreWrittenRarely(t *testing.T) {
 
 func TestAStandbyWritesNoFigures(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pass(2 * report.StatusEvery)
+		r.pass(2 * report.ConfigMapInterval)
 		r.standby.Store(true)
 		before := r.healthWrites()
 		r.node("n1", 4)
-		r.pass(2 * health.SignOfLife)
+		r.pass(2 * statusmap.MaxWriteInterval)
 		if n := r.healthWrites() - before; n != 0 {
 			t.Errorf("a standby wrote %d times", n)
 		}
 		r.standby.Store(false)
-		r.pass(2 * report.StatusEvery)
+		r.pass(2 * report.ConfigMapInterval)
 		if n := r.healthWrites() - before; n != 1 || r.figures().Nodes != 1 {
 			t.Errorf("one that leads again wrote %d times, the last time %+v", n, r.figures())
 		}
@@ -127,7 +127,7 @@ func TestAStandbyWritesNoFigures(t *testing.T) {
 
 func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.pass(2 * report.StatusEvery)
+		r.pass(2 * report.ConfigMapInterval)
 		written := r.healthWrites()
 		var forbidden atomic.Bool
 		forbidden.Store(true)
@@ -139,7 +139,7 @@ func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 		})
 		before := counted("fluence_failed_writes_total")
 		r.node("n1", 4)
-		r.pass(5*health.Pause + report.StatusEvery)
+		r.pass(5*statusmap.MinWriteInterval + report.ConfigMapInterval)
 		tries := r.healthWrites() - written
 		if tries < 4 || tries > 5 {
 			t.Errorf("%d tries in five pauses, want one each", tries)
@@ -151,7 +151,7 @@ func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 			t.Errorf("said %d times that it cannot write, want once:\n%s", n, r.logged(0))
 		}
 		forbidden.Store(false)
-		r.pass(health.Pause + report.StatusEvery)
+		r.pass(statusmap.MinWriteInterval + report.ConfigMapInterval)
 		if got := r.figures().Nodes; got != 1 {
 			t.Errorf("the figures tell of %d nodes, want 1", got)
 		}

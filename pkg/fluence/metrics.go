@@ -26,33 +26,33 @@ type counters struct {
 
 // matcherCounters are of the matcher and its graph.
 type matcherCounters struct {
-	drift   *metrics.CounterVec
-	nodes   *metrics.Counter
-	rounds  *metrics.Counter
-	loads   *metrics.Counter
-	outages *metrics.Counter
-	matches *metrics.HistogramVec
+	drift        *metrics.CounterVec
+	auditedNodes *metrics.Counter
+	audits       *metrics.Counter
+	graphLoads   *metrics.Counter
+	outages      *metrics.Counter
+	matches      *metrics.HistogramVec
 }
 
 // groupCounters are of groups that ask.
 type groupCounters struct {
-	enquiries     *metrics.HistogramVec
-	waits         *metrics.Histogram
-	refusals      *metrics.CounterVec
-	gaveBack      *metrics.Counter
-	verifications *metrics.CounterVec
-	repairs       *metrics.Counter
-	hard          *metrics.CounterVec
-	vain          *metrics.CounterVec
+	attempts          *metrics.HistogramVec
+	groupWaits        *metrics.Histogram
+	refusals          *metrics.CounterVec
+	placementsRevoked *metrics.Counter
+	verifications     *metrics.CounterVec
+	rematches         *metrics.Counter
+	overrun           *metrics.CounterVec
+	failedTime        *metrics.CounterVec
 }
 
 // writeCounters are of what is sent to the API server.
 type writeCounters struct {
-	failedWrites  *metrics.CounterVec
-	throttled     *metrics.CounterVec
-	calledBack    *metrics.Counter
-	gateWaits     *metrics.Histogram
-	eventsDropped *metrics.Counter
+	failedWrites    *metrics.CounterVec
+	writesThrottled *metrics.CounterVec
+	bindsCanceled   *metrics.Counter
+	bindWaits       *metrics.Histogram
+	eventsDropped   *metrics.Counter
 }
 
 // How an enquiry ends, and a verification.
@@ -60,7 +60,7 @@ const (
 	outcomeMatched  = "matched"
 	outcomeRefused  = "refused"
 	outcomePassed   = "passed"
-	outcomeObjected = "objected"
+	outcomeRejected = "rejected"
 )
 
 // What the scheduler writes to, beside bindings and events.
@@ -79,12 +79,12 @@ func newCounters() (*counters, error) {
 	var errs []error
 	counter := func(to **metrics.Counter, name, help string) {
 		var err error
-		*to, err = registered(metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}))
+		*to, err = registerMetric(metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}))
 		errs = append(errs, err)
 	}
 	vector := func(to **metrics.CounterVec, name, help, label string, values []string) {
 		var err error
-		*to, err = registered(metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, []string{label}))
+		*to, err = registerMetric(metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, []string{label}))
 		errs = append(errs, err)
 		for _, v := range values {
 			(*to).WithLabelValues(v).Add(0) // so that it can be seen to rise
@@ -92,7 +92,7 @@ func newCounters() (*counters, error) {
 	}
 	timer := func(to **metrics.HistogramVec, name, help string, outcomes []string) {
 		var err error
-		*to, err = registered(metrics.NewHistogramVec(&metrics.HistogramOpts{
+		*to, err = registerMetric(metrics.NewHistogramVec(&metrics.HistogramOpts{
 			Name: name, Help: help, StabilityLevel: metrics.ALPHA,
 			Buckets: metrics.ExponentialBuckets(0.0005, 2, 17), // 0.5 ms to 33 s, above the longest matchTimeout
 		}, []string{"outcome"}))
@@ -102,31 +102,31 @@ func newCounters() (*counters, error) {
 		}
 	}
 	vector(&c.drift, "fluence_drift_total", "Differences between the matcher's graph and the cluster that lasted, by kind. Each was logged and healed; none is to be expected.", "kind", texts(inventory.DriftKinds()))
-	counter(&c.nodes, "fluence_audit_nodes_total", "Nodes of the matcher's graph that were compared with the cluster.")
-	counter(&c.rounds, "fluence_audit_rounds_total", "How often the whole graph was compared with the cluster.")
-	counter(&c.loads, "fluence_graph_loads_total", "How often the matcher's graph was filled: once at the start, and after it was lost.")
+	counter(&c.auditedNodes, "fluence_audited_nodes_total", "Nodes of the matcher's graph that were compared with the cluster.")
+	counter(&c.audits, "fluence_audits_total", "How often the whole graph was compared with the cluster.")
+	counter(&c.graphLoads, "fluence_graph_loads_total", "How often the matcher's graph was filled: once at the start, and after it was lost.")
 	counter(&c.outages, "fluence_matcher_outages_total", "How often the matcher was found not to answer, also before it first did.")
 	timer(&c.matches, "fluence_match_duration_seconds", "Time that one match took as the scheduler sees it, by how it ended.", match.Outcomes())
-	timer(&c.enquiries, "fluence_enquiry_duration_seconds", "Time that it took to place a group, or to refuse it: filters, matches and verification.", []string{outcomeMatched, outcomeRefused})
+	timer(&c.attempts, "fluence_placement_attempt_duration_seconds", "Time that it took to place a group, or to refuse it: filters, matches and verification.", []string{outcomeMatched, outcomeRefused})
 	vector(&c.refusals, "fluence_refusals_total", "Refusals of groups that asked or were matched, by reason.", "reason", reason.Waiting())
-	counter(&c.gaveBack, "fluence_given_back_total", "How often a group, or a member of a started one, lost the nodes that it was matched to.")
-	vector(&c.verifications, "fluence_verifications_total", "Assignments that the filters were run on pod by pod before they were booked, by how that ended.", "outcome", []string{outcomePassed, outcomeObjected, outcomeRefused})
-	counter(&c.repairs, "fluence_repairs_total", "Matches that were made anew since the filters objected to the last one.")
+	counter(&c.placementsRevoked, "fluence_assignments_revoked_total", "How often a group, or a member of a started one, lost the nodes that it was matched to.")
+	vector(&c.verifications, "fluence_verifications_total", "Assignments that the filters were run on pod by pod before they were booked, by how that ended.", "outcome", []string{outcomePassed, outcomeRejected, outcomeRefused})
+	counter(&c.rematches, "fluence_rematches_total", "Matches that were made anew since the filters objected to the last one.")
 	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, events and those that it had too many requests for left out, by what they were to.", "object", []string{writesPodGroup, writesPod, writesHealth, writesBinding})
-	vector(&c.throttled, "fluence_throttled_total", "Writes that the API server refused since it had too many requests (429, or 503 with a time to wait), by what they were to.", "object", []string{writesBinding, writesEvent})
-	vector(&c.hard, "fluence_hard_seconds_total", "Time that it took to look for nodes of a namespace's groups beyond what is free for each. Those that take much ask after others.", "namespace", []string{""}) // of none, for the metric to be there
-	vector(&c.vain, "fluence_vain_seconds_total", "Time that enquiries for a namespace's groups took and found no nodes, of each up to what is free, while it was more than a fifth of the time. Such groups ask after others whose priority is not lower.", "namespace", []string{""})
-	counter(&c.calledBack, "fluence_called_back_total", "Pods that were called back from the gate since their node or their group had changed.")
+	vector(&c.writesThrottled, "fluence_writes_throttled_total", "Writes that the API server refused since it had too many requests (429, or 503 with a time to wait), by what they were to.", "object", []string{writesBinding, writesEvent})
+	vector(&c.overrun, "fluence_namespace_overrun_seconds_total", "Time that it took to look for nodes of a namespace's groups beyond what is free for each. Those that take much ask after others.", "namespace", []string{""}) // of none, for the metric to be there
+	vector(&c.failedTime, "fluence_namespace_failed_attempt_seconds_total", "Time that enquiries for a namespace's groups took and found no nodes, of each up to what is free, while it was more than a fifth of the time. Such groups ask after others whose priority is not lower.", "namespace", []string{""})
+	counter(&c.bindsCanceled, "fluence_binds_canceled_total", "Pods that were called back from the gate since their node or their group had changed.")
 	counter(&c.eventsDropped, "fluence_events_dropped_total", "Events that were never sent: too many waited, or the API server would not have them.")
 	buckets := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 	var failed error
-	c.gateWaits, failed = registered(metrics.NewHistogram(&metrics.HistogramOpts{
-		Name: "fluence_gate_wait_seconds", StabilityLevel: metrics.ALPHA, Buckets: buckets,
+	c.bindWaits, failed = registerMetric(metrics.NewHistogram(&metrics.HistogramOpts{
+		Name: "fluence_bind_queue_wait_seconds", StabilityLevel: metrics.ALPHA, Buckets: buckets,
 		Help: "Time that a pod stood at the gate before its bind was sent, for each time that it did.",
 	}))
 	errs = append(errs, failed)
 	var err error
-	c.waits, err = registered(metrics.NewHistogram(&metrics.HistogramOpts{
+	c.groupWaits, err = registerMetric(metrics.NewHistogram(&metrics.HistogramOpts{
 		Name: "fluence_group_wait_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "Time from when a group could first be asked for until its first bind was sent.",
 		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600},
@@ -134,8 +134,8 @@ func newCounters() (*counters, error) {
 	return c, errors.Join(append(errs, err)...)
 }
 
-// registered registers a metric, or returns the one that is registered already.
-func registered[M metrics.Registerable](m M) (M, error) {
+// registerMetric registers a metric, or returns the one that is registered already.
+func registerMetric[M metrics.Registerable](m M) (M, error) {
 	err := legacyregistry.Register(m)
 	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if m, ok := before.ExistingCollector.(M); ok {
@@ -158,51 +158,51 @@ func texts[T ~string](all []T) []string {
 
 // onAudit counts what the inventory compared.
 func (c *counters) onAudit(nodes int, round bool) {
-	c.nodes.Add(float64(nodes))
+	c.auditedNodes.Add(float64(nodes))
 	if round {
-		c.rounds.Inc()
+		c.audits.Inc()
 	}
 }
 
-// enquired counts an enquiry.
-func (c *counters) enquired(refused *gang.Refusal, took time.Duration) {
+// countAttempt counts an enquiry.
+func (c *counters) countAttempt(refused *gang.Refusal, took time.Duration) {
 	outcome := outcomeMatched
 	if refused != nil {
 		outcome = outcomeRefused
 	}
-	c.enquiries.WithLabelValues(outcome).Observe(took.Seconds())
+	c.attempts.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// placed counts what a placement did.
-func (c *counters) placed(s placement.Stats) {
-	for outcome, n := range map[string]int{outcomePassed: s.Passed, outcomeObjected: s.Objected, outcomeRefused: s.Refused} {
+// countPlacement counts what a placement did.
+func (c *counters) countPlacement(s placement.Stats) {
+	for outcome, n := range map[string]int{outcomePassed: s.Passed, outcomeRejected: s.Rejected, outcomeRefused: s.Refused} {
 		c.verifications.WithLabelValues(outcome).Add(float64(n))
 	}
-	c.repairs.Add(float64(s.Repairs))
+	c.rematches.Add(float64(s.Repairs))
 }
 
-// failed counts a write that failed.
-func (c *counters) failed(object string) { c.failedWrites.WithLabelValues(object).Inc() }
+// countFailedWrite counts a write that failed.
+func (c *counters) countFailedWrite(object string) { c.failedWrites.WithLabelValues(object).Inc() }
 
-// hardFor counts time that was looked for nodes beyond what is free. A namespace has a
+// countOverrun counts time that was looked for nodes beyond what is free. A namespace has a
 // series from the first on.
-func (c *counters) hardFor(namespace string, over time.Duration) {
+func (c *counters) countOverrun(namespace string, over time.Duration) {
 	if over > 0 {
-		c.hard.WithLabelValues(namespace).Add(over.Seconds())
+		c.overrun.WithLabelValues(namespace).Add(over.Seconds())
 	}
 }
 
-// vainFor counts time that was taken in vain beyond what others have to bear. Namespaces have
-// series as with hardFor.
-func (c *counters) vainFor(namespace string, over time.Duration) {
+// countFailedTime counts time that was taken in vain beyond what others have to bear. Namespaces have
+// series as with countOverrun.
+func (c *counters) countFailedTime(namespace string, over time.Duration) {
 	if over > 0 {
-		c.vain.WithLabelValues(namespace).Add(over.Seconds())
+		c.failedTime.WithLabelValues(namespace).Add(over.Seconds())
 	}
 }
 
 // forget drops the series of a namespace.
 func (c *counters) forget(namespace string) {
-	for _, v := range []*metrics.CounterVec{c.hard, c.vain} {
+	for _, v := range []*metrics.CounterVec{c.overrun, c.failedTime} {
 		v.Delete(map[string]string{"namespace": namespace})
 	}
 }

@@ -18,7 +18,7 @@ func TestEachMetricOfTheSchedulerIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	inLeaderRig(t, func(r *leaderRig) {
-		r.pass(2 * besideEvery) // then it knows that it leads
+		r.pass(2 * siblingReportEvery) // then it knows that it leads
 		served, err := legacyregistry.DefaultGatherer.Gather()
 		r.must(err)
 		for _, wrong := range metricdoc.Differences(rows[metricdoc.Scheduler], served) {

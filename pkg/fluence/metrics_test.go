@@ -33,7 +33,7 @@ func TestTheAuditIsServedAsMetrics(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.node("n2", 4)
-		names := []string{"fluence_audit_nodes_total", "fluence_audit_rounds_total", "fluence_graph_loads_total"}
+		names := []string{"fluence_audited_nodes_total", "fluence_audits_total", "fluence_graph_loads_total"}
 		before := map[string]float64{}
 		for _, name := range names {
 			before[name] = counted(name)
@@ -41,7 +41,7 @@ func TestTheAuditIsServedAsMetrics(t *testing.T) {
 		r.pass(3*time.Second + time.Millisecond)
 		r.lose()
 		r.pass(time.Second / 2)
-		want := map[string]float64{"fluence_audit_nodes_total": 6, "fluence_audit_rounds_total": 3, "fluence_graph_loads_total": 1}
+		want := map[string]float64{"fluence_audited_nodes_total": 6, "fluence_audits_total": 3, "fluence_graph_loads_total": 1}
 		for _, name := range names {
 			if got := counted(name) - before[name]; got != want[name] {
 				t.Errorf("%s rose by %v, want %v", name, got, want[name])
@@ -57,7 +57,7 @@ func TestADriftOfEachKindIsCounted(t *testing.T) {
 	}
 	before := drifts()
 	for _, kind := range inventory.DriftKinds() {
-		(&figures{base: &base{counters: c}}).onDrift(inventory.Drift{Kind: kind})
+		(&status{base: &base{counters: c}}).onDrift(inventory.Drift{Kind: kind})
 	}
 	if n := drifts() - before; n != float64(len(inventory.DriftKinds())) {
 		t.Errorf("%v drifts are counted, want one of each of %q", n, inventory.DriftKinds())

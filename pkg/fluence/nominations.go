@@ -38,11 +38,11 @@ func (n *nominations) put(pod *corev1.Pod, now time.Time) (freed bool) {
 	n.sweep(now)
 	was, stood := n.pods[pod.UID]
 	switch {
-	case pod.Status.NominatedNodeName != "" && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !ended(pod):
+	case pod.Status.NominatedNodeName != "" && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !hasEnded(pod):
 		if n.pods == nil {
 			n.pods = map[types.UID]nomination{}
 		}
-		is := nomination{slot: translate.Nominated(pod), priority: corev1helpers.PodPriority(pod)}
+		is := nomination{slot: translate.NominatedSlot(pod), priority: corev1helpers.PodPriority(pod)}
 		n.pods[pod.UID] = is
 		return stood && was.slot.Node != is.slot.Node
 	case !stood || !was.until.IsZero():
@@ -86,13 +86,13 @@ func (n *nominations) sweep(now time.Time) {
 	})
 }
 
-func ended(pod *corev1.Pod) bool {
+func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// lowest returns the lowest priority among pods: what is kept for those above it is
+// minPriority returns the lowest priority among pods: what is kept for those above it is
 // kept from all of them, for they go together.
-func lowest(pods []*corev1.Pod) int32 {
+func minPriority(pods []*corev1.Pod) int32 {
 	least := corev1helpers.PodPriority(pods[0])
 	for _, p := range pods[1:] {
 		least = min(least, corev1helpers.PodPriority(p))

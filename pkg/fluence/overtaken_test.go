@@ -110,9 +110,9 @@ func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
 
 // tellOnlyOncePinged has the next refusal told only after the breaker has closed.
 func (r *rig) tellOnlyOncePinged() {
-	closed := r.pl.breaker.closed
+	closed := r.pl.breaker.onClose
 	pinged := make(chan struct{})
-	r.pl.breaker.closed = sync.OnceFunc(func() {
+	r.pl.breaker.onClose = sync.OnceFunc(func() {
 		close(pinged)
 		closed()
 	})

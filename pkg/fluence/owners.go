@@ -23,8 +23,8 @@ import (
 // control wait, and all others are scheduled. Of each object it keeps who
 // controls it.
 type owners struct {
-	informers  map[schema.GroupKind]cache.SharedIndexInformer
-	registered map[schema.GroupKind]registration
+	informers     map[schema.GroupKind]cache.SharedIndexInformer
+	registrations map[schema.GroupKind]registration
 }
 
 // newOwners calls seen with the UID of each object that comes to be known.
@@ -34,15 +34,15 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the client of owners: %w", err)
 	}
-	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, registered: map[schema.GroupKind]registration{}}
+	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, registrations: map[schema.GroupKind]registration{}}
 	for _, k := range group.FollowedKinds() {
 		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
 		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-		if err := informer.SetTransform(slimOwner); err != nil {
+		if err := informer.SetTransform(trimOwner); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
-		o.registered[kind], err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		o.registrations[kind], err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { seen(uidOf(obj)) },
 			UpdateFunc: func(old, obj any) {
 				// It went and another came under its name while nobody watched.
@@ -66,8 +66,8 @@ func uidOf(obj any) types.UID {
 	return ""
 }
 
-// slimOwner drops all that is not read of an object.
-func slimOwner(obj any) (any, error) {
+// trimOwner drops all that is not read of an object.
+func trimOwner(obj any) (any, error) {
 	m, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return obj, nil
@@ -80,11 +80,11 @@ func slimOwner(obj any) (any, error) {
 }
 
 // run watches until ctx ends. It expects of l that each kind is listed.
-func (o *owners) run(ctx context.Context, l *listing) {
+func (o *owners) run(ctx context.Context, l *initialSync) {
 	for _, k := range group.FollowedKinds() {
 		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
-		informer, resource, listed := o.informers[kind], schema.GroupResource{Group: k.Group, Resource: k.Resource}, l.expect()
-		whenListed(ctx, o.registered[kind], resource.Resource, listed)
+		informer, resource, listed := o.informers[kind], schema.GroupResource{Group: k.Group, Resource: k.Resource}, l.addSource()
+		whenListed(ctx, o.registrations[kind], resource.Resource, listed)
 		err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 			if apierrors.IsForbidden(err) {
 				klog.FromContext(ctx).Error(err, "The scheduler may not read owners of pods, so their pods wait; grant list and watch", "resource", resource)

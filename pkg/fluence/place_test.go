@@ -31,7 +31,7 @@ func (f *grudge) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	if f.one != nil && f.one(name) && len(node.GetPods()) > 0 {
 		return fwk.NewStatus(fwk.Unschedulable, "one is enough")
 	}
-	if _, err := state.Read(chosenKey); err == nil && f.none != nil && f.none(name) {
+	if _, err := state.Read(assignedNodeKey); err == nil && f.none != nil && f.none(name) {
 		return fwk.NewStatus(fwk.Unschedulable, "not when it matters")
 	}
 	return nil
@@ -73,10 +73,10 @@ func TestWhatNoRoundRepairsIsToldByPodNodeAndFilter(t *testing.T) {
 		}
 		r.pass(settleTime)
 		r.schedule()
-		verifications, repairs := counted("fluence_verifications_total"), counted("fluence_repairs_total")
+		verifications, repairs := counted("fluence_verifications_total"), counted("fluence_rematches_total")
 		r.gang(16, 16, objects.OfApp("x"), objects.AwayFrom("nobody"))
 		r.pass(500 * time.Millisecond)
-		if v, n := counted("fluence_verifications_total")-verifications, counted("fluence_repairs_total")-repairs; v != 1 || n != 1 {
+		if v, n := counted("fluence_verifications_total")-verifications, counted("fluence_rematches_total")-repairs; v != 1 || n != 1 {
 			t.Errorf("%v verifications and %v repairs are counted, want 1 each", v, n)
 		}
 		c := r.api.get(g).Status.Conditions

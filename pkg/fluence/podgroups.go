@@ -27,14 +27,14 @@ import (
 // start never waits for it: without the CRD, or without the right to read it,
 // gangs wait and all other pods are scheduled.
 type podGroups struct {
-	client     rest.Interface
-	informer   cache.SharedIndexInformer
-	registered registration
+	client       rest.Interface
+	informer     cache.SharedIndexInformer
+	registration registration
 }
 
 // podGroupWatcher is told of PodGroups.
 type podGroupWatcher interface {
-	podGroupSeen(ctx context.Context, pg *scheduling.PodGroup)
+	observePodGroup(ctx context.Context, pg *scheduling.PodGroup)
 	podGroupGone(ctx context.Context, k types.NamespacedName)
 }
 
@@ -48,9 +48,9 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 		client:   client,
 		informer: cache.NewSharedIndexInformer(lw, &scheduling.PodGroup{}, 0, cache.Indexers{}),
 	}
-	p.registered, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { w.podGroupSeen(ctx, obj.(*scheduling.PodGroup)) },
-		UpdateFunc: func(_, obj any) { w.podGroupSeen(ctx, obj.(*scheduling.PodGroup)) },
+	p.registration, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { w.observePodGroup(ctx, obj.(*scheduling.PodGroup)) },
+		UpdateFunc: func(_, obj any) { w.observePodGroup(ctx, obj.(*scheduling.PodGroup)) },
 		DeleteFunc: func(obj any) {
 			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 				w.podGroupGone(ctx, types.NamespacedName{Namespace: name.Namespace, Name: name.Name})
@@ -66,7 +66,7 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 // run watches until ctx ends. Listed is called when all have been told of, or
 // cannot be.
 func (p *podGroups) run(ctx context.Context, listed func()) {
-	whenListed(ctx, p.registered, scheduling.PodGroups.Resource, listed)
+	whenListed(ctx, p.registration, scheduling.PodGroups.Resource, listed)
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		switch {
 		case apierrors.IsNotFound(err):
@@ -94,10 +94,10 @@ func asGroup(pg *scheduling.PodGroup) gang.PodGroup {
 		Created:   scheduling.CreationTime(pg).Time,
 		Ended:     pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed,
 		Policy:    pg.Annotations[group.MatchPolicyAnnotation],
-		Topology:  group.SaidOfTopology(pg.Annotations),
+		Topology:  group.TopologyAnnotationsOf(pg.Annotations),
 	}
-	g.Whole, g.WholeSince = wholeRecord(pg)
-	g.Placed = report.Placed(pg)
+	g.Exclusivity, g.ExclusivitySince = exclusivityOf(pg)
+	g.Placed = report.PlacedPods(pg)
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = min(time.Duration(*s)*time.Second, permitTimeout)
 	}

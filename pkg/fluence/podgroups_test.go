@@ -33,14 +33,14 @@ func TestAPodGroupThatIsOverAsksForNoMorePods(t *testing.T) {
 				pg := aPodGroup(g.Name, 2, "pg")
 				r.api.put(pg)
 				r.pass(0)
-				if got := r.pl.groups.Waiting(); len(got) != 1 || got[0].Reason != reason.Gathering {
+				if got := r.pl.groups.WaitingGroups(); len(got) != 1 || got[0].Reason != reason.Gathering {
 					t.Errorf("waiting = %+v, want the group without pods", got)
 				}
 				pg = pg.DeepCopy()
 				pg.Status.Phase = phase
 				r.api.put(pg)
 				r.pass(time.Minute)
-				if got := r.pl.groups.Waiting(); len(got) != 0 {
+				if got := r.pl.groups.WaitingGroups(); len(got) != 0 {
 					t.Errorf("waiting = %+v, want none", got)
 				}
 			})

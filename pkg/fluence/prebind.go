@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/gate"
+	"github.com/flux-k8s/fluence/pkg/bindqueue"
 )
 
 // PreBindPreFlight says that PreBind has something to do, by itself and after the others.
@@ -17,15 +17,15 @@ func (pl *Fluence) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod
 
 // PreBind has the pod wait at the gate until it may be bound, or is called back.
 func (pl *Fluence) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	why, err := pl.atGate(ctx, pod.UID, func(p gate.Pod, now time.Time) bool {
-		pl.binds.Arrive(p, now)
+	why, err := pl.waitToBind(ctx, pod.UID, func(p bindqueue.Pod, now time.Time) bool {
+		pl.bindQueue.Arrive(p, now)
 		return true
 	})
 	switch {
 	case err != nil:
 		return fwk.AsStatus(err)
 	case why != "":
-		return calledBack(pod, node, why)
+		return bindCanceled(pod, node, why)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/gate"
+	"github.com/flux-k8s/fluence/pkg/bindqueue"
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
@@ -16,41 +16,41 @@ import (
 // reads memory, and calls nothing that could want the queue.
 func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	// A pod with a seat needs no matcher any more.
-	if why := pl.notReady(); why != "" && !pl.groups.Seated(pod.UID) {
-		return held(why)
+	if why := pl.whyNotReady(); why != "" && !pl.groups.HasAssignment(pod.UID) {
+		return unschedulable(why)
 	}
-	v := pl.groups.Admit(pod.UID, pl.now())
+	v := pl.groups.PreEnqueue(pod.UID, pl.now())
 	if v.Lost != 0 {
-		pl.waker.lost(pod.UID, v.Lost)
+		pl.activator.revokeLost(pod.UID, v.Lost)
 	}
 	if v.Pass {
 		if v.Key == (types.NamespacedName{}) {
 			return nil // it has a seat
 		}
-		free := pl.othersLetPass(ctx, pod)
-		pl.groups.LetPass(pod.UID, free)
+		free := pl.otherPluginsLetPass(ctx, pod)
+		pl.groups.ObserveOtherPlugins(pod.UID, free)
 		if !free {
 			// The group would take a turn and not ask. The queue is to hear it from that
 			// plugin: it knows the events that end it.
-			pl.asked(v.Key)
+			pl.endAdmission(v.Key)
 			return nil
 		}
-		if v.Asks > 0 && !pl.binds.Admit(gate.Asker{Group: v.Key, Rank: v.Rank, Pods: v.Asks}, pl.now()) {
-			signal.Send(pl.binds.more)
-			return held("waits for its turn to ask")
+		if v.PodsToPlace > 0 && !pl.bindQueue.Admit(bindqueue.Candidate{Group: v.Key, Rank: v.Rank, Pods: v.PodsToPlace}, pl.now()) {
+			signal.Send(pl.bindQueue.wakeup)
+			return unschedulable("waits for its turn to ask")
 		}
 		return nil
 	}
 	if v.Message == "" {
-		return held("waits for the group's representative")
+		return unschedulable("waits for the group's representative")
 	}
-	return held(v.Message)
+	return unschedulable(v.Message)
 }
 
-// othersLetPass says whether no other plugin keeps a pod out of the queue. The queue may have
+// otherPluginsLetPass says whether no other plugin keeps a pod out of the queue. The queue may have
 // asked them before this one, and asks them in any order.
-func (pl *Fluence) othersLetPass(ctx context.Context, pod *corev1.Pod) bool {
-	for _, p := range pl.besides {
+func (pl *Fluence) otherPluginsLetPass(ctx context.Context, pod *corev1.Pod) bool {
+	for _, p := range pl.otherPlugins {
 		if !p.PreEnqueue(ctx, pod).IsSuccess() {
 			return false
 		}
@@ -58,4 +58,4 @@ func (pl *Fluence) othersLetPass(ctx context.Context, pod *corev1.Pod) bool {
 	return true
 }
 
-func held(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why) }
+func unschedulable(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why) }

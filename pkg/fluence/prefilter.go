@@ -14,25 +14,25 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// chosen is the node of a pod's seat, in the state of its scheduling cycle.
-type chosen string
+// assignedNode is the node of a pod's seat, in the state of its scheduling cycle.
+type assignedNode string
 
 // Clone returns the same: it never changes.
-func (c chosen) Clone() fwk.StateData { return c }
+func (c assignedNode) Clone() fwk.StateData { return c }
 
-const chosenKey fwk.StateKey = Name + "/node"
+const assignedNodeKey fwk.StateKey = Name + "/node"
 
-// whyTurn is what a pod is told that has a node which another of its group has to be
+// whyOrder is what a pod is told that has a node which another of its group has to be
 // placed before.
-const whyTurn = "waits for its turn among its siblings"
+const whyOrder = "waits for its turn among its siblings"
 
-// spoken is in the state of a scheduling cycle that this plugin had its say in.
-type spoken struct{}
+// decided is in the state of a scheduling cycle that this plugin had its say in.
+type decided struct{}
 
 // Clone returns the same: it never changes.
-func (s spoken) Clone() fwk.StateData { return s }
+func (s decided) Clone() fwk.StateData { return s }
 
-const spokenKey fwk.StateKey = Name + "/spoken"
+const decidedKey fwk.StateKey = Name + "/spoken"
 
 // PreFilter gives the pod the node that its group's match chose for it. For a
 // representative it asks the matcher first, for the whole group.
@@ -41,62 +41,62 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	if placement.IsProbe(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(spokenKey, spoken{})
+	state.Write(decidedKey, decided{})
 	in, began := cycleOf(state), pl.now()
 	defer func() { in.own = pl.now().Sub(began) }()
-	if !pl.groups.Seated(pod.UID) {
-		defer pl.asked(pl.key(pod))
+	if !pl.groups.HasAssignment(pod.UID) {
+		defer pl.endAdmission(pl.groupKey(pod))
 	}
 
 	// 2. A pod without a seat needs a matcher that answers.
-	if why := pl.mayNotAsk(pod); why != "" {
-		return nil, held(why)
+	if why := pl.whyNotPlaceable(pod); why != "" {
+		return nil, unschedulable(why)
 	}
 
 	// 3. Who goes before the pod, and does not stand before it in the queue, asks first.
-	silent := pl.askForOvertaken(ctx, pod, nodes)
-	if why := pl.mayNotAsk(pod); why != "" {
-		return nil, held(why)
+	silent := pl.placeOvertaken(ctx, pod, nodes)
+	if why := pl.whyNotPlaceable(pod); why != "" {
+		return nil, unschedulable(why)
 	}
 
 	// 4. Find out what there is to ask for: nothing where the pod has a seat, or has to wait.
 	plan, out := pl.groups.Plan(pod.UID, pl.now())
 	pl.apply(ctx, out)
 	if plan.Node == "" && plan.Wait.Message != "" {
-		return nil, held(plan.Wait.Message)
+		return nil, unschedulable(plan.Wait.Message)
 	}
 
 	// 5. Ask for the whole group. A cycle waits once for a matcher that does not answer; that a
 	// ping was answered since says little.
 	node, refused := plan.Node, silent
 	if node == "" && silent == nil {
-		node, refused = pl.ask(ctx, plan, in.mayAsk, nodes)
+		node, refused = pl.placeGroup(ctx, plan, in.throttlePassed, nodes)
 	}
 	switch {
 	case plan.Node != "":
 	case refused != nil:
 		return nil, pl.refuse(ctx, plan, *refused)
 	case node == "":
-		return nil, held(whyTurn)
+		return nil, unschedulable(whyOrder)
 	}
 
 	// 6. The filters cannot see a node that is new in this cycle, but in one of the pod's next.
-	if pl.isNew(node) {
+	if pl.isNewNode(node) {
 		pl.groups.Unclaim(pod.UID)
 		if plan.Node == "" {
-			pl.waker.pods([]*corev1.Pod{pod})
+			pl.activator.activatePods([]*corev1.Pod{pod})
 		}
-		return nil, held(fmt.Sprintf("node %s is new and looked at next", node))
+		return nil, unschedulable(fmt.Sprintf("node %s is new and looked at next", node))
 	}
 
 	// 7. The pod may come to its own node alone.
-	state.Write(chosenKey, chosen(node))
+	state.Write(assignedNodeKey, assignedNode(node))
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }
 
-// isNew says whether a node is in the cluster, but not in what the scheduling cycle sees
+// isNewNode says whether a node is in the cluster, but not in what the scheduling cycle sees
 // of it: the matcher may hear of a node before the scheduler does.
-func (a *asker) isNew(node string) bool {
+func (a *groupPlacer) isNewNode(node string) bool {
 	if _, err := a.handle.SnapshotSharedLister().NodeInfos().Get(node); err == nil {
 		return false
 	}
@@ -104,27 +104,27 @@ func (a *asker) isNew(node string) bool {
 	return err == nil
 }
 
-// mayNotAsk says why a pod cannot be placed now, or nothing. One that has a seat
+// whyNotPlaceable says why a pod cannot be placed now, or nothing. One that has a seat
 // needs no matcher.
-func (a *asker) mayNotAsk(pod *corev1.Pod) string {
-	if a.groups.Seated(pod.UID) {
+func (a *groupPlacer) whyNotPlaceable(pod *corev1.Pod) string {
+	if a.groups.HasAssignment(pod.UID) {
 		return ""
 	}
-	return a.notReady()
+	return a.whyNotReady()
 }
 
 // maxOvertaken bounds how often a cycle asks for others first.
 const maxOvertaken = 4
 
-// askForOvertaken asks for what goes before a pod and does not stand before it in the
+// placeOvertaken asks for what goes before a pod and does not stand before it in the
 // queue. If the matcher gives no answer, it returns what the pod itself is to be told:
 // it asks again after a while too, since what it waits for may have happened already.
-func (a *asker) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *gang.Refusal) {
+func (a *groupPlacer) placeOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *gang.Refusal) {
 	for range maxOvertaken {
-		if a.notReady() != "" {
+		if a.whyNotReady() != "" {
 			return nil
 		}
-		uid, ok := a.groups.Overtaken(pod.UID, a.now())
+		uid, ok := a.groups.MoreUrgent(pod.UID, a.now())
 		if !ok {
 			return nil
 		}
@@ -133,50 +133,50 @@ func (a *asker) askForOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fw
 		if len(plan.Required) == 0 {
 			return nil
 		}
-		if _, refused := a.ask(ctx, plan, false, nodes); refused != nil {
+		if _, refused := a.placeGroup(ctx, plan, false, nodes); refused != nil {
 			a.refuse(ctx, plan, *refused)
 			if refused.Reason == reason.MatcherUnavailable {
-				return &gang.Refusal{Reason: refused.Reason, Message: refused.Message, Until: refused.Until, Backoff: true}
+				return &gang.Refusal{Reason: refused.Reason, Message: refused.Message, RetryOn: refused.RetryOn, Backoff: true}
 			}
 			continue
 		}
 		a.groups.Unclaim(uid)
-		a.waker.pods(plan.Required)
+		a.activator.activatePods(plan.Required)
 	}
 	return nil
 }
 
 // refuse records a refusal and turns it into the pod's status.
-func (a *asker) refuse(ctx context.Context, plan gang.Plan, r gang.Refusal) *fwk.Status {
+func (a *groupPlacer) refuse(ctx context.Context, plan gang.Plan, r gang.Refusal) *fwk.Status {
 	if r.Reason == reason.MatcherUnavailable {
-		r.Cure = gang.CureAnswer
+		r.WaitsFor = gang.WaitsForAnswer
 	}
 	a.apply(ctx, a.groups.Refuse(plan, r, a.now()))
-	a.teller.forgetGone(plan.Key)
+	a.groupReporter.forgetGone(plan.Key)
 	if r.Reason == reason.NeverFits {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Message)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, r.Message)
 }
 
-// tellRefused logs, counts and reports a refusal. On a lone pod the scheduler itself
+// reportRefusal logs, counts and reports a refusal. On a lone pod the scheduler itself
 // says what it was refused for.
-func (tl *teller) tellRefused(pod *corev1.Pod, reason, message string) {
+func (tl *groupReporter) reportRefusal(pod *corev1.Pod, reason, message string) {
 	tl.counters.refusals.WithLabelValues(reason).Inc()
 	m, ok := tl.groups.GroupOf(pod.UID)
 	if !ok {
 		return
 	}
 	defer tl.forgetGone(m.Key)
-	tl.recordRefused(m.Key, reason, message)
+	tl.logRefusal(m.Key, reason, message)
 	switch {
-	case !m.Named:
+	case !m.InPodGroup:
 		return
-	case m.Started && m.Lacking == 0:
+	case m.Started && m.Missing == 0:
 		// The group is placed; what is late is told with that.
 		return
 	case m.Started:
-		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Minimum-m.Lacking, m.Minimum, message)
+		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Minimum-m.Missing, m.Minimum, message)
 	}
 	tl.reporter.Report(m.Key, report.NotScheduled(reason, message), pod)
 }
@@ -187,11 +187,11 @@ func (pl *Fluence) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter lets the one node pass that PreFilter chose.
 func (pl *Fluence) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	c, err := state.Read(chosenKey)
+	c, err := state.Read(assignedNodeKey)
 	if err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no node was matched")
 	}
-	if string(c.(chosen)) != node.Node().Name {
+	if string(c.(assignedNode)) != node.Node().Name {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node was matched")
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 // exports no name for it.
 type podHolder interface{ GetPodInfo() fwk.PodInfo }
 
-// named is what queued entities of every kind have.
-type named interface {
+// namespacedName is what queued entities of every kind have.
+type namespacedName interface {
 	GetNamespace() string
 	GetName() string
 }

@@ -23,7 +23,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 	const full = "needs 2 pods with cpu 1; room for 1: cpu is short on 1 of 2 nodes (most free 500m)"
 	short := match.Reason{
 		Code: match.TooFew, Level: "node", Wanted: 2, Found: 1, Nodes: 2, WaitingHelps: true,
-		Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, Most: 500, Nodes: 1}},
+		Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxFree: 500, Nodes: 1}},
 	}
 	cases := map[string]struct {
 		err      error
@@ -37,7 +37,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 	}{
 		"no room": {
 			err: &match.Refusal{Err: match.ErrBusy, Reason: short}, code: fwk.Unschedulable, message: full, reason: "NoRoom",
-			until: []gang.Event{gang.Freed, gang.NodeChanged, gang.MatcherBack},
+			until: []gang.Event{gang.Released, gang.NodeChanged, gang.MatcherBack},
 		},
 		"never room": {
 			err: &match.Refusal{Err: match.ErrUnsatisfiable, Reason: short}, code: fwk.UnschedulableAndUnresolvable, message: full, reason: "NeverFits",
@@ -58,7 +58,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		"found, and overtaken": {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.Overtaken, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true}},
 			code: fwk.Unschedulable, message: "the nodes found were taken or changed while they were looked for", reason: "NoRoom",
-			until: []gang.Event{gang.Freed, gang.NodeChanged, gang.MatcherBack}, again: time.Second,
+			until: []gang.Event{gang.Released, gang.NodeChanged, gang.MatcherBack}, again: time.Second,
 		},
 		"another graph": {
 			err: match.ErrStale, code: fwk.Unschedulable, message: placement.WhyLoading, reason: "MatcherUnavailable",
@@ -66,7 +66,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		},
 		"another allocation": {
 			err: match.ErrConflict, code: fwk.Unschedulable, message: "match: job holds another allocation", reason: "MatchError",
-			until: gang.Cluster(), again: time.Second, released: true,
+			until: gang.ClusterEvents(), again: time.Second, released: true,
 		},
 		"an error nobody expects": {
 			err: errors.New("oops"), code: fwk.Unschedulable, message: "match: oops", reason: "MatchError",
@@ -103,15 +103,15 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 					r.wantAsking(pods[0])
 				}
 			})
-			for _, ev := range gang.Any() {
+			for _, ev := range gang.AllEvents() {
 				inRig(t, nil, func(r *rig) {
 					pods := r.gang(2, 2)
 					r.fake.Answer(nil, tc.err)
 					r.matcher.silence(tc.trips)
 					r.preFilter(pods[0])
-					r.pl.happened(ev)
+					r.pl.observeEvent(ev)
 					r.pass(990 * time.Millisecond)
-					asks := r.pl.groups.Admit(pods[0].UID, time.Now()).Pass
+					asks := r.pl.groups.PreEnqueue(pods[0].UID, time.Now()).Pass
 					if want := slices.Contains(tc.until, ev) && tc.again == 0; asks != want {
 						t.Errorf("after event %d the group asks again: %v, want %v", ev, asks, want)
 					}
@@ -131,7 +131,7 @@ func TestWhatBreaksTheMatcherIsPaidFor(t *testing.T) {
 				r.pl.debts = debts{}
 				r.fake.Answer(nil, err)
 				r.preFilter(pods[0])
-				d := r.pl.debts.of[ns]
+				d := r.pl.debts.byNamespace[ns]
 				return d != nil && d.owed > 0
 			}
 			if got := ask(); got != paid {
@@ -141,9 +141,9 @@ func TestWhatBreaksTheMatcherIsPaidFor(t *testing.T) {
 				r.pass(10 * time.Minute)
 				ask()
 			}
-			r.pl.happened(gang.NodeChanged)
+			r.pl.observeEvent(gang.NodeChanged)
 			r.pass(90 * time.Second)
-			if asks := r.pl.groups.Admit(pods[0].UID, time.Now()).Pass; asks == paid {
+			if asks := r.pl.groups.PreEnqueue(pods[0].UID, time.Now()).Pass; asks == paid {
 				t.Errorf("%v: after an event the group asks again: %v, want %v", err, asks, !paid)
 			}
 		})
@@ -216,7 +216,7 @@ func TestAnEventDuringAMatchIsNotLost(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
 		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
-			r.pl.happened(gang.Freed)
+			r.pl.observeEvent(gang.Released)
 			return nil, &match.Refusal{Err: match.ErrBusy}
 		})
 		r.preFilter(pods[0])

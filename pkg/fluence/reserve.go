@@ -21,7 +21,7 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 		return fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
 	if next := pl.groups.Next(pod.UID); len(next) > 0 {
-		pl.waker.pods(next)
+		pl.activator.activatePods(next)
 	}
 	return nil
 }
@@ -31,12 +31,12 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	pl.inventory.ForgetBind(pod) // before the engine gives its seat to others
 	pl.apply(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved or bound", pod.Name)))
-	pl.binds.Failed(pod.UID, pl.now())
-	if !pl.groups.Seated(pod.UID) {
-		pl.noLongerExpected(string(pod.UID))
+	pl.bindQueue.Failed(pod.UID, pl.now())
+	if !pl.groups.HasAssignment(pod.UID) {
+		pl.unexpect(string(pod.UID))
 	}
-	pl.binds.look()
-	signal.Send(pl.binds.more)
+	pl.bindQueue.updateIdle()
+	signal.Send(pl.bindQueue.wakeup)
 }
 
 // permitTimeout is the framework's own limit: it is the group's deadline that
@@ -49,7 +49,7 @@ func (pl *Fluence) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	if !ok {
 		return fwk.NewStatus(fwk.Wait, "waits for the rest of the group"), permitTimeout
 	}
-	pl.binds.Permitted(append([]types.UID{pod.UID}, others...), pl.now())
+	pl.bindQueue.Permitted(append([]types.UID{pod.UID}, others...), pl.now())
 	for _, uid := range others {
 		pl.allow(uid)
 	}
@@ -70,7 +70,7 @@ func (w *watcher) sweepWaiting() {
 		if wp.GetPod().Spec.SchedulerName != w.handle.ProfileName() {
 			return
 		}
-		switch waits, mayBind := w.groups.Awaited(wp.GetPod().UID); {
+		switch waits, mayBind := w.groups.StillWaits(wp.GetPod().UID); {
 		case !waits:
 			reject = append(reject, wp)
 		case mayBind:
@@ -78,7 +78,7 @@ func (w *watcher) sweepWaiting() {
 		}
 	})
 	for _, wp := range reject {
-		wp.Reject(Name, whyGaveBack)
+		wp.Reject(Name, whyRevoked)
 	}
 	for _, wp := range allow {
 		wp.Allow(Name)
@@ -89,20 +89,20 @@ func (w *watcher) sweepWaiting() {
 // that nothing can be done about it, and comes first: nobody is evicted for a
 // pod whose group could not start anyway.
 func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if c, err := state.Read(chosenKey); err == nil {
-		node := string(c.(chosen))
+	if c, err := state.Read(assignedNodeKey); err == nil {
+		node := string(c.(assignedNode))
 		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
-		klog.FromContext(ctx).V(4).Info("Matched node refused", "group", pl.key(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
+		klog.FromContext(ctx).V(4).Info("Matched node refused", "group", pl.groupKey(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
 		if status := statuses.Get(node); status.Plugin() != names.NodeResourcesFit {
-			pl.placer.Rejected(pl.key(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), status)
+			pl.placer.ObserveRejection(pl.groupKey(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), status)
 		}
-		pl.apply(ctx, pl.groups.Fail(pod.UID, pl.now(), why))
-	} else if _, err := state.Read(spokenKey); err != nil {
+		pl.apply(ctx, pl.groups.FilterRejected(pod.UID, pl.now(), why))
+	} else if _, err := state.Read(decidedKey); err != nil {
 		// Another plugin refused the pod on all nodes, before this one was asked.
 		// Those that can be placed without it go on.
-		pl.asked(pl.key(pod))
+		pl.endAdmission(pl.groupKey(pod))
 		why := fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message())
-		pl.apply(ctx, pl.groups.TurnDown(pod.UID, pl.now(), reason.NodesRuledOut, why))
+		pl.apply(ctx, pl.groups.RefusePod(pod.UID, pl.now(), reason.NodesRuledOut, why))
 	}
 	// A nomination, of a former scheduler perhaps, would keep room on a node that
 	// the pod may not come to.
@@ -117,10 +117,10 @@ func (pl *Fluence) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, f
 
 // PostBind records progress.
 func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	out := pl.groups.Bound(pod.UID)
-	pl.binds.Bound(pod.UID, pl.now())
-	pl.binds.look()
-	signal.Send(pl.binds.more)
-	pl.placer.Forget(pl.key(pod))
+	out := pl.groups.ObserveBind(pod.UID)
+	pl.bindQueue.Bound(pod.UID, pl.now())
+	pl.bindQueue.updateIdle()
+	signal.Send(pl.bindQueue.wakeup)
+	pl.placer.Forget(pl.groupKey(pod))
 	pl.apply(ctx, out)
 }

@@ -91,9 +91,9 @@ type rig struct {
 
 // watchReports has the rig see what is reported.
 func (r *rig) watchReports() {
-	whole := r.pl.reporter.Whole
+	whole := r.pl.reporter.Exclusive
 	r.reported = map[types.NamespacedName]bool{}
-	r.pl.reporter.Whole = func(k types.NamespacedName) (bool, string, uint64) {
+	r.pl.reporter.Exclusive = func(k types.NamespacedName) (bool, string, uint64) {
 		r.mu.Lock()
 		r.reported[k] = true
 		r.mu.Unlock()
@@ -173,7 +173,7 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 			t.Fatal(err)
 		}
 		r.pass(time.Second)
-		if why := r.pl.notReady(); why != "" {
+		if why := r.pl.whyNotReady(); why != "" {
 			t.Fatalf("the plugin is not ready: %s", why)
 		}
 		before := drifts()

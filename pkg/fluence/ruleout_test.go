@@ -109,12 +109,12 @@ func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
 			edit: func(p *corev1.Pod) {
 				p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 			},
-			until: map[gang.Event]bool{gang.Freed: true, gang.NodeChanged: true, gang.MatcherBack: true},
+			until: map[gang.Event]bool{gang.Released: true, gang.NodeChanged: true, gang.MatcherBack: true},
 		},
 		"a filter that looks at nodes": {
 			edit:  func(*corev1.Pod) {},
 			words: " (1 node(s) had untolerated taint(s))",
-			until: map[gang.Event]bool{gang.Freed: true, gang.NodeChanged: true, gang.MatcherBack: true},
+			until: map[gang.Event]bool{gang.Released: true, gang.NodeChanged: true, gang.MatcherBack: true},
 		},
 		"a filter that looks at pods": {
 			edit: func(p *corev1.Pod) {
@@ -122,12 +122,12 @@ func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
 				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 			},
 			words: " (1 node(s) didn't have free ports for the requested pod ports)",
-			until: map[gang.Event]bool{gang.Freed: true, gang.NodeChanged: true, gang.MatcherBack: true, gang.PodChanged: true},
+			until: map[gang.Event]bool{gang.Released: true, gang.NodeChanged: true, gang.MatcherBack: true, gang.PodChanged: true},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			for _, ev := range gang.Any() {
+			for _, ev := range gang.AllEvents() {
 				inRig(t, nil, func(r *rig) {
 					r.node("n1", 8, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })
 					r.pod("guest", objects.OnNode("n1"), func(p *corev1.Pod) {
@@ -142,7 +142,7 @@ func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
 					if r.enqueue(pod) == "" {
 						t.Error("the pod asks again though nothing happened")
 					}
-					r.pl.happened(ev)
+					r.pl.observeEvent(ev)
 					if asks := r.enqueue(pod) == ""; asks != tc.until[ev] {
 						t.Errorf("after event %d the pod asks again: %v, want %v", ev, asks, tc.until[ev])
 					}

@@ -26,7 +26,7 @@ const SortName = "FluenceSort"
 // one profile only; so where there are others, FluenceSort stands under queueSort
 // in all of them, with no arguments anywhere. It implements nothing else: it
 // neither holds nor places a pod.
-type Sort struct{ order *order }
+type Sort struct{ order *sharedOrder }
 
 var _ fwk.QueueSortPlugin = &Sort{}
 
@@ -38,15 +38,15 @@ func (s *Sort) Less(a, b fwk.QueuedEntityInfo) bool { return s.order.less(a, b) 
 
 // An order is what all instances of FluenceSort in one scheduler share, whichever
 // profile is made first.
-type order struct {
-	// placing is the plugin that knows the groups; nil until its profile is made.
+type sharedOrder struct {
+	// plugin is the plugin that knows the groups; nil until its profile is made.
 	// The queue is made after all profiles.
-	placing atomic.Pointer[Fluence]
+	plugin  atomic.Pointer[Fluence]
 	missing sync.Once
 }
 
-func (o *order) less(a, b fwk.QueuedEntityInfo) bool {
-	if pl := o.placing.Load(); pl != nil {
+func (o *sharedOrder) less(a, b fwk.QueuedEntityInfo) bool {
+	if pl := o.plugin.Load(); pl != nil {
 		return pl.Less(a, b)
 	}
 	o.missing.Do(func() {
@@ -60,7 +60,7 @@ func (o *order) less(a, b fwk.QueuedEntityInfo) bool {
 // came into the queue, so that one that was refused comes after its equals.
 func rankOfOther(e fwk.QueuedEntityInfo) gang.Rank {
 	r := gang.Rank{Priority: e.GetPriority(), Created: e.GetTimestamp()}
-	if n, ok := e.(named); ok {
+	if n, ok := e.(namespacedName); ok {
 		r.Key.Namespace, r.Key.Name = n.GetNamespace(), n.GetName()
 	}
 	return r
@@ -72,9 +72,9 @@ func rankOfOther(e fwk.QueuedEntityInfo) gang.Rank {
 //
 // Leading says whether this scheduler is the one that decides, or stands by, and as
 // what it calls itself; without one it has no name.
-func Factories(dial Dialer, leading func() bool, as ...Identity) (place, sort frameworkruntime.PluginFactory) {
-	shared := &order{}
-	return factory(dial, leading, shared, cmp.Or(as...)), func(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+func Factories(dial Dialer, leading func() bool, identity ...Identity) (place, sort frameworkruntime.PluginFactory) {
+	shared := &sharedOrder{}
+	return factory(dial, leading, shared, cmp.Or(identity...)), func(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		if obj != nil {
 			return nil, fmt.Errorf("profile %q: plugin %s takes no arguments", h.ProfileName(), SortName)
 		}

@@ -69,7 +69,7 @@ func (r *rig) countSteps(s *steps) {
 	r.pl.now = s.now
 	r.pl.handle = countedHandle{r.pl.handle, s}
 	r.pl.placer.Handle = r.pl.handle
-	r.pl.placer.Filters = countedPreFilters{r.pl.placer.Filters, s, func() int { n, _ := r.snapshot.NodeInfos().List(); return len(n) }}
+	r.pl.placer.PreFilters = countedPreFilters{r.pl.placer.PreFilters, s, func() int { n, _ := r.snapshot.NodeInfos().List(); return len(n) }}
 }
 
 // countedHandle counts runs of filters, and terms that are compared with a pod: each asks for

@@ -135,7 +135,7 @@ func TestRoomThatIsFreedDuringAMatchIsNotMissed(t *testing.T) {
 		r.pass(settleTime)
 		r.schedule()
 		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
-			r.pl.happened(gang.Freed)
+			r.pl.observeEvent(gang.Released)
 			time.Sleep(time.Millisecond) // by now the word of it is out
 			r.give("n1", "n1")
 			return nil, &match.Refusal{Err: match.ErrBusy}
@@ -201,7 +201,7 @@ type faulty struct{ well bool }
 func (*faulty) Name() string { return "Faulty" }
 
 func (f *faulty) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
-	if _, err := state.Read(chosenKey); err == nil && !f.well && pod.Name == "g-1" {
+	if _, err := state.Read(assignedNodeKey); err == nil && !f.well && pod.Name == "g-1" {
 		return fwk.AsStatus(errors.New("faulty on purpose"))
 	}
 	return nil
@@ -306,7 +306,7 @@ func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 		if got := r.news(); len(got) != 0 {
 			t.Errorf("news of %v are kept", got)
 		}
-		if got := r.pl.groups.Waiting(); len(got) != 0 {
+		if got := r.pl.groups.WaitingGroups(); len(got) != 0 {
 			t.Errorf("groups are kept: %+v", got)
 		}
 	})

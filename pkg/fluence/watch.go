@@ -32,15 +32,15 @@ const (
 // A watcher hears of what changes in the cluster, and of the time that passes.
 type watcher struct {
 	*base
-	asker    *asker
-	accounts *accounts
-	turns    *turns
-	binder   *binder
-	teller   *teller
-	figures  *figures
-	owners   *owners
-	races    *races
-	later    later
+	groupPlacer       *groupPlacer
+	accounts          *accounts
+	reserver          *reserver
+	binder            *binder
+	groupReporter     *groupReporter
+	status            *status
+	owners            *owners
+	kubeletRejections *kubeletRejections
+	debouncer         debouncer
 }
 
 // watch registers the plugin's event handlers and starts its goroutines. They
@@ -48,37 +48,37 @@ type watcher struct {
 func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 	core := w.handle.SharedInformerFactory().Core().V1()
 	pods, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { w.podSeen(ctx, nil, obj.(*corev1.Pod)) },
-		UpdateFunc: func(old, obj any) { w.podSeen(ctx, old.(*corev1.Pod), obj.(*corev1.Pod)) },
+		AddFunc:    func(obj any) { w.observePod(ctx, nil, obj.(*corev1.Pod)) },
+		UpdateFunc: func(old, obj any) { w.observePod(ctx, old.(*corev1.Pod), obj.(*corev1.Pod)) },
 		DeleteFunc: func(obj any) { w.podGone(ctx, obj) },
 	})
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	nodes, err := core.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { w.settled(ctx, gang.NodeChanged) },
+		AddFunc: func(any) { w.observeTwice(ctx, gang.NodeChanged) },
 		UpdateFunc: func(old, obj any) {
 			if nodeDiffers(old.(*corev1.Node), obj.(*corev1.Node)) {
-				w.settled(ctx, gang.NodeChanged)
+				w.observeTwice(ctx, gang.NodeChanged)
 			}
 		},
-		DeleteFunc: func(any) { w.settled(ctx, gang.NodeChanged) },
+		DeleteFunc: func(any) { w.observeTwice(ctx, gang.NodeChanged) },
 	})
 	if err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
 	}
 	namespaces, err := core.Namespaces().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { w.namespaceSeen(ctx, nil, obj.(*corev1.Namespace)) },
-		UpdateFunc: func(old, obj any) { w.namespaceSeen(ctx, old.(*corev1.Namespace), obj.(*corev1.Namespace)) },
+		AddFunc:    func(obj any) { w.observeNamespace(ctx, nil, obj.(*corev1.Namespace)) },
+		UpdateFunc: func(old, obj any) { w.observeNamespace(ctx, old.(*corev1.Namespace), obj.(*corev1.Namespace)) },
 		DeleteFunc: w.namespaceGone,
 	})
 	if err != nil {
 		return fmt.Errorf("watch namespaces: %w", err)
 	}
 	storage := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.settled(ctx, gang.StorageChanged) },
-		UpdateFunc: func(any, any) { w.settled(ctx, gang.StorageChanged) },
-		DeleteFunc: func(any) { w.settled(ctx, gang.StorageChanged) },
+		AddFunc:    func(any) { w.observeTwice(ctx, gang.StorageChanged) },
+		UpdateFunc: func(any, any) { w.observeTwice(ctx, gang.StorageChanged) },
+		DeleteFunc: func(any) { w.observeTwice(ctx, gang.StorageChanged) },
 	}
 	for name, informer := range map[string]cache.SharedIndexInformer{
 		"persistentvolumes":      core.PersistentVolumes().Informer(),
@@ -98,29 +98,29 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		}
 		return true
 	}
-	w.listing.done = func() {
-		w.apply(ctx, w.groups.Listed())
-		w.waker.all()
+	w.initialSync.onDone = func() {
+		w.apply(ctx, w.groups.MarkSynced())
+		w.activator.activateAll()
 	}
-	started, podGroupsListed := w.listing.expect(), w.listing.expect()
+	started, podGroupsListed := w.initialSync.addSource(), w.initialSync.addSource()
 	go func() {
 		if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 			return
 		}
 		// Only now is the queue there to be woken.
-		go w.waker.run(ctx)
-		go w.binder.runGate(ctx)
+		go w.activator.run(ctx)
+		go w.binder.runBindQueue(ctx)
 		go w.breaker.run(ctx)
-		go w.asker.returns.run(ctx)
-		go w.teller.reporter.Run(ctx)
-		go w.teller.events.Run(ctx)
-		go w.teller.podGroups.run(ctx, podGroupsListed)
-		go w.races.run(ctx)
-		w.teller.podStatuses.Run(ctx)
-		go w.teller.tellBesides(ctx, leading)
-		go w.figures.bulletin.Run(ctx)
-		go w.figures.handover.run(ctx)
-		w.owners.run(ctx, &w.listing)
+		go w.groupPlacer.releases.run(ctx)
+		go w.groupReporter.reporter.Run(ctx)
+		go w.groupReporter.events.Run(ctx)
+		go w.groupReporter.podGroups.run(ctx, podGroupsListed)
+		go w.kubeletRejections.run(ctx)
+		w.groupReporter.podStatuses.Run(ctx)
+		go w.groupReporter.reportSiblings(ctx, leading)
+		go w.status.statusWriter.Run(ctx)
+		go w.status.handover.run(ctx)
+		w.owners.run(ctx, &w.initialSync)
 		started()
 		go func() {
 			if err := w.inventory.Run(ctx); err != nil {
@@ -132,38 +132,38 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 	return nil
 }
 
-func (w *watcher) podSeen(ctx context.Context, old, pod *corev1.Pod) {
+func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	if old != nil && old.UID != pod.UID {
 		// It went and another came under its name while nobody watched.
 		w.podGone(ctx, old)
 		old = nil
 	}
-	w.running.put(pod)
-	w.placer.PodSeen(pod)
+	w.occupants.update(pod)
+	w.placer.UpdatePod(pod)
 	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
-		w.turns.outOfTheWay(pod)
+		w.reserver.blockerGone(pod)
 	}
 	if pod.Spec.SchedulerName == w.profile {
 		if pod.Spec.NodeName != "" {
-			w.teller.told.forget(pod.UID)
-			w.binder.noLongerExpected(string(pod.UID))
+			w.groupReporter.reported.forget(pod.UID)
+			w.binder.unexpect(string(pod.UID))
 		}
 		out := w.groups.PutPod(pod, w.now())
 		if pod.Spec.NodeName != "" {
 			// By a bind of which no answer came, or by somebody else's.
-			w.binder.binds.tell(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))
+			w.binder.bindQueue.deliver(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))
 		}
 		w.apply(ctx, out)
-	} else if w.asker.nominated.put(pod, w.now()) {
-		w.settled(ctx, gang.Freed)
+	} else if w.groupPlacer.nominations.put(pod, w.now()) {
+		w.observeTwice(ctx, gang.Released)
 	}
-	if filtersSee(old, pod) {
-		w.settled(ctx, gang.PodChanged)
+	if affectsFilters(old, pod) {
+		w.observeTwice(ctx, gang.PodChanged)
 	}
 }
 
-// filtersSee says whether a change of a pod can matter to other pods' filters.
-func filtersSee(old, pod *corev1.Pod) bool {
+// affectsFilters says whether a change of a pod can matter to other pods' filters.
+func affectsFilters(old, pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
 	}
@@ -173,13 +173,13 @@ func filtersSee(old, pod *corev1.Pod) bool {
 		!equality.Semantic.DeepEqual(old.Labels, pod.Labels)
 }
 
-// podGroupSeen takes note of a PodGroup that came or changed.
-func (w *watcher) podGroupSeen(ctx context.Context, pg *scheduling.PodGroup) {
+// observePodGroup takes note of a PodGroup that came or changed.
+func (w *watcher) observePodGroup(ctx context.Context, pg *scheduling.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	out := w.groups.PutPodGroup(k, asGroup(pg))
-	w.groups.Waited(k, report.WaitsSince(pg))
+	w.groups.RestoreWaitingSince(k, report.WaitsSince(pg))
 	w.apply(ctx, out)
-	w.teller.reporter.Seen(k)
+	w.groupReporter.reporter.ObservePodGroup(k)
 }
 
 // podGroupGone takes note of a PodGroup that was deleted.
@@ -188,25 +188,25 @@ func (w *watcher) podGroupGone(ctx context.Context, k types.NamespacedName) {
 }
 
 // forget drops what is kept of a group beside package group.
-func (tl *teller) forget(k types.NamespacedName) {
+func (tl *groupReporter) forget(k types.NamespacedName) {
 	tl.reporter.Forget(k)
 	tl.placer.Forget(k)
 	tl.logged.forget(k)
-	tl.binder.asked(k)
-	tl.binder.binds.forget(k)
+	tl.binder.endAdmission(k)
+	tl.binder.bindQueue.forget(k)
 }
 
 // forgetGone forgets a group that has ended. Who keeps something of a group calls it
 // thereafter: the group may have gone, and been forgotten, in the moment before.
-func (tl *teller) forgetGone(k types.NamespacedName) {
+func (tl *groupReporter) forgetGone(k types.NamespacedName) {
 	if !tl.groups.Knows(k) {
 		tl.forget(k)
 	}
 }
 
-// ownerSeen takes note of an object that controls pods, or others that do.
-func (w *watcher) ownerSeen(ctx context.Context, uid types.UID) {
-	w.apply(ctx, w.groups.OwnerSeen(uid))
+// observeOwner takes note of an object that controls pods, or others that do.
+func (w *watcher) observeOwner(ctx context.Context, uid types.UID) {
+	w.apply(ctx, w.groups.ObserveOwner(uid))
 }
 
 func (w *watcher) podGone(ctx context.Context, obj any) {
@@ -217,42 +217,42 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 	if !ok {
 		return
 	}
-	w.running.drop(pod)
-	w.placer.PodGone(pod.UID)
-	w.turns.outOfTheWay(pod)
+	w.occupants.remove(pod)
+	w.placer.RemovePod(pod.UID)
+	w.reserver.blockerGone(pod)
 	if pod.Spec.SchedulerName != w.profile {
-		if w.asker.nominated.drop(pod.UID) {
-			w.happened(gang.Freed)
+		if w.groupPlacer.nominations.drop(pod.UID) {
+			w.observeEvent(gang.Released)
 		}
 	} else {
-		w.teller.told.forget(pod.UID)
-		w.binder.noLongerExpected(string(pod.UID))
-		w.placer.Forget(w.key(pod))
+		w.groupReporter.reported.forget(pod.UID)
+		w.binder.unexpect(string(pod.UID))
+		w.placer.Forget(w.groupKey(pod))
 		out := w.groups.DropPod(pod.UID)
-		w.binder.binds.tell(pod.UID, whyGaveBack)
+		w.binder.bindQueue.deliver(pod.UID, whyRevoked)
 		w.apply(ctx, out)
 	}
 	if pod.Spec.NodeName != "" {
-		w.settled(ctx, gang.PodChanged)
+		w.observeTwice(ctx, gang.PodChanged)
 	}
 }
 
-// outOfTheWay takes note that a pod is gone which may have kept groups from nodes that could be
+// blockerGone takes note that a pod is gone which may have kept groups from nodes that could be
 // reserved for them.
-func (ts *turns) outOfTheWay(pod *corev1.Pod) {
+func (ts *reserver) blockerGone(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || translate.OnEveryNode(pod) {
 		return
 	}
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || ts.reservations.hasOutlasted(pod.Namespace, pod.UID) {
-		ts.groups.OutOfTheWay(pod)
+		ts.groups.BlockerGone(pod)
 	}
 }
 
-// settled takes note of an event that the filters will see, now and again when
+// observeTwice takes note of an event that the filters will see, now and again when
 // the scheduler's cache is sure to have it.
-func (w *watcher) settled(ctx context.Context, ev gang.Event) {
-	w.happened(ev)
-	w.later.after(ctx, ev, settleTime, func() { w.happened(ev) })
+func (w *watcher) observeTwice(ctx context.Context, ev gang.Event) {
+	w.observeEvent(ev)
+	w.debouncer.after(ctx, ev, settleTime, func() { w.observeEvent(ev) })
 }
 
 func nodeDiffers(old, node *corev1.Node) bool {
@@ -276,30 +276,30 @@ func (w *watcher) runTicks(ctx context.Context) {
 		case <-t.C:
 		}
 		now := w.now()
-		w.apply(ctx, w.groups.Expire(now))
+		w.apply(ctx, w.groups.RevokeExpired(now))
 		w.sweepWaiting()
-		w.binder.sweepGate()
-		w.teller.tellBinding(ctx)
-		w.turns.letPass()
+		w.binder.sweepBindQueue()
+		w.groupReporter.reportBindWaits(ctx)
+		w.reserver.updateReservations()
 		if n%4 == 0 {
-			lasting = w.teller.tellWaiting(lasting)
-			w.waker.pods(w.groups.Unclaimed())
+			lasting = w.groupReporter.reportWaiting(lasting)
+			w.activator.activatePods(w.groups.Unclaimed())
 		}
 	}
 }
 
-// tellWaiting reports the groups that could not ask for anything now nor at the
+// reportWaiting reports the groups that could not ask for anything now nor at the
 // last call: PreEnqueue holds their pods, and nobody else says so.
-func (tl *teller) tellWaiting(before map[types.NamespacedName]string) map[types.NamespacedName]string {
+func (tl *groupReporter) reportWaiting(before map[types.NamespacedName]string) map[types.NamespacedName]string {
 	now := map[types.NamespacedName]string{}
-	unready := tl.notReady()
-	for _, w := range tl.groups.Waiting() {
+	unready := tl.whyNotReady()
+	for _, w := range tl.groups.WaitingGroups() {
 		if w.Reason == "" && unready != "" {
 			w.Reason, w.Message = reason.MatcherUnavailable, unready
 		}
 		now[w.Key] = w.Reason
 		if w.Reason != "" && before[w.Key] == w.Reason {
-			tl.recordRefused(w.Key, w.Reason, w.Message)
+			tl.logRefusal(w.Key, w.Reason, w.Message)
 			tl.reporter.Report(w.Key, report.NotScheduled(w.Reason, w.Message), w.Pod)
 			tl.forgetGone(w.Key)
 		}
@@ -307,16 +307,16 @@ func (tl *teller) tellWaiting(before map[types.NamespacedName]string) map[types.
 	return now
 }
 
-// later runs something a while after an event, once for all events of a kind
+// debouncer runs something a while after an event, once for all events of a kind
 // that come meanwhile, and once more a while after these.
-type later struct {
+type debouncer struct {
 	mu sync.Mutex
 	// pending holds the kinds for which a run is to come, and whether they came
 	// again since it was.
 	pending map[gang.Event]bool
 }
 
-func (l *later) after(ctx context.Context, ev gang.Event, d time.Duration, f func()) {
+func (l *debouncer) after(ctx context.Context, ev gang.Event, d time.Duration, f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.pending[ev]; ok {

@@ -42,7 +42,7 @@ func TestFiltersSeePodsOnNodes(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := filtersSee(tc.old, tc.pod); got != tc.want {
+			if got := affectsFilters(tc.old, tc.pod); got != tc.want {
 				t.Errorf("filters see it: %v, want %v", got, tc.want)
 			}
 		})
@@ -88,7 +88,7 @@ func TestNodesDifferByWhatAPodCanSee(t *testing.T) {
 
 func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l later
+		var l debouncer
 		start := time.Now()
 		var mu sync.Mutex
 		var at, other []time.Duration
@@ -163,7 +163,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 			_, err := r.client.CoreV1().PersistentVolumeClaims(ns).Create(r.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{})
 			r.must(err)
 		}},
-		"something is given back":  {gang.Freed, func(r *rig) { r.pl.returns.add(gang.Release{Job: 1}) }},
+		"something is given back":  {gang.Released, func(r *rig) { r.pl.releases.add(gang.Release{Job: 1}) }},
 		"the graph is filled anew": {gang.MatcherBack, func(r *rig) { r.lose() }},
 	}
 	for name, tc := range cases {
@@ -174,7 +174,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 				waiting := r.pod("waiting")
 				r.pass(time.Second)
 				plan, _ := r.pl.groups.Plan(waiting.UID, time.Now())
-				r.pl.groups.Refuse(plan, gang.Refusal{Message: "no", Until: []gang.Event{tc.event}}, time.Now())
+				r.pl.groups.Refuse(plan, gang.Refusal{Message: "no", RetryOn: []gang.Event{tc.event}}, time.Now())
 				r.pass(time.Minute)
 				r.wantHeld(waiting, "no")
 				tc.happen(r)
@@ -282,7 +282,7 @@ func TestAPodReplacedUnseenGivesItsSeatBack(t *testing.T) {
 		r.nodeOf(pods[0])
 		successor := pods[1].DeepCopy()
 		successor.UID = "successor"
-		r.pl.podSeen(r.ctx, pods[1], successor)
+		r.pl.observePod(r.ctx, pods[1], successor)
 		r.pass(0)
 		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
 			t.Errorf("releases = %+v, want both seats of the group", got)

@@ -93,7 +93,7 @@ func enquire(t *testing.T, d drawn) {
 		r.standby.Store(true)
 		if d.knobs[knobAllowed]%2 == 1 {
 			r.pl.args.MaxAsk.Duration *= 2
-			r.pl.placer.MaxAsk *= 2
+			r.pl.placer.ReserveBudget *= 2
 		}
 		for _, n := range d.nodes() {
 			r.must(r.client.Tracker().Add(n))
@@ -109,7 +109,7 @@ func enquire(t *testing.T, d drawn) {
 		}
 		for _, later := range []time.Duration{0, r.pl.args.MaxBypass.Duration + time.Minute} {
 			r.pass(later)
-			r.pl.happened(gang.Freed)
+			r.pl.observeEvent(gang.Released)
 			r.pass(0)
 			for _, p := range waiting {
 				if r.enqueue(p) == "" {
@@ -138,7 +138,7 @@ func (r *rig) wantCheap(s *steps, pod *corev1.Pod) {
 	}
 	s.begin(r.pl.args.MaxAsk.Duration)
 	began, steps := processorTime(), s.taken.Load()
-	_, refused := r.pl.ask(r.ctx, plan, false, nodes)
+	_, refused := r.pl.placeGroup(r.ctx, plan, false, nodes)
 	took := processorTime() - began
 	told := "placed"
 	if refused != nil {

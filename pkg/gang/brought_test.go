@@ -26,11 +26,11 @@ func TestAPodThatWasCreatedOnANodeStartsNothing(t *testing.T) {
 	s.add("brought", broughtTo("nowhere"))
 	s.update("brought", asBound)
 	s.add("0")
-	if m, _ := s.GroupOf("0"); m.Started || m.Lacking != 0 || m.Replaces {
+	if m, _ := s.GroupOf("0"); m.Started || m.Missing != 0 || m.Replaces {
 		t.Errorf("the group is taken for one that has started: %+v", m)
 	}
 	s.add("1")
-	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.Gathering || !strings.HasSuffix(v.Message, "has 3 of minMember 4") {
+	if v := s.PreEnqueue("0", s.now); v.Pass || v.Reason != reason.Gathering || !strings.HasSuffix(v.Message, "has 3 of minMember 4") {
 		t.Errorf("verdict = %+v, want that one more is waited for", v)
 	}
 	s.add("2")
@@ -44,8 +44,8 @@ func TestAPodThatWasCreatedOnANodeStartsNothing(t *testing.T) {
 	s.match("0")
 	s.reserve("1", "2")
 	s.DropPod("brought")
-	if m, _ := s.GroupOf("0"); m.Lacking != 0 {
-		t.Errorf("the group lacks %d members that nobody placed", m.Lacking)
+	if m, _ := s.GroupOf("0"); m.Missing != 0 {
+		t.Errorf("the group lacks %d members that nobody placed", m.Missing)
 	}
 }
 
@@ -90,8 +90,8 @@ func TestAMinimumThatWasRaisedBeforeARestartIsNotOwed(t *testing.T) {
 		s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 50, Created: noon, Placed: placed})
 		s.add("0", bound("n"))
 		s.add("1")
-		if m, _ := s.GroupOf("1"); m.Lacking != lacking {
-			t.Errorf("of %d that were placed, and one that is there, %d are lacking, want %d", placed, m.Lacking, lacking)
+		if m, _ := s.GroupOf("1"); m.Missing != lacking {
+			t.Errorf("of %d that were placed, and one that is there, %d are lacking, want %d", placed, m.Missing, lacking)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestAGroupThatWasCreatedOnNodesIsHeld(t *testing.T) {
 	s.gang(2, 0)
 	s.add("0", broughtTo("n"))
 	s.add("1", broughtTo("n"))
-	if c := s.Census(); c.Phases[Held] != 1 {
+	if c := s.Stats(); c.Phases[Held] != 1 {
 		t.Errorf("phases = %v, want one held", c.Phases)
 	}
 }

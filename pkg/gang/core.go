@@ -14,8 +14,8 @@ type core struct {
 
 	mu sync.Mutex
 	registry
-	// listed says that Listed was called.
-	listed bool
+	// synced says that Listed was called.
+	synced bool
 	// attempts numbers the matches, so that no two share a job id: what is still to
 	// be given back of one can never be taken from the next.
 	attempts uint64
@@ -26,10 +26,10 @@ type core struct {
 }
 
 // group returns the group of a key. It makes one where there is none.
-func (g *core) group(key types.NamespacedName) *state {
+func (g *core) group(key types.NamespacedName) *groupState {
 	s := g.groups[key]
 	if s == nil {
-		s = &state{key: key, members: map[types.UID]*member{}, levels: g.levels}
+		s = &groupState{key: key, members: map[types.UID]*member{}, levels: g.levels}
 		g.groups[key] = s
 	}
 	return s
@@ -38,9 +38,9 @@ func (g *core) group(key types.NamespacedName) *state {
 // output ends a call that changed the state: it returns what came of it.
 func (g *core) output() Output {
 	out := g.out.Output
-	for key := range g.out.placed {
+	for key := range g.out.placedGroups {
 		if s := g.groups[key]; s != nil && s.started {
-			out.Placed = append(out.Placed, g.placement(s))
+			out.Placed = append(out.Placed, g.placedGroup(s))
 		}
 	}
 	g.out = pending{}

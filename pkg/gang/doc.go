@@ -41,7 +41,7 @@
 //	event.go           which events may help a group that was refused?
 //	refusal.go         what is a refusal, and when does it end?
 //	backoff.go         what is remembered of the refusals of a group and of its members?
-//	nodefilter.go      how is a set of nodes kept small?
+//	bloomfilter.go      how is a set of nodes kept small?
 //	member.go          what is remembered of a pod, and does it wait, hold a node or have a seat?
 //	state.go           what is remembered of a group?
 //
@@ -50,10 +50,10 @@
 //	order.go           when was a group created, as far as the queue is concerned?
 //	topology.go        how are the pods of a group to stand?
 //	policy.go          by which policy is a group matched?
-//	whole.go           may a group have whole nodes, and are its nodes its own?
-//	incomplete.go      what does a group lack before it may ask?
+//	exclusive.go           may a group have whole nodes, and are its nodes its own?
+//	gathering.go      what does a group lack before it may ask?
 //	representative.go  which member asks for the others?
-//	places.go          who takes the place of a member that was lost?
+//	position.go          who takes the place of a member that was lost?
 //	verdict.go         may a pod enter the scheduling queue?
 //
 //	output.go          what does a caller owe after a call?
@@ -63,23 +63,23 @@
 //	turns.go           Turns: who has waited for so long that others may not pass?
 //	yield.go           Turns: who leaves its turn to the next, and for how long?
 //	refuse.go          what follows from a refusal?
-//	settle.go          what follows from a change of a group's members?
-//	unseat.go          which seats are lost together?
+//	recompute.go          what follows from a change of a group's members?
+//	revoke.go          which seats are lost together?
 //
 //	watches.go         Watches: what do the watches tell?
 //	putpodgroup.go     Watches: a PodGroup came, changed or went
 //	putpod.go          Watches: a pod came, changed or went
-//	admit.go           Admission: which pods may enter the queue now?
-//	overtaken.go       Admission: who is to be asked for first, though it stands behind?
+//	queueing.go           Admission: which pods may enter the queue now?
+//	moreurgent.go       Admission: who is to be asked for first, though it stands behind?
 //	plan.go            Matching: what is there to ask for?
 //	matched.go         Matching: what did the engine answer?
-//	seat.go            Seats: a scheduling cycle reserves a seat, or fails; a deadline passes
-//	depart.go          Seats: a pod stands at the gate, and its bind is sent
+//	assignments.go            Seats: a scheduling cycle reserves a seat, or fails; a deadline passes
+//	bind.go          Seats: a pod stands at the gate, and its bind is sent
 //	retries.go         Retries: what lets a refused group ask again?
 //	due.go             Retries: which groups may ask again now?
 //	lister.go          Lister: how does a group stand?
 //	joblister.go       Lister: who has seats under which job?
 //	waiting.go         Lister: who waits, and why?
-//	census.go          Lister: how many groups are there in each phase?
+//	stats.go          Lister: how many groups are there in each phase?
 //	groups.go          how do the roles go together?
 package gang

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// returnStep is the least time between two returns of groups of one namespace whose time to
+	// retryStep is the least time between two returns of groups of one namespace whose time to
 	// ask again has come. Each group may be refused once more, which costs a scheduling cycle.
-	returnStep = 50 * time.Millisecond
+	retryStep = 50 * time.Millisecond
 	// mostReturns bounds how many groups of a namespace return at once.
 	mostReturns = 64
 )
@@ -28,14 +28,14 @@ type pace struct {
 
 // matched lets one more group of a namespace return at the next step.
 func (r *registry) matched(namespace string) {
-	if p := r.returned[namespace]; p != nil {
+	if p := r.lastRetry[namespace]; p != nil {
 		p.most = min(p.most+1, mostReturns)
 	}
 }
 
 // toldToWait has the groups of a namespace return one at a time again.
 func (r *registry) toldToWait(namespace string) {
-	if p := r.returned[namespace]; p != nil {
+	if p := r.lastRetry[namespace]; p != nil {
 		p.most = 1
 	}
 }
@@ -46,15 +46,15 @@ func (r *registry) toldToWait(namespace string) {
 func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	told := map[string][]*backoff{} // by namespace, what said when to ask again and has run out
+	byNamespace := map[string][]*backoff{} // by namespace, what said when to ask again and has run out
 	groups := g.retries.due(now)
 	for _, s := range groups {
 		due := false
 		for b := range s.backoffs {
 			switch r := b.refusal; {
-			case r == nil, r.standsAt(now):
-			case r.After > 0:
-				told[s.key.Namespace] = append(told[s.key.Namespace], b)
+			case r == nil, r.isActive(now):
+			case r.RetryAfter > 0:
+				byNamespace[s.key.Namespace] = append(byNamespace[s.key.Namespace], b)
 			default:
 				b.refusal, due = nil, true
 			}
@@ -63,36 +63,36 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 			keys = append(keys, s.key)
 		}
 	}
-	for namespace, of := range told {
-		for _, key := range g.returns(namespace, of, now) {
+	for namespace, of := range byNamespace {
+		for _, key := range g.retryOne(namespace, of, now) {
 			if !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
 		}
 	}
 	for _, s := range groups {
-		g.await(s)
+		g.updateRetry(s)
 	}
 	next = g.retries.next()
-	maps.DeleteFunc(g.returned, func(_ string, p *pace) bool { return !now.Before(p.last.Add(returnStep)) })
+	maps.DeleteFunc(g.lastRetry, func(_ string, p *pace) bool { return !now.Before(p.last.Add(retryStep)) })
 	if len(keys) > 0 {
-		keys = append(keys, g.lackingOnes(keys)...)
+		keys = append(keys, g.dueReplacements(keys)...)
 	}
 	return keys, next
 }
 
-// returns lets refusals run out that said when to ask again: those of the first groups by rank, if
+// retryOne lets refusals run out that said when to ask again: those of the first groups by rank, if
 // enough time has passed since others of the namespace returned. The remaining groups wait for the
 // next step.
-func (g Retries) returns(namespace string, of []*backoff, now time.Time) (keys []types.NamespacedName) {
-	p := g.returned[namespace]
+func (g Retries) retryOne(namespace string, of []*backoff, now time.Time) (keys []types.NamespacedName) {
+	p := g.lastRetry[namespace]
 	if p == nil {
 		p = &pace{most: 1}
-		g.returned[namespace] = p
+		g.lastRetry[namespace] = p
 	}
-	next := p.last.Add(returnStep)
+	next := p.last.Add(retryStep)
 	if !now.Before(next) {
-		p.last, next = now, now.Add(returnStep)
+		p.last, next = now, now.Add(retryStep)
 		slices.SortFunc(of, func(a, b *backoff) int { return a.refusal.rank.Compare(b.refusal.rank) })
 		of = slices.DeleteFunc(of, func(b *backoff) bool {
 			// Members that were refused together ask together.
@@ -113,16 +113,16 @@ func (g Retries) returns(namespace string, of []*backoff, now time.Time) (keys [
 	return keys
 }
 
-// lackingOnes lists more groups that may ask, before those that may: who replaces what
+// dueReplacements lists more groups that may ask, before those that may: who replaces what
 // they lack goes before all others, so where an event helps both they do not wait for
 // the end of their pause.
-func (g Retries) lackingOnes(but []types.NamespacedName) []types.NamespacedName {
+func (g Retries) dueReplacements(but []types.NamespacedName) []types.NamespacedName {
 	var keys []types.NamespacedName
-	for _, s := range g.unseated {
-		if !s.isReplaced() || !s.endPause() {
+	for _, s := range g.unassignedGroups {
+		if !s.hasReplacements() || !s.endPause() {
 			continue
 		}
-		if g.await(s); !slices.Contains(but, s.key) {
+		if g.updateRetry(s); !slices.Contains(but, s.key) {
 			keys = append(keys, s.key)
 		}
 	}

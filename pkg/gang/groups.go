@@ -11,9 +11,9 @@ import (
 type Groups struct {
 	*core
 	Watches
-	Admission
+	Queueing
 	Matching
-	Seats
+	Assignments
 	Retries
 	Turns
 	Lister
@@ -24,12 +24,12 @@ type Groups struct {
 // levels are those that their annotations may name beside the nodes.
 func New(owners group.Owners, policy string, levels ...group.Level) *Groups {
 	c := &core{rules: rules{owners: owners, policy: policy, levels: levels}, registry: newRegistry()}
-	return &Groups{c, Watches{c}, Admission{c}, Matching{c}, Seats{c}, Retries{c}, Turns{c}, Lister{c}}
+	return &Groups{c, Watches{c}, Queueing{c}, Matching{c}, Assignments{c}, Retries{c}, Turns{c}, Lister{c}}
 }
 
 // SetAmounts sets what says how much of each resource a pod asks for. It is to be called before
 // any other method; without it no pod asks for anything.
 func (g *Groups) SetAmounts(of func(*corev1.Pod) map[string]int64) { g.amounts = of }
 
-// SetWholeNodes sets the rules. It is to be called before any other method.
-func (g *Groups) SetWholeNodes(w WholeNodes) { g.wholeNodes = w }
+// SetExclusiveRules sets the rules. It is to be called before any other method.
+func (g *Groups) SetExclusiveRules(w ExclusiveRules) { g.exclusiveRules = w }

@@ -26,11 +26,11 @@ type story struct {
 	pods map[string]*corev1.Pod
 	// transitions and placed are what was told since it was last asked for.
 	transitions []Transition
-	placed      map[types.NamespacedName]Placement
+	placed      map[types.NamespacedName]PlacedGroup
 }
 
 func newStory(t *testing.T) *story {
-	return &story{T: t, Groups: New(seenOwners{}, match.PolicyLonode), now: noon, pods: map[string]*corev1.Pod{}, placed: map[types.NamespacedName]Placement{}}
+	return &story{T: t, Groups: New(seenOwners{}, match.PolicyLonode), now: noon, pods: map[string]*corev1.Pod{}, placed: map[types.NamespacedName]PlacedGroup{}}
 }
 
 // key is that of the group that a story is about.
@@ -79,7 +79,7 @@ func phase(ph corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { 
 func (s *story) admitted() []string {
 	var names []string
 	for name := range s.pods {
-		if s.Admit(types.UID(name), s.now).Pass {
+		if s.PreEnqueue(types.UID(name), s.now).Pass {
 			names = append(names, name)
 		}
 	}
@@ -105,7 +105,7 @@ func (s *story) match(name string) Plan {
 	for _, pod := range slices.Concat(p.Required, p.Optional) {
 		slots = append(slots, match.Slot{Key: string(pod.UID), Node: "n-" + pod.Name})
 	}
-	if _, _, _, err := s.Seat(p, slots, s.now.Add(time.Minute)); err != nil {
+	if _, _, _, err := s.Assign(p, slots, s.now.Add(time.Minute)); err != nil {
 		s.Fatalf("seat the group of pod %s: %v", name, err)
 	}
 	return p
@@ -177,7 +177,7 @@ func TestOneRepresentativeAsksForACompleteGroup(t *testing.T) {
 	s := newStory(t)
 	s.gang(3, 2)
 	s.wantAdmitted()
-	if v := s.Admit("0", s.now); v.Reason != reason.Gathering {
+	if v := s.PreEnqueue("0", s.now); v.Reason != reason.Gathering {
 		t.Errorf("reason = %q, want %q", v.Reason, reason.Gathering)
 	}
 	s.add("2")
@@ -244,7 +244,7 @@ func TestFailedBindKeepsTheSeatOfAStartedGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.reserve("1")
-	s.Bound("0")
+	s.ObserveBind("0")
 	s.update("0", bound("n-0"))
 	e := s.Unreserve("1", s.now, "the bind failed")
 	s.wantReleased(e, 0)
@@ -257,7 +257,7 @@ func TestFailedBindKeepsTheSeatOfAStartedGroup(t *testing.T) {
 	}
 	s.Unreserve("1", s.now, "the bind failed")
 	s.now = s.now.Add(2 * time.Minute)
-	if e := s.Expire(s.now); len(e.Release) != 1 {
+	if e := s.RevokeExpired(s.now); len(e.Release) != 1 {
 		t.Errorf("released at the deadline: %v, want the one seat", e.Release)
 	}
 	s.now = s.now.Add(time.Minute)
@@ -272,11 +272,11 @@ func TestACycleThatEndsWithoutAWordLosesItsSeats(t *testing.T) {
 	s.gang(2, 2)
 	p := s.match("0")
 	// Filter of another plugin returned Error: the pod comes back to the queue.
-	v := s.Admit("0", s.now)
+	v := s.PreEnqueue("0", s.now)
 	if v.Pass || v.Lost != p.Job {
 		t.Fatalf("verdict = %+v, want the seat of job %d lost", v, p.Job)
 	}
-	s.wantReleased(s.Abandon("0", v.Lost, s.now), p.Job, "0", "1")
+	s.wantReleased(s.RevokeLost("0", v.Lost, s.now), p.Job, "0", "1")
 	s.wantTentative(0)
 }
 
@@ -284,10 +284,10 @@ func TestSeatsExpire(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p := s.match("0")
-	if e := s.Expire(s.now.Add(59 * time.Second)); len(e.Release) != 0 {
+	if e := s.RevokeExpired(s.now.Add(59 * time.Second)); len(e.Release) != 0 {
 		t.Errorf("released before the deadline: %v", e.Release)
 	}
-	s.wantReleased(s.Expire(s.now.Add(time.Minute)), p.Job, "0", "1")
+	s.wantReleased(s.RevokeExpired(s.now.Add(time.Minute)), p.Job, "0", "1")
 	s.wantTentative(0)
 }
 
@@ -305,7 +305,7 @@ func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 	s.gang(2, 2)
 	p, _ := s.Plan("0", s.now)
 	s.DropPod("1")
-	_, _, e, err := s.Seat(p, []match.Slot{{Key: "0", Node: "n-0"}, {Key: "1", Node: "n-1"}}, s.now.Add(time.Minute))
+	_, _, e, err := s.Assign(p, []match.Slot{{Key: "0", Node: "n-0"}, {Key: "1", Node: "n-1"}}, s.now.Add(time.Minute))
 	if err == nil {
 		t.Fatal("the match of a group with too few members left was taken")
 	}
@@ -387,11 +387,11 @@ func TestASmallerMinimumLetsTheLastPodsOfAJobStart(t *testing.T) {
 func TestAPodGroupWithoutPodsIsGathering(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 0)
-	if w := s.Waiting(); len(w) != 1 || w[0].Reason != reason.Gathering || w[0].Pod != nil {
+	if w := s.WaitingGroups(); len(w) != 1 || w[0].Reason != reason.Gathering || w[0].Pod != nil {
 		t.Errorf("waiting = %+v, want the group without pods, gathering", w)
 	}
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Ended: true})
-	if w := s.Waiting(); len(w) != 0 {
+	if w := s.WaitingGroups(); len(w) != 0 {
 		t.Errorf("waiting = %+v, want none: the group has ended", w)
 	}
 }
@@ -441,13 +441,13 @@ func TestARefusalIsAnsweredFromMemoryUntilAnEventCanHelp(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p, _ := s.Plan("0", s.now)
-	s.Refuse(p, Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}}, s.now)
+	s.Refuse(p, Refusal{Reason: "NoRoom", Message: "full", RetryOn: []Event{Released}}, s.now)
 	s.wantAdmitted()
-	s.Happened(NodeChanged)
+	s.ObserveEvent(NodeChanged)
 	s.wantAdmitted()
 	s.now = s.now.Add(time.Hour)
 	s.wantAdmitted()
-	s.Happened(Freed)
+	s.ObserveEvent(Released)
 	if due, _ := s.Due(s.now); !slices.Equal(due, []types.NamespacedName{key}) {
 		t.Errorf("due = %v, want the group", due)
 	}
@@ -458,8 +458,8 @@ func TestAnEventDuringTheMatchCountsAfterIt(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p, _ := s.Plan("0", s.now)
-	s.Happened(Freed)
-	s.Refuse(p, Refusal{Reason: "NoRoom", Until: []Event{Freed}}, s.now)
+	s.ObserveEvent(Released)
+	s.Refuse(p, Refusal{Reason: "NoRoom", RetryOn: []Event{Released}}, s.now)
 	s.wantAdmitted()
 	_, next := s.Due(s.now)
 	if want := s.now.Add(minPause); !next.Equal(want) {
@@ -476,8 +476,8 @@ func TestRefusalsInARowComeFurtherApart(t *testing.T) {
 	var last time.Duration
 	for range 8 {
 		p, _ := s.Plan("0", s.now)
-		s.Refuse(p, Refusal{Reason: "NoRoom", Until: []Event{Freed}}, s.now)
-		s.Happened(Freed)
+		s.Refuse(p, Refusal{Reason: "NoRoom", RetryOn: []Event{Released}}, s.now)
+		s.ObserveEvent(Released)
 		_, next := s.Due(s.now)
 		pause := next.Sub(s.now)
 		if pause < last || pause < minPause || pause > maxPause {
@@ -497,7 +497,7 @@ func TestInvalidSizesHoldTheGroup(t *testing.T) {
 			s := newStory(t)
 			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
 			s.add("0", func(p *corev1.Pod) { p.Labels[group.SizeLabel] = value })
-			if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.InvalidGroupSize {
+			if v := s.PreEnqueue("0", s.now); v.Pass || v.Reason != reason.InvalidGroupSize {
 				t.Errorf("verdict = %+v, want held with %s", v, reason.InvalidGroupSize)
 			}
 		})
@@ -534,7 +534,7 @@ func TestNothingIsRememberedOfGroupsThatAreGone(t *testing.T) {
 		s.DropPod(types.UID(name))
 	}
 	s.DropPodGroup(key)
-	if n := len(s.groups) + len(s.members) + len(s.unseated) + len(s.refused) + len(s.seated); n != 0 {
+	if n := len(s.groups) + len(s.members) + len(s.unassignedGroups) + len(s.refusedGroups) + len(s.tentativeGroups); n != 0 {
 		t.Errorf("%d entries left of a group that is gone", n)
 	}
 }
@@ -553,7 +553,7 @@ func TestRankGoesByPriorityThenCreationThenName(t *testing.T) {
 	low, high := int32(1), int32(2)
 	older, younger := noon, noon.Add(time.Microsecond)
 	ranks := []Rank{
-		{Incomplete: true, Priority: low, Created: younger, Key: key, Pod: "b"},
+		{Urgent: true, Priority: low, Created: younger, Key: key, Pod: "b"},
 		{Priority: high, Created: younger, Key: key, Pod: "b"},
 		{Priority: low, Created: older, Key: key, Pod: "b"},
 		{Priority: low, Created: younger, Key: key, Pod: "a"},
@@ -574,11 +574,11 @@ func TestGroupsThatGiveBackDoNotWakeEachOther(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	s.match("0")
-	s.Fail("0", s.now, "a filter refused the node")
-	s.Happened(Freed)
+	s.FilterRejected("0", s.now, "a filter refused the node")
+	s.ObserveEvent(Released)
 	s.wantAdmitted()
 	// Events that the filters see help, but not before the shortest backoff.
-	s.Happened(NodeChanged)
+	s.ObserveEvent(NodeChanged)
 	s.wantAdmitted()
 	s.now = s.now.Add(minBackoff)
 	s.wantAdmitted("0")
@@ -589,7 +589,7 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 	s.gang(1, 1)
 	for i := range 12 {
 		s.match("0")
-		s.Fail("0", s.now, "a filter refused the node")
+		s.FilterRejected("0", s.now, "a filter refused the node")
 		want := min(MaxBackoff, minBackoff<<min(i, 10))
 		s.now = s.now.Add(want - time.Nanosecond)
 		s.wantAdmitted()
@@ -600,19 +600,19 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 
 func TestOnlyWhatRunsOutByItselfElapses(t *testing.T) {
 	s := newStory(t)
-	if s.Elapse(key) {
+	if s.ExpireBackoff(key) {
 		t.Error("the refusal of a group that there is not has elapsed")
 	}
 	s.gang(2, 2)
 	p, _ := s.Plan("0", s.now)
-	s.Refuse(p, Refusal{Reason: "NoRoom", Until: []Event{Freed}}, s.now)
-	if s.Elapse(key) {
+	s.Refuse(p, Refusal{Reason: "NoRoom", RetryOn: []Event{Released}}, s.now)
+	if s.ExpireBackoff(key) {
 		t.Error("a refusal that only an event ends has elapsed")
 	}
 	s.wantAdmitted()
 	s.Refuse(p, Refusal{Reason: "NodeRefused", Backoff: true}, s.now)
 	s.wantAdmitted()
-	if !s.Elapse(key) || s.Elapse(key) {
+	if !s.ExpireBackoff(key) || s.ExpireBackoff(key) {
 		t.Error("a refusal for a while has not elapsed once")
 	}
 	s.wantAdmitted("0")
@@ -623,13 +623,13 @@ func TestALostSeatIsNotTakenForTheNextOne(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	s.match("0")
-	lost := s.Admit("0", s.now).Lost
+	lost := s.PreEnqueue("0", s.now).Lost
 	s.DropPod("1")
 	s.add("1b")
 	again := s.match("0")
-	s.wantReleased(s.Abandon("0", lost, s.now), 0)
+	s.wantReleased(s.RevokeLost("0", lost, s.now), 0)
 	s.wantTentative(2)
-	s.wantReleased(s.Abandon("0", again.Job, s.now), again.Job, "0", "1b")
+	s.wantReleased(s.RevokeLost("0", again.Job, s.now), again.Job, "0", "1b")
 }
 
 func TestAMatchWithoutTheAskersSlotLeavesSiblingsAlone(t *testing.T) {
@@ -642,7 +642,7 @@ func TestAMatchWithoutTheAskersSlotLeavesSiblingsAlone(t *testing.T) {
 	s.reserve("1", "2")
 	s.add("3")
 	late, _ := s.Plan("3", s.now)
-	_, _, e, err := s.Seat(late, []match.Slot{{Key: "stranger", Node: "n"}}, s.now.Add(time.Minute))
+	_, _, e, err := s.Assign(late, []match.Slot{{Key: "stranger", Node: "n"}}, s.now.Add(time.Minute))
 	if err == nil {
 		t.Error("a match that gives the asker nothing was taken")
 	}

@@ -28,13 +28,13 @@ func TestSuccessorsOfTerminatingPodsAreANewIncarnation(t *testing.T) {
 	s.DropPod("0")
 	delete(s.pods, "0")
 	s.add("0b")
-	if v := s.Admit("0b", s.now); v.Pass || v.Reason != reason.Gathering {
+	if v := s.PreEnqueue("0b", s.now); v.Pass || v.Reason != reason.Gathering {
 		t.Errorf("verdict on one successor of three = %+v, want it held", v)
 	}
 	s.add("1b")
 	s.add("2b")
 	for name, want := range map[types.UID]bool{"0b": true, "1b": false, "2b": false} {
-		if v := s.Admit(name, s.now); v.Pass != want || v.Message != "" {
+		if v := s.PreEnqueue(name, s.now); v.Pass != want || v.Message != "" {
 			t.Errorf("verdict on pod %s = %+v, want that one asks for all", name, v)
 		}
 	}
@@ -53,7 +53,7 @@ func TestALostMatchOfLateMembersGivesAllItsSeatsBack(t *testing.T) {
 	s.add("2")
 	s.add("3")
 	plan := s.match("2")
-	s.wantReleased(s.Abandon("2", plan.Job, s.now), plan.Job, "2", "3")
+	s.wantReleased(s.RevokeLost("2", plan.Job, s.now), plan.Job, "2", "3")
 	s.wantTentative(0)
 }
 
@@ -63,9 +63,9 @@ func TestALateMemberThatOthersKeepOutDoesNotHoldUpTheRest(t *testing.T) {
 	s.add("2")
 	s.add("3")
 	s.wantAdmitted("0", "1", "2")
-	e := s.TurnDown("2", s.now, "NodesRuledOut", "no such claim")
-	if len(e.Refused) != 1 || e.Refused[0].Message != "no such claim" {
-		t.Errorf("told %+v, want why the pod is kept out", e.Refused)
+	e := s.RefusePod("2", s.now, "NodesRuledOut", "no such claim")
+	if len(e.Refusals) != 1 || e.Refusals[0].Message != "no such claim" {
+		t.Errorf("told %+v, want why the pod is kept out", e.Refusals)
 	}
 	if got := s.wake(); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("pods to wake = %v, want the other one", got)
@@ -82,11 +82,11 @@ func TestALabelledPodOfADeploymentIsNoGangOnceItsOwnerIsSeen(t *testing.T) {
 		p.Labels = map[string]string{group.Label: by(deployment).PodGroupName()}
 		p.OwnerReferences = controlledPod(by(replicaSet)).OwnerReferences
 	})
-	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
+	if v := s.PreEnqueue("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
 		t.Errorf("verdict before the owner was seen = %+v, want %s", v, reason.NoPodGroup)
 	}
 	owners[by(replicaSet)] = by(deployment)
-	s.OwnerSeen(by(replicaSet).UID)
+	s.ObserveOwner(by(replicaSet).UID)
 	s.wantAdmitted("0")
 }
 
@@ -96,18 +96,18 @@ func TestAGroupThatGrowsLacksNothing(t *testing.T) {
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4, Created: noon})
 	s.add("2")
 	s.add("3")
-	s.Admit("2", s.now)
-	if m, _ := s.GroupOf("2"); m.Lacking != 0 || s.Rank(s.pods["2"]).Incomplete {
-		t.Errorf("a group of 2 that is to have 4 lacks %d and goes before others", m.Lacking)
+	s.PreEnqueue("2", s.now)
+	if m, _ := s.GroupOf("2"); m.Missing != 0 || s.Rank(s.pods["2"]).Urgent {
+		t.Errorf("a group of 2 that is to have 4 lacks %d and goes before others", m.Missing)
 	}
 	plan, _ := s.Plan("2", s.now)
-	s.Refuse(plan, Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}, Likewise: []types.UID{"2", "3"}}, s.now)
-	if placed := s.Placed(); len(placed) != 1 || placed[0].Waiting != 2 || placed[0].Message != "full" {
+	s.Refuse(plan, Refusal{Reason: "NoRoom", Message: "full", RetryOn: []Event{Released}, AlsoRefused: []types.UID{"2", "3"}}, s.now)
+	if placed := s.Placed(); len(placed) != 1 || placed[0].RefusedLate != 2 || placed[0].Message != "full" {
 		t.Errorf("placed = %+v, want that two cannot follow, and why", placed)
 	}
 	s.DropPod("1")
-	if m, _ := s.GroupOf("2"); m.Lacking != 1 || m.Minimum != 2 {
-		t.Errorf("after a loss it lacks %d of %d, want 1 of the 2 that it had", m.Lacking, m.Minimum)
+	if m, _ := s.GroupOf("2"); m.Missing != 1 || m.Minimum != 2 {
+		t.Errorf("after a loss it lacks %d of %d, want 1 of the 2 that it had", m.Missing, m.Minimum)
 	}
 }
 
@@ -137,7 +137,7 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 	for b.Loop() {
 		for _, p := range pods {
-			g.Admit(p.UID, noon)
+			g.PreEnqueue(p.UID, noon)
 		}
 	}
 }

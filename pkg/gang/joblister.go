@@ -14,8 +14,8 @@ import (
 func (g Lister) JobOf(pod *corev1.Pod) match.JobID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m := g.members[pod.UID]; m != nil && m.seat != nil && (pod.Spec.NodeName == "" || m.seat.slot.Node == pod.Spec.NodeName) {
-		return m.seat.job
+	if m := g.members[pod.UID]; m != nil && m.assignment != nil && (pod.Spec.NodeName == "" || m.assignment.slot.Node == pod.Spec.NodeName) {
+		return m.assignment.job
 	}
 	return match.NewJobID("pod", string(pod.UID))
 }
@@ -27,8 +27,8 @@ func (g Lister) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) 
 	defer g.mu.Unlock()
 	jobs := make([]match.JobID, len(pods))
 	for i, pod := range pods {
-		if m := g.members[pod.UID]; m != nil && m.seat != nil && (pod.Spec.NodeName == "" || m.seat.slot.Node == pod.Spec.NodeName) {
-			jobs[i] = m.seat.job
+		if m := g.members[pod.UID]; m != nil && m.assignment != nil && (pod.Spec.NodeName == "" || m.assignment.slot.Node == pod.Spec.NodeName) {
+			jobs[i] = m.assignment.job
 		} else {
 			jobs[i] = alone(pod)
 		}
@@ -36,19 +36,19 @@ func (g Lister) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) 
 	return jobs
 }
 
-// OfJob returns the group with a PodGroup of which members were matched under a job
+// GroupOfJob returns the group with a PodGroup of which members were matched under a job
 // and still have their seats, or else such a pod; false if there is none.
-func (g Lister) OfJob(job match.JobID) (key types.NamespacedName, alone *corev1.Pod, ok bool) {
+func (g Lister) GroupOfJob(job match.JobID) (key types.NamespacedName, alone *corev1.Pod, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.jobs[job].group
 	switch {
 	case s == nil:
 		return types.NamespacedName{}, nil, false
-	case s.named:
+	case s.inPodGroup:
 		return s.key, nil, true
 	}
-	return s.key, s.first(func(m *member) bool { return m.seat != nil && m.seat.job == job }).pod, true
+	return s.key, s.first(func(m *member) bool { return m.assignment != nil && m.assignment.job == job }).pod, true
 }
 
 // Tentative lists the seats that the API does not show yet: what an engine must
@@ -58,15 +58,15 @@ func (g Lister) Tentative() []match.Job {
 	defer g.mu.Unlock()
 	byID := map[match.JobID]*match.Job{}
 	var ids []match.JobID
-	for _, s := range g.seated {
-		for _, m := range s.ordered(func(m *member) bool { return m.seat != nil && !m.holds() }) {
-			j := byID[m.seat.job]
+	for _, s := range g.tentativeGroups {
+		for _, m := range s.ordered(func(m *member) bool { return m.assignment != nil && !m.hasNode() }) {
+			j := byID[m.assignment.job]
 			if j == nil {
-				j = &match.Job{ID: m.seat.job}
-				byID[m.seat.job] = j
-				ids = append(ids, m.seat.job)
+				j = &match.Job{ID: m.assignment.job}
+				byID[m.assignment.job] = j
+				ids = append(ids, m.assignment.job)
 			}
-			j.Slots = append(j.Slots, m.seat.slot)
+			j.Slots = append(j.Slots, m.assignment.slot)
 		}
 	}
 	slices.Sort(ids)
@@ -77,12 +77,12 @@ func (g Lister) Tentative() []match.Job {
 	return jobs
 }
 
-// Seated says whether a pod has a seat.
-func (g Lister) Seated(uid types.UID) bool {
+// HasAssignment says whether a pod has a seat.
+func (g Lister) HasAssignment(uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
-	return m != nil && m.seat != nil
+	return m != nil && m.assignment != nil
 }
 
 // ReservedOn lists the members of a pod's group that were reserved on a node.
@@ -91,8 +91,8 @@ func (g Lister) ReservedOn(uid types.UID, node string) []types.UID {
 	defer g.mu.Unlock()
 	var uids []types.UID
 	if m := g.members[uid]; m != nil {
-		for _, o := range m.group.ordered((*member).reserved) {
-			if o.seat.slot.Node == node {
+		for _, o := range m.group.ordered((*member).isReserved) {
+			if o.assignment.slot.Node == node {
 				uids = append(uids, o.pod.UID)
 			}
 		}

@@ -28,7 +28,7 @@ func names(pods []*corev1.Pod) []string {
 
 // wake lists the pods of the group that are to be put into the queue.
 func (s *story) wake() []string {
-	return names(s.AdmissibleOf([]types.NamespacedName{key}, s.now))
+	return names(s.EnqueueableOf([]types.NamespacedName{key}, s.now))
 }
 
 // Requests 14 of the lessons of earlier systems: the rest follows as room comes.
@@ -42,7 +42,7 @@ func TestLateMembersAreAskedForInOneMatch(t *testing.T) {
 		t.Errorf("pods to wake = %v, want the oldest alone", got)
 	}
 	for name, want := range map[string]bool{"2": true, "3": false, "4": false} {
-		if v := s.Admit(types.UID(name), s.now); v.Pass != want || v.Message != "" {
+		if v := s.PreEnqueue(types.UID(name), s.now); v.Pass != want || v.Message != "" {
 			t.Errorf("verdict on pod %s = %+v, want that the oldest alone may pass", name, v)
 		}
 	}
@@ -52,7 +52,7 @@ func TestLateMembersAreAskedForInOneMatch(t *testing.T) {
 	}
 	// There is room for two of the three.
 	slots := []match.Slot{{Key: "2", Node: "n-2"}, {Key: "3", Node: "n-3"}}
-	_, siblings, _, err := s.Seat(plan, slots, s.now.Add(time.Minute))
+	_, siblings, _, err := s.Assign(plan, slots, s.now.Add(time.Minute))
 	if err != nil || !slices.Equal(names(siblings), []string{"3"}) {
 		t.Fatalf("siblings to wake = %v, error %v; want 3", names(siblings), err)
 	}
@@ -68,9 +68,9 @@ func TestARefusalOfALateMemberIsForItsLike(t *testing.T) {
 		s.add(name)
 	}
 	plan, _ := s.Plan("2", s.now)
-	s.Refuse(plan, Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}, Likewise: []types.UID{"2", "3"}}, s.now)
+	s.Refuse(plan, Refusal{Reason: "NoRoom", Message: "full", RetryOn: []Event{Released}, AlsoRefused: []types.UID{"2", "3"}}, s.now)
 	for _, uid := range []types.UID{"2", "3"} {
-		if v := s.Admit(uid, s.now); v.Pass || v.Message != "full" {
+		if v := s.PreEnqueue(uid, s.now); v.Pass || v.Message != "full" {
 			t.Errorf("verdict on pod %s = %+v, want it held", uid, v)
 		}
 	}
@@ -78,10 +78,10 @@ func TestARefusalOfALateMemberIsForItsLike(t *testing.T) {
 		t.Errorf("pods to wake = %v, want the one of another shape", got)
 	}
 	placed := s.Placed()
-	if len(placed) != 1 || placed[0].Waiting != 2 || placed[0].Message != "full" {
+	if len(placed) != 1 || placed[0].RefusedLate != 2 || placed[0].Message != "full" {
 		t.Errorf("placed = %+v, want that two wait, and why", placed)
 	}
-	s.Happened(Freed)
+	s.ObserveEvent(Released)
 	_, next := s.Due(s.now)
 	s.now = next
 	s.Due(s.now)
@@ -93,7 +93,7 @@ func TestARefusalOfALateMemberIsForItsLike(t *testing.T) {
 	}
 	s.DropPod("2")
 	s.DropPod("3")
-	if placed := s.Placed(); len(placed) != 1 || placed[0].Waiting != 0 {
+	if placed := s.Placed(); len(placed) != 1 || placed[0].RefusedLate != 0 {
 		t.Errorf("placed = %+v, want that nobody waits any more", placed)
 	}
 }
@@ -102,8 +102,8 @@ func TestWhatAStartedGroupLacksGoesFirst(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.add("2")
-	s.Admit("2", s.now)
-	if s.Rank(s.pods["2"]).Incomplete {
+	s.PreEnqueue("2", s.now)
+	if s.Rank(s.pods["2"]).Urgent {
 		t.Error("a pod beyond the minimum goes before other groups")
 	}
 	s.DropPod("0")
@@ -113,8 +113,8 @@ func TestWhatAStartedGroupLacksGoesFirst(t *testing.T) {
 	s.start(2)
 	s.DropPod("1")
 	s.add("1b")
-	s.Admit("1b", s.now)
-	if !s.Rank(s.pods["1b"]).Incomplete {
+	s.PreEnqueue("1b", s.now)
+	if !s.Rank(s.pods["1b"]).Urgent {
 		t.Error("a pod that the group lacks does not go before others")
 	}
 	before := s.Rank(s.pods["1b"])
@@ -158,7 +158,7 @@ func TestAPodGroupThatChangesDuringTheMatch(t *testing.T) {
 			for _, pod := range pods {
 				slots = append(slots, match.Slot{Key: pod, Node: "n-" + pod})
 			}
-			_, _, e, err := s.Seat(p, slots, s.now.Add(time.Minute))
+			_, _, e, err := s.Assign(p, slots, s.now.Add(time.Minute))
 			if tc.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -194,7 +194,7 @@ func TestAMinimumThatIsLoweredLetsTheReservedBind(t *testing.T) {
 	if e := s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon}); len(e.Release) > 0 {
 		t.Errorf("gave back %+v", e.Release)
 	}
-	if _, mayBind := s.Awaited("0"); !mayBind {
+	if _, mayBind := s.StillWaits("0"); !mayBind {
 		t.Error("two of the two that are needed now are reserved, and may not bind")
 	}
 	s.wantTentative(3)
@@ -205,7 +205,7 @@ func TestAPodGroupDeletedBeforeTheStartGivesTheSeatsBack(t *testing.T) {
 	s.gang(2, 2)
 	p := s.match("0")
 	s.wantReleased(s.DropPodGroup(key), p.Job, "0", "1")
-	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
+	if v := s.PreEnqueue("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
 		t.Errorf("verdict = %+v, want %s", v, reason.NoPodGroup)
 	}
 }
@@ -221,14 +221,14 @@ func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
 	s := newStory(t)
 	s.Groups = New(owners, match.PolicyLonode)
 	s.add("0", ofJob)
-	if v := s.Admit("0", s.now); v.Pass || v.Reason != reason.OwnerNotSeen || !strings.Contains(v.Message, "Job train") {
+	if v := s.PreEnqueue("0", s.now); v.Pass || v.Reason != reason.OwnerNotSeen || !strings.Contains(v.Message, "Job train") {
 		t.Errorf("verdict = %+v, want it held until the Job is seen", v)
 	}
 	owners[by(job)] = group.Owner{}
-	e := s.OwnerSeen(by(job).UID)
+	e := s.ObserveOwner(by(job).UID)
 	want := types.NamespacedName{Namespace: "ns", Name: by(job).PodGroupName()}
-	if !slices.Equal(e.Wake, []types.NamespacedName{want}) {
-		t.Errorf("groups that were found = %v, want %v", e.Wake, want)
+	if !slices.Equal(e.Activate, []types.NamespacedName{want}) {
+		t.Errorf("groups that were found = %v, want %v", e.Activate, want)
 	}
 	if m, ok := s.GroupOf("0"); !ok || m.Key != want {
 		t.Errorf("group = %+v, want %v", m, want)
@@ -243,7 +243,7 @@ func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
 	}
 	s.DropPod("0")
 	s.DropPodGroup(want)
-	if n := len(s.groups) + len(s.members) + len(s.unseen); n != 0 {
+	if n := len(s.groups) + len(s.members) + len(s.byMissingOwner); n != 0 {
 		t.Errorf("%d entries left of what is gone", n)
 	}
 }
@@ -302,7 +302,7 @@ func TestAPolicyThatIsNoneHoldsTheGroup(t *testing.T) {
 	s := newStory(t)
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: "densest"})
 	s.add("0")
-	v := s.Admit("0", s.now)
+	v := s.PreEnqueue("0", s.now)
 	if v.Pass || v.Reason != reason.InvalidMatchPolicy || !strings.Contains(v.Message, `match-policy: "densest"`) {
 		t.Errorf("verdict = %+v, want one that names the annotation and the value", v)
 	}
@@ -310,7 +310,7 @@ func TestAPolicyThatIsNoneHoldsTheGroup(t *testing.T) {
 	s.update("0", bound("n-0"))
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: "densest"})
 	s.add("1")
-	if v := s.Admit("1", s.now); v.Pass || v.Reason != reason.InvalidMatchPolicy {
+	if v := s.PreEnqueue("1", s.now); v.Pass || v.Reason != reason.InvalidMatchPolicy {
 		t.Errorf("verdict on a late member = %+v, want it held", v)
 	}
 }
@@ -324,7 +324,7 @@ func TestALonePodThatAsksForMoreIsTold(t *testing.T) {
 	s.wantAdmitted("a")
 	for name, labels := range map[string]map[string]string{"b": {group.SizeLabel: "4"}, "c": {group.SizeLabel: "four"}} {
 		s.add(name, alone(labels))
-		v := s.Admit(types.UID(name), s.now)
+		v := s.PreEnqueue(types.UID(name), s.now)
 		if v.Pass || v.Reason != reason.InvalidGroupSize || !strings.Contains(v.Message, group.SizeLabel) || !strings.Contains(v.Message, labels[group.SizeLabel]) {
 			t.Errorf("verdict on %v = %+v, want one that names the label and the value", labels, v)
 		}
@@ -349,18 +349,18 @@ func TestTheCreationOfAGroupWithoutAPodGroupIsFrozenToo(t *testing.T) {
 // What nobody asked for is told as well: no cycle of the scheduler says it.
 func TestWhatIsTakenBackIsTold(t *testing.T) {
 	take := map[string]func(s *story, p Plan) Output{
-		"the deadline passed":     func(s *story, _ Plan) Output { return s.Expire(s.now.Add(time.Hour)) },
+		"the deadline passed":     func(s *story, _ Plan) Output { return s.RevokeExpired(s.now.Add(time.Hour)) },
 		"a member was unreserved": func(s *story, _ Plan) Output { return s.Unreserve("0", s.now, "no") },
-		"a cycle was lost":        func(s *story, p Plan) Output { return s.Abandon("0", p.Job, s.now) },
-		"a filter refused a node": func(s *story, _ Plan) Output { return s.Fail("0", s.now, "no") },
+		"a cycle was lost":        func(s *story, p Plan) Output { return s.RevokeLost("0", p.Job, s.now) },
+		"a filter refused a node": func(s *story, _ Plan) Output { return s.FilterRejected("0", s.now, "no") },
 	}
 	for name, take := range take {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
 			s.gang(2, 2)
 			e := take(s, s.match("0"))
-			if len(e.Refused) != 1 || e.Refused[0].Reason == "" || e.Refused[0].Message == "" {
-				t.Errorf("told %+v, want one reason for the group", e.Refused)
+			if len(e.Refusals) != 1 || e.Refusals[0].Reason == "" || e.Refusals[0].Message == "" {
+				t.Errorf("told %+v, want one reason for the group", e.Refusals)
 			}
 			s.wantTentative(0)
 		})
@@ -390,12 +390,12 @@ func TestWhoMayAskAgainComesTogether(t *testing.T) {
 	s.add("1b")
 	s.PutPodGroup(other, PodGroup{UID: "younger", MinMember: 1, Created: noon})
 	s.add("y", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: other.Name} })
-	no := Refusal{Reason: "NoRoom", Message: "full", Until: []Event{Freed}}
+	no := Refusal{Reason: "NoRoom", Message: "full", RetryOn: []Event{Released}}
 	for range 5 {
 		s.now = s.now.Add(7 * time.Millisecond)
 		plan, _ := s.Plan("1b", s.now)
 		s.Refuse(plan, no, s.now)
-		s.Happened(Freed)
+		s.ObserveEvent(Released)
 		_, next := s.Due(s.now)
 		s.now = next
 		s.Due(s.now)
@@ -405,7 +405,7 @@ func TestWhoMayAskAgainComesTogether(t *testing.T) {
 	young, _ := s.Plan("y", s.now)
 	s.Refuse(young, no, s.now)
 	s.Refuse(late, no, s.now.Add(minPause))
-	s.Happened(Freed)
+	s.ObserveEvent(Released)
 	_, next := s.Due(s.now)
 	if keys, _ := s.Due(next); len(keys) != 2 {
 		t.Errorf("due first are %v, want both groups", keys)
@@ -418,21 +418,21 @@ func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
 	s.gang(1, 1)
 	want := func(when string, want bool) {
 		t.Helper()
-		if got := len(s.Askers(s.now)) > 0; got != want {
+		if got := len(s.ReadyNamespaces(s.now)) > 0; got != want {
 			t.Errorf("%s: a group may ask: %v, want %v", when, got, want)
 		}
 	}
 	want("before this plugin was asked, as where another one is first and holds it", false)
-	s.Admit("0", s.now)
+	s.PreEnqueue("0", s.now)
 	want("before the others were asked", false)
-	s.LetPass("0", true)
+	s.ObserveOtherPlugins("0", true)
 	want("let pass", true)
-	s.LetPass("0", false)
+	s.ObserveOtherPlugins("0", false)
 	want("held", false)
-	s.LetPass("0", true)
+	s.ObserveOtherPlugins("0", true)
 	plan, _ := s.Plan("0", s.now)
-	s.Refuse(plan, Refusal{Until: []Event{Freed}}, s.now)
-	s.Happened(Freed)
+	s.Refuse(plan, Refusal{RetryOn: []Event{Released}}, s.now)
+	s.ObserveEvent(Released)
 	s.now = s.now.Add(time.Minute)
 	s.Due(s.now)
 	want("refused, and not in the queue again", false)
@@ -450,7 +450,7 @@ func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
 		p.CreationTimestamp = metav1.NewTime(noon.Add(time.Duration(groups-i) * time.Second))
 		s.PutPod(p)
 		plan, _ := s.Plan(p.UID, s.now)
-		s.Refuse(plan, Refusal{Reason: "Throttled", After: time.Minute}, s.now)
+		s.Refuse(plan, Refusal{Reason: "Throttled", RetryAfter: time.Minute}, s.now)
 	}
 	s.add("x")
 	for i := range groups {
@@ -478,18 +478,18 @@ func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
 		if again, _ := s.Due(s.now); len(again) != 0 {
 			t.Fatalf("step %d: at the same time %v are due too", step, again)
 		}
-		if len(order) < groups && !next.Equal(s.now.Add(returnStep)) {
-			t.Fatalf("step %d: the next is due at %v, want it %v later", step, next, returnStep)
+		if len(order) < groups && !next.Equal(s.now.Add(retryStep)) {
+			t.Fatalf("step %d: the next is due at %v, want it %v later", step, next, retryStep)
 		}
-		s.now = s.now.Add(returnStep)
+		s.now = s.now.Add(retryStep)
 	}
 	for i, name := range order {
 		if want := fmt.Sprintf("many-%02d", groups-1-i); name != want {
 			t.Fatalf("the groups asked in the order %v, want the oldest first", order)
 		}
 	}
-	if s.Due(s.now); len(s.returned) != 0 {
-		t.Errorf("of namespaces without such groups is kept %v", s.returned)
+	if s.Due(s.now); len(s.lastRetry) != 0 {
+		t.Errorf("of namespaces without such groups is kept %v", s.lastRetry)
 	}
 }
 
@@ -501,7 +501,7 @@ func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
 	s.add("x")
 	refuse := func(p *corev1.Pod) {
 		plan, _ := s.Plan(p.UID, s.now)
-		s.Refuse(plan, Refusal{Reason: "Throttled", After: time.Minute}, s.now)
+		s.Refuse(plan, Refusal{Reason: "Throttled", RetryAfter: time.Minute}, s.now)
 	}
 	pods := map[string]*corev1.Pod{}
 	for i := range groups {
@@ -519,12 +519,12 @@ func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
 	step := func() {
 		last, _ = s.Due(s.now)
 		steps, returned = append(steps, len(last)), returned+len(last)
-		s.now = s.now.Add(returnStep)
+		s.now = s.now.Add(retryStep)
 	}
 	match := func(key types.NamespacedName) {
 		p := pods[strings.Split(key.Name, "/")[1]]
 		plan, _ := s.Plan(p.UID, s.now)
-		if _, _, _, err := s.Seat(plan, []match.Slot{{Key: string(p.UID), Node: "n"}}, s.now.Add(time.Hour)); err != nil {
+		if _, _, _, err := s.Assign(plan, []match.Slot{{Key: string(p.UID), Node: "n"}}, s.now.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -553,7 +553,7 @@ func TestThoseWhoWereRefusedTogetherComeTogether(t *testing.T) {
 		s.add(name)
 	}
 	p, _ := s.Plan("1", s.now)
-	s.Refuse(p, Refusal{Reason: "Throttled", After: time.Minute, Likewise: []types.UID{"2", "3"}}, s.now)
+	s.Refuse(p, Refusal{Reason: "Throttled", RetryAfter: time.Minute, AlsoRefused: []types.UID{"2", "3"}}, s.now)
 	s.now = s.now.Add(time.Minute)
 	if keys, next := s.Due(s.now); !slices.Equal(keys, []types.NamespacedName{key}) || !next.IsZero() {
 		t.Errorf("%v are due, and more at %v, want the group at once", keys, next)

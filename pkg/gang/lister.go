@@ -17,18 +17,18 @@ func (g Lister) GroupOf(uid types.UID) (Membership, bool) {
 		return Membership{}, false
 	}
 	s := m.group
-	return Membership{Key: s.key, Named: s.named, Started: s.started, Lacking: s.lacking(), Minimum: s.owed(), Replaces: m.replaces()}, true
+	return Membership{Key: s.key, InPodGroup: s.inPodGroup, Started: s.started, Missing: s.missing(), Minimum: s.required(), Replaces: m.isReplacement()}, true
 }
 
 // A Membership is what there is to say of a pod's group.
 type Membership struct {
 	Key types.NamespacedName
-	// Named says that Key is that of a PodGroup.
-	Named bool
+	// InPodGroup says that Key is that of a PodGroup.
+	InPodGroup bool
 	// Started says that members hold nodes, Lacking how many are missing then to the
 	// Minimum that the group is to have.
 	Started bool
-	Lacking int
+	Missing int
 	Minimum int
 	// Replaces says that the pod takes the place of one that is missing.
 	Replaces bool
@@ -60,7 +60,7 @@ func (g Lister) PriorityOf(key types.NamespacedName) int32 {
 	if s == nil {
 		return 0
 	}
-	if m := s.members[s.choose()]; m != nil && !s.started {
+	if m := s.members[s.chooseRepresentative()]; m != nil && !s.started {
 		return m.priority()
 	}
 	for _, m := range s.members {
@@ -78,7 +78,7 @@ func (g Lister) OnNodes(key types.NamespacedName) (n, of int, whole bool) {
 	if s == nil {
 		return 0, 0, false
 	}
-	return s.count((*member).onNode), s.count((*member).present), s.whole()
+	return s.count((*member).isPlaced), s.count((*member).isPresent), s.isPlaced()
 }
 
 // RunsOn lists the nodes of a group that has started; none of one that has not.
@@ -91,24 +91,24 @@ func (g Lister) RunsOn(key types.NamespacedName) []string {
 	}
 	var nodes []string
 	for _, m := range s.members {
-		if m.present() {
+		if m.isPresent() {
 			nodes = append(nodes, m.node())
 		}
 	}
 	return nodes
 }
 
-// WholeOf says whether the nodes of a group that runs are its own, and which annotation asks for
+// ExclusivityOf says whether the nodes of a group that runs are its own, and which annotation asks for
 // that too late; both are zero for any other group. Life tells the group's incarnations apart
 // that this process has seen.
-func (g Lister) WholeOf(key types.NamespacedName) (whole bool, inVain string, life uint64) {
+func (g Lister) ExclusivityOf(key types.NamespacedName) (whole bool, inVain string, life uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]
 	if s == nil || !s.started {
 		return false, "", 0
 	}
-	return s.fenced == WholeYes, g.asksInVain(s), s.life
+	return s.exclusivity == Exclusive, g.lateAnnotation(s), s.pastIncarnations
 }
 
 // HolderOf returns the name under which a pod's group has its nodes for itself
@@ -120,5 +120,5 @@ func (g Lister) HolderOf(pod *corev1.Pod) string {
 	if m == nil {
 		return ""
 	}
-	return g.holder(m)
+	return g.exclusiveHolder(m)
 }

@@ -3,49 +3,49 @@ package gang
 import "time"
 
 // minimum is how many members have to be placed together.
-func (s *state) minimum() int {
+func (s *groupState) minimum() int {
 	if s.podGroup == nil {
 		return 1
 	}
-	return max(1, int(s.podGroup.MinMember)-s.brought)
+	return max(1, int(s.podGroup.MinMember)-s.preplaced)
 }
 
-// owed is how many members a group that has started is to have.
-func (s *state) owed() int {
-	if s.met > 0 {
-		return min(s.met, s.minimum())
+// required is how many members a group that has started is to have.
+func (s *groupState) required() int {
+	if s.peakMinimum > 0 {
+		return min(s.peakMinimum, s.minimum())
 	}
 	return s.minimum()
 }
 
-// lacking is how many members a group that has started has too few.
-func (s *state) lacking() int {
+// missing is how many members a group that has started has too few.
+func (s *groupState) missing() int {
 	if !s.started {
 		return 0
 	}
-	return max(0, s.owed()-s.count((*member).present))
+	return max(0, s.required()-s.count((*member).isPresent))
 }
 
-// isReplaced says whether members wait that take the places of some that the group lacks.
-func (s *state) isReplaced() bool { return len(s.claimants) > 0 && s.lacking() > 0 }
+// hasReplacements says whether members wait that take the places of some that the group lacks.
+func (s *groupState) hasReplacements() bool { return len(s.replacements) > 0 && s.missing() > 0 }
 
 // spares says whether enough members are reserved for the group to start without one.
-func (s *state) spares(m *member) bool {
-	return s.permitted && s.count(func(o *member) bool { return o != m && o.reserved() }) >= s.minimum()
+func (s *groupState) spares(m *member) bool {
+	return s.permitted && s.count(func(o *member) bool { return o != m && o.isReserved() }) >= s.minimum()
 }
 
-// asking counts the members that are asked for together.
-func (s *state) asking(now time.Time) int {
+// podsToPlace counts the members that are asked for together.
+func (s *groupState) podsToPlace(now time.Time) int {
 	if s.started {
-		return s.count(func(m *member) bool { return m.late(now) })
+		return s.count(func(m *member) bool { return m.isLate(now) })
 	}
-	return s.count((*member).waits)
+	return s.count((*member).isWaiting)
 }
 
-// whole says that Placed has told of the group, and that it has had enough members since.
-func (s *state) whole() bool {
-	return s.told > 0 && s.count((*member).onNode) >= s.owed()
+// isPlaced says that Placed has told of the group, and that it has had enough members since.
+func (s *groupState) isPlaced() bool {
+	return s.reportedPlaced > 0 && s.count((*member).isPlaced) >= s.required()
 }
 
-// replaces says whether a member takes the place of one that its started group lacks.
-func (m *member) replaces() bool { return m.place != nil && m.group.lacking() > 0 }
+// isReplacement says whether a member takes the place of one that its started group lacks.
+func (m *member) isReplacement() bool { return m.position != nil && m.group.missing() > 0 }

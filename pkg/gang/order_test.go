@@ -15,7 +15,7 @@ func TestTheQueueKeepsThePlacesOfPods(t *testing.T) {
 	other := types.NamespacedName{Namespace: key.Namespace, Name: "other"}
 	s := newStory(t)
 	s.gang(1, 1)
-	if !s.Admit("0", s.now).Pass {
+	if !s.PreEnqueue("0", s.now).Pass {
 		t.Fatal("the pod may not enter the queue")
 	}
 	s.mu.Lock()
@@ -29,7 +29,7 @@ func TestTheQueueKeepsThePlacesOfPods(t *testing.T) {
 		t.Errorf("in the queue its place becomes %+v after %+v", now, before)
 	}
 	s.PutPodGroup(other, PodGroup{UID: "other", MinMember: 1, Created: noon})
-	if !s.Admit("0", s.now).Pass {
+	if !s.PreEnqueue("0", s.now).Pass {
 		t.Fatal("the pod may not enter the queue in its new group")
 	}
 	if now := s.Rank(s.pods["0"]); now.Key != other {

@@ -17,28 +17,28 @@ type Output struct {
 	Release []Release
 	// Reject lists the pods that wait in Permit and shall not be bound, Reason
 	// what they are told.
-	Reject []types.UID
-	Reason string
+	Reject       []types.UID
+	RejectReason string
 	// Recheck lists pods on nodes of which it may have changed whether the nodes are
 	// their group's alone.
 	Recheck []types.UID
-	// Refused lists what pods, or with them their groups, are told.
-	Refused []Refused
+	// Refusals lists what pods, or with them their groups, are told.
+	Refusals []PodRefusal
 	// Transitions lists what became of groups, in order.
 	Transitions []Transition
 	// Placed lists the groups with a PodGroup of which more than before came to hold nodes,
 	// at least their minimum and with no bind outstanding, or late members were refused or no
 	// longer wait.
-	Placed []Placement
-	// Wake lists groups whose pods may have come to be let into the scheduling queue.
-	Wake []types.NamespacedName
+	Placed []PlacedGroup
+	// Activate lists groups whose pods may have come to be let into the scheduling queue.
+	Activate []types.NamespacedName
 	// Forget lists groups without a PodGroup that lost a pod, and groups that lost their
 	// PodGroup: what was kept of them for others is void.
 	Forget []types.NamespacedName
 }
 
-// Refused is a "no" for a pod, or with it for its group.
-type Refused struct {
+// PodRefusal is a "no" for a pod, or with it for its group.
+type PodRefusal struct {
 	Pod             *corev1.Pod
 	Reason, Message string
 }
@@ -49,56 +49,56 @@ type Release struct {
 	Keys []string
 }
 
-// A TransitionKind tells the transitions in a group's life apart.
-type TransitionKind string
+// A TransitionType tells the transitions in a group's life apart.
+type TransitionType string
 
 // The transitions that a group makes by itself, without a caller who decides on it.
 const (
 	// Started: the first bind is sent, with as many members reserved as have to start
 	// together.
-	Started TransitionKind = "Started"
-	// GaveBack: seats were lost that the API does not show yet, all of them or, of a
+	Started TransitionType = "Started"
+	// Revoked: seats were lost that the API does not show yet, all of them or, of a
 	// group that has started, one.
-	GaveBack TransitionKind = "GaveBack"
+	Revoked TransitionType = "GaveBack"
 	// Ended: no member of a group that had started counts any more. What those hold
 	// that are on their way out goes with them.
-	Ended TransitionKind = "Ended"
+	Ended TransitionType = "Ended"
 )
 
 // A Transition is something that became of a group.
 type Transition struct {
-	Kind TransitionKind
+	Type TransitionType
 	Key  types.NamespacedName
 	// Job is the one that the seats were matched under, Pods how many they are; zero of
 	// a group that Ended.
 	Job  match.JobID
 	Pods int
-	// Complete is since when a group that Started could be asked for, as far as this
+	// CompleteSince is since when a group that Started could be asked for, as far as this
 	// process knows.
-	Complete time.Time
-	// Reason is why one GaveBack, in words.
+	CompleteSince time.Time
+	// Reason is why one Revoked, in words.
 	Reason string
 }
 
 // A Placement is a group that has all its pods on nodes.
-type Placement struct {
+type PlacedGroup struct {
 	Key types.NamespacedName
 	// Nodes counts the pods by node.
 	Nodes map[string]int
-	// Whole says whether the nodes are the group's alone, and InVain which annotation came
+	// Exclusive says whether the nodes are the group's alone, and LateAnnotation which annotation came
 	// too late for that.
-	Whole  bool
-	InVain string
-	// Waiting counts the late members that were refused a node, and Reason and
+	Exclusive      bool
+	LateAnnotation string
+	// RefusedLate counts the late members that were refused a node, and Reason and
 	// Message say why the first of them was.
-	Waiting         int
+	RefusedLate     int
 	Reason, Message string
 }
 
 // pending is the Output that is being made, with the groups of which Placed is to tell.
 type pending struct {
 	Output
-	placed map[types.NamespacedName]bool
+	placedGroups map[types.NamespacedName]bool
 }
 
 func (p *pending) release(job match.JobID, keys ...string) {
@@ -109,39 +109,39 @@ func (p *pending) release(job match.JobID, keys ...string) {
 // rejects are told what the first is.
 func (p *pending) reject(uid types.UID, why string) {
 	p.Reject = append(p.Reject, uid)
-	if p.Reason == "" {
-		p.Reason = why
+	if p.RejectReason == "" {
+		p.RejectReason = why
 	}
 }
 
-func (p *pending) refused(pod *corev1.Pod, reason, message string) {
-	p.Refused = append(p.Refused, Refused{Pod: pod, Reason: reason, Message: message})
+func (p *pending) refuse(pod *corev1.Pod, reason, message string) {
+	p.Refusals = append(p.Refusals, PodRefusal{Pod: pod, Reason: reason, Message: message})
 }
 
 func (p *pending) transition(t Transition) { p.Transitions = append(p.Transitions, t) }
 
-func (p *pending) wake(keys ...types.NamespacedName) { p.Wake = append(p.Wake, keys...) }
+func (p *pending) activate(keys ...types.NamespacedName) { p.Activate = append(p.Activate, keys...) }
 
 func (p *pending) forget(key types.NamespacedName) { p.Forget = append(p.Forget, key) }
 
-// place has Placed tell of a group.
-func (p *pending) place(key types.NamespacedName) {
-	if p.placed == nil {
-		p.placed = map[types.NamespacedName]bool{}
+// reportPlaced has Placed tell of a group.
+func (p *pending) reportPlaced(key types.NamespacedName) {
+	if p.placedGroups == nil {
+		p.placedGroups = map[types.NamespacedName]bool{}
 	}
-	p.placed[key] = true
+	p.placedGroups[key] = true
 }
 
-func (r *rules) placement(s *state) Placement {
-	p := Placement{Key: s.key, Nodes: map[string]int{}, Whole: s.fenced == WholeYes, InVain: r.asksInVain(s)}
+func (r *rules) placedGroup(s *groupState) PlacedGroup {
+	p := PlacedGroup{Key: s.key, Nodes: map[string]int{}, Exclusive: s.exclusivity == Exclusive, LateAnnotation: r.lateAnnotation(s)}
 	for _, m := range s.members {
-		if m.onNode() {
+		if m.isPlaced() {
 			p.Nodes[m.node()]++
 		}
 	}
-	for _, m := range s.ordered((*member).refusedSeat) {
-		if p.Waiting++; p.Waiting == 1 {
-			p.Reason, p.Message = m.no.Reason, m.no.Message
+	for _, m := range s.ordered((*member).isRefused) {
+		if p.RefusedLate++; p.RefusedLate == 1 {
+			p.Reason, p.Message = m.lastRefusal.Reason, m.lastRefusal.Message
 		}
 	}
 	return p

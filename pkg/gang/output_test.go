@@ -29,7 +29,7 @@ func (s *story) Transitions() []Transition {
 }
 
 // Placed returns the last placement of each group that was told of since it was last asked for.
-func (s *story) Placed() []Placement {
+func (s *story) Placed() []PlacedGroup {
 	all := slices.Collect(maps.Values(s.placed))
 	clear(s.placed)
 	return all
@@ -37,7 +37,7 @@ func (s *story) Placed() []Placement {
 
 func (s *story) PutPod(pod *corev1.Pod) Output { return s.note(s.Groups.PutPod(pod, s.now)) }
 
-func (s *story) OwnerSeen(uid types.UID) Output { return s.note(s.Groups.OwnerSeen(uid)) }
+func (s *story) ObserveOwner(uid types.UID) Output { return s.note(s.Groups.ObserveOwner(uid)) }
 
 func (s *story) DropPod(uid types.UID) Output { return s.note(s.Groups.DropPod(uid)) }
 
@@ -49,7 +49,7 @@ func (s *story) DropPodGroup(key types.NamespacedName) Output {
 	return s.note(s.Groups.DropPodGroup(key))
 }
 
-func (s *story) Listed() Output { return s.note(s.Groups.Listed()) }
+func (s *story) MarkSynced() Output { return s.note(s.Groups.MarkSynced()) }
 
 func (s *story) NamespaceChanged(namespace string) Output {
 	return s.note(s.Groups.NamespaceChanged(namespace))
@@ -60,8 +60,8 @@ func (s *story) Plan(uid types.UID, now time.Time) (Plan, Output) {
 	return p, s.note(out)
 }
 
-func (s *story) Seat(p Plan, slots []match.Slot, deadline time.Time) (string, []*corev1.Pod, Output, error) {
-	node, siblings, out, err := s.Groups.Seat(p, slots, deadline)
+func (s *story) Assign(p Plan, slots []match.Slot, deadline time.Time) (string, []*corev1.Pod, Output, error) {
+	node, siblings, out, err := s.Groups.Assign(p, slots, deadline)
 	return node, siblings, s.note(out), err
 }
 
@@ -73,38 +73,40 @@ func (s *story) Unreserve(uid types.UID, now time.Time, why string) Output {
 	return s.note(s.Groups.Unreserve(uid, now, why))
 }
 
-func (s *story) Fail(uid types.UID, now time.Time, why string) Output {
-	return s.note(s.Groups.Fail(uid, now, why))
+func (s *story) FilterRejected(uid types.UID, now time.Time, why string) Output {
+	return s.note(s.Groups.FilterRejected(uid, now, why))
 }
 
-func (s *story) Abandon(uid types.UID, lost match.JobID, now time.Time) Output {
-	return s.note(s.Groups.Abandon(uid, lost, now))
+func (s *story) RevokeLost(uid types.UID, lost match.JobID, now time.Time) Output {
+	return s.note(s.Groups.RevokeLost(uid, lost, now))
 }
 
-func (s *story) TurnDown(uid types.UID, now time.Time, reason, why string) Output {
-	return s.note(s.Groups.TurnDown(uid, now, reason, why))
+func (s *story) RefusePod(uid types.UID, now time.Time, reason, why string) Output {
+	return s.note(s.Groups.RefusePod(uid, now, reason, why))
 }
 
-func (s *story) Bound(uid types.UID) Output { return s.note(s.Groups.Bound(uid)) }
+func (s *story) ObserveBind(uid types.UID) Output { return s.note(s.Groups.ObserveBind(uid)) }
 
-func (s *story) Expire(now time.Time) Output { return s.note(s.Groups.Expire(now)) }
+func (s *story) RevokeExpired(now time.Time) Output { return s.note(s.Groups.RevokeExpired(now)) }
 
-func (s *story) Depart(d Departure, closed string, now time.Time) (string, Output, bool) {
-	why, out, ok := s.Groups.Depart(d, closed, now)
+func (s *story) CommitBind(d BindIntent, closed string, now time.Time) (string, Output, bool) {
+	why, out, ok := s.Groups.CommitBind(d, closed, now)
 	return why, s.note(out), ok
 }
 
-func (s *story) Recall(uid types.UID) Output { return s.note(s.Groups.Recall(uid)) }
+func (s *story) UndoBind(uid types.UID) Output { return s.note(s.Groups.UndoBind(uid)) }
 
-func (s *story) Retell(key types.NamespacedName) Output { return s.note(s.Groups.Retell(key)) }
+func (s *story) ReportAgain(key types.NamespacedName) Output {
+	return s.note(s.Groups.ReportAgain(key))
+}
 
 // Each call returns what came of it, once.
 func TestEachCallHasItsOutput(t *testing.T) {
 	s := newStory(t)
 	wakes := func(what string, out Output, forgets ...types.NamespacedName) {
 		t.Helper()
-		if !slices.Equal(out.Wake, []types.NamespacedName{key}) || !slices.Equal(out.Forget, forgets) {
-			t.Errorf("%s: wakes %v and forgets %v, want the group woken and %v forgotten", what, out.Wake, out.Forget, forgets)
+		if !slices.Equal(out.Activate, []types.NamespacedName{key}) || !slices.Equal(out.Forget, forgets) {
+			t.Errorf("%s: wakes %v and forgets %v, want the group woken and %v forgotten", what, out.Activate, out.Forget, forgets)
 		}
 	}
 	wakes("a PodGroup", s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon}))
@@ -113,16 +115,16 @@ func TestEachCallHasItsOutput(t *testing.T) {
 	wakes("a pod that goes", s.DropPod("1"))
 	s.match("0")
 	s.confirm("0")
-	out := s.Bound("0")
+	out := s.ObserveBind("0")
 	if len(out.Placed) != 1 || out.Placed[0].Nodes["n-0"] != 1 {
 		t.Errorf("the bind of the last pod tells of %v, want the group placed", out.Placed)
 	}
-	if out = s.Bound("0"); len(out.Placed) > 0 {
+	if out = s.ObserveBind("0"); len(out.Placed) > 0 {
 		t.Errorf("once more it tells of %v", out.Placed)
 	}
 	wakes("the PodGroup goes", s.DropPodGroup(key), key)
 	wakes("the last pod goes", s.DropPod("0"), key)
-	if out := s.DropPodGroup(key); len(out.Wake) > 0 || !slices.Equal(out.Forget, []types.NamespacedName{key}) {
-		t.Errorf("a PodGroup without a group wakes %v and forgets %v, want it forgotten alone", out.Wake, out.Forget)
+	if out := s.DropPodGroup(key); len(out.Activate) > 0 || !slices.Equal(out.Forget, []types.NamespacedName{key}) {
+		t.Errorf("a PodGroup without a group wakes %v and forgets %v, want it forgotten alone", out.Activate, out.Forget)
 	}
 }

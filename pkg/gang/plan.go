@@ -43,48 +43,48 @@ type Plan struct {
 	// their seats up.
 	InOrder bool
 
-	Standing
-	asOf
+	Precedence
+	snapshot
 }
 
 // A Standing is the place of a Plan's pod among those that ask, and what it replaces.
-type Standing struct {
+type Precedence struct {
 	// Rank is the place of the pod in the queue, and Late says that its group has
 	// started and the pod comes later.
 	Rank Rank
 	Late bool
-	// InTurnFrom counts instead of the creation in Rank, if it is later, where nodes are reserved: of a group that has not
+	// EligibleSince counts instead of the creation in Rank, if it is later, where nodes are reserved: of a group that has not
 	// started it is when that could first be asked for (see Head), of a pod that takes the place of
 	// another when the pod could.
-	InTurnFrom time.Time
-	// Lacking is how many members a group that has started has too few, if the pod takes the
+	EligibleSince time.Time
+	// Missing is how many members a group that has started has too few, if the pod takes the
 	// place of one of them. The Plan's Optional are others that do so then.
-	Lacking int
-	// Left are those whose places the pods take, in the order of the pods.
-	Left []Left
+	Missing int
+	// LostMembers are those whose places the pods take, in the order of the pods.
+	LostMembers []LostMember
 }
 
-// asOf is what was so when a Plan was made.
-type asOf struct {
+// snapshot is what was so when a Plan was made.
+type snapshot struct {
 	uid    types.UID
 	events [numEvents]uint64
-	// complete is since when the group could be asked for, and podGroup the UID of its
+	// completeSince is since when the group could be asked for, and podGroup the UID of its
 	// PodGroup then.
-	complete time.Time
-	podGroup types.UID
+	completeSince time.Time
+	podGroup      types.UID
 }
 
 // Pod is the UID of the pod that asks.
 func (p Plan) Pod() types.UID { return p.uid }
 
-// Left is what a member has left whose place another takes: its node, empty if that is not known, and
+// LostMember is what a member has left whose place another takes: its node, empty if that is not known, and
 // of its pod the tolerations, nil if the node is not known.
-type Left struct {
+type LostMember struct {
 	Node string
-	Was  *corev1.Pod
+	Pod  *corev1.Pod
 }
 
-func (p *place) left() Left { return Left{p.node, p.was} }
+func (p *position) lostMember() LostMember { return LostMember{p.node, p.lastPod} }
 
 // Plan says what to ask for, for a pod whose scheduling cycle begins. The Output
 // is to be carried out first: a cycle that begins while the pod's seat is taken
@@ -102,36 +102,36 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		return Plan{Wait: Verdict{Reason: reason.NotSeenYet, Message: "the pod was not seen yet"}}
 	}
 	s := m.group
-	if m.seat != nil && m.seat.tried && !m.seat.reserved {
-		g.unseat(m, "an earlier attempt ended with an error")
-		g.settle(s)
+	if m.assignment != nil && m.assignment.claimed && !m.assignment.reserved {
+		g.revoke(m, "an earlier attempt ended with an error")
+		g.recompute(s)
 	}
-	if m.seat != nil {
-		m.seat.tried = true
-		return Plan{Node: m.seat.slot.Node}
+	if m.assignment != nil {
+		m.assignment.claimed = true
+		return Plan{Node: m.assignment.slot.Node}
 	}
-	if v := g.admit(m, now); !v.Pass {
+	if v := g.verdict(m, now); !v.Pass {
 		if v.Message == "" {
 			v.Message = "waits for the group's representative"
 		}
 		return Plan{Wait: v}
 	}
-	p := Plan{Key: s.key, Holder: s.key.String(), Standing: Standing{Rank: m.rank(), Late: s.started}, asOf: asOf{uid: uid, events: g.events}}
-	replaces := m.replaces()
+	p := Plan{Key: s.key, Holder: s.key.String(), Precedence: Precedence{Rank: m.rank(), Late: s.started}, snapshot: snapshot{uid: uid, events: g.events}}
+	replaces := m.isReplacement()
 	switch {
 	case replaces:
-		p.Lacking, p.InTurnFrom = s.lacking(), m.since()
+		p.Missing, p.EligibleSince = s.missing(), m.waitingSince()
 	case s.started:
 		// It may have come into the queue while it replaced another.
-		p.Rank = p.Rank.notBefore(m.since())
+		p.Rank = p.Rank.notBefore(m.waitingSince())
 	default:
 		// Or in the incarnation before.
 		p.Rank = p.Rank.notBefore(s.creation(m))
-		p.InTurnFrom = s.inTurnFrom(m)
+		p.EligibleSince = s.eligibleSince(m)
 	}
 	p.Policy = g.policyFor(m)
-	p.Topology = s.asked().topology
-	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.present() }) {
+	p.Topology = s.effectiveTopology().topology
+	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.isPresent() }) {
 		p.Near = append(p.Near, sibling.node())
 	}
 	if s.podGroup != nil {
@@ -142,26 +142,26 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
 		if replaces {
-			p.Left = []Left{m.place.left()}
+			p.LostMembers = []LostMember{m.position.lostMember()}
 		}
 		for _, o := range s.ordered(func(o *member) bool {
-			return o != m && o.late(now) && o.priority() >= m.priority() && (o.place != nil || !replaces)
+			return o != m && o.isLate(now) && o.priority() >= m.priority() && (o.position != nil || !replaces)
 		}) {
 			p.Optional = append(p.Optional, o.pod)
 			if replaces {
-				p.Left = append(p.Left, o.place.left())
+				p.LostMembers = append(p.LostMembers, o.position.lostMember())
 			}
 		}
 		return p
 	}
 	p.Job = g.nextJob(s.id(uid))
-	s.need, p.complete = s.minimum(), s.complete
+	s.minReserved, p.completeSince = s.minimum(), s.completeSince
 	// The representative asks, so it is among those that must be placed. Who has a lower priority
 	// follows by that, when the group has started.
-	waiting := s.ordered(func(o *member) bool { return o != m && o.waits() && o.priority() >= m.priority() })
+	waiting := s.ordered(func(o *member) bool { return o != m && o.isWaiting() && o.priority() >= m.priority() })
 	p.Required = append(p.Required, m.pod)
 	for _, o := range waiting {
-		if len(p.Required) < s.need {
+		if len(p.Required) < s.minReserved {
 			p.Required = append(p.Required, o.pod)
 		} else {
 			p.Optional = append(p.Optional, o.pod)
@@ -178,7 +178,7 @@ func (g Matching) nextJob(uid string) match.JobID {
 
 // id names the group across namespaces and lives: by its PodGroup's UID or, for
 // a lone pod, its own.
-func (s *state) id(pod types.UID) string {
+func (s *groupState) id(pod types.UID) string {
 	if s.podGroup != nil {
 		return string(s.podGroup.UID)
 	}
@@ -190,7 +190,7 @@ func (s *state) id(pod types.UID) string {
 func (g Matching) Unclaim(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m := g.members[uid]; m != nil && m.seat != nil && !m.seat.reserved {
-		m.seat.tried = false
+	if m := g.members[uid]; m != nil && m.assignment != nil && !m.assignment.reserved {
+		m.assignment.claimed = false
 	}
 }

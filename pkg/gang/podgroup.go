@@ -22,23 +22,23 @@ type PodGroup struct {
 	// Policy is what MatchPolicyAnnotation says.
 	Policy string
 	// Topology is what the annotations of topology say.
-	Topology group.TopologySaid
-	// Whole is what the status says of the nodes of the group's pods, as it was at WholeSince.
-	Whole      WholeRecord
-	WholeSince time.Time
+	Topology group.TopologyAnnotations
+	// Exclusivity is what the status says of the nodes of the group's pods, as it was at ExclusivitySince.
+	Exclusivity      Exclusivity
+	ExclusivitySince time.Time
 	// Placed is how many pods of the group had nodes when its status last told so; 0 is unknown,
 	// or that it has not been placed.
 	Placed int
 }
 
-// A WholeRecord is what a PodGroup's status says of the nodes of its pods.
-type WholeRecord int
+// A Exclusivity is what a PodGroup's status says of the nodes of its pods.
+type Exclusivity int
 
 const (
-	// WholeUnknown is that the status does not say.
-	WholeUnknown WholeRecord = iota
-	// WholeYes is that the group was given whole nodes.
-	WholeYes
-	// WholeNo is that it shares its nodes, whatever its annotations say now.
-	WholeNo
+	// ExclusivityUnknown is that the status does not say.
+	ExclusivityUnknown Exclusivity = iota
+	// Exclusive is that the group was given whole nodes.
+	Exclusive
+	// Shared is that it shares its nodes, whatever its annotations say now.
+	Shared
 )

@@ -10,15 +10,15 @@ import (
 // policyOr returns the policy that the group names, or a pod of it, and else def; of
 // a group that is to have whole nodes the one that takes them. An error names the
 // annotation and the value in words fit for a user.
-func (s *state) policyOr(def string, m *member) (string, error) {
+func (s *groupState) policyOr(def string, m *member) (string, error) {
 	policy, err := s.namedPolicy(def, m)
-	if s.asked().exclusive {
-		policy = whole(policy)
+	if s.effectiveTopology().exclusive {
+		policy = exclusivePolicy(policy)
 	}
 	return policy, err
 }
 
-func (s *state) namedPolicy(def string, m *member) (string, error) {
+func (s *groupState) namedPolicy(def string, m *member) (string, error) {
 	var podGroup map[string]string
 	if s.podGroup != nil {
 		podGroup = map[string]string{group.MatchPolicyAnnotation: s.podGroup.Policy}
@@ -27,12 +27,14 @@ func (s *state) namedPolicy(def string, m *member) (string, error) {
 	if policy == "" {
 		return def, nil
 	}
-	return policy, group.ValidPolicy(policy)
+	return policy, group.ValidateMatchPolicy(policy)
 }
 
-// whole returns the policy of the same order that takes whole nodes; of the engine's own choice it
+// exclusivePolicy returns the policy of the same order that takes whole nodes; of the engine's own choice it
 // is that of the default.
-func whole(policy string) string { return match.WithWhole(cmp.Or(policy, match.PolicyLonode), true) }
+func exclusivePolicy(policy string) string {
+	return match.WithExclusive(cmp.Or(policy, match.PolicyLonode), true)
+}
 
-// shared returns the policy of the same order that takes what is asked for.
-func shared(policy string) string { return match.WithWhole(policy, false) }
+// sharedPolicy returns the policy of the same order that takes what is asked for.
+func sharedPolicy(policy string) string { return match.WithExclusive(policy, false) }

@@ -17,9 +17,9 @@ import (
 func (g Watches) PutPod(pod *corev1.Pod, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	id := group.Of(pod, g.owners)
-	if m := g.members[pod.UID]; m != nil && m.isFreed(pod, id) {
-		m.freed = now.Truncate(exactly)
+	id := group.IdentityOf(pod, g.owners)
+	if m := g.members[pod.UID]; m != nil && m.restartsWait(pod, id) {
+		m.waitRestart = now.Truncate(exactly)
 	}
 	g.putPod(pod, id)
 	return g.output()
@@ -29,94 +29,94 @@ func (g Watches) PutPod(pod *corev1.Pod, now time.Time) Output {
 // becomes ready together stays in the order of names.
 const exactly = time.Second
 
-// isFreed says whether a member waits for room from now on only: its last scheduling gate went, or it
+// restartsWait says whether a member waits for room from now on only: its last scheduling gate went, or it
 // has come to another group, by its label or by what controls it. To see at last what controls it is no
 // change.
-func (m *member) isFreed(pod *corev1.Pod, id group.Identity) bool {
-	if m.gated() {
+func (m *member) restartsWait(pod *corev1.Pod, id group.Identity) bool {
+	if m.isGated() {
 		return len(pod.Spec.SchedulingGates) == 0
 	}
-	if m.group.key == id.Key || id.Unseen != (group.Owner{}) && !id.Named {
+	if m.group.key == id.Key || id.MissingOwner != (group.Owner{}) && !id.InPodGroup {
 		return false
 	}
-	return m.unseen == (group.Owner{}) || m.pod.Labels[group.Label] != pod.Labels[group.Label]
+	return m.missingOwner == (group.Owner{}) || m.pod.Labels[group.Label] != pod.Labels[group.Label]
 }
 
 func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	m := g.members[pod.UID]
-	var left *place
+	var left *position
 	var freed time.Time
 	brought := pod.Spec.NodeName != "" && !isBound(pod)
 	// An owner that is gone before its pods takes none of them out of its group.
-	known := m != nil && id.Unseen != (group.Owner{}) && !id.Named
+	known := m != nil && id.MissingOwner != (group.Owner{}) && !id.InPodGroup
 	if m != nil && m.group.key != id.Key && !known {
 		// The group label was changed, or the owner was seen: the pod leaves one group
 		// for another. What it holds on a node it keeps.
-		if m.holds() {
-			g.take(m)
-			m.moves()
-			left, m.left = m.left, nil
+		if m.hasNode() {
+			g.unassign(m)
+			m.closePosition()
+			left, m.formerPosition = m.formerPosition, nil
 		}
 		g.drop(m)
-		if m.holds() {
+		if m.hasNode() {
 			g.out.Recheck = append(g.out.Recheck, pod.UID)
 		}
 		// What its own group placed no other has.
-		brought = m.brought || m.holds() && m.unseen == (group.Owner{})
-		freed = m.freed
+		brought = m.preplaced || m.hasNode() && m.missingOwner == (group.Owner{})
+		freed = m.waitRestart
 		m = nil
 	}
 	if m == nil {
 		s := g.group(id.Key)
-		s.named = s.named || id.Named
-		m = &member{group: s, unseen: id.Unseen, brought: brought, freed: freed, successor: successor{left: left}}
-		m.take(pod)
+		s.inPodGroup = s.inPodGroup || id.InPodGroup
+		m = &member{group: s, missingOwner: id.MissingOwner, preplaced: brought, waitRestart: freed, memberPosition: memberPosition{formerPosition: left}}
+		m.update(pod)
 		s.members[pod.UID] = m
 		g.members[pod.UID] = m
-		if m.waits() {
-			s.changed()
+		if m.isWaiting() {
+			s.podsChanged()
 		}
-		if uid := id.Unseen.UID; id.Unseen != (group.Owner{}) {
-			if g.unseen[uid] == nil {
-				g.unseen[uid] = map[types.UID]*member{}
+		if uid := id.MissingOwner.UID; id.MissingOwner != (group.Owner{}) {
+			if g.byMissingOwner[uid] == nil {
+				g.byMissingOwner[uid] = map[types.UID]*member{}
 			}
-			g.unseen[uid][pod.UID] = m
+			g.byMissingOwner[uid][pod.UID] = m
 		}
 	}
-	was, waited := m.pod, m.waits()
-	m.take(pod)
-	if !m.holds() {
-		g.gone(m)
+	was, waited := m.pod, m.isWaiting()
+	m.update(pod)
+	if !m.hasNode() {
+		g.freeFormerPosition(m)
 	}
 	if !known {
-		m.gang = id.Named && id.Gang
+		m.needsPodGroup = id.InPodGroup && id.NeedsPodGroup
 	}
-	if m.seat == nil && (waited || m.waits()) {
+	if m.assignment == nil && (waited || m.isWaiting()) {
 		// What was refused may be another request now.
 		switch {
 		case !maps.Equal(was.Annotations, pod.Annotations):
-			m.group.asksElse()
-		case waited != m.waits() || was.Generation != pod.Generation || !maps.Equal(was.Labels, pod.Labels):
-			m.group.changed()
+			m.group.requestChanged()
+		case waited != m.isWaiting() || was.Generation != pod.Generation || !maps.Equal(was.Labels, pod.Labels):
+			m.group.podsChanged()
 		}
 	}
-	m.fault, m.badPolicy = m.examine(), group.ValidPolicy(pod.Annotations[group.MatchPolicyAnnotation])
+	m.labelFault, m.policyError = m.examine(), group.ValidateMatchPolicy(pod.Annotations[group.MatchPolicyAnnotation])
 	switch {
-	case m.seat == nil:
-	case m.holds() && m.seat.slot.Node != pod.Spec.NodeName:
+	case m.assignment == nil:
+	case m.hasNode() && m.assignment.slot.Node != pod.Spec.NodeName:
 		// Somebody else bound it. The cluster is right; the seat is free.
-		g.out.release(m.seat.job, string(pod.UID))
-		g.take(m)
-	case terminal(pod) && pod.Spec.NodeName != "":
+		g.out.release(m.assignment.job, string(pod.UID))
+		g.unassign(m)
+	case isTerminal(pod) && pod.Spec.NodeName != "":
 		// It may have ended before the inventory saw it on its node.
-		g.out.release(m.seat.job, string(pod.UID))
-		g.take(m)
-	case terminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
-		g.unseat(m, "a member of the group was deleted")
+		g.out.release(m.assignment.job, string(pod.UID))
+		g.unassign(m)
+	case isTerminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
+		g.revoke(m, "a member of the group was deleted")
 	}
-	g.settle(m.group)
-	g.fence(m.group)
-	g.out.wake(m.group.key)
+	g.recompute(m.group)
+	g.settleExclusivity(m.group)
+	g.out.activate(m.group.key)
 }
 
 // isBound says whether a pod was bound to its node, as the API server says with the bind itself. Of
@@ -127,32 +127,32 @@ func isBound(pod *corev1.Pod) bool {
 	})
 }
 
-// take takes note of the member's pod as it is now.
-func (m *member) take(pod *corev1.Pod) {
-	m.pod, m.said = pod, group.SaidOfTopology(pod.Annotations)
+// update takes note of the member's pod as it is now.
+func (m *member) update(pod *corev1.Pod) {
+	m.pod, m.topology = pod, group.TopologyAnnotationsOf(pod.Annotations)
 }
 
 // examine returns what of the pod's labels and annotations is wrong.
 func (m *member) examine() *Refusal {
-	said := group.Said(m.pod.Labels, m.pod.Annotations)
+	said := group.WithoutDefaults(m.pod.Labels, m.pod.Annotations)
 	size, err := group.SizeOf(said)
 	switch {
 	case err != nil:
 		return &Refusal{Reason: reason.InvalidGroupSize, Message: err.Error()}
-	case !m.group.named && m.unseen == (group.Owner{}) && size.Min > 1:
+	case !m.group.inPodGroup && m.missingOwner == (group.Owner{}) && size.Min > 1:
 		return &Refusal{Reason: reason.InvalidGroupSize, Message: fmt.Sprintf("label %s: %q: a pod that nothing controls is a group of one; name a larger one by the label %s", group.SizeLabel, said[group.SizeLabel], group.Label)}
 	}
 	return nil
 }
 
-// OwnerSeen takes note that Owners has come to know an object: the pods that
+// ObserveOwner takes note that Owners has come to know an object: the pods that
 // waited for it find their group.
-func (g Watches) OwnerSeen(uid types.UID) Output {
+func (g Watches) ObserveOwner(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, m := range g.unseen[uid] {
-		g.see(m)
-		g.putPod(m.pod, group.Of(m.pod, g.owners))
+	for _, m := range g.byMissingOwner[uid] {
+		g.forgetMissingOwner(m)
+		g.putPod(m.pod, group.IdentityOf(m.pod, g.owners))
 	}
 	return g.output()
 }
@@ -164,47 +164,47 @@ func (g Watches) DropPod(uid types.UID) Output {
 	g.queue.forget(uid)
 	if m := g.members[uid]; m != nil {
 		g.drop(m)
-		g.out.wake(m.group.key)
+		g.out.activate(m.group.key)
 	}
 	return g.output()
 }
 
 func (g Watches) drop(m *member) {
-	if m.seat != nil && m.holds() {
+	if m.assignment != nil && m.hasNode() {
 		// It may have gone before the inventory saw it on its node.
-		g.out.release(m.seat.job, string(m.pod.UID))
-		g.take(m)
+		g.out.release(m.assignment.job, string(m.pod.UID))
+		g.unassign(m)
 	}
-	g.unseat(m, "a member of the group was deleted")
+	g.revoke(m, "a member of the group was deleted")
 	m.vacate()
-	g.gone(m)
-	if m.waits() {
-		m.group.changed()
+	g.freeFormerPosition(m)
+	if m.isWaiting() {
+		m.group.podsChanged()
 	}
 	delete(m.group.members, m.pod.UID)
 	delete(g.members, m.pod.UID)
-	g.see(m)
+	g.forgetMissingOwner(m)
 	if m.group.representative == m.pod.UID {
 		m.group.representative = ""
 	}
-	g.settle(m.group)
+	g.recompute(m.group)
 	if m.group.podGroup == nil {
 		g.out.forget(m.group.key)
 	}
 }
 
-// gone takes note that a member holds the room no more that it had in a place before.
-func (g Watches) gone(m *member) {
-	p := m.left
+// freeFormerPosition takes note that a member holds the room no more that it had in a place before.
+func (g Watches) freeFormerPosition(m *member) {
+	p := m.formerPosition
 	if p == nil {
 		return
 	}
-	m.left = nil
-	p.leaving--
-	if s := p.of; s != nil {
-		s.fresh = append(s.fresh, p)
+	m.formerPosition = nil
+	p.leavers--
+	if s := p.group; s != nil {
+		s.changedPositions = append(s.changedPositions, p)
 		if s != m.group {
-			g.settle(s)
+			g.recompute(s)
 		}
 	}
 }

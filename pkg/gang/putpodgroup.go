@@ -9,42 +9,42 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	defer g.mu.Unlock()
 	s := g.group(key)
 	was := pg
-	recorded := WholeUnknown
+	recorded := ExclusivityUnknown
 	if s.podGroup != nil {
-		was, recorded = *s.podGroup, s.podGroup.Whole
-		was.Whole, was.WholeSince, was.Placed = pg.Whole, pg.WholeSince, pg.Placed // the scheduler's own words
+		was, recorded = *s.podGroup, s.podGroup.Exclusivity
+		was.Exclusivity, was.ExclusivitySince, was.Placed = pg.Exclusivity, pg.ExclusivitySince, pg.Placed // the scheduler's own words
 	}
 	if s.podGroup == nil || was != pg {
 		// What was refused may be another request now.
-		s.asksElse()
+		s.requestChanged()
 	}
 	if s.podGroup == nil || s.podGroup.UID != pg.UID {
 		// Nothing was told on this object yet.
-		s.told = 0
+		s.reportedPlaced = 0
 	}
-	s.podGroup, s.named = &pg, true
-	g.reseat(s)
-	g.settle(s)
-	if s.unfence(recorded) {
-		g.fence(s)
+	s.podGroup, s.inPodGroup = &pg, true
+	g.applyMinimum(s)
+	g.recompute(s)
+	if s.resetExclusivity(recorded) {
+		g.settleExclusivity(s)
 	}
-	g.out.wake(key)
+	g.out.activate(key)
 	return g.output()
 }
 
-// reseat goes by a minimum that may have changed since the group was matched.
-func (g Watches) reseat(s *state) {
+// applyMinimum goes by a minimum that may have changed since the group was matched.
+func (g Watches) applyMinimum(s *groupState) {
 	// The seats of members on their way out are not the next ones' either.
-	seated := s.count(func(m *member) bool { return m.seat != nil && m.pod.DeletionTimestamp == nil })
+	seated := s.count(func(m *member) bool { return m.assignment != nil && m.pod.DeletionTimestamp == nil })
 	if s.started || seated == 0 {
 		return
 	}
-	s.need = s.minimum()
-	if seated < s.need {
-		g.unseatAll(s, "minMember of the PodGroup was raised")
+	s.minReserved = s.minimum()
+	if seated < s.minReserved {
+		g.revokeAll(s, "minMember of the PodGroup was raised")
 		return
 	}
-	s.permitted = s.count((*member).reserved) >= s.need
+	s.permitted = s.count((*member).isReserved) >= s.minReserved
 }
 
 // DropPodGroup forgets a group's API object. Members that hold nodes keep them;
@@ -55,11 +55,11 @@ func (g Watches) DropPodGroup(key types.NamespacedName) Output {
 	g.out.forget(key)
 	if s := g.groups[key]; s != nil {
 		s.podGroup = nil
-		if s.gang && !s.started {
-			g.unseatAll(s, "the PodGroup was deleted")
+		if s.needsPodGroup && !s.started {
+			g.revokeAll(s, "the PodGroup was deleted")
 		}
-		g.settle(s)
-		g.out.wake(key)
+		g.recompute(s)
+		g.out.activate(key)
 	}
 	return g.output()
 }

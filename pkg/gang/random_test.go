@@ -78,13 +78,13 @@ func (c *chance) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
 
 // refusal is one of any kind, for the pod that asks or for all that are asked for with it.
 func (c *chance) refusal(plan Plan) Refusal {
-	r := Refusal{Until: Any()[c.IntN(len(Any())):], Backoff: c.IntN(2) == 0, Hard: c.IntN(8) == 0, Cure: Cure(c.IntN(4))}
+	r := Refusal{RetryOn: AllEvents()[c.IntN(len(AllEvents())):], Backoff: c.IntN(2) == 0, LongBackoff: c.IntN(8) == 0, WaitsFor: WaitsFor(c.IntN(4))}
 	if c.IntN(4) == 0 {
-		r.After = time.Duration(1+c.IntN(30)) * time.Second
+		r.RetryAfter = time.Duration(1+c.IntN(30)) * time.Second
 	}
 	if c.IntN(2) == 0 {
 		for _, pod := range plan.Optional {
-			r.Likewise = append(r.Likewise, pod.UID)
+			r.AlsoRefused = append(r.AlsoRefused, pod.UID)
 		}
 	}
 	return r
@@ -94,26 +94,26 @@ func (c *chance) refusal(plan Plan) Refusal {
 func (c *chance) ask() {
 	switch c.IntN(6) {
 	case 0:
-		c.Overdue(c.now, 0)
+		c.Starving(c.now, 0)
 	case 1:
 		c.Yield(c.key(), []string{"", "something is in the way"}[c.IntN(2)], nil, c.now)
 	case 2:
-		c.Retry(c.now)
+		c.YieldersDue(c.now)
 	case 3:
-		c.AskAgain(c.key())
+		c.RetryNow(c.key())
 	case 4:
-		c.Elapse(c.key())
+		c.ExpireBackoff(c.key())
 	default:
 		if pod := c.pod(); pod != nil {
-			c.Overtaken(pod.UID, c.now)
+			c.MoreUrgent(pod.UID, c.now)
 		}
 	}
 }
 
 // cycle is a pod's way through the scheduler, which may end anywhere.
 func (c *chance) cycle(pod *corev1.Pod) {
-	if v := c.Admit(pod.UID, c.now); !v.Pass {
-		c.carryOut(c.Abandon(pod.UID, v.Lost, c.now))
+	if v := c.PreEnqueue(pod.UID, c.now); !v.Pass {
+		c.carryOut(c.RevokeLost(pod.UID, v.Lost, c.now))
 		return
 	}
 	plan, e := c.Plan(pod.UID, c.now)
@@ -133,7 +133,7 @@ func (c *chance) cycle(pod *corev1.Pod) {
 			c.slots[given{plan.Job, string(p.UID)}] = true
 		}
 		var err error
-		node, _, e, err = c.Seat(plan, slots, c.now.Add(time.Minute))
+		node, _, e, err = c.Assign(plan, slots, c.now.Add(time.Minute))
 		c.carryOut(e)
 		if err != nil {
 			return
@@ -143,7 +143,7 @@ func (c *chance) cycle(pod *corev1.Pod) {
 		return // as after an error of another plugin
 	}
 	if c.IntN(8) == 0 {
-		c.carryOut(c.Fail(pod.UID, c.now, "no"))
+		c.carryOut(c.FilterRejected(pod.UID, c.now, "no"))
 		return
 	}
 	if c.Reserve(pod.UID, node) != nil || c.IntN(8) == 0 {
@@ -151,14 +151,14 @@ func (c *chance) cycle(pod *corev1.Pod) {
 		return
 	}
 	c.Permit(pod.UID)
-	if _, mayBind := c.Awaited(pod.UID); !mayBind {
+	if _, mayBind := c.StillWaits(pod.UID); !mayBind {
 		return
 	}
 	closed := ""
 	if c.IntN(8) == 0 {
 		closed = "its node is cordoned"
 	}
-	why, e, ok := c.Depart(c.Departing(pod.UID), closed, c.now)
+	why, e, ok := c.CommitBind(c.PrepareBind(pod.UID), closed, c.now)
 	c.stale = c.stale || !ok
 	if why != "" {
 		c.carryOut(e)
@@ -166,13 +166,13 @@ func (c *chance) cycle(pod *corev1.Pod) {
 	}
 	switch c.IntN(8) {
 	case 0: // answered with 429, and deleted or let go again later
-		c.Recall(pod.UID)
+		c.UndoBind(pod.UID)
 		return
 	case 1:
 		c.carryOut(c.Unreserve(pod.UID, c.now, "no"))
 		return
 	}
-	c.Bound(pod.UID)
+	c.ObserveBind(pod.UID)
 	if p := c.pods[pod.Name]; p != nil && c.IntN(2) == 0 {
 		c.change(p, bound(node))
 	}
@@ -196,10 +196,10 @@ func (c *chance) step() {
 		c.change(p, func(*corev1.Pod) {})
 	case n == 5:
 		c.now = c.now.Add(time.Duration(c.IntN(40)) * time.Second)
-		c.carryOut(c.Expire(c.now))
+		c.carryOut(c.RevokeExpired(c.now))
 		c.Due(c.now)
 	case n == 6:
-		c.Happened(Event(c.IntN(int(numEvents))))
+		c.ObserveEvent(Event(c.IntN(int(numEvents))))
 	case n == 20:
 		c.ask()
 	case pod == nil:
@@ -226,7 +226,7 @@ func unlike(g *Groups) string {
 	var next time.Time
 	var awaiting [numEvents][]types.NamespacedName
 	var retries, yielders []types.NamespacedName
-	for key, s := range g.refused {
+	for key, s := range g.refusedGroups {
 		var helps [numEvents]bool
 		var retryAt time.Time
 		for b := range s.backoffs {
@@ -239,8 +239,8 @@ func unlike(g *Groups) string {
 			}
 			for ev := range numEvents {
 				after := *r
-				after.after(ev)
-				helps[ev] = helps[ev] || after.released != r.released || after.retryAt != r.retryAt
+				after.observe(ev)
+				helps[ev] = helps[ev] || after.helped != r.helped || after.retryAt != r.retryAt
 			}
 		}
 		for ev, so := range helps {
@@ -258,16 +258,16 @@ func unlike(g *Groups) string {
 			next = retryAt
 		}
 	}
-	for key, s := range g.wanting {
-		if s.yields != "" {
+	for key, s := range g.waitingForRoom {
+		if s.yieldReason != "" {
 			yielders = append(yielders, key)
 		}
 	}
-	jobs := map[match.JobID]jobSeats{}
+	jobs := map[match.JobID]jobAssignments{}
 	for _, s := range g.groups {
 		for _, m := range s.members {
-			if m.seat != nil {
-				jobs[m.seat.job] = jobSeats{s, jobs[m.seat.job].seats + 1}
+			if m.assignment != nil {
+				jobs[m.assignment.job] = jobAssignments{s, jobs[m.assignment.job].assignments + 1}
 			}
 		}
 	}
@@ -300,7 +300,7 @@ func unlike(g *Groups) string {
 }
 
 // keysOf lists the keys of groups.
-func keysOf(groups iter.Seq[*state]) (keys []types.NamespacedName) {
+func keysOf(groups iter.Seq[*groupState]) (keys []types.NamespacedName) {
 	for s := range groups {
 		keys = append(keys, s.key)
 	}
@@ -350,7 +350,7 @@ func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
 		for i := range 2 {
 			c.DropPodGroup(types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", i)})
 		}
-		if n := len(c.groups) + len(c.members) + len(c.unseated) + len(c.refused) + len(c.seated) + len(c.retries) + len(c.awaiting) + len(c.yielders) + len(c.jobs); n != 0 {
+		if n := len(c.groups) + len(c.members) + len(c.unassignedGroups) + len(c.refusedGroups) + len(c.tentativeGroups) + len(c.retries) + len(c.byRelevantEvents) + len(c.yielders) + len(c.jobs); n != 0 {
 			t.Fatalf("seed %d: %d entries left when all is gone", seed, n)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 // group and by the pod. For another pod of a group that has started it is the pod's own
 // creation, if that was later.
 type Rank struct {
-	Incomplete bool
-	Priority   int32
-	Created    time.Time
-	Key        types.NamespacedName
-	Pod        string
+	Urgent   bool
+	Priority int32
+	Created  time.Time
+	Key      types.NamespacedName
+	Pod      string
 }
 
 // Less says whether a goes before b.
@@ -27,8 +27,8 @@ func (a Rank) Less(b Rank) bool { return a.Compare(b) < 0 }
 // Compare returns a negative number if a goes before b, a positive one if b goes before a, and 0 for
 // the same place.
 func (a Rank) Compare(b Rank) int {
-	if a.Incomplete != b.Incomplete {
-		if a.Incomplete {
+	if a.Urgent != b.Urgent {
+		if a.Urgent {
 			return -1
 		}
 		return 1

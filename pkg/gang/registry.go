@@ -11,111 +11,111 @@ import (
 
 // A registry finds groups and members: all of them, and those that are of interest in some way.
 type registry struct {
-	groups  map[types.NamespacedName]*state
+	groups  map[types.NamespacedName]*groupState
 	members map[types.UID]*member
-	// unseen are the members whose group is known when an owner is seen, by the UID
+	// byMissingOwner are the members whose group is known when an owner is seen, by the UID
 	// of that.
-	unseen map[types.UID]map[types.UID]*member
-	// unseated is the part of groups with a member that waits for a seat, or with
+	byMissingOwner map[types.UID]map[types.UID]*member
+	// unassignedGroups is the part of groups with a member that waits for a seat, or with
 	// no member though some are to come, and seated the part with a seat that the
 	// API does not show yet: what is looked through on every wake and every tick
 	// stays small.
-	unseated map[types.NamespacedName]*state
-	seated   map[types.NamespacedName]*state
-	// refused is the part of unseated with a refusal that may stand. Awaiting has the part of that
+	unassignedGroups map[types.NamespacedName]*groupState
+	tentativeGroups  map[types.NamespacedName]*groupState
+	// refusedGroups is the part of unseated with a refusal that may stand. Awaiting has the part of that
 	// which events may help, by these, and retries the part that asks again by itself, the soonest
 	// first.
-	refused  map[types.NamespacedName]*state
-	awaiting map[eventSet]map[*state]bool
-	retries  retryQueue
-	// returned has the pace of each namespace of which groups returned within the last returnStep.
-	returned map[string]*pace
-	// wanting is the part of groups whose time runs, and of those that it has ceased
+	refusedGroups    map[types.NamespacedName]*groupState
+	byRelevantEvents map[eventSet]map[*groupState]bool
+	retries          retryQueue
+	// lastRetry has the pace of each namespace of which groups returned within the last retryStep.
+	lastRetry map[string]*pace
+	// waitingForRoom is the part of groups whose time runs, and of those that it has ceased
 	// to run for.
-	wanting map[types.NamespacedName]*state
+	waitingForRoom map[types.NamespacedName]*groupState
 	// yielders is the part of wanting that leaves its turn to the next.
-	yielders map[types.NamespacedName]*state
+	yielders map[types.NamespacedName]*groupState
 	// jobs are those under which members have seats.
-	jobs map[match.JobID]jobSeats
+	jobs map[match.JobID]jobAssignments
 }
 
-// jobSeats is the group of which so many members have seats under a job.
-type jobSeats struct {
-	group *state
-	seats int
+// jobAssignments is the group of which so many members have seats under a job.
+type jobAssignments struct {
+	group       *groupState
+	assignments int
 }
 
 // newRegistry returns one that is empty.
 func newRegistry() registry {
 	return registry{
-		groups:   map[types.NamespacedName]*state{},
-		members:  map[types.UID]*member{},
-		unseen:   map[types.UID]map[types.UID]*member{},
-		unseated: map[types.NamespacedName]*state{},
-		seated:   map[types.NamespacedName]*state{},
-		refused:  map[types.NamespacedName]*state{},
-		awaiting: map[eventSet]map[*state]bool{},
-		returned: map[string]*pace{},
-		wanting:  map[types.NamespacedName]*state{},
-		yielders: map[types.NamespacedName]*state{},
-		jobs:     map[match.JobID]jobSeats{},
+		groups:           map[types.NamespacedName]*groupState{},
+		members:          map[types.UID]*member{},
+		byMissingOwner:   map[types.UID]map[types.UID]*member{},
+		unassignedGroups: map[types.NamespacedName]*groupState{},
+		tentativeGroups:  map[types.NamespacedName]*groupState{},
+		refusedGroups:    map[types.NamespacedName]*groupState{},
+		byRelevantEvents: map[eventSet]map[*groupState]bool{},
+		lastRetry:        map[string]*pace{},
+		waitingForRoom:   map[types.NamespacedName]*groupState{},
+		yielders:         map[types.NamespacedName]*groupState{},
+		jobs:             map[match.JobID]jobAssignments{},
 	}
 }
 
-// give gives a member that has no seat one.
-func (r *registry) give(m *member, to *seat) {
-	m.seat = to
-	r.jobs[to.job] = jobSeats{m.group, r.jobs[to.job].seats + 1}
+// assign gives a member that has no seat one.
+func (r *registry) assign(m *member, to *assignment) {
+	m.assignment = to
+	r.jobs[to.job] = jobAssignments{m.group, r.jobs[to.job].assignments + 1}
 }
 
-// take takes a member's seat, if it has one.
-func (r *registry) take(m *member) {
-	if m.seat == nil {
+// unassign takes a member's seat, if it has one.
+func (r *registry) unassign(m *member) {
+	if m.assignment == nil {
 		return
 	}
-	if of := r.jobs[m.seat.job]; of.seats > 1 {
-		r.jobs[m.seat.job] = jobSeats{of.group, of.seats - 1}
+	if of := r.jobs[m.assignment.job]; of.assignments > 1 {
+		r.jobs[m.assignment.job] = jobAssignments{of.group, of.assignments - 1}
 	} else {
-		delete(r.jobs, m.seat.job)
+		delete(r.jobs, m.assignment.job)
 	}
-	m.seat = nil
+	m.assignment = nil
 }
 
-// await brings up to date when, and after which events, a group may ask again. It is to be called
+// updateRetry brings up to date when, and after which events, a group may ask again. It is to be called
 // after every change of the refusals of the group or of its members, but for a settle that follows.
-func (r *registry) await(s *state) {
+func (r *registry) updateRetry(s *groupState) {
 	var helps eventSet
 	var retryAt time.Time
-	if r.refused[s.key] == s {
+	if r.refusedGroups[s.key] == s {
 		for b := range s.backoffs {
 			if b.refusal != nil {
-				helps, retryAt = helps|b.refusal.awaits(), sooner(retryAt, b.refusal.retryAt)
+				helps, retryAt = helps|b.refusal.relevantEvents(), sooner(retryAt, b.refusal.retryAt)
 			}
 		}
 	}
 	r.retries.put(s, retryAt)
-	if helps == s.helps {
+	if helps == s.relevantEvents {
 		return
 	}
-	if like := r.awaiting[s.helps]; s.helps != 0 {
+	if like := r.byRelevantEvents[s.relevantEvents]; s.relevantEvents != 0 {
 		if delete(like, s); len(like) == 0 {
-			delete(r.awaiting, s.helps)
+			delete(r.byRelevantEvents, s.relevantEvents)
 		}
 	}
-	if s.helps = helps; helps == 0 {
+	if s.relevantEvents = helps; helps == 0 {
 		return
 	}
-	if r.awaiting[helps] == nil {
-		r.awaiting[helps] = map[*state]bool{}
+	if r.byRelevantEvents[helps] == nil {
+		r.byRelevantEvents[helps] = map[*groupState]bool{}
 	}
-	r.awaiting[helps][s] = true
+	r.byRelevantEvents[helps][s] = true
 }
 
 // helpedBy yields the groups that an event may help. To await one of them meanwhile does no harm,
 // if the event then helps it no more.
-func (r *registry) helpedBy(ev Event) iter.Seq[*state] {
-	return func(yield func(*state) bool) {
-		for events, groups := range r.awaiting {
+func (r *registry) helpedBy(ev Event) iter.Seq[*groupState] {
+	return func(yield func(*groupState) bool) {
+		for events, groups := range r.byRelevantEvents {
 			if !events.has(ev) {
 				continue
 			}
@@ -128,22 +128,24 @@ func (r *registry) helpedBy(ev Event) iter.Seq[*state] {
 	}
 }
 
-// yield brings up to date whether a group is one of the yielders. It is to be called as await
+// updateYield brings up to date whether a group is one of the yielders. It is to be called as await
 // is.
-func (r *registry) yield(s *state) { set(r.yielders, s, s.yields != "" && r.wanting[s.key] == s) }
+func (r *registry) updateYield(s *groupState) {
+	set(r.yielders, s, s.yieldReason != "" && r.waitingForRoom[s.key] == s)
+}
 
-// see takes a member out of those that wait for their owner.
-func (r *registry) see(m *member) {
-	if waiting := r.unseen[m.unseen.UID]; waiting != nil {
+// forgetMissingOwner takes a member out of those that wait for their owner.
+func (r *registry) forgetMissingOwner(m *member) {
+	if waiting := r.byMissingOwner[m.missingOwner.UID]; waiting != nil {
 		delete(waiting, m.pod.UID)
 		if len(waiting) == 0 {
-			delete(r.unseen, m.unseen.UID)
+			delete(r.byMissingOwner, m.missingOwner.UID)
 		}
 	}
 }
 
 // set has a group be in a part of the groups, or not.
-func set(m map[types.NamespacedName]*state, s *state, in bool) {
+func set(m map[types.NamespacedName]*groupState, s *groupState, in bool) {
 	if in {
 		m[s.key] = s
 	} else {

@@ -5,25 +5,25 @@ import "k8s.io/apimachinery/pkg/types"
 // Retries says when a group that was refused may ask again. It is told of the events that may help.
 type Retries struct{ *core }
 
-// Happened takes note of an event, which lets groups ask again. Due tells when.
-func (g Retries) Happened(ev Event) {
+// ObserveEvent takes note of an event, which lets groups ask again. Due tells when.
+func (g Retries) ObserveEvent(ev Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.events[ev]++
 	if ev == NodeChanged {
-		g.reconsider()
+		g.hastenYielders()
 	}
 	for s := range g.helpedBy(ev) {
 		for b := range s.backoffs {
-			b.refusal.after(ev)
+			b.refusal.observe(ev)
 		}
-		g.await(s)
+		g.updateRetry(s)
 	}
 }
 
-// Elapse forgets the refusals of a group that run out by themselves, as if they had. It
+// ExpireBackoff forgets the refusals of a group that run out by themselves, as if they had. It
 // says whether there were any.
-func (g Retries) Elapse(key types.NamespacedName) bool {
+func (g Retries) ExpireBackoff(key types.NamespacedName) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s, any := g.groups[key], false
@@ -35,17 +35,17 @@ func (g Retries) Elapse(key types.NamespacedName) bool {
 			b.refusal, any = nil, true
 		}
 	}
-	g.await(s)
+	g.updateRetry(s)
 	return any
 }
 
-// AskAgain lets a group ask that was refused for want of room, as if that had changed, or that was
+// RetryNow lets a group ask that was refused for want of room, as if that had changed, or that was
 // to ask after a while.
-func (g Retries) AskAgain(key types.NamespacedName) {
+func (g Retries) RetryNow(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil && s.refusal != nil && (s.refusal.Cure == CureRoom || s.refusal.After > 0) {
+	if s := g.groups[key]; s != nil && s.refusal != nil && (s.refusal.WaitsFor == WaitsForRoom || s.refusal.RetryAfter > 0) {
 		s.refusal = nil
-		g.await(s)
+		g.updateRetry(s)
 	}
 }

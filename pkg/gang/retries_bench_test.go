@@ -20,7 +20,7 @@ func refusedGroups(b *testing.B, groups int, r Refusal) *Groups {
 		for j := range 2 {
 			g.PutPod(benchPod(name, j), noon)
 		}
-		asks := g.AdmissibleOf([]types.NamespacedName{{Namespace: "ns", Name: name}}, noon)
+		asks := g.EnqueueableOf([]types.NamespacedName{{Namespace: "ns", Name: name}}, noon)
 		if len(asks) != 1 {
 			b.Fatalf("%d pods ask for group %s", len(asks), name)
 		}
@@ -33,11 +33,11 @@ func refusedGroups(b *testing.B, groups int, r Refusal) *Groups {
 // BenchmarkHappened takes note of an event while 4,000 groups are refused: it is done with the
 // lock held, for each change of the cluster.
 func BenchmarkHappened(b *testing.B) {
-	for name, ev := range map[string]Event{"helps=none": StorageChanged, "helps=all": Freed, "helps=none,nodes": NodeChanged} {
+	for name, ev := range map[string]Event{"helps=none": StorageChanged, "helps=all": Released, "helps=none,nodes": NodeChanged} {
 		b.Run(name, func(b *testing.B) {
-			g := refusedGroups(b, 4_000, Refusal{Until: []Event{Freed}, Cure: CureRoom})
+			g := refusedGroups(b, 4_000, Refusal{RetryOn: []Event{Released}, WaitsFor: WaitsForRoom})
 			for b.Loop() {
-				g.Happened(ev)
+				g.ObserveEvent(ev)
 			}
 		})
 	}
@@ -46,7 +46,7 @@ func BenchmarkHappened(b *testing.B) {
 // BenchmarkDue looks for groups of 4,000 that may ask again, of which there are none: it is done with
 // the lock held, on each wake.
 func BenchmarkDue(b *testing.B) {
-	for name, r := range map[string]Refusal{"until=event": {Until: []Event{Freed}, Cure: CureRoom}, "until=time": {Backoff: true}} {
+	for name, r := range map[string]Refusal{"until=event": {RetryOn: []Event{Released}, WaitsFor: WaitsForRoom}, "until=time": {Backoff: true}} {
 		b.Run(name, func(b *testing.B) {
 			g := refusedGroups(b, 4_000, r)
 			for b.Loop() {
@@ -69,13 +69,13 @@ func BenchmarkOfJob(b *testing.B) {
 		pod := benchPod(name, 0)
 		g.PutPod(pod, noon)
 		p, _ := g.Plan(pod.UID, noon)
-		if _, _, _, err := g.Seat(p, []match.Slot{{Key: string(pod.UID), Node: "n"}}, noon); err != nil {
+		if _, _, _, err := g.Assign(p, []match.Slot{{Key: string(pod.UID), Node: "n"}}, noon); err != nil {
 			b.Fatal(err)
 		}
 		job = p.Job
 	}
 	for b.Loop() {
-		if _, _, ok := g.OfJob(job); !ok {
+		if _, _, ok := g.GroupOfJob(job); !ok {
 			b.Fatal("the job is nobody's")
 		}
 	}

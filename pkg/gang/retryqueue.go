@@ -14,10 +14,10 @@ func sooner(a, b time.Time) time.Time {
 }
 
 // A retryQueue has the groups that ask again by themselves, as a heap: the soonest is the first.
-type retryQueue []*state
+type retryQueue []*groupState
 
 // put has a group ask again at a time; zero is never.
-func (q *retryQueue) put(s *state, at time.Time) {
+func (q *retryQueue) put(s *groupState, at time.Time) {
 	was := s.retryAt
 	s.retryAt = at
 	switch {
@@ -41,8 +41,8 @@ func (q retryQueue) next() time.Time {
 
 // due returns the groups whose time has come. It looks at no more than these and those right below
 // them in the heap.
-func (q retryQueue) due(now time.Time) []*state {
-	var come []*state
+func (q retryQueue) due(now time.Time) []*groupState {
+	var come []*groupState
 	for below := []int{0}; len(below) > 0; {
 		i := below[len(below)-1]
 		if below = below[:len(below)-1]; i < len(q) && !now.Before(q[i].retryAt) {
@@ -64,7 +64,7 @@ func (q retryQueue) Swap(i, j int) {
 
 // Push is heap's; put is what adds a group.
 func (q *retryQueue) Push(s any) {
-	of := s.(*state)
+	of := s.(*groupState)
 	of.index = len(*q)
 	*q = append(*q, of)
 }

@@ -15,17 +15,17 @@ type rules struct {
 	levels []group.Level
 	// amounts says how much of each resource a pod asks for; nil is nothing.
 	amounts func(*corev1.Pod) map[string]int64
-	// wholeNodes are the rules for whole nodes.
-	wholeNodes WholeNodes
+	// exclusiveRules are the rules for whole nodes.
+	exclusiveRules ExclusiveRules
 }
 
-// WholeNodes are the rules for whole nodes. Both functions are asked with a lock held and
+// ExclusiveRules are the rules for whole nodes. Both functions are asked with a lock held and
 // answer from memory; nil allows all.
-type WholeNodes struct {
-	// Denied says why the annotations in a namespace give no whole nodes, in words fit for a
+type ExclusiveRules struct {
+	// WhyDenied says why the annotations in a namespace give no whole nodes, in words fit for a
 	// user; empty where they do. It does not go for the scheduler's own policy.
-	Denied func(namespace string) string
-	// Shared says whether a pod of another namespace is on a node, but for those that run on
+	WhyDenied func(namespace string) string
+	// HasForeignPods says whether a pod of another namespace is on a node, but for those that run on
 	// every node.
-	Shared func(node, namespace string) bool
+	HasForeignPods func(node, namespace string) bool
 }

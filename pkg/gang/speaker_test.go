@@ -76,7 +76,7 @@ func TestAGroupOfOtherPodsIsAskedFor(t *testing.T) {
 		s := newStory(t)
 		s.gang(1, 1)
 		away := noAnswer
-		away.After = time.Minute
+		away.RetryAfter = time.Minute
 		s.refuse("0", away)
 		s.add("1", func(*corev1.Pod) {})
 		s.now = s.now.Add(maxPause)

@@ -10,84 +10,84 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// state is one group.
-type state struct {
+// groupState is one group.
+type groupState struct {
 	key types.NamespacedName
-	// named says that the key is that of a PodGroup, and gang that the group waits
+	// inPodGroup says that the key is that of a PodGroup, and gang that the group waits
 	// for it.
-	named    bool
-	gang     bool
-	podGroup *PodGroup
-	levels   []group.Level
+	inPodGroup    bool
+	needsPodGroup bool
+	podGroup      *PodGroup
+	levels        []group.Level
 	members
 	// representative is the member that is let through to ask for all, or for all
 	// that are late.
 	representative types.UID
-	// brought is the number of members that were created on nodes and are there: nobody has
+	// preplaced is the number of members that were created on nodes and are there: nobody has
 	// placed them, and as many fewer are to be.
-	brought int
+	preplaced int
 
 	incarnation
 	derived
-	awaited
-	succession
+	retryState
+	groupPositions
 	backoff
-	waiting
-	yielding
+	waitTimes
+	yieldState
 }
 
 // An incarnation is what becomes of a group from its match until no member is seated or holds a
 // node any more.
 type incarnation struct {
-	// life counts the incarnations that have ended.
-	life uint64
+	// pastIncarnations counts the incarnations that have ended.
+	pastIncarnations uint64
 	// created is what creation says. It is zero until that is asked for in this incarnation, and
 	// while the group has no pods. Youngest is the latest creation of a member that has had a
 	// node in any incarnation.
 	created, youngest time.Time
-	// need is the number of reserved members at which the attempt may bind.
-	need int
+	// minReserved is the number of reserved members at which the attempt may bind.
+	minReserved int
 	// permitted says that as many members are reserved: they may stand at the gate.
 	permitted bool
 	// started says that a bind of this incarnation was sent, so that its seats cannot be
 	// given back together any more. StartTold says that a Transition told it.
-	started   bool
-	startTold bool
-	// taken says that a bind of this incarnation was made, or may have been: its answer is
+	started       bool
+	startReported bool
+	// mayBeBound says that a bind of this incarnation was made, or may have been: its answer is
 	// not known.
-	taken bool
-	// met is the largest minimum that this incarnation has come up to. To ask for
+	mayBeBound bool
+	// peakMinimum is the largest minimum that this incarnation has come up to. To ask for
 	// more than that is to grow, not to lack members.
-	met int
-	// told is the number of pods on nodes of which Placed spoke last, as far as they
-	// are still there, and toldRefused that of late members that were refused.
-	told        int
-	toldRefused int
-	// fenced says whether the nodes of this incarnation are its own, and matched that this
+	peakMinimum int
+	// reportedPlaced is the number of pods on nodes of which Placed spoke last, as far as they
+	// are still there, and reportedRefused that of late members that were refused.
+	reportedPlaced  int
+	reportedRefused int
+	// exclusivity says whether the nodes of this incarnation are its own, and matched that this
 	// process settled that by a match. It stays as it is while a member is present.
-	fenced  WholeRecord
-	matched bool
-	// toldShared says that Placed spoke of annotations that came too late for whole nodes.
-	toldShared bool
+	exclusivity Exclusivity
+	matched     bool
+	// reportedLateAnnotation says that Placed spoke of annotations that came too late for whole nodes.
+	reportedLateAnnotation bool
 }
 
 // derived is what follows from a group's members and PodGroup, once somebody has asked.
 type derived struct {
-	// checked says that lacksReason and lacksMessage are what incomplete says: it is
+	// gatheringKnown says that gatheringReason and gatheringMessage are what incomplete says: it is
 	// asked under the lock of the scheduler's queue, for each pod.
-	checked bool
+	gatheringKnown bool
 	// needed is what youngestNeeded says for the member neededBy, which is empty until it is asked for.
-	needed                    time.Time
-	neededBy                  types.UID
-	lacksReason, lacksMessage string
+	needed                            time.Time
+	neededBy                          types.UID
+	gatheringReason, gatheringMessage string
 	// topology is what asked says, nil until it is asked for.
-	topology *topologyAsked
+	topology *effectiveTopology
 }
 
-// awaited is when, and after which events, a refused group may ask again, as it is in the registry.
-type awaited struct {
-	// helps has the events that may let the group ask earlier than it does now.
-	helps eventSet
+// retryState is when, and after which events, a refused group may ask again, as it is in the registry.
+type retryState struct {
+	// relevantEvents has the events that may let the group ask earlier than it does now.
+	relevantEvents eventSet
 	// retryAt is when the first of its refusals runs out; zero is never, and then it is not among
 	// the retries. Index is its place there.
 	retryAt time.Time
@@ -95,50 +95,50 @@ type awaited struct {
 }
 
 // A succession says who takes the place of a member that a started group lost.
-type succession struct {
-	// places are those of the members that make up the minimum, as many as owed says at most:
+type groupPositions struct {
+	// positions are those of the members that make up the minimum, as many as owed says at most:
 	// fewer where the group lost members that this process never saw. Fresh are those that came
 	// free, or came about, since occupy looked at them, and claimants the members that wait for
 	// one.
-	places, fresh []*place
-	claimants     []*member
-	// unseen says that there were fewer places than owed when claim last looked.
-	unseen bool
+	positions, changedPositions []*position
+	replacements                []*member
+	// tooFewPositions says that there were fewer places than owed when claim last looked.
+	tooFewPositions bool
 }
 
-// waiting is since when a group has waited, and for what.
-type waiting struct {
-	// complete is since when the group could be asked for, zero while it may not.
-	complete time.Time
-	// lacked says that the group was seen to lack something since it last was complete, and
+// waitTimes is since when a group has waited, and for what.
+type waitTimes struct {
+	// completeSince is since when the group could be asked for, zero while it may not.
+	completeSince time.Time
+	// wasGathering says that the group was seen to lack something since it last was complete, and
 	// completed is when it was so after that; zero where it was never seen to lack anything.
-	lacked    bool
-	completed time.Time
-	// since is the first in a row of the refusals that room could cure; zero while the
+	wasGathering bool
+	completedAt  time.Time
+	// roomSince is the first in a row of the refusals that room could cure; zero while the
 	// group is not refused for want of room, or lacks members.
-	since time.Time
-	// before is what since was for a scheduler before this one, and known says
+	roomSince time.Time
+	// restoredSince is what since was for a scheduler before this one, and known says
 	// that this one has refused the group as well, so that it knows better. Answered says that it
 	// has refused it for any reason, so that its PodGroup tells of that.
-	before   time.Time
-	known    bool
-	answered bool
-	// astray says that the last refusal was one that room does not cure, while since stays.
-	astray bool
+	restoredSince  time.Time
+	roomSinceKnown bool
+	refusedHere    bool
+	// waitsForOther says that the last refusal was one that room does not cure, while since stays.
+	waitsForOther bool
 }
 
-// yielding is whether a group leaves its turn to the next, since no nodes could be reserved for it.
-type yielding struct {
-	// yields is why it does; empty is that it does not. Way has the nodes that could be reserved
+// yieldState is whether a group leaves its turn to the next, since no nodes could be reserved for it.
+type yieldState struct {
+	// yieldReason is why it does; empty is that it does not. Way has the nodes that could be reserved
 	// but for pods that do not end. Whether it is to yield was looked at at the time looked, and is
-	// to be again at lookAt. Retry says that this was asked for and has not been done.
-	yields         string
-	way            *NodeFilter
-	looked, lookAt time.Time
-	// soon says that something has it look soon, which is when pause is over.
-	soon  bool
-	pause time.Duration
-	retry bool
+	// to be again at nextAttempt. Retry says that this was asked for and has not been done.
+	yieldReason              string
+	blockedNodes             *NodeBloomFilter
+	lastAttempt, nextAttempt time.Time
+	// hastened says that something has it look soon, which is when pause is over.
+	hastened   bool
+	pause      time.Duration
+	attemptDue bool
 }
 
 // members are the pods of a group.
@@ -169,7 +169,7 @@ func (s members) first(keep func(*member) bool) *member {
 
 func older(a, b *member) int {
 	return cmp.Or(
-		a.since().Compare(b.since()),
+		a.waitingSince().Compare(b.waitingSince()),
 		a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time),
 		cmp.Compare(a.pod.Name, b.pod.Name),
 	)

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// A topologyAsked is what the annotations of a group come to.
-type topologyAsked struct {
+// A effectiveTopology is what the annotations of a group come to.
+type effectiveTopology struct {
 	topology *jobspec.Topology
 	// err names annotation and value in words fit for a user.
 	err error
@@ -18,38 +18,38 @@ type topologyAsked struct {
 	exclusive bool
 }
 
-// asked is what the PodGroup and the pods that wait say of the topology, annotation by
+// effectiveTopology is what the PodGroup and the pods that wait say of the topology, annotation by
 // annotation: that of the PodGroup goes first, and what one pod says holds for all. Pods
 // that say different things are an error.
-func (s *state) asked() *topologyAsked {
+func (s *groupState) effectiveTopology() *effectiveTopology {
 	if s.topology == nil {
-		said, err := s.saidTopology((*member).waits)
-		a := &topologyAsked{err: err}
+		said, err := s.mergeTopology((*member).isWaiting)
+		a := &effectiveTopology{err: err}
 		if err == nil {
 			a.topology, a.err = said.Parse(s.levels)
 		}
 		// Pods with nodes stand where they stand.
-		all, _ := s.saidTopology(func(m *member) bool { return !terminal(m.pod) })
-		a.exclusive = all.Exclusive == group.ExclusiveYes
+		all, _ := s.mergeTopology(func(m *member) bool { return !isTerminal(m.pod) })
+		a.exclusive = all.Exclusive == group.ExclusiveTrue
 		s.topology = a
 	}
 	return s.topology
 }
 
-func (s *state) saidTopology(of func(*member) bool) (group.TopologySaid, error) {
+func (s *groupState) mergeTopology(of func(*member) bool) (group.TopologyAnnotations, error) {
 	values := map[string][]string{}
 	for _, m := range s.members {
 		// Most say nothing, and this is asked with every change of a pod.
-		if m.said == (group.TopologySaid{}) || !of(m) {
+		if m.topology == (group.TopologyAnnotations{}) || !of(m) {
 			continue
 		}
-		for name, is := range new(m.said).Fields() {
+		for name, is := range new(m.topology).Fields() {
 			if *is != "" && !slices.Contains(values[name], *is) {
 				values[name] = append(values[name], *is)
 			}
 		}
 	}
-	var said group.TopologySaid
+	var said group.TopologyAnnotations
 	if s.podGroup != nil {
 		said = s.podGroup.Topology
 	}

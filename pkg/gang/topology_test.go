@@ -42,11 +42,11 @@ func TestNothingStartsWithALevelThatNobodyKnows(t *testing.T) {
 	s.add("0", annotated(group.TopologyRequiredAnnotation, "row"))
 	s.add("1")
 	s.wantAdmitted()
-	if v := s.Admit("0", s.now); v.Reason != reason.InvalidTopology || !strings.Contains(v.Message, `"row"`) {
+	if v := s.PreEnqueue("0", s.now); v.Reason != reason.InvalidTopology || !strings.Contains(v.Message, `"row"`) {
 		t.Errorf("verdict = %+v, want %s by name", v, reason.InvalidTopology)
 	}
 	// The PodGroup's word goes before the pods'.
-	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Topology: group.TopologySaid{Required: "rack"}})
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Topology: group.TopologyAnnotations{Required: "rack"}})
 	s.wantAdmitted("0")
 	if p, _ := s.Plan("0", s.now); p.Topology == nil || p.Topology.Required != "rack" {
 		t.Errorf("topology of the plan = %+v, want rack", p.Topology)
@@ -77,7 +77,7 @@ func TestWhatOnePodSaysOfTheTopologyHoldsForAll(t *testing.T) {
 				}
 				s.add(strconv.Itoa(i), say)
 			}
-			v := s.Admit("0", s.now)
+			v := s.PreEnqueue("0", s.now)
 			p, _ := s.Plan("0", s.now)
 			if v.Pass != (tc.wantErr == nil) || !reflect.DeepEqual(p.Topology, tc.want) {
 				t.Errorf("verdict %+v, topology %+v; want %+v", v, p.Topology, tc.want)
@@ -97,7 +97,7 @@ func TestPodsOnNodesDoNotContradictThoseThatWait(t *testing.T) {
 	s.start(2)
 	s.update("0", annotated(group.TopologyRequiredAnnotation, "zone"))
 	s.add("2", annotated(group.TopologyRequiredAnnotation, "rack"))
-	if v := s.Admit("2", s.now); !v.Pass {
+	if v := s.PreEnqueue("2", s.now); !v.Pass {
 		t.Errorf("verdict = %+v, want that it may ask", v)
 	}
 }
@@ -106,7 +106,7 @@ func TestALateMemberWithABadTopologyIsHeld(t *testing.T) {
 	s := newLevelStory(t)
 	s.start(2)
 	s.add("2", annotated(group.ExclusiveAnnotation, "perhaps"))
-	if v := s.Admit("2", s.now); v.Pass || v.Reason != reason.InvalidTopology {
+	if v := s.PreEnqueue("2", s.now); v.Pass || v.Reason != reason.InvalidTopology {
 		t.Errorf("verdict = %+v, want %s", v, reason.InvalidTopology)
 	}
 }
@@ -125,7 +125,7 @@ func TestExclusiveTakesTheWholeNodesOfTheSameOrder(t *testing.T) {
 	}
 	for policy, whole := range want {
 		s := newLevelStory(t)
-		s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: policy, Topology: group.TopologySaid{Exclusive: "true"}})
+		s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: policy, Topology: group.TopologyAnnotations{Exclusive: "true"}})
 		s.add("0")
 		if p, _ := s.Plan("0", s.now); p.Policy != whole {
 			t.Errorf("policy %q, exclusive: %q, want %q", policy, p.Policy, whole)
@@ -149,7 +149,7 @@ func (s *story) inTurn(names ...string) {
 	for _, name := range names {
 		slots = append(slots, match.Slot{Key: name, Node: "n-" + name})
 	}
-	if _, _, _, err := s.Seat(p, slots, s.now.Add(time.Minute)); err != nil {
+	if _, _, _, err := s.Assign(p, slots, s.now.Add(time.Minute)); err != nil {
 		s.Fatal(err)
 	}
 	s.Unclaim("0")

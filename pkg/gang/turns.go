@@ -24,31 +24,31 @@ type Head struct {
 
 // head describes a group that waits for room, and returns false if no member of
 // it could be placed.
-func (s *state) head() (Head, bool) {
-	m := s.members[s.choose()]
+func (s *groupState) head() (Head, bool) {
+	m := s.members[s.chooseRepresentative()]
 	if m == nil {
 		return Head{}, false
 	}
-	h := Head{Key: s.key, Since: s.since, Rank: m.rank()}
+	h := Head{Key: s.key, Since: s.roomSince, Rank: m.rank()}
 	// It has not started, whatever the place of a former incarnation's members was.
-	h.Rank.Incomplete, h.Rank.Created = false, s.inTurnFrom(m)
+	h.Rank.Urgent, h.Rank.Created = false, s.eligibleSince(m)
 	return h, true
 }
 
-// Overdue lists the groups that have waited for room for as long as after, or for
+// Starving lists the groups that have waited for room for as long as after, or for
 // longer: of each namespace and priority the first in the queue's order, in that order. A
 // group that lacks members, was refused something else last or yields is none of them.
-func (g Turns) Overdue(now time.Time, after time.Duration) []Head {
+func (g Turns) Starving(now time.Time, after time.Duration) []Head {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	first := map[Turn]Head{}
-	for key, s := range g.wanting {
-		if s.since.IsZero() {
-			delete(g.wanting, key)
-			g.yield(s)
+	for key, s := range g.waitingForRoom {
+		if s.roomSince.IsZero() {
+			delete(g.waitingForRoom, key)
+			g.updateYield(s)
 			continue
 		}
-		if !s.overdue(now, after) {
+		if !s.isStarving(now, after) {
 			continue
 		}
 		h, ok := s.head()
@@ -73,7 +73,7 @@ func (g Turns) HeadsAmong(keys []types.NamespacedName, now time.Time, after time
 	defer g.mu.Unlock()
 	heads := make([]Head, 0, len(keys))
 	for _, key := range keys {
-		if s := g.wanting[key]; s != nil && s.overdue(now, after) {
+		if s := g.waitingForRoom[key]; s != nil && s.isStarving(now, after) {
 			if h, ok := s.head(); ok {
 				heads = append(heads, h)
 			}
@@ -89,15 +89,15 @@ func (g Turns) IsHead(key types.NamespacedName, now time.Time, after time.Durati
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]
-	if s == nil || s.started || now.Sub(s.waitsFrom(now)) < after {
+	if s == nil || s.started || now.Sub(s.roomSinceOr(now)) < after {
 		return false
 	}
 	own, ok := s.head()
 	if !ok {
 		return false
 	}
-	for _, o := range g.wanting {
-		if o == s || o.key.Namespace != key.Namespace || !o.overdue(now, after) {
+	for _, o := range g.waitingForRoom {
+		if o == s || o.key.Namespace != key.Namespace || !o.isStarving(now, after) {
 			continue
 		}
 		if h, ok := o.head(); ok && h.Rank.Priority == own.Rank.Priority && h.Rank.Less(own.Rank) {
@@ -107,20 +107,20 @@ func (g Turns) IsHead(key types.NamespacedName, now time.Time, after time.Durati
 	return true
 }
 
-// Waited takes note of since when a group has waited for room by what its PodGroup
+// RestoreWaitingSince takes note of since when a group has waited for room by what its PodGroup
 // says; zero is not at all. It counts if this scheduler has not yet asked for the
 // group itself. What the PodGroup says after that is of this scheduler, which knows better.
-func (g Turns) Waited(key types.NamespacedName, since time.Time) {
+func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil && (!s.answered || since.IsZero()) {
-		s.before = since
+	if s := g.groups[key]; s != nil && (!s.refusedHere || since.IsZero()) {
+		s.restoredSince = since
 	}
 }
 
-// overdue says whether a group that waits for room has done so for that long, and does not yield.
-func (s *state) overdue(now time.Time, after time.Duration) bool {
-	return !s.since.IsZero() && now.Sub(s.since) >= after && !s.astray && s.yields == ""
+// isStarving says whether a group that waits for room has done so for that long, and does not yield.
+func (s *groupState) isStarving(now time.Time, after time.Duration) bool {
+	return !s.roomSince.IsZero() && now.Sub(s.roomSince) >= after && !s.waitsForOther && s.yieldReason == ""
 }
 
 func byRank(a, b Head) int {

@@ -26,7 +26,7 @@ func (s *story) lone(name string, priority int32) {
 // refuse has a pod ask and find none.
 func (s *story) refuse(name string, r Refusal) {
 	s.Helper()
-	r.Until = []Event{Freed}
+	r.RetryOn = []Event{Released}
 	p, _ := s.Plan(types.UID(name), s.now)
 	if p.Job == 0 {
 		s.Fatalf("pod %s has nothing to ask for: %+v", name, p)
@@ -37,22 +37,22 @@ func (s *story) refuse(name string, r Refusal) {
 // again has the first pod, which was refused, ask again a while later.
 func (s *story) again(r Refusal) {
 	s.Helper()
-	s.Happened(Freed)
+	s.ObserveEvent(Released)
 	s.now = s.now.Add(2 * time.Second)
 	s.Due(s.now)
 	s.refuse("0", r)
 }
 
 var (
-	noRoom   = Refusal{Reason: "NoRoom", Message: "no room", Cure: CureRoom}
+	noRoom   = Refusal{Reason: "NoRoom", Message: "no room", WaitsFor: WaitsForRoom}
 	never    = Refusal{Reason: "NeverFits", Message: "never"}
-	noAnswer = Refusal{Reason: "Away", Message: "no answer", Cure: CureAnswer}
+	noAnswer = Refusal{Reason: "Away", Message: "no answer", WaitsFor: WaitsForAnswer}
 )
 
 func (s *story) wantOverdue(want ...string) {
 	s.Helper()
 	var got []string
-	for _, h := range s.Overdue(s.now, minute) {
+	for _, h := range s.Starving(s.now, minute) {
 		got = append(got, h.Key.Name)
 	}
 	if !slices.Equal(got, want) {
@@ -78,13 +78,13 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 		}},
 		"no node is large enough between, for what runs on every node": {play: func(s *story) {
 			s.refuse("0", noRoom)
-			s.again(Refusal{Reason: "NeverFits", Cure: CureNodes})
+			s.again(Refusal{Reason: "NeverFits", WaitsFor: WaitsForNodes})
 			s.wantOverdue()
 			s.again(noRoom)
 		}, want: []string{"g"}},
 		"no node is large enough": {play: func(s *story) {
 			s.refuse("0", noRoom)
-			s.again(Refusal{Reason: "NeverFits", Cure: CureNodes})
+			s.again(Refusal{Reason: "NeverFits", WaitsFor: WaitsForNodes})
 		}},
 		"it lacks a pod": {play: func(s *story) { s.refuse("0", noRoom); s.DropPod("1") }},
 		"a pod of it is gated": {play: func(s *story) {
@@ -96,7 +96,7 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 			s.refuse("0", noRoom)
 			s.forgive("g")
 			s.match("0")
-			s.Fail("0", s.now, "Insufficient cpu")
+			s.FilterRejected("0", s.now, "Insufficient cpu")
 		}, want: []string{"g"}},
 		"it has started, and others are late": {play: func(s *story) {
 			s.refuse("0", noRoom)
@@ -126,14 +126,14 @@ func TestAGroupHasWaitedForAnotherSchedulerToo(t *testing.T) {
 		want []string
 	}{
 		"and waits for this one":              {play: func(s *story) { s.refuse("0", noRoom) }, want: []string{"g"}},
-		"which then says what it is told":     {play: func(s *story) { s.refuse("0", noRoom); s.Waited(key, s.now) }, want: []string{"g"}},
+		"which then says what it is told":     {play: func(s *story) { s.refuse("0", noRoom); s.RestoreWaitingSince(key, s.now) }, want: []string{"g"}},
 		"and waits for something else by now": {play: func(s *story) { s.refuse("0", never); s.again(noRoom) }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
 			s.gang(2, 2)
-			s.Waited(key, noon.Add(-minute))
+			s.RestoreWaitingSince(key, noon.Add(-minute))
 			s.wantOverdue()
 			tc.play(s)
 			s.wantOverdue(tc.want...)
@@ -145,7 +145,7 @@ func TestAGroupHasWaitedForAnotherSchedulerToo(t *testing.T) {
 // scheduler before it; one that it took over stays.
 func TestWhatAGroupIsRefusedHereIsNoTimeOfAnotherScheduler(t *testing.T) {
 	for name, r := range map[string]Refusal{
-		"it never fits": {Reason: "NeverFits", Cure: CureNodes}, "nobody knows": {Reason: "MatcherUnavailable", Cure: CureAnswer},
+		"it never fits": {Reason: "NeverFits", WaitsFor: WaitsForNodes}, "nobody knows": {Reason: "MatcherUnavailable", WaitsFor: WaitsForAnswer},
 		"the filters refuse": {Reason: "Filters", Backoff: true},
 	} {
 		for _, took := range []bool{false, true} {
@@ -153,10 +153,10 @@ func TestWhatAGroupIsRefusedHereIsNoTimeOfAnotherScheduler(t *testing.T) {
 				s := newStory(t)
 				s.gang(2, 2)
 				if took {
-					s.Waited(key, noon.Add(-minute))
+					s.RestoreWaitingSince(key, noon.Add(-minute))
 				}
 				s.refuse("0", r)
-				s.Waited(key, s.now)
+				s.RestoreWaitingSince(key, s.now)
 				s.now = s.now.Add(2 * minute)
 				s.again(noRoom)
 				if !took {
@@ -173,7 +173,7 @@ func TestWhatAGroupIsRefusedHereIsNoTimeOfAnotherScheduler(t *testing.T) {
 func (s *story) forgive(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.groups[types.NamespacedName{Namespace: key.Namespace, Name: name}].forgive()
+	s.groups[types.NamespacedName{Namespace: key.Namespace, Name: name}].clearRefusals()
 }
 
 func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
@@ -184,7 +184,7 @@ func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
 	}
 	heads := func() string {
 		var all []string
-		for _, h := range s.Overdue(s.now, minute) {
+		for _, h := range s.Starving(s.now, minute) {
 			all = append(all, strings.Split(h.Key.Name, "/")[1])
 		}
 		return strings.Join(all, " ")
@@ -227,7 +227,7 @@ func TestAPodIsAsOldAsItsGatesWent(t *testing.T) {
 	s.refuse("a", noRoom)
 	s.refuse("b", noRoom)
 	s.now = s.now.Add(minute)
-	if heads := s.Overdue(s.now, minute); len(heads) != 1 || heads[0].Rank.Pod != "b" {
+	if heads := s.Starving(s.now, minute); len(heads) != 1 || heads[0].Rank.Pod != "b" {
 		t.Errorf("the heads are %+v, want b", heads)
 	}
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
@@ -243,14 +243,14 @@ func TestAGroupIsInTurnFromWhenItIsComplete(t *testing.T) {
 	s.gang(2, 2)
 	s.lone("z", 0)
 	s.update("z", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(10 * time.Second) })
-	s.Admit("0", s.now)
+	s.PreEnqueue("0", s.now)
 	s.DropPod("1")
 	s.now = noon.Add(minute)
 	s.add("2", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(time.Second) })
 	s.refuse("0", noRoom)
 	s.refuse("z", noRoom)
 	s.now = s.now.Add(minute)
-	if heads := s.Overdue(s.now, minute); len(heads) != 1 || heads[0].Rank.Pod != "z" {
+	if heads := s.Starving(s.now, minute); len(heads) != 1 || heads[0].Rank.Pod != "z" {
 		t.Errorf("the heads are %+v, want z: the group was complete later", heads)
 	}
 }
@@ -295,7 +295,7 @@ func TestIsHead(t *testing.T) {
 		"for the first time, at once":       {want: true},
 		"a while later":                     {after: minute, refused: minute, want: true},
 		"a moment later":                    {after: minute, refused: minute - 1},
-		"as another scheduler says":         {before: func(s *story) { s.Waited(lonelyKey("it"), s.now.Add(-minute)) }, after: minute, want: true},
+		"as another scheduler says":         {before: func(s *story) { s.RestoreWaitingSince(lonelyKey("it"), s.now.Add(-minute)) }, after: minute, want: true},
 		"behind one before it":              {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom) }, after: minute, refused: minute},
 		"behind one that has to wait yet":   {before: func(s *story) { s.lonely("o", 0, 1); s.now = s.now.Add(1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
 		"behind one that lacks no room":     {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom); s.never("o") }, after: minute, refused: minute, want: true},
@@ -332,7 +332,7 @@ func TestIsHead(t *testing.T) {
 func (s *story) never(name string) {
 	s.Helper()
 	s.mu.Lock()
-	s.groups[s.members[types.UID(name)].group.key].forgive()
+	s.groups[s.members[types.UID(name)].group.key].clearRefusals()
 	s.mu.Unlock()
 	s.refuse(name, never)
 }
@@ -365,8 +365,8 @@ func TestAskAgain(t *testing.T) {
 			s := newStory(t)
 			s.gang(1, 1)
 			s.refuse("0", tc.refusal)
-			s.AskAgain(key)
-			if got := s.MayAsk(key, s.now); got != tc.asks {
+			s.RetryNow(key)
+			if got := s.MayPlace(key, s.now); got != tc.asks {
 				t.Errorf("it may ask: %t, want %t", got, tc.asks)
 			}
 		})
@@ -376,24 +376,24 @@ func TestAskAgain(t *testing.T) {
 // Of each namespace the highest priority counts of those groups that may ask themselves.
 func TestWhoMayAsk(t *testing.T) {
 	s := newStory(t)
-	want := func(why string, want ...Asker) {
+	want := func(why string, want ...ReadyNamespace) {
 		s.Helper()
-		if got := s.Askers(s.now); !slices.Equal(got, want) {
+		if got := s.ReadyNamespaces(s.now); !slices.Equal(got, want) {
 			s.Errorf("%s: %v may ask, want %v", why, got, want)
 		}
 	}
 	s.gang(1, 1)
-	s.LetPass("0", true)
-	own := Asker{key.Namespace, 0}
+	s.ObserveOtherPlugins("0", true)
+	own := ReadyNamespace{key.Namespace, 0}
 	want("the own group", own)
 	s.lonely("high", 7, 0, elsewhere)
 	s.lonely("low", -3, 0, elsewhere)
 	want("groups that other plugins hold", own)
-	s.LetPass("high", true)
-	s.LetPass("low", true)
-	want("groups of another namespace", Asker{"elsewhere", 7}, own)
+	s.ObserveOtherPlugins("high", true)
+	s.ObserveOtherPlugins("low", true)
+	want("groups of another namespace", ReadyNamespace{"elsewhere", 7}, own)
 	s.refuse("high", noRoom)
-	want("once the higher was refused", own, Asker{"elsewhere", -3})
+	want("once the higher was refused", own, ReadyNamespace{"elsewhere", -3})
 	s.refuse("low", noRoom)
 	want("once all were", own)
 }
@@ -412,8 +412,8 @@ func TestPriorityOf(t *testing.T) {
 // A group that asks for something else is told no less than at first, and no later; what the
 // scheduler itself writes is no such thing, nor what becomes of pods that run.
 func TestWhatHasAGroupAskAnew(t *testing.T) {
-	hard := Refusal{Reason: "TooHard", Message: "hard", Backoff: true, Hard: true}
-	throttled := Refusal{Reason: "Throttled", After: 5 * time.Second, Cure: CureAnswer}
+	hard := Refusal{Reason: "TooHard", Message: "hard", Backoff: true, LongBackoff: true}
+	throttled := Refusal{Reason: "Throttled", RetryAfter: 5 * time.Second, WaitsFor: WaitsForAnswer}
 	label := func(p *corev1.Pod) { p.Labels["other"] = "thing" }
 	cases := map[string]struct {
 		refusal Refusal
@@ -428,8 +428,8 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 		"a pod more, and no room":    {noRoom, func(s *story) { s.add("1") }, false},
 		"a pod fewer, and too hard":  {hard, func(s *story) { s.DropPod("more"); delete(s.pods, "more") }, true},
 		"a pod fewer, and no room":   {noRoom, func(s *story) { s.DropPod("more"); delete(s.pods, "more") }, false},
-		"an event, and no room":      {noRoom, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second) }, true},
-		"an event, and too hard":     {hard, func(s *story) { s.Happened(Freed); s.now = s.now.Add(time.Second - 1) }, false},
+		"an event, and no room":      {noRoom, func(s *story) { s.ObserveEvent(Released); s.now = s.now.Add(time.Second) }, true},
+		"an event, and too hard":     {hard, func(s *story) { s.ObserveEvent(Released); s.now = s.now.Add(time.Second - 1) }, false},
 		"a pod on a node comes":      {hard, func(s *story) { s.add("1", phase(corev1.PodFailed), bound("n")) }, false},
 		"a pod that has ended goes":  {hard, func(s *story) { s.DropPod("ended"); delete(s.pods, "ended") }, false},
 		"a pod on its way out":       {hard, func(s *story) { s.update("more", s.terminating) }, true},
@@ -438,9 +438,9 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 		"a pod that has ended":       {hard, func(s *story) { s.update("ended", label) }, false},
 		"the PodGroup's own words":   {noRoom, func(s *story) { s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Policy = match.PolicyHigh })) }, true},
 		"the scheduler's words on it": {noRoom, func(s *story) {
-			s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Whole, pg.WholeSince = WholeNo, noon }))
+			s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Exclusivity, pg.ExclusivitySince = Shared, noon }))
 		}, false},
-		"an event, and throttled":        {throttled, func(s *story) { s.Happened(Freed); s.now = s.now.Add(5*time.Second - 1) }, false},
+		"an event, and throttled":        {throttled, func(s *story) { s.ObserveEvent(Released); s.now = s.now.Add(5*time.Second - 1) }, false},
 		"the time of one throttled":      {throttled, func(s *story) { s.now = s.now.Add(5 * time.Second) }, true},
 		"an annotation of one throttled": {throttled, func(s *story) { s.update("0", annotated("other", "thing")) }, false},
 		"a PodGroup of one throttled":    {throttled, func(s *story) { s.PutPodGroup(key, pgOf(2)) }, false},
@@ -456,15 +456,15 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 			s.add("0")
 			s.add("more")
 			s.add("ended", phase(corev1.PodFailed))
-			if tc.refusal.Hard {
+			if tc.refusal.LongBackoff {
 				s.tooHard("0", 5)
 			}
 			s.refuse("0", tc.refusal)
 			tc.change(s)
-			if tc.refusal.Hard {
-				s.now = s.now.Add(hardPause)
+			if tc.refusal.LongBackoff {
+				s.now = s.now.Add(minLongBackoff)
 			}
-			if got := s.MayAsk(key, s.now); got != tc.asks {
+			if got := s.MayPlace(key, s.now); got != tc.asks {
 				t.Errorf("it may ask: %t, want %t", got, tc.asks)
 			}
 		})
@@ -475,7 +475,7 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 // time of each go by.
 func (s *story) tooHard(pod string, times int) {
 	for i := range times {
-		s.refuse(pod, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+		s.refuse(pod, Refusal{Reason: "TooHard", Backoff: true, LongBackoff: true})
 		s.now = s.now.Add(time.Second << i)
 	}
 }
@@ -506,13 +506,13 @@ func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
 				asked := 0
 				for range 1024 {
 					change(s)
-					if s.MayAsk(key, s.now) {
+					if s.MayPlace(key, s.now) {
 						asked++
 						// What it is told in between is not forgiven for it.
-						s.refuse(asker, Refusal{Reason: "Throttled", After: time.Nanosecond, Cure: CureAnswer})
+						s.refuse(asker, Refusal{Reason: "Throttled", RetryAfter: time.Nanosecond, WaitsFor: WaitsForAnswer})
 						change(s)
 						s.now = s.now.Add(time.Nanosecond)
-						s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+						s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, LongBackoff: true})
 					}
 					s.now = s.now.Add(time.Second)
 				}
@@ -524,10 +524,10 @@ func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
 					t.Errorf("it was asked for %d times in 1024 s, want %d at most", asked, want)
 				}
 				s.now = s.now.Add(time.Hour)
-				s.MayAsk(key, s.now)
-				s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+				s.MayPlace(key, s.now)
+				s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, LongBackoff: true})
 				s.now = s.now.Add(10*time.Minute - 1)
-				if s.MayAsk(key, s.now) {
+				if s.MayPlace(key, s.now) {
 					t.Error("it is asked for as if it had not been refused for long")
 				}
 			})
@@ -541,14 +541,14 @@ func TestWhatIsTooHardIsAskedEverMoreRarely(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	for i := range 13 {
-		s.refuse("0", Refusal{Reason: "TooHard", Backoff: true, Hard: true})
+		s.refuse("0", Refusal{Reason: "TooHard", Backoff: true, LongBackoff: true})
 		want := min(10*time.Minute, time.Second<<i)
 		s.now = s.now.Add(want - 1)
-		s.Happened(Freed)
-		if s.MayAsk(key, s.now) {
+		s.ObserveEvent(Released)
+		if s.MayPlace(key, s.now) {
 			t.Errorf("after refusal %d it may ask before %s have passed", i+1, want)
 		}
-		if s.now = s.now.Add(1); !s.MayAsk(key, s.now) {
+		if s.now = s.now.Add(1); !s.MayPlace(key, s.now) {
 			t.Fatalf("after refusal %d it may not ask after %s", i+1, want)
 		}
 	}
@@ -559,16 +559,16 @@ func TestABackoffHasAShortestTime(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	for i, want := range []time.Duration{10, 10, 10, 10, 10, 16, 32, 60} {
-		s.refuse("0", Refusal{Reason: "TooHard", Backoff: true, After: 10 * time.Second})
+		s.refuse("0", Refusal{Reason: "TooHard", Backoff: true, RetryAfter: 10 * time.Second})
 		if i == 0 {
-			s.Happened(Freed)
+			s.ObserveEvent(Released)
 			s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Timeout = time.Second }))
 		}
 		s.now = s.now.Add(want*time.Second - 1)
-		if s.MayAsk(key, s.now) {
+		if s.MayPlace(key, s.now) {
 			t.Errorf("after refusal %d it may ask before %d seconds have passed", i+1, want)
 		}
-		if s.now = s.now.Add(1); !s.MayAsk(key, s.now) {
+		if s.now = s.now.Add(1); !s.MayPlace(key, s.now) {
 			t.Fatalf("after refusal %d it may not ask after %d seconds", i+1, want)
 		}
 	}
@@ -586,7 +586,7 @@ func TestABackoffBeginsAnewForAnotherRequest(t *testing.T) {
 	s.update("0", annotated("other", "thing"))
 	s.refuse("0", r)
 	s.now = s.now.Add(time.Second)
-	if !s.MayAsk(key, s.now) {
+	if !s.MayPlace(key, s.now) {
 		t.Error("it may not ask after the shortest time")
 	}
 }
@@ -604,7 +604,7 @@ func TestABackoffOfALateMemberBeginsAnewForAnotherRequest(t *testing.T) {
 	s.update("late", annotated("other", "thing"))
 	s.refuse("late", r)
 	s.now = s.now.Add(time.Second)
-	if !s.MayAsk(key, s.now) {
+	if !s.MayPlace(key, s.now) {
 		t.Error("it may not ask after the shortest time")
 	}
 }
@@ -628,11 +628,11 @@ func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
 			s.add("late")
 			for i := range 5 {
 				s.now = s.now.Add(time.Second << i)
-				s.refuse("late", Refusal{Reason: "TooHard", Backoff: true, Hard: tc.hard})
+				s.refuse("late", Refusal{Reason: "TooHard", Backoff: true, LongBackoff: tc.hard})
 			}
 			s.update(tc.of, func(p *corev1.Pod) { p.Labels["other"] = "thing" })
-			s.now = s.now.Add(hardPause)
-			if got := s.MayAsk(key, s.now); got != tc.asks {
+			s.now = s.now.Add(minLongBackoff)
+			if got := s.MayPlace(key, s.now); got != tc.asks {
 				t.Errorf("it may ask: %t, want %t", got, tc.asks)
 			}
 		})
@@ -647,24 +647,24 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	s.refuse("0", noRoom)
 	way := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
 	way.Spec.NodeName = "n"
-	var on NodeFilter
+	var on NodeBloomFilter
 	on.Add("n")
 	// What happens before it yields for the first time makes no difference.
-	s.Happened(NodeChanged)
+	s.ObserveEvent(NodeChanged)
 	s.Yield(key, "no nodes", &on, s.now)
 	var looks []time.Duration
 	began := s.now
 	for range 2400 {
 		s.now = s.now.Add(100 * time.Millisecond)
-		s.OutOfTheWay(way)
-		s.Happened(NodeChanged)
-		if len(s.Retry(s.now)) == 0 {
-			if why := s.Yields(key, s.now); why != "no nodes" {
+		s.BlockerGone(way)
+		s.ObserveEvent(NodeChanged)
+		if len(s.YieldersDue(s.now)) == 0 {
+			if why := s.WhyYields(key, s.now); why != "no nodes" {
 				t.Fatalf("it yields since %q before it is to look again", why)
 			}
 			continue
 		}
-		if why := s.Yields(key, s.now); why != "" {
+		if why := s.WhyYields(key, s.now); why != "" {
 			t.Fatalf("it yields since %q when it is to look again", why)
 		}
 		looks = append(looks, s.now.Sub(began))
@@ -676,25 +676,25 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	// What goes on every node has nobody look.
 	s.Yield(key, "no nodes", &on, s.now)
 	s.Yield(key, "no nodes", &on, s.now)
-	s.Happened(SharedFreed)
+	s.ObserveEvent(SharedPodGone)
 	// Nothing goes, and it looks all the same; what changes after a while has it look at once.
-	s.now = s.now.Add(yieldLook - 1)
-	if got := s.Retry(s.now); len(got) > 0 {
+	s.now = s.now.Add(maxYieldPause - 1)
+	if got := s.YieldersDue(s.now); len(got) > 0 {
 		t.Errorf("%v look before their time", got)
 	}
 	for name, happens := range map[string]func(){
-		"nodes have changed": func() { s.Happened(NodeChanged) }, "a pod has gone": func() { s.OutOfTheWay(way) },
+		"nodes have changed": func() { s.ObserveEvent(NodeChanged) }, "a pod has gone": func() { s.BlockerGone(way) },
 	} {
 		s.Yield(key, "no nodes", &on, s.now)
 		s.now = s.now.Add(10 * time.Second)
 		happens()
-		if got := s.Retry(s.now); len(got) != 1 {
+		if got := s.YieldersDue(s.now); len(got) != 1 {
 			t.Errorf("%s, and it does not look", name)
 		}
 	}
 	s.Yield(key, "no nodes", &on, s.now)
-	s.now = s.now.Add(yieldLook)
-	if got := s.Retry(s.now); len(got) != 1 {
+	s.now = s.now.Add(maxYieldPause)
+	if got := s.YieldersDue(s.now); len(got) != 1 {
 		t.Error("its time has passed, and it does not look")
 	}
 }
@@ -711,15 +711,15 @@ func TestAGroupThatWaitsAnewLooksAsOften(t *testing.T) {
 			s.gang(1, 1)
 			s.refuse("0", noRoom)
 			for range 3 {
-				s.Yield(key, "no nodes", &NodeFilter{}, s.now)
-				s.Happened(NodeChanged)
+				s.Yield(key, "no nodes", &NodeBloomFilter{}, s.now)
+				s.ObserveEvent(NodeChanged)
 			}
 			play(s)
-			s.Yield(key, "no nodes", &NodeFilter{}, s.now)
-			s.Happened(NodeChanged)
-			s.now = s.now.Add(yieldPause)
-			if got := s.Retry(s.now); len(got) != 1 {
-				t.Errorf("it does not look %s after it yielded", yieldPause)
+			s.Yield(key, "no nodes", &NodeBloomFilter{}, s.now)
+			s.ObserveEvent(NodeChanged)
+			s.now = s.now.Add(minYieldPause)
+			if got := s.YieldersDue(s.now); len(got) != 1 {
+				t.Errorf("it does not look %s after it yielded", minYieldPause)
 			}
 		})
 	}
@@ -743,7 +743,7 @@ func TestHeadsAmongSomeGroups(t *testing.T) {
 		return keys
 	}
 	later := s.now.Add(time.Hour)
-	if got, want := s.HeadsAmong(among("c", "a", "b", "nobody"), later, time.Minute), s.Overdue(later, time.Minute); !slices.Equal(got, want) || len(got) != 3 {
+	if got, want := s.HeadsAmong(among("c", "a", "b", "nobody"), later, time.Minute), s.Starving(later, time.Minute); !slices.Equal(got, want) || len(got) != 3 {
 		t.Errorf("heads = %v, want %v", got, want)
 	}
 	if got := s.HeadsAmong(among("a", "b"), s.now, time.Minute); len(got) != 0 {
@@ -778,7 +778,7 @@ func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
 		}},
 		"a pod of it waited, and is gone": {before: func(s *story) {
 			s.add("0")
-			s.Admit("0", s.now)
+			s.PreEnqueue("0", s.now)
 			s.DropPod("0")
 		}},
 		"an old pod of it is held": {before: func(s *story) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Waiting is a group, or a lone pod, that could not ask for anything yet.
-type Waiting struct {
+// WaitingGroup is a group, or a lone pod, that could not ask for anything yet.
+type WaitingGroup struct {
 	Key types.NamespacedName
 	// Reason and Message say what it lacks; both are empty if it may ask.
 	Reason  string
@@ -17,19 +17,19 @@ type Waiting struct {
 	Pod *corev1.Pod
 }
 
-// Waiting lists the groups of which no member has a seat, and that were not
+// WaitingGroups lists the groups of which no member has a seat, and that were not
 // refused.
-func (g Lister) Waiting() []Waiting {
+func (g Lister) WaitingGroups() []WaitingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var all []Waiting
-	for _, s := range g.unseated {
+	var all []WaitingGroup
+	for _, s := range g.unassignedGroups {
 		if s.started || s.refusal != nil {
 			continue
 		}
-		why, msg := g.incomplete(s)
-		w := Waiting{Key: s.key, Reason: why, Message: msg}
-		if m := s.members[s.choose()]; m != nil {
+		why, msg := g.whyGathering(s)
+		w := WaitingGroup{Key: s.key, Reason: why, Message: msg}
+		if m := s.members[s.chooseRepresentative()]; m != nil {
 			w.Pod = m.pod
 		}
 		all = append(all, w)
@@ -37,34 +37,34 @@ func (g Lister) Waiting() []Waiting {
 	return all
 }
 
-// Beside is a pod that waits beside the one that asks for its group.
-type Beside struct {
+// WaitingSibling is a pod that waits beside the one that asks for its group.
+type WaitingSibling struct {
 	Key types.NamespacedName
 	Pod *corev1.Pod
 	// Reason and Message say why the group waits.
 	Reason, Message string
 }
 
-// Besides lists them, of groups that have not started and cannot ask now.
-func (g Lister) Besides(now time.Time) []Beside {
+// WaitingSiblings lists them, of groups that have not started and cannot ask now.
+func (g Lister) WaitingSiblings(now time.Time) []WaitingSibling {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var all []Beside
-	for _, s := range g.unseated {
+	var all []WaitingSibling
+	for _, s := range g.unassignedGroups {
 		if s.started {
 			continue
 		}
-		why, msg := g.incomplete(s)
-		if why == "" && s.refusal.standsAt(now) {
+		why, msg := g.whyGathering(s)
+		if why == "" && s.refusal.isActive(now) {
 			why, msg = s.refusal.Reason, s.refusal.Message
 		}
 		if why == "" {
 			continue
 		}
-		asks := s.choose()
+		asks := s.chooseRepresentative()
 		for uid, m := range s.members {
-			if uid != asks && m.waits() && m.seat == nil {
-				all = append(all, Beside{Key: s.key, Pod: m.pod, Reason: why, Message: msg})
+			if uid != asks && m.isWaiting() && m.assignment == nil {
+				all = append(all, WaitingSibling{Key: s.key, Pod: m.pod, Reason: why, Message: msg})
 			}
 		}
 	}

@@ -76,9 +76,9 @@ func ParseIncompleteTimeout(value string, def time.Duration) (time.Duration, err
 	return d, nil
 }
 
-// ValidPolicy says what is wrong with a value of MatchPolicyAnnotation, in words fit for a user;
+// ValidateMatchPolicy says what is wrong with a value of MatchPolicyAnnotation, in words fit for a user;
 // nil if nothing is.
-func ValidPolicy(policy string) error {
+func ValidateMatchPolicy(policy string) error {
 	if policy != "" && !slices.Contains(match.Policies(), policy) {
 		return fmt.Errorf("annotation %s: %q: must be one of %q", MatchPolicyAnnotation, policy, match.Policies())
 	}

@@ -13,11 +13,11 @@ const DefaultedAnnotation = "fluence.flux-framework.org/defaulted-size"
 // filled in from s: "SIZE/MIN".
 func Defaulted(s Size) string { return fmt.Sprintf("%d/%d", s.Size, s.Min) }
 
-// Said returns the labels of an object without the size labels that were filled
+// WithoutDefaults returns the labels of an object without the size labels that were filled
 // in, which leaves what its user said. A label that was changed afterwards is the
 // user's. It returns the labels themselves if none was filled in; the caller must
 // not change the result.
-func Said(labels, annotations map[string]string) map[string]string {
+func WithoutDefaults(labels, annotations map[string]string) map[string]string {
 	filled := filledIn(annotations)
 	if filled == (Size{}) {
 		return labels

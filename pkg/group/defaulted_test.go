@@ -23,7 +23,7 @@ func TestSaid(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(tc.labels)
-			if got := Said(tc.labels, tc.annotations); !maps.Equal(got, tc.want) {
+			if got := WithoutDefaults(tc.labels, tc.annotations); !maps.Equal(got, tc.want) {
 				t.Errorf("Said() = %v, want %v", got, tc.want)
 			}
 			if !maps.Equal(before, tc.labels) {

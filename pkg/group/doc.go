@@ -4,7 +4,7 @@
 //	annotation.go  by which policy is a group matched, and what becomes of one that lost members?
 //	size.go        how many pods is a group to have, by its labels?
 //	defaulted.go   which of these labels did the webhook fill in?
-//	workload.go    how many pods does the spec of a Job, JobSet, MPIJob ... ask for?
+//	sizers.go    how many pods does the spec of a Job, JobSet, MPIJob ... ask for?
 //	kind.go        which kinds of objects control pods, and what is so of each?
 //	owner.go       what controls a pod, and how many pods does it ask for?
 //	identity.go    of which group is a pod?

@@ -19,19 +19,19 @@ const Label = "scheduling.x-k8s.io/pod-group"
 type Identity struct {
 	// Key is that of the PodGroup if Named. Otherwise it names the pod alone: it
 	// holds a character that no PodGroup's name may hold, and the pod's UID.
-	Key   types.NamespacedName
-	Named bool
-	// Gang says that the pod waits for the PodGroup, whether or not it exists. A
+	Key        types.NamespacedName
+	InPodGroup bool
+	// NeedsPodGroup says that the pod waits for the PodGroup, whether or not it exists. A
 	// Named pod without it may start alone, and with others once the PodGroup says
 	// so.
-	Gang bool
+	NeedsPodGroup bool
 	// Owner is the object that the group is named for, at the top of those that
 	// control the pod. It is zero if nothing does, and where a label names another
 	// group it is still what controls the pod.
 	Owner Owner
-	// Unseen is the object that has to be seen before more can be said. Meanwhile
+	// MissingOwner is the object that has to be seen before more can be said. Meanwhile
 	// Gang is set, and Key names the pod alone unless a label names the group.
-	Unseen Owner
+	MissingOwner Owner
 }
 
 // Owners looks up what controls objects that control pods. It is asked for the
@@ -42,43 +42,43 @@ type Owners interface {
 	ControllerOf(namespace string, o Owner) (Owner, bool)
 }
 
-// Of returns the identity of a pod: the group label says it, else the object at
+// IdentityOf returns the identity of a pod: the group label says it, else the object at
 // the top of those that control the pod, else the pod is alone. An empty label
 // says nothing.
-func Of(pod *corev1.Pod, owners Owners) Identity {
+func IdentityOf(pod *corev1.Pod, owners Owners) Identity {
 	id := ofOwner(pod, owners)
 	if name := pod.Labels[Label]; name != "" && name != id.Key.Name {
 		// Whoever wrote the label knew; the owner need not be seen.
-		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: name}, Named: true, Gang: true, Owner: id.Owner, Unseen: id.Unseen}
+		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: name}, InPodGroup: true, NeedsPodGroup: true, Owner: id.Owner, MissingOwner: id.MissingOwner}
 	}
 	return id
 }
 
 func ofOwner(pod *corev1.Pod, owners Owners) Identity {
 	alone := Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: "pod/" + pod.Name + "/" + string(pod.UID)}}
-	top, unseen := topOf(pod, owners)
-	alone.Owner = top
+	topOwner, unseen := findTopOwner(pod, owners)
+	alone.Owner = topOwner
 	if unseen != (Owner{}) {
-		alone.Gang, alone.Unseen = true, unseen
+		alone.NeedsPodGroup, alone.MissingOwner = true, unseen
 		return alone
 	}
-	k := KindOf(top)
-	said := Said(pod.Labels, pod.Annotations)
+	k := KindOf(topOwner)
+	said := WithoutDefaults(pod.Labels, pod.Annotations)
 	labelled := said[SizeLabel] != "" || said[MinLabel] != ""
-	if top == (Owner{}) || k.Never || !k.Named && !labelled {
+	if topOwner == (Owner{}) || k.NeverFormsGroup || !k.FormsGroup && !labelled {
 		return alone
 	}
 	return Identity{
-		Key:   types.NamespacedName{Namespace: pod.Namespace, Name: top.PodGroupName()},
-		Named: true,
-		Gang:  k.Gang || labelled,
-		Owner: top,
+		Key:           types.NamespacedName{Namespace: pod.Namespace, Name: topOwner.PodGroupName()},
+		InPodGroup:    true,
+		NeedsPodGroup: k.NeedsPodGroup || labelled,
+		Owner:         topOwner,
 	}
 }
 
-// topOf follows what controls a pod up to the object that its group is named
+// findTopOwner follows what controls a pod up to the object that its group is named
 // for. If one on the way was not seen it is returned as unseen.
-func topOf(pod *corev1.Pod, owners Owners) (top, unseen Owner) {
+func findTopOwner(pod *corev1.Pod, owners Owners) (topOwner, unseen Owner) {
 	o := ControllerOf(pod)
 	if !o.Followed() {
 		return o, Owner{}
@@ -89,10 +89,10 @@ func topOf(pod *corev1.Pod, owners Owners) (top, unseen Owner) {
 		return Owner{}, o
 	case above == (Owner{}):
 		return o, Owner{}
-	case o.is(statefulSet) && above.is(leaderWorkerSet):
+	case o.isKind(statefulSet) && above.isKind(leaderWorkerSet):
 		// The pod leads a unit, which has its name.
 		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: pod.Name, UID: pod.UID}, Owner{}
-	case o.is(statefulSet) && above.is(podKind):
+	case o.isKind(statefulSet) && above.isKind(podKind):
 		// The StatefulSet of the workers of a unit, which its leader controls.
 		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: above.Name, UID: above.UID}, Owner{}
 	case KindOf(above).holds(o):
@@ -103,9 +103,9 @@ func topOf(pod *corev1.Pod, owners Owners) (top, unseen Owner) {
 	}
 }
 
-// maxName is the length of a DNS-1123 label (RFC 1123, section 2.1), which is
+// maxLabelLength is the length of a DNS-1123 label (RFC 1123, section 2.1), which is
 // also that of a label's value.
-const maxName = 63
+const maxLabelLength = 63
 
 // PodGroupName returns the name of the PodGroup that is made for an owner:
 // KIND-NAME-HASH, where HASH comes from the UID alone, so that an object and its
@@ -115,12 +115,12 @@ func (o Owner) PodGroupName() string {
 	sum := sha256.Sum256([]byte(o.UID))
 	hash := hex.EncodeToString(sum[:5])
 	kind := clean(o.Kind)
-	kind = kind[:min(len(kind), maxName/3)]
+	kind = kind[:min(len(kind), maxLabelLength/3)]
 	if kind == "" || kind[0] == '-' {
 		kind = "x" + kind
 	}
 	name := clean(o.Name)
-	room := maxName - len(kind) - len(hash) - 2
+	room := maxLabelLength - len(kind) - len(hash) - 2
 	return kind + "-" + name[:min(room, len(name))] + "-" + hash
 }
 

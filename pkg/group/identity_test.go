@@ -62,16 +62,16 @@ func TestOf(t *testing.T) {
 	}
 	sized := map[string]string{SizeLabel: "4"}
 	named := func(o Owner, gang bool) Identity {
-		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: o.PodGroupName()}, Named: true, Gang: gang, Owner: o}
+		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: o.PodGroupName()}, InPodGroup: true, NeedsPodGroup: gang, Owner: o}
 	}
 	alone := func(o Owner) Identity {
 		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, Owner: o}
 	}
 	labelled := func(name string, o Owner) Identity {
-		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: name}, Named: true, Gang: true, Owner: o}
+		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: name}, InPodGroup: true, NeedsPodGroup: true, Owner: o}
 	}
 	labelledUnseen := labelled("g", Owner{})
-	labelledUnseen.Unseen = Owner{"batch", "Job", "new", "9"}
+	labelledUnseen.MissingOwner = Owner{"batch", "Job", "new", "9"}
 	cases := map[string]struct {
 		labels map[string]string
 		owner  Owner
@@ -101,9 +101,9 @@ func TestOf(t *testing.T) {
 		"a pod of a kind that is not known is alone":               {nil, by(volcanoJob), alone(by(volcanoJob))},
 		"with a size it is in a gang":                              {map[string]string{MinLabel: "2"}, by(volcanoJob), named(by(volcanoJob), true)},
 		"a static pod is alone whatever its labels say":            {sized, by(node), alone(by(node))},
-		"a pod whose Job was not seen waits":                       {nil, Owner{"batch", "Job", "new", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, Gang: true, Unseen: Owner{"batch", "Job", "new", "9"}}},
+		"a pod whose Job was not seen waits":                       {nil, Owner{"batch", "Job", "new", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, NeedsPodGroup: true, MissingOwner: Owner{"batch", "Job", "new", "9"}}},
 		"with a group label it need not be":                        {map[string]string{Label: "g"}, Owner{"batch", "Job", "new", "9"}, labelledUnseen},
-		"a namesake of an owner that was seen is another":          {nil, Owner{"batch", "Job", "train", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, Gang: true, Unseen: Owner{"batch", "Job", "train", "9"}}},
+		"a namesake of an owner that was seen is another":          {nil, Owner{"batch", "Job", "train", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, NeedsPodGroup: true, MissingOwner: Owner{"batch", "Job", "train", "9"}}},
 		"a size that was filled in makes a Deployment no gang":     {map[string]string{SizeLabel: "3", MinLabel: "1", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), false)},
 		"a size that was changed after that is what its user said": {map[string]string{SizeLabel: "3", MinLabel: "2", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), true)},
 	}
@@ -113,7 +113,7 @@ func TestOf(t *testing.T) {
 			if filled := tc.labels["filled"]; filled != "" {
 				pod.Annotations = map[string]string{DefaultedAnnotation: filled}
 			}
-			if got := Of(pod, owners); got != tc.want {
+			if got := IdentityOf(pod, owners); got != tc.want {
 				t.Errorf("Of() = %+v, want %+v", got, tc.want)
 			}
 		})
@@ -123,7 +123,7 @@ func TestOf(t *testing.T) {
 func TestAnOwnerThatDoesNotControlThePodIsNone(t *testing.T) {
 	pod := controlledPod("1", nil, by(job))
 	pod.OwnerReferences[1].Controller = nil
-	if got := Of(pod, seenOwners{by(job): {}}); got.Named || got.Gang {
+	if got := IdentityOf(pod, seenOwners{by(job): {}}); got.InPodGroup || got.NeedsPodGroup {
 		t.Errorf("Of() = %+v, want a pod alone", got)
 	}
 }
@@ -146,13 +146,13 @@ func TestNoTwoGroupsShareAKey(t *testing.T) {
 	}
 	seen := map[types.NamespacedName]bool{}
 	for _, pod := range pods {
-		key := Of(pod, owners).Key
+		key := IdentityOf(pod, owners).Key
 		if seen[key] {
 			t.Errorf("key %q belongs to two groups", key)
 		}
 		seen[key] = true
 	}
-	if name := Of(again, owners).Key.Name; !strings.Contains(name, "/") {
+	if name := IdentityOf(again, owners).Key.Name; !strings.Contains(name, "/") {
 		t.Errorf("key %q of a lone pod could be the name of a PodGroup", name)
 	}
 }

@@ -15,10 +15,10 @@ import (
 type Kind struct {
 	// Group is that of the API, without a version; "" is the core group.
 	Group, Kind string
-	// Named says that its pods have a group named for it, and Gang that they wait
+	// FormsGroup says that its pods have a group named for it, and Gang that they wait
 	// for that group's PodGroup. Pods of other kinds do so if their labels give the
 	// group a size, unless Never is set.
-	Named, Gang, Never bool
+	FormsGroup, NeedsPodGroup, NeverFormsGroup bool
 	// Resource is its plural, by which rights are granted to read it. It is set where Named is.
 	Resource string
 	// Ends says how an object tells that its work is over; nil is that it has no end. Endless says
@@ -32,11 +32,11 @@ type Kind struct {
 	Version  string
 	New      func() Object
 	NewList  func() ObjectList
-	// OwnLabels are the labels in which its pods differ by design.
-	OwnLabels []string
+	// PerPodLabels are the labels in which its pods differ by design.
+	PerPodLabels []string
 
-	// parts are the kinds that it controls itself whose pods are in its group.
-	parts []kindName
+	// children are the kinds that it controls itself whose pods are in its group.
+	children []kindName
 	// spec makes the part of its spec that says how many pods there are to be; nil is that it
 	// says nothing.
 	spec func() sizer
@@ -85,55 +85,55 @@ func Kinds() []Kind { return slices.Clone(kinds) }
 
 var kinds = []Kind{
 	{
-		Group: job.group, Kind: job.kind, Named: true, Gang: true,
+		Group: job.group, Kind: job.kind, FormsGroup: true, NeedsPodGroup: true,
 		Resource: "jobs", Ends: &End{Done: string(batchv1.JobComplete), Failed: string(batchv1.JobFailed), Suspend: []string{"suspend"}},
 		Followed: true, Version: "v1", New: func() Object { return &batchv1.Job{} },
 		NewList: func() ObjectList { return &batchv1.JobList{} },
-		OwnLabels: []string{
+		PerPodLabels: []string{
 			"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid",
 			"job-name", "controller-uid",
 		},
 		spec: func() sizer { return &jobSpec{} },
 	},
 	{
-		Group: jobSet.group, Kind: jobSet.kind, Named: true, Gang: true, parts: []kindName{job},
+		Group: jobSet.group, Kind: jobSet.kind, FormsGroup: true, NeedsPodGroup: true, children: []kindName{job},
 		Resource: "jobsets", Ends: &End{Done: "Completed", Failed: "Failed", Suspend: []string{"suspend"}},
-		OwnLabels: []string{
+		PerPodLabels: []string{
 			"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-group-index",
 			"jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/replicatedjob-replicas",
 		},
 		spec: func() sizer { return &jobSetSpec{} },
 	},
 	{
-		Group: mpiJob.group, Kind: mpiJob.kind, Named: true, Gang: true, parts: []kindName{job},
+		Group: mpiJob.group, Kind: mpiJob.kind, FormsGroup: true, NeedsPodGroup: true, children: []kindName{job},
 		Resource: "mpijobs", Ends: &End{Done: "Succeeded", Failed: "Failed", Suspend: []string{"runPolicy", "suspend"}},
-		OwnLabels: []string{"training.kubeflow.org/replica-index", "training.kubeflow.org/job-role"},
-		spec:      func() sizer { return &mpiJobSpec{} },
+		PerPodLabels: []string{"training.kubeflow.org/replica-index", "training.kubeflow.org/job-role"},
+		spec:         func() sizer { return &mpiJobSpec{} },
 	},
 	{
-		Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Named: true, Gang: true, Resource: "leaderworkersets", Endless: true,
-		OwnLabels: []string{"leaderworkerset.sigs.k8s.io/worker-index"},
-		spec:      func() sizer { return &leaderWorkerSetSpec{} },
+		Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "leaderworkersets", Endless: true,
+		PerPodLabels: []string{"leaderworkerset.sigs.k8s.io/worker-index"},
+		spec:         func() sizer { return &leaderWorkerSetSpec{} },
 	},
 	{
-		Group: statefulSet.group, Kind: statefulSet.kind, Named: true, Gang: true, Resource: "statefulsets", Endless: true,
+		Group: statefulSet.group, Kind: statefulSet.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "statefulsets", Endless: true,
 		Followed: true, Version: "v1", New: func() Object { return &appsv1.StatefulSet{} },
-		NewList:   func() ObjectList { return &appsv1.StatefulSetList{} },
-		OwnLabels: []string{appsv1.PodIndexLabel, appsv1.StatefulSetPodNameLabel},
-		spec:      func() sizer { return &statefulSetSpec{} },
+		NewList:      func() ObjectList { return &appsv1.StatefulSetList{} },
+		PerPodLabels: []string{appsv1.PodIndexLabel, appsv1.StatefulSetPodNameLabel},
+		spec:         func() sizer { return &statefulSetSpec{} },
 	},
 	{
-		Group: deployment.group, Kind: deployment.kind, Named: true, Resource: "deployments", Endless: true, parts: []kindName{replicaSet},
+		Group: deployment.group, Kind: deployment.kind, FormsGroup: true, Resource: "deployments", Endless: true, children: []kindName{replicaSet},
 		spec: func() sizer { return &replicaSpec{} },
 	},
 	{
-		Group: replicaSet.group, Kind: replicaSet.kind, Named: true, Resource: "replicasets", Endless: true,
+		Group: replicaSet.group, Kind: replicaSet.kind, FormsGroup: true, Resource: "replicasets", Endless: true,
 		Followed: true, Version: "v1", New: func() Object { return &appsv1.ReplicaSet{} },
 		NewList: func() ObjectList { return &appsv1.ReplicaSetList{} },
 		spec:    func() sizer { return &replicaSpec{} },
 	},
 	{Group: daemonSet.group, Kind: daemonSet.kind},
-	{Group: node.group, Kind: node.kind, Never: true},
+	{Group: node.group, Kind: node.kind, NeverFormsGroup: true},
 }
 
 // FollowedKinds lists those that are watched.
@@ -156,7 +156,7 @@ func FollowedKindOf(obj runtime.Object) (Kind, bool) {
 // that is nothing.
 func KindOf(o Owner) Kind {
 	for _, k := range kinds {
-		if o.is(kindName{k.Group, k.Kind}) {
+		if o.isKind(kindName{k.Group, k.Kind}) {
 			return k
 		}
 	}
@@ -167,4 +167,4 @@ func KindOf(o Owner) Kind {
 func (k Kind) Sized() bool { return k.spec != nil }
 
 // holds says whether the pods of what it controls are in its own group.
-func (k Kind) holds(part Owner) bool { return slices.ContainsFunc(k.parts, part.is) }
+func (k Kind) holds(part Owner) bool { return slices.ContainsFunc(k.children, part.isKind) }

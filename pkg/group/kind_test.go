@@ -9,16 +9,16 @@ import (
 func TestEachKindIsDescribed(t *testing.T) {
 	for _, k := range Kinds() {
 		name := k.Kind + "." + k.Group
-		if k.Named != k.Sized() {
-			t.Errorf("%s: its pods have a group named for it: %t, and kind.go says how to read its size: %t", name, k.Named, k.Sized())
+		if k.FormsGroup != k.Sized() {
+			t.Errorf("%s: its pods have a group named for it: %t, and kind.go says how to read its size: %t", name, k.FormsGroup, k.Sized())
 		}
-		if k.Never && k.Named || k.Gang && !k.Named {
-			t.Errorf("%s: named %t, gang %t and never %t contradict each other", name, k.Named, k.Gang, k.Never)
+		if k.NeverFormsGroup && k.FormsGroup || k.NeedsPodGroup && !k.FormsGroup {
+			t.Errorf("%s: named %t, gang %t and never %t contradict each other", name, k.FormsGroup, k.NeedsPodGroup, k.NeverFormsGroup)
 		}
-		if k.Named != (k.Resource != "") {
-			t.Errorf("%s: its pods have a group named for it: %t, and kind.go has its resource: %q", name, k.Named, k.Resource)
+		if k.FormsGroup != (k.Resource != "") {
+			t.Errorf("%s: its pods have a group named for it: %t, and kind.go has its resource: %q", name, k.FormsGroup, k.Resource)
 		}
-		if k.Named && k.Endless == (k.Ends != nil) {
+		if k.FormsGroup && k.Endless == (k.Ends != nil) {
 			t.Errorf("%s: endless %t, and kind.go says how it tells its end: %t", name, k.Endless, k.Ends != nil)
 		}
 		if e := k.Ends; e != nil && (e.Done == "" || e.Failed == "" || len(e.Suspend) == 0) {
@@ -41,7 +41,7 @@ func TestEachKindIsDescribed(t *testing.T) {
 				t.Errorf("%s: NewList makes a %s", name, is)
 			}
 		}
-		for _, p := range k.parts {
+		for _, p := range k.children {
 			if !KindOf(Owner{Group: p.group, Kind: p.kind}).Followed {
 				t.Errorf("%s controls objects of the kind %s.%s, and these are not followed", name, p.kind, p.group)
 			}

@@ -35,20 +35,20 @@ func ControllerOf(obj metav1.Object) Owner {
 	return Owner{}
 }
 
-// mostName and mostUID are how many bytes a name, a kind or a group has at most, and a UID,
+// maxNameLength and maxUIDLength are how many bytes a name, a kind or a group has at most, and a UID,
 // for which the API server makes 36.
 const (
-	mostName = 253
-	mostUID  = 128
+	maxNameLength = 253
+	maxUIDLength  = 128
 )
 
 // CanExist says whether there can be such an object. The API server takes references to
 // others, with names and UIDs of a megabyte.
 func (o Owner) CanExist() bool {
-	return len(o.Group) <= mostName && len(o.Kind) <= mostName && len(o.Name) <= mostName && len(o.UID) <= mostUID
+	return len(o.Group) <= maxNameLength && len(o.Kind) <= maxNameLength && len(o.Name) <= maxNameLength && len(o.UID) <= maxUIDLength
 }
 
-func (o Owner) is(k kindName) bool { return o.Group == k.group && o.Kind == k.kind }
+func (o Owner) isKind(k kindName) bool { return o.Group == k.group && o.Kind == k.kind }
 
 // Followed says whether an object of this kind has to be looked up to know the
 // group of the pods that it controls.

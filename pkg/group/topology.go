@@ -27,8 +27,8 @@ const (
 	ExclusiveAnnotation = "fluence.flux-framework.org/exclusive"
 )
 
-// ExclusiveYes is the value of ExclusiveAnnotation that asks for whole nodes.
-const ExclusiveYes = "true"
+// ExclusiveTrue is the value of ExclusiveAnnotation that asks for whole nodes.
+const ExclusiveTrue = "true"
 
 // A Level is a layer of the graph that topology annotations may name.
 type Level struct {
@@ -36,12 +36,12 @@ type Level struct {
 	Type, Key string
 }
 
-// TopologySaid is what the annotations say, word for word.
-type TopologySaid struct{ Required, Preferred, Balanced, Exclusive string }
+// TopologyAnnotations is what the annotations say, word for word.
+type TopologyAnnotations struct{ Required, Preferred, Balanced, Exclusive string }
 
-// SaidOfTopology reads the annotations of a PodGroup or a pod.
-func SaidOfTopology(annotations map[string]string) TopologySaid {
-	return TopologySaid{
+// TopologyAnnotationsOf reads the annotations of a PodGroup or a pod.
+func TopologyAnnotationsOf(annotations map[string]string) TopologyAnnotations {
+	return TopologyAnnotations{
 		Required:  annotations[TopologyRequiredAnnotation],
 		Preferred: annotations[TopologyPreferredAnnotation],
 		Balanced:  annotations[TopologyBalancedAnnotation],
@@ -50,7 +50,7 @@ func SaidOfTopology(annotations map[string]string) TopologySaid {
 }
 
 // Fields are what is said, by the annotation that says it.
-func (t *TopologySaid) Fields() map[string]*string {
+func (t *TopologyAnnotations) Fields() map[string]*string {
 	return map[string]*string{
 		TopologyRequiredAnnotation:  &t.Required,
 		TopologyPreferredAnnotation: &t.Preferred,
@@ -61,16 +61,16 @@ func (t *TopologySaid) Fields() map[string]*string {
 
 // Parse returns the topology by the types of levels, nil if none is asked for. An error names
 // annotation, value and levels in words fit for a user.
-func (t TopologySaid) Parse(levels []Level) (*jobspec.Topology, error) {
-	if t == (TopologySaid{}) {
+func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
+	if t == (TopologyAnnotations{}) {
 		return nil, nil
 	}
-	var is jobspec.Topology
+	var topology jobspec.Topology
 	var err error
-	if is.Required, err = levelOf(TopologyRequiredAnnotation, t.Required, levels); err != nil {
+	if topology.Required, err = levelOf(TopologyRequiredAnnotation, t.Required, levels); err != nil {
 		return nil, err
 	}
-	if is.Balanced, err = levelOf(TopologyBalancedAnnotation, t.Balanced, levels); err != nil {
+	if topology.Balanced, err = levelOf(TopologyBalancedAnnotation, t.Balanced, levels); err != nil {
 		return nil, err
 	}
 	if t.Preferred != "" {
@@ -81,22 +81,22 @@ func (t TopologySaid) Parse(levels []Level) (*jobspec.Topology, error) {
 				return nil, err
 			case l == "":
 				return nil, fmt.Errorf("annotation %s: %q: a level without a name", TopologyPreferredAnnotation, t.Preferred)
-			case slices.Contains(is.Preferred, l):
+			case slices.Contains(topology.Preferred, l):
 				return nil, fmt.Errorf("annotation %s: %q: level %s is named twice", TopologyPreferredAnnotation, t.Preferred, l)
 			}
-			is.Preferred = append(is.Preferred, l)
+			topology.Preferred = append(topology.Preferred, l)
 		}
 	}
-	if e := t.Exclusive; e != "" && e != ExclusiveYes && e != "false" {
+	if e := t.Exclusive; e != "" && e != ExclusiveTrue && e != "false" {
 		return nil, fmt.Errorf(`annotation %s: %q: must be "true" or "false"`, ExclusiveAnnotation, e)
 	}
 	switch {
-	case is.Balanced != "" && is.Preferred != nil:
+	case topology.Balanced != "" && topology.Preferred != nil:
 		return nil, fmt.Errorf("annotations %s: %q and %s: %q: one of them only", TopologyPreferredAnnotation, t.Preferred, TopologyBalancedAnnotation, t.Balanced)
-	case is.Required == "" && is.Balanced == "" && is.Preferred == nil:
+	case topology.Required == "" && topology.Balanced == "" && topology.Preferred == nil:
 		return nil, nil
 	}
-	return &is, nil
+	return &topology, nil
 }
 
 // levelNode is the level of the nodes themselves, which needs no configuration.

@@ -29,10 +29,10 @@ func WholeNodesModes() []string {
 	return []string{WholeNodesAll, WholeNodesLabelled, WholeNodesNone}
 }
 
-// DeniedWholeNodes says why annotations in a namespace give no whole nodes, in words fit for a
+// WhyNoWholeNodes says why annotations in a namespace give no whole nodes, in words fit for a
 // user; nothing if they do. The mode is one of WholeNodesModes, and label the value of the
 // namespace's label WholeNodesLabel, empty if it has none.
-func DeniedWholeNodes(mode, namespace, label string) string {
+func WhyNoWholeNodes(mode, namespace, label string) string {
 	switch {
 	case mode == WholeNodesAll:
 		return ""
@@ -44,19 +44,19 @@ func DeniedWholeNodes(mode, namespace, label string) string {
 	return fmt.Sprintf("namespace %q may not have whole nodes: its label %s is %q, and has to be %q", namespace, WholeNodesLabel, label, WholeNodesAllowed)
 }
 
-// WholeNodesAsked returns the annotation, and its value, by which annotations ask for whole
+// ExclusiveRequest returns the annotation, and its value, by which annotations ask for whole
 // nodes; both are empty if none does.
-func WholeNodesAsked(annotations map[string]string) (annotation, value string) {
-	if v := annotations[ExclusiveAnnotation]; v == ExclusiveYes {
+func ExclusiveRequest(annotations map[string]string) (annotation, value string) {
+	if v := annotations[ExclusiveAnnotation]; v == ExclusiveTrue {
 		return ExclusiveAnnotation, v
 	}
-	if v := annotations[MatchPolicyAnnotation]; match.TakesWhole(v) {
+	if v := annotations[MatchPolicyAnnotation]; match.IsExclusive(v) {
 		return MatchPolicyAnnotation, v
 	}
 	return "", ""
 }
 
-// TellDenied says, in words fit for a user, that an annotation asks in vain for whole nodes.
-func TellDenied(annotation, value, why string) string {
+// DeniedMessage says, in words fit for a user, that an annotation asks in vain for whole nodes.
+func DeniedMessage(annotation, value, why string) string {
 	return fmt.Sprintf("annotation %s: %q: %s", annotation, value, why)
 }

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// leastPage is the least number of nodes on a page. A small page costs little CPU time
+	// minPage is the least number of nodes on a page. A small page costs little CPU time
 	// at rest, also where each node has a hundred pods.
-	leastPage = 16
+	minPage = 16
 	// maxSuspects bounds the differences that are watched at a time, and so what a
 	// look costs; further ones are met again in the next round.
 	maxSuspects = 256
 	// maxHeals is how often one difference is healed before the graph is filled
 	// anew.
 	maxHeals = 3
-	// share is how much longer than a look the time until the next one is: an engine
+	// restFactor is how much longer than a look the time until the next one is: an engine
 	// that is slow has other things to do first.
-	share = 4
+	restFactor = 4
 )
 
 // An audit compares an engine in one epoch with the cluster, page by page and
@@ -35,13 +35,13 @@ const (
 // Drift, which is told and healed.
 type audit struct {
 	sender
-	from     string // where the next page begins
+	next     string // where the next page begins
 	suspects map[subject]*suspect
-	looked   time.Time // when the last look was over
+	lastPage time.Time // when the last look was over
 	// failed says that the last look could not be had, and rests until when there is
 	// no other.
-	failed bool
-	rests  time.Time
+	failed     bool
+	restsUntil time.Time
 }
 
 // A suspect is a difference that may pass.
@@ -51,30 +51,30 @@ type suspect struct {
 	// apart than they should be.
 	lasted time.Duration
 	heals  int
-	// returned says that it was being given back when the last look began.
-	returned bool
+	// wasReleasing says that it was being given back when the last look began.
+	wasReleasing bool
 }
 
 // newAudit goes on where the one of the epoch before was: where epochs are short,
 // the last nodes have their turn too.
 func newAudit(s sender) *audit {
-	return &audit{sender: s, from: s.inventory.audited, suspects: map[subject]*suspect{}}
+	return &audit{sender: s, next: s.inventory.auditNext, suspects: map[subject]*suspect{}}
 }
 
-// look compares the next page. An error means that the engine is to be filled
+// comparePage compares the next page. An error means that the engine is to be filled
 // anew.
-func (a *audit) look(ctx context.Context) error {
+func (a *audit) comparePage(ctx context.Context) error {
 	start := time.Now()
-	if start.Before(a.rests) {
+	if start.Before(a.restsUntil) {
 		return nil
 	}
 	// What is given back while the engine is listed is in the list, and no longer
 	// about to be given back.
 	for _, s := range a.suspects {
-		s.returned = a.inventory.isReturned(s)
+		s.wasReleasing = a.inventory.isReleasing(s)
 	}
-	v, nodes, err := a.view(ctx)
-	a.rests = time.Now().Add(share * time.Since(start))
+	v, nodes, err := a.readPage(ctx)
+	a.restsUntil = time.Now().Add(restFactor * time.Since(start))
 	switch {
 	case errors.Is(err, match.ErrStale), ctx.Err() != nil:
 		return err
@@ -99,48 +99,48 @@ func (a *audit) rest(ctx context.Context, why error) error {
 		klog.FromContext(ctx).Error(why, "The engine cannot be compared with the cluster")
 	}
 	a.failed = true
-	a.rests = time.Now().Add(a.inventory.cfg.Settle)
+	a.restsUntil = time.Now().Add(a.inventory.cfg.Settle)
 	return nil
 }
 
-// view takes down both sides of the next page, on which there are this many
+// readPage takes down both sides of the next page, on which there are this many
 // nodes, and of the suspects.
-func (a *audit) view(ctx context.Context) (v *view, listed int, err error) {
+func (a *audit) readPage(ctx context.Context) (v *comparison, listed int, err error) {
 	cfg := &a.inventory.cfg
 	nodes := cfg.Nodes.GetStore().List()
 	limit := int((int64(len(nodes))*int64(cfg.AuditEvery) + int64(cfg.AuditRound) - 1) / int64(cfg.AuditRound))
-	limit = min(max(limit, leastPage), match.MaxNodes)
-	page, err := a.list(ctx, a.from, limit)
+	limit = min(max(limit, minPage), match.MaxNodesPerPage)
+	page, err := a.list(ctx, a.next, limit)
 	if err != nil {
 		return nil, 0, err
 	}
-	v = &view{
-		from: a.from, last: len(page) < limit, beside: map[string]bool{},
-		nodes: make(map[string]*nodeView, limit), slots: map[string]*slotView{},
+	v = &comparison{
+		from: a.next, last: len(page) < limit, extraNodes: map[string]bool{},
+		nodes: make(map[string]*nodeSides, limit), slots: map[string]*slotSides{},
 	}
-	a.from = ""
+	a.next = ""
 	if !v.last {
 		v.to = page[limit-1].Name
-		a.from = v.to + "\x00" // the name that comes next after it
+		a.next = v.to + "\x00" // the name that comes next after it
 	}
-	a.inventory.audited = a.from
+	a.inventory.auditNext = a.next
 	v.showEngine(page, cfg.Levels)
-	if err := a.viewSuspects(ctx, v); err != nil {
+	if err := a.readSuspects(ctx, v); err != nil {
 		return nil, 0, err
 	}
 	v.showNodes(nodes, cfg.Levels)
-	v.showPods(cfg.Pods.GetStore().List(), a.inventory.read)
+	v.showPods(cfg.Pods.GetStore().List(), a.inventory.holdOf)
 	v.showSources(cfg.Sources, cfg.Levels)
 	return v, len(page), nil
 }
 
-// viewSuspects adds what the engine has of the suspects that are not on the page, of
+// readSuspects adds what the engine has of the suspects that are not on the page, of
 // as many as half the time of a call allows. The others are left for later looks.
-func (a *audit) viewSuspects(ctx context.Context, v *view) error {
+func (a *audit) readSuspects(ctx context.Context, v *comparison) error {
 	all, cancel := context.WithTimeout(ctx, a.timeout/2)
 	defer cancel()
 	for _, s := range a.suspects {
-		for _, name := range s.at {
+		for _, name := range s.nodes {
 			if v.covers(name) {
 				continue
 			}
@@ -151,7 +151,7 @@ func (a *audit) viewSuspects(ctx context.Context, v *view) error {
 			case err != nil:
 				return err
 			}
-			v.beside[name] = true
+			v.extraNodes[name] = true
 			if len(nodes) == 1 && nodes[0].Name == name {
 				v.showEngine(nodes, a.inventory.cfg.Levels)
 			}

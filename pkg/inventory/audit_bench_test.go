@@ -36,7 +36,7 @@ func BenchmarkAuditPage(b *testing.B) {
 			a := newAudit(sender{inventory: i, epoch: e, timeout: time.Minute})
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := a.look(b.Context()); err != nil {
+				if err := a.comparePage(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -29,7 +29,7 @@ var group = match.NewJobID("group")
 // holding books what stands in the engine behind the inventory's back.
 func (w *world) holding(job match.JobID, key, node, cores string, edits ...func(*match.Slot)) {
 	w.t.Helper()
-	s := translate.Held(pod("", types.UID(key), node, cores))
+	s := translate.HeldSlot(pod("", types.UID(key), node, cores))
 	for _, edit := range edits {
 		edit(&s)
 	}
@@ -58,7 +58,7 @@ func (w *world) behind(err error) {
 // portrait is all that the engine has, in words.
 func (w *world) portrait() []string {
 	w.t.Helper()
-	nodes, err := w.fake.Nodes(w.t.Context(), w.Epoch(), "", match.MaxNodes)
+	nodes, err := w.fake.Nodes(w.t.Context(), w.Epoch(), "", match.MaxNodesPerPage)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func (w *world) portrait() []string {
 	for _, n := range nodes {
 		lines = append(lines, n.Name+" "+nodeWords(n.Graph))
 		for _, h := range holdsOf(n.Jobs) {
-			lines = append(lines, h.slot.Key+" "+holdWords([]hold{plain(h, []translate.Level{{Type: "rack"}})}))
+			lines = append(lines, h.slot.Key+" "+holdWords([]hold{normalize(h, []translate.Level{{Type: "rack"}})}))
 		}
 	}
 	return lines
@@ -88,7 +88,7 @@ func audited(t *testing.T, test func(w *world, seats *source)) {
 }
 
 // seat is a core on n1.
-func seat(key string) match.Slot { return translate.Held(pod("", types.UID(key), "n1", "1")) }
+func seat(key string) match.Slot { return translate.HeldSlot(pod("", types.UID(key), "n1", "1")) }
 
 // State 8 of the lessons of earlier systems: drift between graph and cluster is
 // measured continuously and heals.
@@ -430,7 +430,7 @@ func TestWhatIsGivenBackDuringALookIsNoDrift(t *testing.T) {
 	var returned atomic.Bool
 	var then atomic.Pointer[func()]
 	run(t, embedded, func(c *Config) {
-		c.Returns = func(match.JobID, string) bool { return returned.Load() }
+		c.IsReleasing = func(match.JobID, string) bool { return returned.Load() }
 		c.Engine = afterList{c.Engine.(*matchtest.Fake), &then}
 	}, func(w *world) {
 		w.nodes.add(node("n1", "8"))

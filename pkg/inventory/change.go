@@ -9,32 +9,32 @@ import (
 )
 
 // A Kind tells the changes apart.
-type Kind string
+type ChangeKind string
 
 // The changes that may alter the answer to a request that was refused. That a
 // pod came to hold something does not.
 const (
 	// Loaded: the graph is filled and verdicts are given, in a new epoch. What
 	// only the caller's own Match had booked in the former one is gone.
-	Loaded Kind = "Loaded"
+	Loaded ChangeKind = "Loaded"
 	// Lost: the engine does not answer or lost its graph; Epoch is 0 until the
 	// next Loaded.
-	Lost Kind = "Lost"
+	Lost ChangeKind = "Lost"
 	// NodeAdded: the graph has one more node, up or down.
-	NodeAdded Kind = "NodeAdded"
+	NodeAdded ChangeKind = "NodeAdded"
 	// NodeChanged: a node's pools, levels or status are others. Changes of taints
 	// and of labels that are no level's are none of the graph.
-	NodeChanged Kind = "NodeChanged"
+	NodeChanged ChangeKind = "NodeChanged"
 	// NodeRemoved: the graph has one node less.
-	NodeRemoved Kind = "NodeRemoved"
+	NodeRemoved ChangeKind = "NodeRemoved"
 	// Freed: slots were given back, or shrank, or leave their node to others than
 	// before.
-	Freed Kind = "Freed"
+	Freed ChangeKind = "Freed"
 )
 
 // A Change is something that the engine has taken.
 type Change struct {
-	Kind Kind
+	Kind ChangeKind
 	// Generation is the inventory's after the change.
 	Generation uint64
 	// Node is the node that the change is about; empty for Loaded and Lost.
@@ -67,7 +67,7 @@ func changesOf(nodes []nodeStep, holds []holdStep) []Change {
 	}
 	freed, shared := map[string]translate.Amounts{}, map[string]bool{}
 	for _, s := range holds {
-		free(freed, s)
+		addFreed(freed, s)
 		for _, h := range s.before {
 			shared[h.slot.Node] = shared[h.slot.Node] || h.slot.Shared
 		}
@@ -93,10 +93,10 @@ func grown(before, after *resource.Graph) translate.Amounts {
 	return positive(now)
 }
 
-// free adds to freed, by node, what one pod holds less than before. Pods are not
+// addFreed adds to freed, by node, what one pod holds less than before. Pods are not
 // set off against each other: what another has come to hold may have been booked
 // long before the cluster told of it.
-func free(freed map[string]translate.Amounts, s holdStep) {
+func addFreed(freed map[string]translate.Amounts, s holdStep) {
 	less := map[string]translate.Amounts{}
 	for _, h := range s.before {
 		if less[h.slot.Node] == nil {
@@ -108,7 +108,7 @@ func free(freed map[string]translate.Amounts, s holdStep) {
 		subtract(less[h.slot.Node], amountsOf(h))
 	}
 	for node, amounts := range less {
-		if amounts = positive(amounts); len(amounts) == 0 && !relet(s) {
+		if amounts = positive(amounts); len(amounts) == 0 && !holderChanged(s) {
 			continue
 		}
 		if freed[node] == nil {
@@ -118,8 +118,8 @@ func free(freed map[string]translate.Amounts, s holdStep) {
 	}
 }
 
-// relet reports whether a slot leaves its node to others than before.
-func relet(s holdStep) bool {
+// holderChanged reports whether a slot leaves its node to others than before.
+func holderChanged(s holdStep) bool {
 	return slices.ContainsFunc(s.before, func(was hold) bool {
 		return slices.ContainsFunc(s.after, func(is hold) bool {
 			return was.sameSlot(is) && (was.slot.Holder != is.slot.Holder || was.slot.Shared != is.slot.Shared)

@@ -97,9 +97,9 @@ func holdWords(holds []hold) string {
 	return strings.Join(words, "; ")
 }
 
-// plain returns what is held without what only an engine knows of it, so that
+// normalize returns what is held without what only an engine knows of it, so that
 // what a Match gave out can be compared with what a pod calls for.
-func plain(h hold, levels []translate.Level) hold {
+func normalize(h hold, levels []translate.Level) hold {
 	held := make(translate.Amounts, len(h.slot.R.Vertices))
 	for i := range h.slot.R.Vertices {
 		v := &h.slot.R.Vertices[i]

@@ -94,7 +94,7 @@ func TestAnEngineThatLostItsGraphIsFilledAnew(t *testing.T) {
 						t.Errorf("the engine was not told %q:\n%s", line, got)
 					}
 				}
-				kinds := make([]Kind, 0, len(w.changes))
+				kinds := make([]ChangeKind, 0, len(w.changes))
 				for _, c := range w.changes {
 					kinds = append(kinds, c.Kind)
 				}

@@ -16,10 +16,10 @@ func (a *audit) heal(ctx context.Context, d *finding) error {
 		return nil
 	}
 	a.inventory.healSlot(types.UID(d.name), d.slot)
-	return a.charge(ctx, d.slot.called)
+	return a.charge(ctx, d.slot.fromSources)
 }
 
-func (i *Inventory) healNode(name string, n *nodeView) {
+func (i *Inventory) healNode(name string, n *nodeSides) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if n.cluster == nil {
@@ -31,7 +31,7 @@ func (i *Inventory) healNode(name string, n *nodeView) {
 	signal(i.wake)
 }
 
-func (i *Inventory) healSlot(key types.UID, s *slotView) {
+func (i *Inventory) healSlot(key types.UID, s *slotSides) {
 	if s.pod != nil {
 		i.setPod(nil, s.pod)
 	}
@@ -43,21 +43,21 @@ func (i *Inventory) healSlot(key types.UID, s *slotView) {
 		name = types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name}
 	case noted != nil:
 		name = types.NamespacedName{Namespace: noted.Namespace, Name: noted.Name}
-		i.forget(name)
+		i.unindex(name)
 		i.holds.drop(name)
 	}
 	// Of what the engine has, this is not the sources'.
-	i.holds.correct(name, slices.DeleteFunc(slices.Clone(s.has), func(h hold) bool {
-		return slices.ContainsFunc(s.called, h.sameSlot)
+	i.holds.correct(name, slices.DeleteFunc(slices.Clone(s.engine), func(h hold) bool {
+		return slices.ContainsFunc(s.fromSources, h.sameSlot)
 	}))
 	signal(i.wake)
 }
 
-// inLine lists what is to be sent, or is to be read once more before.
-func (i *Inventory) inLine() map[subject]bool {
+// queuedSubjects lists what is to be sent, or is to be read once more before.
+func (i *Inventory) queuedSubjects() map[subject]bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	line := make(map[subject]bool, len(i.nodes.queue)+len(i.holds.queue)+len(i.doubted))
+	line := make(map[subject]bool, len(i.nodes.queue)+len(i.holds.queue)+len(i.toRecheck))
 	for _, name := range i.nodes.queue {
 		line[nodeSubject(name)] = true
 	}
@@ -67,16 +67,16 @@ func (i *Inventory) inLine() map[subject]bool {
 			line[slotSubject(h.slot.Key)] = true
 		}
 	}
-	for uid := range i.doubted {
+	for uid := range i.toRecheck {
 		line[slotSubject(string(uid))] = true
 	}
 	return line
 }
 
-// isReturned says that what the engine has too much of is being given back by whose
+// isReleasing says that what the engine has too much of is being given back by whose
 // it was, which may take its time.
-func (i *Inventory) isReturned(s *suspect) bool {
-	return s.slot != nil && slices.ContainsFunc(s.slot.has, func(h hold) bool {
-		return !slices.ContainsFunc(s.slot.want, h.sameSlot) && i.cfg.Returns(h.job, h.slot.Key)
+func (i *Inventory) isReleasing(s *suspect) bool {
+	return s.slot != nil && slices.ContainsFunc(s.slot.engine, func(h hold) bool {
+		return !slices.ContainsFunc(s.slot.cluster, h.sameSlot) && i.cfg.IsReleasing(h.job, h.slot.Key)
 	})
 }

@@ -101,8 +101,8 @@ func TestARecheckOfAPodThatIsGoneIsNothing(t *testing.T) {
 				w.holders["u1"] = "ns/g"
 				w.Recheck("u1")
 				w.expect("gone")
-				if len(w.doubted) > 0 {
-					t.Errorf("pods are doubted for ever: %v", w.doubted)
+				if len(w.toRecheck) > 0 {
+					t.Errorf("pods are doubted for ever: %v", w.toRecheck)
 				}
 				if len(w.Inventory.pods) > 1 || w.Inventory.pods["u1"] != nil {
 					t.Errorf("pods that hold nothing are kept: %v", w.Inventory.pods)

@@ -65,9 +65,9 @@ type Config struct {
 	// the cluster, as OnChange is: with the number of nodes on it, and whether it
 	// was the last of its round.
 	OnAudit func(nodes int, round bool)
-	// Returns says that a slot is about to be given back to the engine by whose it
+	// IsReleasing says that a slot is about to be given back to the engine by whose it
 	// was: while it waits for that it is no Drift. It must not block. nil is never.
-	Returns func(job match.JobID, key string) bool
+	IsReleasing func(job match.JobID, key string) bool
 	// AuditEvery is the time from one page to the next; more where the engine is
 	// slow. Defaults to DefaultAuditEvery.
 	AuditEvery time.Duration
@@ -101,33 +101,33 @@ type Inventory struct {
 	wake  chan struct{} // holds a token when there is something to send
 	check chan struct{} // holds a token when the engine's epoch is in doubt
 
-	// reading is held while what a pod holds is read and noted, so that what was
+	// readMu is held while what a pod holds is read and noted, so that what was
 	// read first is not noted last. It comes before mu.
-	reading sync.Mutex
+	readMu sync.Mutex
 
-	// audited is where the next page of the audit begins. Only the worker has it.
-	audited string
+	// auditNext is where the next page of the audit begins. Only the worker has it.
+	auditNext string
 
-	mu      sync.Mutex
-	pods    map[types.UID]*corev1.Pod // those that hold
-	doubted map[types.UID]struct{}    // pods to read once more
-	nodes   ledger[string, *resource.Graph]
-	holds   ledger[types.NamespacedName, []hold] // by pod
-	// on names the pods that hold something on each node, and sent are the binds that were
+	mu        sync.Mutex
+	pods      map[types.UID]*corev1.Pod // those that hold
+	toRecheck map[types.UID]struct{}    // pods to read once more
+	nodes     ledger[string, *resource.Graph]
+	holds     ledger[types.NamespacedName, []hold] // by pod
+	// podsOn names the pods that hold something on each node, and sent are the binds that were
 	// sent for pods which do not yet.
-	on   map[string]sets.Set[types.NamespacedName]
-	sent map[types.UID]sentBind
+	podsOn    map[string]sets.Set[types.NamespacedName]
+	sentBinds map[types.UID]sentBind
 
 	epoch      match.Epoch // 0: not loaded
 	generation uint64
 
 	// What follows is the worker's alone.
 
-	// refused lists what the engine found invalid when it was last sent.
-	refused map[subject]struct{}
-	// hopeless lists the differences that were there again after the graph had been
+	// invalid lists what the engine found invalid when it was last sent.
+	invalid map[subject]struct{}
+	// unfixable lists the differences that were there again after the graph had been
 	// filled anew because of them.
-	hopeless map[subject]*hopeless
+	unfixable map[subject]*unfixable
 }
 
 // New returns an inventory, which does nothing until it is Run. It fails where
@@ -154,22 +154,22 @@ func New(cfg Config) (*Inventory, error) {
 	if cfg.OnDrift == nil {
 		cfg.OnDrift = func(Drift) {}
 	}
-	if cfg.Returns == nil {
-		cfg.Returns = func(match.JobID, string) bool { return false }
+	if cfg.IsReleasing == nil {
+		cfg.IsReleasing = func(match.JobID, string) bool { return false }
 	}
 	if cfg.OnAudit == nil {
 		cfg.OnAudit = func(int, bool) {}
 	}
 	return &Inventory{
-		cfg:      cfg,
-		wake:     make(chan struct{}, 1),
-		check:    make(chan struct{}, 1),
-		pods:     map[types.UID]*corev1.Pod{},
-		on:       map[string]sets.Set[types.NamespacedName]{},
-		sent:     map[types.UID]sentBind{},
-		holds:    ledger[types.NamespacedName, []hold]{skipped: mayHold},
-		refused:  map[subject]struct{}{},
-		hopeless: map[subject]*hopeless{},
+		cfg:       cfg,
+		wake:      make(chan struct{}, 1),
+		check:     make(chan struct{}, 1),
+		pods:      map[types.UID]*corev1.Pod{},
+		podsOn:    map[string]sets.Set[types.NamespacedName]{},
+		sentBinds: map[types.UID]sentBind{},
+		holds:     ledger[types.NamespacedName, []hold]{skipped: addSkipped},
+		invalid:   map[subject]struct{}{},
+		unfixable: map[subject]*unfixable{},
 	}, nil
 }
 
@@ -228,11 +228,11 @@ func (i *Inventory) Resync() { signal(i.check) }
 func (i *Inventory) Recheck(uids ...types.UID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.doubted == nil {
-		i.doubted = make(map[types.UID]struct{}, len(uids))
+	if i.toRecheck == nil {
+		i.toRecheck = make(map[types.UID]struct{}, len(uids))
 	}
 	for _, uid := range uids {
-		i.doubted[uid] = struct{}{}
+		i.toRecheck[uid] = struct{}{}
 	}
 	signal(i.wake)
 }
@@ -259,7 +259,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-	i.keep(ctx)
+	i.loop(ctx)
 	return nil
 }
 

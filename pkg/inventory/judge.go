@@ -10,28 +10,28 @@ import (
 
 // A hopeless difference was there again after the graph had been filled anew
 // because of it. It is left alone for as long as it stays the same.
-type hopeless struct {
+type unfixable struct {
 	sides
-	// met says that it was seen in this round.
-	met bool
+	// seen says that it was seen in this round.
+	seen bool
 }
 
 // judge brings the suspects up to date with a view that was begun at start, and
 // tells and heals what has lasted. An error means that the graph is to be filled
 // anew.
-func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
+func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error {
 	// A process that stood still has not waited: what was on its way then is so still.
-	passed := min(start.Sub(a.looked), a.inventory.cfg.AuditEvery)
-	a.looked = time.Now()
+	passed := min(start.Sub(a.lastPage), a.inventory.cfg.AuditEvery)
+	a.lastPage = time.Now()
 	room := maxSuspects - len(a.suspects)
 	still := make(map[subject]*suspect, len(a.suspects))
 	var lasting []*suspect
 	for _, d := range v.findings() {
 		s := a.suspects[d.subject]
 		switch {
-		case s != nil && !v.coversAll(s.at):
+		case s != nil && !v.coversAll(s.nodes):
 			continue // carried over below
-		case a.inventory.excuses(d):
+		case a.inventory.checkKnown(d):
 			continue
 		case s == nil && room == 0:
 			continue
@@ -50,7 +50,7 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 		}
 	}
 	for subject, s := range a.suspects {
-		if !v.coversAll(s.at) {
+		if !v.coversAll(s.nodes) {
 			still[subject] = s
 		}
 	}
@@ -61,9 +61,9 @@ func (a *audit) judge(ctx context.Context, v *view, start time.Time) error {
 	if len(lasting) == 0 {
 		return nil
 	}
-	line := a.inventory.inLine()
+	line := a.inventory.queuedSubjects()
 	for _, s := range lasting {
-		if line[s.subject] || s.returned || a.inventory.isReturned(s) {
+		if line[s.subject] || s.wasReleasing || a.inventory.isReleasing(s) {
 			continue
 		}
 		if err := a.confirm(ctx, s); err != nil {
@@ -81,7 +81,7 @@ func (a *audit) confirm(ctx context.Context, s *suspect) error {
 		"kind", d.Kind, "node", d.Node, "key", d.Key, "pod", klog.KRef(d.Pod.Namespace, d.Pod.Name), "cluster", d.Cluster, "engine", d.Engine)
 	a.inventory.cfg.OnDrift(d)
 	if s.heals == maxHeals {
-		a.inventory.hopeless[s.subject] = &hopeless{sides: s.sides, met: true}
+		a.inventory.unfixable[s.subject] = &unfixable{sides: s.sides, seen: true}
 		return fmt.Errorf("%s on node %s was put right %d times and is there again", d.Kind, d.Node, maxHeals)
 	}
 	s.heals++
@@ -91,7 +91,7 @@ func (a *audit) confirm(ctx context.Context, s *suspect) error {
 
 // drift returns the difference as others are told of it.
 func (d *finding) drift() Drift {
-	t := Drift{Kind: d.kind, Node: d.at[0], Cluster: d.cluster, Engine: d.engine}
+	t := Drift{Kind: d.kind, Node: d.nodes[0], Cluster: d.cluster, Engine: d.engine}
 	if d.slot != nil {
 		t.Key = d.name
 		if d.slot.pod != nil {
@@ -101,26 +101,26 @@ func (d *finding) drift() Drift {
 	return t
 }
 
-// excuses reports whether a difference is known and cannot be helped: what is
+// checkKnown reports whether a difference is known and cannot be helped: what is
 // called for is invalid to the engine, or it came again whatever was done.
-func (i *Inventory) excuses(d finding) bool {
-	if _, ok := i.refused[d.subject]; ok {
+func (i *Inventory) checkKnown(d finding) bool {
+	if _, ok := i.invalid[d.subject]; ok {
 		return true
 	}
-	h := i.hopeless[d.subject]
+	h := i.unfixable[d.subject]
 	if h == nil || h.sides != d.sides {
 		return false
 	}
-	h.met = true
+	h.seen = true
 	return true
 }
 
 // endRound forgets the hopeless differences that are there no more.
 func (i *Inventory) endRound() {
-	for subject, h := range i.hopeless {
-		if !h.met {
-			delete(i.hopeless, subject)
+	for subject, h := range i.unfixable {
+		if !h.seen {
+			delete(i.unfixable, subject)
 		}
-		h.met = false
+		h.seen = false
 	}
 }

@@ -35,30 +35,30 @@ func (i *Inventory) setPod(was, pod *corev1.Pod) {
 		if pod.Spec.NodeName != "" {
 			i.ForgetBind(pod) // it has ended
 		}
-		i.release(name)
+		i.removePod(name)
 		return
 	}
-	i.reading.Lock()
-	defer i.reading.Unlock()
-	now := []hold{i.read(pod)}
+	i.readMu.Lock()
+	defer i.readMu.Unlock()
+	now := []hold{i.holdOf(pod)}
 
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.forget(name)
+	i.unindex(name)
 	i.pods[pod.UID] = pod
-	delete(i.sent, pod.UID)
-	if i.on[pod.Spec.NodeName] == nil {
-		i.on[pod.Spec.NodeName] = sets.New[types.NamespacedName]()
+	delete(i.sentBinds, pod.UID)
+	if i.podsOn[pod.Spec.NodeName] == nil {
+		i.podsOn[pod.Spec.NodeName] = sets.New[types.NamespacedName]()
 	}
-	i.on[pod.Spec.NodeName].Insert(name)
+	i.podsOn[pod.Spec.NodeName].Insert(name)
 	if i.holds.want(name, now, sameHolds) {
 		signal(i.wake)
 	}
 }
 
-// read returns what a pod holds.
-func (i *Inventory) read(pod *corev1.Pod) hold {
-	h := hold{job: i.cfg.JobOf(pod), slot: translate.Held(pod)}
+// holdOf returns what a pod holds.
+func (i *Inventory) holdOf(pod *corev1.Pod) hold {
+	h := hold{job: i.cfg.JobOf(pod), slot: translate.HeldSlot(pod)}
 	if h.job == 0 {
 		h.job = match.NewJobID("pod", string(pod.UID))
 	}
@@ -70,21 +70,21 @@ func (i *Inventory) read(pod *corev1.Pod) hold {
 
 // recheck reads the pods anew that Recheck was given.
 func (i *Inventory) recheck() {
-	i.reading.Lock()
-	defer i.reading.Unlock()
+	i.readMu.Lock()
+	defer i.readMu.Unlock()
 	i.mu.Lock()
 	var pods []*corev1.Pod
-	for uid := range i.doubted {
+	for uid := range i.toRecheck {
 		if pod := i.pods[uid]; pod != nil {
 			pods = append(pods, pod)
 		}
 	}
-	i.doubted = nil
+	i.toRecheck = nil
 	i.mu.Unlock()
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
 
 	for _, pod := range pods {
-		name, now := nameOf(pod), i.read(pod)
+		name, now := nameOf(pod), i.holdOf(pod)
 		i.mu.Lock()
 		if i.pods[pod.UID] == pod { // and is not gone meanwhile
 			i.holds.want(name, []hold{now}, sameHolds)
@@ -93,12 +93,12 @@ func (i *Inventory) recheck() {
 	}
 }
 
-// forget forgets the pod that a name stood for.
-func (i *Inventory) forget(name types.NamespacedName) {
+// unindex forgets the pod that a name stood for.
+func (i *Inventory) unindex(name types.NamespacedName) {
 	for _, h := range i.holds.wanted(name) {
 		delete(i.pods, types.UID(h.slot.Key))
-		if i.on[h.slot.Node].Delete(name); len(i.on[h.slot.Node]) == 0 {
-			delete(i.on, h.slot.Node)
+		if i.podsOn[h.slot.Node].Delete(name); len(i.podsOn[h.slot.Node]) == 0 {
+			delete(i.podsOn, h.slot.Node)
 		}
 	}
 }
@@ -111,13 +111,13 @@ func (i *Inventory) dropPod(gone cache.ObjectName, last *corev1.Pod) {
 	} else {
 		i.forgetBinds(name)
 	}
-	i.release(name)
+	i.removePod(name)
 }
 
-func (i *Inventory) release(pod types.NamespacedName) {
+func (i *Inventory) removePod(pod types.NamespacedName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.forget(pod)
+	i.unindex(pod)
 	if i.holds.drop(pod) {
 		signal(i.wake)
 	}
@@ -128,14 +128,14 @@ func (h hold) sameSlot(o hold) bool { return h.job == o.job && h.slot.Key == o.s
 
 func sameHolds(a, b []hold) bool { return reflect.DeepEqual(a, b) }
 
-// mayHold adds to what the engine was sent for a pod what it was not, and may
+// addSkipped adds to what the engine was sent for a pod what it was not, and may
 // have all the same: a Match books a pod before the cluster tells of it.
-func mayHold(sent, skipped []hold) []hold {
-	return append(slices.Clip(sent), ended(skipped, sent)...)
+func addSkipped(sent, skipped []hold) []hold {
+	return append(slices.Clip(sent), endedHolds(skipped, sent)...)
 }
 
-// ended lists the slots of before that are not in after.
-func ended(before, after []hold) []hold {
+// endedHolds lists the slots of before that are not in after.
+func endedHolds(before, after []hold) []hold {
 	var gone []hold
 	for _, h := range before {
 		if !slices.ContainsFunc(after, h.sameSlot) {

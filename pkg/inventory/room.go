@@ -25,7 +25,7 @@ func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.pods[pod.UID] == nil {
-		i.sent[pod.UID] = bind
+		i.sentBinds[pod.UID] = bind
 	}
 }
 
@@ -34,20 +34,20 @@ func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 func (i *Inventory) ForgetBind(pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.sent, pod.UID)
+	delete(i.sentBinds, pod.UID)
 }
 
 // forgetBinds forgets what was sent for pods of a name.
 func (i *Inventory) forgetBinds(pod types.NamespacedName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	maps.DeleteFunc(i.sent, func(_ types.UID, bind sentBind) bool { return bind.pod == pod })
+	maps.DeleteFunc(i.sentBinds, func(_ types.UID, bind sentBind) bool { return bind.pod == pod })
 }
 
-// Lacking says what a node has too little of for pods that are not there, by what the
+// WhyNoRoom says what a node has too little of for pods that are not there, by what the
 // cluster has told and the binds that were sent; empty if there is enough of all. It says
 // nothing of a node that is not there.
-func (i *Inventory) Lacking(node string, pods ...*corev1.Pod) string {
+func (i *Inventory) WhyNoRoom(node string, pods ...*corev1.Pod) string {
 	asked, names := translate.Amounts{}, make(sets.Set[types.NamespacedName], len(pods))
 	for _, pod := range pods {
 		asked.Add(translate.Requests(pod))
@@ -59,19 +59,19 @@ func (i *Inventory) Lacking(node string, pods ...*corev1.Pod) string {
 	if g == nil {
 		return ""
 	}
-	return translate.Lacking(asked, i.held(node, names, asked), translate.Pools(g))
+	return translate.WhyNoRoom(asked, i.heldAmounts(node, names, asked), translate.Pools(g))
 }
 
-// held says what is held on a node by others than the pods named, of each type that is
+// heldAmounts says what is held on a node by others than the pods named, of each type that is
 // asked for.
-func (i *Inventory) held(node string, but sets.Set[types.NamespacedName], asked translate.Amounts) translate.Amounts {
+func (i *Inventory) heldAmounts(node string, but sets.Set[types.NamespacedName], asked translate.Amounts) translate.Amounts {
 	held := make(translate.Amounts, len(asked))
 	add := func(poolType string, n int64) {
 		if _, ok := asked[poolType]; ok {
 			held[poolType] += min(n, math.MaxInt64-held[poolType])
 		}
 	}
-	for name := range i.on[node] {
+	for name := range i.podsOn[node] {
 		if but.Has(name) {
 			continue
 		}
@@ -81,7 +81,7 @@ func (i *Inventory) held(node string, but sets.Set[types.NamespacedName], asked 
 			}
 		}
 	}
-	for _, bind := range i.sent {
+	for _, bind := range i.sentBinds {
 		if bind.node != node || but.Has(bind.pod) {
 			continue
 		}

@@ -149,7 +149,7 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 				w.nodes.add(node("n1", "2"), node("n2", "2"))
 				w.begin()
 				tc.happens(w)
-				if got := w.Lacking("n1", mate); got != tc.lacking {
+				if got := w.WhyNoRoom("n1", mate); got != tc.lacking {
 					t.Errorf("lacking %q, want %q", got, tc.lacking)
 				}
 			})
@@ -164,11 +164,11 @@ func TestWhatANodeLacksForPodsTogether(t *testing.T) {
 		w.begin()
 		a, b := pod("a", "a", "", "1"), pod("b", "b", "", "2")
 		w.BindSent(a, "n1")
-		if got := w.Lacking("n1", a, b); got != "" {
+		if got := w.WhyNoRoom("n1", a, b); got != "" {
 			t.Errorf("lacking %q, want room for both", got)
 		}
 		w.pods.add(pod("c", "c", "n1", "500m"))
-		if got, want := w.Lacking("n1", a, b), "cpu 3 wanted, 2500m of 3 free"; got != want {
+		if got, want := w.WhyNoRoom("n1", a, b), "cpu 3 wanted, 2500m of 3 free"; got != want {
 			t.Errorf("lacking %q, want %q", got, want)
 		}
 	})
@@ -188,7 +188,7 @@ func misplaced(i *Inventory, pods []*corev1.Pod) string {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if diff := cmp.Diff(want, i.on); diff != "" {
+	if diff := cmp.Diff(want, i.podsOn); diff != "" {
 		return "on nodes (-cluster +inventory):\n" + diff
 	}
 	return ""
@@ -212,8 +212,8 @@ func TestNothingIsKeptOfPodsThatAreGone(t *testing.T) {
 				w.pods.add(p)
 				there(p)
 				gone(p)
-				if len(w.on)+len(w.sent)+len(w.Inventory.pods) > 0 {
-					t.Fatalf("kept: %v, %v, %v", w.on, w.sent, w.Inventory.pods)
+				if len(w.podsOn)+len(w.sentBinds)+len(w.Inventory.pods) > 0 {
+					t.Fatalf("kept: %v, %v, %v", w.podsOn, w.sentBinds, w.Inventory.pods)
 				}
 			}
 		}

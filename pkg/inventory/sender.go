@@ -25,7 +25,7 @@ type sender struct {
 // the node, so that a match in between sees too little room rather than too
 // much.
 func (s sender) send(ctx context.Context, nodes []nodeStep, holds []holdStep) error {
-	if err := s.charge(ctx, held(holds)); err != nil {
+	if err := s.charge(ctx, holdsAfter(holds)); err != nil {
 		return err
 	}
 	if err := s.sendNodes(ctx, nodes); err != nil {
@@ -39,7 +39,7 @@ func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
 	for _, step := range steps {
 		if !step.gone {
 			put = append(put, step.after)
-			delete(s.inventory.refused, nodeSubject(step.key))
+			delete(s.inventory.invalid, nodeSubject(step.key))
 			continue
 		}
 		if step.before == nil {
@@ -58,7 +58,7 @@ func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
 		})
 	}, func(node *resource.Graph, err error) {
 		klog.FromContext(ctx).Error(err, "The engine refuses a node", "node", nodeOf(node).Name)
-		s.inventory.refused[nodeSubject(nodeOf(node).Name)] = struct{}{}
+		s.inventory.invalid[nodeSubject(nodeOf(node).Name)] = struct{}{}
 	})
 	if err != nil {
 		return fmt.Errorf("put %d nodes: %w", len(put), err)
@@ -69,7 +69,7 @@ func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
 // charge books what is held.
 func (s sender) charge(ctx context.Context, holds []hold) error {
 	for _, h := range holds {
-		delete(s.inventory.refused, slotSubject(h.slot.Key))
+		delete(s.inventory.invalid, slotSubject(h.slot.Key))
 	}
 	err := inBatches(holds, func(holds []hold) error {
 		return s.call(ctx, func(ctx context.Context) error {
@@ -77,7 +77,7 @@ func (s sender) charge(ctx context.Context, holds []hold) error {
 		})
 	}, func(h hold, err error) {
 		klog.FromContext(ctx).Error(err, "The engine refuses what is held", "job", h.job, "key", h.slot.Key, "node", h.slot.Node)
-		s.inventory.refused[slotSubject(h.slot.Key)] = struct{}{}
+		s.inventory.invalid[slotSubject(h.slot.Key)] = struct{}{}
 	})
 	if err != nil {
 		return fmt.Errorf("charge %d slots: %w", len(holds), err)
@@ -89,7 +89,7 @@ func (s sender) charge(ctx context.Context, holds []hold) error {
 func (s sender) release(ctx context.Context, steps []holdStep) error {
 	var over []hold
 	for _, step := range steps {
-		over = append(over, ended(step.before, step.after)...)
+		over = append(over, endedHolds(step.before, step.after)...)
 	}
 	for _, job := range jobsOf(over) {
 		keys := make([]string, 0, len(job.Slots))
@@ -144,8 +144,8 @@ func inBatches[T any](items []T, send func([]T) error, refused func(T, error)) e
 	return nil
 }
 
-// held lists what is held after the steps.
-func held(steps []holdStep) []hold {
+// holdsAfter lists what is held after the steps.
+func holdsAfter(steps []holdStep) []hold {
 	var holds []hold
 	for _, step := range steps {
 		holds = append(holds, step.after...)

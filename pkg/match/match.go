@@ -131,7 +131,7 @@ type Allocation struct {
 	Slots []Slot
 	// Reserved says that the resources are promised from At on, not given now.
 	Reserved bool
-	At       time.Time
+	Start    time.Time
 	// End is zero where no end is known.
 	End time.Time
 	// Waited is how long the Match waited for other calls; 0 is not at all.
@@ -145,17 +145,17 @@ type Job struct {
 	// Reserved says that the slots are promised from At on. An allocation holds
 	// until it is released, also past its End.
 	Reserved bool
-	At       time.Time
+	Start    time.Time
 	// End is zero where no end is known.
 	End time.Time
 }
 
-// MaxKinds is how many types of resources the slots of one request may ask for in all: an
+// MaxResourceTypes is how many types of resources the slots of one request may ask for in all: an
 // engine that keeps a number for each of them on each node takes no more.
-const MaxKinds = 128
+const MaxResourceTypes = 128
 
-// MaxNodes is how many nodes one call of Nodes lists at the most.
-const MaxNodes = 1024
+// MaxNodesPerPage is how many nodes one call of Nodes lists at the most.
+const MaxNodesPerPage = 1024
 
 // A Node is what an engine has under one name.
 type Node struct {
@@ -216,7 +216,7 @@ type Engine interface {
 	// Nodes lists what is there and what is held there, node by node in the order
 	// of their names: the first limit of them from the name from on, or fewer where
 	// no more follow. Names that jobs hold something at are listed whether or not
-	// the graph has such a node. A limit that is not within 1 and MaxNodes is
+	// the graph has such a node. A limit that is not within 1 and MaxNodesPerPage is
 	// ErrInvalid. Matches need not wait for longer than one page takes, however
 	// large the graph is.
 	Nodes(ctx context.Context, e Epoch, from string, limit int) ([]Node, error)

@@ -51,8 +51,8 @@ const (
 	LowestFirst NodeOrder = iota
 	// HighestFirst takes the nodes of the highest ids first.
 	HighestFirst
-	// AsMet takes the nodes as a walk through the graph meets them.
-	AsMet
+	// DepthFirst takes the nodes as a walk through the graph meets them.
+	DepthFirst
 )
 
 // A Preference is what a policy looks at before ids, in a graph that was added.
@@ -63,8 +63,8 @@ const (
 	NoPreference Preference = iota
 	// Consecutive prefers vertices whose ids are consecutive.
 	Consecutive
-	// Fast prefers vertices of a low performance class.
-	Fast
+	// LowPerfClass prefers vertices of a low performance class.
+	LowPerfClass
 )
 
 // A Policy is what engines go by.
@@ -73,10 +73,10 @@ type Policy struct {
 	Order NodeOrder
 	// NodeCentric says that the id of a vertex's node weighs more than its own.
 	NodeCentric bool
-	// Whole says that nodes are given out whole.
-	Whole bool
-	// Library says that the engine over Fluxion's library takes the policy.
-	Library bool
+	// Exclusive says that nodes are given out whole.
+	Exclusive bool
+	// InFluxion says that the engine over Fluxion's library takes the policy.
+	InFluxion bool
 	// Prefers is not NoPreference for a policy that goes only with graphs that were added.
 	Prefers Preference
 }
@@ -86,16 +86,16 @@ type Policy struct {
 // order has a policy that takes whole nodes, by its own name. A new order is code in the engines as
 // well: pkg/engine/store/order.go, pkg/traverser/policy.go.
 var policies = []Policy{
-	{Name: PolicyFirst, Order: AsMet, NodeCentric: true, Library: true},
-	{Name: PolicyLow, Library: true},
-	{Name: PolicyHigh, Order: HighestFirst, Library: true},
-	{Name: PolicyLonode, NodeCentric: true, Library: true},
-	{Name: PolicyHinode, Order: HighestFirst, NodeCentric: true, Library: true},
-	{Name: PolicyFirstnodex, Order: AsMet, NodeCentric: true, Whole: true},
-	{Name: PolicyLonodex, NodeCentric: true, Whole: true, Library: true},
-	{Name: PolicyHinodex, Order: HighestFirst, NodeCentric: true, Whole: true},
+	{Name: PolicyFirst, Order: DepthFirst, NodeCentric: true, InFluxion: true},
+	{Name: PolicyLow, InFluxion: true},
+	{Name: PolicyHigh, Order: HighestFirst, InFluxion: true},
+	{Name: PolicyLonode, NodeCentric: true, InFluxion: true},
+	{Name: PolicyHinode, Order: HighestFirst, NodeCentric: true, InFluxion: true},
+	{Name: PolicyFirstnodex, Order: DepthFirst, NodeCentric: true, Exclusive: true},
+	{Name: PolicyLonodex, NodeCentric: true, Exclusive: true, InFluxion: true},
+	{Name: PolicyHinodex, Order: HighestFirst, NodeCentric: true, Exclusive: true},
 	{Name: PolicyLocality, Order: HighestFirst, Prefers: Consecutive},
-	{Name: PolicyVariation, Prefers: Fast},
+	{Name: PolicyVariation, Prefers: LowPerfClass},
 }
 
 // PolicyOf returns what there is to know of a policy. It is false for a name that is none of
@@ -111,24 +111,24 @@ func PolicyOf(name string) (Policy, bool) {
 
 // Policies lists the policies that a Request may name whatever the graph.
 func Policies() []string {
-	return named(func(p Policy) bool { return p.Prefers == NoPreference })
+	return policyNames(func(p Policy) bool { return p.Prefers == NoPreference })
 }
 
-// TakesWhole says whether a policy, one of Policies, gives out whole nodes.
-func TakesWhole(policy string) bool {
+// IsExclusive says whether a policy, one of Policies, gives out whole nodes.
+func IsExclusive(policy string) bool {
 	p, _ := PolicyOf(policy)
-	return p.Whole
+	return p.Exclusive
 }
 
-// WithWhole returns the policy that takes nodes in the same order as one of Policies, and takes
+// WithExclusive returns the policy that takes nodes in the same order as one of Policies, and takes
 // them whole, or does not.
-func WithWhole(policy string, whole bool) string {
-	is, ok := PolicyOf(policy)
-	if !ok || is.Whole == whole {
+func WithExclusive(policy string, exclusive bool) string {
+	p0, ok := PolicyOf(policy)
+	if !ok || p0.Exclusive == exclusive {
 		return policy
 	}
 	for _, p := range policies {
-		if p.Whole == whole && p.Order == is.Order && p.NodeCentric && p.Prefers == NoPreference {
+		if p.Exclusive == exclusive && p.Order == p0.Order && p.NodeCentric && p.Prefers == NoPreference {
 			return p.Name
 		}
 	}
@@ -140,11 +140,11 @@ func WithWhole(policy string, whole bool) string {
 // "policy=high|low" with any of "node_centric=true|false",
 // "node_exclusive=true|false" and "stop_on_1_matches=true|false", apart by blanks.
 func GraphPolicies() []string {
-	return named(func(Policy) bool { return true })
+	return policyNames(func(Policy) bool { return true })
 }
 
-// named lists the names of some policies.
-func named(some func(Policy) bool) []string {
+// policyNames lists the names of some policies.
+func policyNames(some func(Policy) bool) []string {
 	names := make([]string, 0, len(policies))
 	for _, p := range policies {
 		if some(p) {

@@ -41,7 +41,7 @@ func TestEveryPolicyIsInTheTable(t *testing.T) {
 		t.Errorf("the table of policies has\n%q, declared are\n%q", listed, declared)
 	}
 	for _, name := range declared {
-		if p, ok := PolicyOf(name); !ok || p.Name != name || TakesWhole(name) != p.Whole {
+		if p, ok := PolicyOf(name); !ok || p.Name != name || IsExclusive(name) != p.Exclusive {
 			t.Errorf("PolicyOf(%q) = %+v, %v", name, p, ok)
 		}
 	}
@@ -67,14 +67,14 @@ func TestEachOrderIsTakenWholeAndNot(t *testing.T) {
 		PolicyFirstnodex: {PolicyFirst, PolicyFirstnodex}, PolicyLonodex: {PolicyLonode, PolicyLonodex}, PolicyHinodex: {PolicyHinode, PolicyHinodex},
 		"": {"", ""}, "no policy": {"no policy", "no policy"},
 	} {
-		if shared, whole := WithWhole(name, false), WithWhole(name, true); shared != want[0] || whole != want[1] {
+		if shared, whole := WithExclusive(name, false), WithExclusive(name, true); shared != want[0] || whole != want[1] {
 			t.Errorf("of %q not whole is %q and whole %q, want %q", name, shared, whole, want)
 		}
 	}
 	for _, name := range Policies() {
 		of, _ := PolicyOf(name)
 		for _, whole := range []bool{false, true} {
-			if p, _ := PolicyOf(WithWhole(name, whole)); p.Whole != whole || p.Order != of.Order {
+			if p, _ := PolicyOf(WithExclusive(name, whole)); p.Exclusive != whole || p.Order != of.Order {
 				t.Errorf("of %q the table has no policy of the same order that takes nodes whole: %t", name, whole)
 			}
 		}

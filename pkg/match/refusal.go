@@ -66,17 +66,17 @@ type Reason struct {
 	Nodes    int64 `json:"nodes"`
 	Down     int64 `json:"down,omitempty"`
 	Excluded int64 `json:"excluded,omitempty"`
-	// Whole counts the nodes that are neither down nor ruled out, and that belong
+	// OtherHolder counts the nodes that are neither down nor ruled out, and that belong
 	// to another holder as a whole; InUse those beside that others hold something
 	// of, where whole nodes are wanted. Neither are usable for the present, and
 	// waiting helps with both.
-	Whole int64 `json:"whole,omitempty"`
-	InUse int64 `json:"inUse,omitempty"`
+	OtherHolder int64 `json:"whole,omitempty"`
+	InUse       int64 `json:"inUse,omitempty"`
 	// Shortages lists the pools that run short, by type.
 	Shortages []Shortage `json:"shortages,omitempty"`
-	// End is the one job whose end would help most where the request came closest;
+	// Blocker is the one job whose end would help most where the request came closest;
 	// nil if the end of none would help.
-	End *End `json:"end,omitempty"`
+	Blocker *Blocker `json:"end,omitempty"`
 	// WaitingHelps says whether the request can come to fit when others finish.
 	WaitingHelps bool `json:"waitingHelps"`
 	// MayNeverFit says that no placement was found in the graph without its jobs
@@ -85,10 +85,10 @@ type Reason struct {
 }
 
 // An End is what the end of a job would do for a request.
-type End struct {
+type Blocker struct {
 	// Job holds the room, and More slots would fit there beside those Found.
-	Job  JobID `json:"job"`
-	More int64 `json:"more"`
+	Job       JobID `json:"job"`
+	MoreSlots int64 `json:"more"`
 }
 
 // A Shortage is one kind of pool that keeps slots from fitting.
@@ -99,8 +99,8 @@ type Shortage struct {
 	// Wanted is the amount that one slot needs, Most the largest amount that any
 	// usable node, of the Vertex if one is named, has left for it: free now or, where
 	// Code is TooLarge, free of all but what is Shared.
-	Wanted int64 `json:"wanted"`
-	Most   int64 `json:"most"`
+	Wanted  int64 `json:"wanted"`
+	MaxFree int64 `json:"most"`
 	// Nodes counts the usable nodes there that have less than Wanted. 0 says that every
 	// node has enough for a slot, but not for as many as would have to stand there.
 	Nodes int64 `json:"nodes"`
@@ -131,7 +131,7 @@ func (r Reason) String() string {
 		fmt.Fprintf(&b, " in %s %s", r.Level, r.Vertex)
 	}
 	for _, s := range r.Shortages {
-		fmt.Fprintf(&b, ", %s: %d%s wanted, %d%s at the most on a node, short on %d", s.Type, s.Wanted, s.Unit, s.Most, s.Unit, s.Nodes)
+		fmt.Fprintf(&b, ", %s: %d%s wanted, %d%s at the most on a node, short on %d", s.Type, s.Wanted, s.Unit, s.MaxFree, s.Unit, s.Nodes)
 	}
 	fmt.Fprintf(&b, " (%d nodes", r.Nodes)
 	if r.Down > 0 {
@@ -140,8 +140,8 @@ func (r Reason) String() string {
 	if r.Excluded > 0 {
 		fmt.Fprintf(&b, ", %d excluded", r.Excluded)
 	}
-	if r.Whole > 0 {
-		fmt.Fprintf(&b, ", %d of another holder", r.Whole)
+	if r.OtherHolder > 0 {
+		fmt.Fprintf(&b, ", %d of another holder", r.OtherHolder)
 	}
 	if r.InUse > 0 {
 		fmt.Fprintf(&b, ", %d in use and wanted whole", r.InUse)
@@ -159,8 +159,8 @@ type Refusal struct {
 	Waited time.Duration
 }
 
-// Waited notes on the answer to a Match how long it waited for other calls.
-func Waited(a *Allocation, err error, waited time.Duration) {
+// SetWaited notes on the answer to a Match how long it waited for other calls.
+func SetWaited(a *Allocation, err error, waited time.Duration) {
 	if no, refused := errors.AsType[*Refusal](err); refused {
 		no.Waited = waited
 	}

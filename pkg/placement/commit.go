@@ -11,20 +11,20 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// book makes the match that was verified, with the pods of each shape assigned to its
+// commit makes the match that was verified, with the pods of each shape assigned to its
 // slots in the order of the verification.
-func (p *Placer) book(ctx context.Context, q *enquiry, requests []translate.ShapeRequest, slots []match.Slot, targets []interpod.Target, v verified) ([]match.Slot, *gang.Refusal) {
+func (p *Placer) commit(ctx context.Context, q *attempt, requests []translate.ShapeRequest, slots []match.Slot, targets []interpod.Target, v verification) ([]match.Slot, *gang.Refusal) {
 	keys, spare := q.assign(requests, targets, v.order)
 	a, err := p.match(ctx, q, match.Allocate, requests, keys)
 	if err != nil {
-		return nil, p.refused(q, err)
+		return nil, p.refuse(q, err)
 	}
 	if !slices.EqualFunc(a.Slots, slots, func(a, b match.Slot) bool { return a.Node == b.Node && a.Label == b.Label }) {
-		q.after.Release = append(q.after.Release, gang.Release{Job: q.plan.Job})
-		return nil, &gang.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", Until: append(gang.Cluster(), gang.Freed), Backoff: true, Found: true}
+		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
+		return nil, &gang.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", RetryOn: append(gang.ClusterEvents(), gang.Released), Backoff: true, NodesFound: true}
 	}
 	if len(spare) > 0 {
-		q.after.Release = append(q.after.Release, gang.Release{Job: q.plan.Job, Keys: spare})
+		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job, Keys: spare})
 	}
 	ordered := make([]match.Slot, len(v.order))
 	for n, i := range v.order {
@@ -35,7 +35,7 @@ func (p *Placer) book(ctx context.Context, q *enquiry, requests []translate.Shap
 
 // assign returns the keys with which the slots come to the pods in the order given, and
 // those of slots that are not in it.
-func (q *enquiry) assign(requests []translate.ShapeRequest, targets []interpod.Target, order []int) (keys, spare []string) {
+func (q *attempt) assign(requests []translate.ShapeRequest, targets []interpod.Target, order []int) (keys, spare []string) {
 	taken := make([]int, len(q.shapes))
 	of := make([]string, len(targets))
 	next := func(i int) string {

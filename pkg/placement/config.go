@@ -6,23 +6,23 @@
 //
 //	config.go        what does it need to know of the world?
 //	result.go        what does it answer?
-//	allowance.go     how much of the scheduling loop may it take, and when is a group too hard?
+//	budget.go     how much of the scheduling loop may it take, and when is a group too hard?
 //	node_filters.go  what did filters say of a Node before?
-//	rejected.go      which nodes did the filters refuse after a match?
+//	exclusions.go      which nodes did the filters refuse after a match?
 //	placer.go        what is kept from one group to the next?
 //	prefilter.go     whom does the time of the filters count for?
 //	filter.go        which nodes do the filters rule out?
 //	extenders.go     which nodes do the extenders rule out?
-//	request.go       what is the matcher asked?
-//	attempt.go       in which ways, where pods ask something of each other?
-//	answer.go        what does its answer mean to the group?
+//	attempt.go       what is the matcher asked?
+//	alternative.go       in which ways, where pods ask something of each other?
+//	refusal.go        what does its answer mean to the group?
 //	verify.go        do the filters pass what it gave, pod by pod?
 //	commit.go        how is that booked?
 //	search.go        in which order are ways tried?
 //	place.go         how does all of that go together?
-//	lasting.go       what do filters rule out when all has ended that ends?
-//	usable.go        which nodes could be reserved?
-//	fewest.go        how few of them are enough?
+//	reservation_search.go       what do filters rule out when all has ended that ends?
+//	candidates.go        which nodes could be reserved?
+//	reservable.go        how few of them are enough?
 package placement
 
 import (
@@ -39,29 +39,29 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// Plugin is the name of the plugin that has groups placed, in a KubeSchedulerConfiguration.
-const Plugin = "Fluence"
+// PluginName is the name of the plugin that has groups placed, in a KubeSchedulerConfiguration.
+const PluginName = "Fluence"
 
 // Config is what a Placer needs. Its functions are called from scheduling cycles, and return at once.
 type Config struct {
 	// Handle runs the filters of the profile and its extenders, and Filters those that a handle
 	// alone does not run.
-	Handle  fwk.Handle
-	Filters PreFilters
+	Handle     fwk.Handle
+	PreFilters PreFilters
 	// Matcher is asked for nodes, and MatchTimeout is how long each answer may take.
 	Matcher      match.Engine
 	MatchTimeout time.Duration
-	// MaxAsk is how long a look for nodes to reserve may take of the scheduling loop.
-	MaxAsk time.Duration
+	// ReserveBudget is how long a look for nodes to reserve may take of the scheduling loop.
+	ReserveBudget time.Duration
 	// Levels are those of the matcher's graph.
 	Levels []translate.Level
-	// Outside returns what is others' as it is now, and the matcher's epoch. It is called once for each
+	// ClusterState returns what is others' as it is now, and the matcher's epoch. It is called once for each
 	// enquiry, when the filters have been run.
-	Outside func(plan gang.Plan) Outside
-	// EndOf says in words whose end would help the group that asks; empty is that none would.
-	EndOf func(why match.Reason, asks types.NamespacedName) string
-	// Tells says whether a message for one namespace names what is of another.
-	Tells func(namespace, asks string) bool
+	ClusterState func(plan gang.Plan) ClusterState
+	// BlockerOf says in words whose end would help the group that asks; empty is that none would.
+	BlockerOf func(why match.Reason, asks types.NamespacedName) string
+	// MayName says whether a message for one namespace names what is of another.
+	MayName func(namespace, asks string) bool
 	// JobsOf returns the jobs that pods are to the matcher, in their order.
 	JobsOf func(pods []*corev1.Pod) []match.JobID
 	// Now is the clock.
@@ -73,19 +73,19 @@ type PreFilters interface {
 	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
-// Outside is what is others', and the matcher's epoch, at a time.
-type Outside struct {
+// ClusterState is what is others', and the matcher's epoch, at a time.
+type ClusterState struct {
 	At time.Time
 	// Epoch is that of the matcher's graph.
 	Epoch match.Epoch
 	// Expected is the room on nodes that others are about to take.
 	Expected []match.Slot
 	// Reserved is the room that others come first to.
-	Reserved Reserved
+	Reserved Reservations
 }
 
-// Reserved is room that others come first to.
-type Reserved struct {
+// Reservations is room that others come first to.
+type Reservations struct {
 	Nodes []string
 	// Words say for whom how many nodes are reserved, and Turns are theirs.
 	Words []string

@@ -43,8 +43,8 @@ func (p *Placer) extendersFor(plan gang.Plan) extenders {
 	return e
 }
 
-// extended adds the nodes that an extender did not pass, with its words.
-func (r *ruledOut) extended(name string, asked, passed []fwk.NodeInfo, failed, never extenderv1.FailedNodesMap) {
+// addExtender adds the nodes that an extender did not pass, with its words.
+func (r *filterResult) addExtender(name string, asked, passed []fwk.NodeInfo, failed, never extenderv1.FailedNodesMap) {
 	through := sets.New[string]()
 	for _, n := range passed {
 		through.Insert(n.Node().Name)
@@ -59,7 +59,7 @@ func (r *ruledOut) extended(name string, asked, passed []fwk.NodeInfo, failed, n
 			r.never = append(r.never, node)
 		} else {
 			why = failed[node]
-			r.now, r.byExtender, r.byExtenders = append(r.now, node), true, append(r.byExtenders, node)
+			r.now, r.byExtender, r.rejectedByExtenders = append(r.now, node), true, append(r.rejectedByExtenders, node)
 		}
 		r.why["extender "+name+": "+cmp.Or(why, "refused")]++
 		r.filters.Insert(name)
@@ -68,7 +68,7 @@ func (r *ruledOut) extended(name string, asked, passed []fwk.NodeInfo, failed, n
 
 // narrow adds the nodes to out that extenders rule out. The refusal, if there is one,
 // is that an extender gives no answer which is not to be ignored.
-func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *ruledOut) *gang.Refusal {
+func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *filterResult) *gang.Refusal {
 	if len(e.all) == 0 {
 		return nil
 	}
@@ -89,11 +89,11 @@ func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *ruledOut) 
 			return &gang.Refusal{
 				Reason:  reason.NodesRuledOut,
 				Message: fmt.Sprintf("pod %s: extender %s: %v", pod.Name, x.Name(), err),
-				Until:   gang.Cluster(),
+				RetryOn: gang.ClusterEvents(),
 				Backoff: true,
 			}
 		}
-		out.extended(x.Name(), left, passed, failed, never)
+		out.addExtender(x.Name(), left, passed, failed, never)
 		left = passed
 	}
 	slices.Sort(out.never)

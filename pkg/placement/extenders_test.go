@@ -58,7 +58,7 @@ func TestExtendersNarrowTheMatch(t *testing.T) {
 			for _, x := range tc.all {
 				e.all = append(e.all, x)
 			}
-			out := ruledOut{never: []string{"n0"}, why: map[string]int{}}
+			out := filterResult{never: []string{"n0"}, why: map[string]int{}}
 			out.filters = out.filters.Union(nil)
 			refused := e.narrow(objects.Pod("p"), nodes, &out)
 			if got := ""; refused != nil {

@@ -26,7 +26,7 @@ type probe struct{}
 // Clone returns the same: it never changes.
 func (p probe) Clone() fwk.StateData { return p }
 
-const probeKey fwk.StateKey = Plugin + "/probe"
+const probeKey fwk.StateKey = PluginName + "/probe"
 
 // IsProbe says that the pod of a cycle is not being scheduled: a Placer asks the plugins about it.
 func IsProbe(state fwk.CycleState) bool {
@@ -34,26 +34,26 @@ func IsProbe(state fwk.CycleState) bool {
 	return err == nil
 }
 
-// ruledOut is what the profile's own filters say of a pod's nodes.
-type ruledOut struct {
+// filterResult is what the profile's own filters say of a pod's nodes.
+type filterResult struct {
 	// never and now name the nodes ruled out for good, and for the present.
 	never, now []string
 	// why counts the nodes by the filters' own words.
 	why map[string]int
 	// filters are the plugins that ruled nodes out.
 	filters sets.Set[string]
-	// byExtender says that an extender ruled some out for the present, byExtenders: no event
+	// byExtender says that an extender ruled some out for the present, rejectedByExtenders: no event
 	// tells when it has changed its mind.
-	byExtender  bool
-	byExtenders []string
+	byExtender          bool
+	rejectedByExtenders []string
 }
 
-// byMore says that filters ruled nodes out which look at more than the nodes themselves.
-func (r ruledOut) byMore() bool { return r.filters.Difference(nodeFilters).Len() > 0 }
+// hasNonNodeFilters says that filters ruled nodes out which look at more than the nodes themselves.
+func (r filterResult) hasNonNodeFilters() bool { return r.filters.Difference(nodeFilters).Len() > 0 }
 
 // events lists what may let the filters answer otherwise, beside a change of a
 // node.
-func (r ruledOut) events() []gang.Event {
+func (r filterResult) events() []gang.Event {
 	var pods, storage bool
 	for filter := range r.filters {
 		switch {
@@ -74,7 +74,7 @@ func (r ruledOut) events() []gang.Event {
 	return events
 }
 
-func (r *ruledOut) add(o ruledOut) {
+func (r *filterResult) add(o filterResult) {
 	r.never = append(r.never, o.never...)
 	r.now = append(r.now, o.now...)
 	if r.why == nil {
@@ -88,7 +88,7 @@ func (r *ruledOut) add(o ruledOut) {
 }
 
 // String lists the filters' words with the numbers of nodes, most first.
-func (r ruledOut) String() string {
+func (r filterResult) String() string {
 	if len(r.why) == 0 {
 		return ""
 	}
@@ -104,43 +104,43 @@ func (r ruledOut) String() string {
 }
 
 // attributes turns the nodes ruled out into constraints of a slot request.
-func (r ruledOut) attributes() jobspec.SlotAttributes {
+func (r filterResult) attributes() jobspec.SlotAttributes {
 	var a jobspec.SlotAttributes
 	if len(r.never) > 0 {
-		a.Constraints = not(r.never)
+		a.Constraints = notOn(r.never)
 	}
 	if len(r.now) > 0 {
-		a.ConstraintsNow = not(r.now)
+		a.ConstraintsNow = notOn(r.now)
 	}
 	return a
 }
 
-func not(hosts []string) *jobspec.Constraint {
+func notOn(hosts []string) *jobspec.Constraint {
 	return &jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{{Op: jobspec.OpHostlist, Values: hosts}}}
 }
 
-// notAsked are filters that ruleOut leaves out: the plugin that asks, and the one of the room on a
+// skippedFilters are filters that runFilters leaves out: the plugin that asks, and the one of the room on a
 // node.
-var notAsked = sets.New(Plugin, names.NodeResourcesFit)
+var skippedFilters = sets.New(PluginName, names.NodeResourcesFit)
 
-// ruleOut says which nodes the profile's filters rule out for a pod. It runs them on each
-// node of which nodeStatuses does not know the answer. The filter of the room on a node is
+// runFilters says which nodes the profile's filters rule out for a pod. It runs them on each
+// node of which nodeFilterCache does not know the answer. The filter of the room on a node is
 // left out: how much room there is, the matcher says, with numbers. It may only be called
 // inside a scheduling cycle. The refusal, if there is one, holds for all nodes.
-func (p *Placer) ruleOut(ctx context.Context, may *Allowance, pod *corev1.Pod, nodes []fwk.NodeInfo) (ruledOut, *gang.Refusal) {
+func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod, nodes []fwk.NodeInfo) (filterResult, *gang.Refusal) {
 	state := schedulerframework.NewCycleState()
 	state.Write(probeKey, probe{})
-	result, status := p.preFilter(ctx, may, state, pod)
+	result, status := p.preFilter(ctx, budget, state, pod)
 	if !status.IsSuccess() {
-		return ruledOut{}, refusedBeforeFilter(pod, status)
+		return filterResult{}, preFilterRefusal(pod, status)
 	}
 	// RunPreFilterPlugins sets the whole set when it returns, so it is added to
 	// only now.
-	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(notAsked))
+	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))
 
 	known, stale := unknown(nodes)
 	if result.AllNodes() {
-		known, stale = p.nodeStatuses.of(pod, nodes, state.GetSkipFilterPlugins())
+		known, stale = p.nodeFilterCache.lookup(pod, nodes, state.GetSkipFilterPlugins())
 	}
 	passes := fwk.NewStatus(fwk.Success)
 	leftOut := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
@@ -150,10 +150,10 @@ func (p *Placer) ruleOut(ctx context.Context, may *Allowance, pod *corev1.Pod, n
 		if info := nodes[stale[k]]; result.AllNodes() || result.NodeNames.Has(info.Node().Name) {
 			answers[k] = cmp.Or(p.Handle.RunFilterPlugins(ctx, state, pod, info), passes)
 		}
-	}, Plugin)
-	p.nodeStatuses.set(known, stale, answers)
-	out := ruledOut{why: map[string]int{}, filters: sets.New[string]()}
-	for i, status := range known.of {
+	}, PluginName)
+	p.nodeFilterCache.set(known, stale, answers)
+	out := filterResult{why: map[string]int{}, filters: sets.New[string]()}
+	for i, status := range known.byNode {
 		if status.IsSuccess() {
 			continue
 		}
@@ -172,12 +172,12 @@ func (p *Placer) ruleOut(ctx context.Context, may *Allowance, pod *corev1.Pod, n
 	return out, nil
 }
 
-// refusedBeforeFilter is what is told where no node could do.
-func refusedBeforeFilter(pod *corev1.Pod, status *fwk.Status) *gang.Refusal {
+// preFilterRefusal is what is told where no node could do.
+func preFilterRefusal(pod *corev1.Pod, status *fwk.Status) *gang.Refusal {
 	return &gang.Refusal{
 		Reason:  reason.NodesRuledOut,
 		Message: fmt.Sprintf("pod %s: %s", pod.Name, status.Message()),
-		Until:   gang.Cluster(),
+		RetryOn: gang.ClusterEvents(),
 		Backoff: true,
 	}
 }

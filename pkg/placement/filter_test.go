@@ -5,13 +5,13 @@ import (
 )
 
 func TestRuledOutListsTheMostFrequentWordsFirst(t *testing.T) {
-	var r ruledOut
-	r.add(ruledOut{why: map[string]int{"b": 2, "a": 2, "c": 1}})
-	r.add(ruledOut{why: map[string]int{"b": 3, "d": 9}})
+	var r filterResult
+	r.add(filterResult{why: map[string]int{"b": 2, "a": 2, "c": 1}})
+	r.add(filterResult{why: map[string]int{"b": 3, "d": 9}})
 	if got, want := r.String(), " (9 d, 3 b, 2 a)"; got != want {
 		t.Errorf("ruled out%s, want%s", got, want)
 	}
-	if got := (ruledOut{}).String(); got != "" {
+	if got := (filterResult{}).String(); got != "" {
 		t.Errorf("nothing ruled out: %q", got)
 	}
 }

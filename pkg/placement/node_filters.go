@@ -15,15 +15,15 @@ import (
 // at the Node. What they say of a Node holds until the Node is another object.
 var nodeFilters = sets.New(names.NodeName, names.NodeUnschedulable, names.TaintToleration, names.NodeAffinity)
 
-// maxKinds bounds for how many kinds of pods statuses are kept. One kind takes 16 bytes a
+// maxFilterKeys bounds for how many kinds of pods statuses are kept. One kind takes 16 bytes a
 // node.
-const maxKinds = 64
+const maxFilterKeys = 64
 
-// A nodeStatuses keeps what nodeFilters said of each node from one group to the next: most
+// A nodeFilterCache keeps what nodeFilters said of each node from one group to the next: most
 // groups ask for pods of the same kind, and few Nodes change in between. The zero value
 // keeps nothing. The scheduling cycle alone uses it.
-type nodeStatuses struct {
-	// filters names the filters of the profile, without notAsked.
+type nodeFilterCache struct {
+	// filters names the filters of the profile, without skippedFilters.
 	filters []string
 	// nodes holds, by position, the Nodes of the last look. No other Node is kept.
 	nodes []*corev1.Node
@@ -31,7 +31,7 @@ type nodeStatuses struct {
 	// the number of the one that is there.
 	changes uint64
 	changed []uint64
-	byKind  map[string]*statuses
+	byKey   map[string]*statuses
 	// alike holds one status for all that say the same.
 	alike map[statusKey]*fwk.Status
 }
@@ -44,40 +44,40 @@ type statusKey struct {
 
 // statuses are what filters said of the nodes for pods of one kind, by position.
 type statuses struct {
-	of []*fwk.Status // nil: nothing is known
-	// asked holds the number in changed of the Node that was asked about; 0 is none. It is
+	byNode []*fwk.Status // nil: nothing is known
+	// seenVersions holds the number in changed of the Node that was asked about; 0 is none. It is
 	// nil where statuses are not kept.
-	asked []uint64
+	seenVersions []uint64
 }
 
-// newNodeStatuses is for a profile with these filters.
-func newNodeStatuses(filters []string) nodeStatuses {
-	run := slices.DeleteFunc(slices.Clone(filters), notAsked.Has)
-	return nodeStatuses{filters: run, byKind: map[string]*statuses{}, alike: map[statusKey]*fwk.Status{}}
+// newNodeFilterCache is for a profile with these filters.
+func newNodeFilterCache(filters []string) nodeFilterCache {
+	run := slices.DeleteFunc(slices.Clone(filters), skippedFilters.Has)
+	return nodeFilterCache{filters: run, byKey: map[string]*statuses{}, alike: map[statusKey]*fwk.Status{}}
 }
 
-// of returns the statuses of a pod's nodes, and at which positions they are stale. The caller
+// lookup returns the statuses of a pod's nodes, and at which positions they are stale. The caller
 // runs the filters there and calls set. All are stale where one of the filters looks at more
 // than the Node.
-func (n *nodeStatuses) of(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped sets.Set[string]) (s *statuses, stale []int) {
+func (n *nodeFilterCache) lookup(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped sets.Set[string]) (s *statuses, stale []int) {
 	run := slices.DeleteFunc(slices.Clone(n.filters), skipped.Has)
 	if len(n.filters) == 0 || !nodeFilters.HasAll(run...) {
 		return unknown(nodes)
 	}
-	n.look(nodes)
-	kind := kindOf(pod, run)
-	s = n.byKind[kind]
-	if s == nil || len(s.of) != len(nodes) {
-		if s == nil && len(n.byKind) >= maxKinds {
-			clear(n.byKind)
+	n.update(nodes)
+	kind := filterKey(pod, run)
+	s = n.byKey[kind]
+	if s == nil || len(s.byNode) != len(nodes) {
+		if s == nil && len(n.byKey) >= maxFilterKeys {
+			clear(n.byKey)
 			clear(n.alike)
 		}
-		s = &statuses{of: make([]*fwk.Status, len(nodes)), asked: make([]uint64, len(nodes))}
-		n.byKind[kind] = s
+		s = &statuses{byNode: make([]*fwk.Status, len(nodes)), seenVersions: make([]uint64, len(nodes))}
+		n.byKey[kind] = s
 	}
 	for i, change := range n.changed {
-		if s.asked[i] != change {
-			s.of[i], s.asked[i] = nil, 0
+		if s.seenVersions[i] != change {
+			s.byNode[i], s.seenVersions[i] = nil, 0
 			stale = append(stale, i)
 		}
 	}
@@ -90,11 +90,11 @@ func unknown(nodes []fwk.NodeInfo) (*statuses, []int) {
 	for i := range stale {
 		stale[i] = i
 	}
-	return &statuses{of: make([]*fwk.Status, len(nodes))}, stale
+	return &statuses{byNode: make([]*fwk.Status, len(nodes))}, stale
 }
 
-// look takes note of the Nodes that changed.
-func (n *nodeStatuses) look(nodes []fwk.NodeInfo) {
+// update takes note of the Nodes that changed.
+func (n *nodeFilterCache) update(nodes []fwk.NodeInfo) {
 	if len(n.nodes) != len(nodes) {
 		n.nodes, n.changed = make([]*corev1.Node, len(nodes)), make([]uint64, len(nodes))
 	}
@@ -108,21 +108,21 @@ func (n *nodeStatuses) look(nodes []fwk.NodeInfo) {
 
 // set takes note of the answers of filters for the stale positions. A nil answer says that
 // no filter was run. An error counts for this look alone.
-func (n *nodeStatuses) set(s *statuses, stale []int, answers []*fwk.Status) {
+func (n *nodeFilterCache) set(s *statuses, stale []int, answers []*fwk.Status) {
 	for k, i := range stale {
 		answer := answers[k]
 		if answer == nil {
 			continue
 		}
-		if s.asked != nil && (answer.IsSuccess() || answer.IsRejected()) {
-			answer, s.asked[i] = n.one(answer), n.changed[i]
+		if s.seenVersions != nil && (answer.IsSuccess() || answer.IsRejected()) {
+			answer, s.seenVersions[i] = n.one(answer), n.changed[i]
 		}
-		s.of[i] = answer
+		s.byNode[i] = answer
 	}
 }
 
 // one returns the status that stands for all that say the same.
-func (n *nodeStatuses) one(status *fwk.Status) *fwk.Status {
+func (n *nodeFilterCache) one(status *fwk.Status) *fwk.Status {
 	key := statusKey{status.Code(), status.Plugin(), status.Message()}
 	if n.alike[key] == nil {
 		n.alike[key] = status
@@ -130,8 +130,8 @@ func (n *nodeStatuses) one(status *fwk.Status) *fwk.Status {
 	return n.alike[key]
 }
 
-// kindOf is the text of all that nodeFilters look at in a pod, and which of them run.
-func kindOf(pod *corev1.Pod, filters []string) string {
+// filterKey is the text of all that nodeFilters look at in a pod, and which of them run.
+func filterKey(pod *corev1.Pod, filters []string) string {
 	var affinity *corev1.NodeSelector
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		affinity = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution

@@ -38,10 +38,10 @@ func (c *countedFilters) RunFilterPlugins(ctx context.Context, state fwk.CycleSt
 }
 
 // asked returns what the filters say of a pod's nodes, and on how many they were run.
-func (r *profile) asked(c *countedFilters, pod *corev1.Pod, nodes ...fwk.NodeInfo) (ruledOut, int64) {
+func (r *profile) asked(c *countedFilters, pod *corev1.Pod, nodes ...fwk.NodeInfo) (filterResult, int64) {
 	r.Helper()
 	before := c.runs.Load()
-	out, refused := r.ruleOut(r.ctx, anHour(r.ctx), pod, nodes)
+	out, refused := r.runFilters(r.ctx, anHour(r.ctx), pod, nodes)
 	if refused != nil {
 		r.Fatalf("refused: %s", refused.Message)
 	}
@@ -93,7 +93,7 @@ func TestStatusesThatAreKeptAreThoseOfTheFilters(t *testing.T) {
 			inProfile(t, nil, nil, func(r *profile) {
 				c := &countedFilters{Handle: r.Handle}
 				r.Handle = c
-				kept, without := r.nodeStatuses, nodeStatuses{}
+				kept, without := r.nodeFilterCache, nodeFilterCache{}
 				d := rand.New(rand.NewPCG(seed, 1))
 				kinds := slices.Sorted(maps.Keys(kindsOfPods))
 				var nodes []fwk.NodeInfo
@@ -101,11 +101,11 @@ func TestStatusesThatAreKeptAreThoseOfTheFilters(t *testing.T) {
 				for range 300 {
 					nodes = r.changed(d, nodes, &made)
 					pod := objects.Pod("p", kindsOfPods[kinds[d.IntN(len(kinds))]])
-					r.nodeStatuses = kept
+					r.nodeFilterCache = kept
 					got, some := r.asked(c, pod, nodes...)
-					kept, r.nodeStatuses = r.nodeStatuses, without
+					kept, r.nodeFilterCache = r.nodeFilterCache, without
 					want, each := r.asked(c, pod, nodes...)
-					if diff := cmp.Diff(want, got, cmp.AllowUnexported(ruledOut{})); diff != "" {
+					if diff := cmp.Diff(want, got, cmp.AllowUnexported(filterResult{})); diff != "" {
 						r.Fatalf("%s (-without what is kept +with it):\n%s", pod.Spec.String(), diff)
 					}
 					runs, all = runs+some, all+each
@@ -258,8 +258,8 @@ func TestStatusesThatSayTheSameAreOne(t *testing.T) {
 			nodes[i] = infoOf(objects.ReadyNode(fmt.Sprintf("n%d", i), 8))
 		}
 		r.asked(&countedFilters{}, objects.Pod("p", kindsOfPods["with a selector"]), nodes...)
-		for _, s := range r.nodeStatuses.byKind {
-			if distinct := sets.New(s.of...); distinct.Len() != 1 {
+		for _, s := range r.nodeFilterCache.byKey {
+			if distinct := sets.New(s.byNode...); distinct.Len() != 1 {
 				r.Errorf("%d statuses are kept for %d nodes, want 1", distinct.Len(), len(nodes))
 			}
 		}
@@ -269,14 +269,14 @@ func TestStatusesThatSayTheSameAreOne(t *testing.T) {
 func TestStatusesAreKeptForSoManyKindsOfPods(t *testing.T) {
 	inProfile(t, nil, nil, func(r *profile) {
 		node := infoOf(objects.ReadyNode("n1", 8))
-		for n := range 10 * maxKinds {
+		for n := range 10 * maxFilterKeys {
 			pod := objects.Pod("p", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": fmt.Sprint(n)} })
-			if out, _ := r.ruleOut(r.ctx, anHour(r.ctx), pod, []fwk.NodeInfo{node}); len(out.never) != 1 {
+			if out, _ := r.runFilters(r.ctx, anHour(r.ctx), pod, []fwk.NodeInfo{node}); len(out.never) != 1 {
 				r.Fatalf("a node without the label is not ruled out: %+v", out)
 			}
 		}
-		if got := len(r.nodeStatuses.byKind); got == 0 || got > maxKinds {
-			r.Errorf("statuses are kept for %d kinds, want at most %d", got, maxKinds)
+		if got := len(r.nodeFilterCache.byKey); got == 0 || got > maxFilterKeys {
+			r.Errorf("statuses are kept for %d kinds, want at most %d", got, maxFilterKeys)
 		}
 	})
 }
@@ -290,7 +290,7 @@ func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
 		node.Spec.Unschedulable = true
 		off, cancel := context.WithCancel(r.ctx)
 		cancel()
-		_, _ = r.ruleOut(off, anHour(r.ctx), objects.Pod("p"), []fwk.NodeInfo{infoOf(node)})
+		_, _ = r.runFilters(off, anHour(r.ctx), objects.Pod("p"), []fwk.NodeInfo{infoOf(node)})
 		if n := c.runs.Load(); n != 0 {
 			r.Fatalf("filters were run on %d nodes though the cycle was called off", n)
 		}
@@ -301,6 +301,6 @@ func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
 }
 
 // anHour is an allowance that a test does not come to the end of.
-func anHour(ctx context.Context) *Allowance {
-	return &Allowance{ctx: ctx, now: time.Now, began: time.Now(), most: time.Hour}
+func anHour(ctx context.Context) *Budget {
+	return &Budget{ctx: ctx, now: time.Now, began: time.Now(), most: time.Hour}
 }

@@ -11,18 +11,18 @@ import (
 // Place asks for nodes for all pods of a plan. It takes no more of the scheduling loop than it may,
 // and may only be called inside a scheduling cycle. The caller follows what the Result says of the
 // matcher, counts its Stats, and takes note of what is Contested.
-func (p *Placer) Place(ctx context.Context, may *Allowance, plan gang.Plan, nodes []fwk.NodeInfo) Result {
+func (p *Placer) Place(ctx context.Context, budget *Budget, plan gang.Plan, nodes []fwk.NodeInfo) Result {
 	// 1. Run the filters, and compare the pods with each other: this is what the matcher is asked.
-	q, refused := p.enquire(ctx, may, plan, nodes)
+	q, refused := p.newAttempt(ctx, budget, plan, nodes)
 	if refused != nil {
 		return Result{Refusal: refused}
 	}
 
 	// 2. Ask until the filters pass what the matcher gives, and book that.
-	slots, refused := p.answer(ctx, q)
+	slots, refused := p.findSlots(ctx, q)
 	return Result{
-		Refusal: refused, Asked: true, Slots: slots, InOrder: q.siblings != nil && q.siblings.InOrder(),
-		First: uids(q.shapes[0].Pods), At: q.outside.At, Epoch: q.outside.Epoch,
-		After: q.after, Contested: q.contested, Stats: q.stats, enquiry: q,
+		Refusal: refused, MatcherCalled: true, Slots: slots, InOrder: q.constraints != nil && q.constraints.InOrder(),
+		FirstShape: uids(q.shapes[0].Pods), At: q.cluster.At, Epoch: q.cluster.Epoch,
+		Effects: q.effects, BlockingTurns: q.blockingTurns, Stats: q.stats, attempt: q,
 	}
 }

@@ -15,12 +15,12 @@ import (
 type Placer struct {
 	Config
 	exclusions exclusions
-	// nodeStatuses are what filters said of nodes before.
-	nodeStatuses nodeStatuses
+	// nodeFilterCache are what filters said of nodes before.
+	nodeFilterCache nodeFilterCache
 	// antiAffinity is that of pods that are there.
 	antiAffinity interpod.AntiAffinities
-	// others is what filters take for the sake of pods of other namespaces.
-	others forOthers
+	// foreignCosts is what filters take for the sake of pods of other namespaces.
+	foreignCosts foreignCosts
 }
 
 // NewPlacer returns a placer that knows of no filters until SetFilters.
@@ -28,20 +28,20 @@ func NewPlacer(c Config) *Placer { return &Placer{Config: c} }
 
 // SetFilters names the Filter plugins of the profile. What those say of a Node that look at nothing
 // else is kept from one group to the next.
-func (p *Placer) SetFilters(names []string) { p.nodeStatuses = newNodeStatuses(names) }
+func (p *Placer) SetFilters(names []string) { p.nodeFilterCache = newNodeFilterCache(names) }
 
-// PodSeen takes note of a pod as it is now.
-func (p *Placer) PodSeen(pod *corev1.Pod) { p.antiAffinity.Put(pod) }
+// UpdatePod takes note of a pod as it is now.
+func (p *Placer) UpdatePod(pod *corev1.Pod) { p.antiAffinity.Put(pod) }
 
-// PodGone takes note that a pod is gone.
-func (p *Placer) PodGone(uid types.UID) { p.antiAffinity.Drop(uid) }
+// RemovePod takes note that a pod is gone.
+func (p *Placer) RemovePod(uid types.UID) { p.antiAffinity.Drop(uid) }
 
-// Happened takes note of an event that may change the filters' mind.
-func (p *Placer) Happened(ev gang.Event) { p.exclusions.happened(ev) }
+// ObserveEvent takes note of an event that may change the filters' mind.
+func (p *Placer) ObserveEvent(ev gang.Event) { p.exclusions.observe(ev) }
 
-// Rejected takes note that the filters refused a member of a group the node that it was given, where
+// ObserveRejection takes note that the filters refused a member of a group the node that it was given, where
 // others of the group had passed.
-func (p *Placer) Rejected(k types.NamespacedName, member types.UID, node string, passed []types.UID, by *fwk.Status) {
+func (p *Placer) ObserveRejection(k types.NamespacedName, member types.UID, node string, passed []types.UID, by *fwk.Status) {
 	p.exclusions.add(k, member, node, passed, untilOf(by))
 }
 

@@ -40,7 +40,7 @@ func TestTheShareOfOthersInWhatFiltersRead(t *testing.T) {
 				pods = append(pods, objects.Pod("theirs", objects.Elsewhere, objects.OnNode("n1"), tc.others))
 			}
 			inProfile(t, []*corev1.Node{objects.ReadyNode("n1", 8)}, pods, func(p *profile) {
-				if got := p.shareOfOthers(objects.Namespace); math.Abs(got-tc.want) > 1e-9 {
+				if got := p.foreignShare(objects.Namespace); math.Abs(got-tc.want) > 1e-9 {
 					t.Errorf("their share is %v, want %v", got, tc.want)
 				}
 			})

@@ -68,12 +68,12 @@ func inProfile(t *testing.T, nodes []*corev1.Node, pods []*corev1.Pod, test func
 			scheduler.WithNodeInfoSnapshot(snapshot))
 		must(err)
 		f := sched.Profiles[defaults.Profiles[0].SchedulerName]
-		p := &profile{T: t, ctx: ctx, Placer: NewPlacer(Config{Handle: f, Filters: f.(PreFilters), Now: time.Now})}
+		p := &profile{T: t, ctx: ctx, Placer: NewPlacer(Config{Handle: f, PreFilters: f.(PreFilters), Now: time.Now})}
 		var filters []string
 		for _, enabled := range f.ListPlugins().Filter.Enabled {
 			filters = append(filters, enabled.Name)
 		}
-		p.SetFilters(append(filters, Plugin))
+		p.SetFilters(append(filters, PluginName))
 		p.nodes, err = snapshot.NodeInfos().List()
 		must(err)
 		test(p)

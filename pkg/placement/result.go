@@ -13,46 +13,46 @@ import (
 type Result struct {
 	// Refusal is why there are no nodes; nil is that there are.
 	Refusal *gang.Refusal
-	// Asked says that the matcher was asked, or was to be. Without that there is nothing but the
+	// MatcherCalled says that the matcher was asked, or was to be. Without that there is nothing but the
 	// refusal.
-	Asked bool
+	MatcherCalled bool
 	// Slots are those that the pods were given, in the order in which they take them up. InOrder
 	// says that they have to: the filters may refuse one before another has its node.
 	Slots   []match.Slot
 	InOrder bool
-	// First are the pods that ask for the same as the first one. What that is refused for goes for
+	// FirstShape are the pods that ask for the same as the first one. What that is refused for goes for
 	// them.
-	First []types.UID
+	FirstShape []types.UID
 	// At is when the matcher was asked, and Epoch which graph.
 	At    time.Time
 	Epoch match.Epoch
-	// After is what follows from the matcher's answers.
-	After Aftermath
-	// Contested are the turns for which nodes are reserved that the group could use.
-	Contested []gang.Turn
-	Stats     Stats
+	// Effects is what follows from the matcher's answers.
+	Effects MatcherEffects
+	// BlockingTurns are the turns for which nodes are reserved that the group could use.
+	BlockingTurns []gang.Turn
+	Stats         Stats
 
-	enquiry *enquiry
+	attempt *attempt
 }
 
 // Stats count what an enquiry did.
 type Stats struct {
 	// Passed, Objected and Refused count verifications of what the matcher gave: by the filters it
 	// may be, it may not be, or no node could be.
-	Passed, Objected, Refused int
+	Passed, Rejected, Refused int
 	// Repairs counts the matches that were made anew.
 	Repairs int
 }
 
 // An Aftermath is what follows from the matcher's answers beside what the group is told.
-type Aftermath struct {
+type MatcherEffects struct {
 	// Release lists what is to go back: what was booked and is not wanted, or what may have been
 	// booked.
 	Release []gang.Release
 	// Stale says that the graph is another than the one that was asked.
 	Stale bool
-	// Silent says that the matcher gave no answer, and Late that it had as long as it may take.
-	Silent, Late bool
-	// Broke says that the matcher broke on the request.
-	Broke error
+	// NoAnswer says that the matcher gave no answer, and Late that it had as long as it may take.
+	NoAnswer, TimedOut bool
+	// Err says that the matcher broke on the request.
+	Err error
 }

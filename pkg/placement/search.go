@@ -19,60 +19,60 @@ const (
 	// maxRepairs bounds the matches that are made anew in one enquiry since the filters
 	// refused what the last one gave.
 	maxRepairs = 3
-	// maxAttempts bounds the ways to ask in one enquiry.
-	maxAttempts = 12
+	// maxAlternatives bounds the ways to ask in one enquiry.
+	maxAlternatives = 12
 )
 
-// placeSiblings makes a match whose assignment the profile's filters pass, member by
+// placeConstrained makes a match whose assignment the profile's filters pass, member by
 // member. Until they have, nothing is booked. It returns the slots in the order in
 // which the members are to be placed.
-func (p *Placer) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot, *gang.Refusal) {
-	excluded := p.exclusions.begin(q.plan.Key, q.set(), q.keyOf())
+func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot, *gang.Refusal) {
+	excluded := p.exclusions.begin(q.plan.Key, q.membersKey(), q.keyOf())
 	var best error
-	var objections []objection
-	if q.siblings.Over() {
-		return nil, q.hard()
+	var objections []rejection
+	if q.constraints.IsStopped() {
+		return nil, q.budgetRefusal()
 	}
-	attempts := q.attempts(excluded)
-	for i, repairs := 0, 0; i < len(attempts); {
-		if q.siblings.Over() {
-			return nil, q.hard()
+	alternatives := q.alternatives(excluded)
+	for i, repairs := 0, 0; i < len(alternatives); {
+		if q.constraints.IsStopped() {
+			return nil, q.budgetRefusal()
 		}
-		requests := q.requestsFor(attempts[i], excluded)
-		if tooManyHosts(requests) {
+		requests := q.requestsFor(alternatives[i], excluded)
+		if isTooLarge(requests) {
 			return nil, TooHard(whyTooManyHosts)
 		}
 		keys := q.keysFor(requests)
-		if q.first == nil {
-			q.first, q.excluded = &attempts[i], excluded
+		if q.firstTried == nil {
+			q.firstTried, q.podLimits = &alternatives[i], excluded
 		}
 		a, err := p.match(ctx, q, match.WithoutAllocating, requests, keys)
 		if no := (*match.Refusal)(nil); errors.As(err, &no) {
 			if no.Reason.Code == match.TooHard {
-				return nil, p.refused(q, err)
+				return nil, p.refuse(q, err)
 			}
 			best = nearer(best, err)
 			i++
 			continue
 		}
 		if err != nil {
-			return nil, p.refused(q, err)
+			return nil, p.refuse(q, err)
 		}
 		targets, err := targetsOf(a.Slots, len(q.shapes))
 		if err != nil {
-			return nil, p.refused(q, err)
+			return nil, p.refuse(q, err)
 		}
 		v, refused := p.verify(ctx, q, targets)
 		if refused != nil {
 			q.stats.Refused++
 			return nil, refused
 		}
-		if v.enough(q.shapes, targets) {
+		if v.isEnough(q.shapes, targets) {
 			q.stats.Passed++
-			return p.book(ctx, q, requests, a.Slots, targets, v)
+			return p.commit(ctx, q, requests, a.Slots, targets, v)
 		}
-		q.stats.Objected++
-		objections = v.objections
+		q.stats.Rejected++
+		objections = v.rejections
 		if repairs++; repairs > maxRepairs {
 			break
 		}
@@ -80,38 +80,38 @@ func (p *Placer) placeSiblings(ctx context.Context, q *enquiry) ([]match.Slot, *
 		excluded = p.exclude(q, excluded, v)
 	}
 	if len(objections) > 0 {
-		words := wordsOf(objections)
-		p.exclusions.told(q.plan.Key, words)
-		return nil, q.objected(words)
+		words := rejectionMessage(objections)
+		p.exclusions.setMessage(q.plan.Key, words)
+		return nil, q.rejectionRefusal(words)
 	}
 	if len(excluded) > 0 {
 		// They rule out pairs of a pod and a node that may do in another arrangement.
 		if words := p.exclusions.restart(q.plan.Key); words != "" {
-			return nil, q.objected(words)
+			return nil, q.rejectionRefusal(words)
 		}
 	}
-	counts := q.siblings.InOrder()
+	counts := q.constraints.InOrder()
 	if counts || len(excluded) > 0 {
 		best = forNow(best)
 	}
-	r := p.refused(q, best)
+	r := p.refuse(q, best)
 	r.Backoff = r.Backoff || len(excluded) > 0
 	if counts {
-		r.Until = append(r.Until, gang.PodChanged)
+		r.RetryOn = append(r.RetryOn, gang.PodChanged)
 	}
 	return nil, r
 }
 
-// hard is the refusal of a group for which there is to be no more comparing.
-func (q *enquiry) hard() *gang.Refusal {
-	if why := q.siblings.TooMuch(); why != "" {
+// budgetRefusal is the refusal of a group for which there is to be no more comparing.
+func (q *attempt) budgetRefusal() *gang.Refusal {
+	if why := q.constraints.WhyTooMany(); why != "" {
 		return TooHard(why)
 	}
-	return q.may.refusal()
+	return q.budget.refusal()
 }
 
-// set is the text of the members' shapes with their numbers.
-func (q *enquiry) set() string {
+// membersKey is the text of the members' shapes with their numbers.
+func (q *attempt) membersKey() string {
 	var b strings.Builder
 	for _, s := range q.shapes {
 		fmt.Fprintf(&b, "%d %s\n", len(s.Pods), s.Key)
@@ -120,7 +120,7 @@ func (q *enquiry) set() string {
 }
 
 // keyOf maps the members to the keys of their shapes.
-func (q *enquiry) keyOf() map[types.UID]string {
+func (q *attempt) keyOf() map[types.UID]string {
 	keys := map[types.UID]string{}
 	for _, s := range q.shapes {
 		for _, pod := range s.Pods {
@@ -180,24 +180,24 @@ func targetsOf(slots []match.Slot, shapes int) ([]interpod.Target, error) {
 }
 
 // exclude keeps shapes from the nodes that were refused to them, from now on.
-func (p *Placer) exclude(q *enquiry, excluded passable, v verified) passable {
-	for _, o := range v.objections {
+func (p *Placer) exclude(q *attempt, excluded podLimits, v verification) podLimits {
+	for _, o := range v.rejections {
 		excluded = excluded.exclude(q.shapes[o.shape].Key, o.node)
 		p.exclusions.add(q.plan.Key, q.shapes[o.shape].Pods[0].UID, o.node, nil, untilOf(o.status))
 	}
 	return excluded
 }
 
-// objected is what a group is told whose assignments the filters refused, round by
+// rejectionRefusal is what a group is told whose assignments the filters refused, round by
 // round. Each time it asks again it is with what was learnt by then.
-func (q *enquiry) objected(words string) *gang.Refusal {
-	r := &gang.Refusal{Reason: reason.NodesRuledOut, Message: words, Until: append(gang.Cluster(), gang.Freed), Backoff: true, Found: true}
-	q.tellReserved(r)
+func (q *attempt) rejectionRefusal(words string) *gang.Refusal {
+	r := &gang.Refusal{Reason: reason.NodesRuledOut, Message: words, RetryOn: append(gang.ClusterEvents(), gang.Released), Backoff: true, NodesFound: true}
+	q.addReserved(r)
 	return r
 }
 
-// wordsOf tells the first objection, and how many there are.
-func wordsOf(objections []objection) string {
+// rejectionMessage tells the first objection, and how many there are.
+func rejectionMessage(objections []rejection) string {
 	words := objections[0].String()
 	if n := len(objections) - 1; n > 0 {
 		words += fmt.Sprintf(" (and %d more)", n)

@@ -19,13 +19,13 @@ import (
 // asks again when they are others' again.
 func TestReservedNodesAreToldToWhomTheFiltersObjectTo(t *testing.T) {
 	turns := []gang.Turn{{Namespace: "first"}}
-	q := &enquiry{outside: Outside{Reserved: Reserved{Nodes: []string{"n1"}, Words: []string{"1 node is reserved"}, Turns: turns}}}
-	refused := q.objected("the filters say no")
-	if refused.Message != "the filters say no; 1 node is reserved" || !slices.Contains(refused.Until, gang.Unreserved) {
+	q := &attempt{cluster: ClusterState{Reserved: Reservations{Nodes: []string{"n1"}, Words: []string{"1 node is reserved"}, Turns: turns}}}
+	refused := q.rejectionRefusal("the filters say no")
+	if refused.Message != "the filters say no; 1 node is reserved" || !slices.Contains(refused.RetryOn, gang.ReservationEnded) {
 		t.Errorf("it is refused %+v", refused)
 	}
-	if !slices.Equal(q.contested, turns) {
-		t.Errorf("contested is what is reserved for %v, want %v", q.contested, turns)
+	if !slices.Equal(q.blockingTurns, turns) {
+		t.Errorf("contested is what is reserved for %v, want %v", q.blockingTurns, turns)
 	}
 }
 
@@ -57,8 +57,8 @@ func TestWhyThereIsNoMoreComparing(t *testing.T) {
 				t.Fatal(err)
 			}
 			siblings.Alternatives(nil, make([]map[string]bool, len(shapes)), 1)
-			q := &enquiry{shapes: shapes, siblings: siblings, may: Allow(t.Context(), time.Now, time.Now(), tc.most)}
-			if got := q.hard(); got.Reason != reason.TooHard || got.Message != tc.want {
+			q := &attempt{shapes: shapes, constraints: siblings, budget: NewBudget(t.Context(), time.Now, time.Now(), tc.most)}
+			if got := q.budgetRefusal(); got.Reason != reason.TooHard || got.Message != tc.want {
 				t.Errorf("it is refused %+v, want %q", got, tc.want)
 			}
 		})

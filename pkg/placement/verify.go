@@ -18,7 +18,7 @@ import (
 const maxRuns = 1 << 14
 
 // An objection is that a filter refused a member its node, earlier members placed.
-type objection struct {
+type rejection struct {
 	shape  int
 	pod    string
 	node   string
@@ -26,7 +26,7 @@ type objection struct {
 }
 
 // String says which pod on which node was refused by what.
-func (o objection) String() string {
+func (o rejection) String() string {
 	by := ""
 	if p := o.status.Plugin(); p != "" {
 		by = " by " + p
@@ -34,25 +34,25 @@ func (o objection) String() string {
 	return fmt.Sprintf("pod %s on node %s was refused%s: %s", o.pod, o.node, by, o.status.Message())
 }
 
-// verified is what came of a verification: the slots that passed, in an order in which
+// verification is what came of a verification: the slots that passed, in an order in which
 // each passes after those before it, and what was objected to the others.
-type verified struct {
+type verification struct {
 	order      []int
-	objections []objection
+	rejections []rejection
 }
 
-// stage is the cluster as it is with the members that were placed so far.
-type stage struct {
-	p      *Placer
-	q      *enquiry
-	states []fwk.CycleState
-	only   []sets.Set[string] // the nodes that PreFilter leaves to a shape; nil is all
-	infos  map[string]fwk.NodeInfo
-	clones map[string]fwk.NodeInfo
-	skews  []interpod.Skew
-	placed []placedPod
-	taken  []int // by shape, how many of its pods are placed
-	runs   int
+// simulation is the cluster as it is with the members that were placed so far.
+type simulation struct {
+	p              *Placer
+	q              *attempt
+	states         []fwk.CycleState
+	preFilterNodes []sets.Set[string] // the nodes that PreFilter leaves to a shape; nil is all
+	infos          map[string]fwk.NodeInfo
+	clones         map[string]fwk.NodeInfo
+	skews          []interpod.SkewTracker
+	placed         []placedPod
+	taken          []int // by shape, how many of its pods are placed
+	runs           int
 }
 
 type placedPod struct {
@@ -65,26 +65,26 @@ type placedPod struct {
 // profile's own filters passed it with those before it, and finds an order in which
 // that goes. Each slot is a shape and a node. It may only be called inside a scheduling
 // cycle. The refusal, if there is one, is of no node in particular.
-func (p *Placer) verify(ctx context.Context, q *enquiry, slots []interpod.Target) (verified, *gang.Refusal) {
-	st := &stage{
+func (p *Placer) verify(ctx context.Context, q *attempt, slots []interpod.Target) (verification, *gang.Refusal) {
+	st := &simulation{
 		p: p, q: q, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},
-		skews: q.siblings.Skews(), taken: make([]int, len(q.shapes)),
+		skews: q.constraints.SkewTrackers(), taken: make([]int, len(q.shapes)),
 	}
 	for _, n := range q.nodes {
 		st.infos[n.Node().Name] = n
 	}
 	if refused := st.prepare(ctx); refused != nil {
-		return verified{}, refused
+		return verification{}, refused
 	}
-	var v verified
-	pending := q.siblings.Order(slots)
+	var v verification
+	pending := q.constraints.Order(slots)
 	for len(pending) > 0 {
-		v.objections = v.objections[:0]
-		left := st.pass(ctx, slots, pending, &v)
-		if q.siblings.Over() {
-			return verified{}, q.hard()
+		v.rejections = v.rejections[:0]
+		left := st.tryAll(ctx, slots, pending, &v)
+		if q.constraints.IsStopped() {
+			return verification{}, q.budgetRefusal()
 		}
-		if len(left) == len(pending) || !q.siblings.InOrder() {
+		if len(left) == len(pending) || !q.constraints.InOrder() {
 			break
 		}
 		pending = left
@@ -93,33 +93,33 @@ func (p *Placer) verify(ctx context.Context, q *enquiry, slots []interpod.Target
 }
 
 // prepare runs the PreFilter plugins for each shape.
-func (st *stage) prepare(ctx context.Context) *gang.Refusal {
+func (st *simulation) prepare(ctx context.Context) *gang.Refusal {
 	for _, shape := range st.q.shapes {
-		if st.q.siblings.Over() {
-			return st.q.hard()
+		if st.q.constraints.IsStopped() {
+			return st.q.budgetRefusal()
 		}
 		state := schedulerframework.NewCycleState()
 		state.Write(probeKey, probe{})
-		result, status := st.p.preFilter(ctx, st.q.may, state, shape.Pods[0])
+		result, status := st.p.preFilter(ctx, st.q.budget, state, shape.Pods[0])
 		if !status.IsSuccess() {
-			return refusedBeforeFilter(shape.Pods[0], status)
+			return preFilterRefusal(shape.Pods[0], status)
 		}
-		state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(notAsked))
+		state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))
 		st.states = append(st.states, state)
 		var only sets.Set[string]
 		if !result.AllNodes() {
 			only = result.NodeNames
 		}
-		st.only = append(st.only, only)
+		st.preFilterNodes = append(st.preFilterNodes, only)
 	}
 	return nil
 }
 
-// pass tries each pending slot once, and returns those that did not pass.
-func (st *stage) pass(ctx context.Context, slots []interpod.Target, pending []int, v *verified) (left []int) {
+// tryAll tries each pending slot once, and returns those that did not pass.
+func (st *simulation) tryAll(ctx context.Context, slots []interpod.Target, pending []int, v *verification) (left []int) {
 	refused := map[interpod.Target]*fwk.Status{}
 	for _, i := range pending {
-		if st.q.siblings.Over() {
+		if st.q.constraints.IsStopped() {
 			return left
 		}
 		t := slots[i]
@@ -128,13 +128,13 @@ func (st *stage) pass(ctx context.Context, slots []interpod.Target, pending []in
 			if status = st.try(ctx, t); status.IsSuccess() {
 				v.order = append(v.order, i)
 				// What was refused may pass now.
-				if st.q.siblings.InOrder() {
+				if st.q.constraints.InOrder() {
 					clear(refused)
 				}
 				continue
 			}
 			refused[t] = status
-			v.objections = append(v.objections, objection{shape: t.Shape, pod: st.next(t.Shape), node: t.Node, status: status})
+			v.rejections = append(v.rejections, rejection{shape: t.Shape, pod: st.next(t.Shape), node: t.Node, status: status})
 		}
 		left = append(left, i)
 	}
@@ -142,13 +142,13 @@ func (st *stage) pass(ctx context.Context, slots []interpod.Target, pending []in
 }
 
 // next names the pod of a shape that is placed next.
-func (st *stage) next(shape int) string {
+func (st *simulation) next(shape int) string {
 	pods := st.q.shapes[shape].Pods
 	return pods[min(st.taken[shape], len(pods)-1)].Name
 }
 
 // try places the next pod of a shape on a node if the filters pass it.
-func (st *stage) try(ctx context.Context, t interpod.Target) *fwk.Status {
+func (st *simulation) try(ctx context.Context, t interpod.Target) *fwk.Status {
 	if st.runs++; st.runs > maxRuns {
 		return fwk.NewStatus(fwk.Unschedulable, "no order of the pods was found")
 	}
@@ -162,14 +162,14 @@ func (st *stage) try(ctx context.Context, t interpod.Target) *fwk.Status {
 		st.clones[t.Node] = clone
 	}
 	shape := st.q.shapes[t.Shape]
-	if only := st.only[t.Shape]; only != nil && !only.Has(t.Node) {
+	if only := st.preFilterNodes[t.Shape]; only != nil && !only.Has(t.Node) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
 	}
 	pod := shape.Pods[min(st.taken[t.Shape], len(shape.Pods)-1)]
 	if status := st.p.Handle.RunFilterPlugins(ctx, st.states[t.Shape], pod, clone); !status.IsSuccess() {
 		return status
 	}
-	if status := st.shunned(t.Shape, clone); status != nil {
+	if status := st.checkAntiAffinity(t.Shape, clone); status != nil {
 		return status
 	}
 	for _, sk := range st.skews {
@@ -195,9 +195,9 @@ func (st *stage) try(ctx context.Context, t interpod.Target) *fwk.Status {
 	return nil
 }
 
-// shunned finds an earlier member whose anti-affinity keeps a shape away from a node.
+// checkAntiAffinity finds an earlier member whose anti-affinity keeps a shape away from a node.
 // InterPodAffinity does not look where it was not needed before any member was placed.
-func (st *stage) shunned(shape int, node fwk.NodeInfo) *fwk.Status {
+func (st *simulation) checkAntiAffinity(shape int, node fwk.NodeInfo) *fwk.Status {
 	if !st.states[shape].GetSkipFilterPlugins().Has(names.InterPodAffinity) {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (st *stage) shunned(shape int, node fwk.NodeInfo) *fwk.Status {
 		for _, term := range p.info.GetRequiredAntiAffinityTerms() {
 			there, ok := p.node.Node().Labels[term.TopologyKey]
 			here, also := node.Node().Labels[term.TopologyKey]
-			if ok && also && here == there && st.q.siblings.Selects(&term, shape) {
+			if ok && also && here == there && st.q.constraints.Selects(&term, shape) {
 				return fwk.NewStatus(fwk.Unschedulable, "node(s) didn't satisfy the anti-affinity rules of pod "+p.info.GetPod().Name).WithPlugin(names.InterPodAffinity)
 			}
 		}
@@ -213,8 +213,8 @@ func (st *stage) shunned(shape int, node fwk.NodeInfo) *fwk.Status {
 	return nil
 }
 
-// enough says whether of each shape as many slots passed as have to.
-func (v verified) enough(shapes []*interpod.Shape, slots []interpod.Target) bool {
+// isEnough says whether of each shape as many slots passed as have to.
+func (v verification) isEnough(shapes []*interpod.Shape, slots []interpod.Target) bool {
 	passed := make([]int64, len(shapes))
 	for _, i := range v.order {
 		passed[slots[i].Shape]++

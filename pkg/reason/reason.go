@@ -2,8 +2,8 @@
 // conditions and of events about it. docs/reasons.md explains each of them to users.
 //
 //	reason.go  which reasons are there?
-//	facts.go   what follows for a group from the reason that it was given?
-//	count.go   how does a message count things?
+//	properties.go   what follows for a group from the reason that it was given?
+//	plural.go   how does a message count things?
 package reason
 
 // Reasons of the condition Scheduled.

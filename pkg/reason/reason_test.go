@@ -97,12 +97,12 @@ func TestEveryReasonHasFacts(t *testing.T) {
 	}
 	for _, r := range declared {
 		if !slices.Contains(reason.All(), r) {
-			t.Errorf("facts.go has no entry for %s", r)
+			t.Errorf("properties.go has no entry for %s", r)
 		}
 	}
 	for _, r := range reason.All() {
 		if !slices.Contains(declared, r) {
-			t.Errorf("facts.go has an entry for %s, which reason.go does not declare", r)
+			t.Errorf("properties.go has an entry for %s, which reason.go does not declare", r)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 }
 
 func TestWhatFollowsFromAReason(t *testing.T) {
-	if got := reason.Of("of another scheduler"); got != (reason.Facts{}) {
+	if got := reason.PropertiesOf("of another scheduler"); got != (reason.Properties{}) {
 		t.Errorf("of a reason that is not Fluence's follows %+v", got)
 	}
 	keepTurns := []string{
@@ -178,14 +178,14 @@ func TestWhatFollowsFromAReason(t *testing.T) {
 	lackRoom := []string{reason.NoRoom, reason.NeverFits}
 	_, where := documented(t)
 	for _, r := range reason.All() {
-		of := reason.Of(r)
+		of := reason.PropertiesOf(r)
 		if strings.Contains(where[r], "`Scheduled=False`") && !of.Waits {
-			t.Errorf("%s: a group is told it while it is not placed, and facts.go does not say that it waits", r)
+			t.Errorf("%s: a group is told it while it is not placed, and properties.go does not say that it waits", r)
 		}
-		if slices.Contains(keepTurns, r) != of.KeepsTurn || slices.Contains(lackRoom, r) != of.LacksRoom {
+		if slices.Contains(keepTurns, r) != of.KeepsWaitingTime || slices.Contains(lackRoom, r) != of.LacksRoom {
 			t.Errorf("%s: %+v: want those to keep their turn that wait for nodes or for an answer, and those to lack room that another node could help", r, of)
 		}
-		if (of.KeepsTurn || of.LacksRoom) && !of.Waits {
+		if (of.KeepsWaitingTime || of.LacksRoom) && !of.Waits {
 			t.Errorf("%s: %+v: a group that does not wait keeps no turn and lacks no room", r, of)
 		}
 		if slices.Contains(reason.Waiting(), r) != of.Waits {

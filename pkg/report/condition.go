@@ -25,25 +25,25 @@ const ConditionScheduled = "Scheduled"
 // after the match, and it is not there where nothing asks.
 const ConditionWholeNodes = "WholeNodes"
 
-// News is what there is to say of a group: the condition Scheduled.
-type News struct {
+// GroupStatus is what there is to say of a group: the condition Scheduled.
+type GroupStatus struct {
 	Status  metav1.ConditionStatus
 	Reason  string
 	Message string
-	// whole says that the group's nodes are its own, and inVain which annotation asked for that
+	// exclusive says that the group's nodes are its own, and lateAnnotation which annotation asked for that
 	// too late.
-	whole  bool
-	inVain string
-	// life tells apart the incarnations of a group of which that is said.
-	life uint64
+	exclusive      bool
+	lateAnnotation string
+	// incarnation tells apart the incarnations of a group of which that is said.
+	incarnation uint64
 }
 
-// tellsOfNodes says that there is something to say of whose the nodes are.
-func (n News) tellsOfNodes() bool { return n.whole || n.inVain != "" }
+// hasWholeNodesCondition says that there is something to say of whose the nodes are.
+func (n GroupStatus) hasWholeNodesCondition() bool { return n.exclusive || n.lateAnnotation != "" }
 
 // NotScheduled says what stands in the way of a group.
-func NotScheduled(reason, message string) News {
-	return News{Status: metav1.ConditionFalse, Reason: reason, Message: message}
+func NotScheduled(reason, message string) GroupStatus {
+	return GroupStatus{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
 // A Placement says where the pods of a group are: how many by node. Waiting more cannot follow, and
@@ -55,7 +55,7 @@ type Placement struct {
 }
 
 // Scheduled says where the group's pods are, of many nodes the first few.
-func Scheduled(p Placement) News {
+func Scheduled(p Placement) GroupStatus {
 	const most = 8
 	pods := 0
 	for _, n := range p.Nodes {
@@ -69,16 +69,16 @@ func Scheduled(p Placement) News {
 	if len(names) > most {
 		parts = append(parts, fmt.Sprintf("and %d more", len(names)-most))
 	}
-	message := fmt.Sprintf("%s on %s (%s)", reason.Count(pods, "pod"), reason.Count(len(names), "node"), strings.Join(parts, ", "))
+	message := fmt.Sprintf("%s on %s (%s)", reason.Plural(pods, "pod"), reason.Plural(len(names), "node"), strings.Join(parts, ", "))
 	if p.Waiting > 0 {
 		message += fmt.Sprintf("; %d more cannot follow: %s: %s", p.Waiting, p.Reason, p.Message)
 	}
-	return News{Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}
+	return GroupStatus{Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}
 }
 
-// Placed reads how many pods had nodes when a PodGroup was last told that they have; 0 if what it was
+// PlacedPods reads how many pods had nodes when a PodGroup was last told that they have; 0 if what it was
 // told last is something else.
-func Placed(pg *scheduling.PodGroup) int {
+func PlacedPods(pg *scheduling.PodGroup) int {
 	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
 	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason.Placed {
 		return 0
@@ -106,19 +106,19 @@ func WholeNodes(pg *scheduling.PodGroup) (whole, known bool, since time.Time) {
 // is not to be seen there.
 func WaitsSince(pg *scheduling.PodGroup) time.Time {
 	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
-	if c == nil || c.Status != metav1.ConditionFalse || !reason.Of(c.Reason).KeepsTurn {
+	if c == nil || c.Status != metav1.ConditionFalse || !reason.PropertiesOf(c.Reason).KeepsWaitingTime {
 		return time.Time{}
 	}
 	return c.LastTransitionTime.Time
 }
 
-// newsOf are those that a condition told, and the one of whole nodes beside it.
-func newsOf(pg *scheduling.PodGroup, c *metav1.Condition) News {
-	n := News{Status: c.Status, Reason: c.Reason, Message: c.Message}
+// groupStatusOf are those that a condition told, and the one of whole nodes beside it.
+func groupStatusOf(pg *scheduling.PodGroup, c *metav1.Condition) GroupStatus {
+	n := GroupStatus{Status: c.Status, Reason: c.Reason, Message: c.Message}
 	if w := meta.FindStatusCondition(pg.Status.Conditions, ConditionWholeNodes); w != nil {
-		n.whole = w.Status == metav1.ConditionTrue
+		n.exclusive = w.Status == metav1.ConditionTrue
 		if annotation, ok := strings.CutPrefix(w.Message, "annotation "); ok {
-			n.inVain, _, _ = strings.Cut(annotation, " ")
+			n.lateAnnotation, _, _ = strings.Cut(annotation, " ")
 		}
 	}
 	return n
@@ -127,18 +127,18 @@ func newsOf(pg *scheduling.PodGroup, c *metav1.Condition) News {
 // wholeCondition is what is told of a placement's nodes; its type is empty if that is nothing. It
 // has the time of the condition before, if that was told of the same life of the group: pods that
 // were made since are not those that it is told of.
-func (n News) wholeCondition(pg *scheduling.PodGroup, before uint64) metav1.Condition {
+func (n GroupStatus) wholeCondition(pg *scheduling.PodGroup, before uint64) metav1.Condition {
 	c := metav1.Condition{Type: ConditionWholeNodes, ObservedGeneration: pg.Generation, LastTransitionTime: metav1.Now()}
 	switch {
-	case n.whole:
+	case n.exclusive:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reason.Matched, "the group's nodes are its own until its pods end"
-	case n.inVain != "":
+	case n.lateAnnotation != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason.AskedTooLate,
-			fmt.Sprintf("annotation %s came after the match: the group shares its nodes until it starts anew", n.inVain)
+			fmt.Sprintf("annotation %s came after the match: the group shares its nodes until it starts anew", n.lateAnnotation)
 	default:
 		return metav1.Condition{}
 	}
-	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionWholeNodes); old != nil && old.Status == c.Status && n.life == before {
+	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionWholeNodes); old != nil && old.Status == c.Status && n.incarnation == before {
 		c.LastTransitionTime = old.LastTransitionTime
 	}
 	return c

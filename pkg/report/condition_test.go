@@ -22,7 +22,7 @@ func TestScheduledNamesNodesAndNumbers(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := Scheduled(Placement{Nodes: tc.nodes})
-			if want := (News{Status: metav1.ConditionTrue, Reason: "Placed", Message: tc.want}); got != want {
+			if want := (GroupStatus{Status: metav1.ConditionTrue, Reason: "Placed", Message: tc.want}); got != want {
 				t.Errorf("news = %+v, want %+v", got, want)
 			}
 		})

@@ -22,20 +22,20 @@ import (
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// Events sends the events of the profile. They go after binds and the conditions of
-// PodGroups, and wait for these no longer than eventsWithin. There are as many events as
+// EventWriter sends the events of the profile. They go after binds and the conditions of
+// PodGroups, and wait for these no longer than maxEventDelay. There are as many events as
 // binds, and nothing is decided by them.
-type Events struct {
+type EventWriter struct {
 	client rest.Interface
 	// controller and instance are what the events say of who sent them.
 	controller, instance string
 	now                  func() time.Time
-	// Always says that the event of a bind is sent within the bind's place at the gate.
-	Always bool
-	// First returns a channel that is closed while no bind waits.
-	First func() <-chan struct{}
-	// Busy says that conditions wait to be written.
-	Busy func() bool
+	// SendInline says that the event of a bind is sent within the bind's place at the gate.
+	SendInline bool
+	// BindsIdle returns a channel that is closed while no bind waits.
+	BindsIdle func() <-chan struct{}
+	// HasPendingConditions says that conditions wait to be written.
+	HasPendingConditions func() bool
 	// Dropped is called for each event that is lost.
 	Dropped func()
 	// Throttled is called for each event that the API server answers with 429, or with 503
@@ -45,8 +45,8 @@ type Events struct {
 	mu    sync.Mutex
 	queue []queuedEvent
 	// pause is until when nothing is sent.
-	pause time.Time
-	more  chan struct{}
+	pause  time.Time
+	wakeup chan struct{}
 }
 
 // queuedEvent is an event that waits. An event about a bind is built when it is sent. Until
@@ -56,41 +56,41 @@ type queuedEvent struct {
 	// pod and note are of an event about a bind.
 	pod  corev1.ObjectReference
 	note string
-	// record hands any other event to the scheduler's own recorder.
-	record func()
+	// viaRecorder hands any other event to the scheduler's own recorder.
+	viaRecorder func()
 }
 
 const (
-	// maxEvents is how many events wait at most, and eventsWithin how long.
-	maxEvents    = 10_000
-	eventsWithin = 25 * time.Second
+	// maxEvents is how many events wait at most, and maxEventDelay how long.
+	maxEvents     = 10_000
+	maxEventDelay = 25 * time.Second
 	// eventWorkers send at the same time.
 	eventWorkers = 4
 	// recordEvery is the time between two events that a worker hands to the recorder, which
-	// sends each in a goroutine of its own; recordLate is that after eventsWithin.
+	// sends each in a goroutine of its own; recordLate is that after maxEventDelay.
 	recordEvery = 20 * time.Millisecond
 	recordLate  = 2 * time.Millisecond
 	// eventLook is the time between two looks at busy.
 	eventLook = 50 * time.Millisecond
 )
 
-// NewEvents returns a writer of the events of a profile, which says of itself to be this instance of
+// NewEventWriter returns a writer of the events of a profile, which says of itself to be this instance of
 // it. The exported fields of the writer are to be set before it runs.
-func NewEvents(config *rest.Config, profile, instance string) (*Events, error) {
+func NewEventWriter(config *rest.Config, profile, instance string) (*EventWriter, error) {
 	client, err := eventsclient.NewForConfig(flowcontrol.Unlimited(config))
 	if err != nil {
 		return nil, fmt.Errorf("build the client of events: %w", err)
 	}
-	return &Events{
+	return &EventWriter{
 		client: client.RESTClient(), controller: profile, instance: profile + "-" + instance,
-		now: time.Now, more: make(chan struct{}, 1),
+		now: time.Now, wakeup: make(chan struct{}, 1),
 	}, nil
 }
 
 // orderedRecorder records events in the order of writes.
 type orderedRecorder struct {
 	events.EventRecorderLogger
-	writer *Events
+	writer *EventWriter
 }
 
 // WithLogger implements events.EventRecorderLogger.
@@ -108,23 +108,23 @@ func (o orderedRecorder) Eventf(regarding, related runtime.Object, eventType, re
 	if pod, ok := regarding.(*corev1.Pod); ok && reason == eventScheduled && eventType == corev1.EventTypeNormal {
 		e.note = fmt.Sprintf(note, args...)
 		e.pod = corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
-		if o.writer.Always && !o.writer.pauses() {
-			o.writer.sendOrKeep(context.Background(), e)
+		if o.writer.SendInline && !o.writer.pauses() {
+			o.writer.sendOrRequeue(context.Background(), e)
 			return
 		}
 	} else {
-		e.record = func() { o.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, note, args...) }
+		e.viaRecorder = func() { o.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, note, args...) }
 	}
-	o.writer.keep(e)
+	o.writer.enqueue(e)
 }
 
 // Recorder returns a recorder in front of the scheduler's own.
-func (w *Events) Recorder(own events.EventRecorderLogger) events.EventRecorderLogger {
+func (w *EventWriter) Recorder(own events.EventRecorderLogger) events.EventRecorderLogger {
 	return orderedRecorder{EventRecorderLogger: own, writer: w}
 }
 
-// keep has an event wait for its turn.
-func (w *Events) keep(e queuedEvent) {
+// enqueue has an event wait for its turn.
+func (w *EventWriter) enqueue(e queuedEvent) {
 	w.mu.Lock()
 	lost := len(w.queue) >= maxEvents
 	if lost {
@@ -135,25 +135,25 @@ func (w *Events) keep(e queuedEvent) {
 	if lost {
 		w.Dropped()
 	}
-	signal.Send(w.more)
+	signal.Send(w.wakeup)
 }
 
 // Waiting is how many events wait.
-func (w *Events) Waiting() int {
+func (w *EventWriter) Waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.queue)
 }
 
 // pauses says whether nothing is sent for now, as the API server asked for.
-func (w *Events) pauses() bool {
+func (w *EventWriter) pauses() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now().Before(w.pause)
 }
 
 // Run sends events until ctx ends.
-func (w *Events) Run(ctx context.Context) {
+func (w *EventWriter) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range eventWorkers {
 		workers.Go(func() {
@@ -162,7 +162,7 @@ func (w *Events) Run(ctx context.Context) {
 				if !ok {
 					return
 				}
-				w.sendOrKeep(ctx, e)
+				w.sendOrRequeue(ctx, e)
 			}
 		})
 	}
@@ -170,21 +170,21 @@ func (w *Events) Run(ctx context.Context) {
 }
 
 // next returns the oldest event when its turn has come, and false when ctx ends.
-func (w *Events) next(ctx context.Context) (queuedEvent, bool) {
+func (w *EventWriter) next(ctx context.Context) (queuedEvent, bool) {
 	for ctx.Err() == nil {
 		e, again, ok := w.take()
 		if ok {
-			signal.Send(w.more) // for another worker
+			signal.Send(w.wakeup) // for another worker
 			return e, true
 		}
-		signal.Wait(ctx, w.more, again)
+		signal.Wait(ctx, w.wakeup, again)
 	}
 	return queuedEvent{}, false
 }
 
 // take returns the oldest event, or when to look again. That is zero where only a signal
 // brings an event.
-func (w *Events) take() (e queuedEvent, again time.Time, ok bool) {
+func (w *EventWriter) take() (e queuedEvent, again time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
@@ -194,7 +194,7 @@ func (w *Events) take() (e queuedEvent, again time.Time, ok bool) {
 	case now.Before(w.pause):
 		return e, w.pause, false
 	}
-	if now.Before(w.queue[0].made.Add(eventsWithin)) && !w.mayGo() {
+	if now.Before(w.queue[0].made.Add(maxEventDelay)) && !w.mayGo() {
 		return e, now.Add(eventLook), false
 	}
 	e = w.queue[0]
@@ -204,21 +204,21 @@ func (w *Events) take() (e queuedEvent, again time.Time, ok bool) {
 }
 
 // mayGo says whether nothing waits that goes before events.
-func (w *Events) mayGo() bool {
+func (w *EventWriter) mayGo() bool {
 	select {
-	case <-w.First():
-		return !w.Busy()
+	case <-w.BindsIdle():
+		return !w.HasPendingConditions()
 	default:
 		return false
 	}
 }
 
-// sendOrKeep sends an event, and keeps it for later if the API server does not take it now.
-func (w *Events) sendOrKeep(ctx context.Context, e queuedEvent) {
-	if e.record != nil {
-		e.record()
+// sendOrRequeue sends an event, and keeps it for later if the API server does not take it now.
+func (w *EventWriter) sendOrRequeue(ctx context.Context, e queuedEvent) {
+	if e.viaRecorder != nil {
+		e.viaRecorder()
 		pace := recordEvery
-		if w.now().Sub(e.made) > eventsWithin {
+		if w.now().Sub(e.made) > maxEventDelay {
 			pace = recordLate
 		}
 		select {
@@ -228,7 +228,7 @@ func (w *Events) sendOrKeep(ctx context.Context, e queuedEvent) {
 		return
 	}
 	err := w.post(ctx, e)
-	after, busy := flowcontrol.TooBusy(err)
+	after, busy := flowcontrol.RetryAfter(err)
 	switch {
 	case err == nil || apierrors.IsAlreadyExists(err):
 		return
@@ -240,7 +240,7 @@ func (w *Events) sendOrKeep(ctx context.Context, e queuedEvent) {
 		w.Dropped()
 		return
 	default:
-		after = flowcontrol.Pause
+		after = flowcontrol.DefaultRetryAfter
 	}
 	w.mu.Lock()
 	if until := w.now().Add(after); until.After(w.pause) {
@@ -254,11 +254,11 @@ func (w *Events) sendOrKeep(ctx context.Context, e queuedEvent) {
 	if lost {
 		w.Dropped()
 	}
-	signal.Send(w.more)
+	signal.Send(w.wakeup)
 }
 
 // post sends the event about a bind once.
-func (w *Events) post(ctx context.Context, e queuedEvent) error {
+func (w *EventWriter) post(ctx context.Context, e queuedEvent) error {
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	event := &eventsv1.Event{

@@ -15,16 +15,16 @@ import (
 )
 
 // inEvents runs a test in a bubble, with a writer before which nothing goes.
-func inEvents(t *testing.T, test func(*testing.T, *Events)) {
+func inEvents(t *testing.T, test func(*testing.T, *EventWriter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := NewEvents(&rest.Config{Host: "http://api.test"}, "fluence", "me")
+		w, err := NewEventWriter(&rest.Config{Host: "http://api.test"}, "fluence", "me")
 		if err != nil {
 			t.Fatal(err)
 		}
 		free := make(chan struct{})
 		close(free)
-		w.First, w.Busy = func() <-chan struct{} { return free }, func() bool { return false }
+		w.BindsIdle, w.HasPendingConditions = func() <-chan struct{} { return free }, func() bool { return false }
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.Run(ctx)
 		test(t, w)
@@ -34,14 +34,14 @@ func inEvents(t *testing.T, test func(*testing.T, *Events)) {
 }
 
 func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
-	inEvents(t, func(t *testing.T, w *Events) {
+	inEvents(t, func(t *testing.T, w *EventWriter) {
 		dropped := 0
 		w.Dropped = func() { dropped++ }
 		w.mu.Lock()
 		w.pause = time.Now().Add(time.Hour)
 		w.mu.Unlock()
 		for i := range maxEvents + 7 {
-			w.keep(queuedEvent{made: time.Now(), note: fmt.Sprint(i)})
+			w.enqueue(queuedEvent{made: time.Now(), note: fmt.Sprint(i)})
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -60,7 +60,7 @@ func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
 // The scheduler's recorder sends each event in a goroutine of its own: what it is handed is
 // paced, faster when it is late.
 func TestEventsOfOtherKindsArePaced(t *testing.T) {
-	inEvents(t, func(t *testing.T, w *Events) {
+	inEvents(t, func(t *testing.T, w *EventWriter) {
 		own := events.NewFakeRecorder(2 * maxEvents)
 		recorder := w.Recorder(own)
 		for i := range maxEvents {

@@ -30,25 +30,25 @@ const (
 	// podStatusFirst is the time to the next try of one that the API server refuses. It doubles up
 	// to podStatusMost, or up to podStatusLook where only the pod is to be seen as it is by now.
 	podStatusFirst, podStatusMost, podStatusLook = 100 * time.Millisecond, 30 * time.Second, time.Second
-	// podStatusSeen is how long a pod is taken to be newer than it is seen after a write, and
-	// podStatusDoubt how long after a conflict, which may have another cause.
-	podStatusSeen, podStatusDoubt = time.Minute, 10 * time.Second
+	// podStatusMaxLag is how long a pod is taken to be newer than it is seen after a write, and
+	// podStatusConflictLag how long after a conflict, which may have another cause.
+	podStatusMaxLag, podStatusConflictLag = time.Minute, 10 * time.Second
 	// podStatusLog is the least time between two lines in the log about writes that failed.
 	podStatusLog = 10 * time.Second
 )
 
-// PodStatuses writes what the scheduler has to say of pods that could not be placed. The scheduling
+// PodStatusWriter writes what the scheduler has to say of pods that could not be placed. The scheduling
 // loop does not wait for the API server: whoever has many pods that are refused, each time in other
 // words, would hold up all others by that. Namespaces take turns. Of one pod only the last words are
 // written, and these until they stand there, the pod has a node or is gone, or newer ones replace
 // them.
 //
 // It is what the failure handler takes for the framework's cache of API calls.
-type PodStatuses struct {
+type PodStatusWriter struct {
 	client kubernetes.Interface
 	pods   func() corelisters.PodLister
 	failed func()
-	order  *fairqueue.Order[podKey]
+	order  *fairqueue.RoundRobin[podKey]
 	queue  workqueue.TypedDelayingInterface[podKey]
 
 	mu    sync.Mutex
@@ -56,9 +56,9 @@ type PodStatuses struct {
 	// newer are the pods that may be newer than they are seen.
 	newer   map[types.UID]newerPod
 	sweepAt time.Time
-	// complainAt is when a write that fails is logged next, and unsaid how many were not.
-	complainAt time.Time
-	unsaid     int
+	// nextLogAt is when a write that fails is logged next, and unsaid how many were not.
+	nextLogAt        time.Time
+	failuresSinceLog int
 }
 
 // A podKey is a pod that is to be told something.
@@ -83,32 +83,32 @@ type podStatus struct {
 // A newerPod says from which resourceVersion on a pod is seen as it is.
 type newerPod struct {
 	version string
-	// past says that this version is too old itself.
-	past  bool
-	until time.Time
+	// tooOld says that this version is too old itself.
+	tooOld bool
+	until  time.Time
 }
 
-// than says whether the pod is newer than a version of it.
-func (n newerPod) than(version string) bool {
+// isNewerThan says whether the pod is newer than a version of it.
+func (n newerPod) isNewerThan(version string) bool {
 	c, err := resourceversion.CompareResourceVersion(version, n.version)
 	if err != nil {
-		return n.past && version == n.version
+		return n.tooOld && version == n.version
 	}
-	return c < 0 || n.past && c == 0
+	return c < 0 || n.tooOld && c == 0
 }
 
-// NewPodStatuses returns a writer of statuses that has nothing to write yet. Pods lists those of the
+// NewPodStatusWriter returns a writer of statuses that has nothing to write yet. Pods lists those of the
 // scheduler's cache. Failed is told of each write that failed.
-func NewPodStatuses(client kubernetes.Interface, pods func() corelisters.PodLister, failed func()) *PodStatuses {
-	order := fairqueue.NewOrder(func(k podKey) string { return k.namespace })
-	return &PodStatuses{
+func NewPodStatusWriter(client kubernetes.Interface, pods func() corelisters.PodLister, failed func()) *PodStatusWriter {
+	order := fairqueue.NewRoundRobin(func(k podKey) string { return k.namespace })
+	return &PodStatusWriter{
 		client: client, pods: pods, failed: failed, order: order, queue: fairqueue.NewDelaying("", order),
 		items: map[podKey]podStatus{}, newer: map[types.UID]newerPod{},
 	}
 }
 
 // PatchPodStatus implements framework.APICacher. It returns at once, and no channel: nobody waits.
-func (s *PodStatuses) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+func (s *PodStatusWriter) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	is := podStatus{name: pod.Name}
 	for _, c := range conditions {
 		if c.Type == corev1.PodScheduled {
@@ -125,14 +125,14 @@ func (s *PodStatuses) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCo
 	defer s.mu.Unlock()
 	is = s.put(k, s.items[k], is)
 	if is.urgent {
-		s.order.Hurry(k)
+		s.order.MarkUrgent(k)
 	}
 	s.queue.Add(k)
 	return nil, nil
 }
 
 // put keeps what is to be said of a pod. What newer words leave as it is stays of the older ones.
-func (s *PodStatuses) put(k podKey, older, newer podStatus) podStatus {
+func (s *PodStatusWriter) put(k podKey, older, newer podStatus) podStatus {
 	if newer.condition == nil {
 		newer.condition, newer.urgent = older.condition, older.urgent
 	}
@@ -144,18 +144,18 @@ func (s *PodStatuses) put(k podKey, older, newer podStatus) podStatus {
 }
 
 // BindPod implements framework.APICacher. Nobody calls it: pods are bound by Bind.
-func (s *PodStatuses) BindPod(*corev1.Binding) (<-chan error, error) {
+func (s *PodStatusWriter) BindPod(*corev1.Binding) (<-chan error, error) {
 	return nil, errors.New("statuses alone are written here")
 }
 
 // WaitOnFinish implements framework.APICacher.
-func (s *PodStatuses) WaitOnFinish(context.Context, <-chan error) error { return nil }
+func (s *PodStatusWriter) WaitOnFinish(context.Context, <-chan error) error { return nil }
 
 // Stop has all end that Run began. It may be called before that.
-func (s *PodStatuses) Stop() { s.queue.ShutDown() }
+func (s *PodStatusWriter) Stop() { s.queue.ShutDown() }
 
 // Run begins to write, until Stop is called. What is written when ctx ends is given up.
-func (s *PodStatuses) Run(ctx context.Context) {
+func (s *PodStatusWriter) Run(ctx context.Context) {
 	for range podStatusWriters {
 		go func() {
 			for s.next(ctx) {
@@ -165,7 +165,7 @@ func (s *PodStatuses) Run(ctx context.Context) {
 }
 
 // next writes one status. It is false when there are to be no more.
-func (s *PodStatuses) next(ctx context.Context) bool {
+func (s *PodStatusWriter) next(ctx context.Context) bool {
 	k, down := s.queue.Get()
 	if down {
 		return false
@@ -180,7 +180,7 @@ func (s *PodStatuses) next(ctx context.Context) bool {
 	switch {
 	case ctx.Err() != nil || !again && err == nil:
 	case err != nil:
-		s.complain(ctx, k, is, err)
+		s.logFailure(ctx, k, is, err)
 		is.failures, is.looks = is.failures+1, 0
 		s.putBack(k, is, doubled(is.failures, podStatusMost))
 	default:
@@ -195,7 +195,7 @@ func doubled(tries int, most time.Duration) time.Duration {
 	return min(most, podStatusFirst<<min(tries-1, 10))
 }
 
-func (s *PodStatuses) take(k podKey) (is podStatus, ok bool) {
+func (s *PodStatusWriter) take(k podKey) (is podStatus, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is, ok = s.items[k]
@@ -204,7 +204,7 @@ func (s *PodStatuses) take(k podKey) (is podStatus, ok bool) {
 }
 
 // putBack has a status be written after a while, unless there is a newer one, which is queued.
-func (s *PodStatuses) putBack(k podKey, is podStatus, after time.Duration) {
+func (s *PodStatusWriter) putBack(k podKey, is podStatus, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if newer, ok := s.items[k]; ok {
@@ -213,29 +213,29 @@ func (s *PodStatuses) putBack(k podKey, is podStatus, after time.Duration) {
 	}
 	s.items[k] = is
 	if is.urgent {
-		s.order.Hurry(k)
+		s.order.MarkUrgent(k)
 	}
 	s.queue.AddAfter(k, after)
 }
 
-// complain counts a write that failed. Of those that fail in a while the first is logged.
-func (s *PodStatuses) complain(ctx context.Context, k podKey, is podStatus, err error) {
+// logFailure counts a write that failed. Of those that fail in a while the first is logged.
+func (s *PodStatusWriter) logFailure(ctx context.Context, k podKey, is podStatus, err error) {
 	s.failed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unsaid++
-	if now := time.Now(); !now.Before(s.complainAt) {
-		klog.FromContext(ctx).Error(err, "Tell a pod why it waits", "pod", klog.KRef(k.namespace, is.name), "failures", s.unsaid)
-		s.unsaid, s.complainAt = 0, now.Add(podStatusLog)
+	s.failuresSinceLog++
+	if now := time.Now(); !now.Before(s.nextLogAt) {
+		klog.FromContext(ctx).Error(err, "Tell a pod why it waits", "pod", klog.KRef(k.namespace, is.name), "failures", s.failuresSinceLog)
+		s.failuresSinceLog, s.nextLogAt = 0, now.Add(podStatusLog)
 	}
 }
 
 // isNewer says whether a pod is newer than a version of it that is seen.
-func (s *PodStatuses) isNewer(uid types.UID, version string) bool {
+func (s *PodStatusWriter) isNewer(uid types.UID, version string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, ok := s.newer[uid]
-	if ok && (!n.than(version) || !time.Now().Before(n.until)) {
+	if ok && (!n.isNewerThan(version) || !time.Now().Before(n.until)) {
 		delete(s.newer, uid)
 		return false
 	}
@@ -243,13 +243,13 @@ func (s *PodStatuses) isNewer(uid types.UID, version string) bool {
 }
 
 // setNewer takes note that a pod is newer than it was seen.
-func (s *PodStatuses) setNewer(uid types.UID, n newerPod, during time.Duration) {
+func (s *PodStatusWriter) setNewer(uid types.UID, n newerPod, during time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	if !now.Before(s.sweepAt) {
 		maps.DeleteFunc(s.newer, func(_ types.UID, old newerPod) bool { return !now.Before(old.until) })
-		s.sweepAt = now.Add(podStatusSeen)
+		s.sweepAt = now.Add(podStatusMaxLag)
 	}
 	n.until = now.Add(during)
 	s.newer[uid] = n
@@ -258,7 +258,7 @@ func (s *PodStatuses) setNewer(uid types.UID, n newerPod, during time.Duration) 
 // write writes a status onto the pod as it was seen. Again is true if the pod has changed meanwhile,
 // or is not seen yet as it was written last, or the API server failed. Nothing is written on a pod
 // that has a node or is gone.
-func (s *PodStatuses) write(ctx context.Context, k podKey, is podStatus) (again bool, err error) {
+func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (again bool, err error) {
 	pod, err := s.pods().Pods(k.namespace).Get(is.name)
 	if err != nil || pod.UID != k.uid || pod.Spec.NodeName != "" {
 		return false, nil
@@ -291,13 +291,13 @@ func (s *PodStatuses) write(ctx context.Context, k podKey, is podStatus) (again 
 	written, err := s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	switch {
 	case err == nil:
-		s.setNewer(k.uid, newerPod{version: written.ResourceVersion}, podStatusSeen)
+		s.setNewer(k.uid, newerPod{version: written.ResourceVersion}, podStatusMaxLag)
 		return false, nil
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case apierrors.IsConflict(err):
 		// It may have a node by now, which is seen in a moment.
-		s.setNewer(k.uid, newerPod{version: pod.ResourceVersion, past: true}, podStatusDoubt)
+		s.setNewer(k.uid, newerPod{version: pod.ResourceVersion, tooOld: true}, podStatusConflictLag)
 		return true, nil
 	}
 	return true, fmt.Errorf("patch the status of a pod: %w", err)

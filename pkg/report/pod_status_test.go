@@ -27,10 +27,10 @@ import (
 // ns is the namespace of the pods.
 const ns = "ns"
 
-// words are a PodStatuses over an API server and a watch that are in the test's hands.
+// words are a PodStatusWriter over an API server and a watch that are in the test's hands.
 type words struct {
 	*testing.T
-	*PodStatuses
+	*PodStatusWriter
 	kubernetes.Interface
 	corev1client.CoreV1Interface
 	corev1client.PodInterface
@@ -53,12 +53,12 @@ func inWords(t *testing.T, test func(*words), names ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &words{T: t, pods: map[string]*corev1.Pod{}, watched: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
-		w.PodStatuses = NewPodStatuses(w, func() corelisters.PodLister { return corelisters.NewPodLister(w.watched) }, w.count)
+		w.PodStatusWriter = NewPodStatusWriter(w, func() corelisters.PodLister { return corelisters.NewPodLister(w.watched) }, w.count)
 		for _, name := range names {
 			w.make(ns, name)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		w.PodStatuses.Run(ctx)
+		w.PodStatusWriter.Run(ctx)
 		test(w)
 		cancel()
 		w.Stop()
@@ -328,7 +328,7 @@ func TestNamespacesTakeTurnsToBeTold(t *testing.T) {
 		if n := w.order.Len() + len(w.items); n > 0 {
 			t.Errorf("%d pods wait to be told, and nothing is left to tell", n)
 		}
-		w.pass(2 * podStatusSeen)
+		w.pass(2 * podStatusMaxLag)
 		w.say("b", "again")
 		w.pass(time.Second)
 		if n := len(w.newer); n > 1 {

@@ -14,20 +14,20 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// MayTellWaiting says whether a pod that does not ask itself is to be told why its group waits: that
+// NeedsWaitingStatus says whether a pod that does not ask itself is to be told why its group waits: that
 // there is no room, or what has become of that. More room would not help with the rest.
-func MayTellWaiting(pod *corev1.Pod, why, message string) bool {
+func NeedsWaitingStatus(pod *corev1.Pod, why, message string) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
-			return c.Status == corev1.ConditionFalse && Gist(c.Message) != Gist(message)
+			return c.Status == corev1.ConditionFalse && StableText(c.Message) != StableText(message)
 		}
 	}
-	return reason.Of(why).LacksRoom
+	return reason.PropertiesOf(why).LacksRoom
 }
 
-// TellWaiting writes the condition onto a pod as it was seen, and leaves it at that if it
+// WriteWaitingStatus writes the condition onto a pod as it was seen, and leaves it at that if it
 // has changed meanwhile: it may have a node now.
-func TellWaiting(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, message string) error {
+func WriteWaitingStatus(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{

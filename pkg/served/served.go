@@ -40,13 +40,13 @@ type Mapper struct {
 	api   discovery.ServerResourcesInterfaceWithContext
 	limit *rate.Limiter
 
-	last atomic.Pointer[view]
+	last atomic.Pointer[snapshot]
 	// asking has one place, for a question: who misses something then waits for its answer.
 	asking chan struct{}
 }
 
 // A view is what an API server serves, as it was last seen.
-type view struct {
+type snapshot struct {
 	meta.RESTMapper
 	groups map[string]*restmapper.APIGroupResources
 	// unknown has the groups of which not all is known, and why. With err nothing new is known of any.
@@ -65,22 +65,22 @@ func NewMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error
 
 func newMapper(api discovery.ServerResourcesInterfaceWithContext) *Mapper {
 	m := &Mapper{api: api, limit: rate.NewLimiter(rate.Every(askEach), askAtOnce), asking: make(chan struct{}, 1)}
-	m.last.Store(newView(nil))
+	m.last.Store(newSnapshot(nil))
 	return m
 }
 
-func newView(groups map[string]*restmapper.APIGroupResources) *view {
-	return &view{RESTMapper: restmapper.NewDiscoveryRESTMapper(slices.Collect(maps.Values(groups))), groups: groups}
+func newSnapshot(groups map[string]*restmapper.APIGroupResources) *snapshot {
+	return &snapshot{RESTMapper: restmapper.NewDiscoveryRESTMapper(slices.Collect(maps.Values(groups))), groups: groups}
 }
 
-// look answers from what is known or, if nothing there matches, from what is served now.
-func look[T any](m *Mapper, group string, in func(meta.RESTMapper) (T, error)) (T, error) {
+// lookup answers from what is known or, if nothing there matches, from what is served now.
+func lookup[T any](m *Mapper, group string, in func(meta.RESTMapper) (T, error)) (T, error) {
 	v := m.last.Load()
 	found, err := in(v)
 	if !meta.IsNoMatchError(err) {
 		return found, err
 	}
-	v = m.after(v)
+	v = m.refresh(v)
 	found, err = in(v)
 	if !meta.IsNoMatchError(err) {
 		return found, err
@@ -91,9 +91,9 @@ func look[T any](m *Mapper, group string, in func(meta.RESTMapper) (T, error)) (
 	return found, err
 }
 
-// after returns a view that is newer than one that lacks something, or that one again if it
+// refresh returns a view that is newer than one that lacks something, or that one again if it
 // is too early to ask.
-func (m *Mapper) after(old *view) *view {
+func (m *Mapper) refresh(old *snapshot) *snapshot {
 	m.asking <- struct{}{}
 	defer func() { <-m.asking }()
 	if v := m.last.Load(); v != old {
@@ -108,7 +108,7 @@ func (m *Mapper) after(old *view) *view {
 }
 
 // ask asks for all that is served. What the API server does not tell is as it was.
-func (m *Mapper) ask(old *view) *view {
+func (m *Mapper) ask(old *snapshot) *snapshot {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	groups, lists, err := m.api.ServerGroupsAndResourcesWithContext(ctx)
@@ -117,7 +117,7 @@ func (m *Mapper) ask(old *view) *view {
 		err = errors.New("it names no group")
 	}
 	if err != nil && !partly {
-		return &view{RESTMapper: old.RESTMapper, groups: old.groups, err: err}
+		return &snapshot{RESTMapper: old.RESTMapper, groups: old.groups, err: err}
 	}
 	all := make(map[string]*restmapper.APIGroupResources, len(groups))
 	for _, g := range groups {
@@ -148,7 +148,7 @@ func (m *Mapper) ask(old *view) *view {
 			g.Group.Versions = append(slices.Clip(g.Group.Versions), version)
 		}
 	}
-	v := newView(all)
+	v := newSnapshot(all)
 	v.unknown = unknown
 	return v
 }

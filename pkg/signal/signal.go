@@ -16,7 +16,7 @@ func Send(c chan<- struct{}) {
 
 // Wait waits for a signal of more or until t, whichever comes first; a zero t never comes. It
 // returns false when ctx ends.
-func Wait(ctx context.Context, more <-chan struct{}, t time.Time) bool {
+func Wait(ctx context.Context, wakeup <-chan struct{}, t time.Time) bool {
 	var due <-chan time.Time
 	if !t.IsZero() {
 		left := time.Until(t)
@@ -33,7 +33,7 @@ func Wait(ctx context.Context, more <-chan struct{}, t time.Time) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-more:
+	case <-wakeup:
 	case <-due:
 	}
 	return true

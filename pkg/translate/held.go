@@ -14,17 +14,17 @@ func Holds(pod *corev1.Pod) bool {
 		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// Held returns what a pod holds on its node as one slot, for an Update of a
+// HeldSlot returns what a pod holds on its node as one slot, for an Update of a
 // match.Engine: its key is the pod's UID, and its shares name types, no
 // vertices. It is shared if the pod runs on every node, and names no holder. Whether
 // the pod holds anything at all is for Holds to say.
-func Held(pod *corev1.Pod) match.Slot {
+func HeldSlot(pod *corev1.Pod) match.Slot {
 	return slotOn(pod, pod.Spec.NodeName)
 }
 
-// Nominated returns what a pod without a node is about to take on the one that it
+// NominatedSlot returns what a pod without a node is about to take on the one that it
 // is nominated for, as Held does.
-func Nominated(pod *corev1.Pod) match.Slot { return slotOn(pod, pod.Status.NominatedNodeName) }
+func NominatedSlot(pod *corev1.Pod) match.Slot { return slotOn(pod, pod.Status.NominatedNodeName) }
 
 func slotOn(pod *corev1.Pod, node string) match.Slot {
 	return match.Slot{

@@ -68,7 +68,7 @@ func TestHeldIsSharedWhereAPodRunsOnEveryNode(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Held(tc.pod); got.Shared != tc.want || got.Holder != "" {
+			if got := HeldSlot(tc.pod); got.Shared != tc.want || got.Holder != "" {
 				t.Errorf("Held = shared %v, holder %q, want shared %v and no holder", got.Shared, got.Holder, tc.want)
 			}
 		})
@@ -76,7 +76,7 @@ func TestHeldIsSharedWhereAPodRunsOnEveryNode(t *testing.T) {
 }
 
 func TestHeld(t *testing.T) {
-	got := Held(podWith(app("cpu", "250m"), bound))
+	got := HeldSlot(podWith(app("cpu", "250m"), bound))
 	want := match.Slot{Key: "uid-a", Node: "n1", R: Amounts{"core": 250, "pods": 1}.Set()}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Held (-want +got):\n%s", diff)
@@ -85,8 +85,8 @@ func TestHeld(t *testing.T) {
 
 func TestNominatedIsWhatWouldBeHeldOnThatNode(t *testing.T) {
 	nominated := podWith(controlledBy("apps/v1", "DaemonSet"), func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" })
-	want := Held(podWith(controlledBy("apps/v1", "DaemonSet"), bound))
-	if diff := cmp.Diff(want, Nominated(nominated)); diff != "" || !want.Shared {
+	want := HeldSlot(podWith(controlledBy("apps/v1", "DaemonSet"), bound))
+	if diff := cmp.Diff(want, NominatedSlot(nominated)); diff != "" || !want.Shared {
 		t.Errorf("nominated (-held +nominated):\n%s", diff)
 	}
 }

@@ -21,20 +21,20 @@ const maxMessage = 1023
 //
 // Holder names the one who holds what the end of the reason's End.Job would free,
 // in words such as "job ns/name"; empty leaves that out.
-func Message(r match.Reason, holder string) string {
+func Message(r match.Reason, endOf string) string {
 	for n := len(r.Shortages); n > 0; n-- {
-		if m := message(r, holder, n); len(m) <= maxMessage {
+		if m := message(r, endOf, n); len(m) <= maxMessage {
 			return m
 		}
 	}
-	return Shorten(message(r, holder, 0))
+	return Shorten(message(r, endOf, 0))
 }
 
-// MoreIf and Ends are the words of a message before and after whose end would help most,
+// MoreIfPrefix and Ends are the words of a message before and after whose end would help most,
 // which may be another from one moment to the next.
 const (
-	MoreIf = " more if "
-	Ends   = " ends"
+	MoreIfPrefix = " more if "
+	EndsSuffix   = " ends"
 )
 
 // Shorten cuts a text off where an event's message would have to end.
@@ -42,10 +42,10 @@ func Shorten(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxMessage)], "")
 }
 
-// Lacking lists the types of which less is free than asked for, in one line with the
+// WhyNoRoom lists the types of which less is free than asked for, in one line with the
 // quantities of Kubernetes; empty if there is enough of all. What is free is room without
 // what is held.
-func Lacking(asked, held, room Amounts) string {
+func WhyNoRoom(asked, held, room Amounts) string {
 	var lacks []string
 	for _, t := range asked.Types() {
 		if free := max(room[t]-held[t], 0); asked[t] > free {
@@ -57,30 +57,30 @@ func Lacking(asked, held, room Amounts) string {
 }
 
 // message renders a reason with its first n shortages.
-func message(r match.Reason, holder string, n int) string {
+func message(r match.Reason, endOf string, n int) string {
 	var b strings.Builder
 	shown, more := r.Shortages[:n], len(r.Shortages)-n
 	switch r.Code {
 	case match.NoNode:
-		b.WriteString("needs " + pods(r.Wanted) + together(r))
+		b.WriteString("needs " + pods(r.Wanted) + inOneLevel(r))
 		if r.Nodes == 0 {
 			b.WriteString(": the cluster has no nodes")
 			break
 		}
 		fmt.Fprintf(&b, ": none of %s may be used", nodes(r.Nodes))
 	case match.TooLarge:
-		fmt.Fprintf(&b, "no node%s is large enough", place(r))
+		fmt.Fprintf(&b, "no node%s is large enough", inVertex(r))
 		for i, s := range shown {
-			fmt.Fprintf(&b, "%s%s %s wanted, largest node has %s", separator(i), kubernetesName(s.Type), quantity(s.Unit, s.Wanted), quantity(s.Unit, s.Most))
+			fmt.Fprintf(&b, "%s%s %s wanted, largest node has %s", separator(i), kubernetesName(s.Type), quantity(s.Unit, s.Wanted), quantity(s.Unit, s.MaxFree))
 		}
 		writeMore(&b, more)
 	case match.TooFew:
 		b.WriteString("needs " + pods(r.Wanted))
 		writeRequests(&b, shown)
-		b.WriteString(together(r))
-		fmt.Fprintf(&b, "; room%s for %d", place(r), r.Found)
-		if r.End != nil && holder != "" {
-			fmt.Fprintf(&b, "; %d%s%s%s", r.End.More, MoreIf, holder, Ends)
+		b.WriteString(inOneLevel(r))
+		fmt.Fprintf(&b, "; room%s for %d", inVertex(r), r.Found)
+		if r.Blocker != nil && endOf != "" {
+			fmt.Fprintf(&b, "; %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, endOf, EndsSuffix)
 		}
 		for i, s := range shown {
 			b.WriteString(separator(i))
@@ -88,7 +88,7 @@ func message(r match.Reason, holder string, n int) string {
 		}
 		writeMore(&b, more)
 	case match.NotFound:
-		fmt.Fprintf(&b, "needs %s%s: by amounts there could be room%s, but no placement was found", pods(r.Wanted), together(r), place(r))
+		fmt.Fprintf(&b, "needs %s%s: by amounts there could be room%s, but no placement was found", pods(r.Wanted), inOneLevel(r), inVertex(r))
 		if r.Found > 0 {
 			fmt.Fprintf(&b, " for more than %d", r.Found)
 		}
@@ -104,7 +104,7 @@ func message(r match.Reason, holder string, n int) string {
 		return b.String()
 	}
 	writeUnusable(&b, r)
-	writeHindered(&b, r)
+	writeOccupied(&b, r)
 	writeOutlook(&b, r)
 	return b.String()
 }
@@ -130,11 +130,11 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 	case s.Nodes == 0:
 		// Enough on any one node, but not for all that would have to go there.
 		fmt.Fprintf(b, "%s runs out", name)
-	case place(r) != "":
+	case inVertex(r) != "":
 		// How many nodes there are in that place is not told.
 		fmt.Fprintf(b, "%s is short on %s there", name, nodes(s.Nodes))
 	default:
-		usable := r.Nodes - r.Down - r.Excluded - r.Whole - r.InUse
+		usable := r.Nodes - r.Down - r.Excluded - r.OtherHolder - r.InUse
 		if s.Nodes > usable {
 			// The verdict "never" looks at nodes that are not ready too.
 			usable += r.Down
@@ -147,7 +147,7 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 		// looked at.
 		most = "at most"
 	}
-	fmt.Fprintf(b, " (%s %s)", most, quantity(s.Unit, s.Most))
+	fmt.Fprintf(b, " (%s %s)", most, quantity(s.Unit, s.MaxFree))
 }
 
 func writeMore(b *strings.Builder, more int) {
@@ -170,8 +170,8 @@ func writeUnusable(b *strings.Builder, r match.Reason) {
 	}
 }
 
-// writeHindered counts the nodes that were no choice for what others have there.
-func writeHindered(b *strings.Builder, r match.Reason) {
+// writeOccupied counts the nodes that were no choice for what others have there.
+func writeOccupied(b *strings.Builder, r match.Reason) {
 	switch r.InUse {
 	case 0:
 	case 1:
@@ -179,12 +179,12 @@ func writeHindered(b *strings.Builder, r match.Reason) {
 	default:
 		fmt.Fprintf(b, "; %s are in use, whole nodes are wanted", nodes(r.InUse))
 	}
-	switch r.Whole {
+	switch r.OtherHolder {
 	case 0:
 	case 1:
 		b.WriteString("; 1 node belongs to others as a whole")
 	default:
-		fmt.Fprintf(b, "; %s belong to others as a whole", nodes(r.Whole))
+		fmt.Fprintf(b, "; %s belong to others as a whole", nodes(r.OtherHolder))
 	}
 }
 
@@ -205,17 +205,17 @@ func writeOutlook(b *strings.Builder, r match.Reason) {
 	}
 }
 
-// together says that the pods are wanted below one vertex, where it fails for that: one
+// inOneLevel says that the pods are wanted below one vertex, where it fails for that: one
 // of them came closest.
-func together(r match.Reason) string {
+func inOneLevel(r match.Reason) string {
 	if r.Vertex == "" || r.Level == resource.TypeCluster {
 		return ""
 	}
 	return " in one " + r.Level
 }
 
-// place names the vertex that came closest.
-func place(r match.Reason) string {
+// inVertex names the vertex that came closest.
+func inVertex(r match.Reason) string {
 	switch {
 	case r.Vertex == "" || r.Level == resource.TypeCluster:
 		return ""

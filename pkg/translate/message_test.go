@@ -9,9 +9,9 @@ import (
 
 func TestMessage(t *testing.T) {
 	cpu := func(wanted, most, nodes int64) match.Shortage {
-		return match.Shortage{Type: "core", Unit: "m", Wanted: wanted, Most: most, Nodes: nodes}
+		return match.Shortage{Type: "core", Unit: "m", Wanted: wanted, MaxFree: most, Nodes: nodes}
 	}
-	memory := match.Shortage{Type: "memory", Unit: "B", Wanted: gi, Most: 512 * mi, Nodes: 2}
+	memory := match.Shortage{Type: "memory", Unit: "B", Wanted: gi, MaxFree: 512 * mi, Nodes: 2}
 	cases := map[string]struct {
 		reason match.Reason
 		want   string
@@ -30,7 +30,7 @@ func TestMessage(t *testing.T) {
 		},
 		"no node is large enough": {
 			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 2, Nodes: 16, Shortages: []match.Shortage{
-				{Type: "nvidia.com/gpu", Wanted: 9, Most: 8, Nodes: 16},
+				{Type: "nvidia.com/gpu", Wanted: 9, MaxFree: 8, Nodes: 16},
 			}},
 			"no node is large enough: nvidia.com/gpu 9 wanted, largest node has 8",
 		},
@@ -79,7 +79,7 @@ func TestMessage(t *testing.T) {
 		"too few in a rack, and whose end would help": {
 			match.Reason{
 				Code: match.TooFew, Level: "rack", Vertex: "r3", Wanted: 12, Found: 9, Nodes: 16, WaitingHelps: true,
-				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 8, Most: 2, Nodes: 3}}, End: &match.End{Job: 7, More: 3},
+				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 8, MaxFree: 2, Nodes: 3}}, Blocker: &match.Blocker{Job: 7, MoreSlots: 3},
 			},
 			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9; 3 more if job ns/long ends: nvidia.com/gpu is short on 3 nodes there (most free 2)",
 		},
@@ -92,11 +92,11 @@ func TestMessage(t *testing.T) {
 			"needs 4 pods with cpu 1; room for 2: cpu is short on 1 of 2 nodes (most free 500m); of 10 nodes 1 not ready and 1 ruled out; 6 nodes are in use, whole nodes are wanted",
 		},
 		"too few nodes that are nobody's": {
-			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Nodes: 4, Whole: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 2)}},
+			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Nodes: 4, OtherHolder: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 2)}},
 			"needs 4 pods with cpu 1; room for 0: cpu is short on 2 of 2 nodes (most free 500m); 2 nodes belong to others as a whole",
 		},
 		"one node in use and one that is others'": {
-			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 1, Nodes: 2, Whole: 1, InUse: 1, WaitingHelps: true},
+			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 1, Nodes: 2, OtherHolder: 1, InUse: 1, WaitingHelps: true},
 			"needs 1 pod; room for 0; 1 node is in use, whole nodes are wanted; 1 node belongs to others as a whole",
 		},
 		"no placement was found": {
@@ -155,7 +155,7 @@ func TestLackingSaysWhatThereIsTooLittleOf(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Lacking(tc.asked, tc.held, tc.room); got != tc.want {
+			if got := WhyNoRoom(tc.asked, tc.held, tc.room); got != tc.want {
 				t.Errorf("Lacking = %q, want %q", got, tc.want)
 			}
 		})

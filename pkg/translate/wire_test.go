@@ -24,7 +24,7 @@ func TestWhatIsTranslatedSurvivesItsTextForms(t *testing.T) {
 		t.Errorf("node (-before +after):\n%s", diff)
 	}
 
-	held := Held(podWith(app("cpu", "250m", "memory", "1Gi", "nvidia.com/gpu", "2"), bound)).R
+	held := HeldSlot(podWith(app("cpu", "250m", "memory", "1Gi", "nvidia.com/gpu", "2"), bound)).R
 	if text, err = held.Encode(); err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,8 @@ func TestClocksFarOff(t *testing.T) {
 			r.fails(q, match.ErrBusy)
 			q = wants(3, 0, nodes(1), lasting(60))
 			q.Now = now
-			if a := r.gets(q); !a.End.IsZero() && !a.End.After(a.At) {
-				t.Errorf("from %s to %s", a.At, a.End)
+			if a := r.gets(q); !a.End.IsZero() && !a.End.After(a.Start) {
+				t.Errorf("from %s to %s", a.Start, a.End)
 			}
 			r.Release(1)
 			r.Release(3)
@@ -45,7 +45,7 @@ func TestUpdateWithAnEndFarOff(t *testing.T) {
 	r := load(t, match.PolicyLow, one(1))
 	a := r.gets(wants(1, 0, nodes(1)))
 	r.Release(1)
-	j := match.Job{ID: 2, At: seconds(1_790_000_000), End: time.Date(3026, 1, 1, 0, 0, 0, 0, time.UTC), Slots: a.Slots}
+	j := match.Job{ID: 2, Start: seconds(1_790_000_000), End: time.Date(3026, 1, 1, 0, 0, 0, 0, time.UTC), Slots: a.Slots}
 	if err := r.Update(j); err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ func moment(at int64) time.Time {
 // allocation writes what a job holds. A slot has the vertices that it holds, and
 // not those that they stand in.
 func (t *Traverser) allocation(j *job) *match.Allocation {
-	a := &match.Allocation{ID: j.id, Reserved: j.reserved, At: moment(j.at), End: moment(j.until)}
-	a.R = &resource.Set{Start: a.At, Expiration: a.End, Queue: j.queue, Vertices: t.g.shares(j.emissions)}
+	a := &match.Allocation{ID: j.id, Reserved: j.reserved, Start: moment(j.at), End: moment(j.until)}
+	a.R = &resource.Set{Start: a.Start, Expiration: a.End, Queue: j.queue, Vertices: t.g.shares(j.emissions)}
 	for i := range a.R.Vertices {
 		if label, ok := j.given[j.emissions[i].u]; ok {
 			a.R.Vertices[i].Label = label
@@ -31,7 +31,7 @@ func (t *Traverser) allocation(j *job) *match.Allocation {
 	a.Slots = make([]match.Slot, len(j.keys))
 	sets := make([]resource.Set, len(j.keys))
 	for i := range a.Slots {
-		sets[i] = resource.Set{Start: a.At, Expiration: a.End}
+		sets[i] = resource.Set{Start: a.Start, Expiration: a.End}
 		a.Slots[i] = match.Slot{Key: j.keys[i], Label: j.labels[i], R: &sets[i]}
 	}
 	t.fillSlots(j, a)

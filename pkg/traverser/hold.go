@@ -32,7 +32,7 @@ func (t *Traverser) Update(jobs ...match.Job) error {
 
 // read returns a job with no more than what it is given.
 func (t *Traverser) read(from *match.Job) (*job, error) {
-	j := &job{id: from.ID, reserved: from.Reserved, start: Instant(from.At), end: planner.Forever}
+	j := &job{id: from.ID, reserved: from.Reserved, start: Instant(from.Start), end: planner.Forever}
 	if !from.End.IsZero() {
 		j.end = Instant(from.End)
 	}
@@ -40,7 +40,7 @@ func (t *Traverser) read(from *match.Job) (*job, error) {
 		j.end = planner.Forever
 	}
 	if j.end <= j.start {
-		return nil, fmt.Errorf("end: %s: not after its start, %s", from.End, from.At)
+		return nil, fmt.Errorf("end: %s: not after its start, %s", from.End, from.Start)
 	}
 	j.at, j.until = j.start, j.end
 	if from.ID == 0 {

@@ -108,7 +108,7 @@ func (r *rig) answers(random *rand.Rand, policy string, now int64) []string {
 		a, err := r.try(q)
 		line := fmt.Sprint(held(a), " ", err)
 		if a != nil {
-			line += fmt.Sprint(a.Reserved, a.At, a.End)
+			line += fmt.Sprint(a.Reserved, a.Start, a.End)
 		}
 		list = append(list, line)
 	}
@@ -216,7 +216,7 @@ func TestManyJobsLeaveNoBooking(t *testing.T) {
 // holding returns a job that holds these vertices, one slot each.
 func holding(t testing.TB, id match.JobID, g *resource.Graph, paths ...string) match.Job {
 	t.Helper()
-	j := match.Job{ID: id, At: seconds(0)}
+	j := match.Job{ID: id, Start: seconds(0)}
 	for i, p := range paths {
 		v := at(t, g, p)
 		j.Slots = append(j.Slots, match.Slot{Key: fmt.Sprint(i), R: &resource.Set{Vertices: []resource.Share{
@@ -313,7 +313,7 @@ func TestUpdateFails(t *testing.T) {
 	}{
 		"no id":             {given(func(j *match.Job, _ *resource.Share) { j.ID = 0 }), "no job"},
 		"no R":              {given(func(j *match.Job, _ *resource.Share) { j.Slots[0].R = nil }), "no R"},
-		"end before start":  {given(func(j *match.Job, _ *resource.Share) { j.At, j.End = seconds(9), seconds(8) }), "end"},
+		"end before start":  {given(func(j *match.Job, _ *resource.Share) { j.Start, j.End = seconds(9), seconds(8) }), "end"},
 		"unknown vertex":    {given(func(_ *match.Job, v *resource.Share) { v.Path = "/cluster0/rack7" }), "/cluster0/rack7"},
 		"other type":        {given(func(_ *match.Job, v *resource.Share) { v.Type = "gpu" }), "gpu"},
 		"negative amount":   {given(func(_ *match.Job, v *resource.Share) { v.Amount = -1 }), "-1"},

@@ -227,7 +227,7 @@ func (t *Traverser) list(wanted func(*job) bool) []match.Job {
 		}
 		a := t.allocation(j)
 		slices.SortFunc(a.Slots, func(x, y match.Slot) int { return cmp.Compare(x.Key, y.Key) })
-		list = append(list, match.Job{ID: j.id, Slots: a.Slots, Reserved: j.reserved, At: a.At, End: a.End})
+		list = append(list, match.Job{ID: j.id, Slots: a.Slots, Reserved: j.reserved, Start: a.Start, End: a.End})
 	}
 	slices.SortFunc(list, func(x, y match.Job) int { return cmp.Compare(x.ID, y.ID) })
 	return list

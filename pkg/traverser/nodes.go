@@ -36,7 +36,7 @@ func (t *Traverser) Nodes(from string, limit int) []match.Node {
 			}
 			jobs := &nodes[i].Jobs
 			if n := len(*jobs); n == 0 || (*jobs)[n-1].ID != j.ID {
-				*jobs = append(*jobs, match.Job{ID: j.ID, At: j.At, End: j.End})
+				*jobs = append(*jobs, match.Job{ID: j.ID, Start: j.Start, End: j.End})
 			}
 			last := &(*jobs)[len(*jobs)-1]
 			last.Slots = append(last.Slots, s)

@@ -28,19 +28,19 @@ type policy struct {
 
 // policyOf returns how candidates are preferred under a policy that match names.
 func policyOf(m match.Policy) policy {
-	p := policy{nodeCentric: m.NodeCentric, nodeExclusive: m.Whole}
+	p := policy{nodeCentric: m.NodeCentric, nodeExclusive: m.Exclusive}
 	switch m.Order {
 	case match.LowestFirst:
 	case match.HighestFirst:
 		p.high = true
-	case match.AsMet: // which Fluxion does by the highest score
+	case match.DepthFirst: // which Fluxion does by the highest score
 		p.high, p.early = true, true
 	}
 	switch m.Prefers {
 	case match.NoPreference:
 	case match.Consecutive:
 		p.locality = true
-	case match.Fast:
+	case match.LowPerfClass:
 		p.variation = true
 	}
 	return p

@@ -19,7 +19,7 @@ func TestEveryPolicyIsGoneBy(t *testing.T) {
 			t.Errorf("policies %s and %s are gone by alike", other, name)
 		}
 		by[p] = name
-		if facts, _ := match.PolicyOf(name); p.nodeExclusive != facts.Whole || p.nodeCentric != facts.NodeCentric {
+		if facts, _ := match.PolicyOf(name); p.nodeExclusive != facts.Exclusive || p.nodeCentric != facts.NodeCentric {
 			t.Errorf("policy %s: %+v, want what match says: %+v", name, p, facts)
 		}
 	}

@@ -159,7 +159,7 @@ func (t *Traverser) shortage(need sum, nodes []vid) (s match.Shortage, short boo
 	}
 	for _, n := range nodes {
 		free := t.attempt.amount(n, need.typ)
-		s.Most = max(s.Most, free)
+		s.MaxFree = max(s.MaxFree, free)
 		if free < need.amount {
 			s.Nodes++
 		}

@@ -23,7 +23,7 @@ func TestOverdueAllocationHoldsOn(t *testing.T) {
 		}
 	}
 	jobs := r.Jobs()
-	if len(jobs) != 1 || jobs[0].Reserved || !jobs[0].At.Equal(seconds(100)) || !jobs[0].End.Equal(seconds(110)) {
+	if len(jobs) != 1 || jobs[0].Reserved || !jobs[0].Start.Equal(seconds(100)) || !jobs[0].End.Equal(seconds(110)) {
 		t.Errorf("Jobs() = %+v; want one from 100 to 110, as it was promised", jobs)
 	}
 	r.Release(1)
@@ -55,8 +55,8 @@ func TestReservation(t *testing.T) {
 		r := load(t, match.PolicyLow, one(2))
 		r.gets(wants(1, 0, nodes(2), lasting(100)))
 		a := r.gets(wants(2, 0, nodes(1), lasting(50), later))
-		if !a.Reserved || !a.At.Equal(seconds(100)) || !a.End.Equal(seconds(150)) {
-			t.Fatalf("reserved: %t from %s to %s; want from 100 to 150", a.Reserved, a.At, a.End)
+		if !a.Reserved || !a.Start.Equal(seconds(100)) || !a.End.Equal(seconds(150)) {
+			t.Fatalf("reserved: %t from %s to %s; want from 100 to 150", a.Reserved, a.Start, a.End)
 		}
 		return r
 	}
@@ -64,8 +64,8 @@ func TestReservation(t *testing.T) {
 		"turns into an allocation when its time has come and it asks again": func(t *testing.T, r *rig) {
 			r.Release(1)
 			a := r.gets(wants(2, 100, nodes(1), lasting(50), later))
-			if a.Reserved || !a.At.Equal(seconds(100)) {
-				t.Errorf("reserved: %t at %s; want an allocation at 100", a.Reserved, a.At)
+			if a.Reserved || !a.Start.Equal(seconds(100)) {
+				t.Errorf("reserved: %t at %s; want an allocation at 100", a.Reserved, a.Start)
 			}
 			if got := r.Jobs(); len(got) != 1 || got[0].Reserved {
 				t.Errorf("Jobs() = %+v; want one allocation", got)
@@ -79,10 +79,10 @@ func TestReservation(t *testing.T) {
 		},
 		"is made anew where its time came and the place is taken still": func(t *testing.T, r *rig) {
 			a := r.gets(wants(2, 100, nodes(1), lasting(50), later))
-			if !a.Reserved || !a.At.After(seconds(100)) {
-				t.Errorf("reserved: %t at %s; want a reservation after 100", a.Reserved, a.At)
+			if !a.Reserved || !a.Start.After(seconds(100)) {
+				t.Errorf("reserved: %t at %s; want a reservation after 100", a.Reserved, a.Start)
 			}
-			if got := r.Jobs(); len(got) != 2 || !got[1].Reserved || !got[1].At.Equal(a.At) {
+			if got := r.Jobs(); len(got) != 2 || !got[1].Reserved || !got[1].Start.Equal(a.Start) {
 				t.Errorf("Jobs() = %+v; want the allocation and the new reservation", got)
 			}
 		},
@@ -118,8 +118,8 @@ func TestReservation(t *testing.T) {
 			}
 			r.Release(3)
 			r.fails(wants(3, 0, nodes(2), lasting(101)), match.ErrBusy)
-			if a := r.gets(wants(3, 0, nodes(2), lasting(101), later)); !a.At.Equal(seconds(150)) {
-				t.Errorf("at %s, want 150", a.At)
+			if a := r.gets(wants(3, 0, nodes(2), lasting(101), later)); !a.Start.Equal(seconds(150)) {
+				t.Errorf("at %s, want 150", a.Start)
 			}
 		},
 		"is not in the way of a question of its own job": func(t *testing.T, r *rig) {
@@ -155,8 +155,8 @@ func TestEarliestReservation(t *testing.T) {
 		{1, 5, 10}, {2, 5, 20}, {3, 5, 30}, {1, 5, 15}, {1, 100, 35}, {1, 3, 25}, {3, 1, 135}, {1, 2, 25},
 	} {
 		a := r.gets(wants(match.JobID(10+i), 0, nodes(want.nodes), lasting(want.lasts), later))
-		if !a.Reserved || !a.At.Equal(seconds(want.at)) {
-			t.Errorf("reservation %d, %d nodes for %d: at %d, want %d", i, want.nodes, want.lasts, a.At.Unix(), want.at)
+		if !a.Reserved || !a.Start.Equal(seconds(want.at)) {
+			t.Errorf("reservation %d, %d nodes for %d: at %d, want %d", i, want.nodes, want.lasts, a.Start.Unix(), want.at)
 		}
 	}
 	forever := r.gets(wants(30, 0, nodes(3), later))
@@ -172,8 +172,8 @@ func TestNoReservationBehindWhatHasNoEnd(t *testing.T) {
 	r.gets(wants(1, 0, nodes(1)))
 	r.gets(wants(2, 0, nodes(1), lasting(10)))
 	r.fails(wants(3, 0, nodes(2), lasting(1), doing(match.AllocateOrElseReserve)), match.ErrBusy)
-	if a := r.gets(wants(3, 0, nodes(1), lasting(1), doing(match.AllocateOrElseReserve))); !a.At.Equal(seconds(10)) {
-		t.Errorf("at %s, want 10", a.At)
+	if a := r.gets(wants(3, 0, nodes(1), lasting(1), doing(match.AllocateOrElseReserve))); !a.Start.Equal(seconds(10)) {
+		t.Errorf("at %s, want 10", a.Start)
 	}
 }
 
@@ -187,8 +187,8 @@ func TestClockGoesBack(t *testing.T) {
 		t.Errorf("%q are allocated, want the node and its cores", got)
 	}
 	a := r.gets(wants(2, 50, nodes(1), lasting(10), doing(match.AllocateOrElseReserve)))
-	if !a.Reserved || a.At.Before(seconds(110)) {
-		t.Errorf("reserved: %t at %s; want not before 110", a.Reserved, a.At)
+	if !a.Reserved || a.Start.Before(seconds(110)) {
+		t.Errorf("reserved: %t at %s; want not before 110", a.Reserved, a.Start)
 	}
 	r.fails(wants(3, 200, nodes(1)), match.ErrBusy)
 	r.fails(wants(3, 20, nodes(1)), match.ErrBusy)

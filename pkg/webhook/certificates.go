@@ -25,10 +25,10 @@ import (
 const (
 	// caCertKey is that of the authority.
 	caCertKey = "ca.crt"
-	// beforeKey is that of the authority before, and beforeUntilKey when its certificate ends,
+	// previousCAKey is that of the authority before, and previousUntilKey when its certificate ends,
 	// by RFC 3339: until then a replica may still serve it.
-	beforeKey      = "before.crt"
-	beforeUntilKey = "before-until"
+	previousCAKey    = "before.crt"
+	previousUntilKey = "before-until"
 )
 
 const (
@@ -56,12 +56,12 @@ type certificates struct {
 	current atomic.Pointer[tls.Certificate]
 	// served is the Secret's content that it is from; only round touches it.
 	served map[string][]byte
-	have   chan struct{} // closed when there is a current one
+	loaded chan struct{} // closed when there is a current one
 	once   sync.Once
-	// end tells when the current one ends; nil tells nobody.
-	end prometheus.Gauge
-	// failed counts the rounds that failed; nil counts none.
-	failed prometheus.Counter
+	// expiry tells when the current one ends; nil tells nobody.
+	expiry prometheus.Gauge
+	// errorCount counts the rounds that failed; nil counts none.
+	errorCount prometheus.Counter
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica
@@ -75,9 +75,9 @@ func (c *certificates) Start(ctx context.Context) error {
 	defer tick.Stop()
 	logger := klog.FromContext(ctx)
 	for told := ""; ; {
-		err := c.round(ctx)
-		if err != nil && ctx.Err() == nil && c.failed != nil {
-			c.failed.Inc()
+		err := c.syncOnce(ctx)
+		if err != nil && ctx.Err() == nil && c.errorCount != nil {
+			c.errorCount.Inc()
 		}
 		switch {
 		case err == nil:
@@ -102,24 +102,24 @@ func (c *certificates) serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("there is no certificate yet")
 }
 
-// round looks at Secret and configuration once. A new certificate is served from the round on
+// syncOnce looks at Secret and configuration once. A new certificate is served from the round on
 // that finds its authority in the configuration: until then the API server may know the one
 // before alone. Where that has ended, or there is none, the new one is served in any case.
-func (c *certificates) round(ctx context.Context) error {
+func (c *certificates) syncOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.CertificateTimeout)
 	defer cancel()
 	data, err := c.secret(ctx)
 	if err != nil {
 		return err
 	}
-	written, err := c.trust(ctx, c.authorities(data))
+	written, err := c.writeCABundle(ctx, c.authorities(data))
 	if c.serves() && (written || err != nil) {
 		return err
 	}
 	if failed := c.load(data); failed != nil {
 		return failed
 	}
-	c.once.Do(func() { close(c.have) })
+	c.once.Do(func() { close(c.loaded) })
 	return err
 }
 
@@ -133,8 +133,8 @@ func (c *certificates) serves() bool {
 // long as its certificate may be served.
 func (c *certificates) authorities(data map[string][]byte) []byte {
 	ca := slices.Clone(data[caCertKey])
-	until, err := time.Parse(time.RFC3339, string(data[beforeUntilKey]))
-	if before := data[beforeKey]; err == nil && len(before) > 0 && c.clock.Now().Before(until) {
+	until, err := time.Parse(time.RFC3339, string(data[previousUntilKey]))
+	if before := data[previousCAKey]; err == nil && len(before) > 0 && c.clock.Now().Before(until) {
 		ca = append(ca, before...)
 	}
 	return ca
@@ -148,8 +148,8 @@ func (c *certificates) load(data map[string][]byte) error {
 	}
 	c.current.Store(&cert)
 	c.served = data
-	if c.end != nil {
-		c.end.Set(float64(cert.Leaf.NotAfter.Unix()))
+	if c.expiry != nil {
+		c.expiry.Set(float64(cert.Leaf.NotAfter.Unix()))
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (c *certificates) readOrMake(ctx context.Context) (data map[string][]byte, 
 	if err != nil && !missing {
 		return nil, false, fmt.Errorf("get the secret: %w", err)
 	}
-	if c.good(secret.Data) {
+	if c.isStillValid(secret.Data) {
 		return secret.Data, false, nil
 	}
 	if err := c.renew(secret); err != nil {
@@ -201,8 +201,8 @@ func (c *certificates) names() []string {
 
 var serverAuth = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 
-// good says whether the certificate of a Secret can still be used for a while.
-func (c *certificates) good(data map[string][]byte) bool {
+// isStillValid says whether the certificate of a Secret can still be used for a while.
+func (c *certificates) isStillValid(data map[string][]byte) bool {
 	at := c.clock.Now().Add(renewBefore)
 	for _, name := range c.names() {
 		ok, err := rotator.ValidCert(data[caCertKey], data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], name, &serverAuth, at)
@@ -240,8 +240,8 @@ func (c *certificates) renew(secret *corev1.Secret) error {
 	}
 	secret.Data = map[string][]byte{caCertKey: ca.CertPEM, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
 	if pair, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err == nil && pair.Leaf.NotAfter.After(now) {
-		secret.Data[beforeKey] = was[caCertKey]
-		secret.Data[beforeUntilKey] = []byte(pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		secret.Data[previousCAKey] = was[caCertKey]
+		secret.Data[previousUntilKey] = []byte(pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

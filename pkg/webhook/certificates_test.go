@@ -31,7 +31,7 @@ func newCertificates(names []string, secrets ...client.Object) (*certificates, *
 	c := DefaultConfig()
 	c.Namespace, c.DNSNames = "ns", names
 	api := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(secrets...).Build()
-	return &certificates{config: c, client: api, clock: now, have: make(chan struct{})}, now
+	return &certificates{config: c, client: api, clock: now, loaded: make(chan struct{})}, now
 }
 
 func TestCertificateIsRenewedInTime(t *testing.T) {
@@ -159,7 +159,7 @@ func TestCertificateOutlivesTheAPIServer(t *testing.T) {
 	if _, err := c.serving(nil); err == nil {
 		t.Error("there is a certificate before any was made")
 	}
-	if err := c.round(t.Context()); err == nil {
+	if err := c.syncOnce(t.Context()); err == nil {
 		t.Error("no error without a configuration")
 	}
 	if _, err := c.serving(nil); err != nil {
@@ -170,7 +170,7 @@ func TestCertificateOutlivesTheAPIServer(t *testing.T) {
 			return errors.New("no answer")
 		},
 	})
-	if err := c.round(t.Context()); err == nil {
+	if err := c.syncOnce(t.Context()); err == nil {
 		t.Error("no error without the API server")
 	}
 	if _, err := c.serving(nil); err != nil {
@@ -183,7 +183,7 @@ func TestEachLookThatFailsIsCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	c, now := newCertificates(nil, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName}})
 	var err error
-	if c.failed, err = newFailed(registry); err != nil {
+	if c.errorCount, err = newErrorCounter(registry); err != nil {
 		t.Fatal(err)
 	}
 	right, wrong := c.client, interceptor.NewClient(c.client.(client.WithWatch), interceptor.Funcs{
@@ -208,12 +208,12 @@ func TestEachLookThatFailsIsCounted(t *testing.T) {
 		now.Step(c.config.CertificatePoll)
 		looks <- with
 	}
-	<-c.have
+	<-c.loaded
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if got := testutil.ToFloat64(c.failed); got != 3 {
+	if got := testutil.ToFloat64(c.errorCount); got != 3 {
 		t.Errorf("%v looks failed, want 3", got)
 	}
 }
@@ -251,7 +251,7 @@ func TestARoundTriesTwiceAtMost(t *testing.T) {
 					return tc.update
 				},
 			})
-			if err := c.round(t.Context()); n != tc.want || !errors.Is(err, cmp.Or(tc.create, tc.update)) {
+			if err := c.syncOnce(t.Context()); n != tc.want || !errors.Is(err, cmp.Or(tc.create, tc.update)) {
 				t.Errorf("round() = %v after %d attempts to write, want %d", err, n, tc.want)
 			}
 		})
@@ -275,7 +275,7 @@ func TestTheSecretHoldsWhatIsServed(t *testing.T) {
 func TestACertificateGivesWayWithoutAGap(t *testing.T) {
 	hook := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "pods.fluence.flux-framework.org"}}}
 	first, now := newCertificates([]string{"localhost"}, hook)
-	second := &certificates{config: first.config, client: first.client, clock: now, have: make(chan struct{})}
+	second := &certificates{config: first.config, client: first.client, clock: now, loaded: make(chan struct{})}
 	both := []*certificates{first, second}
 	trusted := func(when string) (authorities int) {
 		t.Helper()
@@ -295,7 +295,7 @@ func TestACertificateGivesWayWithoutAGap(t *testing.T) {
 	}
 	look := func(c *certificates) {
 		t.Helper()
-		if err := c.round(t.Context()); err != nil {
+		if err := c.syncOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // are, what it adds is valid, and what the user said stays.
 func FuzzWebhook(f *testing.F) {
 	kinds := []schema.GroupKind{{Group: "example.com", Kind: "Thing"}}
-	for kind := range shapes {
+	for kind := range kindLayouts {
 		kinds = append(kinds, kind)
 	}
 	slices.SortFunc(kinds, func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
@@ -44,18 +44,18 @@ func FuzzWebhook(f *testing.F) {
 		if err != nil {
 			t.Skip("the spec is no JSON")
 		}
-		c, err := readCreation(kinds[int(kind)%len(kinds)], "ns", raw)
+		c, err := readNewObject(kinds[int(kind)%len(kinds)], "ns", raw)
 		if err != nil {
 			return
 		}
 		// All that is looked up is controlled by what the pod is, and has its spec.
-		find := func(_ string, o group.Owner) (Known, bool) {
+		find := func(_ string, o group.Owner) (OwnerInfo, bool) {
 			above := group.OwnerOf(metav1.OwnerReference{APIVersion: ownerAPI, Kind: named, Name: name, UID: types.UID(size)})
-			return knownOf(o, above, []byte(spec)), len(ownerName)%2 == 0
+			return ownerInfoOf(o, above, []byte(spec)), len(ownerName)%2 == 0
 		}
-		ops := patch(c.fields, labeller{creation: c, find: find}.edits("fluence"))
+		ops := patch(c.fields, labeller{newObject: c, find: find}.edits("fluence"))
 		added := leaves(t, raw, ops)
-		said := group.Said(labels, map[string]string{group.DefaultedAnnotation: note})
+		said := group.WithoutDefaults(labels, map[string]string{group.DefaultedAnnotation: note})
 		for path, value := range added {
 			key := path[strings.LastIndex(path, " ")+1:]
 			if !slices.Contains([]string{group.Label, group.SizeLabel, group.MinLabel, group.DefaultedAnnotation}, key) {

@@ -18,12 +18,12 @@ import (
 // A handler answers what the API server asks. It allows everything.
 type handler struct {
 	scheduler string
-	find      func(ctx context.Context, namespace string, o group.Owner) (Known, bool)
+	find      func(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool)
 	whole     wholeRule
 	// timeout bounds the time that is spent on looking up owners and the namespace.
 	timeout time.Duration
-	// objects counts by outcome; nil counts nothing.
-	objects *prometheus.CounterVec
+	// outcomes counts by outcome; nil counts nothing.
+	outcomes *prometheus.CounterVec
 }
 
 // Handle implements admission.Handler.
@@ -39,7 +39,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		return admission.Allowed("")
 	}
-	c, err := readCreation(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Namespace, req.Object.Raw)
+	c, err := readNewObject(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Namespace, req.Object.Raw)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("An object is left as it is", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "reason", err)
 		h.count(outcomeUnreadable)
@@ -47,7 +47,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	l := labeller{creation: c, find: func(namespace string, o group.Owner) (Known, bool) { return h.find(ctx, namespace, o) }}
+	l := labeller{newObject: c, find: func(namespace string, o group.Owner) (OwnerInfo, bool) { return h.find(ctx, namespace, o) }}
 	ops := patch(c.fields, l.edits(h.scheduler))
 	klog.FromContext(ctx).V(4).Info("An object is created", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "changes", len(ops))
 	if len(ops) > 0 {

@@ -22,18 +22,21 @@ func TestHandleAllowsEverything(t *testing.T) {
 		object    string
 		operation admissionv1.Operation
 		sub       string
-		find      func(context.Context, string, group.Owner) (Known, bool)
+		find      func(context.Context, string, group.Owner) (OwnerInfo, bool)
 		patched   bool
 	}{
-		"a creation":                   {object: ofTrain, patched: true},
-		"an update":                    {object: ofTrain, operation: admissionv1.Update},
-		"a subresource":                {object: ofTrain, sub: "binding"},
-		"nothing":                      {object: "null"},
-		"what is no object":            {object: "[1]"},
-		"labels that are no strings":   {object: "{metadata: {labels: {a: 1}}, spec: {schedulerName: fluence}}"},
-		"a pod of another scheduler":   {object: strings.Replace(ofTrain, "fluence", "other", 1)},
-		"owners that make it panic":    {object: ofTrain, find: func(context.Context, string, group.Owner) (Known, bool) { panic("a bug") }},
-		"owners that are not answered": {object: ofTrain, find: func(ctx context.Context, _ string, _ group.Owner) (Known, bool) { <-ctx.Done(); return Known{}, false }},
+		"a creation":                 {object: ofTrain, patched: true},
+		"an update":                  {object: ofTrain, operation: admissionv1.Update},
+		"a subresource":              {object: ofTrain, sub: "binding"},
+		"nothing":                    {object: "null"},
+		"what is no object":          {object: "[1]"},
+		"labels that are no strings": {object: "{metadata: {labels: {a: 1}}, spec: {schedulerName: fluence}}"},
+		"a pod of another scheduler": {object: strings.Replace(ofTrain, "fluence", "other", 1)},
+		"owners that make it panic":  {object: ofTrain, find: func(context.Context, string, group.Owner) (OwnerInfo, bool) { panic("a bug") }},
+		"owners that are not answered": {object: ofTrain, find: func(ctx context.Context, _ string, _ group.Owner) (OwnerInfo, bool) {
+			<-ctx.Done()
+			return OwnerInfo{}, false
+		}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +46,7 @@ func TestHandleAllowsEverything(t *testing.T) {
 			}
 			h := &handler{scheduler: "fluence", find: tc.find, timeout: time.Millisecond}
 			if h.find == nil {
-				h.find = func(_ context.Context, namespace string, o group.Owner) (Known, bool) { return seen(namespace, o) }
+				h.find = func(_ context.Context, namespace string, o group.Owner) (OwnerInfo, bool) { return seen(namespace, o) }
 			}
 			if tc.operation == "" {
 				tc.operation = admissionv1.Create

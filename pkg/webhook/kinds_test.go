@@ -14,12 +14,12 @@ func TestEachKindThatIsWatchedIsRead(t *testing.T) {
 	for _, k := range group.FollowedKinds() {
 		obj := k.New()
 		obj.SetUID("1")
-		s := newObjects(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(obj).Build(), nil, nil, 0)
+		s := newOwnerReader(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(obj).Build(), nil, nil, 0)
 		if known, ok := s.seen(t.Context(), "", group.Owner{Group: k.Group, Kind: k.Kind, UID: "1"}); !ok || known.Size.Size == 0 {
 			t.Errorf("a %s.%s that is watched is seen: %t, with the size %v", k.Kind, k.Group, ok, known.Size)
 		}
-		if _, labelled := shapes[schema.GroupKind{Group: k.Group, Kind: k.Kind}]; !labelled {
-			t.Errorf("shapes in creation.go has no template of a %s.%s", k.Kind, k.Group)
+		if _, labelled := kindLayouts[schema.GroupKind{Group: k.Group, Kind: k.Kind}]; !labelled {
+			t.Errorf("shapes in new_object.go has no template of a %s.%s", k.Kind, k.Group)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// Known is what there is to know of an object that controls pods, directly or
+// OwnerInfo is what there is to know of an object that controls pods, directly or
 // through others.
-type Known struct {
+type OwnerInfo struct {
 	// Controller is what controls the object itself; zero if nothing does.
 	Controller group.Owner
 	// Size is what its spec gives by default to the group that is named for it; zero
@@ -20,23 +20,23 @@ type Known struct {
 	Size group.Size
 }
 
-// knownOf returns what matters of an object with this spec, as JSON.
-func knownOf(o, controller group.Owner, spec []byte) Known {
+// ownerInfoOf returns what matters of an object with this spec, as JSON.
+func ownerInfoOf(o, controller group.Owner, spec []byte) OwnerInfo {
 	// An error is the controller's to tell.
 	size, err := group.DefaultSize(o, spec)
 	if err != nil {
 		size = group.Size{}
 	}
-	return Known{Controller: controller, Size: size}
+	return OwnerInfo{Controller: controller, Size: size}
 }
 
 // A lookup finds an object of a namespace. It returns false if the object cannot
 // be seen, or is another one of the same name.
-type lookup func(namespace string, o group.Owner) (Known, bool)
+type lookup func(namespace string, o group.Owner) (OwnerInfo, bool)
 
 // A labeller decides what an object gets when it is created.
 type labeller struct {
-	*creation
+	*newObject
 	find lookup
 }
 
@@ -54,14 +54,14 @@ func (l labeller) edits(scheduler string) []edit {
 	own := edit{path: []string{"metadata", "labels"}, values: map[string]string{}}
 	note := edit{path: []string{"metadata", "annotations"}, values: map[string]string{}}
 	copied := l.copyDown()
-	l.pod.Labels = with(l.pod.Labels, copied.values)
-	id := group.Of(l.pod, l)
-	if _, has := l.labels[group.Label]; !has && id.Named && (id.Owner.UID != "" || !ownGroup(id)) {
+	l.pod.Labels = mergeLabels(l.pod.Labels, copied.values)
+	id := group.IdentityOf(l.pod, l)
+	if _, has := l.labels[group.Label]; !has && id.InPodGroup && (id.Owner.UID != "" || !ownGroup(id)) {
 		// The name of a group that is called after an object without a UID is not
 		// known: such as that of a Job, which is just being created.
 		own.take(map[string]string{group.Label: id.Key.Name}, []string{group.Label})
 	}
-	if !hasAny(group.Said(l.labels, l.annotations), []string{group.SizeLabel, group.MinLabel}) {
+	if !hasAny(group.WithoutDefaults(l.labels, l.annotations), []string{group.SizeLabel, group.MinLabel}) {
 		l.fillIn(id, own.values, note.values)
 	}
 	return []edit{copied, own, note}
@@ -75,9 +75,9 @@ func (l labeller) copyDown() edit {
 	if l.template == nil || l.controller != (group.Owner{}) {
 		return e
 	}
-	sources := []map[string]string{group.Said(l.labels, l.annotations)}
-	if l.between != nil {
-		sources = append([]map[string]string{l.between}, sources...)
+	sources := []map[string]string{group.WithoutDefaults(l.labels, l.annotations)}
+	if l.ownerLabels != nil {
+		sources = append([]map[string]string{l.ownerLabels}, sources...)
 	}
 	// The two of a size are of one mind: of a template that has one the other is
 	// not looked for elsewhere.
@@ -103,7 +103,7 @@ func (l labeller) fillIn(id group.Identity, labels, annotations map[string]strin
 		return
 	}
 	note := map[string]string{group.DefaultedAnnotation: group.Defaulted(size)}
-	if apivalidation.ValidateAnnotationsSize(with(l.annotations, note)) != nil {
+	if apivalidation.ValidateAnnotationsSize(mergeLabels(l.annotations, note)) != nil {
 		// The API server would refuse the object.
 		return
 	}
@@ -117,11 +117,11 @@ func (l labeller) fillIn(id group.Identity, labels, annotations map[string]strin
 // labels are wrong: to tell the user is up to the controller. What an owner gives
 // to its own group says nothing of one that a label names.
 func (l labeller) size(id group.Identity) (group.Size, bool) {
-	said, err := group.SizeOf(group.Said(l.pod.Labels, l.pod.Annotations))
+	said, err := group.SizeOf(group.WithoutDefaults(l.pod.Labels, l.pod.Annotations))
 	if err != nil || said.Size > 0 {
 		return said, err == nil
 	}
-	if !id.Named || !ownGroup(id) {
+	if !id.InPodGroup || !ownGroup(id) {
 		return group.Size{}, false
 	}
 	size := l.sizeOf(id.Owner)
@@ -161,12 +161,12 @@ func (l labeller) ControllerOf(namespace string, o group.Owner) (group.Owner, bo
 }
 
 // get is find that knows the object that is being created.
-func (l labeller) get(namespace string, o group.Owner) (Known, bool) {
+func (l labeller) get(namespace string, o group.Owner) (OwnerInfo, bool) {
 	switch {
-	case l.template != nil && o == l.self:
-		return l.made, true
+	case l.template != nil && o == l.podOwner:
+		return l.podOwnerInfo, true
 	case o.UID == "":
-		return Known{}, false
+		return OwnerInfo{}, false
 	}
 	return l.find(namespace, o)
 }

@@ -309,9 +309,9 @@ func label(t *testing.T, kind string, raw []byte) []jsonpatch.JsonPatchOperation
 	}
 	var meta struct{ Metadata struct{ Namespace string } }
 	_ = json.Unmarshal(raw, &meta)
-	c, err := readCreation(schema.GroupKind{Group: g, Kind: k}, meta.Metadata.Namespace, raw)
+	c, err := readNewObject(schema.GroupKind{Group: g, Kind: k}, meta.Metadata.Namespace, raw)
 	if err != nil {
 		return nil
 	}
-	return patch(c.fields, labeller{creation: c, find: see(t)}.edits("fluence"))
+	return patch(c.fields, labeller{newObject: c, find: see(t)}.edits("fluence"))
 }

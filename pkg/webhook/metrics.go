@@ -15,24 +15,24 @@ const (
 	outcomeBug        = "bug"
 )
 
-// newEnd registers the time at which the webhook's certificate ends, or finds it registered.
-func newEnd(r prometheus.Registerer) (prometheus.Gauge, error) {
+// newExpiryGauge registers the time at which the webhook's certificate ends, or finds it registered.
+func newExpiryGauge(r prometheus.Registerer) (prometheus.Gauge, error) {
 	return registered[prometheus.Gauge](r, prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "fluence_webhook_certificate_end_seconds", Help: "When the webhook's certificate ends, in seconds since 1970; 0 where the program does not make it.",
+		Name: "fluence_webhook_certificate_expiration_timestamp_seconds", Help: "When the webhook's certificate ends, in seconds since 1970; 0 where the program does not make it.",
 	}))
 }
 
-// newFailed registers the count of looks at the webhook's certificate that failed, or finds it
+// newErrorCounter registers the count of looks at the webhook's certificate that failed, or finds it
 // registered.
-func newFailed(r prometheus.Registerer) (prometheus.Counter, error) {
+func newErrorCounter(r prometheus.Registerer) (prometheus.Counter, error) {
 	return registered[prometheus.Counter](r, prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "fluence_webhook_certificate_errors_total", Help: "Looks at the webhook's certificate and configuration after which these were not as they should be.",
 	}))
 }
 
-// newCount registers the count of objects that the webhook was asked about, or finds
+// newObjectCounter registers the count of objects that the webhook was asked about, or finds
 // the one that is registered already.
-func newCount(r prometheus.Registerer) (*prometheus.CounterVec, error) {
+func newObjectCounter(r prometheus.Registerer) (*prometheus.CounterVec, error) {
 	objects, err := registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fluence_webhook_objects_total", Help: "Objects that were created under the webhook, by how it left them.",
 	}, []string{"outcome"}))
@@ -61,7 +61,7 @@ func registered[M prometheus.Collector](r prometheus.Registerer, metric M) (M, e
 
 // count counts an object.
 func (h *handler) count(outcome string) {
-	if h.objects != nil {
-		h.objects.WithLabelValues(outcome).Inc()
+	if h.outcomes != nil {
+		h.outcomes.WithLabelValues(outcome).Inc()
 	}
 }

@@ -16,13 +16,13 @@ func TestEachMetricOfTheWebhookIsDocumented(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	// Also where it is registered twice.
 	for range 2 {
-		if _, err := newCount(registry); err != nil {
+		if _, err := newObjectCounter(registry); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newEnd(registry); err != nil {
+		if _, err := newExpiryGauge(registry); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newFailed(registry); err != nil {
+		if _, err := newErrorCounter(registry); err != nil {
 			t.Fatal(err)
 		}
 	}

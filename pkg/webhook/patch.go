@@ -61,8 +61,8 @@ func escape(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// with returns the labels and those added, which count where both have one.
-func with(labels, added map[string]string) map[string]string {
+// mergeLabels returns the labels and those added, which count where both have one.
+func mergeLabels(labels, added map[string]string) map[string]string {
 	all := maps.Clone(labels)
 	if all == nil {
 		all = map[string]string{}

@@ -131,22 +131,22 @@ func AddToManager(mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
-	found := newObjects(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), config.LookupTimeout)
+	found := newOwnerReader(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), config.LookupTimeout)
 	read := newNamespaces(mgr.GetAPIReader(), config.LookupTimeout)
-	counted, err := newCount(metrics.Registry)
+	counted, err := newObjectCounter(metrics.Registry)
 	if err != nil {
 		return err
 	}
-	end, err := newEnd(metrics.Registry)
+	end, err := newExpiryGauge(metrics.Registry)
 	if err != nil {
 		return err
 	}
-	failed, err := newFailed(metrics.Registry)
+	failed, err := newErrorCounter(metrics.Registry)
 	if err != nil {
 		return err
 	}
 	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{
-		scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout, objects: counted,
+		scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout, outcomes: counted,
 		whole: wholeRule{mode: config.WholeNodes, label: read.wholeNodes},
 	}}
 	if config.CertDir == "" {
@@ -155,7 +155,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		if err != nil {
 			return fmt.Errorf("make a client for certificates: %w", err)
 		}
-		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, have: make(chan struct{}), end: end, failed: failed}
+		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, loaded: make(chan struct{}), expiry: end, errorCount: failed}
 		if err := mgr.Add(withLogger{s.certificates, mgr}); err != nil {
 			return fmt.Errorf("add the certificates: %w", err)
 		}
@@ -199,7 +199,7 @@ func (s *server) Start(ctx context.Context) error {
 	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
 	if s.certificates != nil {
 		select {
-		case <-s.certificates.have:
+		case <-s.certificates.loaded:
 		case <-ctx.Done():
 			return nil
 		}

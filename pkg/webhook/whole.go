@@ -28,8 +28,8 @@ type wholeRule struct {
 // warnings says that an object asks in vain for whole nodes. Only its user is told so: what
 // another object controls is made by a controller, which reads no warning. A PodGroup of the
 // user's own that says otherwise is not looked at.
-func (r wholeRule) warnings(ctx context.Context, c *creation) []string {
-	annotation, value := group.WholeNodesAsked(c.pod.Annotations)
+func (r wholeRule) warnings(ctx context.Context, c *newObject) []string {
+	annotation, value := group.ExclusiveRequest(c.pod.Annotations)
 	if annotation == "" || c.controller != (group.Owner{}) {
 		return nil
 	}
@@ -40,11 +40,11 @@ func (r wholeRule) warnings(ctx context.Context, c *creation) []string {
 			return nil
 		}
 	}
-	why := group.DeniedWholeNodes(r.mode, c.pod.Namespace, label)
+	why := group.WhyNoWholeNodes(r.mode, c.pod.Namespace, label)
 	if why == "" {
 		return nil
 	}
-	return []string{group.TellDenied(annotation, value, why) + "; no pod of the group starts (" + reason.NotAllowed + ")"}
+	return []string{group.DeniedMessage(annotation, value, why) + "; no pod of the group starts (" + reason.NotAllowed + ")"}
 }
 
 // namespaces reads labels of namespaces. It remembers nothing: who is warned labels the

@@ -75,7 +75,7 @@ func TestWhoAsksInVainForWholeNodesIsWarned(t *testing.T) {
 			}
 			h := &handler{
 				scheduler: "fluence", timeout: time.Second,
-				find: func(context.Context, string, group.Owner) (Known, bool) { return Known{}, false },
+				find: func(context.Context, string, group.Owner) (OwnerInfo, bool) { return OwnerInfo{}, false },
 				whole: wholeRule{mode: tc.mode, label: func(_ context.Context, namespace string) (string, bool) {
 					return tc.label, namespace == "ns" && !tc.unknown
 				}},
@@ -157,7 +157,7 @@ func TestNamespacesAreAskedForWithinBounds(t *testing.T) {
 		if _, ok := n.wholeNodes(t.Context(), "ns"); ok || asked.Load() != before || time.Since(begin) != 0 {
 			t.Errorf("past what may be asked it is known: %t, after %v and %d questions", ok, time.Since(begin), asked.Load()-before)
 		}
-		if end, err := s.turn(t.Context()); err != nil || time.Since(begin) != 0 {
+		if end, err := s.acquire(t.Context()); err != nil || time.Since(begin) != 0 {
 			t.Errorf("an object waits for %v since namespaces were asked for: %v", time.Since(begin), err)
 		} else {
 			end()

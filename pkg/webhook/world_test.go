@@ -52,10 +52,10 @@ func nameOf(api, kind, name string) string { return owner(api, kind, name).PodGr
 
 // see looks up objects of the world.
 func see(t *testing.T) lookup {
-	return func(namespace string, o group.Owner) (Known, bool) {
+	return func(namespace string, o group.Owner) (OwnerInfo, bool) {
 		text, ok := world[o]
 		if !ok || namespace != "ns" {
-			return Known{}, false
+			return OwnerInfo{}, false
 		}
 		text, above, controlled := strings.Cut(text, " of ")
 		spec, err := yaml.YAMLToJSON([]byte(text))
@@ -63,10 +63,10 @@ func see(t *testing.T) lookup {
 			t.Fatal(err)
 		}
 		if !controlled {
-			return knownOf(o, group.Owner{}, spec), true
+			return ownerInfoOf(o, group.Owner{}, spec), true
 		}
 		f := strings.Fields(strings.Replace(above, "core ", "'' ", 1))
-		return knownOf(o, owner(strings.Trim(f[0], "'"), f[1], f[2]), spec), true
+		return ownerInfoOf(o, owner(strings.Trim(f[0], "'"), f[1], f[2]), spec), true
 	}
 }
 

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// retryFirst and retryMost bound the time between two tries to connect, so
+	// retryFirst and retryMax bound the time between two tries to connect, so
 	// that work goes on within a second of the sidecar's return.
 	retryFirst = 50 * time.Millisecond
-	retryMost  = 250 * time.Millisecond
+	retryMax   = 250 * time.Millisecond
 	// connectTimeout bounds one try. A stopped process lets its kernel take
 	// connections and says nothing.
 	connectTimeout = time.Second
@@ -69,7 +69,7 @@ func Dial(target string, o Options) (*Client, error) {
 	if o.LoadTimeout == 0 {
 		o.LoadTimeout = 30 * time.Second
 	}
-	secured, err := o.TLS.Set()
+	secured, err := o.TLS.Enabled()
 	if err != nil {
 		return nil, fmt.Errorf("dial %q: %w", target, err)
 	}
@@ -110,7 +110,7 @@ func dialOptions(creds credentials.TransportCredentials) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 2, Jitter: 0.2, MaxDelay: retryMost},
+			Backoff:           backoff.Config{BaseDelay: retryFirst, Multiplier: 2, Jitter: 0.2, MaxDelay: retryMax},
 			MinConnectTimeout: connectTimeout,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{

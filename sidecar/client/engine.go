@@ -146,8 +146,8 @@ func (c *Client) Nodes(ctx context.Context, e match.Epoch, from string, limit in
 	if err := fluxionpb.CheckText("from", from); err != nil {
 		return nil, invalid(err)
 	}
-	if limit < 1 || limit > match.MaxNodes {
-		return nil, invalid(fmt.Errorf("limit %d is not within 1 and %d", limit, match.MaxNodes))
+	if limit < 1 || limit > match.MaxNodesPerPage {
+		return nil, invalid(fmt.Errorf("limit %d is not within 1 and %d", limit, match.MaxNodesPerPage))
 	}
 	call, cancel := bounded(ctx, c.options.Timeout)
 	defer cancel()

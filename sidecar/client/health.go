@@ -16,10 +16,10 @@ import (
 const (
 	// probeTimeout bounds a Ping whose context has no deadline.
 	probeTimeout = 500 * time.Millisecond
-	// rewatchFirst and rewatchMost bound the time from the end of one watch to the
+	// rewatchFirst and rewatchMax bound the time from the end of one watch to the
 	// next, for a server that is reached and ends them.
 	rewatchFirst = 20 * time.Millisecond
-	rewatchMost  = 320 * time.Millisecond
+	rewatchMax   = 320 * time.Millisecond
 )
 
 // ErrOccupied is that the sidecar answers, and that its engine is at work for another call, whose
@@ -58,7 +58,7 @@ func (c *Client) Watch(ctx context.Context, changed func(serving bool)) {
 			changed(serving)
 		}
 	}
-	for wait := rewatchFirst; ctx.Err() == nil; wait = min(2*wait, rewatchMost) {
+	for wait := rewatchFirst; ctx.Err() == nil; wait = min(2*wait, rewatchMax) {
 		if c.watch(ctx, tell) {
 			wait = rewatchFirst
 		}

@@ -28,16 +28,16 @@ func (u *usageError) Unwrap() error { return u.err }
 func usage(format string, a ...any) error { return &usageError{fmt.Errorf(format, a...)} }
 
 // An answered error is one whose text has been written already.
-type answered struct{ code int }
+type reportedError struct{ code int }
 
-func (a *answered) Error() string { return fmt.Sprintf("ended with code %d", a.code) }
+func (a *reportedError) Error() string { return fmt.Sprintf("ended with code %d", a.code) }
 
 // ExitCode returns what to end with, and whether the error is still to be told.
 func ExitCode(err error) (code int, tell bool) {
 	if err == nil {
 		return exitOK, false
 	}
-	if a, ok := errors.AsType[*answered](err); ok {
+	if a, ok := errors.AsType[*reportedError](err); ok {
 		return a.code, false
 	}
 	if _, ok := errors.AsType[*usageError](err); ok {

@@ -12,7 +12,7 @@ import (
 
 // Info returns the command that says what a graph holds.
 func Info(open Opener) *cobra.Command {
-	a := &asking{open: open}
+	a := &query{open: open}
 	c := withUsage(&cobra.Command{
 		Use:   "info --graph FILE",
 		Short: "Say what a graph holds",
@@ -30,7 +30,7 @@ the command line.`,
 	return c
 }
 
-func (a *asking) info(ctx context.Context, in io.Reader, out io.Writer) error {
+func (a *query) info(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := a.check(false); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (a *asking) info(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	used = max(0, used-heap())
-	c, err := takeCensus(e.text)
+	c, err := graphStatsOf(e.text)
 	if err != nil {
 		return fmt.Errorf("graph %s: %w", a.graph, err)
 	}

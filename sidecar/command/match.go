@@ -29,15 +29,15 @@ var operations = []struct {
 }
 
 // A matching is the command match.
-type matching struct {
-	asking
+type matchCommand struct {
+	query
 	op     string
 	format string
 }
 
 // Match returns the command that matches jobspecs against a graph, once.
 func Match(open Opener) *cobra.Command {
-	m := &matching{asking: asking{open: open}}
+	m := &matchCommand{query: query{open: open}}
 	c := withUsage(&cobra.Command{
 		Use:   "match --graph FILE --jobspec FILE",
 		Short: "Match jobspecs against a graph, once, and write R",
@@ -71,7 +71,7 @@ func operationNames() []string {
 }
 
 // operation reads --op.
-func (m *matching) operation() (match.Op, error) {
+func (m *matchCommand) operation() (match.Op, error) {
 	for _, o := range operations {
 		if o.name == m.op {
 			return o.op, nil
@@ -81,7 +81,7 @@ func (m *matching) operation() (match.Op, error) {
 }
 
 // resultFormat reads --format, or the option match_format.
-func (m *matching) resultFormat() (string, error) {
+func (m *matchCommand) resultFormat() (string, error) {
 	options, err := m.initOptions()
 	if err != nil {
 		return "", err
@@ -101,7 +101,7 @@ func (m *matching) resultFormat() (string, error) {
 	return format, nil
 }
 
-func (m *matching) run(ctx context.Context, in io.Reader, out, says io.Writer) error {
+func (m *matchCommand) run(ctx context.Context, in io.Reader, out, stderr io.Writer) error {
 	if err := m.check(true); err != nil {
 		return err
 	}
@@ -130,13 +130,13 @@ func (m *matching) run(ctx context.Context, in io.Reader, out, says io.Writer) e
 		if err == nil {
 			err = writeR(out, a.R, format)
 		}
-		fmt.Fprintf(says, "job %d (%s): %s, in %v\n", r.ID, m.jobspecs[i], outcomeOf(a, err), took.Round(time.Microsecond))
+		fmt.Fprintf(stderr, "job %d (%s): %s, in %v\n", r.ID, m.jobspecs[i], outcomeOf(a, err), took.Round(time.Microsecond))
 		if code == exitOK {
 			code = verdict(err)
 		}
 	}
 	if code != exitOK {
-		return &answered{code}
+		return &reportedError{code}
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func outcomeOf(a *match.Allocation, err error) string {
 	if a.Reserved {
 		says = "reserved"
 	}
-	says += fmt.Sprintf(" at %d", a.At.Unix())
+	says += fmt.Sprintf(" at %d", a.Start.Unix())
 	if !a.End.IsZero() {
 		says += fmt.Sprintf(" until %d", a.End.Unix())
 	}

@@ -13,7 +13,7 @@ import (
 
 // Satisfy returns the command that says whether jobspecs could ever be matched.
 func Satisfy(open Opener) *cobra.Command {
-	a := &asking{open: open}
+	a := &query{open: open}
 	c := withUsage(&cobra.Command{
 		Use:   "satisfy --graph FILE --jobspec FILE",
 		Short: "Say whether jobspecs could be matched if nobody held anything",
@@ -31,7 +31,7 @@ a file or with a jobspec, 2 a mistake in the command line.`,
 	return c
 }
 
-func (a *asking) satisfy(ctx context.Context, in io.Reader, out io.Writer) error {
+func (a *query) satisfy(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := a.check(true); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (a *asking) satisfy(ctx context.Context, in io.Reader, out io.Writer) error
 		}
 	}
 	if code != exitOK {
-		return &answered{code}
+		return &reportedError{code}
 	}
 	return nil
 }

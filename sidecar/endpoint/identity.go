@@ -20,8 +20,8 @@ type Identity struct {
 	CA string
 }
 
-// Set says whether files are named. It fails if some are and some are missing.
-func (i Identity) Set() (bool, error) {
+// Enabled says whether files are named. It fails if some are and some are missing.
+func (i Identity) Enabled() (bool, error) {
 	if i == (Identity{}) {
 		return false, nil
 	}

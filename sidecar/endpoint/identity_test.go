@@ -120,7 +120,7 @@ func TestAnIdentityIsWholeOrNone(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got, err := tc.identity.Set(); got != tc.want || (err != nil) != tc.wrong {
+			if got, err := tc.identity.Enabled(); got != tc.want || (err != nil) != tc.wrong {
 				t.Errorf("Set() = %v, %v", got, err)
 			}
 		})

@@ -15,14 +15,14 @@ type answer struct {
 	nodes []int64
 	// units are those below each node, by the name of their type, and way the
 	// vertices on the way to them, by path.
-	units map[int64]map[string][]piece
-	way   map[string]piece
-	// above is what each vertex stands in, by id.
-	above map[string]string
+	units     map[int64]map[string][]answerVertex
+	ancestors map[string]answerVertex
+	// parents is what each vertex stands in, by id.
+	parents map[string]string
 }
 
 // A piece is a vertex of an answer, as it was written.
-type piece struct {
+type answerVertex struct {
 	ID       string          `json:"id"`
 	Metadata json.RawMessage `json:"metadata"`
 	path     string
@@ -37,8 +37,8 @@ type edge struct {
 // A document is a graph in JGF.
 type document struct {
 	Graph struct {
-		Nodes []piece `json:"nodes"`
-		Edges []edge  `json:"edges"`
+		Nodes []answerVertex `json:"nodes"`
+		Edges []edge         `json:"edges"`
 	} `json:"graph"`
 }
 
@@ -48,9 +48,9 @@ func readAnswer(text string) (*answer, error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return nil, fmt.Errorf("read R: %w", err)
 	}
-	a := &answer{units: make(map[int64]map[string][]piece), way: make(map[string]piece), above: make(map[string]string)}
+	a := &answer{units: make(map[int64]map[string][]answerVertex), ancestors: make(map[string]answerVertex), parents: make(map[string]string)}
 	for _, x := range r.Graph.Edges {
-		a.above[x.Target] = x.Source
+		a.parents[x.Target] = x.Source
 	}
 	for _, p := range r.Graph.Nodes {
 		var about struct {
@@ -63,11 +63,11 @@ func readAnswer(text string) (*answer, error) {
 		p.path = about.Paths[resource.Containment]
 		number, ok := nodeAbove(p.path)
 		if !ok {
-			a.way[p.path] = p
+			a.ancestors[p.path] = p
 			continue
 		}
 		if a.units[number] == nil {
-			a.units[number] = make(map[string][]piece)
+			a.units[number] = make(map[string][]answerVertex)
 			a.nodes = append(a.nodes, number)
 		}
 		a.units[number][about.Type] = append(a.units[number][about.Type], p)
@@ -93,23 +93,23 @@ func nodeAbove(path string) (int64, bool) {
 // share is the part of R that is one slot's: what it holds of a node, nth among
 // the slots there, and the way up from it.
 func (a *answer) share(number int64, nth int64, need []amount) string {
-	var nodes []piece
+	var nodes []answerVertex
 	for _, x := range need {
-		nodes = append(nodes, a.units[number][x.kind][nth*x.n:(nth+1)*x.n]...)
+		nodes = append(nodes, a.units[number][x.typeName][nth*x.n:(nth+1)*x.n]...)
 	}
 	for path := nodes[0].path; ; {
 		path = path[:max(0, strings.LastIndexByte(path, '/'))]
 		if path == "" {
 			break
 		}
-		if p, ok := a.way[path]; ok {
+		if p, ok := a.ancestors[path]; ok {
 			nodes = append(nodes, p)
 		}
 	}
 	var r document
 	r.Graph.Nodes = nodes
 	for _, p := range nodes {
-		if above, ok := a.above[p.ID]; ok {
+		if above, ok := a.parents[p.ID]; ok {
 			r.Graph.Edges = append(r.Graph.Edges, edge{above, p.ID})
 		}
 	}
@@ -124,10 +124,10 @@ func (a *answer) count(number int64, need []amount) (int64, error) {
 	if len(has) != len(need) {
 		return 0, fmt.Errorf("%w: %d types on node %d, want %d", errDamaged, len(has), number, len(need))
 	}
-	n := int64(len(has[need[0].kind])) / need[0].n
+	n := int64(len(has[need[0].typeName])) / need[0].n
 	for _, x := range need {
-		if got := int64(len(has[x.kind])); n == 0 || got != n*x.n {
-			return 0, fmt.Errorf("%w: %d of %s on node %d, which is not %d slots of %d", errDamaged, got, x.kind, number, n, x.n)
+		if got := int64(len(has[x.typeName])); n == 0 || got != n*x.n {
+			return 0, fmt.Errorf("%w: %d of %s on node %d, which is not %d slots of %d", errDamaged, got, x.typeName, number, n, x.n)
 		}
 	}
 	return n, nil

@@ -58,7 +58,7 @@ type Options struct {
 // An Engine is a match.Engine whose matches are Fluxion's.
 type Engine struct {
 	options Options
-	book    *engine.Engine
+	shadow  *engine.Engine
 
 	mu       sync.Mutex
 	epoch    match.Epoch // 0 before the first Reset
@@ -67,14 +67,14 @@ type Engine struct {
 	hosts    map[string]*host
 	levelUp  map[string]bool
 	// jobs say on which host each slot stands, by job and key.
-	jobs    map[match.JobID]map[string]*host
-	answers map[match.JobID]answered
-	numbers int64  // given to nodes
-	stood   uint64 // counts the slots ever stood
+	jobs        map[match.JobID]map[string]*host
+	answers     map[match.JobID]pastAnswer
+	nextNumber  int64  // given to nodes
+	slotCounter uint64 // counts the slots ever stood
 	// session is the library with the graph of so many nodes; nil while it has to be
 	// built anew.
-	session *session
-	drawn   int
+	session    *session
+	graphNodes int
 	// wrap is what a probe of the library found.
 	probed bool
 	wrap   func(jgf string) string
@@ -96,17 +96,17 @@ func New(o Options) (*Engine, error) {
 			return nil, fmt.Errorf("fluxion options: granules: %q: %d is no size of a unit", kind, n)
 		}
 	}
-	if match.TakesWhole(o.Policy) {
+	if match.IsExclusive(o.Policy) {
 		return nil, fmt.Errorf("fluxion options: policy %q takes whole nodes, and a graph is loaded with one that does not", o.Policy)
 	}
-	if p, known := match.PolicyOf(o.Policy); known && !p.Library {
+	if p, known := match.PolicyOf(o.Policy); known && !p.InFluxion {
 		return nil, fmt.Errorf("fluxion options: policy %q is none of the library's", o.Policy)
 	}
 	book, err := engine.New(engine.Options{Policy: o.Policy, Epoch: o.Epoch})
 	if err != nil {
 		return nil, fmt.Errorf("fluxion options: %w", err)
 	}
-	return &Engine{options: o, book: book}, nil
+	return &Engine{options: o, shadow: book}, nil
 }
 
 // Policies returns the policies that requests may name where the library's graph
@@ -117,7 +117,7 @@ func Policies(loaded string) []string {
 	of, _ := match.PolicyOf(loaded)
 	for _, name := range match.Policies() {
 		p, _ := match.PolicyOf(name)
-		if p.Order == of.Order && p.Library {
+		if p.Order == of.Order && p.InFluxion {
 			alike = append(alike, name)
 		}
 	}
@@ -128,18 +128,18 @@ func Policies(loaded string) []string {
 func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next, err := e.book.Reset(ctx)
+	next, err := e.shadow.Reset(ctx)
 	if err != nil {
 		return 0, err
 	}
-	e.distrust()
+	e.dropGraph()
 	e.epoch, e.ready = next, false
 	e.granules = newGranules(e.options.Granules)
 	e.hosts = make(map[string]*host)
 	e.levelUp = make(map[string]bool)
 	e.jobs = make(map[match.JobID]map[string]*host)
-	e.answers = make(map[match.JobID]answered)
-	e.numbers, e.stood = 0, 0
+	e.answers = make(map[match.JobID]pastAnswer)
+	e.nextNumber, e.slotCounter = 0, 0
 	return next, nil
 }
 
@@ -158,7 +158,7 @@ func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	if err := e.build(); err != nil {
 		return fmt.Errorf("ready: %w", err)
 	}
-	if err := e.book.Ready(context.WithoutCancel(ctx), at); err != nil {
+	if err := e.shadow.Ready(context.WithoutCancel(ctx), at); err != nil {
 		return err
 	}
 	e.ready = true
@@ -169,12 +169,12 @@ func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 func (e *Engine) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.distrust()
+	e.dropGraph()
 }
 
 // number gives the nodes their numbers, by name.
 func (e *Engine) number() {
-	e.numbers = 0
+	e.nextNumber = 0
 	for _, name := range slices.Sorted(maps.Keys(e.hosts)) {
 		if n := e.hosts[name].node; n != nil {
 			n.number = e.newNumber()
@@ -183,8 +183,8 @@ func (e *Engine) number() {
 }
 
 func (e *Engine) newNumber() int64 {
-	e.numbers++
-	return e.numbers - 1
+	e.nextNumber++
+	return e.nextNumber - 1
 }
 
 // admit fails for calls that came too late: those whose caller has gone, and

@@ -28,19 +28,19 @@ type granules struct {
 	// unit is what the nodes that were put count a type in.
 	unit map[string]string
 	// names are those of types in the library's graph, and kinds whose they are.
-	names, kinds map[string]string
+	names, types map[string]string
 }
 
 func newGranules(byType map[string]int64) granules {
 	return granules{
 		byType: byType, byUnit: DefaultGranules(),
-		unit: make(map[string]string), names: make(map[string]string), kinds: make(map[string]string),
+		unit: make(map[string]string), names: make(map[string]string), types: make(map[string]string),
 	}
 }
 
-// of returns the size of one unit of a type; unit is what it is counted in where
+// sizeOf returns the size of one unit of a type; unit is what it is counted in where
 // no node has said so.
-func (g *granules) of(kind, unit string) int64 {
+func (g *granules) sizeOf(kind, unit string) int64 {
 	if n, ok := g.byType[kind]; ok {
 		return n
 	}
@@ -51,10 +51,10 @@ func (g *granules) of(kind, unit string) int64 {
 }
 
 // down returns how many whole units an amount has; up how many it takes.
-func (g *granules) down(kind string, n int64) int64 { return min(n/g.of(kind, ""), maxUnits) }
+func (g *granules) down(kind string, n int64) int64 { return min(n/g.sizeOf(kind, ""), maxUnits) }
 
 func (g *granules) up(kind string, n int64) int64 {
-	size := g.of(kind, "")
+	size := g.sizeOf(kind, "")
 	return n/size + min(1, n%size)
 }
 
@@ -77,10 +77,10 @@ func (g *granules) name(kind string) string {
 	if last := name[len(name)-1]; last >= '0' && last <= '9' {
 		name += "_"
 	}
-	for g.kinds[name] != "" {
+	for g.types[name] != "" {
 		name += "_"
 	}
-	g.names[kind], g.kinds[name] = name, kind
+	g.names[kind], g.types[name] = name, kind
 	return name
 }
 
@@ -98,7 +98,7 @@ func (g *granules) needs(units map[string]int64) []amount {
 			need = append(need, amount{g.name(kind), n})
 		}
 	}
-	slices.SortFunc(need, func(a, b amount) int { return cmp.Compare(a.kind, b.kind) })
+	slices.SortFunc(need, func(a, b amount) int { return cmp.Compare(a.typeName, b.typeName) })
 	return need
 }
 
@@ -115,7 +115,7 @@ func (g *granules) roundUp(js *jobspec.Jobspec) *jobspec.Jobspec {
 		r.With = slices.Clone(r.With)
 		for k := range r.With {
 			w := &r.With[k]
-			size := g.of(w.Type, w.Unit)
+			size := g.sizeOf(w.Type, w.Unit)
 			n := w.Count.Min
 			if n != w.Count.Max || n < 1 || n > math.MaxInt64-size {
 				continue

@@ -24,23 +24,23 @@ const (
 const nodeStride = 10000
 
 // A drawing is the library's graph while it is drawn.
-type drawing struct {
+type graphBuilder struct {
 	graph resource.Graph
 	at    map[string]int // the levels, by their way
 	// uniq is the last number in the graph that was given out. Under the policy
 	// first, which begins with the highest, these and the ids of units fall from
 	// node to node; otherwise they rise.
-	uniq   int64
-	first  bool
-	levels int64
+	uniq       int64
+	descending bool
+	levels     int64
 }
 
-// draw writes the graph of these nodes in JGF: a cluster, the levels, the nodes in
+// buildJGF writes the graph of these nodes in JGF: a cluster, the levels, the nodes in
 // this order, and below each one vertex a unit.
-func (e *Engine) draw(nodes []*node) (string, error) {
+func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
 	policy, _ := match.PolicyOf(e.options.Policy)
-	d := drawing{at: make(map[string]int), first: policy.Order == match.AsMet}
-	if d.first {
+	d := graphBuilder{at: make(map[string]int), descending: policy.Order == match.DepthFirst}
+	if d.descending {
 		d.uniq = 1
 		for _, n := range nodes {
 			d.uniq += 1 + int64(len(n.levels))
@@ -56,14 +56,14 @@ func (e *Engine) draw(nodes []*node) (string, error) {
 			at = d.level(at, n.levels[:depth+1])
 		}
 		uniq, units := n.number*nodeStride+1, n.number*nodeStride
-		if d.first {
+		if d.descending {
 			uniq, units = d.next(), int64(len(nodes)-i)*nodeStride
 		}
 		at = d.hang(at, resource.TypeNode, nodeBasename, n.number, uniq)
 		d.graph.Vertices[at].Rank = n.number
 		for _, a := range e.granules.needs(n.units) {
 			for i := range a.n {
-				k := d.hang(at, a.kind, a.kind, units+i, d.next())
+				k := d.hang(at, a.typeName, a.typeName, units+i, d.next())
 				d.graph.Vertices[k].Rank = n.number
 			}
 		}
@@ -73,8 +73,8 @@ func (e *Engine) draw(nodes []*node) (string, error) {
 }
 
 // level returns the vertex of the last of these levels.
-func (d *drawing) level(parent int, way []level) int {
-	key := wayKey(way)
+func (d *graphBuilder) level(parent int, way []level) int {
+	key := pathKey(way)
 	at, ok := d.at[key]
 	if !ok {
 		kind := levelType + strconv.Itoa(len(way))
@@ -86,8 +86,8 @@ func (d *drawing) level(parent int, way []level) int {
 }
 
 // next returns a number for a vertex; where numbers rise, one that no node has.
-func (d *drawing) next() int64 {
-	if d.first {
+func (d *graphBuilder) next() int64 {
+	if d.descending {
 		d.uniq--
 		return d.uniq
 	}
@@ -99,7 +99,7 @@ func (d *drawing) next() int64 {
 }
 
 // hang adds a vertex and returns its index.
-func (d *drawing) hang(parent int, kind, basename string, id, uniq int64) int {
+func (d *graphBuilder) hang(parent int, kind, basename string, id, uniq int64) int {
 	at := d.graph.Hang(parent, resource.Vertex{Type: kind, Name: basename + strconv.FormatInt(id, 10), ID: id, Size: 1})
 	d.graph.Vertices[at].UniqID, d.graph.Vertices[at].Basename = uniq, basename
 	return at
@@ -107,7 +107,7 @@ func (d *drawing) hang(parent int, kind, basename string, id, uniq int64) int {
 
 // loadOptions are the options of the library's graph. The defaults of releases
 // differ, so all that matters is said.
-func (e *Engine) loadOptions(nodes []*node) (string, error) {
+func (e *Engine) loadOptions(nodes []*libraryNode) (string, error) {
 	seen := make(map[string]bool)
 	var filters []string
 	for _, n := range nodes {

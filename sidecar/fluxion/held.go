@@ -28,7 +28,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 			}
 		}
 	}
-	if err := e.book.PutNode(ctx, at, nodes...); err != nil {
+	if err := e.shadow.PutNode(ctx, at, nodes...); err != nil {
 		return err
 	}
 	anew := false
@@ -37,7 +37,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 		h := e.host(name)
 		if h.node != nil {
 			n.number = h.node.number
-			anew = anew || !sameShape(h.node, n)
+			anew = anew || !sameLayout(h.node, n)
 		} else {
 			n.number = e.newNumber()
 			anew = true
@@ -45,7 +45,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 		h.node = n
 	}
 	if anew {
-		e.distrust()
+		e.dropGraph()
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.book.RemoveNode(ctx, at, name); err != nil {
+	if err := e.shadow.RemoveNode(ctx, at, name); err != nil {
 		return err
 	}
 	h := e.hosts[name]
@@ -70,13 +70,13 @@ func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) er
 		s.own = 0
 	}
 	for _, job := range jobs {
-		if job != 0 && e.live() {
+		if job != 0 && e.hasGraph() {
 			if err := e.session.cancel(job); err != nil {
-				e.distrust()
+				e.dropGraph()
 			}
 		}
 	}
-	e.leave(h)
+	e.dropIfEmpty(h)
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) er
 func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, status resource.Status) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.book.SetStatus(ctx, at, name, status); err != nil {
+	if err := e.shadow.SetStatus(ctx, at, name, status); err != nil {
 		return err
 	}
 	if h := e.hosts[name]; h != nil && h.node != nil {
@@ -97,20 +97,20 @@ func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, sta
 func (e *Engine) Release(ctx context.Context, at match.Epoch, id match.JobID, keys ...string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.book.Release(ctx, at, id, keys...); err != nil {
+	if err := e.shadow.Release(ctx, at, id, keys...); err != nil {
 		return err
 	}
 	for key, h := range maps.Clone(e.jobs[id]) {
 		if len(keys) == 0 || slices.Contains(keys, key) {
-			e.forget(h, h.slots[slotKey{id, key}])
+			e.releaseSlot(h, h.slots[slotKey{id, key}])
 		}
 	}
 	return nil
 }
 
-// forget takes a slot off for good.
-func (e *Engine) forget(h *host, s *slot) {
-	e.unstand(h, s)
+// releaseSlot takes a slot off for good.
+func (e *Engine) releaseSlot(h *host, s *slot) {
+	e.removeSlot(h, s)
 	delete(e.jobs[s.job], s.key)
 	if len(e.jobs[s.job]) == 0 {
 		delete(e.jobs, s.job)
@@ -118,13 +118,13 @@ func (e *Engine) forget(h *host, s *slot) {
 	}
 }
 
-// keep has a slot stand on its host as one of its job.
-func (e *Engine) keep(name string, s *slot) {
+// addJobSlot has a slot stand on its host as one of its job.
+func (e *Engine) addJobSlot(name string, s *slot) {
 	if e.jobs[s.job] == nil {
 		e.jobs[s.job] = make(map[string]*host)
 	}
 	e.jobs[s.job][s.key] = e.host(name)
-	e.stand(name, s)
+	e.addSlot(name, s)
 }
 
 // Update implements match.Engine. A slot that was matched here keeps its job in the
@@ -133,19 +133,19 @@ func (e *Engine) keep(name string, s *slot) {
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.book.Update(ctx, at, jobs...); err != nil {
+	if err := e.shadow.Update(ctx, at, jobs...); err != nil {
 		return err
 	}
 	for i := range jobs {
 		for k := range jobs[i].Slots {
-			e.hold(jobs[i].ID, &jobs[i].Slots[k])
+			e.updateSlot(jobs[i].ID, &jobs[i].Slots[k])
 		}
 	}
 	return nil
 }
 
-// hold books one slot in place of that of its key.
-func (e *Engine) hold(id match.JobID, from *match.Slot) {
+// updateSlot books one slot in place of that of its key.
+func (e *Engine) updateSlot(id match.JobID, from *match.Slot) {
 	s := &slot{slotKey: slotKey{id, from.Key}, holder: from.Holder, shared: from.Shared, amounts: amountsOf(from.R)}
 	if h := e.jobs[id][from.Key]; h != nil {
 		was := h.slots[s.slotKey]
@@ -156,9 +156,9 @@ func (e *Engine) hold(id match.JobID, from *match.Slot) {
 			return
 		}
 		// The answer of the job stays: the book knows whether it still holds.
-		e.unstand(h, was)
+		e.removeSlot(h, was)
 	}
-	e.keep(from.Node, s)
+	e.addJobSlot(from.Node, s)
 }
 
 // amountsOf adds up by type what a set holds of pools.
@@ -174,11 +174,11 @@ func amountsOf(r *resource.Set) map[string]int64 {
 }
 
 // Sizes returns what the book has, which is all that is held here: see engine.Engine.
-func (e *Engine) Sizes() (jobs, slots, nodes int, ready bool) { return e.book.Sizes() }
+func (e *Engine) Sizes() (jobs, slots, nodes int, ready bool) { return e.shadow.Sizes() }
 
 // Jobs implements match.Engine.
 func (e *Engine) Jobs(ctx context.Context, at match.Epoch) ([]match.Job, error) {
-	jobs, err := e.book.Jobs(ctx, at)
+	jobs, err := e.shadow.Jobs(ctx, at)
 	for i := range jobs {
 		relabel(jobs[i].Slots)
 	}
@@ -187,7 +187,7 @@ func (e *Engine) Jobs(ctx context.Context, at match.Epoch) ([]match.Job, error) 
 
 // Nodes implements match.Engine.
 func (e *Engine) Nodes(ctx context.Context, at match.Epoch, from string, limit int) ([]match.Node, error) {
-	nodes, err := e.book.Nodes(ctx, at, from, limit)
+	nodes, err := e.shadow.Nodes(ctx, at, from, limit)
 	for i := range nodes {
 		for k := range nodes[i].Jobs {
 			relabel(nodes[i].Jobs[k].Slots)

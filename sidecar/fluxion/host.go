@@ -13,10 +13,10 @@ import (
 )
 
 // A level is a vertex above the nodes.
-type level struct{ kind, name string }
+type level struct{ typeName, name string }
 
 // A node is what the library's graph has of one node.
-type node struct {
+type libraryNode struct {
 	// number names the node in the library, and is its id there: the policies go by
 	// it.
 	number int64
@@ -34,7 +34,7 @@ type node struct {
 // slots that stand there in any case.
 type host struct {
 	name  string
-	node  *node
+	node  *libraryNode
 	slots map[slotKey]*slot
 	// others counts the slots that leave the rest of the node to others, holders
 	// those of every holder of the whole node; shared slots count in neither.
@@ -69,7 +69,7 @@ type slot struct {
 
 // readNode reads a graph that the book has taken as one of a node. A level's
 // status is what the node put last says of it.
-func (e *Engine) readNode(g *resource.Graph) (string, *node) {
+func (e *Engine) readNode(g *resource.Graph) (string, *libraryNode) {
 	inner := make([]bool, len(g.Vertices))
 	parents := make([]int, len(g.Vertices))
 	for i := range parents {
@@ -80,7 +80,7 @@ func (e *Engine) readNode(g *resource.Graph) (string, *node) {
 			inner[x.Source], parents[x.Target] = true, x.Source
 		}
 	}
-	n := &node{units: make(map[string]int64)}
+	n := &libraryNode{units: make(map[string]int64)}
 	name, sizes := "", make(map[string]int64)
 	for i := range g.Vertices {
 		v := &g.Vertices[i]
@@ -94,7 +94,7 @@ func (e *Engine) readNode(g *resource.Graph) (string, *node) {
 			slices.Reverse(way)
 			for _, above := range way {
 				n.levels = append(n.levels, level{above.Type, nameOf(above)})
-				e.levelUp[wayKey(n.levels)] = above.Status == resource.Up
+				e.levelUp[pathKey(n.levels)] = above.Status == resource.Up
 			}
 		case !inner[i] && v.Status == resource.Up:
 			sizes[v.Type] = plus(sizes[v.Type], v.Size)
@@ -117,30 +117,30 @@ func nameOf(v *resource.Vertex) string {
 	return cmp.Or(v.Basename, v.Type) + strconv.FormatInt(v.ID, 10)
 }
 
-// wayKey names the last of these levels by all that it stands in.
-func wayKey(way []level) string {
+// pathKey names the last of these levels by all that it stands in.
+func pathKey(way []level) string {
 	var b strings.Builder
 	for _, l := range way {
-		fmt.Fprintf(&b, "%q/%q ", l.kind, l.name)
+		fmt.Fprintf(&b, "%q/%q ", l.typeName, l.name)
 	}
 	return b.String()
 }
 
 // usable says whether a node and all that it stands in are up.
-func (e *Engine) usable(n *node) bool {
+func (e *Engine) usable(n *libraryNode) bool {
 	if !n.up {
 		return false
 	}
 	for i := range n.levels {
-		if !e.levelUp[wayKey(n.levels[:i+1])] {
+		if !e.levelUp[pathKey(n.levels[:i+1])] {
 			return false
 		}
 	}
 	return true
 }
 
-// sameShape says whether the library's graph serves for both.
-func sameShape(a, b *node) bool {
+// sameLayout says whether the library's graph serves for both.
+func sameLayout(a, b *libraryNode) bool {
 	return slices.Equal(a.levels, b.levels) && maps.Equal(a.units, b.units)
 }
 

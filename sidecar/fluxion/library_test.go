@@ -359,7 +359,7 @@ func TestPolicies(t *testing.T) {
 		"first":  {match.PolicyFirst, []string{match.PolicyFirst}, "a a b b c"},
 	}
 	for _, policy := range match.Policies() {
-		if _, there := cases[policy]; !there && !match.TakesWhole(policy) {
+		if _, there := cases[policy]; !there && !match.IsExclusive(policy) {
 			t.Errorf("policy %s: no case says what may be asked of a graph that is loaded with it", policy)
 		}
 	}

@@ -22,7 +22,7 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 	}
 	defer e.mu.Unlock()
 	a, err := e.match(ctx, r)
-	match.Waited(a, err, waited)
+	match.SetWaited(a, err, waited)
 	return a, err
 }
 
@@ -48,21 +48,21 @@ func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation,
 		return nil, e.confirm(ctx, &r, rounded, err)
 	}
 	if r.Op == match.Satisfiability {
-		p := e.placing(&r, rounded)
+		p := e.newAttempt(&r, rounded)
 		p.follow(plan)
-		return p.write(ctx)
+		return p.matchShadow(ctx)
 	}
-	a, err := e.place(ctx, e.placing(&r, rounded), plan)
+	a, err := e.place(ctx, e.newAttempt(&r, rounded), plan)
 	if errors.Is(err, errDamaged) {
 		// Release 0.39 can book what it has denied. The graph is built anew, and what
 		// another request left there is no fault of this one.
-		a, err = e.place(ctx, e.placing(&r, rounded), plan)
+		a, err = e.place(ctx, e.newAttempt(&r, rounded), plan)
 	}
 	return a, err
 }
 
-func (e *Engine) placing(r *match.Request, rounded *jobspec.Jobspec) *placing {
-	return &placing{engine: e, request: r, rounded: rounded, shapes: make(map[int]*shape)}
+func (e *Engine) newAttempt(r *match.Request, rounded *jobspec.Jobspec) *attempt {
+	return &attempt{engine: e, request: r, rounded: rounded, shapes: make(map[int]*shape)}
 }
 
 // check fails for what this engine does not do.
@@ -94,7 +94,7 @@ func (e *Engine) plan(ctx context.Context, r match.Request, rounded *jobspec.Job
 	if r.Op == match.Allocate {
 		r.Op = match.WithoutAllocating
 	}
-	return e.book.Match(ctx, r)
+	return e.shadow.Match(ctx, r)
 }
 
 // confirm looks twice at a verdict of never. The book has proven it by counting the
@@ -108,7 +108,7 @@ func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec
 	if len(rounded.Attributes.System.Fluence) > 0 {
 		return verdict // Fluxion does not see all that is asked for.
 	}
-	p := e.placing(r, rounded)
+	p := e.newAttempt(r, rounded)
 	s, shared := p.shape(0), false
 	hosts, some := e.hostsWhere(func(h *host) bool {
 		allowed := p.allowed(s, h, false)
@@ -118,7 +118,7 @@ func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec
 	if shared {
 		return verdict // Fluxion would give out what runs on every node.
 	}
-	if !some || !e.live() || !e.session.satisfiable(ctx, request{count: exactly(s.count.Min), need: s.need, hosts: hosts}.encode()) {
+	if !some || !e.hasGraph() || !e.session.satisfiable(ctx, request{count: exactly(s.count.Min), need: s.need, hosts: hosts}.encode()) {
 		return verdict
 	}
 	refusal = &match.Refusal{Err: match.ErrBusy, Reason: refusal.Reason}
@@ -127,10 +127,10 @@ func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec
 }
 
 // place has the library give out what is asked for, and books it.
-func (e *Engine) place(ctx context.Context, p *placing, plan *match.Allocation) (a *match.Allocation, err error) {
+func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) (a *match.Allocation, err error) {
 	defer func() {
 		if errors.Is(err, errDamaged) {
-			e.distrust()
+			e.dropGraph()
 		}
 	}()
 	if err := e.build(); err != nil {
@@ -138,27 +138,27 @@ func (e *Engine) place(ctx context.Context, p *placing, plan *match.Allocation) 
 	}
 	defer e.lift(p.request.Ignore)()
 	defer e.expect(p.request.Expected)()
-	if !e.live() {
+	if !e.hasGraph() {
 		// What was lifted or expected has cost the graph.
 		return nil, fmt.Errorf("match job %d: %w", p.request.ID, errDamaged)
 	}
-	if err := p.ask(ctx, plan); err != nil {
+	if err := p.matchRequest(ctx, plan); err != nil {
 		return nil, p.fail(p.refusal(err))
 	}
 	if p.request.Op != match.Allocate {
-		if err := p.giveBack(); err != nil {
+		if err := p.cancelJobs(); err != nil {
 			return nil, err
 		}
-		return p.write(ctx)
+		return p.matchShadow(ctx)
 	}
-	if err := p.part(ctx); err != nil {
+	if err := p.splitJobs(ctx); err != nil {
 		return nil, p.fail(err)
 	}
-	a, err = p.write(ctx)
+	a, err = p.matchShadow(ctx)
 	if err != nil {
 		return nil, p.fail(err)
 	}
-	p.keep(a)
+	p.addSlots(a)
 	return a, nil
 }
 
@@ -177,28 +177,28 @@ func (e *Engine) lift(ids []match.JobID) (restore func()) {
 			s := h.slots[slotKey{id, key}]
 			away = append(away, lifted{h, s})
 			h.drop(s)
-			if s.own != 0 && e.live() {
+			if s.own != 0 && e.hasGraph() {
 				if err := e.session.cancel(s.own); err != nil {
-					e.distrust()
+					e.dropGraph()
 				}
 				s.own = 0
 			}
-			e.settleOrDistrust(h)
+			e.chargeRestOrDrop(h)
 		}
 	}
 	return func() {
 		for _, l := range away {
 			l.h.add(l.s)
 			if l.s.units == nil || l.h.node == nil {
-				e.settleOrDistrust(l.h)
+				e.chargeRestOrDrop(l.h)
 				continue
 			}
-			if !e.live() {
+			if !e.hasGraph() {
 				continue
 			}
 			var err error
 			if l.s.own, err = e.pin(context.Background(), l.h.node, l.s.units); err != nil {
-				e.distrust()
+				e.dropGraph()
 			}
 		}
 	}
@@ -220,12 +220,12 @@ func (e *Engine) expect(slots []match.Slot) (restore func()) {
 		}
 		h.add(s)
 		there[s] = h
-		e.settleOrDistrust(h)
+		e.chargeRestOrDrop(h)
 	}
 	return func() {
 		for s, h := range there {
 			h.drop(s)
-			e.settleOrDistrust(h)
+			e.chargeRestOrDrop(h)
 		}
 	}
 }

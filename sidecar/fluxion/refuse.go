@@ -9,7 +9,7 @@ import (
 
 // refusal makes the error for a request that the library found no room for where
 // the book did: in units there is less.
-func (p *placing) refusal(err error) error {
+func (p *attempt) refusal(err error) error {
 	if !errors.Is(err, errNoRoom) {
 		return fmt.Errorf("match job %d: %w", p.request.ID, err)
 	}

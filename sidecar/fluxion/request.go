@@ -8,8 +8,8 @@ import (
 
 // An amount is a number of units of one type, by its name in the library's graph.
 type amount struct {
-	kind string
-	n    int64
+	typeName string
+	n        int64
 }
 
 // A request is what the library is asked for: slots of one kind on some nodes.
@@ -42,7 +42,7 @@ func (r request) encode() string {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = strconv.AppendQuote(append(b, `{"type":`...), a.kind)
+		b = strconv.AppendQuote(append(b, `{"type":`...), a.typeName)
 		b = strconv.AppendInt(append(b, `,"count":`...), a.n, 10)
 		b = append(b, '}')
 	}

@@ -34,13 +34,13 @@ type session struct {
 	live map[int64]bool
 	// wrap writes R for UpdateAllocate, nil where the release has none that works;
 	// chosen counts the numbers chosen for it.
-	wrap   func(jgf string) string
-	chosen int64
+	wrap    func(jgf string) string
+	updates int64
 }
 
-// firstChosen is the first job number given to UpdateAllocate. The library counts
+// firstUpdateJob is the first job number given to UpdateAllocate. The library counts
 // its own from 1.
-const firstChosen = 1 << 40
+const firstUpdateJob = 1 << 40
 
 // openSession loads a graph.
 func openSession(lib Library, jgf, options string) (*session, error) {
@@ -115,8 +115,8 @@ func (s *session) update(ctx context.Context, jgf string) (job int64, ok bool, e
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
 	}
-	job = firstChosen + s.chosen
-	s.chosen++
+	job = firstUpdateJob + s.updates
+	s.updates++
 	if _, err := s.call(ctx, func() error {
 		_, _, _, err := s.lib.UpdateAllocate(int(job), s.wrap(jgf))
 		return err

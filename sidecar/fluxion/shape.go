@@ -18,18 +18,18 @@ type shape struct {
 }
 
 // shape returns a slot request that the book has taken.
-func (p *placing) shape(at int) *shape {
+func (p *attempt) shape(at int) *shape {
 	if p.shapes[at] == nil {
 		p.shapes[at] = p.readShape(at)
 	}
 	return p.shapes[at]
 }
 
-func (p *placing) readShape(at int) *shape {
+func (p *attempt) readShape(at int) *shape {
 	r := &p.rounded.Resources[at]
 	s := &shape{label: r.Label, count: r.Count, units: make(map[string]int64, len(r.With))}
 	for _, w := range r.With {
-		s.units[w.Type] = w.Count.Min / p.engine.granules.of(w.Type, w.Unit)
+		s.units[w.Type] = w.Count.Min / p.engine.granules.sizeOf(w.Type, w.Unit)
 	}
 	s.need = p.engine.granules.needs(s.units)
 	system := &p.rounded.Attributes.System
@@ -51,7 +51,7 @@ func appendCondition(to []jobspec.Condition, c *jobspec.Constraint) []jobspec.Co
 
 // allowed says whether slots of a shape may stand on a host: for good, or with
 // present now. A node that lacks a type is never asked: Fluxion 0.39 fails there.
-func (p *placing) allowed(s *shape, h *host, present bool) bool {
+func (p *attempt) allowed(s *shape, h *host, present bool) bool {
 	n := h.node
 	if n == nil || !covers(n.units, s.units) || !holds(s.always, h) {
 		return false
@@ -59,7 +59,7 @@ func (p *placing) allowed(s *shape, h *host, present bool) bool {
 	if !present {
 		return true
 	}
-	whole := match.TakesWhole(p.request.Policy)
+	whole := match.IsExclusive(p.request.Policy)
 	return p.engine.usable(n) && h.open(p.request.Holder, whole) && holds(s.now, h)
 }
 
@@ -80,7 +80,7 @@ func (e *Engine) hostsWhere(may func(*host) bool) (list string, some bool) {
 			numbers = append(numbers, h.node.number)
 		}
 	}
-	if len(numbers) == e.drawn {
+	if len(numbers) == e.graphNodes {
 		return "", len(numbers) > 0
 	}
 	slices.Sort(numbers)

@@ -16,7 +16,7 @@ func AllocationMessages(a *match.Allocation) iter.Seq2[*MatchResponse, error] {
 		m := &MatchResponse{Allocation: &Allocation{
 			Id:       uint64(a.ID),
 			Reserved: a.Reserved,
-			At:       encodeTime(a.At),
+			At:       encodeTime(a.Start),
 			End:      encodeTime(a.End),
 			Waited:   encodeDuration(a.Waited),
 		}}
@@ -24,7 +24,7 @@ func AllocationMessages(a *match.Allocation) iter.Seq2[*MatchResponse, error] {
 		if a.R != nil {
 			var err error
 			if text, err = a.R.Encode(); err != nil {
-				yield(nil, wrong("r", "%w", err))
+				yield(nil, fieldError("r", "%w", err))
 				return
 			}
 		}
@@ -40,7 +40,7 @@ func AllocationMessages(a *match.Allocation) iter.Seq2[*MatchResponse, error] {
 		for i := range a.Slots {
 			s, n, err := encodeSlot(&a.Slots[i])
 			if err != nil {
-				yield(nil, wrong(fmt.Sprintf("slots[%d]", i), "%w", err))
+				yield(nil, fieldError(fmt.Sprintf("slots[%d]", i), "%w", err))
 				return
 			}
 			if size > 0 && size+n > chunk {
@@ -74,7 +74,7 @@ func (r *AllocationReader) Add(m *MatchResponse) error {
 	for _, s := range m.GetSlots() {
 		slot, err := decodeSlot(s)
 		if err != nil {
-			return wrong(fmt.Sprintf("slots[%d]", len(r.slots)), "%w", err)
+			return fieldError(fmt.Sprintf("slots[%d]", len(r.slots)), "%w", err)
 		}
 		r.slots = append(r.slots, slot)
 	}
@@ -99,11 +99,11 @@ func (r *AllocationReader) Allocation() (*match.Allocation, error) {
 		return nil, err
 	}
 	a := &match.Allocation{
-		ID: match.JobID(r.about.GetId()), Slots: r.slots, Reserved: r.about.GetReserved(), At: at, End: end, Waited: waited,
+		ID: match.JobID(r.about.GetId()), Slots: r.slots, Reserved: r.about.GetReserved(), Start: at, End: end, Waited: waited,
 	}
 	if len(r.text) > 0 {
 		if a.R, err = resource.ParseSet(r.text); err != nil {
-			return nil, wrong("r", "%w", err)
+			return nil, fieldError("r", "%w", err)
 		}
 	}
 	return a, nil

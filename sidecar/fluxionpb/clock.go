@@ -21,7 +21,7 @@ func decodeTime(field string, t *timestamppb.Timestamp) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if err := t.CheckValid(); err != nil {
-		return time.Time{}, wrong(field, "%w", err)
+		return time.Time{}, fieldError(field, "%w", err)
 	}
 	return t.AsTime(), nil
 }
@@ -39,11 +39,11 @@ func decodeDuration(field string, d *durationpb.Duration) (time.Duration, error)
 		return 0, nil
 	}
 	if err := d.CheckValid(); err != nil {
-		return 0, wrong(field, "%w", err)
+		return 0, fieldError(field, "%w", err)
 	}
 	short := d.AsDuration()
 	if back := durationpb.New(short); back.Seconds != d.Seconds || back.Nanos != d.Nanos {
-		return 0, wrong(field, "%d seconds is more than a duration holds", d.Seconds)
+		return 0, fieldError(field, "%d seconds is more than a duration holds", d.Seconds)
 	}
 	return short, nil
 }

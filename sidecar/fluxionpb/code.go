@@ -28,7 +28,7 @@ func DecodeStatus(s Status) (resource.Status, error) { return decodeCode("status
 func encodeCode[K, V ~int | ~int32](field string, table map[K]V, k K) (V, error) {
 	v, ok := table[k]
 	if !ok {
-		return 0, wrong(field, "%d is unknown", k)
+		return 0, fieldError(field, "%d is unknown", k)
 	}
 	return v, nil
 }
@@ -39,5 +39,5 @@ func decodeCode[K, V ~int | ~int32](field string, table map[K]V, v V) (K, error)
 			return known, nil
 		}
 	}
-	return 0, wrong(field, "%d is unknown", v)
+	return 0, fieldError(field, "%d is unknown", v)
 }

@@ -33,7 +33,7 @@ func ToStatus(err error) *status.Status {
 	if err == nil {
 		return nil
 	}
-	says := text(err.Error())
+	says := validUTF8(err.Error())
 	for _, w := range wire {
 		if errors.Is(err, w.err) {
 			return withFailure(w.code, says, err)
@@ -71,21 +71,21 @@ func FromStatus(s *status.Status) error {
 	case codes.Unknown:
 		return errors.New(s.Message())
 	case codes.Canceled:
-		return &told{text: s.Message(), err: context.Canceled}
+		return &remoteError{text: s.Message(), err: context.Canceled}
 	case codes.DeadlineExceeded:
-		return &late{text: s.Message()}
+		return &timeoutError{text: s.Message()}
 	default:
-		return fromShared(s)
+		return fromContractCode(s)
 	}
 }
 
-// fromShared reads a status with a code that gRPC may have given, too: with a
+// fromContractCode reads a status with a code that gRPC may have given, too: with a
 // Failure it is the contract's.
-func fromShared(s *status.Status) error {
+func fromContractCode(s *status.Status) error {
 	if f := failureOf(s); f != nil {
 		for _, w := range wire {
 			if w.code == s.Code() {
-				return &told{text: s.Message(), err: verdict(w.err, f)}
+				return &remoteError{text: s.Message(), err: verdict(w.err, f)}
 			}
 		}
 	}
@@ -117,18 +117,20 @@ func verdict(err error, f *Failure) error {
 
 // A told error is one that another process told of: it has the text that it had
 // there.
-type told struct {
+type remoteError struct {
 	text string
 	err  error
 }
 
-func (t *told) Error() string { return t.text }
+func (t *remoteError) Error() string { return t.text }
 
-func (t *told) Unwrap() error { return t.err }
+func (t *remoteError) Unwrap() error { return t.err }
 
 // A late error is that no answer came in time.
-type late struct{ text string }
+type timeoutError struct{ text string }
 
-func (l *late) Error() string { return match.ErrUnavailable.Error() + ": " + l.text }
+func (l *timeoutError) Error() string { return match.ErrUnavailable.Error() + ": " + l.text }
 
-func (l *late) Unwrap() []error { return []error{match.ErrUnavailable, context.DeadlineExceeded} }
+func (l *timeoutError) Unwrap() []error {
+	return []error{match.ErrUnavailable, context.DeadlineExceeded}
+}

@@ -23,7 +23,7 @@ func EncodeSearch(s Search) (*FindRequest, error) {
 		return nil, err
 	}
 	if err := checkSize(len(s.Criteria)); err != nil {
-		return nil, wrong("criteria", "%w", err)
+		return nil, fieldError("criteria", "%w", err)
 	}
 	return &FindRequest{Epoch: uint64(s.Epoch), Criteria: s.Criteria, Now: encodeTime(s.Now)}, nil
 }
@@ -45,7 +45,7 @@ func FoundMessages(s *resource.Set) iter.Seq2[*FindResponse, error] {
 		}
 		text, err := s.Encode()
 		if err != nil {
-			yield(nil, wrong("r", "%w", err))
+			yield(nil, fieldError("r", "%w", err))
 			return
 		}
 		for len(text) > 0 {
@@ -81,7 +81,7 @@ func (r *FoundReader) Found() (*resource.Set, error) {
 	}
 	s, err := resource.ParseSet(r.text)
 	if err != nil {
-		return nil, wrong("r", "%w", err)
+		return nil, fieldError("r", "%w", err)
 	}
 	return s, nil
 }

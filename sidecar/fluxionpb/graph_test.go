@@ -180,8 +180,8 @@ func TestWhatIsFoundTravelsWhole(t *testing.T) {
 func TestReservationsTravelWhole(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)
 	large := held(2, 2500)
-	large.Reserved, large.At, large.End = true, at, at.Add(time.Hour)
-	want := []match.Job{{ID: 1, At: at, Slots: held(1, 1).Slots}, large, {ID: 3, End: at}, {ID: 4, Reserved: true}}
+	large.Reserved, large.Start, large.End = true, at, at.Add(time.Hour)
+	want := []match.Job{{ID: 1, Start: at, Slots: held(1, 1).Slots}, large, {ID: 3, End: at}, {ID: 4, Reserved: true}}
 	var r fluxionpb.JobsReader
 	for jobs, err := range fluxionpb.JobMessages(want) {
 		if err != nil {

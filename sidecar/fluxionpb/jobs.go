@@ -29,13 +29,13 @@ func JobMessages(jobs []match.Job) iter.Seq2[[]*Job, error] {
 				message, size = nil, 0
 			}
 			part := &Job{
-				Id: uint64(jobs[i].ID), Reserved: jobs[i].Reserved, At: encodeTime(jobs[i].At), End: encodeTime(jobs[i].End),
+				Id: uint64(jobs[i].ID), Reserved: jobs[i].Reserved, At: encodeTime(jobs[i].Start), End: encodeTime(jobs[i].End),
 			}
 			message, size = append(message, part), size+jobOverhead
 			for k := range jobs[i].Slots {
 				s, n, err := encodeSlot(&jobs[i].Slots[k])
 				if err != nil {
-					yield(nil, wrong(slotOf(i, k), "%w", err))
+					yield(nil, fieldError(slotOf(i, k), "%w", err))
 					return
 				}
 				if len(part.Slots) > 0 && size+n > chunk {
@@ -75,7 +75,7 @@ func (r *JobsReader) Add(jobs []*Job) error {
 		for _, s := range j.GetSlots() {
 			slot, err := decodeSlot(s)
 			if err != nil {
-				return wrong(slotOf(last, len(to.Slots)), "%w", err)
+				return fieldError(slotOf(last, len(to.Slots)), "%w", err)
 			}
 			to.Slots = append(to.Slots, slot)
 		}
@@ -87,20 +87,20 @@ func (r *JobsReader) Add(jobs []*Job) error {
 func (r *JobsReader) begin(j *Job) error {
 	if j.GetContinued() {
 		if n := len(r.jobs); n == 0 || uint64(r.jobs[n-1].ID) != j.GetId() {
-			return wrong("continued", "job %d is not the job before", j.GetId())
+			return fieldError("continued", "job %d is not the job before", j.GetId())
 		}
 		if j.GetReserved() || j.GetAt() != nil || j.GetEnd() != nil {
-			return wrong("continued", "job %d is not said anew to be reserved, or from when till when it holds", j.GetId())
+			return fieldError("continued", "job %d is not said anew to be reserved, or from when till when it holds", j.GetId())
 		}
 		return nil
 	}
 	job := match.Job{ID: match.JobID(j.GetId()), Reserved: j.GetReserved()}
 	var err error
-	if job.At, err = decodeTime("at", j.GetAt()); err == nil {
+	if job.Start, err = decodeTime("at", j.GetAt()); err == nil {
 		job.End, err = decodeTime("end", j.GetEnd())
 	}
 	if err != nil {
-		return wrong(fmt.Sprintf("jobs[%d]", len(r.jobs)), "%w", err)
+		return fieldError(fmt.Sprintf("jobs[%d]", len(r.jobs)), "%w", err)
 	}
 	r.jobs = append(r.jobs, job)
 	return nil

@@ -22,7 +22,7 @@ func ListingMessages(nodes []match.Node) iter.Seq2[[]*Node, error] {
 		for i := range nodes {
 			for part, err := range nodeParts(&nodes[i]) {
 				if err != nil {
-					yield(nil, wrong(fmt.Sprintf("nodes[%d]", i), "%w", err))
+					yield(nil, fieldError(fmt.Sprintf("nodes[%d]", i), "%w", err))
 					return
 				}
 				n := proto.Size(part)
@@ -73,7 +73,7 @@ func startNode(n *match.Node) (*Node, error) {
 	}
 	var err error
 	if m.Graph, err = encodeNode(n.Graph); err != nil {
-		return nil, wrong("graph", "%w", err)
+		return nil, fieldError("graph", "%w", err)
 	}
 	return m, nil
 }
@@ -94,13 +94,13 @@ func (r *ListingReader) Add(nodes []*Node) error {
 		}
 		if !m.GetContinued() {
 			if err := r.begin(m); err != nil {
-				return wrong(fmt.Sprintf("nodes[%d]", len(r.nodes)), "%w", err)
+				return fieldError(fmt.Sprintf("nodes[%d]", len(r.nodes)), "%w", err)
 			}
 		} else if len(r.nodes) == 0 {
-			return wrong("nodes[0].continued", "there is no node before")
+			return fieldError("nodes[0].continued", "there is no node before")
 		}
 		if err := r.jobs.Add(m.GetJobs()); err != nil {
-			return wrong(fmt.Sprintf("nodes[%d]", len(r.nodes)-1), "%w", err)
+			return fieldError(fmt.Sprintf("nodes[%d]", len(r.nodes)-1), "%w", err)
 		}
 		r.nodes[len(r.nodes)-1].Jobs = r.jobs.Jobs()
 	}
@@ -113,7 +113,7 @@ func (r *ListingReader) begin(m *Node) error {
 	if len(m.GetGraph()) > 0 {
 		var err error
 		if g, err = resource.ReadJGF(m.GetGraph()); err != nil {
-			return wrong("graph", "%w", err)
+			return fieldError("graph", "%w", err)
 		}
 	}
 	r.nodes = append(r.nodes, match.Node{Name: m.GetName(), Graph: g})

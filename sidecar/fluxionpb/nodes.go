@@ -20,7 +20,7 @@ func NodeMessages(nodes []*resource.Graph) iter.Seq2[[][]byte, error] {
 		for i, g := range nodes {
 			text, err := encodeNode(g)
 			if err != nil {
-				yield(nil, wrong(fmt.Sprintf("graphs[%d]", i), "%w", err))
+				yield(nil, fieldError(fmt.Sprintf("graphs[%d]", i), "%w", err))
 				return
 			}
 			if size > 0 && size+len(text) > chunk {
@@ -61,7 +61,7 @@ func (r *NodesReader) Add(graphs [][]byte) error {
 		}
 		g, err := resource.ReadJGF(text)
 		if err != nil {
-			return wrong(fmt.Sprintf("graphs[%d]", len(r.nodes)), "%w", err)
+			return fieldError(fmt.Sprintf("graphs[%d]", len(r.nodes)), "%w", err)
 		}
 		r.nodes = append(r.nodes, g)
 	}

@@ -8,27 +8,27 @@ import (
 
 func encodeReason(r *match.Reason) *Reason {
 	m := &Reason{
-		Code:         text(string(r.Code)),
-		Slot:         text(r.Slot),
-		Level:        text(r.Level),
-		Vertex:       text(r.Vertex),
+		Code:         validUTF8(string(r.Code)),
+		Slot:         validUTF8(r.Slot),
+		Level:        validUTF8(r.Level),
+		Vertex:       validUTF8(r.Vertex),
 		Wanted:       r.Wanted,
 		Found:        r.Found,
 		Nodes:        r.Nodes,
 		Down:         r.Down,
 		Excluded:     r.Excluded,
-		Whole:        r.Whole,
+		Whole:        r.OtherHolder,
 		InUse:        r.InUse,
 		WaitingHelps: r.WaitingHelps,
 		MayNeverFit:  r.MayNeverFit,
 	}
 	for _, s := range r.Shortages {
 		m.Shortages = append(m.Shortages, &Shortage{
-			Type: text(s.Type), Unit: text(s.Unit), Wanted: s.Wanted, Most: s.Most, Nodes: s.Nodes,
+			Type: validUTF8(s.Type), Unit: validUTF8(s.Unit), Wanted: s.Wanted, Most: s.MaxFree, Nodes: s.Nodes,
 		})
 	}
-	if r.End != nil {
-		m.End = &End{Job: uint64(r.End.Job), More: r.End.More}
+	if r.Blocker != nil {
+		m.End = &End{Job: uint64(r.Blocker.Job), More: r.Blocker.MoreSlots}
 	}
 	return m
 }
@@ -44,22 +44,22 @@ func decodeReason(m *Reason) match.Reason {
 		Nodes:        m.GetNodes(),
 		Down:         m.GetDown(),
 		Excluded:     m.GetExcluded(),
-		Whole:        m.GetWhole(),
+		OtherHolder:  m.GetWhole(),
 		InUse:        m.GetInUse(),
 		WaitingHelps: m.GetWaitingHelps(),
 		MayNeverFit:  m.GetMayNeverFit(),
 	}
 	for _, s := range m.GetShortages() {
 		r.Shortages = append(r.Shortages, match.Shortage{
-			Type: s.GetType(), Unit: s.GetUnit(), Wanted: s.GetWanted(), Most: s.GetMost(), Nodes: s.GetNodes(),
+			Type: s.GetType(), Unit: s.GetUnit(), Wanted: s.GetWanted(), MaxFree: s.GetMost(), Nodes: s.GetNodes(),
 		})
 	}
 	if end := m.GetEnd(); end != nil {
-		r.End = &match.End{Job: match.JobID(end.GetJob()), More: end.GetMore()}
+		r.Blocker = &match.Blocker{Job: match.JobID(end.GetJob()), MoreSlots: end.GetMore()}
 	}
 	return r
 }
 
-// text makes s fit for the wire, which takes UTF-8 alone. A lost error would be
+// validUTF8 makes s fit for the wire, which takes UTF-8 alone. A lost error would be
 // worse than a changed letter.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -18,7 +18,7 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 		return nil, err
 	}
 	if r.Jobspec == nil {
-		return nil, wrong("jobspec", "missing")
+		return nil, fieldError("jobspec", "missing")
 	}
 	if err := errors.Join(
 		CheckText("keys", r.Keys...), CheckText("near", r.Near...), CheckText("policy", r.Policy),
@@ -28,7 +28,7 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 	}
 	text, err := r.Jobspec.Encode()
 	if err != nil {
-		return nil, wrong("jobspec", "%w", err)
+		return nil, fieldError("jobspec", "%w", err)
 	}
 	m := &MatchRequest{
 		Epoch:    uint64(r.Epoch),
@@ -45,7 +45,7 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 	for i := range r.Expected {
 		s, _, err := encodeSlot(&r.Expected[i])
 		if err != nil {
-			return nil, wrong(expectedAt(i), "%w", err)
+			return nil, fieldError(expectedAt(i), "%w", err)
 		}
 		m.Expected = append(m.Expected, s)
 	}
@@ -53,7 +53,7 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 		m.Ignore = append(m.Ignore, uint64(id))
 	}
 	if err := checkSize(proto.Size(m)); err != nil {
-		return nil, wrong("request", "%w", err)
+		return nil, fieldError("request", "%w", err)
 	}
 	return m, nil
 }
@@ -67,11 +67,11 @@ func DecodeRequest(m *MatchRequest) (match.Request, error) {
 		return r, err
 	}
 	if len(m.GetJobspec()) == 0 {
-		return r, wrong("jobspec", "missing")
+		return r, fieldError("jobspec", "missing")
 	}
 	js, err := jobspec.Parse(m.GetJobspec())
 	if err != nil {
-		return r, wrong("jobspec", "%w", err)
+		return r, fieldError("jobspec", "%w", err)
 	}
 	now, err := decodeTime("now", m.GetNow())
 	if err != nil {
@@ -96,7 +96,7 @@ func DecodeRequest(m *MatchRequest) (match.Request, error) {
 	for i, s := range m.GetExpected() {
 		slot, err := decodeSlot(s)
 		if err != nil {
-			return match.Request{}, wrong(expectedAt(i), "%w", err)
+			return match.Request{}, fieldError(expectedAt(i), "%w", err)
 		}
 		r.Expected = append(r.Expected, slot)
 	}

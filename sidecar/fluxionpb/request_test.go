@@ -180,7 +180,7 @@ func FuzzDecodeMatch(f *testing.F) {
 // FuzzDecodeJobs: what the readers of streams take never makes them panic, and
 // what they return can be sent on.
 func FuzzDecodeJobs(f *testing.F) {
-	reserved := match.Job{ID: 3, Reserved: true, At: time.Unix(1, 2), End: time.Unix(3, 0), Slots: held(3, 1).Slots}
+	reserved := match.Job{ID: 3, Reserved: true, Start: time.Unix(1, 2), End: time.Unix(3, 0), Slots: held(3, 1).Slots}
 	for jobs, err := range fluxionpb.JobMessages([]match.Job{held(1, 2), held(2, 1), reserved}) {
 		if err != nil {
 			f.Fatal(err)

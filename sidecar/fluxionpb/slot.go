@@ -21,7 +21,7 @@ func encodeSlot(s *match.Slot) (*Slot, int, error) {
 	}
 	text, err := s.R.Encode()
 	if err != nil {
-		return nil, 0, wrong("r", "%w", err)
+		return nil, 0, fieldError("r", "%w", err)
 	}
 	m := &Slot{Key: s.Key, Label: s.Label, Node: s.Node, R: text, Holder: s.Holder, Shared: s.Shared}
 	size := proto.Size(m)
@@ -34,7 +34,7 @@ func decodeSlot(s *Slot) (match.Slot, error) {
 	}
 	r, err := resource.ParseSet(s.GetR())
 	if err != nil {
-		return match.Slot{}, wrong("r", "%w", err)
+		return match.Slot{}, fieldError("r", "%w", err)
 	}
 	return match.Slot{
 		Key: s.GetKey(), Label: s.GetLabel(), Node: s.GetNode(), R: r, Holder: s.GetHolder(), Shared: s.GetShared(),

@@ -218,8 +218,8 @@ func TestAllocationsTravelWhole(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)
 	cases := map[string]match.Allocation{
 		"nothing but an id":     {ID: 9},
-		"a reservation":         {ID: 9, Reserved: true, At: at, End: at.Add(time.Hour), R: held(9, 1).Slots[0].R, Slots: held(9, 1).Slots},
-		"more than one message": {ID: 9, At: at, R: whole, Slots: large.Slots},
+		"a reservation":         {ID: 9, Reserved: true, Start: at, End: at.Add(time.Hour), R: held(9, 1).Slots[0].R, Slots: held(9, 1).Slots},
+		"more than one message": {ID: 9, Start: at, R: whole, Slots: large.Slots},
 	}
 	for name, want := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -29,10 +29,10 @@ func SubgraphMessages(jgf []byte) iter.Seq2[*AddSubgraphRequest, error] {
 
 func checkGraph(size uint64) error {
 	if size == 0 {
-		return wrong("jgf", "missing")
+		return fieldError("jgf", "missing")
 	}
 	if size > MaxGraph {
-		return wrong("jgf", "%d bytes, a graph has at most %d", size, MaxGraph)
+		return fieldError("jgf", "%d bytes, a graph has at most %d", size, MaxGraph)
 	}
 	return nil
 }
@@ -54,10 +54,10 @@ func (r *SubgraphReader) Add(m *AddSubgraphRequest) error {
 		r.begun, r.size = true, m.GetSize()
 		r.text = make([]byte, 0, r.size)
 	} else if m.GetSize() != 0 {
-		return wrong("size", "%d: not in the first message alone", m.GetSize())
+		return fieldError("size", "%d: not in the first message alone", m.GetSize())
 	}
 	if more := uint64(len(m.GetJgf())); uint64(len(r.text))+more > r.size {
-		return wrong("jgf", "more than the %d bytes that size says", r.size)
+		return fieldError("jgf", "more than the %d bytes that size says", r.size)
 	}
 	r.text = append(r.text, m.GetJgf()...)
 	return nil

@@ -25,10 +25,10 @@ const (
 	chunk = 512 << 10
 )
 
-// wrong is the error for a field that holds what it must not. Whether that is
+// fieldError is the error for a field that holds what it must not. Whether that is
 // match.ErrInvalid, of a request, or unexpected, of an answer, is the caller's to
 // say.
-func wrong(field, format string, a ...any) error {
+func fieldError(field, format string, a ...any) error {
 	return fmt.Errorf("%s: %w", field, fmt.Errorf(format, a...))
 }
 
@@ -47,7 +47,7 @@ func checkSize(size int) error {
 func CheckText(field string, texts ...string) error {
 	for _, t := range texts {
 		if !utf8.ValidString(t) {
-			return wrong(field, "%q is not UTF-8", t)
+			return fieldError(field, "%q is not UTF-8", t)
 		}
 	}
 	return nil

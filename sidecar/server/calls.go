@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// overrun is for how long past its caller's deadline a call is taken to be at work: a library that
+// deadlineGrace is for how long past its caller's deadline a call is taken to be at work: a library that
 // looks at no deadline comes to its end all the same, but one that hangs is to be found.
-const overrun = time.Minute
+const deadlineGrace = time.Minute
 
 // calls are those of the engine that are under way, with the time until which each is taken to be
 // at work, in the order in which they began.
@@ -33,7 +33,7 @@ func (c *calls) begin(ctx context.Context) (end func()) {
 	}
 	c.begun++
 	n := c.begun
-	c.until[n] = deadline.Add(overrun)
+	c.until[n] = deadline.Add(deadlineGrace)
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -54,14 +54,14 @@ func (c *calls) atWork(now time.Time) bool {
 }
 
 func (c *calls) unary(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if ours(info.FullMethod) {
+	if isEngineMethod(info.FullMethod) {
 		defer c.begin(ctx)()
 	}
 	return handle(ctx, in)
 }
 
 func (c *calls) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if ours(info.FullMethod) {
+	if isEngineMethod(info.FullMethod) {
 		defer c.begin(stream.Context())()
 	}
 	return handle(srv, stream)

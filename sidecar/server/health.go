@@ -23,12 +23,12 @@ type health struct {
 	rescue func(ctx context.Context, method string, err *error)
 
 	mu sync.Mutex
-	// now is the touch of the engine that has no end yet; nil if there is none.
-	now *touch
+	// current is the touch of the engine that has no end yet; nil if there is none.
+	current *probe
 }
 
 // A touch is a call that changes nothing: it ends when the engine is free.
-type touch struct {
+type probe struct {
 	done chan struct{}
 	err  error
 }
@@ -41,7 +41,7 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 	if err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		return answer, err
 	}
-	t := h.touch()
+	t := h.probe()
 	wait := time.NewTimer(occupiedAfter)
 	defer wait.Stop()
 	select {
@@ -62,21 +62,21 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 	return answer, nil
 }
 
-// touch returns the one that is under way, or begins one: of an engine that hangs no more than one
+// probe returns the one that is under way, or begins one: of an engine that hangs no more than one
 // check waits.
-func (h *health) touch() *touch {
+func (h *health) probe() *probe {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.now != nil {
-		return h.now
+	if h.current != nil {
+		return h.current
 	}
-	t := &touch{done: make(chan struct{})}
-	h.now = t
+	t := &probe{done: make(chan struct{})}
+	h.current = t
 	go func() {
 		defer func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.now = nil
+			h.current = nil
 			close(t.done)
 		}()
 		defer h.rescue(context.Background(), healthpb.Health_Check_FullMethodName, &t.err)

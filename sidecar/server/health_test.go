@@ -67,7 +67,7 @@ func TestAnEngineThatIsAtWorkAnswers(t *testing.T) {
 		want("in a call", healthpb.HealthCheckResponse_UNKNOWN)
 		time.Sleep(10 * time.Second)
 		want("in a call that is late", healthpb.HealthCheckResponse_UNKNOWN)
-		time.Sleep(overrun - 5*time.Second)
+		time.Sleep(deadlineGrace - 5*time.Second)
 		behind, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
 		endBehind := under.begin(behind)

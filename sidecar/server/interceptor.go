@@ -16,15 +16,15 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// ours says whether a method belongs to the engine's service. The health service
+// isEngineMethod says whether a method belongs to the engine's service. The health service
 // lives by rules of its own.
-func ours(method string) bool {
+func isEngineMethod(method string) bool {
 	return strings.HasPrefix(method, "/"+fluxionpb.Fluxion_ServiceDesc.ServiceName+"/")
 }
 
-// admit refuses a call without a deadline: its caller would wait for ever, and an
+// requireDeadline refuses a call without a deadline: its caller would wait for ever, and an
 // open stream would be held for as long. gRPC itself ends calls at their deadline.
-func admit(ctx context.Context) error {
+func requireDeadline(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		return invalid(errors.New("the call has no deadline"))
 	}
@@ -34,24 +34,24 @@ func admit(ctx context.Context) error {
 // invalid is the error for arguments that are wrong.
 func invalid(err error) error { return fmt.Errorf("%w: %w", match.ErrInvalid, err) }
 
-// answerUnary writes errors for the wire.
-func answerUnary(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if !ours(info.FullMethod) {
+// encodeErrorsUnary writes errors for the wire.
+func encodeErrorsUnary(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if !isEngineMethod(info.FullMethod) {
 		return handle(ctx, in)
 	}
-	if err := admit(ctx); err != nil {
+	if err := requireDeadline(ctx); err != nil {
 		return nil, toStatus(err)
 	}
 	out, err := handle(ctx, in)
 	return out, toStatus(err)
 }
 
-// answerStream writes errors for the wire.
-func answerStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if !ours(info.FullMethod) {
+// encodeErrorsStream writes errors for the wire.
+func encodeErrorsStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if !isEngineMethod(info.FullMethod) {
 		return handle(srv, stream)
 	}
-	if err := admit(stream.Context()); err != nil {
+	if err := requireDeadline(stream.Context()); err != nil {
 		return toStatus(err)
 	}
 	return toStatus(handle(srv, stream))

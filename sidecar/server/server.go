@@ -26,8 +26,8 @@ const (
 	// pingAfter and pingTimeout find connections whose other end has vanished.
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
-	// pingLeast is how often a client may ping: more often than it does.
-	pingLeast = 5 * time.Second
+	// minPingInterval is how often a client may ping: more often than it does.
+	minPingInterval = 5 * time.Second
 	// handshakeTimeout bounds the time until a connection speaks HTTP/2.
 	handshakeTimeout = 5 * time.Second
 	// maxStreams bounds the calls that run at the same time on one connection.
@@ -77,11 +77,11 @@ func New(e match.Engine, o Options) *Server {
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(logUnary(o.Log), s.calls.unary, rescueUnary(&o), answerUnary),
-		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), s.calls.stream, rescueStream(&o), answerStream),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
+		grpc.ChainUnaryInterceptor(logUnary(o.Log), s.calls.unary, rescueUnary(&o), encodeErrorsUnary),
+		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), s.calls.stream, rescueStream(&o), encodeErrorsStream),
 	)
-	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e, metrics: o.Metrics, gathers: make(chan struct{}, 1)})
+	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e, metrics: o.Metrics, gathering: make(chan struct{}, 1)})
 	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e, calls: &s.calls, rescue: o.rescue})
 	s.health.SetServingStatus(fluxionpb.Fluxion_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	return s

@@ -19,8 +19,8 @@ type service struct {
 	fluxionpb.UnimplementedFluxionServer
 	engine match.Engine
 	// metrics may be nil. gathers holds one while it runs.
-	metrics func() ([]byte, error)
-	gathers chan struct{}
+	metrics   func() ([]byte, error)
+	gathering chan struct{}
 }
 
 func (s *service) Match(m *fluxionpb.MatchRequest, out grpc.ServerStreamingServer[fluxionpb.MatchResponse]) error {
@@ -158,11 +158,11 @@ func (s *service) Metrics(ctx context.Context, _ *fluxionpb.MetricsRequest) (*fl
 		return nil, status.Error(codes.Unimplemented, "no metrics are kept")
 	}
 	select {
-	case s.gathers <- struct{}{}:
+	case s.gathering <- struct{}{}:
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	defer func() { <-s.gathers }()
+	defer func() { <-s.gathering }()
 	text, err := s.metrics()
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())

@@ -10,8 +10,8 @@ import (
 // Counters of the scheduler. They begin at 0 with every process.
 const (
 	driftMetric  = "fluence_drift_total"
-	roundsMetric = "fluence_audit_rounds_total"
-	racesMetric  = "fluence_bind_races_total"
+	roundsMetric = "fluence_audits_total"
+	racesMetric  = "fluence_kubelet_rejections_total"
 )
 
 // a tally adds up counters over processes that are killed: what each said last.

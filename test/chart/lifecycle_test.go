@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-k8s/fluence/pkg/health"
+	"github.com/flux-k8s/fluence/pkg/statusmap"
 	"github.com/flux-k8s/fluence/pkg/webhook"
 	"github.com/flux-k8s/fluence/test/stack"
 )
@@ -157,5 +157,5 @@ var ownLeft = map[string]string{
 	"secret/" + webhook.SecretName:                 "the controller",
 	"lease.coordination.k8s.io/fluence-scheduler":  "the scheduler",
 	"lease.coordination.k8s.io/fluence-controller": "the controller",
-	"configmap/" + health.Name:                     "the scheduler",
+	"configmap/" + statusmap.Name:                  "the scheduler",
 }

@@ -12,7 +12,7 @@ import (
 
 // A policy is named wherever one of them is chosen.
 func TestEveryPolicyIsNamedWhereOneIsChosen(t *testing.T) {
-	whole := slices.DeleteFunc(match.Policies(), func(p string) bool { return !match.TakesWhole(p) })
+	whole := slices.DeleteFunc(match.Policies(), func(p string) bool { return !match.IsExclusive(p) })
 	for name, policies := range map[string][]string{
 		"docs/topology.md": whole,
 		"manifests/charts/fluence/templates/tenants.yaml": whole,

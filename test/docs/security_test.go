@@ -106,7 +106,7 @@ var heldBy = map[string][]string{
 	"Who sets `webhook.failurePolicy` of the chart to `Fail` chooses otherwise for them.":                                                                                          {"test/chart.TestGolden"},
 	"The alert `FluenceWebhookFailsOpen` tells of a webhook that does not answer.":                                                                                                 {"test/monitoring.TestEachAlertSpeaksWhenItShould"},
 	"Who may write the ConfigMap `fluence-status` can have a leader whose sidecar is silent give up its lease, or keep it;":                                                        {"pkg/fluence.TestALeaderWithASilentMatcherHandsOverOnce", "pkg/fluence.TestALeaderKeepsItsLease"},
-	"never one whose sidecar answers.": {"pkg/fluence.TestALeaderKeepsItsLease", "pkg/health.TestMayHandOver"},
+	"never one whose sidecar answers.": {"pkg/fluence.TestALeaderKeepsItsLease", "pkg/statusmap.TestMayHandOver"},
 
 	// Bounds by policy.
 	"With `tenantPolicy.enabled` the chart installs two ValidatingAdmissionPolicies, which the API server keeps by itself: one for pods that ask for Fluence and for the templates of Jobs, CronJobs, Deployments, ReplicaSets, StatefulSets and DaemonSets, and one for PodGroups.": {"test/chart.TestTenants"},

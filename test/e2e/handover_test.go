@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-k8s/fluence/pkg/health"
+	"github.com/flux-k8s/fluence/pkg/statusmap"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -17,8 +17,8 @@ import (
 // next.
 func (s *story) forgetHandovers() {
 	s.Helper()
-	patch := fmt.Sprintf(`{"data":{%q:null}}`, health.HandoverKey)
-	if out, _, err := s.Kubectl(context.WithoutCancel(s.Context()), "patch", "configmap", health.Name, "-n", stack.Namespace, "--type=merge", "-p", patch); err != nil {
+	patch := fmt.Sprintf(`{"data":{%q:null}}`, statusmap.HandoverKey)
+	if out, _, err := s.Kubectl(context.WithoutCancel(s.Context()), "patch", "configmap", statusmap.Name, "-n", stack.Namespace, "--type=merge", "-p", patch); err != nil {
 		s.Logf("nothing is written down of a handover: %v %s", err, out)
 	}
 }
@@ -26,7 +26,7 @@ func (s *story) forgetHandovers() {
 // words is what schedulers wrote beside the figures, by its key.
 func (s *story) words(ctx context.Context) map[string]string {
 	s.Helper()
-	cm, err := s.Client().CoreV1().ConfigMaps(stack.Namespace).Get(ctx, health.Name, metav1.GetOptions{})
+	cm, err := s.Client().CoreV1().ConfigMaps(stack.Namespace).Get(ctx, statusmap.Name, metav1.GetOptions{})
 	if err != nil {
 		return map[string]string{"error": err.Error()}
 	}
@@ -42,7 +42,7 @@ func (s *story) standbySays(answers bool) {
 	s.eventually("a standby says "+want, func(ctx context.Context) (bool, string) {
 		words := s.words(ctx)
 		for key, text := range words {
-			if at := updated(text); key != health.HandoverKey && strings.Contains(text, want) && !at.Before(began) {
+			if at := updated(text); key != statusmap.HandoverKey && strings.Contains(text, want) && !at.Before(began) {
 				return true, ""
 			}
 		}
@@ -69,7 +69,7 @@ func TestALeaderWhoseMatcherIsSilentGivesUpItsLease(t *testing.T) {
 	s.Cleanup(s.forgetHandovers)
 	s.standbySays(true)
 	s.eventually("the leader has read of the standby", func(ctx context.Context) (bool, string) {
-		n, err := s.SchedulerMetric(ctx, "fluence_standbys")
+		n, err := s.SchedulerMetric(ctx, "fluence_healthy_standbys")
 		return n == 1, fmt.Sprint(n, err)
 	})
 	s.applyText(crew("before", 4))
@@ -88,7 +88,7 @@ func TestALeaderWhoseMatcherIsSilentGivesUpItsLease(t *testing.T) {
 		}
 	})
 	took := time.Since(began)
-	if took < health.Silence {
+	if took < statusmap.MaxSilence {
 		s.Errorf("the lease was given up after %s", took)
 	}
 	lease, err := s.SchedulerLease(s.Context())
@@ -109,7 +109,7 @@ func TestALeaderWhoseMatcherIsSilentGivesUpItsLease(t *testing.T) {
 	s.start(stack.Scheduler)
 	s.standbySays(false)
 	s.eventually("the new leader tells of the handover", func(ctx context.Context) (bool, string) {
-		at, err := s.Metric(ctx, stack.StandbyScheduler, "fluence_handover_time_seconds")
+		at, err := s.Metric(ctx, stack.StandbyScheduler, "fluence_last_handover_timestamp_seconds")
 		return err == nil && at >= float64(began.Unix()), fmt.Sprint(at, err)
 	})
 	s.leads(stack.StandbyScheduler)

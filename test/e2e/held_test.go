@@ -175,8 +175,8 @@ func TestTheSchedulerEndsWithPodsThatWaitToBeBound(t *testing.T) {
 	l.seen(l.size(), 0)
 	s.tried(proxy, 1)
 	s.eventually("the gate full, so that groups wait to ask for nodes", func(ctx context.Context) (bool, string) {
-		groups, err1 := s.SchedulerMetric(ctx, "fluence_gate_groups")
-		pods, err2 := s.SchedulerMetric(ctx, "fluence_gate_pods")
+		groups, err1 := s.SchedulerMetric(ctx, "fluence_groups_awaiting_admission")
+		pods, err2 := s.SchedulerMetric(ctx, "fluence_bind_queue_pods")
 		text := fmt.Sprintf("%v groups wait, and %v pods at the gate; errors %v, %v", groups, pods, err1, err2)
 		if groups == 0 || pods == 0 {
 			return false, text

@@ -162,7 +162,7 @@ func (s *story) lostRace(prefix, node string) {
 	s.Helper()
 	var lost []corev1.Pod
 	s.eventually("a race counted", func(ctx context.Context) (bool, string) {
-		n, err := s.SchedulerMetric(ctx, "fluence_bind_races_total")
+		n, err := s.SchedulerMetric(ctx, "fluence_kubelet_rejections_total")
 		return n > 0, fmt.Sprintf("%v, error %v", n, err)
 	})
 	for _, p := range s.pods(prefix) {
@@ -179,7 +179,7 @@ func (s *story) lostRace(prefix, node string) {
 	if strings.Count(out, "RejectedByKubelet") != 1 || !strings.Contains(out, note) {
 		s.Errorf("want %q once on the PodGroup:\n%s", note, out)
 	}
-	if n, err := s.SchedulerMetric(s.Context(), "fluence_bind_races_total"); n != 1 || err != nil {
+	if n, err := s.SchedulerMetric(s.Context(), "fluence_kubelet_rejections_total"); n != 1 || err != nil {
 		s.Errorf("%v races counted (error %v), want 1", n, err)
 	}
 }

@@ -94,7 +94,7 @@ func (p *engineProgram) Match(op, text string) Answer {
 		}
 		return Answer{Status: Invalid, ErrMsg: err.Error()}
 	}
-	got := Answer{Status: Allocated, At: a.At.Unix(), R: string(r)}
+	got := Answer{Status: Allocated, At: a.Start.Unix(), R: string(r)}
 	if a.Reserved {
 		got.Status = Reserved
 	}
@@ -148,9 +148,9 @@ func (p *engineProgram) Info(id uint64) Answer {
 		switch {
 		case j.ID != match.JobID(id):
 		case j.Reserved:
-			return Answer{OK: true, Mode: "RESERVED", Reserved: true, At: j.At.Unix()}
+			return Answer{OK: true, Mode: "RESERVED", Reserved: true, At: j.Start.Unix()}
 		default:
-			return Answer{OK: true, Mode: "ALLOCATED", At: j.At.Unix()}
+			return Answer{OK: true, Mode: "ALLOCATED", At: j.Start.Unix()}
 		}
 	}
 	return p.gone[match.JobID(id)]

@@ -14,7 +14,7 @@ import (
 
 // rooms are the packages that readers are led through. Any other that lists its files is checked
 // too.
-var rooms = []string{"pkg/engine", "pkg/engine/demand", "pkg/engine/solver", "pkg/engine/store", "pkg/fluence", "pkg/gang", "pkg/gate", "pkg/group", "pkg/placement", "pkg/placement/interpod", "pkg/reason", "pkg/report"}
+var rooms = []string{"pkg/engine", "pkg/engine/demand", "pkg/engine/solver", "pkg/engine/store", "pkg/fluence", "pkg/gang", "pkg/bindqueue", "pkg/group", "pkg/placement", "pkg/placement/interpod", "pkg/reason", "pkg/report"}
 
 const (
 	// mostBack is how many of a hundred uses of other files may be back arrows.

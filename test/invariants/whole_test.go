@@ -17,7 +17,7 @@ func TestTheLongestPauseIsTheSchedulers(t *testing.T) {
 
 func TestEveryPolicyOfWholeNodesIsListed(t *testing.T) {
 	for _, policy := range match.Policies() {
-		if got, want := (said{policy: policy}).whole(), match.TakesWhole(policy); got != want {
+		if got, want := (said{policy: policy}).whole(), match.IsExclusive(policy); got != want {
 			t.Errorf("a group of the policy %s has its nodes for itself: %v, want %v", policy, got, want)
 		}
 	}

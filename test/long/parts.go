@@ -43,7 +43,7 @@ func parts() []part {
 		trials("fluxion", 500, "sidecar/fluxion", "TestWhatTheLibraryHoldsIsWhatIsHeld"),
 		trials("inventory", 1_000, "pkg/inventory", "TestTheEngineEqualsTheClusterWhateverHappens"),
 		trials("audit", 200, "pkg/inventory", "TestNothingIsFoundInHealthHoweverSlow"),
-		trials("rehearsal", 2_000, "pkg/rehearsal", "TestARehearsalAgreesWithTheScheduler"),
+		trials("rehearsal", 2_000, "pkg/simulate", "TestARehearsalAgreesWithTheScheduler"),
 		trials("simulate", 400, "test/e2e", "TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes"),
 		{"fuzz", 5, "minutes for each parser", "make fuzz FUZZTIME=COUNTm"},
 		fuzz("fuzz-work", "pkg/engine", "FuzzWork"),

@@ -191,7 +191,7 @@ func TestEachKindMayBeRead(t *testing.T) {
 		}
 		for _, verb := range verbs {
 			use := rights.Right{Verb: verb, Group: k.Group, Resource: k.Resource}
-			if k.Named && !slices.ContainsFunc(granted, func(r rights.Right) bool { return r.Covers(use) }) {
+			if k.FormsGroup && !slices.ContainsFunc(granted, func(r rights.Right) bool { return r.Covers(use) }) {
 				t.Errorf("manifests/rbac/controller.yaml does not grant to %s", use)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // A speaker is one whose annotations may be those of a group.
-type speaker struct {
+type annotationSource struct {
 	// name is for messages.
 	name        string
 	annotations map[string]string
@@ -29,54 +29,54 @@ type speaker struct {
 // create a pod could have them evicted. Anybody can write on a pod or a template whose it is, so
 // all that speak have to say the same, and to say nothing is to disagree. The error is in words
 // fit for a user.
-func (o observed) annotation(key string) (string, error) {
+func (o observation) annotation(key string) (string, error) {
 	if o.podGroup != nil && o.podGroup.Annotations[key] != "" {
 		return o.podGroup.Annotations[key], nil
 	}
-	named := slices.IndexFunc(o.tops, func(w workload) bool { return w.owner.PodGroupName() == o.key.Name })
+	named := slices.IndexFunc(o.topOwners, func(w topOwner) bool { return w.owner.PodGroupName() == o.key.Name })
 	if named < 0 {
-		return agreed(key, o.podsThat(func(*corev1.Pod) bool { return true }))
+		return commonValue(key, o.podSources(func(*corev1.Pod) bool { return true }))
 	}
-	return agreed(key, o.speakersOf(o.tops[named].owner.UID))
+	return commonValue(key, o.sourcesOf(o.topOwners[named].owner.UID))
 }
 
-// speakersOf lists the templates of an object, and the pods that it controls itself unless they
+// sourcesOf lists the templates of an object, and the pods that it controls itself unless they
 // are of its own template. Those of an MPIJob are both: a Job makes its launcher, and it makes its
 // workers itself.
-func (o observed) speakersOf(uid types.UID) []speaker {
-	var own []part
-	for _, p := range o.parts {
-		if p.top == uid {
+func (o observation) sourcesOf(uid types.UID) []annotationSource {
+	var own []podOwner
+	for _, p := range o.podOwners {
+		if p.topUID == uid {
 			own = append(own, p)
 		}
 	}
-	var all []speaker
+	var all []annotationSource
 	for _, p := range current(own) {
-		all = append(all, speaker{"the template of " + p.ref.Kind + " " + p.ref.Name, p.template.Annotations})
+		all = append(all, annotationSource{"the template of " + p.ref.Kind + " " + p.ref.Name, p.template.Annotations})
 	}
-	if slices.ContainsFunc(own, func(p part) bool { return p.GetUID() == uid }) {
+	if slices.ContainsFunc(own, func(p podOwner) bool { return p.GetUID() == uid }) {
 		return all
 	}
-	return append(all, o.podsThat(func(pod *corev1.Pod) bool {
+	return append(all, o.podSources(func(pod *corev1.Pod) bool {
 		ref := metav1.GetControllerOfNoCopy(pod)
 		return ref != nil && ref.UID == uid
 	})...)
 }
 
-// podsThat lists the pods that are there to stay and that speak, by name.
-func (o observed) podsThat(speak func(*corev1.Pod) bool) []speaker {
-	var pods []speaker
-	for _, pod := range o.live() {
-		if speak(pod) {
-			pods = append(pods, speaker{"pod " + pod.Name, pod.Annotations})
+// podSources lists the pods that are there to stay and that speak, by name.
+func (o observation) podSources(filter func(*corev1.Pod) bool) []annotationSource {
+	var pods []annotationSource
+	for _, pod := range o.livePods() {
+		if filter(pod) {
+			pods = append(pods, annotationSource{"pod " + pod.Name, pod.Annotations})
 		}
 	}
-	slices.SortFunc(pods, func(a, b speaker) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(pods, func(a, b annotationSource) int { return strings.Compare(a.name, b.name) })
 	return pods
 }
 
-// agreed returns what all say; without anybody it is nothing.
-func agreed(key string, all []speaker) (string, error) {
+// commonValue returns what all say; without anybody it is nothing.
+func commonValue(key string, all []annotationSource) (string, error) {
 	if len(all) == 0 {
 		return "", nil
 	}

@@ -17,13 +17,13 @@ func TestWhoSpeaksForAGroup(t *testing.T) {
 	restart := annotated(policy, group.IncompleteRestart)
 	named := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Name = name } }
 	saying := func(j *batchv1.Job) { j.Spec.Template.Annotations = map[string]string{policy: group.IncompleteRestart} }
-	unread := func() observed {
+	unread := func() observation {
 		ref := metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "c", UID: "ray"}
-		w := workload{top: topBehind(ref), standing: foreign}
-		return observed{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, now: now, tops: []workload{w}}
+		w := topOwner{topRef: topRefFrom(ref), lookup: unsized}
+		return observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, now: now, topOwners: []topOwner{w}}
 	}
 	ofRay := ownedBy("ray.io/v1", "RayCluster", "c", "ray")
-	bare := func(pods []*corev1.Pod) observed { return observed{key: key, now: now}.with(nil, pods) }
+	bare := func(pods []*corev1.Pod) observation { return observation{key: key, now: now}.with(nil, pods) }
 	disagree := func(a, sayA, b, sayB string) string {
 		return "annotation " + policy + ": pod " + a + ` says "` + sayA + `", and pod ` + b + ` "` + sayB + `": all have to say the same, or the PodGroup has to say it`
 	}
@@ -31,25 +31,25 @@ func TestWhoSpeaksForAGroup(t *testing.T) {
 		j.Name, j.UID = "evil", "evil-uid"
 		j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "job-uid", Controller: new(true)}}
 	})
-	withPart := func(o observed, j *batchv1.Job) observed {
-		p, _ := partOf(j)
-		p.top = "job-uid"
-		o.parts = append(o.parts, p)
+	withPart := func(o observation, j *batchv1.Job) observation {
+		p, _ := asPodOwner(j)
+		p.topUID = "job-uid"
+		o.podOwners = append(o.podOwners, p)
 		return o
 	}
-	launched := func(edit func(*batchv1.Job)) observed {
+	launched := func(edit func(*batchv1.Job)) observation {
 		launcher := job(1, func(j *batchv1.Job) { j.Name, j.UID = "c-launcher", "launcher" })
 		if edit != nil {
 			edit(launcher)
 		}
-		p, _ := partOf(launcher)
-		p.top = "ray"
+		p, _ := asPodOwner(launcher)
+		p.topUID = "ray"
 		o := unread()
-		o.parts = append(o.parts, p)
+		o.podOwners = append(o.podOwners, p)
 		return o.with(nil, pods(1, ofRay, named("pod-1"), restart))
 	}
 	cases := map[string]struct {
-		o         observed
+		o         observation
 		want, err string
 	}{
 		"the template of a Job":                               {of(job(2, saying)).with(nil, pods(2, ofTrain)), "restart", ""},

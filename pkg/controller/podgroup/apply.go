@@ -21,7 +21,7 @@ func (r *reconciler) applySpec(ctx context.Context, pg *scheduling.PodGroup, s *
 	if s.minMember > 0 {
 		fields["minMember"] = s.minMember
 	}
-	data, err := applied(pg, s.owners, "spec", fields)
+	data, err := applyPatch(pg, s.owners, "spec", fields)
 	if err != nil {
 		return err
 	}
@@ -30,17 +30,17 @@ func (r *reconciler) applySpec(ctx context.Context, pg *scheduling.PodGroup, s *
 
 // applyStatus writes the fields of the status that are this controller's: of the
 // conditions only its own. plain leaves out what scheduler-plugins does not know.
-func (r *reconciler) applyStatus(ctx context.Context, pg *scheduling.PodGroup, s *scheduling.PodGroupStatus, plain bool) error {
+func (r *reconciler) applyStatus(ctx context.Context, pg *scheduling.PodGroup, s *scheduling.PodGroupStatus, legacy bool) error {
 	fields := map[string]any{"phase": s.Phase, "running": s.Running, "succeeded": s.Succeeded, "failed": s.Failed}
 	if s.OccupiedBy != "" {
 		fields["occupiedBy"] = s.OccupiedBy
 	}
-	if !plain {
+	if !legacy {
 		fields["scheduled"] = s.Scheduled
 		fields["creationTime"] = s.CreationTime
 		fields["conditions"] = ownConditions(s)
 	}
-	data, err := applied(pg, nil, "status", fields)
+	data, err := applyPatch(pg, nil, "status", fields)
 	if err != nil {
 		return err
 	}
@@ -57,9 +57,9 @@ func ownConditions(s *scheduling.PodGroupStatus) []metav1.Condition {
 	return own
 }
 
-// applied is a server-side apply of one part of a PodGroup. It carries the UID:
+// applyPatch is a server-side apply of one part of a PodGroup. It carries the UID:
 // it must not make a PodGroup that is gone, nor change one that came after it.
-func applied(pg *scheduling.PodGroup, owners []metav1.OwnerReference, part string, fields map[string]any) (client.Patch, error) {
+func applyPatch(pg *scheduling.PodGroup, owners []metav1.OwnerReference, section string, fields map[string]any) (client.Patch, error) {
 	metadata := map[string]any{"namespace": pg.Namespace, "name": pg.Name, "uid": pg.UID}
 	if len(owners) > 0 {
 		metadata["ownerReferences"] = owners
@@ -68,10 +68,10 @@ func applied(pg *scheduling.PodGroup, owners []metav1.OwnerReference, part strin
 		"apiVersion": scheduling.GroupVersion.String(),
 		"kind":       "PodGroup",
 		"metadata":   metadata,
-		part:         fields,
+		section:      fields,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encode the %s: %w", part, err)
+		return nil, fmt.Errorf("encode the %s: %w", section, err)
 	}
 	return client.RawPatch(types.ApplyPatchType, data), nil
 }

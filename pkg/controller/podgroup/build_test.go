@@ -73,21 +73,21 @@ func job(parallelism int32, edits ...func(*batchv1.Job)) *batchv1.Job {
 }
 
 // of is what is seen of parts that nothing else controls: they are the tops.
-func of(objs ...client.Object) observed {
-	o := observed{key: key, now: now}
+func of(objs ...client.Object) observation {
+	o := observation{key: key, now: now}
 	for _, obj := range objs {
-		p, _ := partOf(obj)
-		p.top = p.GetUID()
-		o.parts, o.tops = append(o.parts, p), append(o.tops, workloadOf(p))
+		p, _ := asPodOwner(obj)
+		p.topUID = p.GetUID()
+		o.podOwners, o.topOwners = append(o.podOwners, p), append(o.topOwners, topOwnerOf(p))
 	}
 	if len(objs) == 1 {
-		o.key.Name = o.parts[0].owner().PodGroupName()
+		o.key.Name = o.podOwners[0].owner().PodGroupName()
 	}
 	return o
 }
 
 // with fills in what else is seen.
-func (o observed) with(pg *scheduling.PodGroup, pods []*corev1.Pod) observed {
+func (o observation) with(pg *scheduling.PodGroup, pods []*corev1.Pod) observation {
 	o.podGroup, o.pods = pg, pods
 	return o
 }

@@ -31,7 +31,7 @@ func CacheByObject(c Config) map[client.Object]cache.ByObject {
 		},
 	}
 	for _, k := range group.FollowedKinds() {
-		held[k.New()] = cache.ByObject{Transform: slimPart}
+		held[k.New()] = cache.ByObject{Transform: slimPodOwner}
 	}
 	return held
 }
@@ -48,8 +48,8 @@ func slimPod(obj any) (any, error) {
 	return pod, nil
 }
 
-// slimPart drops what is not read of a Job, a ReplicaSet or a StatefulSet.
-func slimPart(obj any) (any, error) {
+// slimPodOwner drops what is not read of a Job, a ReplicaSet or a StatefulSet.
+func slimPodOwner(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *batchv1.Job:
 		slimMeta(&o.ObjectMeta)

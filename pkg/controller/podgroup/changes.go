@@ -25,10 +25,10 @@ func podChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
-// partChanged says whether an update of a part counts: another object of its name,
+// podOwnerChanged says whether an update of a part counts: another object of its name,
 // its spec, what controls it and, of a Job, its conditions, how many of its pods
 // have succeeded and which indexes have failed.
-func partChanged(e event.UpdateEvent) bool {
+func podOwnerChanged(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew
 	if before.GetUID() != after.GetUID() ||
 		before.GetGeneration() != after.GetGeneration() ||

@@ -23,16 +23,16 @@ const (
 	// clientQPS is how many requests to the API server there may be in a second for each
 	// kind of object, and clientBurst how many at once. What bounds the controller is how
 	// many groups it sees to at a time, each with one request in flight, and
-	// eventsInFlight; the rate only tames a loop that has gone wrong. A thousand Jobs need
+	// maxEventsInFlight; the rate only tames a loop that has gone wrong. A thousand Jobs need
 	// two writes each as soon as they come, which must not wait for the client.
 	clientQPS   = 1000
 	clientBurst = 2000
-	// eventsInFlight is how many events are on their way to the API server at a time.
+	// maxEventsInFlight is how many events are on their way to the API server at a time.
 	// Events can wait: nothing is decided by them.
-	eventsInFlight = 4
-	// eventsKept is how many events there may be, those in flight among them. What comes
+	maxEventsInFlight = 4
+	// maxPendingEvents is how many events there may be, those in flight among them. What comes
 	// beyond that is dropped.
-	eventsKept = 5000
+	maxPendingEvents = 5000
 	// eventTimeout is how long an event may be in flight.
 	eventTimeout = 30 * time.Second
 )
@@ -49,47 +49,47 @@ func LimitClient(config *rest.Config) error {
 	return nil
 }
 
-// limitEvents returns a transport that has at most eventsInFlight events in flight. It sends
+// limitEvents returns a transport that has at most maxEventsInFlight events in flight. It sends
 // all other requests at once. client-go starts a goroutine for each event. Without the limit
 // the events of a thousand groups would fill the queues of the API server, and it would
 // refuse other writes of the controller.
 func limitEvents(next http.RoundTripper, dropped prometheus.Counter) http.RoundTripper {
-	return limited{next, dropped, make(chan struct{}, eventsKept), make(chan struct{}, eventsInFlight)}
+	return eventLimiter{next, dropped, make(chan struct{}, maxPendingEvents), make(chan struct{}, maxEventsInFlight)}
 }
 
-// limited is the transport that limitEvents returns.
-type limited struct {
+// eventLimiter is the transport that limitEvents returns.
+type eventLimiter struct {
 	next    http.RoundTripper
 	dropped prometheus.Counter
-	// kept has one for each event, and places one for each in flight.
-	kept, places chan struct{}
+	// pending has one for each event, and places one for each in flight.
+	pending, inFlight chan struct{}
 }
 
 // RoundTrip implements http.RoundTripper. An event is in flight until the body of its answer
 // is closed.
-func (l limited) RoundTrip(req *http.Request) (*http.Response, error) {
+func (l eventLimiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !strings.Contains(req.URL.Path, "/apis/events.k8s.io/") {
 		return l.next.RoundTrip(req)
 	}
 	select {
-	case l.kept <- struct{}{}:
+	case l.pending <- struct{}{}:
 	default:
 		l.dropped.Inc()
 		closeBody(req)
-		return refusal(req)
+		return tooManyEvents(req)
 	}
 	select {
-	case l.places <- struct{}{}:
+	case l.inFlight <- struct{}{}:
 	case <-req.Context().Done():
-		<-l.kept
+		<-l.pending
 		closeBody(req)
 		return nil, req.Context().Err()
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), eventTimeout)
 	done := sync.OnceFunc(func() {
 		cancel()
-		<-l.places
-		<-l.kept
+		<-l.inFlight
+		<-l.pending
 	})
 	resp, err := l.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -118,10 +118,10 @@ func (a answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// refusal is the answer to an event that is dropped: a status error. client-go logs it and
+// tooManyEvents is the answer to an event that is dropped: a status error. client-go logs it and
 // gives the event up. It would retry the event after an error of the transport.
-func refusal(req *http.Request) (*http.Response, error) {
-	status := apierrors.NewTooManyRequestsError(fmt.Sprintf("more than %d events wait", eventsKept)).Status()
+func tooManyEvents(req *http.Request) (*http.Response, error) {
+	status := apierrors.NewTooManyRequestsError(fmt.Sprintf("more than %d events wait", maxPendingEvents)).Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	text, err := json.Marshal(status)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestAnEventWithoutAnAnswerGivesUpItsPlace(t *testing.T) {
 		send := eventsOver(t, limitEvents(transport(unanswered), newDropped()))
 		begin := time.Now()
 		var sent sync.WaitGroup
-		for range 2 * eventsInFlight {
+		for range 2 * maxEventsInFlight {
 			sent.Go(func() {
 				if err := send(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("an event without an answer: %v", err)
@@ -74,7 +74,7 @@ func TestAnEventIsInFlightUntilItsAnswerIsRead(t *testing.T) {
 		inFlight = req.Context()
 		return &http.Response{Body: http.NoBody}, nil
 	}), newDropped())
-	for range 2 * eventsInFlight { // each gives its place back
+	for range 2 * maxEventsInFlight { // each gives its place back
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://api/apis/events.k8s.io/v1/events", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestAnEventIsInFlightUntilItsAnswerIsRead(t *testing.T) {
 	}
 }
 
-// The controller keeps eventsKept events. It drops any further one: the event is not sent,
+// The controller keeps maxPendingEvents events. It drops any further one: the event is not sent,
 // and client-go does not retry it.
 func TestEventsBeyondThoseThatAreKeptAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestEventsBeyondThoseThatAreKeptAreDropped(t *testing.T) {
 		send := eventsOver(t, limitEvents(transport(unanswered), dropped))
 		ctx, cancel := context.WithCancel(t.Context())
 		var sent sync.WaitGroup
-		for range eventsKept {
+		for range maxPendingEvents {
 			sent.Go(func() {
 				if err := send(ctx); !errors.Is(err, context.Canceled) {
 					t.Errorf("an event that is kept: %v", err)
@@ -165,7 +165,7 @@ func TestFewEventsAreInFlight(t *testing.T) {
 			}
 		})
 	}
-	for range eventsInFlight {
+	for range maxEventsInFlight {
 		<-held
 	}
 	if err := client.CoreV1().RESTClient().Get().AbsPath("/version").Do(t.Context()).Error(); err != nil {
@@ -181,7 +181,7 @@ func TestFewEventsAreInFlight(t *testing.T) {
 	}
 	close(goOn)
 	sent.Wait()
-	if most != eventsInFlight {
-		t.Errorf("%d events were in flight at a time, want %d", most, eventsInFlight)
+	if most != maxEventsInFlight {
+		t.Errorf("%d events were in flight at a time, want %d", most, maxEventsInFlight)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// complainEvery is the time between two complaints about a missing CRD.
-const complainEvery = time.Minute
+// logEvery is the time between two complaints about a missing CRD.
+const logEvery = time.Minute
 
 // waitForCRD returns when the API server serves PodGroup, or with ctx's error.
 func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) error {
@@ -28,7 +28,7 @@ func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInt
 			}
 			return true, nil
 		}
-		if time.Since(complained) < complainEvery {
+		if time.Since(complained) < logEvery {
 			return false, nil
 		}
 		complained = time.Now()

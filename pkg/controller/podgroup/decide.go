@@ -10,45 +10,45 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// observed is all that is known of a group at one time.
-type observed struct {
+// observation is all that is known of a group at one time.
+type observation struct {
 	key types.NamespacedName
 	// podGroup is nil where there is none.
 	podGroup *scheduling.PodGroup
 	// pods are those of the group that ask for the scheduler, and parts the Jobs,
 	// ReplicaSets and StatefulSets whose pods are or will be of the group.
-	pods  []*corev1.Pod
-	parts []part
-	// tops are the objects that all of these are of and, if this controller made
+	pods      []*corev1.Pod
+	podOwners []podOwner
+	// topOwners are the objects that all of these are of and, if this controller made
 	// the PodGroup, those that it refers to.
-	tops []workload
+	topOwners []topOwner
 	// unseen says that what controls a pod was not seen yet.
 	unseen bool
 	now    time.Time
 	// after is when what is known may be out of date, 0 if only an event tells.
 	after time.Duration
-	// plainCRD says that the CRD has only the fields of scheduler-plugins.
-	plainCRD bool
+	// legacyCRD says that the CRD has only the fields of scheduler-plugins.
+	legacyCRD bool
 }
 
 // memory is what the controller remembers of a group from one look to the next.
 // It is lost with the process: then waiting begins anew, an event may be told twice, and
 // no pod of a group is evicted before the group was seen whole.
 type memory struct {
-	// of is the PodGroup that this is about, empty while there is none.
-	of types.UID
-	// seen says that the group has had pods.
-	seen bool
-	// stale is since when numbers in the status have been out of date.
-	stale time.Time
-	// empty is since when the group has had no pods.
-	empty time.Time
-	// complete says that the group has its minimum of pods, toldComplete what was told
+	// uid is the PodGroup that this is about, empty while there is none.
+	uid types.UID
+	// hadPods says that the group has had pods.
+	hadPods bool
+	// staleSince is since when numbers in the status have been out of date.
+	staleSince time.Time
+	// emptySince is since when the group has had no pods.
+	emptySince time.Time
+	// complete says that the group has its minimum of pods, reportedComplete what was told
 	// of that since it last started, and invalid what was told to be wrong.
-	complete     bool
-	toldComplete string
-	invalid      string
-	lack         lack
+	complete         bool
+	reportedComplete string
+	reportedInvalid  string
+	shortfall        shortfall
 }
 
 // A decision is what to do for a group. Fields that are unset ask for nothing.
@@ -66,7 +66,7 @@ type decision struct {
 	remove bool
 	// after is when to decide again though nothing was seen to change.
 	after  time.Duration
-	events []note
+	events []pendingEvent
 }
 
 // A spec is what this controller writes of a PodGroup beside its status.
@@ -77,23 +77,23 @@ type spec struct {
 }
 
 // decide says what to do for a group, and what to remember.
-func (c Config) decide(o observed, m memory) (decision, memory) {
+func (c Config) decide(o observation, m memory) (decision, memory) {
 	if o.podGroup == nil {
-		return c.decideToMake(o, m)
+		return c.decideOnCreation(o, m)
 	}
-	if m.of != o.podGroup.UID {
-		m = memory{of: o.podGroup.UID}
+	if m.uid != o.podGroup.UID {
+		m = memory{uid: o.podGroup.UID}
 	}
-	made := c.madeHere(o.podGroup)
+	made := c.isManaged(o.podGroup)
 	switch {
 	case o.podGroup.DeletionTimestamp != nil:
 		return decision{}, m
-	case len(o.pods) == 0 && !made && !m.seen:
+	case len(o.pods) == 0 && !made && !m.hadPods:
 		// Nobody asks for our scheduler: it may be another's.
 		return decision{}, memory{}
 	}
-	m.seen = m.seen || len(o.pods) > 0
-	if made && len(o.podGroup.OwnerReferences) > 0 && !o.owned() {
+	m.hadPods = m.hadPods || len(o.pods) > 0
+	if made && len(o.podGroup.OwnerReferences) > 0 && !o.hasOwner() {
 		// It goes with its owners; what becomes of the pods meanwhile is not its story.
 		return c.decideOnOrphan(o, m)
 	}
@@ -110,30 +110,30 @@ func (c Config) decide(o observed, m memory) (decision, memory) {
 }
 
 // decideOnStatus adds to a decision what is to be told about a group.
-func (c Config) decideOnStatus(o observed, m memory, w wanted, d decision) (decision, memory) {
+func (c Config) decideOnStatus(o observation, m memory, w wantedSize, d decision) (decision, memory) {
 	before, next := &o.podGroup.Status, nextStatus(o, w)
-	v := c.lacking(o, w, m.lack)
-	if !o.plainCRD {
-		v.tell(o, &next)
+	v := c.decideOnIncomplete(o, w, m.shortfall)
+	if !o.legacyCRD {
+		v.setCondition(o, &next)
 	}
-	m.lack = v.lack
+	m.shortfall = v.shortfall
 	d.evict = v.evict
-	write, after, stale := c.due(before, &next, m.stale, o.now)
-	m.stale = stale
-	if write || v.news {
+	write, after, stale := c.due(before, &next, m.staleSince, o.now)
+	m.staleSince = stale
+	if write || v.mustWrite {
 		d.status = &next
-		d.events = append(d.events, endingOf(before.Phase, &next)...)
+		d.events = append(d.events, endEvents(before.Phase, &next)...)
 	}
 	d.events = append(d.events, v.events...)
 	d.after = sooner(sooner(d.after, after), sooner(v.after, sooner(o.after, o.untilItEnds())))
-	d.events = append(d.events, m.tell(o, w)...)
+	d.events = append(d.events, m.newEvents(o, w)...)
 	return d, m
 }
 
-// owned says that one of the owners is there to stay.
-func (o observed) owned() bool {
-	for _, w := range o.tops {
-		if w.lives() {
+// hasOwner says that one of the owners is there to stay.
+func (o observation) hasOwner() bool {
+	for _, w := range o.topOwners {
+		if w.canOwn() {
 			return true
 		}
 	}
@@ -149,18 +149,18 @@ const (
 
 // untilItEnds returns when to look again whether an owner has ended; 0 is when
 // something else happens.
-func (o observed) untilItEnds() time.Duration {
-	for _, w := range o.tops {
-		if !w.ends || w.over() || w.owner.Followed() || w.standing != known {
+func (o observation) untilItEnds() time.Duration {
+	for _, w := range o.topOwners {
+		if !w.ends || w.hasEnded() || w.owner.Followed() || w.lookup != readable {
 			continue
 		}
 		c := countOf(o.pods)
 		ended := c.succeeded+c.failed > 0
-		for _, p := range o.parts {
-			ended = ended || p.served() > 0
+		for _, p := range o.podOwners {
+			ended = ended || p.donePods() > 0
 		}
 		switch {
-		case ended && c.holding > 0:
+		case ended && c.onNodes > 0:
 			return someEnded
 		case ended:
 			return allEnded

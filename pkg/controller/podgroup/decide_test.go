@@ -23,13 +23,13 @@ func TestMaking(t *testing.T) {
 	leaving := func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(start)) }
 	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
 	ofSet := ownedBy("apps/v1", "StatefulSet", "train", "set-uid")
-	unseen := func(o observed) observed { o.unseen = true; return o }
-	top := func(kind string, s standing, size int32) observed {
+	unseen := func(o observation) observation { o.unseen = true; return o }
+	top := func(kind string, s lookup, size int32) observation {
 		ref := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: kind, Name: "train", UID: "1"}
-		w := workload{top: topBehind(ref), standing: s, size: group.Size{Size: size, Min: size}}
-		return observed{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, now: now, tops: []workload{w}}
+		w := topOwner{topRef: topRefFrom(ref), lookup: s, size: group.Size{Size: size, Min: size}}
+		return observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, now: now, topOwners: []topOwner{w}}
 	}
-	labelledJobs := func(jobs ...*batchv1.Job) observed {
+	labelledJobs := func(jobs ...*batchv1.Job) observation {
 		var objs []client.Object
 		for _, j := range jobs {
 			j.Spec.Template.Labels = map[string]string{group.Label: "g"}
@@ -40,7 +40,7 @@ func TestMaking(t *testing.T) {
 		return o
 	}
 	cases := map[string]struct {
-		o             observed
+		o             observation
 		wantMinMember int32 // 0: no PodGroup
 		wantOwners    int
 	}{
@@ -61,24 +61,24 @@ func TestMaking(t *testing.T) {
 		"of two Jobs one is of no pods":                {labelledJobs(job(4), job(0, second)).with(nil, pods(1, ofTrain)), 4, 2},
 		"a labelled Job of no pods with its last one":  {labelledJobs(job(0)).with(nil, pods(1, ofTrain)), 0, 0},
 		"a Job of no pods and a bare pod of one label": {labelledJobs(job(0)).with(nil, pods(1, labelled(group.SizeLabel, "2"))), 2, 1},
-		"labelled pods":                                {observed{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "2"))), 2, 0},
-		"labelled pods that say no size":               {observed{key: key}.with(nil, pods(2)), 0, 0},
-		"labelled pods with a wrong size":              {observed{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "0"))), 1, 0},
-		"labelled pods that have ended":                {observed{key: key}.with(nil, pods(2, in(corev1.PodFailed))), 0, 0},
-		"labelled pods that are leaving":               {observed{key: key}.with(nil, pods(2, deleting)), 0, 0},
+		"labelled pods":                                {observation{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "2"))), 2, 0},
+		"labelled pods that say no size":               {observation{key: key}.with(nil, pods(2)), 0, 0},
+		"labelled pods with a wrong size":              {observation{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "0"))), 1, 0},
+		"labelled pods that have ended":                {observation{key: key}.with(nil, pods(2, in(corev1.PodFailed))), 0, 0},
+		"labelled pods that are leaving":               {observation{key: key}.with(nil, pods(2, deleting)), 0, 0},
 		"two Jobs of one label ask for the sum":        {labelledJobs(job(4), job(2, second)).with(nil, pods(1, ofTrain)), 6, 2},
 		"two Jobs of one label before their pods":      {labelledJobs(job(4), job(2, second)), 0, 0},
 		"two Jobs of one label that say a size":        {labelledJobs(job(4), job(2, second)).with(nil, pods(1, ofTrain, labelled(group.SizeLabel, "5"))), 5, 2},
 		"of two Jobs one is suspended":                 {labelledJobs(job(4), job(2, second, suspended)).with(nil, pods(1, ofTrain)), 4, 2},
 		"a Job and a bare pod of one label":            {labelledJobs(job(4)).with(nil, join(pods(1, ofTrain), pods(1))), 0, 0},
 		"a label on pods of a Job that is leaving":     {labelledJobs(job(4, leaving)).with(nil, pods(1, ofTrain, labelled(group.SizeLabel, "2"))), 0, 0},
-		"pods of a Job that was not seen yet":          {unseen(observed{key: key}), 0, 0},
-		"labelled pods of a Job that was not seen yet": {unseen(observed{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "2")))), 0, 0},
-		"pods of a DaemonSet that say a size":          {top("DaemonSet", foreign, 0).with(nil, pods(1, labelled(group.SizeLabel, "3"))), 3, 1},
-		"a workload whose kind may not be read":        {top("MPIJob", unread, 0).with(nil, pods(1, labelled(group.SizeLabel, "3"))), 3, 1},
-		"a workload that has gone":                     {top("MPIJob", gone, 0).with(nil, pods(1, labelled(group.SizeLabel, "3"))), 0, 0},
-		"a workload that is read from the API":         {top("MPIJob", known, 5).with(nil, pods(1, ownedBy("example.com/v1", "MPIJob", "train", "1"))), 5, 1},
-		"nothing at all":                               {observed{key: key}, 0, 0},
+		"pods of a Job that was not seen yet":          {unseen(observation{key: key}), 0, 0},
+		"labelled pods of a Job that was not seen yet": {unseen(observation{key: key}.with(nil, pods(2, labelled(group.SizeLabel, "2")))), 0, 0},
+		"pods of a DaemonSet that say a size":          {top("DaemonSet", unsized, 0).with(nil, pods(1, labelled(group.SizeLabel, "3"))), 3, 1},
+		"a workload whose kind may not be read":        {top("MPIJob", unreadable, 0).with(nil, pods(1, labelled(group.SizeLabel, "3"))), 3, 1},
+		"a workload that has gone":                     {top("MPIJob", missing, 0).with(nil, pods(1, labelled(group.SizeLabel, "3"))), 0, 0},
+		"a workload that is read from the API":         {top("MPIJob", readable, 5).with(nil, pods(1, ownedBy("example.com/v1", "MPIJob", "train", "1"))), 5, 1},
+		"nothing at all":                               {observation{key: key}, 0, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestMaking(t *testing.T) {
 // told once what helps.
 func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
-	w := workload{top: topBehind(ref), standing: unread, why: "JobSet is not served as jobset.x-k8s.io/v1alpha2"}
-	o := observed{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, tops: []workload{w}, pods: pods(1), now: now, after: time.Second}
+	w := topOwner{topRef: topRefFrom(ref), lookup: unreadable, why: "JobSet is not served as jobset.x-k8s.io/v1alpha2"}
+	o := observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, topOwners: []topOwner{w}, pods: pods(1), now: now, after: time.Second}
 	d, m := DefaultConfig().decide(o, memory{})
 	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0] || d.after != time.Second {
 		t.Errorf("decide() = %+v, want a warning on the pod and another look in a second", d)
@@ -149,7 +149,7 @@ func TestOwnersAreKeptUp(t *testing.T) {
 	}
 	// What is leaving would take the PodGroup along.
 	o.podGroup = podGroup(4, ours, byTrain)
-	o.tops[1].leaving = true
+	o.topOwners[1].leaving = true
 	if d, _ = DefaultConfig().decide(o, memory{}); d.apply != nil {
 		t.Errorf("applies %+v for an owner that is leaving", d.apply)
 	}
@@ -165,7 +165,7 @@ func reasons(d decision) string {
 
 // A label's value that no PodGroup can be called is told once, on a pod.
 func TestUnusableGroupName(t *testing.T) {
-	o := observed{key: types.NamespacedName{Namespace: "ns", Name: "My_Group"}, pods: pods(2, labelled(group.Label, "My_Group")), now: now}
+	o := observation{key: types.NamespacedName{Namespace: "ns", Name: "My_Group"}, pods: pods(2, labelled(group.Label, "My_Group")), now: now}
 	d, m := DefaultConfig().decide(o, memory{})
 	if d.create != nil || reasons(d) != "InvalidGroupName" || d.events[0].about != o.pods[0] || !strings.Contains(d.events[0].text, `"My_Group"`) {
 		t.Errorf("decide() = %+v, want a warning on the pod that quotes the name", d)
@@ -180,11 +180,11 @@ func TestRemoval(t *testing.T) {
 	elsewhere := func(pg *scheduling.PodGroup) { ours(pg); pg.Annotations[SchedulerAnnotation] = "another" }
 	applied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields[0].Manager = "kubectl" }
 	// train is a Job that does not stay.
-	train := func(s standing) []workload { return []workload{{standing: s, leaving: s != gone}} }
+	train := func(s lookup) []topOwner { return []topOwner{{lookup: s, leaving: s != missing}} }
 	cases := map[string]struct {
 		podGroup   *scheduling.PodGroup
 		job        *batchv1.Job
-		tops       []workload
+		tops       []topOwner
 		pods       []*corev1.Pod
 		seen       bool
 		empty      time.Duration // how long it has been without pods
@@ -196,10 +196,10 @@ func TestRemoval(t *testing.T) {
 		"ours, a minute without pods":                {podGroup: podGroup(2, ours), empty: time.Minute, wantRemove: true},
 		"ours, with a pod again":                     {podGroup: podGroup(2, ours), pods: pods(1), empty: time.Hour},
 		"ours, with a pod that has ended":            {podGroup: podGroup(2, ours), pods: pods(1, in(corev1.PodSucceeded)), empty: time.Hour},
-		"of a Job that has just gone":                {podGroup: podGroup(2, ours, byTrain), tops: train(gone), wantAfter: time.Minute},
-		"of a Job that went unnoticed":               {podGroup: podGroup(2, ours, byTrain), tops: train(gone), empty: time.Hour, wantRemove: true},
-		"of a Job that went but for its pods":        {podGroup: podGroup(2, ours, byTrain), tops: train(gone), pods: pods(1), empty: time.Hour},
-		"of a Job that is being deleted":             {podGroup: podGroup(2, ours, byTrain), tops: train(known), empty: time.Hour},
+		"of a Job that has just gone":                {podGroup: podGroup(2, ours, byTrain), tops: train(missing), wantAfter: time.Minute},
+		"of a Job that went unnoticed":               {podGroup: podGroup(2, ours, byTrain), tops: train(missing), empty: time.Hour, wantRemove: true},
+		"of a Job that went but for its pods":        {podGroup: podGroup(2, ours, byTrain), tops: train(missing), pods: pods(1), empty: time.Hour},
+		"of a Job that is being deleted":             {podGroup: podGroup(2, ours, byTrain), tops: train(readable), empty: time.Hour},
 		"of a Job that has made no pods for an hour": {podGroup: podGroup(4, ours, byTrain), job: job(4), empty: time.Hour},
 		"a user's, written by another client":        {podGroup: podGroup(2, applied), empty: time.Hour},
 		"a user's":                                   {podGroup: podGroup(2), empty: time.Hour},
@@ -209,11 +209,11 @@ func TestRemoval(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := memory{of: "pg-uid", seen: tc.seen}
+			m := memory{uid: "pg-uid", hadPods: tc.seen}
 			if tc.empty > 0 {
-				m.empty = now.Add(-tc.empty)
+				m.emptySince = now.Add(-tc.empty)
 			}
-			o := observed{key: key, now: now, tops: tc.tops}
+			o := observation{key: key, now: now, topOwners: tc.tops}
 			if tc.job != nil {
 				o = of(tc.job)
 			}
@@ -228,11 +228,11 @@ func TestRemoval(t *testing.T) {
 // Somebody else's PodGroup keeps its spec; without pods of ours it is not even
 // given a status.
 func TestPodGroupsOfOthers(t *testing.T) {
-	d, _ := DefaultConfig().decide(observed{key: key, podGroup: podGroup(3), now: now}, memory{})
+	d, _ := DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), now: now}, memory{})
 	if d.status != nil || d.after != 0 || len(d.events) > 0 {
 		t.Errorf("without pods: %+v, want nothing", d)
 	}
-	d, _ = DefaultConfig().decide(observed{key: key, podGroup: podGroup(3), pods: pods(4, labelled(group.SizeLabel, "4")), now: now}, memory{})
+	d, _ = DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), pods: pods(4, labelled(group.SizeLabel, "4")), now: now}, memory{})
 	if d.apply != nil || d.remove {
 		t.Errorf("with pods: %+v, want the spec left alone", d)
 	}
@@ -241,10 +241,10 @@ func TestPodGroupsOfOthers(t *testing.T) {
 	}
 	left := podGroup(3)
 	left.Status.Phase = scheduling.PodGroupRunning
-	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: left, now: now}, memory{of: "pg-uid", seen: true}); d.status == nil || d.status.Phase != scheduling.PodGroupPending {
+	if d, _ = DefaultConfig().decide(observation{key: key, podGroup: left, now: now}, memory{uid: "pg-uid", hadPods: true}); d.status == nil || d.status.Phase != scheduling.PodGroupPending {
 		t.Errorf("when its pods are gone: status %+v, want it pending again", d.status)
 	}
-	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: left, now: now}, memory{of: "another", seen: true}); d.status != nil {
+	if d, _ = DefaultConfig().decide(observation{key: key, podGroup: left, now: now}, memory{uid: "another", hadPods: true}); d.status != nil {
 		t.Errorf("made again without pods: status %+v, want none", d.status)
 	}
 }
@@ -255,8 +255,8 @@ func TestPodGroupOfAJobThatHasGoneIsLeftAlone(t *testing.T) {
 	pg := podGroup(4, ours, byTrain)
 	pg.Status.Phase = scheduling.PodGroupFinished
 	leaving := job(4, func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(now)) })
-	goneTop := workload{top: topBehind(pg.OwnerReferences[0]), standing: gone}
-	for name, o := range map[string]observed{"gone": {key: key, now: now, tops: []workload{goneTop}}, "leaving": of(leaving)} {
+	goneTop := topOwner{topRef: topRefFrom(pg.OwnerReferences[0]), lookup: missing}
+	for name, o := range map[string]observation{"gone": {key: key, now: now, topOwners: []topOwner{goneTop}}, "leaving": of(leaving)} {
 		if d, _ := DefaultConfig().decide(o.with(pg, pods(1, bound)), memory{}); d.status != nil || d.apply != nil || len(d.events) > 0 {
 			t.Errorf("Job %s: decide() = %+v, want nothing", name, d)
 		}
@@ -287,7 +287,7 @@ func TestLifeOfAGroup(t *testing.T) {
 	pg, m := podGroup(3, ours), memory{}
 	for i, step := range steps {
 		var d decision
-		d, m = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: step.pods, now: now}, m)
+		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: step.pods, now: now}, m)
 		var phase scheduling.PodGroupPhase
 		if d.status != nil {
 			phase, pg.Status = d.status.Phase, *d.status
@@ -308,7 +308,7 @@ func TestCompletionIsNotToldAfterARestart(t *testing.T) {
 	} {
 		pg := podGroup(2, ours)
 		pg.Status.Phase = phase
-		d, _ := DefaultConfig().decide(observed{key: key, podGroup: pg, pods: pods(2, labelled(group.SizeLabel, "2")), now: now}, memory{})
+		d, _ := DefaultConfig().decide(observation{key: key, podGroup: pg, pods: pods(2, labelled(group.SizeLabel, "2")), now: now}, memory{})
 		if reasons(d) != want {
 			t.Errorf("a group that is %s: tells %q, want %q", phase, reasons(d), want)
 		}
@@ -319,7 +319,7 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 	pg, m := podGroup(1, ours), memory{}
 	look := func(value string) decision {
 		var d decision
-		d, m = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: pods(2, labelled(group.SizeLabel, value)), now: now}, m)
+		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: pods(2, labelled(group.SizeLabel, value)), now: now}, m)
 		if d.status != nil {
 			pg.Status = *d.status
 		}
@@ -362,9 +362,9 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := workload{top: topBehind(ref), ends: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
+			w := topOwner{topRef: topRefFrom(ref), ends: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
 			pg := podGroup(2, ours, func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
-			o := observed{key: key, tops: []workload{w}, podGroup: pg, pods: tc.pods, now: now}
+			o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: tc.pods, now: now}
 			if d, _ := DefaultConfig().decide(o, memory{}); d.after != tc.want {
 				t.Errorf("decide() looks again after %v, want %v", d.after, tc.want)
 			}
@@ -374,7 +374,7 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 
 // The clock of a group without pods begins anew when one comes.
 func TestThePodsOfAnEmptyGroupComeBack(t *testing.T) {
-	o := observed{key: key, podGroup: podGroup(1, ours), now: now}
+	o := observation{key: key, podGroup: podGroup(1, ours), now: now}
 	_, m := DefaultConfig().decide(o, memory{})
 	o.now, o.pods = now.Add(59*time.Second), pods(1, labelled(group.SizeLabel, "1"))
 	_, m = DefaultConfig().decide(o, m)

@@ -99,7 +99,7 @@ func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 					if err := r.client.Create(ctx, seen); err != nil {
 						t.Fatal(err)
 					}
-					requests := r.requestsOfPart(ctx, seen)
+					requests := r.requestsOfPodOwner(ctx, seen)
 					requests = append(requests, r.requestsOfPod(ctx, seen)...)
 					last = nil
 					for _, req := range requests {
@@ -109,7 +109,7 @@ func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 				if !slices.Contains(last, tc.group) {
 					t.Errorf("from %d: the last event concerns %q, want %q", first, last, tc.group)
 				}
-				f, err := cached{ctx, r.client}.familyOf(types.NamespacedName{Namespace: "ns", Name: tc.group})
+				f, err := cacheReader{ctx, r.client}.membershipOf(types.NamespacedName{Namespace: "ns", Name: tc.group})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -118,13 +118,13 @@ func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 					pods = append(pods, p.Name)
 				}
 				slices.Sort(pods)
-				if !slices.Equal(pods, tc.wantPods) || f.unseen || len(f.tops) != 1 {
-					t.Fatalf("from %d: pods %q, unseen %t, tops %+v; want %q of one", first, pods, f.unseen, f.tops, tc.wantPods)
+				if !slices.Equal(pods, tc.wantPods) || f.unseen || len(f.topRefs) != 1 {
+					t.Fatalf("from %d: pods %q, unseen %t, tops %+v; want %q of one", first, pods, f.unseen, f.topRefs, tc.wantPods)
 				}
-				if got := f.tops[0].owner.Kind + " " + f.tops[0].owner.Name; got != tc.wantTop {
+				if got := f.topRefs[0].owner.Kind + " " + f.topRefs[0].owner.Name; got != tc.wantTop {
 					t.Errorf("top %q, want %q", got, tc.wantTop)
 				}
-				if got := f.tops[0].ref.Kind + " " + f.tops[0].ref.Name; got != tc.wantRef {
+				if got := f.topRefs[0].ref.Kind + " " + f.topRefs[0].ref.Name; got != tc.wantRef {
 					t.Errorf("reference to %q, want %q", got, tc.wantRef)
 				}
 			}
@@ -146,7 +146,7 @@ func TestPodsOfUnseenOwnersWait(t *testing.T) {
 			if err := r.client.Create(t.Context(), pod); err != nil {
 				t.Fatal(err)
 			}
-			f, err := cached{t.Context(), r.client}.familyOf(key)
+			f, err := cacheReader{t.Context(), r.client}.membershipOf(key)
 			if err != nil || !f.unseen {
 				t.Errorf("familyOf() = %+v, %v, want it unseen", f, err)
 			}
@@ -210,7 +210,7 @@ func fakeReconciler(t *testing.T, objs ...client.Object) *reconciler {
 	}
 	c := b.Build()
 	clock := clocktesting.NewFakeClock(now)
-	return &reconciler{config: DefaultConfig(), client: c, finder: newFinder(c, clock), clock: clock}
+	return &reconciler{config: DefaultConfig(), client: c, ownerReader: newOwnerReader(c, clock), clock: clock}
 }
 
 // scripted answers every read with an object or an error.
@@ -266,11 +266,11 @@ func TestFinding(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := newFinder(&scripted{obj: tc.obj, err: tc.err}, clocktesting.NewFakeClock(now))
+			f := newOwnerReader(&scripted{obj: tc.obj, err: tc.err}, clocktesting.NewFakeClock(now))
 			w, _, err := f.find(klog.NewContext(t.Context(), klog.New(nil)), "ns", ref)
 			got := "error"
 			if err == nil {
-				got = fmt.Sprintf("%s %d", []string{"known", "foreign", "gone", "unread"}[w.standing], w.size.Size)
+				got = fmt.Sprintf("%s %d", []string{"known", "foreign", "gone", "unread"}[w.lookup], w.size.Size)
 				for word, is := range map[string]bool{" suspended": w.suspended, " done": w.done, " failed": w.failed, " leaving": w.leaving, " invalid": w.invalid != ""} {
 					if is {
 						got += word
@@ -295,13 +295,13 @@ func TestFindingsAreRemembered(t *testing.T) {
 		keep time.Duration
 	}{
 		"one that has gone":       {apierrors.NewNotFound(schema.GroupResource{}, "train"), freshFor},
-		"one that cannot be read": {&meta.NoKindMatchError{GroupKind: jobSet}, unreadFor},
+		"one that cannot be read": {&meta.NoKindMatchError{GroupKind: jobSet}, unreadableFor},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, clock := &scripted{err: tc.err}, clocktesting.NewFakeClock(now)
 			var log strings.Builder
 			ctx := klog.NewContext(t.Context(), klog.New(lines{&log}))
-			f := newFinder(api, clock)
+			f := newOwnerReader(api, clock)
 			find := func(wantReads int, wantAfter time.Duration) {
 				t.Helper()
 				_, after, err := f.find(ctx, "ns", ref)
@@ -310,8 +310,8 @@ func TestFindingsAreRemembered(t *testing.T) {
 				}
 			}
 			first := time.Duration(0)
-			if tc.keep == unreadFor {
-				first = unreadFor
+			if tc.keep == unreadableFor {
+				first = unreadableFor
 			}
 			find(1, first)
 			clock.SetTime(now.Add(time.Second))
@@ -320,7 +320,7 @@ func TestFindingsAreRemembered(t *testing.T) {
 			find(2, first)
 			f.forget("ns", ref)
 			find(3, first)
-			if got, want := strings.Count(log.String(), "\n"), map[bool]int{true: 1}[tc.keep == unreadFor]; got != want {
+			if got, want := strings.Count(log.String(), "\n"), map[bool]int{true: 1}[tc.keep == unreadableFor]; got != want {
 				t.Errorf("%d lines were logged, want %d:\n%s", got, want, log.String())
 			}
 		})
@@ -348,14 +348,14 @@ func TestAFindingIsOfOneReference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}
-			f := newFinder(api, clocktesting.NewFakeClock(now))
+			f := newOwnerReader(api, clocktesting.NewFakeClock(now))
 			ctx := klog.NewContext(t.Context(), klog.New(nil))
-			if w, _, err := f.find(ctx, other.namespace, other.ref); err != nil || w.standing != unread {
-				t.Fatalf("standing %v, %v, want that it cannot be read", w.standing, err)
+			if w, _, err := f.find(ctx, other.namespace, other.ref); err != nil || w.lookup != unreadable {
+				t.Fatalf("standing %v, %v, want that it cannot be read", w.lookup, err)
 			}
 			api.err = apierrors.NewNotFound(schema.GroupResource{}, "train")
-			if w, _, err := f.find(ctx, "ns", ref); err != nil || w.standing != gone || api.reads != 2 {
-				t.Errorf("standing %v after %d reads, %v; want what a read of its own says", w.standing, api.reads, err)
+			if w, _, err := f.find(ctx, "ns", ref); err != nil || w.lookup != missing || api.reads != 2 {
+				t.Errorf("standing %v after %d reads, %v; want what a read of its own says", w.lookup, api.reads, err)
 			}
 		})
 	}
@@ -365,7 +365,7 @@ func TestAFindingIsOfOneReference(t *testing.T) {
 func TestFindingsAreFewAndSmall(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	api, clock := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}, clocktesting.NewFakeClock(now)
-	f := newFinder(api, clock)
+	f := newOwnerReader(api, clock)
 	ctx := klog.NewContext(t.Context(), klog.New(nil))
 	for what, ref := range map[string]metav1.OwnerReference{
 		"a UID":     {APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: types.UID(long)},
@@ -373,8 +373,8 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 		"a version": {APIVersion: "jobset.x-k8s.io/" + long, Kind: "JobSet", Name: "train", UID: "1"},
 	} {
 		w, _, err := f.find(ctx, "ns", ref)
-		if err != nil || w.standing != gone || api.reads > 0 || f.findings.Len() > 0 {
-			t.Errorf("%s of a megabyte: standing %v, %v, %d reads, %d findings; want that it is gone", what, w.standing, err, api.reads, f.findings.Len())
+		if err != nil || w.lookup != missing || api.reads > 0 || f.cache.Len() > 0 {
+			t.Errorf("%s of a megabyte: standing %v, %v, %d reads, %d findings; want that it is gone", what, w.lookup, err, api.reads, f.cache.Len())
 		}
 	}
 	find := func(i int) {
@@ -387,13 +387,13 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 	for i := range 100 {
 		find(i)
 	}
-	clock.SetTime(now.Add(unreadFor))
-	if find(100); f.findings.Len() != 1 {
-		t.Errorf("%d findings when all others are out of date, want 1", f.findings.Len())
+	clock.SetTime(now.Add(unreadableFor))
+	if find(100); f.cache.Len() != 1 {
+		t.Errorf("%d findings when all others are out of date, want 1", f.cache.Len())
 	}
-	clock.SetTime(now.Add(unreadFor + plainRetry))
-	if find(101); f.complained.Len() != 1 {
-		t.Errorf("%d kinds are remembered that cannot be read when all others are out of date, want 1", f.complained.Len())
+	clock.SetTime(now.Add(unreadableFor + legacyRetry))
+	if find(101); f.loggedKinds.Len() != 1 {
+		t.Errorf("%d kinds are remembered that cannot be read when all others are out of date, want 1", f.loggedKinds.Len())
 	}
 }
 

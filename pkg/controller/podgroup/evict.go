@@ -18,7 +18,7 @@ import (
 //
 // A Job counts an evicted pod as failed unless its podFailurePolicy ignores the
 // pod condition DisruptionTarget. Bare pods are made again by nobody.
-func (r *reconciler) evict(ctx context.Context, o observed, pods []*corev1.Pod, m memory) time.Duration {
+func (r *reconciler) evict(ctx context.Context, o observation, pods []*corev1.Pod, m memory) time.Duration {
 	refused := ""
 	for _, pod := range pods {
 		uid := pod.UID
@@ -30,17 +30,17 @@ func (r *reconciler) evict(ctx context.Context, o observed, pods []*corev1.Pod, 
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			// It has gone by itself.
 		case err != nil:
-			r.counts.eviction(wasRefused)
+			r.counts.eviction(outcomeRefused)
 			refused = clip(fmt.Sprintf("pod %s: %v", pod.Name, err))
 		default:
-			r.counts.eviction(wasEvicted)
+			r.counts.eviction(outcomeEvicted)
 			klog.FromContext(ctx).V(2).Info("Evicted pod of incomplete group", "pod", klog.KObj(pod))
 		}
 	}
-	if refused == m.lack.refused {
-		return m.lack.delay
+	if refused == m.shortfall.evictError {
+		return m.shortfall.delay
 	}
-	m.lack.refused = refused
+	m.shortfall.evictError = refused
 	r.remember(o.key, m)
 	return time.Millisecond
 }

@@ -39,19 +39,19 @@ func FuzzDecide(f *testing.F) {
 				bound(p)
 			}
 		})
-		o := observed{key: types.NamespacedName{Namespace: "ns", Name: label}, pods: member, now: now}
+		o := observation{key: types.NamespacedName{Namespace: "ns", Name: label}, pods: member, now: now}
 		if bits&8 != 0 {
 			o = of(job(n, func(j *batchv1.Job) {
 				j.Name, j.UID, j.Spec.Template.Labels, j.Status.Succeeded = name, types.UID(uid), member[0].Labels, succeeded
 			})).with(nil, member)
 		} else if bits&2 != 0 {
 			ref := member[0].OwnerReferences[0]
-			w := workload{top: topBehind(ref), standing: standing(bits >> 6)}
+			w := topOwner{topRef: topRefFrom(ref), lookup: lookup(bits >> 6)}
 			var err error
 			if w.size, err = group.DefaultSize(w.owner, body); err != nil {
 				w.invalid = err.Error()
 			}
-			o.tops = []workload{w}
+			o.topOwners = []topOwner{w}
 			if bits&16 != 0 {
 				o.key.Name = w.owner.PodGroupName()
 			}

@@ -29,31 +29,31 @@ func TestLacking(t *testing.T) {
 		return func(j *batchv1.Job) { j.Spec.Completions, j.Status.Succeeded = new(int32(4)), n }
 	}
 	cases := map[string]struct {
-		o       observed
+		o       observation
 		past    time.Duration // how long it has lacked members
 		want    string        // status and reason of the condition; empty: none
 		wantNew bool
 		after   time.Duration
 	}{
-		"nothing is on a node":                      {o: observed{pods: pods(4)}},
-		"all are on nodes":                          {o: observed{pods: pods(4, bound)}, past: time.Hour},
-		"one is missing since now":                  {o: observed{pods: three}, after: 5 * time.Minute},
-		"one has been missing for 4 minutes":        {o: observed{pods: three}, past: 4 * time.Minute, after: time.Minute},
-		"one has been missing for 5 minutes":        {o: observed{pods: three}, past: 5 * time.Minute, want: "True MembersMissing", wantNew: true},
-		"its annotation says a minute":              {o: observed{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "1m")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "1m")))}, past: time.Minute, want: "True MembersMissing", wantNew: true},
-		"its annotation is wrong":                   {o: observed{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "x")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "x")))}, past: time.Minute, after: 4 * time.Minute},
-		"after a restart it is told already":        {o: observed{podGroup: podGroup(4, ours, incomplete), pods: three}, want: "True MembersMissing"},
-		"it is whole again":                         {o: observed{podGroup: podGroup(4, ours, incomplete), pods: pods(4, bound)}, want: "False Complete", wantNew: true},
-		"none is left":                              {o: observed{podGroup: podGroup(4, ours, incomplete), pods: pods(4)}, want: "False NotStarted", wantNew: true},
-		"those on nodes are leaving":                {o: observed{pods: join(pods(3, running, deleting), pods(1))}, past: time.Hour},
-		"of bare pods what succeeded is served":     {o: observed{pods: join(pods(1, in(corev1.PodSucceeded)), pods(3, running))}, past: time.Hour},
-		"of bare pods what failed is not":           {o: observed{pods: join(pods(1, in(corev1.PodFailed)), pods(3, running))}, past: time.Hour, want: "True MembersMissing", wantNew: true},
+		"nothing is on a node":                      {o: observation{pods: pods(4)}},
+		"all are on nodes":                          {o: observation{pods: pods(4, bound)}, past: time.Hour},
+		"one is missing since now":                  {o: observation{pods: three}, after: 5 * time.Minute},
+		"one has been missing for 4 minutes":        {o: observation{pods: three}, past: 4 * time.Minute, after: time.Minute},
+		"one has been missing for 5 minutes":        {o: observation{pods: three}, past: 5 * time.Minute, want: "True MembersMissing", wantNew: true},
+		"its annotation says a minute":              {o: observation{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "1m")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "1m")))}, past: time.Minute, want: "True MembersMissing", wantNew: true},
+		"its annotation is wrong":                   {o: observation{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "x")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "x")))}, past: time.Minute, after: 4 * time.Minute},
+		"after a restart it is told already":        {o: observation{podGroup: podGroup(4, ours, incomplete), pods: three}, want: "True MembersMissing"},
+		"it is whole again":                         {o: observation{podGroup: podGroup(4, ours, incomplete), pods: pods(4, bound)}, want: "False Complete", wantNew: true},
+		"none is left":                              {o: observation{podGroup: podGroup(4, ours, incomplete), pods: pods(4)}, want: "False NotStarted", wantNew: true},
+		"those on nodes are leaving":                {o: observation{pods: join(pods(3, running, deleting), pods(1))}, past: time.Hour},
+		"of bare pods what succeeded is served":     {o: observation{pods: join(pods(1, in(corev1.PodSucceeded)), pods(3, running))}, past: time.Hour},
+		"of bare pods what failed is not":           {o: observation{pods: join(pods(1, in(corev1.PodFailed)), pods(3, running))}, past: time.Hour, want: "True MembersMissing", wantNew: true},
 		"a Job that is winding down":                {o: of(job(4, succeeded(3))).with(nil, join(pods(3, ofTrain, in(corev1.PodSucceeded)), pods(1, ofTrain, running))), past: time.Hour},
 		"a Job of which one lost its node":          {o: of(job(4, succeeded(1))).with(nil, join(pods(1, ofTrain, in(corev1.PodSucceeded)), pods(2, ofTrain, running), pods(1, ofTrain))), past: time.Hour, want: "True MembersMissing", wantNew: true},
 		"a Job that lost an index for good":         {o: of(job(4, succeeded(0), func(j *batchv1.Job) { j.Status.FailedIndexes = new("2") })).with(nil, pods(3, ofTrain, running)), past: time.Hour},
 		"a StatefulSet that is scaled to nothing":   {o: of(statefulSet(0, appsv1.ParallelPodManagement)).with(nil, pods(3, ownedBy("apps/v1", "StatefulSet", "train", "set-uid"), running)), past: time.Hour},
 		"a Job that is complete":                    {o: of(job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))).with(nil, pods(1, ofTrain, running)), past: time.Hour},
-		"more are wanted than the minimum on nodes": {o: observed{pods: join(pods(4, bound), pods(8))}, past: time.Hour},
+		"more are wanted than the minimum on nodes": {o: observation{pods: join(pods(4, bound), pods(8))}, past: time.Hour},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -61,17 +61,17 @@ func TestLacking(t *testing.T) {
 			if tc.o.podGroup == nil {
 				tc.o.podGroup = podGroup(4, ours)
 			}
-			l := lack{}
+			l := shortfall{}
 			if tc.past > 0 {
-				l = lack{since: now.Add(-tc.past), most: countOf(tc.o.pods).holding}
+				l = shortfall{since: now.Add(-tc.past), maxOnNodes: countOf(tc.o.pods).onNodes}
 			}
-			v := DefaultConfig().lacking(tc.o, wanted{minMember: 4, size: 4, valid: true}, l)
+			v := DefaultConfig().decideOnIncomplete(tc.o, wantedSize{minMember: 4, size: 4, valid: true}, l)
 			got := ""
 			if v.condition != nil {
 				got = string(v.condition.Status) + " " + v.condition.Reason
 			}
-			if got != tc.want || v.news != tc.wantNew || v.after != tc.after || len(v.evict) > 0 {
-				t.Errorf("lacking() = %q, news %t, again after %v, evicts %d; want %q, %t, %v, 0", got, v.news, v.after, len(v.evict), tc.want, tc.wantNew, tc.after)
+			if got != tc.want || v.mustWrite != tc.wantNew || v.after != tc.after || len(v.evict) > 0 {
+				t.Errorf("lacking() = %q, news %t, again after %v, evicts %d; want %q, %t, %v, 0", got, v.mustWrite, v.after, len(v.evict), tc.want, tc.wantNew, tc.after)
 			}
 			if told := len(v.events) > 0; told != (tc.wantNew && strings.HasPrefix(tc.want, "True")) {
 				t.Errorf("tells %+v", v.events)
@@ -82,20 +82,20 @@ func TestLacking(t *testing.T) {
 
 // A group whose pods are bound one after the other, however slowly, is on its way.
 func TestBindingInProgressIsNotIncomplete(t *testing.T) {
-	c, l := DefaultConfig(), lack{}
+	c, l := DefaultConfig(), shortfall{}
 	at := now
 	for n := 1; n < 8; n++ {
-		o := observed{podGroup: podGroup(8, ours), pods: join(pods(n, bound), pods(8-n)), now: at}
-		v := c.lacking(o, wanted{minMember: 8, size: 8}, l)
+		o := observation{podGroup: podGroup(8, ours), pods: join(pods(n, bound), pods(8-n)), now: at}
+		v := c.decideOnIncomplete(o, wantedSize{minMember: 8, size: 8}, l)
 		if v.condition != nil {
 			t.Fatalf("with %d of 8 after %v: %+v", n, at.Sub(now), v.condition)
 		}
-		l, at = v.lack, at.Add(4*time.Minute)
+		l, at = v.shortfall, at.Add(4*time.Minute)
 	}
 	// One that comes and goes does not count again and again.
 	for _, n := range []int{6, 7, 6} {
-		v := c.lacking(observed{podGroup: podGroup(8, ours), pods: pods(n, bound), now: at}, wanted{minMember: 8, size: 8}, l)
-		if l, at = v.lack, at.Add(4*time.Minute); v.condition != nil {
+		v := c.decideOnIncomplete(observation{podGroup: podGroup(8, ours), pods: pods(n, bound), now: at}, wantedSize{minMember: 8, size: 8}, l)
+		if l, at = v.shortfall, at.Add(4*time.Minute); v.condition != nil {
 			return
 		}
 	}
@@ -127,7 +127,7 @@ func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 	}
 	for name, steps := range cases {
 		t.Run(name, func(t *testing.T) {
-			m, at := memory{of: "pg-uid", seen: true}, now
+			m, at := memory{uid: "pg-uid", hadPods: true}, now
 			pg := podGroup(1, ours)
 			for i, step := range steps {
 				var d decision
@@ -136,7 +136,7 @@ func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 					size := labelled(group.SizeLabel, strconv.Itoa(int(step.need)))
 					policy := annotated(group.IncompletePolicyAnnotation, "restart")
 					members := join(pods(step.onNodes, size, policy, in(corev1.PodRunning)), pods(int(step.need)-step.onNodes, size, policy))
-					d, m = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: at}, m)
+					d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: members, now: at}, m)
 					at = at.Add(time.Hour)
 				}
 				if lost := len(d.evict) > 0; lost != step.wantLost {
@@ -152,10 +152,10 @@ func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 func TestRestart(t *testing.T) {
 	policy := annotated(group.IncompletePolicyAnnotation, "restart")
 	members := join(pods(1, policy, in(corev1.PodSucceeded)), pods(2, policy, in(corev1.PodRunning)), pods(1, policy, bound), pods(1, policy))
-	pg, m := podGroup(5, ours), memory{of: "pg-uid", lack: lack{since: now.Add(-time.Hour), most: 9, met: 5}}
+	pg, m := podGroup(5, ours), memory{uid: "pg-uid", shortfall: shortfall{since: now.Add(-time.Hour), maxOnNodes: 9, completeWith: 5}}
 	look := func(at time.Time) decision {
 		var d decision
-		d, m = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: at}, m)
+		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: members, now: at}, m)
 		if d.status != nil {
 			pg.Status = *d.status
 		}
@@ -174,7 +174,7 @@ func TestRestart(t *testing.T) {
 	if want := "4 of 5 pods are on nodes; policy restart"; said() != want {
 		t.Errorf("the condition says %q, want %q", said(), want)
 	}
-	m.lack.refused = "pod p: budget"
+	m.shortfall.evictError = "pod p: budget"
 	if d = look(now.Add(time.Second)); len(d.evict) > 0 || d.status == nil || !strings.Contains(said(), "not evicted yet: pod p: budget") || len(d.events) > 0 {
 		t.Errorf("after a refusal: %+v, the condition says %q", d, said())
 	}
@@ -185,13 +185,13 @@ func TestRestart(t *testing.T) {
 		t.Errorf("the second time: %+v, want 3 evicted, no event and twice the time", d)
 	}
 	// Who asks for it later is told, too.
-	told := lack{since: now.Add(-time.Hour), most: 9, shown: true, met: 5}
-	if d, _ = DefaultConfig().decide(observed{key: key, podGroup: pg, pods: members, now: now}, memory{of: "pg-uid", complete: true, lack: told}); reasons(d) != reason.Restarting {
+	told := shortfall{since: now.Add(-time.Hour), maxOnNodes: 9, isReported: true, completeWith: 5}
+	if d, _ = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: members, now: now}, memory{uid: "pg-uid", complete: true, shortfall: told}); reasons(d) != reason.Restarting {
 		t.Errorf("a group that was told to be incomplete: tells %q, want %q", reasons(d), reason.Restarting)
 	}
 	members = join(pods(1, in(corev1.PodSucceeded)), pods(3, bound, deleting))
-	if d = look(now.Add(firstEvictDelay)); len(d.evict) > 0 || m.lack != (lack{}) || meta.IsStatusConditionTrue(pg.Status.Conditions, ConditionIncomplete) {
-		t.Errorf("when they leave: %+v, conditions %+v, remembered %+v", d, pg.Status.Conditions, m.lack)
+	if d = look(now.Add(firstEvictDelay)); len(d.evict) > 0 || m.shortfall != (shortfall{}) || meta.IsStatusConditionTrue(pg.Status.Conditions, ConditionIncomplete) {
+		t.Errorf("when they leave: %+v, conditions %+v, remembered %+v", d, pg.Status.Conditions, m.shortfall)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestAfterARestartOfTheController(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := observed{key: key, podGroup: tc.podGroup, pods: three, now: now}
+			o := observation{key: key, podGroup: tc.podGroup, pods: three, now: now}
 			d, m := DefaultConfig().decide(o, memory{})
 			if len(d.evict) == 0 {
 				o.now = now.Add(time.Hour)
@@ -259,8 +259,8 @@ func TestWrongAnnotations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pg := podGroup(1)
 			pg.Annotations = tc.podGroup
-			o := observed{key: key, podGroup: pg, pods: pods(1, func(p *corev1.Pod) { p.Annotations = tc.pod }), now: now}
-			if policy, timeout, _ := o.handling(5 * time.Minute); policy != tc.wantPolicy || timeout != tc.wantTimeout {
+			o := observation{key: key, podGroup: pg, pods: pods(1, func(p *corev1.Pod) { p.Annotations = tc.pod }), now: now}
+			if policy, timeout, _ := o.incompletePolicy(5 * time.Minute); policy != tc.wantPolicy || timeout != tc.wantTimeout {
 				t.Errorf("handling() = %q, %v, want %q, %v", policy, timeout, tc.wantPolicy, tc.wantTimeout)
 			}
 			d, m := DefaultConfig().decide(o, memory{})

@@ -8,9 +8,9 @@ import (
 
 func TestEachKindThatIsWatchedIsRead(t *testing.T) {
 	for _, k := range group.FollowedKinds() {
-		p, ok := partOf(k.New())
+		p, ok := asPodOwner(k.New())
 		if !ok {
-			t.Errorf("partOf in part.go does not read a %s.%s", k.Kind, k.Group)
+			t.Errorf("partOf in pod_owner.go does not read a %s.%s", k.Kind, k.Group)
 			continue
 		}
 		if o := group.OwnerOf(p.ref); o.Group != k.Group || o.Kind != k.Kind {

@@ -14,24 +14,24 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// cached reads what controls pods from the cache. It implements group.Owners.
-type cached struct {
+// cacheReader reads what controls pods from the cache. It implements group.Owners.
+type cacheReader struct {
 	ctx    context.Context
 	reader client.Reader
 }
 
 // ControllerOf implements group.Owners. What cannot be read was not seen.
-func (c cached) ControllerOf(namespace string, o group.Owner) (group.Owner, bool) {
-	obj := c.part(namespace, o)
+func (c cacheReader) ControllerOf(namespace string, o group.Owner) (group.Owner, bool) {
+	obj := c.object(namespace, o)
 	if obj == nil {
 		return group.Owner{}, false
 	}
 	return group.ControllerOf(obj), true
 }
 
-// part returns an object of a kind that is watched, nil if there is none of this
+// object returns an object of a kind that is watched, nil if there is none of this
 // UID. It is the cache's own: not to be changed.
-func (c cached) part(namespace string, o group.Owner) client.Object {
+func (c cacheReader) object(namespace string, o group.Owner) client.Object {
 	if !o.Followed() {
 		return nil
 	}
@@ -43,9 +43,9 @@ func (c cached) part(namespace string, o group.Owner) client.Object {
 	return obj
 }
 
-// partsOf lists the parts that may be of a group.
-func (c cached) partsOf(key types.NamespacedName) ([]part, error) {
-	var parts []part
+// podOwnersOf lists the parts that may be of a group.
+func (c cacheReader) podOwnersOf(key types.NamespacedName) ([]podOwner, error) {
+	var parts []podOwner
 	for _, kind := range group.FollowedKinds() {
 		list := kind.NewList()
 		err := c.reader.List(c.ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{groupIndex: key.Name}, client.UnsafeDisableDeepCopy)
@@ -53,7 +53,7 @@ func (c cached) partsOf(key types.NamespacedName) ([]part, error) {
 			return nil, fmt.Errorf("list %T of group: %w", list, err)
 		}
 		err = meta.EachListItem(list, func(item runtime.Object) error {
-			if p, ok := partOf(item.(client.Object)); ok {
+			if p, ok := asPodOwner(item.(client.Object)); ok {
 				parts = append(parts, p)
 			}
 			return nil
@@ -67,7 +67,7 @@ func (c cached) partsOf(key types.NamespacedName) ([]part, error) {
 
 // podsOf lists the pods that are indexed by a name. They are the cache's own: not
 // to be changed.
-func (c cached) podsOf(namespace, name string) ([]*corev1.Pod, error) {
+func (c cacheReader) podsOf(namespace, name string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	err := c.reader.List(c.ctx, &list, client.InNamespace(namespace), client.MatchingFields{groupIndex: name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -81,45 +81,45 @@ func (c cached) podsOf(namespace, name string) ([]*corev1.Pod, error) {
 }
 
 // A family is what the cache has of a group.
-type family struct {
-	pods  []*corev1.Pod
-	parts []part
-	// tops are the objects that its pods are of, each once.
-	tops []top
+type membership struct {
+	pods      []*corev1.Pod
+	podOwners []podOwner
+	// topRefs are the objects that its pods are of, each once.
+	topRefs []topRef
 	// unseen says that a pod may be of the group by an owner that was not seen.
 	unseen bool
 }
 
 // A top is an object that a group is named for or could be. Its reference and its
 // owner differ for a unit of a LeaderWorkerSet: there is no object of that kind.
-type top struct {
+type topRef struct {
 	ref   metav1.OwnerReference
 	owner group.Owner
 }
 
-// familyOf descends from a group's name.
-func (c cached) familyOf(key types.NamespacedName) (family, error) {
-	parts, err := c.partsOf(key)
+// membershipOf descends from a group's name.
+func (c cacheReader) membershipOf(key types.NamespacedName) (membership, error) {
+	parts, err := c.podOwnersOf(key)
 	if err != nil {
-		return family{}, err
+		return membership{}, err
 	}
-	var f family
+	var f membership
 	names := []string{key.Name}
 	for _, p := range parts {
 		if name := p.owner().PodGroupName(); name != key.Name {
 			names = append(names, name)
 		}
-		if id := group.Of(p.pod(), c); id.Named && id.Key.Name == key.Name {
-			p.top = id.Owner.UID
-			f.parts = append(f.parts, p)
-			f.addTop(c.topOf(p.pod(), id.Owner))
+		if id := group.IdentityOf(p.pod(), c); id.InPodGroup && id.Key.Name == key.Name {
+			p.topUID = id.Owner.UID
+			f.podOwners = append(f.podOwners, p)
+			f.addTopRef(c.topRefOf(p.pod(), id.Owner))
 		}
 	}
 	seen := map[types.UID]bool{}
 	for _, name := range names {
 		pods, err := c.podsOf(key.Namespace, name)
 		if err != nil {
-			return family{}, err
+			return membership{}, err
 		}
 		for _, pod := range pods {
 			if !seen[pod.UID] {
@@ -131,52 +131,52 @@ func (c cached) familyOf(key types.NamespacedName) (family, error) {
 	return f, nil
 }
 
-func (f *family) addPod(pod *corev1.Pod, key types.NamespacedName, c cached) {
-	id := group.Of(pod, c)
-	unseen := id.Unseen != group.Owner{}
-	if id.Named && id.Key.Name == key.Name {
+func (f *membership) addPod(pod *corev1.Pod, key types.NamespacedName, c cacheReader) {
+	id := group.IdentityOf(pod, c)
+	unseen := id.MissingOwner != group.Owner{}
+	if id.InPodGroup && id.Key.Name == key.Name {
 		f.pods = append(f.pods, pod)
-		f.addTop(c.topOf(pod, id.Owner))
+		f.addTopRef(c.topRefOf(pod, id.Owner))
 		// Of a labelled pod the owner need not be seen.
 		ref := metav1.GetControllerOfNoCopy(pod)
 		unseen = ref != nil && id.Owner == group.Owner{}
-	} else if id.Named {
+	} else if id.InPodGroup {
 		return
 	}
-	f.unseen = f.unseen || unseen && pod.DeletionTimestamp == nil && !ended(pod)
+	f.unseen = f.unseen || unseen && pod.DeletionTimestamp == nil && !hasEnded(pod)
 }
 
-func (f *family) addTop(t top) {
+func (f *membership) addTopRef(t topRef) {
 	if t.owner == (group.Owner{}) || t.owner.Group == "" && t.owner.Kind == "Node" {
 		return
 	}
-	for _, have := range f.tops {
+	for _, have := range f.topRefs {
 		if have.owner.UID == t.owner.UID {
 			return
 		}
 	}
-	f.tops = append(f.tops, t)
+	f.topRefs = append(f.topRefs, t)
 }
 
-// topOf returns the owner of a pod's identity with a reference to it.
-func (c cached) topOf(pod *corev1.Pod, owner group.Owner) top {
+// topRefOf returns the owner of a pod's identity with a reference to it.
+func (c cacheReader) topRefOf(pod *corev1.Pod, owner group.Owner) topRef {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		if ref.UID == owner.UID {
-			return top{*ref, owner}
+			return topRef{*ref, owner}
 		}
-		if obj := c.part(pod.Namespace, group.OwnerOf(*ref)); obj != nil {
+		if obj := c.object(pod.Namespace, group.OwnerOf(*ref)); obj != nil {
 			if above := metav1.GetControllerOfNoCopy(obj); above != nil && above.UID == owner.UID {
-				return top{*above, owner}
+				return topRef{*above, owner}
 			}
 		}
 	}
-	return top{metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID}, owner}
+	return topRef{metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID}, owner}
 }
 
-// topBehind returns the top that a PodGroup's reference stands for.
-func topBehind(ref metav1.OwnerReference) top {
+// topRefFrom returns the top that a PodGroup's reference stands for.
+func topRefFrom(ref metav1.OwnerReference) topRef {
 	if ref.APIVersion == "v1" && ref.Kind == "Pod" {
-		return top{ref, unit(ref.Name, ref.UID)}
+		return topRef{ref, unit(ref.Name, ref.UID)}
 	}
-	return top{ref, group.OwnerOf(ref)}
+	return topRef{ref, group.OwnerOf(ref)}
 }

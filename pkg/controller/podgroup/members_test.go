@@ -30,11 +30,11 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 	if len(pod.Spec.Containers) > 0 || len(pod.ManagedFields) > 0 || len(pod.Annotations) != 1 {
 		t.Errorf("slimPod() keeps %+v", pod)
 	}
-	full, little := observed{pods: []*corev1.Pod{fullPod}}, observed{pods: []*corev1.Pod{pod}}
+	full, little := observation{pods: []*corev1.Pod{fullPod}}, observation{pods: []*corev1.Pod{pod}}
 	if countOf(little.pods) != countOf(full.pods) || DefaultConfig().wantedSize(little) != DefaultConfig().wantedSize(full) || !slices.Equal(namesOf(pod), namesOf(fullPod)) {
 		t.Errorf("a slim pod is %+v", pod)
 	}
-	if policy, _, err := little.handling(0); policy != group.IncompleteRestart || err != nil {
+	if policy, _, err := little.incompletePolicy(0); policy != group.IncompleteRestart || err != nil {
 		t.Errorf("a slim pod's policy is %q, %v", policy, err)
 	}
 	template := corev1.PodTemplateSpec{
@@ -49,16 +49,16 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 		&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "1"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(4)), PodManagementPolicy: appsv1.ParallelPodManagement, Template: template}},
 		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "1"}, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(4)), Template: template}},
 	} {
-		slim, err := slimPart(obj.DeepCopyObject())
+		slim, err := slimPodOwner(obj.DeepCopyObject())
 		if err != nil {
 			t.Fatal(err)
 		}
 		full, little := of(obj), of(slim.(client.Object))
-		if p := little.parts[0]; len(p.template.Spec.Containers) > 0 || len(p.template.Annotations) > 0 {
+		if p := little.podOwners[0]; len(p.template.Spec.Containers) > 0 || len(p.template.Annotations) > 0 {
 			t.Errorf("slimPart() keeps %+v", p.template)
 		}
 		c := DefaultConfig()
-		if c.wantedSize(little) != c.wantedSize(full) || little.tops[0] != full.tops[0] || c.asked(little) != c.asked(full) || little.parts[0].served() != full.parts[0].served() {
+		if c.wantedSize(little) != c.wantedSize(full) || little.topOwners[0] != full.topOwners[0] || c.wantsScheduler(little) != c.wantsScheduler(full) || little.podOwners[0].donePods() != full.podOwners[0].donePods() {
 			t.Errorf("a slim %T decides otherwise: %+v, want %+v", obj, little, full)
 		}
 	}
@@ -133,7 +133,7 @@ func TestChangesThatCount(t *testing.T) {
 		"a count of pods":      {job(4, func(j *batchv1.Job) { j.Status.Active = 3 }), false},
 	} {
 		t.Run(name+" of a Job", func(t *testing.T) {
-			if got := partChanged(event.UpdateEvent{ObjectOld: job(4), ObjectNew: tc.after}); got != tc.want {
+			if got := podOwnerChanged(event.UpdateEvent{ObjectOld: job(4), ObjectNew: tc.after}); got != tc.want {
 				t.Errorf("partChanged() = %t, want %t", got, tc.want)
 			}
 		})

@@ -17,10 +17,10 @@ type counters struct {
 
 // What becomes of PodGroups, and of evictions.
 const (
-	wasMade    = "made"
-	wasRemoved = "removed"
-	wasEvicted = "evicted"
-	wasRefused = "refused"
+	actionCreated  = "created"
+	actionDeleted  = "deleted"
+	outcomeEvicted = "evicted"
+	outcomeRefused = "refused"
 )
 
 // newCounters registers the metrics, or finds those that are registered already.
@@ -39,10 +39,10 @@ func newCounters(r prometheus.Registerer) (*counters, error) {
 	c.dropped, errs[3] = registered(r, prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "fluence_controller_events_dropped_total", Help: "Events of the controller that were never sent, since too many waited.",
 	}))
-	for _, action := range []string{wasMade, wasRemoved} {
+	for _, action := range []string{actionCreated, actionDeleted} {
 		c.podGroups.WithLabelValues(action)
 	}
-	for _, outcome := range []string{wasEvicted, wasRefused} {
+	for _, outcome := range []string{outcomeEvicted, outcomeRefused} {
 		c.evictions.WithLabelValues(outcome)
 	}
 	return c, errors.Join(errs[:]...)
@@ -74,8 +74,8 @@ func (c *counters) eviction(outcome string) {
 	}
 }
 
-// lacking takes note that a group was told to lack members, and is now.
-func (c *counters) lacking(was, is bool) {
+// setIncomplete takes note that a group was told to lack members, and is now.
+func (c *counters) setIncomplete(was, is bool) {
 	switch {
 	case c == nil || was == is:
 	case is:

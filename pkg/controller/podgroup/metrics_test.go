@@ -37,7 +37,7 @@ func TestGroupsThatLackMembersAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &reconciler{counts: counts, memories: map[types.NamespacedName]memory{}}
-	lacking := func(shown bool) memory { return memory{seen: true, lack: lack{shown: shown}} }
+	lacking := func(shown bool) memory { return memory{hadPods: true, shortfall: shortfall{isReported: shown}} }
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 	steps := []struct {
 		name   string

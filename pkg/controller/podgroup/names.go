@@ -26,7 +26,7 @@ func namesOf(obj client.Object) []string {
 			names = append(names, name)
 		}
 	}
-	p, isPart := partOf(obj)
+	p, isPart := asPodOwner(obj)
 	if isPart {
 		add(p.template.Labels[group.Label])
 		add(p.owner().PodGroupName())
@@ -59,11 +59,11 @@ func unit(name string, uid types.UID) group.Owner {
 // namesOfPod returns the groups that an event of a pod concerns: its own, or while
 // that cannot be told all that it may be in.
 func namesOfPod(pod *corev1.Pod, owners group.Owners) []string {
-	id := group.Of(pod, owners)
+	id := group.IdentityOf(pod, owners)
 	switch {
-	case id.Named:
+	case id.InPodGroup:
 		return []string{id.Key.Name}
-	case id.Unseen != group.Owner{}:
+	case id.MissingOwner != group.Owner{}:
 		return namesOf(pod)
 	default:
 		return nil

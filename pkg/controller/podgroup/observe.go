@@ -19,10 +19,10 @@ import (
 )
 
 // observe reads what is known of a group.
-func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{key: key, now: r.clock.Now()}
+func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observation, error) {
+	o := observation{key: key, now: r.clock.Now()}
 	r.mu.Lock()
-	o.plainCRD = o.now.Before(r.plainUntil)
+	o.legacyCRD = o.now.Before(r.legacyUntil)
 	r.mu.Unlock()
 
 	var pg scheduling.PodGroup
@@ -32,72 +32,72 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	case !apierrors.IsNotFound(err):
 		return o, fmt.Errorf("get pod group: %w", err)
 	}
-	f, err := cached{ctx, r.client}.familyOf(key)
+	f, err := cacheReader{ctx, r.client}.membershipOf(key)
 	if err != nil {
 		return o, err
 	}
-	o.pods, o.parts, o.unseen = f.pods, f.parts, f.unseen
-	if o.podGroup != nil && r.config.madeHere(o.podGroup) {
+	o.pods, o.podOwners, o.unseen = f.pods, f.podOwners, f.unseen
+	if o.podGroup != nil && r.config.isManaged(o.podGroup) {
 		// An owner whose pods are all gone is still its owner.
 		for _, ref := range o.podGroup.OwnerReferences {
-			f.addTop(topBehind(ref))
+			f.addTopRef(topRefFrom(ref))
 		}
 	}
-	slices.SortFunc(f.tops, func(a, b top) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
-	for _, t := range f.tops {
+	slices.SortFunc(f.topRefs, func(a, b topRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
+	for _, t := range f.topRefs {
 		if o.podGroup == nil {
 			// One that is made for an owner that has just gone would go with it again.
-			r.finder.doubt(key.Namespace, t.ref)
+			r.ownerReader.doubt(key.Namespace, t.ref)
 		}
-		w, after, err := r.workload(ctx, o, t)
+		w, after, err := r.topOwner(ctx, o, t)
 		if err != nil {
 			return o, err
 		}
-		o.tops, o.after = append(o.tops, w), sooner(o.after, after)
+		o.topOwners, o.after = append(o.topOwners, w), sooner(o.after, after)
 	}
 	return o, nil
 }
 
-// workload finds out about a top: from the cache where that has its kind. One of a
+// topOwner finds out about a top: from the cache where that has its kind. One of a
 // kind that is not known is there as long as it has a pod that stays: to refer to
 // it any longer would be to undo what the garbage collector does.
-func (r *reconciler) workload(ctx context.Context, o observed, t top) (workload, time.Duration, error) {
-	c, namespace := cached{ctx, r.client}, o.key.Namespace
+func (r *reconciler) topOwner(ctx context.Context, o observation, t topRef) (topOwner, time.Duration, error) {
+	c, namespace := cacheReader{ctx, r.client}, o.key.Namespace
 	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}
 	switch {
 	case t.owner.Followed():
-		if p, ok := partOf(c.part(namespace, t.owner)); ok {
-			return workloadOf(p), 0, nil
+		if p, ok := asPodOwner(c.object(namespace, t.owner)); ok {
+			return topOwnerOf(p), 0, nil
 		}
-		return workload{top: t, standing: gone}, 0, nil
+		return topOwner{topRef: t, lookup: missing}, 0, nil
 	case kind == leaderWorkerSet && t.ref.Kind == "Pod":
-		return r.unitWorkload(ctx, namespace, t)
+		return r.unitOwner(ctx, namespace, t)
 	case group.KindOf(t.owner).Sized():
-		return r.finder.find(ctx, namespace, t.ref)
+		return r.ownerReader.find(ctx, namespace, t.ref)
 	default:
-		return workload{top: t, standing: foreign, leaving: !o.keeps(t.owner.UID)}, 0, nil
+		return topOwner{topRef: t, lookup: unsized, leaving: !o.hasPodOf(t.owner.UID)}, 0, nil
 	}
 }
 
-// keeps says that an object controls a pod of the group that stays.
-func (o observed) keeps(uid types.UID) bool {
+// hasPodOf says that an object controls a pod of the group that stays.
+func (o observation) hasPodOf(uid types.UID) bool {
 	return slices.ContainsFunc(o.pods, func(pod *corev1.Pod) bool {
 		ref := metav1.GetControllerOfNoCopy(pod)
 		return pod.DeletionTimestamp == nil && ref != nil && ref.UID == uid
 	})
 }
 
-// unitWorkload finds out about a unit of a LeaderWorkerSet: the leader pod is of
+// unitOwner finds out about a unit of a LeaderWorkerSet: the leader pod is of
 // a StatefulSet, and that of the LeaderWorkerSet. A pod of anything else that
 // controls pods says nothing of sizes.
-func (r *reconciler) unitWorkload(ctx context.Context, namespace string, t top) (workload, time.Duration, error) {
+func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topRef) (topOwner, time.Duration, error) {
 	leader, err := r.pod(ctx, namespace, t.ref)
 	if err != nil {
-		return workload{}, 0, err
+		return topOwner{}, 0, err
 	}
-	w := workload{top: t, standing: foreign}
+	w := topOwner{topRef: t, lookup: unsized}
 	if leader == nil {
-		w.standing = gone
+		w.lookup = missing
 		return w, 0, nil
 	}
 	w.leaving = leader.DeletionTimestamp != nil
@@ -105,20 +105,20 @@ func (r *reconciler) unitWorkload(ctx context.Context, namespace string, t top) 
 	if ref == nil {
 		return w, 0, nil
 	}
-	set := cached{ctx, r.client}.part(namespace, group.OwnerOf(*ref))
+	set := cacheReader{ctx, r.client}.object(namespace, group.OwnerOf(*ref))
 	if set == nil {
 		return w, 0, nil
 	}
 	if ref = metav1.GetControllerOfNoCopy(set); ref == nil || group.OwnerOf(*ref).Kind != leaderWorkerSet.Kind {
 		return w, 0, nil
 	}
-	of, after, err := r.finder.find(ctx, namespace, *ref)
+	of, after, err := r.ownerReader.find(ctx, namespace, *ref)
 	if err != nil {
-		return workload{}, 0, err
+		return topOwner{}, 0, err
 	}
-	w.standing, w.why, w.size, w.invalid = of.standing, of.why, of.size, of.invalid
-	if of.standing == gone {
-		w.standing, w.leaving = foreign, true
+	w.lookup, w.why, w.size, w.invalid = of.lookup, of.why, of.size, of.invalid
+	if of.lookup == missing {
+		w.lookup, w.leaving = unsized, true
 	}
 	return w, after, nil
 }
@@ -129,7 +129,7 @@ func (r *reconciler) pod(ctx context.Context, namespace string, ref metav1.Owner
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &pod, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != ref.UID:
-		return r.finder.pod(ctx, namespace, ref)
+		return r.ownerReader.pod(ctx, namespace, ref)
 	case err != nil:
 		return nil, fmt.Errorf("get pod %s: %w", ref.Name, err)
 	}

@@ -10,11 +10,11 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// madeHere says that this controller made a PodGroup: it is marked as such, and
+// isManaged says that this controller made a PodGroup: it is marked as such, and
 // the API server remembers who wrote it. The marks alone may have been copied
 // from one PodGroup to another. Who removes the label takes the PodGroup over: it
 // is a user's from then on, and goes with the owners that it still refers to.
-func (c Config) madeHere(pg *scheduling.PodGroup) bool {
+func (c Config) isManaged(pg *scheduling.PodGroup) bool {
 	if pg.Labels[ManagedByLabel] != ManagedByValue || pg.Annotations[SchedulerAnnotation] != c.SchedulerName {
 		return false
 	}
@@ -26,11 +26,11 @@ func (c Config) madeHere(pg *scheduling.PodGroup) bool {
 	return false
 }
 
-// sizedBy returns the field manager that minMember is left to: any but this
+// minMemberManager returns the field manager that minMember is left to: any but this
 // controller that the API server names as one of its owners, which whoever
 // changes the value becomes. When nobody else owns it any more (a later apply
 // leaves it out) it is this controller's again. Empty is nobody.
-func sizedBy(pg *scheduling.PodGroup) string {
+func minMemberManager(pg *scheduling.PodGroup) string {
 	for _, f := range pg.ManagedFields {
 		if f.Manager == FieldManager || f.Subresource != "" || f.FieldsV1 == nil {
 			continue
@@ -50,11 +50,11 @@ func sizedBy(pg *scheduling.PodGroup) string {
 
 // references returns one reference for each owner that is there to stay. None
 // controls the PodGroup, and none is kept waiting for it when it is deleted.
-func (o observed) references() []metav1.OwnerReference {
+func (o observation) references() []metav1.OwnerReference {
 	var refs []metav1.OwnerReference
-	for _, w := range o.tops {
+	for _, w := range o.topOwners {
 		gv, err := schema.ParseGroupVersion(w.ref.APIVersion)
-		if !w.lives() || err != nil || gv.Version == "" || w.ref.Kind == "" || w.ref.Name == "" || w.ref.UID == "" {
+		if !w.canOwn() || err != nil || gv.Version == "" || w.ref.Kind == "" || w.ref.Name == "" || w.ref.UID == "" {
 			continue
 		}
 		refs = append(refs, metav1.OwnerReference{
@@ -67,12 +67,12 @@ func (o observed) references() []metav1.OwnerReference {
 
 // wantedSpec returns what is to be written of a PodGroup beside its status; nil
 // if that is nothing.
-func (c Config) wantedSpec(o observed, w wanted) *spec {
-	if !c.madeHere(o.podGroup) {
+func (c Config) wantedSpec(o observation, w wantedSize) *spec {
+	if !c.isManaged(o.podGroup) {
 		return nil
 	}
 	s := &spec{owners: o.references(), minMember: w.minMember}
-	if sizedBy(o.podGroup) != "" {
+	if minMemberManager(o.podGroup) != "" {
 		s.minMember = 0
 	}
 	lacks := slices.ContainsFunc(s.owners, func(ref metav1.OwnerReference) bool {

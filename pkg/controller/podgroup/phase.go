@@ -12,9 +12,9 @@ type counts struct {
 	members int32
 	// scheduled have a node, finished ones included; holding are those of them
 	// that have not ended.
-	scheduled, holding int32
-	// serving are those of the holding that are there to stay.
-	serving                    int32
+	scheduled, onNodes int32
+	// active are those of the holding that are there to stay.
+	active                     int32
 	running, succeeded, failed int32
 }
 
@@ -24,10 +24,10 @@ func countOf(pods []*corev1.Pod) counts {
 		c.members++
 		if pod.Spec.NodeName != "" {
 			c.scheduled++
-			if !ended(pod) {
-				c.holding++
+			if !hasEnded(pod) {
+				c.onNodes++
 				if pod.DeletionTimestamp == nil {
-					c.serving++
+					c.active++
 				}
 			}
 		}
@@ -44,7 +44,7 @@ func countOf(pods []*corev1.Pod) counts {
 	return c
 }
 
-func ended(pod *corev1.Pod) bool {
+func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
@@ -63,23 +63,23 @@ const (
 // outcome asks the owners of a group. A Job knows best whether it has finished or
 // failed: its pods are retried, and it may have more completions than pods at a
 // time. Of kinds that are not known the pods tell.
-func (o observed) outcome() outcome {
+func (o observation) outcome() outcome {
 	over, anyFailed := 0, false
 	alive := 0
-	for _, w := range o.tops {
-		if w.standing == gone {
+	for _, w := range o.topOwners {
+		if w.lookup == missing {
 			continue
 		}
 		alive++
-		if w.over() {
+		if w.hasEnded() {
 			over++
 			anyFailed = anyFailed || w.failed
-		} else if w.standing != foreign || w.owner.Kind == "DaemonSet" {
+		} else if w.lookup != unsized || w.owner.Kind == "DaemonSet" {
 			return goesOn
 		}
 	}
 	switch {
-	case alive == 0 || over < alive || o.bare():
+	case alive == 0 || over < alive || o.hasBarePod():
 		return byPods
 	case anyFailed:
 		return failed
@@ -104,9 +104,9 @@ func phaseOf(before scheduling.PodGroupPhase, c counts, minMember int32, by outc
 		return scheduling.PodGroupRunning
 	case by == byPods && c.failed > 0 && c.members-c.failed < minMember:
 		return scheduling.PodGroupFailed
-	case c.holding == 0:
+	case c.onNodes == 0:
 		return scheduling.PodGroupPending
-	case c.holding+c.succeeded < minMember && (before == scheduling.PodGroupRunning || before == scheduling.PodGroupUnknown):
+	case c.onNodes+c.succeeded < minMember && (before == scheduling.PodGroupRunning || before == scheduling.PodGroupUnknown):
 		return scheduling.PodGroupUnknown
 	default:
 		return scheduling.PodGroupScheduling

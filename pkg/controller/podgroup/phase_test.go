@@ -51,14 +51,14 @@ func TestOutcome(t *testing.T) {
 	complete := condition(batchv1.JobComplete, corev1.ConditionTrue, now)
 	failing := condition(batchv1.JobFailed, corev1.ConditionTrue, now)
 	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
-	other := func(kind string, s standing) observed {
-		return observed{tops: []workload{{top: topBehind(metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, UID: "1"}), standing: s}}}
+	other := func(kind string, s lookup) observation {
+		return observation{topOwners: []topOwner{{topRef: topRefFrom(metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, UID: "1"}), lookup: s}}}
 	}
 	cases := map[string]struct {
-		o    observed
+		o    observation
 		want outcome
 	}{
-		"nobody's pods":                      {observed{}, byPods},
+		"nobody's pods":                      {observation{}, byPods},
 		"a Job":                              {of(job(4)), goesOn},
 		"a Job that is complete":             {of(job(4, complete)), finished},
 		"a Job that has failed":              {of(job(4, failing)), failed},
@@ -67,10 +67,10 @@ func TestOutcome(t *testing.T) {
 		"two Jobs, one complete, one failed": {of(job(4, complete), job(4, second, failing)), failed},
 		"a Job that is complete, a bare pod": {of(job(4, complete)).with(nil, pods(1)), byPods},
 		"a StatefulSet":                      {of(statefulSet(4, "")), goesOn},
-		"a DaemonSet":                        {other("DaemonSet", foreign), goesOn},
-		"a kind that is not known":           {other("Crew", foreign), byPods},
-		"a Deployment that cannot be read":   {other("Deployment", unread), goesOn},
-		"a Deployment that has gone":         {other("Deployment", gone), byPods},
+		"a DaemonSet":                        {other("DaemonSet", unsized), goesOn},
+		"a kind that is not known":           {other("Crew", unsized), byPods},
+		"a Deployment that cannot be read":   {other("Deployment", unreadable), goesOn},
+		"a Deployment that has gone":         {other("Deployment", missing), byPods},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@
 //
 // A PodGroup that somebody else made keeps its metadata and spec as they are and
 // is never removed. Of one that this controller made, minMember stays what a user
-// has set it to: see sizedBy.
+// has set it to: see minMemberManager.
 package podgroup
 
 import (

@@ -20,28 +20,28 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// plainRetry is how long a CRD without our fields is taken to stay so.
-const plainRetry = 10 * time.Minute
+// legacyRetry is how long a CRD without our fields is taken to stay so.
+const legacyRetry = 10 * time.Minute
 
 // reconciler does what decide says.
 type reconciler struct {
 	config Config
 	client client.Client
 	// live reads from the API server itself.
-	live   client.Reader
-	finder *finder
-	events events.EventRecorder
-	clock  clock.PassiveClock
-	counts *counters
+	live        client.Reader
+	ownerReader *ownerReader
+	events      events.EventRecorder
+	clock       clock.PassiveClock
+	counts      *counters
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
-	// made is when PodGroups were made last, of those made not long ago.
-	made map[types.NamespacedName]time.Time
-	// sweepMade is how many there are before those of long ago go.
-	sweepMade int
-	// plainUntil is until when the CRD is taken to lack our fields.
-	plainUntil time.Time
+	// lastCreated is when PodGroups were made last, of those made not long ago.
+	lastCreated map[types.NamespacedName]time.Time
+	// sweepSize is how many there are before those of long ago go.
+	sweepSize int
+	// legacyUntil is until when the CRD is taken to lack our fields.
+	legacyUntil time.Time
 }
 
 // Reconcile brings one group to the state that it should be in.
@@ -52,11 +52,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	d, m := r.config.decide(o, r.recall(o.key))
 	if d.create != nil {
-		switch may, err := r.mayMake(ctx, d.create, o.now); {
+		switch may, err := r.mayCreate(ctx, d.create, o.now); {
 		case err != nil:
 			return ctrl.Result{}, err
 		case !may:
-			return ctrl.Result{RequeueAfter: remakeAfter}, nil
+			return ctrl.Result{RequeueAfter: recreateDelay}, nil
 		}
 		switch err := r.client.Create(ctx, d.create, client.FieldOwner(FieldManager)); {
 		case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -65,11 +65,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
 		}
-		r.hasMade(o.key, o.now)
-		r.counts.podGroup(wasMade)
+		r.rememberCreation(o.key, o.now)
+		r.counts.podGroup(actionCreated)
 		klog.FromContext(ctx).V(2).Info("Created pod group", "minMember", d.create.Spec.MinMember)
 		o.podGroup = d.create
-		r.tell(o.podGroup, d.events)
+		r.sendEvents(o.podGroup, d.events)
 		d, m = r.config.decide(o, m)
 	}
 	if err := r.write(ctx, o, d); err != nil {
@@ -79,7 +79,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		m = memory{}
 	}
 	r.remember(o.key, m)
-	r.tell(o.podGroup, d.events)
+	r.sendEvents(o.podGroup, d.events)
 	if len(d.evict) > 0 {
 		d.after = r.evict(ctx, o, d.evict, m)
 	}
@@ -87,7 +87,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // write makes the writes of a decision about a PodGroup that exists.
-func (r *reconciler) write(ctx context.Context, o observed, d decision) error {
+func (r *reconciler) write(ctx context.Context, o observation, d decision) error {
 	if d.remove {
 		return r.remove(ctx, o)
 	}
@@ -101,11 +101,11 @@ func (r *reconciler) write(ctx context.Context, o observed, d decision) error {
 	if d.status == nil {
 		return nil
 	}
-	err := r.applyStatus(ctx, o.podGroup, d.status, o.plainCRD)
-	if scheduling.LacksField(err) && !o.plainCRD {
+	err := r.applyStatus(ctx, o.podGroup, d.status, o.legacyCRD)
+	if scheduling.LacksField(err) && !o.legacyCRD {
 		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: conditions and creation time are not written; apply manifests/crds", "crd", scheduling.CRDName)
 		r.mu.Lock()
-		r.plainUntil = o.now.Add(plainRetry)
+		r.legacyUntil = o.now.Add(legacyRetry)
 		r.mu.Unlock()
 		err = r.applyStatus(ctx, o.podGroup, d.status, true)
 	}
@@ -126,7 +126,7 @@ func ignoreGone(err error) error {
 }
 
 // remove deletes a PodGroup unless a pod of it came that is not in the cache yet.
-func (r *reconciler) remove(ctx context.Context, o observed) error {
+func (r *reconciler) remove(ctx context.Context, o observation) error {
 	var pods corev1.PodList
 	err := r.live.List(ctx, &pods, client.InNamespace(o.key.Namespace), client.Limit(1),
 		client.MatchingLabels{group.Label: o.key.Name}, client.MatchingFields{schedulerNameField: r.config.SchedulerName})
@@ -141,19 +141,19 @@ func (r *reconciler) remove(ctx context.Context, o observed) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete pod group: %w", err)
 	}
-	r.counts.podGroup(wasRemoved)
+	r.counts.podGroup(actionDeleted)
 	klog.FromContext(ctx).V(2).Info("Deleted pod group without pods")
 	return nil
 }
 
-// tell sends events about the PodGroup or the pod that they name.
-func (r *reconciler) tell(pg *scheduling.PodGroup, notes []note) {
+// sendEvents sends events about the PodGroup or the pod that they name.
+func (r *reconciler) sendEvents(pg *scheduling.PodGroup, notes []pendingEvent) {
 	for _, n := range notes {
 		var about runtime.Object = pg
 		if n.about != nil {
 			about = n.about
 		}
-		r.events.Eventf(about, nil, n.kind, n.reason, n.reason, "%s", n.text)
+		r.events.Eventf(about, nil, n.eventType, n.reason, n.reason, "%s", n.text)
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *reconciler) recall(key types.NamespacedName) memory {
 func (r *reconciler) remember(key types.NamespacedName, m memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.counts.lacking(r.memories[key].lack.shown, m.lack.shown)
+	r.counts.setIncomplete(r.memories[key].shortfall.isReported, m.shortfall.isReported)
 	if m == (memory{}) {
 		delete(r.memories, key)
 		return

@@ -53,14 +53,14 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		return err
 	}
 	r := &reconciler{
-		counts:   counts,
-		config:   config,
-		client:   mgr.GetClient(),
-		live:     mgr.GetAPIReader(),
-		finder:   newFinder(mgr.GetAPIReader(), clock.RealClock{}),
-		events:   mgr.GetEventRecorder(FieldManager),
-		clock:    clock.RealClock{},
-		memories: map[types.NamespacedName]memory{},
+		counts:      counts,
+		config:      config,
+		client:      mgr.GetClient(),
+		live:        mgr.GetAPIReader(),
+		ownerReader: newOwnerReader(mgr.GetAPIReader(), clock.RealClock{}),
+		events:      mgr.GetEventRecorder(FieldManager),
+		clock:       clock.RealClock{},
+		memories:    map[types.NamespacedName]memory{},
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		ctx = klog.NewContext(ctx, mgr.GetLogger())
@@ -73,8 +73,8 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 
 // watch makes the manager call Reconcile.
 func (r *reconciler) watch(mgr manager.Manager) error {
-	onParts := builder.WithPredicates(predicate.Funcs{UpdateFunc: partChanged})
-	parts := handler.EnqueueRequestsFromMapFunc(r.requestsOfPart)
+	onParts := builder.WithPredicates(predicate.Funcs{UpdateFunc: podOwnerChanged})
+	parts := handler.EnqueueRequestsFromMapFunc(r.requestsOfPodOwner)
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").
 		For(&scheduling.PodGroup{}).
@@ -101,17 +101,17 @@ func (r *reconciler) options() controller.Options {
 	}
 }
 
-// requestsOfPart asks to see to the groups that an event of a part concerns: those
+// requestsOfPodOwner asks to see to the groups that an event of a part concerns: those
 // that its pods are or will be in, also the pods that came before it.
-func (r *reconciler) requestsOfPart(ctx context.Context, obj client.Object) []ctrl.Request {
-	p, ok := partOf(obj)
+func (r *reconciler) requestsOfPodOwner(ctx context.Context, obj client.Object) []ctrl.Request {
+	p, ok := asPodOwner(obj)
 	if !ok {
 		return nil
 	}
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
-		r.finder.forget(obj.GetNamespace(), *ref)
+		r.ownerReader.forget(obj.GetNamespace(), *ref)
 	}
-	c := cached{ctx, r.client}
+	c := cacheReader{ctx, r.client}
 	names := namesOf(obj)
 	pods, err := c.podsOf(obj.GetNamespace(), p.owner().PodGroupName())
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// wanted is how many pods a group asks for.
-type wanted struct {
+// wantedSize is how many pods a group asks for.
+type wantedSize struct {
 	minMember, size int32
 	// unknown says that nobody tells: a PodGroup is not made for such a size.
 	unknown bool
@@ -27,9 +27,9 @@ type wanted struct {
 // Where labels are wrong, nobody is left to say or no pods are wanted now, the
 // PodGroup's minMember stays what it is: the next pods must not start partly. That of a user's PodGroup always does, and so does one that a user
 // has set.
-func (c Config) wantedSize(o observed) wanted {
-	size, err := o.said()
-	owned, all, ownedErr := o.asked()
+func (c Config) wantedSize(o observation) wantedSize {
+	size, err := o.userSize()
+	owned, all, ownedErr := o.ownerSize()
 	switch {
 	case err != nil:
 	case size != group.Size{}:
@@ -41,21 +41,21 @@ func (c Config) wantedSize(o observed) wanted {
 	default:
 		size, err = sizeOf(o.labels(false))
 	}
-	w := wanted{unknown: err == nil && size == group.Size{}, valid: err == nil}
+	w := wantedSize{unknown: err == nil && size == group.Size{}, valid: err == nil}
 	user := ""
 	if o.podGroup != nil {
 		kept := max(1, o.podGroup.Spec.MinMember)
-		if c.madeHere(o.podGroup) {
-			user = sizedBy(o.podGroup)
+		if c.isManaged(o.podGroup) {
+			user = minMemberManager(o.podGroup)
 		}
-		if w.unknown || err != nil || user != "" || !c.madeHere(o.podGroup) || o.over() || o.idle() {
+		if w.unknown || err != nil || user != "" || !c.isManaged(o.podGroup) || o.hasEnded() || o.idle() {
 			size = group.Size{Size: max(kept, size.Size), Min: kept}
 		}
 	}
 	size = size.WithDefault(1)
 	w.minMember, w.size = size.Min, size.Size
-	if o.podGroup != nil && c.madeHere(o.podGroup) && user == "" && !o.idle() {
-		w.minMember = o.left(size)
+	if o.podGroup != nil && c.isManaged(o.podGroup) && user == "" && !o.idle() {
+		w.minMember = o.remainingMin(size)
 	}
 	switch {
 	case err != nil:
@@ -68,21 +68,21 @@ func (c Config) wantedSize(o observed) wanted {
 	return w
 }
 
-// said returns the size that users wrote into labels, zero if none did.
-func (o observed) said() (group.Size, error) { return sizeOf(o.labels(true)) }
+// userSize returns the size that users wrote into labels, zero if none did.
+func (o observation) userSize() (group.Size, error) { return sizeOf(o.labels(true)) }
 
 // labels returns what the pod templates and then the pods are labelled with, in
 // the order in which they count: each list counts if those before it say nothing.
 // Only what users said is in it if said is set.
-func (o observed) labels(said bool) [][]map[string]string {
+func (o observation) labels(userOnly bool) [][]map[string]string {
 	read := func(labels, annotations map[string]string) map[string]string {
-		if said {
-			return group.Said(labels, annotations)
+		if userOnly {
+			return group.WithoutDefaults(labels, annotations)
 		}
 		return labels
 	}
 	var templates, pods []map[string]string
-	for _, p := range current(o.parts) {
+	for _, p := range current(o.podOwners) {
 		templates = append(templates, read(p.template.Labels, p.template.Annotations))
 	}
 	for _, pod := range o.pods {
@@ -90,7 +90,7 @@ func (o observed) labels(said bool) [][]map[string]string {
 			pods = append(pods, read(pod.Labels, pod.Annotations))
 		}
 	}
-	if o.named() {
+	if o.isNamedForOwner() {
 		return [][]map[string]string{templates, pods}
 	}
 	return [][]map[string]string{append(templates, pods...)}
@@ -116,15 +116,15 @@ func sizeOf(lists [][]map[string]string) (group.Size, error) {
 	return group.Size{}, nil
 }
 
-// asked returns how many pods the owners ask for, and whether all of the group's
+// ownerSize returns how many pods the owners ask for, and whether all of the group's
 // pods are of owners that say so.
-func (o observed) asked() (total group.Size, all bool, err error) {
-	if o.unseen || o.bare() {
+func (o observation) ownerSize() (total group.Size, all bool, err error) {
+	if o.unseen || o.hasBarePod() {
 		return group.Size{}, false, nil
 	}
-	for _, w := range o.active() {
+	for _, w := range o.activeOwners() {
 		switch {
-		case w.standing != known:
+		case w.lookup != readable:
 			return group.Size{}, false, nil
 		case w.invalid != "":
 			return group.Size{}, false, errors.New(w.invalid)
@@ -135,13 +135,13 @@ func (o observed) asked() (total group.Size, all bool, err error) {
 	return total, total.Size > 0, nil
 }
 
-// active returns the owners that make pods: while others do, those that are
+// activeOwners returns the owners that make pods: while others do, those that are
 // suspended do not count, and what has ended never does.
-func (o observed) active() []workload {
-	var active, suspended []workload
-	for _, w := range o.tops {
+func (o observation) activeOwners() []topOwner {
+	var active, suspended []topOwner
+	for _, w := range o.topOwners {
 		switch {
-		case !w.lives(), w.over():
+		case !w.canOwn(), w.hasEnded():
 		case w.suspended:
 			suspended = append(suspended, w)
 		default:
@@ -154,12 +154,12 @@ func (o observed) active() []workload {
 	return active
 }
 
-// over says that all owners that are left have ended.
-func (o observed) over() bool {
+// hasEnded says that all owners that are left have ended.
+func (o observation) hasEnded() bool {
 	over := false
-	for _, w := range o.tops {
-		if w.lives() {
-			if !w.over() {
+	for _, w := range o.topOwners {
+		if w.canOwn() {
+			if !w.hasEnded() {
 				return false
 			}
 			over = true
@@ -168,16 +168,16 @@ func (o observed) over() bool {
 	return over
 }
 
-// left returns how many pods a group can still start with: Jobs that are nearly
+// remainingMin returns how many pods a group can still start with: Jobs that are nearly
 // done make no more pods than they have completions left. It counts only while a
 // pod waits for a node, and does not rise again: what is just running out is not
 // written to for each pod that ends.
-func (o observed) left(size group.Size) int32 {
-	left := o.bound(size)
+func (o observation) remainingMin(size group.Size) int32 {
+	left := o.capMin(size)
 	if left == size.Min {
 		return size.Min
 	}
-	for _, pod := range o.live() {
+	for _, pod := range o.livePods() {
 		if pod.Spec.NodeName == "" {
 			return left
 		}
@@ -185,24 +185,24 @@ func (o observed) left(size group.Size) int32 {
 	return max(left, min(size.Min, o.podGroup.Spec.MinMember))
 }
 
-// bound lowers a minimum to the number of pods that are still to come or there.
-func (o observed) bound(size group.Size) int32 {
-	var served int32
+// capMin lowers a minimum to the number of pods that are still to come or there.
+func (o observation) capMin(size group.Size) int32 {
+	var done int32
 	counts := map[string]bool{}
-	for _, w := range o.active() {
+	for _, w := range o.activeOwners() {
 		counts[string(w.owner.UID)] = true
 	}
-	for _, p := range o.parts {
-		if counts[string(p.top)] {
-			served += p.served()
+	for _, p := range o.podOwners {
+		if counts[string(p.topUID)] {
+			done += p.donePods()
 		}
 	}
-	if served == 0 {
+	if done == 0 {
 		return size.Min
 	}
-	owned, _, err := o.asked()
+	owned, _, err := o.ownerSize()
 	if err != nil {
 		return size.Min
 	}
-	return max(1, min(size.Min, max(size.Size, owned.Size)-served))
+	return max(1, min(size.Min, max(size.Size, owned.Size)-done))
 }

@@ -41,7 +41,7 @@ func TestWantedSize(t *testing.T) {
 	const wrong = `label fluence.group-size: "x": must be a whole number from 1 to 100000`
 	complete := condition(batchv1.JobComplete, corev1.ConditionTrue, now)
 	cases := map[string]struct {
-		o         observed
+		o         observation
 		want      int32
 		wantWords string
 		wantWrong bool
@@ -62,21 +62,21 @@ func TestWantedSize(t *testing.T) {
 		"also if pods of it have succeeded":           {of(job(0, served)).with(podGroup(4, ours), pods(1, ofTrain)), 4, "minMember 4, size 4", false},
 		"a StatefulSet comes back smaller":            {of(statefulSet(2, appsv1.ParallelPodManagement)).with(podGroup(4, ours), nil), 2, "minMember 2, size 2", false},
 		"a StatefulSet of one pod after the other":    {of(statefulSet(3, "")), 1, "minMember 1, size 3", false},
-		"pods that say nothing":                       {observed{pods: pods(4)}, 1, "minMember 1, size 1", false},
-		"pods that say a size":                        {observed{pods: join(pods(1, labelled(group.SizeLabel, "4")), pods(3))}, 4, "minMember 4, size 4", false},
-		"pods of nobody known, filled in":             {observed{pods: pods(1, said("4", "2"), annotated(group.DefaultedAnnotation, "4/2"))}, 2, "minMember 2, size 4", false},
-		"a wrong label on a pod":                      {observed{pods: pods(4, labelled(group.SizeLabel, "x"))}, 1, wrong, true},
-		"a wrong label on a pod that is leaving":      {observed{pods: join(pods(1, labelled(group.SizeLabel, "x"), deleting), pods(1, labelled(group.SizeLabel, "2")))}, 2, "minMember 2, size 2", false},
-		"labels were corrected":                       {observed{podGroup: podGroup(1, ours), pods: pods(2, labelled(group.SizeLabel, "2"))}, 2, "minMember 2, size 2", false},
-		"labels became wrong":                         {observed{podGroup: podGroup(4, ours), pods: pods(2, labelled(group.SizeLabel, "x"))}, 4, wrong, true},
-		"the pods that said it are gone":              {observed{podGroup: podGroup(4, ours), pods: pods(2)}, 4, "minMember 4, size 4", false},
-		"a user's PodGroup says it":                   {observed{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "8"))}, 3, "minMember 3, size 8", false},
-		"a user's PodGroup says nothing":              {observed{podGroup: podGroup(0), pods: pods(2)}, 1, "minMember 1, size 1", false},
-		"wrong labels in a user's PodGroup":           {observed{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "x"))}, 3, wrong, true},
+		"pods that say nothing":                       {observation{pods: pods(4)}, 1, "minMember 1, size 1", false},
+		"pods that say a size":                        {observation{pods: join(pods(1, labelled(group.SizeLabel, "4")), pods(3))}, 4, "minMember 4, size 4", false},
+		"pods of nobody known, filled in":             {observation{pods: pods(1, said("4", "2"), annotated(group.DefaultedAnnotation, "4/2"))}, 2, "minMember 2, size 4", false},
+		"a wrong label on a pod":                      {observation{pods: pods(4, labelled(group.SizeLabel, "x"))}, 1, wrong, true},
+		"a wrong label on a pod that is leaving":      {observation{pods: join(pods(1, labelled(group.SizeLabel, "x"), deleting), pods(1, labelled(group.SizeLabel, "2")))}, 2, "minMember 2, size 2", false},
+		"labels were corrected":                       {observation{podGroup: podGroup(1, ours), pods: pods(2, labelled(group.SizeLabel, "2"))}, 2, "minMember 2, size 2", false},
+		"labels became wrong":                         {observation{podGroup: podGroup(4, ours), pods: pods(2, labelled(group.SizeLabel, "x"))}, 4, wrong, true},
+		"the pods that said it are gone":              {observation{podGroup: podGroup(4, ours), pods: pods(2)}, 4, "minMember 4, size 4", false},
+		"a user's PodGroup says it":                   {observation{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "8"))}, 3, "minMember 3, size 8", false},
+		"a user's PodGroup says nothing":              {observation{podGroup: podGroup(0), pods: pods(2)}, 1, "minMember 1, size 1", false},
+		"wrong labels in a user's PodGroup":           {observation{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "x"))}, 3, wrong, true},
 		"a user has set minMember of ours":            {of(job(4)).with(podGroup(2, ours, sized("kubectl-edit")), nil), 2, "minMember 2, as kubectl-edit has set it, size 4", false},
 		"only the scheduler wrote to ours beside us":  {of(job(4)).with(podGroup(2, ours, func(pg *scheduling.PodGroup) { sized("s")(pg); pg.ManagedFields[1].Subresource = "status" }), nil), 4, "minMember 4, size 4", false},
-		"more pods than a group may have":             {observed{tops: []workload{{top: topBehind(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 1, "JobSet train: asks for 200000 pods", true},
-		"more pods than a group may have, but labels": {observed{pods: pods(1, labelled(group.SizeLabel, "3")), tops: []workload{{top: topBehind(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 3, "minMember 3, size 3", false},
+		"more pods than a group may have":             {observation{topOwners: []topOwner{{topRef: topRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 1, "JobSet train: asks for 200000 pods", true},
+		"more pods than a group may have, but labels": {observation{pods: pods(1, labelled(group.SizeLabel, "3")), topOwners: []topOwner{{topRef: topRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 3, "minMember 3, size 3", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -100,16 +100,16 @@ func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
 	queue := func(succeeded int32) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.Status.Succeeded = succeeded }
 	}
-	inJobSet := func(jobs ...*batchv1.Job) observed {
-		o := observed{key: key, now: now, tops: []workload{{ends: true, size: group.Size{Size: 8, Min: 8}}}}
+	inJobSet := func(jobs ...*batchv1.Job) observation {
+		o := observation{key: key, now: now, topOwners: []topOwner{{ends: true, size: group.Size{Size: 8, Min: 8}}}}
 		for _, j := range jobs {
-			p, _ := partOf(j)
-			o.parts = append(o.parts, p)
+			p, _ := asPodOwner(j)
+			o.podOwners = append(o.podOwners, p)
 		}
 		return o
 	}
 	cases := map[string]struct {
-		o       observed
+		o       observation
 		pods    []*corev1.Pod
 		current int32
 		want    int32
@@ -143,8 +143,8 @@ func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
 // A Deployment's earlier ReplicaSets stay, without pods: what their templates said
 // no longer counts.
 func TestOnlyCurrentTemplatesSayASize(t *testing.T) {
-	set := func(name string, replicas int32, size string, age int) part {
-		p, _ := partOf(&appsv1.ReplicaSet{
+	set := func(name string, replicas int32, size string, age int) podOwner {
+		p, _ := asPodOwner(&appsv1.ReplicaSet{
 			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(start.AddDate(0, 0, -age))},
 			Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{group.SizeLabel: size}},
@@ -153,17 +153,17 @@ func TestOnlyCurrentTemplatesSayASize(t *testing.T) {
 		return p
 	}
 	cases := map[string]struct {
-		parts []part
+		parts []podOwner
 		want  int32
 	}{
-		"the old one has no pods":      {[]part{set("old", 0, "8", 2), set("new", 3, "3", 1)}, 3},
-		"a rolling update":             {[]part{set("old", 1, "8", 2), set("new", 3, "3", 1)}, 8},
-		"scaled to nothing":            {[]part{set("new", 0, "3", 1), set("old", 0, "8", 2)}, 3},
-		"a label of the past is wrong": {[]part{set("old", 0, "x", 2), set("new", 3, "3", 1)}, 3},
+		"the old one has no pods":      {[]podOwner{set("old", 0, "8", 2), set("new", 3, "3", 1)}, 3},
+		"a rolling update":             {[]podOwner{set("old", 1, "8", 2), set("new", 3, "3", 1)}, 8},
+		"scaled to nothing":            {[]podOwner{set("new", 0, "3", 1), set("old", 0, "8", 2)}, 3},
+		"a label of the past is wrong": {[]podOwner{set("old", 0, "x", 2), set("new", 3, "3", 1)}, 3},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got, err := (observed{parts: tc.parts}).said(); err != nil || got.Size != tc.want {
+			if got, err := (observation{podOwners: tc.parts}).userSize(); err != nil || got.Size != tc.want {
 				t.Errorf("said() = %+v, %v, want %d", got, err, tc.want)
 			}
 		})

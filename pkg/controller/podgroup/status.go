@@ -18,7 +18,7 @@ import (
 const ConditionValid = "Valid"
 
 // nextStatus is the status as it should be. Fields of others stay as they are.
-func nextStatus(o observed, w wanted) scheduling.PodGroupStatus {
+func nextStatus(o observation, w wantedSize) scheduling.PodGroupStatus {
 	s := *o.podGroup.Status.DeepCopy()
 	c := countOf(o.pods)
 	s.Phase = phaseOf(s.Phase, c, w.minMember, o.outcome())
@@ -28,7 +28,7 @@ func nextStatus(o observed, w wanted) scheduling.PodGroupStatus {
 	if s.OccupiedBy == "" {
 		s.OccupiedBy = occupant(o)
 	}
-	if o.plainCRD {
+	if o.legacyCRD {
 		return s
 	}
 	if c.members > 0 || !final(s.Phase) {
@@ -41,20 +41,20 @@ func nextStatus(o observed, w wanted) scheduling.PodGroupStatus {
 		Type: ConditionValid, Status: metav1.ConditionTrue, Reason: reason.ValidGroupSize, Message: w.message,
 		ObservedGeneration: o.podGroup.Generation, LastTransitionTime: metav1.NewTime(o.now),
 	}
-	if because, text := o.wrong(w); because != "" {
+	if because, text := o.whyInvalid(w); because != "" {
 		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, because, text
 	}
 	meta.SetStatusCondition(&s.Conditions, valid)
 	return s
 }
 
-// wrong says what is wrong with a group's labels and annotations, empty if all is
+// whyInvalid says what is wrong with a group's labels and annotations, empty if all is
 // well.
-func (o observed) wrong(w wanted) (because, text string) {
+func (o observation) whyInvalid(w wantedSize) (because, text string) {
 	if !w.valid {
 		return reason.InvalidGroupSize, clip(w.message)
 	}
-	if _, _, err := o.handling(0); err != nil {
+	if _, _, err := o.incompletePolicy(0); err != nil {
 		return reason.InvalidAnnotation, clip(err.Error())
 	}
 	return "", ""
@@ -74,9 +74,9 @@ func clip(text string) string {
 
 // occupant names the workload that a group belongs to, as scheduler-plugins
 // does: the namespace and the name of an owner of its pods.
-func occupant(o observed) string {
-	for _, w := range o.tops {
-		if w.standing != gone {
+func occupant(o observation) string {
+	for _, w := range o.topOwners {
+		if w.lookup != missing {
 			return o.key.Namespace + "/" + w.owner.Name
 		}
 	}
@@ -91,10 +91,10 @@ func occupant(o observed) string {
 // creationTime is the present time, held to the second in which the API server
 // says that the group began to wait: a controller that comes late, or whose clock
 // is wrong, changes the order of no two groups that are a second apart.
-func creationTime(o observed) metav1.MicroTime {
+func creationTime(o observation) metav1.MicroTime {
 	since := o.podGroup.CreationTimestamp.Time
-	if len(o.tops) == 1 && !o.tops[0].since.IsZero() {
-		since = o.tops[0].since
+	if len(o.topOwners) == 1 && !o.topOwners[0].since.IsZero() {
+		since = o.topOwners[0].since
 	}
 	t := o.now.Truncate(time.Microsecond)
 	if last := since.Add(time.Second - time.Microsecond); t.After(last) {

@@ -5,7 +5,7 @@
 //
 //	demand.go    which slots are asked for?
 //	limits.go    how many of them may stand together?
-//	narrow.go    which nodes may they use?
+//	attributes.go    which nodes may they use?
 //	topology.go  how do all of them stand together?
 package demand
 
@@ -37,16 +37,16 @@ type Demand struct {
 	// Topology says how the slots of all shapes together stand; nil where that does
 	// not matter.
 	Topology *jobspec.Topology
-	// narrowings are by shape.
-	narrowings []narrowing
-	// names has the index in Limits of each limit that has a name, by the name. Lists has the index
+	// constraints are by shape.
+	constraints []constraints
+	// limitByName has the index in Limits of each limit that has a name, by the name. Lists has the index
 	// of the first limit of each text of host lists. Both are nil where there are no limits.
-	names, lists map[string]int
+	limitByName, limitByHosts map[string]int
 }
 
 // A narrowing is what keeps a shape to some nodes: the conditions that hold for good, and those
 // for the present too.
-type narrowing struct{ always, now []jobspec.Condition }
+type constraints struct{ always, now []jobspec.Condition }
 
 // Read reads what a jobspec asks for. It fails with match.ErrInvalid, naming
 // what is wrong or what this engine does not take.
@@ -62,10 +62,10 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 		return nil, invalid("attributes.system.constraints: %w", err)
 	}
 	a := &Demand{
-		Shapes: make([]solver.Shape, len(js.Resources)), narrowings: make([]narrowing, len(js.Resources)),
+		Shapes: make([]solver.Shape, len(js.Resources)), constraints: make([]constraints, len(js.Resources)),
 	}
-	kinds := min(len(js.Resources[0].With), match.MaxKinds) // and mostly no other
-	a.Needs, a.Units = make([]solver.Need, 0, kinds), make([]string, 0, kinds)
+	types := min(len(js.Resources[0].With), match.MaxResourceTypes) // and mostly no other
+	a.Needs, a.Units = make([]solver.Need, 0, types), make([]string, 0, types)
 	labels := make(map[string]int, len(js.Resources))
 	least := int64(0)
 	for i := range js.Resources {
@@ -78,26 +78,26 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 		}
 		labels[s.Label] = i
 		if js.Attributes.System.Constraints != nil {
-			a.narrowings[i].always = append(a.narrowings[i].always, all)
+			a.constraints[i].always = append(a.constraints[i].always, all)
 			s.Constrained = true
-			s.Conditions += conditionSteps * js.Attributes.System.Constraints.Leaves()
+			s.ConditionSteps += conditionSteps * js.Attributes.System.Constraints.Leaves()
 		}
-		least = solver.Plus(least, s.Count.Min)
+		least = solver.SatAdd(least, s.Count.Min)
 	}
 	if least > solver.MaxSlots {
 		return nil, invalid("%d slots are asked for, more than %d", least, solver.MaxSlots)
 	}
-	if about := js.Attributes.System.Fluence; len(about) > 0 {
-		for _, label := range slices.Sorted(maps.Keys(about)) {
+	if attributes := js.Attributes.System.Fluence; len(attributes) > 0 {
+		for _, label := range slices.Sorted(maps.Keys(attributes)) {
 			at, there := labels[label]
 			if !there {
 				return nil, invalid("attributes.system.fluence: no slot has the label %q", label)
 			}
-			if err := a.narrow(at, about[label]); err != nil {
+			if err := a.readAttributes(at, attributes[label]); err != nil {
 				return nil, err
 			}
 		}
-		if err := a.readTopology(about); err != nil {
+		if err := a.readTopology(attributes); err != nil {
 			return nil, err
 		}
 	}
@@ -149,12 +149,12 @@ func (a *Demand) readPool(s *solver.Shape, r *jobspec.Resource) error {
 	case r.Count.Min < 1:
 		return invalid("slot %q: %s: %d is no amount", s.Label, r.Type, r.Count.Min)
 	}
-	at := slices.IndexFunc(a.Needs, func(n solver.Need) bool { return n.Kind == r.Type })
+	at := slices.IndexFunc(a.Needs, func(n solver.Need) bool { return n.Type == r.Type })
 	if at < 0 {
-		if at = len(a.Needs); at == match.MaxKinds {
-			return invalid("slot %q asks for %s: more than %d types of pools in one request", s.Label, r.Type, match.MaxKinds)
+		if at = len(a.Needs); at == match.MaxResourceTypes {
+			return invalid("slot %q asks for %s: more than %d types of pools in one request", s.Label, r.Type, match.MaxResourceTypes)
 		}
-		a.Needs, a.Units = append(a.Needs, solver.Need{Kind: r.Type}), append(a.Units, "")
+		a.Needs, a.Units = append(a.Needs, solver.Need{Type: r.Type}), append(a.Units, "")
 	}
 	unit := &a.Units[at]
 	switch {
@@ -189,9 +189,9 @@ func (a *Demand) CheckKeys(keys []string) error {
 	return nil
 }
 
-// Hold says whether the constraints of a shape hold on a node: those for good, and all.
-func (a *Demand) Hold(shape int, about *resource.Vertex) (always, now bool) {
-	n := &a.narrowings[shape]
+// Allow says whether the constraints of a shape hold on a node: those for good, and all.
+func (a *Demand) Allow(shape int, about *resource.Vertex) (always, now bool) {
+	n := &a.constraints[shape]
 	always = holds(n.always, about)
 	return always, always && holds(n.now, about)
 }
@@ -205,8 +205,8 @@ func holds(all []jobspec.Condition, about *resource.Vertex) bool {
 	return true
 }
 
-// Unlimited returns the demand without what was heeded when a place was found for it.
-func (a *Demand) Unlimited() *Demand {
+// WithoutLimits returns the demand without what was heeded when a place was found for it.
+func (a *Demand) WithoutLimits() *Demand {
 	part := *a
 	part.Limits, part.Topology = nil, nil
 	part.Shapes = slices.Clone(a.Shapes)

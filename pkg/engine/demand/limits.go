@@ -13,18 +13,18 @@ import (
 // of any one list.
 type Limit struct {
 	// Name is what shapes share the limit by; empty for one of a shape by itself.
-	Name string
-	Kind string
+	Name  string
+	Level string
 	// Hosts are hostlists, and Cells has by host the number of its list; nil where the
 	// limit is of a type. Like is the first limit with the same lists, or the limit itself.
-	Hosts []string
-	Cells map[string]int32
-	Like  int
-	Most  int64
+	Hosts     []string
+	CellOf    map[string]int32
+	SameHosts int
+	Max       int64
 }
 
-// narrowBy has a shape keep a limit that it shares with all shapes that name it.
-func (a *Demand) narrowBy(s *solver.Shape, from jobspec.Limit) error {
+// addNamedLimit has a shape keep a limit that it shares with all shapes that name it.
+func (a *Demand) addNamedLimit(s *solver.Shape, from jobspec.Limit) error {
 	switch {
 	case from.Name == "":
 		return invalid("a limit without a name")
@@ -35,10 +35,10 @@ func (a *Demand) narrowBy(s *solver.Shape, from jobspec.Limit) error {
 	case from.Most < 0:
 		return invalid("%q: most: %d is less than 0", from.Name, from.Most)
 	}
-	l := Limit{Name: from.Name, Kind: from.Level, Hosts: from.Hosts, Most: from.Most}
-	if at, there := a.names[l.Name]; there {
+	l := Limit{Name: from.Name, Level: from.Level, Hosts: from.Hosts, Max: from.Most}
+	if at, there := a.limitByName[l.Name]; there {
 		other := &a.Limits[at]
-		if other.Kind != l.Kind || other.Most != l.Most || !slices.Equal(other.Hosts, l.Hosts) {
+		if other.Level != l.Level || other.Max != l.Max || !slices.Equal(other.Hosts, l.Hosts) {
 			return invalid("two limits of the name %q say different things", l.Name)
 		}
 		if !slices.Contains(s.Limits, at) {
@@ -46,45 +46,45 @@ func (a *Demand) narrowBy(s *solver.Shape, from jobspec.Limit) error {
 		}
 		return nil
 	}
-	if a.names == nil {
-		a.names, a.lists = make(map[string]int), make(map[string]int)
+	if a.limitByName == nil {
+		a.limitByName, a.limitByHosts = make(map[string]int), make(map[string]int)
 	}
-	l.Like = len(a.Limits)
+	l.SameHosts = len(a.Limits)
 	if len(l.Hosts) > 0 {
 		lists := strings.Join(l.Hosts, "\n")
-		if at, there := a.lists[lists]; there && slices.Equal(a.Limits[at].Hosts, l.Hosts) {
-			l.Like, l.Cells = at, a.Limits[at].Cells
+		if at, there := a.limitByHosts[lists]; there && slices.Equal(a.Limits[at].Hosts, l.Hosts) {
+			l.SameHosts, l.CellOf = at, a.Limits[at].CellOf
 		} else if err := l.readHosts(); err != nil {
 			return err
 		} else {
-			a.lists[lists] = l.Like
+			a.limitByHosts[lists] = l.SameHosts
 		}
 	}
-	a.names[l.Name] = len(a.Limits)
-	a.bound(s, l)
+	a.limitByName[l.Name] = len(a.Limits)
+	a.addLimit(s, l)
 	return nil
 }
 
 // readHosts fails for a host in two lists.
 func (l *Limit) readHosts() error {
-	l.Cells = make(map[string]int32)
+	l.CellOf = make(map[string]int32)
 	for i, text := range l.Hosts {
 		list, err := hostlist.Parse(text)
 		if err != nil {
 			return invalid("%q: hosts: %w", l.Name, err)
 		}
 		for host := range list.Names() {
-			if was, there := l.Cells[host]; there && was != int32(i) {
+			if was, there := l.CellOf[host]; there && was != int32(i) {
 				return invalid("%q: hosts: %q is in two of the lists", l.Name, host)
 			}
-			l.Cells[host] = int32(i)
+			l.CellOf[host] = int32(i)
 		}
 	}
 	return nil
 }
 
-// bound has a shape keep a limit that no shape before has.
-func (a *Demand) bound(s *solver.Shape, l Limit) {
+// addLimit has a shape keep a limit that no shape before has.
+func (a *Demand) addLimit(s *solver.Shape, l Limit) {
 	s.Limits = append(s.Limits, len(a.Limits))
 	a.Limits = append(a.Limits, l)
 }

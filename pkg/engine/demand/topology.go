@@ -50,13 +50,13 @@ func (a *Demand) Levels() []solver.Level {
 	}
 	var all []solver.Level
 	if t.Required != "" {
-		all = append(all, solver.Level{Kind: t.Required, Rule: solver.Together})
+		all = append(all, solver.Level{Type: t.Required, Rule: solver.OneDomain})
 	}
 	for _, kind := range t.Preferred {
-		all = append(all, solver.Level{Kind: kind, Rule: solver.Few})
+		all = append(all, solver.Level{Type: kind, Rule: solver.FewestDomains})
 	}
 	if t.Balanced != "" {
-		all = append(all, solver.Level{Kind: t.Balanced, Rule: solver.Balanced})
+		all = append(all, solver.Level{Type: t.Balanced, Rule: solver.Balanced})
 	}
 	return all
 }

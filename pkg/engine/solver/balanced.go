@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// reachBalanced looks for a plan of equal shares on as few domains as there can be:
+// placeBalanced looks for a plan of equal shares on as few domains as there can be:
 // with so many slots on so many domains, some have one more than the others.
-func (t *quest) reachBalanced(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
+func (t *topologySearch) placeBalanced(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
 	total := int64(0)
-	for _, s := range t.asked {
+	for _, s := range t.shapes {
 		total += s.Count.Min
 	}
 	result := Impossible
-	for k := 1; k <= len(domains) && int64(k) <= total && !t.Spent(); k++ {
-		p, o := t.reachShares(domains, at, total, k)
+	for k := 1; k <= len(domains) && int64(k) <= total && !t.IsExhausted(); k++ {
+		p, o := t.placeShares(domains, at, total, k)
 		switch o {
 		case Placed:
-			return p.with(k), Placed, Shortfall{}
+			return p.withCost(k), Placed, Shortfall{}
 		case Unknown:
 			result = Unknown
 		case Impossible:
 		}
 	}
 	// Where the slots do not fit in any other way either, that is the reason.
-	if _, o, failed := t.lay(order); o != Placed {
+	if _, o, failed := t.placeAnywhere(order); o != Placed {
 		return nil, min(o, result), failed
 	}
-	return nil, result, t.unbalanced(domains, at, total)
+	return nil, result, t.balancedShortfall(domains, at, total)
 }
 
-// reachShares looks for a plan of equal shares on k domains.
-func (t *quest) reachShares(domains []*domain, at int, total int64, k int) (*plan, Outcome) {
-	s := &sharing{quest: t, level: &t.aims[at], share: total / int64(k), result: Impossible}
+// placeShares looks for a plan of equal shares on k domains.
+func (t *topologySearch) placeShares(domains []*domain, at int, total int64, k int) (*plan, Outcome) {
+	s := &equalShares{topologySearch: t, level: &t.topology[at], share: total / int64(k), result: Impossible}
 	larger := int(total % int64(k))
-	t.Owe(2 * len(domains))
+	t.Spend(2 * len(domains))
 	with := func(share int64) (able []*domain) {
 		for _, d := range domains {
 			if d.useful >= share {
@@ -49,7 +49,7 @@ func (t *quest) reachShares(domains []*domain, at int, total int64, k int) (*pla
 	if domains = with(s.share); len(domains) < k {
 		return nil, Impossible
 	}
-	if s.domains = domains; len(t.asked) > 1 {
+	if s.domains = domains; len(t.shapes) > 1 {
 		// The shapes fit together rather where there is most room, and this costs no
 		// more however many ways there are.
 		s.domains = slices.Clone(domains)
@@ -60,7 +60,7 @@ func (t *quest) reachShares(domains []*domain, at int, total int64, k int) (*pla
 		s.domains = domains
 	}
 	switch {
-	case s.deal(0, k-larger, larger):
+	case s.enumerate(0, k-larger, larger):
 		return s.found, Placed
 	case t.budget < 0:
 		return nil, Unknown
@@ -69,12 +69,12 @@ func (t *quest) reachShares(domains []*domain, at int, total int64, k int) (*pla
 }
 
 // A sharing deals shares to domains.
-type sharing struct {
-	*quest
+type equalShares struct {
+	*topologySearch
 	domains []*domain
 	level   *Level
 	share   int64
-	dealt   []*domain
+	chosen  []*domain
 	quotas  []int64
 	result  Outcome
 	found   *plan
@@ -82,8 +82,8 @@ type sharing struct {
 
 // guess deals the larger shares to the first domains that have room for one, then
 // the others.
-func (s *sharing) guess(k, larger int) bool {
-	s.dealt, s.quotas = nil, nil
+func (s *equalShares) guess(k, larger int) bool {
+	s.chosen, s.quotas = nil, nil
 	for _, part := range []struct {
 		share int64
 		n     int
@@ -92,11 +92,11 @@ func (s *sharing) guess(k, larger int) bool {
 			if part.n == 0 {
 				break
 			}
-			if !s.Charge(1 + len(s.dealt)/8) {
+			if !s.Charge(1 + len(s.chosen)/8) {
 				return false
 			}
-			if d.useful >= part.share && !slices.Contains(s.dealt, d) {
-				s.dealt, s.quotas = append(s.dealt, d), append(s.quotas, part.share)
+			if d.useful >= part.share && !slices.Contains(s.chosen, d) {
+				s.chosen, s.quotas = append(s.chosen, d), append(s.quotas, part.share)
 				part.n--
 			}
 		}
@@ -104,16 +104,16 @@ func (s *sharing) guess(k, larger int) bool {
 			return false
 		}
 	}
-	ok := s.lay()
-	s.dealt, s.quotas = nil, nil
+	ok := s.tryShares()
+	s.chosen, s.quotas = nil, nil
 	return ok
 }
 
-// deal goes through all ways to deal so many shares to the domains from the one at i
+// enumerate goes through all ways to deal so many shares to the domains from the one at i
 // on.
-func (s *sharing) deal(i, plain, larger int) bool {
+func (s *equalShares) enumerate(i, plain, larger int) bool {
 	if plain+larger == 0 {
-		return s.lay()
+		return s.tryShares()
 	}
 	if s.budget--; s.budget < 0 || i+plain+larger > len(s.domains) {
 		return false
@@ -124,47 +124,47 @@ func (s *sharing) deal(i, plain, larger int) bool {
 		if more == 1 && larger == 0 || more == 0 && plain == 0 || d.useful < quota {
 			continue
 		}
-		s.dealt, s.quotas = append(s.dealt, d), append(s.quotas, quota)
-		if s.deal(i+1, plain-1+more, larger-more) {
+		s.chosen, s.quotas = append(s.chosen, d), append(s.quotas, quota)
+		if s.enumerate(i+1, plain-1+more, larger-more) {
 			return true
 		}
-		s.dealt, s.quotas = s.dealt[:len(s.dealt)-1], s.quotas[:len(s.quotas)-1]
+		s.chosen, s.quotas = s.chosen[:len(s.chosen)-1], s.quotas[:len(s.quotas)-1]
 	}
-	return s.deal(i+1, plain, larger)
+	return s.enumerate(i+1, plain, larger)
 }
 
-// lay looks for a plan of the shares as they are dealt.
-func (s *sharing) lay() bool {
-	if !s.Charge(len(s.asked) * len(s.dealt)) {
+// tryShares looks for a plan of the shares as they are dealt.
+func (s *equalShares) tryShares() bool {
+	if !s.Charge(len(s.shapes) * len(s.chosen)) {
 		s.result = Unknown
 		return false
 	}
-	for i := range s.asked {
-		shape, room := &s.asked[i], int64(0)
-		for x, d := range s.dealt {
-			room = Plus(room, min(d.room[i], s.quotas[x]))
+	for i := range s.shapes {
+		shape, room := &s.shapes[i], int64(0)
+		for x, d := range s.chosen {
+			room = SatAdd(room, min(d.room[i], s.quotas[x]))
 		}
 		if room < shape.Count.Min {
 			return false
 		}
 	}
-	whole, cells := *s.Layout, len(s.left)
+	whole, cells := *s.Layout, len(s.allowances)
 	defer func() {
 		*s.Layout = whole
-		s.left, s.settled = s.left[:cells], s.settled[:cells]
+		s.allowances, s.cellStamp = s.allowances[:cells], s.cellStamp[:cells]
 	}()
-	s.asked = slices.Clone(s.asked)
-	for i := range s.asked {
-		shape := &s.asked[i]
-		shape.Limits = append(slices.Clone(shape.Limits), len(s.bounds))
+	s.shapes = slices.Clone(s.shapes)
+	for i := range s.shapes {
+		shape := &s.shapes[i]
+		shape.Limits = append(slices.Clone(shape.Limits), len(s.limits))
 	}
 	each := make([]int64, len(s.level.Names))
-	for x, d := range s.dealt {
+	for x, d := range s.chosen {
 		each[d.cell] = s.quotas[x]
 	}
-	s.bounds = append(slices.Clip(s.bounds), Limit{Of: s.level.Of, Cells: int32(len(s.level.Names)), each: each})
-	s.addCells(&s.bounds[len(s.bounds)-1])
-	p, o, _ := s.quest.lay(s.union(s.dealt))
+	s.limits = append(slices.Clip(s.limits), Limit{CellOf: s.level.DomainOf, Cells: int32(len(s.level.Names)), maxByCell: each})
+	s.addCells(&s.limits[len(s.limits)-1])
+	p, o, _ := s.topologySearch.placeAnywhere(s.union(s.chosen))
 	switch o {
 	case Placed:
 		s.found = p
@@ -175,11 +175,11 @@ func (s *sharing) lay() bool {
 	return o == Placed
 }
 
-// unbalanced says how many slots fit in equal shares, by what each domain alone has
+// balancedShortfall says how many slots fit in equal shares, by what each domain alone has
 // room for.
-func (t *quest) unbalanced(domains []*domain, at int, total int64) Shortfall {
-	last := len(t.asked) - 1
-	least := t.asked[last].Count.Min
+func (t *topologySearch) balancedShortfall(domains []*domain, at int, total int64) Shortfall {
+	last := len(t.shapes) - 1
+	least := t.shapes[last].Count.Min
 	byRoom := slices.Clone(domains)
 	slices.SortStableFunc(byRoom, func(x, y *domain) int {
 		return cmp.Or(cmp.Compare(y.useful, x.useful), cmp.Compare(x.cell, y.cell))
@@ -197,5 +197,5 @@ func (t *quest) unbalanced(domains []*domain, at int, total int64) Shortfall {
 		}
 	}
 	found := max(0, min(least-1, most-(total-least)))
-	return Shortfall{Shape: last, Found: found, Level: t.aims[at].Kind, in: in}
+	return Shortfall{Shape: last, Found: found, Level: t.topology[at].Type, domain: in}
 }

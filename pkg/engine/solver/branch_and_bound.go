@@ -15,31 +15,31 @@ const (
 
 // A tour goes through all ways to give the nodes patterns, depth first, the dearest of
 // what is missing first.
-type tour struct {
+type branchAndBound struct {
 	*packing
-	steps []stop
-	// rate are the prices that the bounds are made of.
-	rate []int64
+	branches []branch
+	// boundPrices are the prices that the bounds are made of.
+	boundPrices []int64
 	// missing is by shape what the nodes from a step on have to bring.
 	missing []int64
 	// failed holds, by step and what was missing of all shapes but the last, the least
 	// of the last with which there was no way from there on.
-	failed map[uint64]int64
-	last   int
-	end    int // what must be left of the budget
-	radix  []uint64
-	// countable says that the states are few enough to have numbers.
-	countable bool
+	failed    map[uint64]int64
+	last      int
+	budgetEnd int // what must be left of the budget
+	radix     []uint64
+	// numbered says that the states are few enough to have numbers.
+	numbered bool
 }
 
 // A stop is a node of a tour.
-type stop struct {
-	kind   int
+type branch struct {
+	class  int
 	chosen int
-	// worth is what this node and those after it are worth at the most, most by shape
+	// maxWorth is what this node and those after it are worth at the most, most by shape
 	// how many slots they bring at the most.
-	worth int64
-	most  []int64
+	maxWorth int64
+	maxSlots []int64
 	// before is what is missing before the node has a pattern, options what patterns it
 	// may have then.
 	before  []int64
@@ -52,49 +52,49 @@ type option struct {
 	worth   int64
 }
 
-// newTour plans a tour.
-func (p *packing) newTour() *tour {
-	t := &tour{packing: p, rate: slices.Clone(p.price), missing: slices.Clone(p.want), failed: make(map[uint64]int64)}
-	if t.countable = t.number(); !t.countable {
+// newBranchAndBound plans a tour.
+func (p *packing) newBranchAndBound() *branchAndBound {
+	t := &branchAndBound{packing: p, boundPrices: slices.Clone(p.price), missing: slices.Clone(p.want), failed: make(map[uint64]int64)}
+	if t.numbered = t.numberStates(); !t.numbered {
 		return t
 	}
-	if t.Charge(t.nodes() * t.width) {
-		t.budget -= t.nodes() * t.width
-		t.plan()
+	if t.Charge(t.nodeCount() * t.width) {
+		t.budget -= t.nodeCount() * t.width
+		t.orderNodes()
 	} else {
-		t.budget, t.countable = -1, false
+		t.budget, t.numbered = -1, false
 	}
 	return t
 }
 
 // run goes on for some steps of the budget. It is proven that there is no way if none
 // is found and the tour came to its end.
-func (t *tour) run(budget int) (found, proven bool) {
-	t.end = t.budget - budget
-	t.appraise()
+func (t *branchAndBound) run(budget int) (found, proven bool) {
+	t.budgetEnd = t.budget - budget
+	t.updateBounds()
 	copy(t.missing, t.want)
-	found = t.from(0)
+	found = t.branchFrom(0)
 	if !found {
-		return false, t.budget >= t.end
+		return false, t.budget >= t.budgetEnd
 	}
 	for k := range t.used {
 		clear(t.used[k])
 	}
 	copy(t.short, t.want)
-	for _, s := range t.steps {
-		t.use(s.kind, s.chosen, 1)
+	for _, s := range t.branches {
+		t.use(s.class, s.chosen, 1)
 	}
 	return true, false
 }
 
-// number gives each state of a tour a number. It is false if there are too many.
-func (t *tour) number() bool {
+// numberStates gives each state of a tour a number. It is false if there are too many.
+func (t *branchAndBound) numberStates() bool {
 	for s, n := range t.want {
 		if n > t.want[t.last] {
 			t.last = s
 		}
 	}
-	nodes := t.nodes()
+	nodes := t.nodeCount()
 	t.radix = make([]uint64, t.width)
 	product := float64(nodes)
 	next := uint64(nodes)
@@ -108,44 +108,44 @@ func (t *tour) number() bool {
 	return product < math.MaxInt64/2
 }
 
-// plan sets the order of the nodes: those first that are worth the most.
-func (t *tour) plan() {
-	order := make([]int, len(t.kinds))
-	values := t.values()
+// orderNodes sets the order of the nodes: those first that are worth the most.
+func (t *branchAndBound) orderNodes() {
+	order := make([]int, len(t.classes))
+	values := t.maxValues()
 	for k := range order {
 		order[k] = k
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(values[y], values[x]) })
 	for _, k := range order {
-		for range t.kinds[k].nodes {
-			t.steps = append(t.steps, stop{kind: k})
+		for range t.classes[k].nodes {
+			t.branches = append(t.branches, branch{class: k})
 		}
 	}
-	largest := t.largest()
+	largest := t.maxCounts()
 	most := make([]int64, t.width)
-	for i := range slices.Backward(t.steps) {
-		for s, n := range largest[t.steps[i].kind] {
+	for i := range slices.Backward(t.branches) {
+		for s, n := range largest[t.branches[i].class] {
 			most[s] += int64(n)
 		}
-		t.steps[i].most = slices.Clone(most)
+		t.branches[i].maxSlots = slices.Clone(most)
 	}
 }
 
-// nodes counts the nodes of all kinds.
-func (t *tour) nodes() int {
+// nodeCount counts the nodes of all kinds.
+func (t *branchAndBound) nodeCount() int {
 	nodes := 0
-	for k := range t.kinds {
-		nodes += len(t.kinds[k].nodes)
+	for k := range t.classes {
+		nodes += len(t.classes[k].nodes)
 	}
 	return nodes
 }
 
-// largest returns by kind and shape how many slots a node has at the most.
-func (t *tour) largest() [][]int32 {
-	all := make([][]int32, len(t.kinds))
+// maxCounts returns by kind and shape how many slots a node has at the most.
+func (t *branchAndBound) maxCounts() [][]int32 {
+	all := make([][]int32, len(t.classes))
 	for k := range all {
 		all[k] = make([]int32, t.width)
-		if !t.Charge(len(t.kinds[k].patterns)) {
+		if !t.Charge(len(t.classes[k].patterns)) {
 			// The work is spent. The next run finds that too, in values, and proves nothing.
 			continue
 		}
@@ -158,28 +158,28 @@ func (t *tour) largest() [][]int32 {
 	return all
 }
 
-// appraise has the bounds of a tour follow the prices as they are now.
-func (t *tour) appraise() {
-	copy(t.rate, t.price)
-	values := t.values()
+// updateBounds has the bounds of a tour follow the prices as they are now.
+func (t *branchAndBound) updateBounds() {
+	copy(t.boundPrices, t.price)
+	values := t.maxValues()
 	worth := int64(0)
-	for i := range slices.Backward(t.steps) {
-		worth += values[t.steps[i].kind]
-		t.steps[i].worth = worth
+	for i := range slices.Backward(t.branches) {
+		worth += values[t.branches[i].class]
+		t.branches[i].maxWorth = worth
 	}
 }
 
-// values returns by kind what its dearest pattern is worth.
-func (t *tour) values() []int64 {
-	values := make([]int64, len(t.kinds))
+// maxValues returns by kind what its dearest pattern is worth.
+func (t *branchAndBound) maxValues() []int64 {
+	values := make([]int64, len(t.classes))
 	for k := range values {
-		if !t.afford(len(t.kinds[k].patterns)) {
+		if !t.chargeBudget(len(t.classes[k].patterns)) {
 			break
 		}
 		for q := range t.used[k] {
 			v := int64(0)
 			for s, n := range t.pattern(k, q) {
-				v += int64(n) * t.rate[s]
+				v += int64(n) * t.boundPrices[s]
 			}
 			values[k] = max(values[k], v)
 		}
@@ -187,23 +187,23 @@ func (t *tour) values() []int64 {
 	return values
 }
 
-// from gives patterns to the nodes from a step on.
-func (t *tour) from(i int) bool {
+// branchFrom gives patterns to the nodes from a step on.
+func (t *branchAndBound) branchFrom(i int) bool {
 	wanted, done := int64(0), true
 	for s, n := range t.missing {
-		wanted += n * t.rate[s]
+		wanted += n * t.boundPrices[s]
 		done = done && n == 0
 	}
 	if done {
 		return true
 	}
-	if i == len(t.steps) || wanted > t.steps[i].worth {
+	if i == len(t.branches) || wanted > t.branches[i].maxWorth {
 		return false
 	}
-	t.pay(stateSteps)
+	t.spendBudget(stateSteps)
 	key := uint64(i)
 	for s, n := range t.missing {
-		if n > t.steps[i].most[s] {
+		if n > t.branches[i].maxSlots[s] {
 			return false
 		}
 		key += uint64(n) * t.radix[s]
@@ -212,49 +212,49 @@ func (t *tour) from(i int) bool {
 	if ok && t.missing[t.last] >= least {
 		return false
 	}
-	if t.each(i, t.options(i)) {
+	if t.tryOptions(i, t.options(i)) {
 		return true
 	}
-	if t.budget >= t.end {
+	if t.budget >= t.budgetEnd {
 		t.failed[key] = t.missing[t.last]
 	}
 	return false
 }
 
 // options returns the patterns that a node may have, the best first.
-func (t *tour) options(i int) []option {
-	k := t.steps[i].kind
-	if !t.afford(len(t.kinds[k].patterns) * optionSteps) {
+func (t *branchAndBound) options(i int) []option {
+	k := t.branches[i].class
+	if !t.chargeBudget(len(t.classes[k].patterns) * optionSteps) {
 		return nil
 	}
-	all := t.steps[i].options[:0]
+	all := t.branches[i].options[:0]
 	for q := range t.used[k] {
 		worth := int64(0)
 		for s, n := range t.pattern(k, q) {
-			worth += min(int64(n), t.missing[s]) * t.rate[s]
+			worth += min(int64(n), t.missing[s]) * t.boundPrices[s]
 		}
 		all = append(all, option{q, worth})
 	}
 	slices.SortFunc(all, func(x, y option) int {
 		return cmp.Or(cmp.Compare(y.worth, x.worth), cmp.Compare(x.pattern, y.pattern))
 	})
-	t.steps[i].options = all
+	t.branches[i].options = all
 	return all
 }
 
-// each tries the options of a node one by one.
-func (t *tour) each(i int, all []option) bool {
-	t.steps[i].before = append(t.steps[i].before[:0], t.missing...)
-	before := t.steps[i].before
+// tryOptions tries the options of a node one by one.
+func (t *branchAndBound) tryOptions(i int, all []option) bool {
+	t.branches[i].before = append(t.branches[i].before[:0], t.missing...)
+	before := t.branches[i].before
 	for _, c := range all {
-		if t.pay(t.width); t.budget < t.end {
+		if t.spendBudget(t.width); t.budget < t.budgetEnd {
 			return false
 		}
-		for s, n := range t.pattern(t.steps[i].kind, c.pattern) {
+		for s, n := range t.pattern(t.branches[i].class, c.pattern) {
 			t.missing[s] = max(0, before[s]-int64(n))
 		}
-		t.steps[i].chosen = c.pattern
-		if t.from(i + 1) {
+		t.branches[i].chosen = c.pattern
+		if t.branchFrom(i + 1) {
 			return true
 		}
 	}

@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// sets goes through the sets of k domains that may have room for all slots, the one
+// eachSet goes through the sets of k domains that may have room for all slots, the one
 // that serves best by a quick guess first, until do says to stop or the budget is
 // used up.
-func (t *quest) sets(domains []*domain, k int, do func([]*domain) bool) {
-	if set := t.fullest(domains, k); set != nil && !do(set) {
+func (t *topologySearch) eachSet(domains []*domain, k int, do func([]*domain) bool) {
+	if set := t.guessSet(domains, k); set != nil && !do(set) {
 		return
 	}
-	if k > 1 && len(t.asked) > 1 {
+	if k > 1 && len(t.shapes) > 1 {
 		if !do(slices.Clone(domains[len(domains)-k:])) {
 			return
 		}
 	}
-	c := &choice{quest: t, domains: domains, do: do, want: t.wants()}
-	c.tops = make([][]int64, len(c.want))
-	for s := range c.tops {
-		if c.tops[s] = t.tops(domains, s); c.tops[s] == nil {
+	c := &domainSets{topologySearch: t, domains: domains, do: do, want: t.wantedRoom()}
+	c.topSums = make([][]int64, len(c.want))
+	for s := range c.topSums {
+		if c.topSums[s] = t.topSums(domains, s); c.topSums[s] == nil {
 			return
 		}
 	}
-	c.choose(0, k)
+	c.enumerate(0, k)
 }
 
-// tops returns by number of domains the most room that so many have for a shape; nil where
+// topSums returns by number of domains the most room that so many have for a shape; nil where
 // there are no steps left.
-func (t *quest) tops(domains []*domain, s int) []int64 {
+func (t *topologySearch) topSums(domains []*domain, s int) []int64 {
 	if !t.Charge(SortSteps * len(domains)) {
 		return nil
 	}
@@ -40,22 +40,22 @@ func (t *quest) tops(domains []*domain, s int) []int64 {
 	slices.SortFunc(rooms, func(x, y int64) int { return cmp.Compare(y, x) })
 	sums := make([]int64, len(domains)+1)
 	for i, n := range rooms {
-		sums[i+1] = Plus(sums[i], n)
+		sums[i+1] = SatAdd(sums[i], n)
 	}
 	return sums
 }
 
-// fullest puts together a set of k domains: each is the first that leaves the rest
+// guessSet puts together a set of k domains: each is the first that leaves the rest
 // to so many others as are still to come, were they the ones with the most room. It
 // is nil where that comes to nothing.
-func (t *quest) fullest(domains []*domain, k int) []*domain {
+func (t *topologySearch) guessSet(domains []*domain, k int) []*domain {
 	left := slices.Clone(domains)
 	var set []*domain
-	want := t.wants()
+	want := t.wantedRoom()
 	for ; k > 0; k-- {
 		sums := make([][]int64, len(want))
 		for s := range sums {
-			if sums[s] = t.tops(left, s); sums[s] == nil {
+			if sums[s] = t.topSums(left, s); sums[s] == nil {
 				return nil
 			}
 		}
@@ -63,7 +63,7 @@ func (t *quest) fullest(domains []*domain, k int) []*domain {
 			for s, sum := range sums {
 				// Where the domain is among those with the most room, the next
 				// takes its place there.
-				all := Plus(d.room[s], sum[k-1])
+				all := SatAdd(d.room[s], sum[k-1])
 				if last := sum[k-1] - sum[max(0, k-2)]; k > 1 && d.room[s] >= last {
 					all = sum[k]
 				}
@@ -86,18 +86,18 @@ func (t *quest) fullest(domains []*domain, k int) []*domain {
 }
 
 // A choice goes through sets of domains.
-type choice struct {
-	*quest
+type domainSets struct {
+	*topologySearch
 	domains []*domain
-	tops    [][]int64 // by room
+	topSums [][]int64 // by room
 	want    []int64   // what is still to be found room for
 	set     []*domain
 	do      func([]*domain) bool
 }
 
-// choose takes k more domains, from the one at i on. It is false once there is
+// enumerate takes k more domains, from the one at i on. It is false once there is
 // nothing more to be done.
-func (c *choice) choose(i, k int) bool {
+func (c *domainSets) enumerate(i, k int) bool {
 	if k == 0 {
 		return c.do(slices.Clone(c.set))
 	}
@@ -108,24 +108,24 @@ func (c *choice) choose(i, k int) bool {
 		d := c.domains[i]
 		fits := true
 		for s, want := range c.want {
-			fits = fits && Plus(d.room[s], c.tops[s][k-1]) >= want
+			fits = fits && SatAdd(d.room[s], c.topSums[s][k-1]) >= want
 		}
 		if !fits {
 			continue
 		}
-		c.move(d, -1)
+		c.addRoom(d, -1)
 		c.set = append(c.set, d)
-		if !c.choose(i+1, k-1) {
+		if !c.enumerate(i+1, k-1) {
 			return false
 		}
 		c.set = c.set[:len(c.set)-1]
-		c.move(d, 1)
+		c.addRoom(d, 1)
 	}
 	return true
 }
 
-// move takes what a domain has room for off what is wanted, or puts it back.
-func (c *choice) move(d *domain, sign int64) {
+// addRoom takes what a domain has room for off what is wanted, or puts it back.
+func (c *domainSets) addRoom(d *domain, sign int64) {
 	for s, n := range d.room {
 		c.want[s] += sign * n
 	}

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// reachTogether looks for a plan in one domain: in the one that serves best, and
+// placeInOne looks for a plan in one domain: in the one that serves best, and
 // where further aims tell plans apart, in the one where these are met best.
-func (t *quest) reachTogether(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
+func (t *topologySearch) placeInOne(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
 	var best *plan
-	result, least := Impossible, t.least(order, at+1)
+	result, least := Impossible, t.minCost(order, at+1)
 	inner := make(map[*domain]Shortfall)
-	want := t.wants()
+	want := t.wantedRoom()
 	for _, d := range domains {
-		if !d.serves(want) {
+		if !d.mayHold(want) {
 			continue
 		}
-		p, o, failed := t.reach(d.order, at+1)
+		p, o, failed := t.placeLevels(d.order, at+1)
 		switch o {
 		case Placed:
-			if p = p.with(1); p.better(best) {
+			if p = p.withCost(1); p.isBetter(best) {
 				best = p
 			}
 		case Unknown:
@@ -28,21 +28,21 @@ func (t *quest) reachTogether(order []int32, domains []*domain, at int) (*plan, 
 		case Impossible:
 			inner[d] = failed
 		}
-		if best != nil && (slices.Equal(best.cost[1:], least) || t.budget < 0) || t.Spent() {
+		if best != nil && (slices.Equal(best.cost[1:], least) || t.budget < 0) || t.IsExhausted() {
 			break
 		}
 	}
 	if best != nil {
 		return best, Placed, Shortfall{}
 	}
-	return nil, result, t.closest(domains, at, inner)
+	return nil, result, t.closestShortfall(domains, at, inner)
 }
 
-// closest names the domain that has room for most slots, and what it has room for.
+// closestShortfall names the domain that has room for most slots, and what it has room for.
 // Inner is what failed in those that were looked into.
-func (t *quest) closest(domains []*domain, at int, inner map[*domain]Shortfall) Shortfall {
-	best, most := Shortfall{Level: t.aims[at].Kind}, int64(-1)
-	given := make([]int, len(t.asked))
+func (t *topologySearch) closestShortfall(domains []*domain, at int, inner map[*domain]Shortfall) Shortfall {
+	best, most := Shortfall{Level: t.topology[at].Type}, int64(-1)
+	given := make([]int, len(t.shapes))
 	for i := range given {
 		given[i] = i
 	}
@@ -52,43 +52,43 @@ func (t *quest) closest(domains []*domain, at int, inner map[*domain]Shortfall) 
 		if d.useful <= most {
 			continue
 		}
-		if t.Spent() {
+		if t.IsExhausted() {
 			break
 		}
-		failed, ok := t.on(d.order).greedy(t.view, given)
+		failed, ok := t.withNodes(d.order).greedy(t.view, given)
 		if deep, tried := inner[d]; tried && (ok || deep.Level != "") {
 			failed = deep
 		}
 		sum := failed.Found
-		for _, s := range t.asked[:failed.Shape] {
+		for _, s := range t.shapes[:failed.Shape] {
 			sum += s.Count.Min
 		}
 		if sum > most {
 			most, best = sum, failed
-			best.Level, best.in = t.aims[at].Kind, d
+			best.Level, best.domain = t.topology[at].Type, d
 			if failed.Level != "" {
-				best.Level, best.in = failed.Level, cmp.Or(failed.in, d)
+				best.Level, best.domain = failed.Level, cmp.Or(failed.domain, d)
 			}
 		}
 	}
 	return best
 }
 
-// reachFew looks for a plan in as few domains as there can be. Where the budget does
+// placeInFewest looks for a plan in as few domains as there can be. Where the budget does
 // not last, it may be in more; and where there is room at all, there is a plan.
-func (t *quest) reachFew(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
-	least := t.leastDomains(domains)
+func (t *topologySearch) placeInFewest(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
+	least := t.minDomains(domains)
 	if least >= len(domains) {
-		return t.reachAll(order, at)
+		return t.placeInAll(order, at)
 	}
 	var all *plan
-	lower := t.least(order, at+1)
-	for k := least; k < len(domains) && (all == nil || k < all.cost[0] && !t.Spent()); k++ {
+	lower := t.minCost(order, at+1)
+	for k := least; k < len(domains) && (all == nil || k < all.cost[0] && !t.IsExhausted()); k++ {
 		var best *plan
-		t.sets(domains, k, func(set []*domain) bool {
-			p, o, _ := t.reach(t.union(set), at+1)
+		t.eachSet(domains, k, func(set []*domain) bool {
+			p, o, _ := t.placeLevels(t.union(set), at+1)
 			if o == Placed {
-				if p = p.with(k); p.better(best) {
+				if p = p.withCost(k); p.isBetter(best) {
 					best = p
 				}
 			}
@@ -98,7 +98,7 @@ func (t *quest) reachFew(order []int32, domains []*domain, at int) (*plan, Outco
 			return best, Placed, Shortfall{}
 		}
 		if all == nil {
-			p, o, failed := t.reachAll(order, at)
+			p, o, failed := t.placeInAll(order, at)
 			if o != Placed {
 				return nil, o, failed
 			}
@@ -111,25 +111,25 @@ func (t *quest) reachFew(order []int32, domains []*domain, at int) (*plan, Outco
 	return all, Placed, Shortfall{}
 }
 
-// reachAll looks for a plan in all domains.
-func (t *quest) reachAll(order []int32, at int) (*plan, Outcome, Shortfall) {
-	p, o, failed := t.reach(order, at+1)
+// placeInAll looks for a plan in all domains.
+func (t *topologySearch) placeInAll(order []int32, at int) (*plan, Outcome, Shortfall) {
+	p, o, failed := t.placeLevels(order, at+1)
 	if o != Placed {
 		return nil, o, failed
 	}
 	used := make(map[int32]bool)
-	of := t.aims[at].Of
+	of := t.topology[at].DomainOf
 	for _, r := range p.runs {
 		used[of[r.Node]] = true
 	}
-	return p.with(len(used)), Placed, Shortfall{}
+	return p.withCost(len(used)), Placed, Shortfall{}
 }
 
-// leastDomains bounds from below how many domains it takes.
-func (t *quest) leastDomains(domains []*domain) int {
+// minDomains bounds from below how many domains it takes.
+func (t *topologySearch) minDomains(domains []*domain) int {
 	least := 1
 	rooms := make([]int64, len(domains))
-	for s, want := range t.wants() {
+	for s, want := range t.wantedRoom() {
 		if !t.Charge(SortSteps * len(domains)) {
 			break
 		}

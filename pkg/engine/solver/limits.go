@@ -2,73 +2,73 @@ package solver
 
 import "math"
 
-// bound has the layout keep limits. Nothing is laid out in their cells yet.
-func (b *Layout) bound(limits []Limit) {
+// setLimits has the layout keep limits. Nothing is laid out in their cells yet.
+func (b *Layout) setLimits(limits []Limit) {
 	if len(limits) == 0 {
 		return
 	}
-	b.left, b.settled = b.left[:0], b.settled[:0]
-	b.bounds = limits
-	for k := range b.bounds {
-		b.addCells(&b.bounds[k])
+	b.allowances, b.cellStamp = b.allowances[:0], b.cellStamp[:0]
+	b.limits = limits
+	for k := range b.limits {
+		b.addCells(&b.limits[k])
 	}
 }
 
 // addCells makes room for the allowances of a limit.
 func (w *Workspace) addCells(x *Limit) {
-	x.base = int32(len(w.left))
-	w.left = append(w.left, make([]int64, x.Cells)...)
-	w.settled = append(w.settled, make([]int32, x.Cells)...)
+	x.firstCell = int32(len(w.allowances))
+	w.allowances = append(w.allowances, make([]int64, x.Cells)...)
+	w.cellStamp = append(w.cellStamp, make([]int32, x.Cells)...)
 }
 
-// allowed returns how many slots a bound allows on the node at a position.
-func (b *Layout) allowed(k int, at int32) int64 {
-	c := b.bounds[k].Of[at]
+// allowance returns how many slots a bound allows on the node at a position.
+func (b *Layout) allowance(k int, at int32) int64 {
+	c := b.limits[k].CellOf[at]
 	if c < 0 {
 		return math.MaxInt64
 	}
-	return b.allowedIn(k, c)
+	return b.allowanceIn(k, c)
 }
 
-// allowedIn returns how many slots a bound allows in a cell.
-func (b *Layout) allowedIn(k int, c int32) int64 {
-	x := &b.bounds[k]
-	if b.settled[x.base+c] == b.attempt {
-		return b.left[x.base+c]
+// allowanceIn returns how many slots a bound allows in a cell.
+func (b *Layout) allowanceIn(k int, c int32) int64 {
+	x := &b.limits[k]
+	if b.cellStamp[x.firstCell+c] == b.stamp {
+		return b.allowances[x.firstCell+c]
 	}
-	return x.full(c)
+	return x.maxIn(c)
 }
 
-// full is what a bound allows in a cell where nothing is laid out.
-func (x *Limit) full(c int32) int64 {
-	if x.each != nil {
-		return x.each[c]
+// maxIn is what a bound allows in a cell where nothing is laid out.
+func (x *Limit) maxIn(c int32) int64 {
+	if x.maxByCell != nil {
+		return x.maxByCell[c]
 	}
-	return x.Most
+	return x.Max
 }
 
-// spend counts n slots on the node at a position.
-func (b *Layout) spend(k int, at int32, n int64) {
-	x := &b.bounds[k]
-	c := x.Of[at]
+// countInLimit counts n slots on the node at a position.
+func (b *Layout) countInLimit(k int, at int32, n int64) {
+	x := &b.limits[k]
+	c := x.CellOf[at]
 	if c < 0 {
 		return
 	}
-	if at := x.base + c; b.settled[at] != b.attempt {
-		b.settled[at], b.left[at] = b.attempt, x.full(c)
+	if at := x.firstCell + c; b.cellStamp[at] != b.stamp {
+		b.cellStamp[at], b.allowances[at] = b.stamp, x.maxIn(c)
 	}
-	b.left[x.base+c] -= n
+	b.allowances[x.firstCell+c] -= n
 }
 
-// nested says whether of any two cells of a shape's limits that share nodes one
+// limitsNest says whether of any two cells of a shape's limits that share nodes one
 // lies in the other: then to fill up node by node lays out the most that there can
 // be.
-func (b *Layout) nested(s int) bool {
-	limits := b.asked[s].Limits
+func (b *Layout) limitsNest(s int) bool {
+	limits := b.shapes[s].Limits
 	for i, k := range limits {
 		for _, other := range limits[:i] {
-			x, y := &b.bounds[k], &b.bounds[other]
-			if !b.Charge(3*len(b.order)+2*int(x.Cells+y.Cells)) || !nest(b.order, x, y) {
+			x, y := &b.limits[k], &b.limits[other]
+			if !b.Charge(3*len(b.order)+2*int(x.Cells+y.Cells)) || !nestedCells(b.order, x, y) {
 				return false
 			}
 		}
@@ -76,79 +76,79 @@ func (b *Layout) nested(s int) bool {
 	return true
 }
 
-// nest says so of two limits.
-func nest(order []int32, x, y *Limit) bool {
-	inY, inX := alike(order, x, y), alike(order, y, x)
+// nestedCells says so of two limits.
+func nestedCells(order []int32, x, y *Limit) bool {
+	inY, inX := insideOneCell(order, x, y), insideOneCell(order, y, x)
 	for _, at := range order {
-		if c, d := x.Of[at], y.Of[at]; c >= 0 && d >= 0 && !inY[c] && !inX[d] {
+		if c, d := x.CellOf[at], y.CellOf[at]; c >= 0 && d >= 0 && !inY[c] && !inX[d] {
 			return false
 		}
 	}
 	return true
 }
 
-// alike says of the cells of a limit whether all nodes of each are in one cell of
+// insideOneCell says of the cells of a limit whether all nodes of each are in one cell of
 // another, or all in none.
-func alike(order []int32, x, y *Limit) []bool {
+func insideOneCell(order []int32, x, y *Limit) []bool {
 	first, alike := make([]int32, x.Cells), make([]bool, x.Cells)
 	seen := make([]bool, x.Cells)
 	for _, at := range order {
-		switch c := x.Of[at]; {
+		switch c := x.CellOf[at]; {
 		case c < 0:
 		case !seen[c]:
-			seen[c], alike[c], first[c] = true, true, y.Of[at]
-		case first[c] != y.Of[at]:
+			seen[c], alike[c], first[c] = true, true, y.CellOf[at]
+		case first[c] != y.CellOf[at]:
 			alike[c] = false
 		}
 	}
 	return alike
 }
 
-// overbound says whether the shapes that keep one limit want more slots than it
+// exceedsLimit says whether the shapes that keep one limit want more slots than it
 // allows on the nodes that they may use, with each shape counted as if it were
 // alone.
-func (b *Layout) overbound(v View) bool {
-	if len(b.bounds) == 0 {
+func (b *Layout) exceedsLimit(v View) bool {
+	if len(b.limits) == 0 {
 		return false
 	}
-	if !b.Charge(len(b.left)) {
+	if !b.Charge(len(b.allowances)) {
 		return false
 	}
 	b.start(v)
-	b.sums = grown(b.sums, len(b.left))
+	b.sums = resized(b.sums, len(b.allowances))
 	clear(b.sums)
-	wanted, free := make([]int64, len(b.bounds)), make([]int64, len(b.bounds))
-	for s := range b.asked {
-		shape := &b.asked[s]
+	wanted, free := make([]int64, len(b.limits)), make([]int64, len(b.limits))
+	for s := range b.shapes {
+		shape := &b.shapes[s]
 		if len(shape.Limits) == 0 {
 			continue
 		}
-		if !b.Charge(len(b.order) * b.steps(s)) {
+		if !b.Charge(len(b.order) * b.fitSteps(s)) {
 			return false
 		}
 		least := shape.Count.Min
 		for _, k := range shape.Limits {
-			wanted[k] = Plus(wanted[k], least)
+			wanted[k] = SatAdd(wanted[k], least)
 		}
 		for i, at := range b.order {
-			n := b.fits(s, i, least)
+			n := b.roomFor(s, i, least)
 			for _, k := range shape.Limits {
-				x := &b.bounds[k]
-				if c := x.Of[at]; c >= 0 {
-					b.sums[x.base+c] = Plus(b.sums[x.base+c], n)
+				x := &b.limits[k]
+				if c := x.CellOf[at]; c >= 0 {
+					b.sums[x.firstCell+c] = SatAdd(b.sums[x.firstCell+c], n)
 				} else {
-					free[k] = Plus(free[k], n)
+					free[k] = SatAdd(free[k], n)
 				}
 			}
 		}
 	}
-	for k := range b.bounds {
-		x := &b.bounds[k]
+	for k := range b.limits {
+		x := &b.limits[k]
 		for c := range x.Cells {
-			free[k] = Plus(free[k], min(b.sums[x.base+c], x.full(c)))
+			free[k] = SatAdd(free[k], min(b.sums[x.firstCell+c], x.maxIn(c)))
 		}
 		if wanted[k] > free[k] {
-			return !b.Spent()
+			return !b.IsExhausted()
 		}
 	}
 	return false

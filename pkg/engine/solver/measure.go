@@ -1,25 +1,25 @@
 package solver
 
 // A Figure says of one need how much the nodes have that a shape may use.
-type Figure struct {
+type NeedMeasurement struct {
 	// Need is the index of the need, and Wanted what one slot takes of it.
 	Need   int
 	Wanted int64
-	// Most is the largest amount that a node has.
-	Most int64
+	// Max is the largest amount that a node has.
+	Max int64
 	// Nodes counts the nodes that have less than Wanted.
 	Nodes int64
 }
 
-// Figures are what the nodes that a shape may use come to.
-type Figures struct {
+// Measurement are what the nodes that a shape may use come to.
+type Measurement struct {
 	// Usable counts them.
 	Usable int
 	// Fit says that one of them has room for a slot.
 	Fit bool
 	// Needs has a figure for each need of a slot, in the order of the shape. A need that is met
 	// has one too.
-	Needs []Figure
+	Needs []NeedMeasurement
 }
 
 // A Survey says of a layout in numbers what is in the way of a shape.
@@ -29,57 +29,57 @@ type Survey struct{ layout *Layout }
 func (b *Layout) Survey() Survey { return Survey{b} }
 
 // Measure begins an attempt and looks at every node that a shape may use.
-func (y Survey) Measure(v View, s int) Figures {
+func (y Survey) Measure(v View, s int) Measurement {
 	y.layout.start(v)
 	return y.measure(s)
 }
 
-// MeasureNear does so in the domain that came closest.
-func (y Survey) MeasureNear(v View, failed *Shortfall) Figures {
-	return y.near(failed).Measure(v, failed.Shape)
+// MeasureClosest does so in the domain that came closest.
+func (y Survey) MeasureClosest(v View, failed *Shortfall) Measurement {
+	return y.closest(failed).Measure(v, failed.Shape)
 }
 
-// near returns the survey of the domain that came closest, if one is known.
-func (y Survey) near(failed *Shortfall) Survey {
-	if failed.in == nil {
+// closest returns the survey of the domain that came closest, if one is known.
+func (y Survey) closest(failed *Shortfall) Survey {
+	if failed.domain == nil {
 		return y
 	}
-	return Survey{y.layout.on(failed.in.order)}
+	return Survey{y.layout.withNodes(failed.domain.order)}
 }
 
-// RunOut lays out as many slots as there is room for, and returns the figures of what is left. If near
+// MeasureFilled lays out as many slots as there is room for, and returns the figures of what is left. If near
 // is set, and one domain is known to have come closest, the figures are of that domain alone.
-func (y Survey) RunOut(v View, failed *Shortfall, near bool) Figures {
+func (y Survey) MeasureFilled(v View, failed *Shortfall, near bool) Measurement {
 	if near {
-		y = y.near(failed)
+		y = y.closest(failed)
 	}
 	b := y.layout
 	b.start(v)
 	for s := range failed.Shape {
-		b.lay(s, b.asked[s].Count.Min)
+		b.fill(s, b.shapes[s].Count.Min)
 	}
-	b.lay(failed.Shape, failed.Found)
+	b.fill(failed.Shape, failed.Found)
 	return y.measure(failed.Shape)
 }
 
 // measure looks at every node that a shape may use.
-func (y Survey) measure(s int) Figures {
+func (y Survey) measure(s int) Measurement {
 	b := y.layout
-	shape := &b.asked[s]
-	needs := make([]Figure, len(shape.With))
+	shape := &b.shapes[s]
+	needs := make([]NeedMeasurement, len(shape.With))
 	for at, k := range shape.With {
-		needs[at] = Figure{Need: k, Wanted: shape.Each[k]}
+		needs[at] = NeedMeasurement{Need: k, Wanted: shape.Each[k]}
 	}
-	f := Figures{Needs: needs}
-	b.Owe(len(b.order) * (1 + len(shape.With)))
+	f := Measurement{Needs: needs}
+	b.Spend(len(b.order) * (1 + len(shape.With)))
 	for i := range b.order {
-		if !b.usable(s, i) {
+		if !b.isUsable(s, i) {
 			continue
 		}
 		f.Usable++
 		row, fits := b.row(i), true
 		for at, k := range shape.With {
-			needs[at].Most = max(needs[at].Most, row[k])
+			needs[at].Max = max(needs[at].Max, row[k])
 			if row[k] < shape.Each[k] {
 				needs[at].Nodes++
 				fits = false
@@ -93,13 +93,13 @@ func (y Survey) measure(s int) Figures {
 // Nodes returns how many nodes there are.
 func (y Survey) Nodes() int { return len(y.layout.order) }
 
-// Unusable counts the nodes that a shape may not use, with present now and else at any time: down
+// CountUnusable counts the nodes that a shape may not use, with present now and else at any time: down
 // nodes, and nodes that constraints exclude.
-func (y Survey) Unusable(s int, present bool) (down, excluded int64) {
+func (y Survey) CountUnusable(s int, present bool) (down, excluded int64) {
 	b := y.layout
-	b.Owe(len(b.order))
+	b.Spend(len(b.order))
 	for i, at := range b.order {
-		always, now := b.permit(s, i)
+		always, now := b.constraintsAllow(s, i)
 		switch {
 		case !b.problem.Up[at]:
 			down++
@@ -110,18 +110,18 @@ func (y Survey) Unusable(s int, present bool) (down, excluded int64) {
 	return down, excluded
 }
 
-// Hindered counts the nodes that a shape could use, in the view of the last attempt, if no other
+// CountConflicts counts the nodes that a shape could use, in the view of the last attempt, if no other
 // holder had them: whole are the nodes of another holder, inUse those where others hold something
 // and nodes are wanted whole.
-func (y Survey) Hindered(s int) (whole, inUse int64) {
+func (y Survey) CountConflicts(s int) (whole, inUse int64) {
 	b := y.layout
-	b.Owe(len(b.order))
+	b.Spend(len(b.order))
 	for i, at := range b.order {
-		if _, now := b.permit(s, i); !b.problem.Up[at] || !now {
+		if _, now := b.constraintsAllow(s, i); !b.problem.Up[at] || !now {
 			continue
 		}
 		switch b.conflict(at) {
-		case OfAnother:
+		case OtherHolder:
 			whole++
 		case InUse:
 			inUse++
@@ -131,13 +131,13 @@ func (y Survey) Hindered(s int) (whole, inUse int64) {
 	return whole, inUse
 }
 
-// Least lays out as many slots as there is room for of the least of the shape that failed, those
+// RoomInClosest lays out as many slots as there is room for of the least of the shape that failed, those
 // before it laid out, in the domain that came closest. It returns how many there are.
-func (y Survey) Least(failed *Shortfall) int64 {
-	part := y.near(failed).layout
-	part.start(SeeNow)
+func (y Survey) RoomInClosest(failed *Shortfall) int64 {
+	part := y.closest(failed).layout
+	part.start(ViewNow)
 	for s := range failed.Shape {
-		part.lay(s, part.asked[s].Count.Min)
+		part.fill(s, part.shapes[s].Count.Min)
 	}
-	return part.lay(failed.Shape, part.asked[failed.Shape].Count.Min)
+	return part.fill(failed.Shape, part.shapes[failed.Shape].Count.Min)
 }

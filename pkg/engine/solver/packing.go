@@ -11,16 +11,16 @@ import (
 // what it finds has still to be laid out.
 type packing struct {
 	*Layout
-	// shapes are in the order in which they are listed, width is how many.
-	shapes []int
-	width  int
-	want   []int64 // by shape
-	kinds  []kind
-	// complete says that of every kind all patterns are listed.
-	complete bool
-	// levels is how many different counts of one shape are tried where there are too
+	// shapeOrder are in the order in which they are listed, width is how many.
+	shapeOrder []int
+	width      int
+	want       []int64 // by shape
+	classes    []nodeClass
+	// allListed says that of every kind all patterns are listed.
+	allListed bool
+	// countsPerShape is how many different counts of one shape are tried where there are too
 	// many patterns.
-	levels int64
+	countsPerShape int64
 	// price is what a slot of a shape is worth, at most topPrice.
 	price []int64
 	// used says by kind how many nodes have a pattern, short how many slots of a
@@ -36,16 +36,16 @@ type packing struct {
 func pack(b *Layout, v View, order []int, budget int) (Outcome, int) {
 	b.start(v)
 	p := &packing{
-		Layout: b, shapes: order, width: len(order), want: make([]int64, len(order)),
-		levels: topLevels, budget: budget,
+		Layout: b, shapeOrder: order, width: len(order), want: make([]int64, len(order)),
+		countsPerShape: maxCountsPerShape, budget: budget,
 		rand: rand.New(rand.NewPCG(uint64(len(order)), uint64(len(b.order)))),
 	}
 	for s := range p.want {
-		p.want[s] = b.asked[s].Count.Min
+		p.want[s] = b.shapes[s].Count.Min
 	}
 	o := Unknown
-	if p.findKinds() {
-		switch found, proven := p.find(); {
+	if p.classify() {
+		switch found, proven := p.solve(); {
 		case found && p.layOut(v):
 			o = Placed
 		case proven:
@@ -55,16 +55,16 @@ func pack(b *Layout, v View, order []int, budget int) (Outcome, int) {
 	return o, max(0, p.budget)
 }
 
-// find looks for patterns that have all that is wanted, or for a proof that there are
+// solve looks for patterns that have all that is wanted, or for a proof that there are
 // none: by prices, by exchanges and by a tour, in turns that get longer.
-func (p *packing) find() (found, proven bool) {
-	m := p.newMarket(p.shares())
+func (p *packing) solve() (found, proven bool) {
+	m := p.newDualBound(p.shares())
 	if m.run(firstRounds) {
 		return false, true
 	}
-	p.begin()
-	x := p.newExchange()
-	var t *tour
+	p.startGreedily()
+	x := p.newTabuSearch()
+	var t *branchAndBound
 	for turn := 1 + p.budget/32; p.budget > 0; turn *= 2 {
 		if x.run(min(turn, p.budget)) {
 			return true, false
@@ -72,17 +72,17 @@ func (p *packing) find() (found, proven bool) {
 		if m.run(moreRounds) {
 			return false, true
 		}
-		if p.Spent() {
+		if p.IsExhausted() {
 			break
 		}
 		if t == nil {
-			t = p.newTour()
+			t = p.newBranchAndBound()
 		}
-		if !t.countable {
+		if !t.numbered {
 			continue
 		}
 		if found, proven := t.run(min(turn, p.budget)); found || proven {
-			return found, proven && p.complete
+			return found, proven && p.allListed
 		}
 	}
 	return false, false
@@ -90,25 +90,25 @@ func (p *packing) find() (found, proven bool) {
 
 // shares returns what part of all there is a slot of each shape takes.
 func (p *packing) shares() []float64 {
-	all, shares := p.capacity(), make([]float64, p.width)
+	all, shares := p.totals(), make([]float64, p.width)
 	for s := range shares {
-		shares[s] = p.asked[s].share(all)
+		shares[s] = p.shapes[s].maxShare(all)
 	}
 	return shares
 }
 
-// pay counts steps of the search: how many counts of slots are looked at.
-func (p *packing) pay(n int) {
-	p.Owe(n)
-	if p.budget -= n; p.Spent() {
+// spendBudget counts steps of the search: how many counts of slots are looked at.
+func (p *packing) spendBudget(n int) {
+	p.Spend(n)
+	if p.budget -= n; p.IsExhausted() {
 		p.budget = -1
 	}
 }
 
-// afford is pay for many steps at once. It is false where the match has not so many left: then they
+// chargeBudget is pay for many steps at once. It is false where the match has not so many left: then they
 // are not to be taken. The search's own budget may go below 0 by them.
-func (p *packing) afford(n int) bool {
-	if p.Spent() || !p.Charge(n) {
+func (p *packing) chargeBudget(n int) bool {
+	if p.IsExhausted() || !p.Charge(n) {
 		p.budget = -1
 		return false
 	}
@@ -118,21 +118,21 @@ func (p *packing) afford(n int) bool {
 
 // pattern returns a pattern of a kind.
 func (p *packing) pattern(k, q int) []int32 {
-	return p.kinds[k].patterns[q*p.width : (q+1)*p.width : (q+1)*p.width]
+	return p.classes[k].patterns[q*p.width : (q+1)*p.width : (q+1)*p.width]
 }
 
-// begin gives every node a pattern, the dearest of what is still missing first.
-func (p *packing) begin() {
+// startGreedily gives every node a pattern, the dearest of what is still missing first.
+func (p *packing) startGreedily() {
 	p.short = slices.Clone(p.want)
-	p.used = make([][]int32, len(p.kinds))
-	for k := range p.kinds {
-		p.used[k] = make([]int32, len(p.kinds[k].patterns)/p.width)
-		for left := int64(len(p.kinds[k].nodes)); left > 0; {
+	p.used = make([][]int32, len(p.classes))
+	for k := range p.classes {
+		p.used[k] = make([]int32, len(p.classes[k].patterns)/p.width)
+		for left := int64(len(p.classes[k].nodes)); left > 0; {
 			if p.budget < 0 {
 				p.use(k, 0, int32(left))
 				break
 			}
-			q := p.dearest(k)
+			q := p.mostValuable(k)
 			n := left
 			for s, count := range p.pattern(k, q) {
 				if count > 0 && p.short[s] > 0 {
@@ -145,10 +145,10 @@ func (p *packing) begin() {
 	}
 }
 
-// dearest returns the pattern of a kind that has the most of what is missing.
-func (p *packing) dearest(k int) int {
+// mostValuable returns the pattern of a kind that has the most of what is missing.
+func (p *packing) mostValuable(k int) int {
 	best, most := 0, int64(-1)
-	if !p.afford(len(p.kinds[k].patterns)) {
+	if !p.chargeBudget(len(p.classes[k].patterns)) {
 		return best
 	}
 	for q := range p.used[k] {
@@ -179,8 +179,8 @@ func (p *packing) layOut(v View) bool {
 	for i := range of {
 		of[i] = -1
 	}
-	for k := range p.kinds {
-		nodes := p.kinds[k].nodes
+	for k := range p.classes {
+		nodes := p.classes[k].nodes
 		for q, n := range p.used[k] {
 			for ; n > 0; n-- {
 				of[nodes[0]] = k<<32 | q
@@ -197,15 +197,15 @@ func (p *packing) layOut(v View) bool {
 			return false
 		}
 		for s, count := range p.pattern(at>>32, at&(1<<32-1)) {
-			if n := p.fits(s, i, min(left[s], int64(count))); n > 0 {
-				p.take(s, i, n)
+			if n := p.roomFor(s, i, min(left[s], int64(count))); n > 0 {
+				p.put(s, i, n)
 				p.runs = append(p.runs, Run{s, i, n})
 				left[s] -= n
 			}
 		}
 	}
 	for s, n := range left {
-		if p.lay(s, n) < n {
+		if p.fill(s, n) < n {
 			return false
 		}
 	}

@@ -13,20 +13,20 @@ import (
 // that leave nothing over.
 func randomPacking(r *rand.Rand) *packing {
 	width := 2 + r.IntN(3)
-	p := &packing{Layout: &Layout{Workspace: &Workspace{}}, width: width, want: make([]int64, width), budget: 1 << 30, complete: true, rand: r}
-	p.Allow(context.Background(), 1<<40)
+	p := &packing{Layout: &Layout{Workspace: &Workspace{}}, width: width, want: make([]int64, width), budget: 1 << 30, allListed: true, rand: r}
+	p.Begin(context.Background(), 1<<40)
 	exact := r.IntN(2) == 0
 	for range 1 + r.IntN(4) {
-		k := kind{nodes: make([]int, 1+r.IntN(2))}
+		k := nodeClass{nodes: make([]int, 1+r.IntN(2))}
 		for range 1 + r.IntN(6) {
 			for range width {
 				k.patterns = append(k.patterns, int32(r.IntN(4)))
 			}
 		}
-		p.kinds = append(p.kinds, k)
+		p.classes = append(p.classes, k)
 		p.used = append(p.used, make([]int32, len(k.patterns)/width))
 		for range k.nodes {
-			for s, n := range p.pattern(len(p.kinds)-1, r.IntN(len(p.used[len(p.used)-1]))) {
+			for s, n := range p.pattern(len(p.classes)-1, r.IntN(len(p.used[len(p.used)-1]))) {
 				p.want[s] += int64(n)
 			}
 		}
@@ -44,9 +44,9 @@ func randomPacking(r *rand.Rand) *packing {
 // possible tries every pattern of every node.
 func (p *packing) possible(k, nth int, left []int64) bool {
 	switch {
-	case k == len(p.kinds):
+	case k == len(p.classes):
 		return slices.Max(left) <= 0
-	case nth == len(p.kinds[k].nodes):
+	case nth == len(p.classes[k].nodes):
 		return p.possible(k+1, 0, left)
 	}
 	for q := range p.used[k] {
@@ -64,7 +64,7 @@ func (p *packing) possible(k, nth int, left []int64) bool {
 // sound says whether every node has one pattern, and together they have all.
 func (p *packing) sound() bool {
 	left := slices.Clone(p.want)
-	for k := range p.kinds {
+	for k := range p.classes {
 		nodes := 0
 		for q, n := range p.used[k] {
 			nodes += int(n)
@@ -72,7 +72,7 @@ func (p *packing) sound() bool {
 				left[s] -= int64(n) * int64(count)
 			}
 		}
-		if nodes != len(p.kinds[k].nodes) {
+		if nodes != len(p.classes[k].nodes) {
 			return false
 		}
 	}
@@ -91,8 +91,8 @@ func TestToursAndPricesAreRight(t *testing.T) {
 		for s := range first {
 			first[s] = 1
 		}
-		m := p.newMarket(first)
-		tour := (*tour)(nil)
+		m := p.newDualBound(first)
+		tour := (*branchAndBound)(nil)
 		found, proven := false, false
 		for turn := 1; !found && !proven; turn *= 2 {
 			if m.run(1) {
@@ -101,7 +101,7 @@ func TestToursAndPricesAreRight(t *testing.T) {
 				}
 			}
 			if tour == nil {
-				tour = p.newTour()
+				tour = p.newBranchAndBound()
 			}
 			found, proven = tour.run(turn)
 		}
@@ -111,8 +111,8 @@ func TestToursAndPricesAreRight(t *testing.T) {
 		for k := range p.used {
 			clear(p.used[k])
 		}
-		p.begin()
-		if p.newExchange().run(20_000) {
+		p.startGreedily()
+		if p.newTabuSearch().run(20_000) {
 			if exchanged++; !way || !p.sound() {
 				t.Fatalf("seed %d: exchanges found %+v, want a way %v", seed, p.used, way)
 			}

@@ -8,19 +8,19 @@ import (
 const (
 	// How many patterns are listed: of all kinds of nodes together, and of one kind if
 	// there are many.
-	patternsInAll = 1 << 13
-	patternsOfOne = 1 << 8
+	maxPatterns      = 1 << 13
+	maxClassPatterns = 1 << 8
 	// listPart is the part of a budget that may go into listing.
 	listPart = 8
 	// waysPerPattern is how many ways to fill a node are tried for one pattern, waySteps
 	// how many steps of the search each of them counts.
-	waysPerPattern = 16
-	waySteps       = 8
-	topLevels      = 64
+	waysPerPattern    = 16
+	waySteps          = 8
+	maxCountsPerShape = 64
 )
 
 // A kind is a number of nodes on which the same slots fit.
-type kind struct {
+type nodeClass struct {
 	// nodes are indexes into the order.
 	nodes []int
 	// patterns say how many slots of each shape stand together on such a node, one
@@ -30,7 +30,7 @@ type kind struct {
 }
 
 // A lister lists the patterns of one node.
-type lister struct {
+type enumerator struct {
 	*packing
 	node   int
 	counts []int32
@@ -43,9 +43,9 @@ type lister struct {
 	ways   int // how many more may be tried
 }
 
-// findKinds sorts the nodes by what they are to the shapes, and lists the patterns of
+// classify sorts the nodes by what they are to the shapes, and lists the patterns of
 // each kind. It is false if that took the whole budget.
-func (p *packing) findKinds() bool {
+func (p *packing) classify() bool {
 	index := make(map[string]int)
 	var key []byte
 	for i := range p.order {
@@ -53,80 +53,80 @@ func (p *packing) findKinds() bool {
 			return false
 		}
 		var some bool
-		key, some = p.key(key[:0], i)
+		key, some = p.classKey(key[:0], i)
 		if !some {
 			continue
 		}
 		at, ok := index[string(key)]
 		if !ok {
-			at = len(p.kinds)
+			at = len(p.classes)
 			index[string(key)] = at
-			p.kinds = append(p.kinds, kind{})
+			p.classes = append(p.classes, nodeClass{})
 		}
-		p.kinds[at].nodes = append(p.kinds[at].nodes, i)
+		p.classes[at].nodes = append(p.classes[at].nodes, i)
 	}
-	p.complete = true
-	n := max(1, len(p.kinds))
-	limit := max(patternsOfOne, patternsInAll/n)
+	p.allListed = true
+	n := max(1, len(p.classes))
+	limit := max(maxClassPatterns, maxPatterns/n)
 	limit = max(1, min(limit, p.budget/(listPart*p.width*n)))
-	for k := range p.kinds {
-		if p.list(&p.kinds[k], limit); p.budget < 0 {
+	for k := range p.classes {
+		if p.list(&p.classes[k], limit); p.budget < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// key appends what makes two nodes of one kind: what is left of each need and which
+// classKey appends what makes two nodes of one kind: what is left of each need and which
 // shapes may stand there. It is false where none fits. Where there are limits each
 // node is of its own kind.
-func (p *packing) key(key []byte, i int) ([]byte, bool) {
-	p.pay(p.width)
+func (p *packing) classKey(classKey []byte, i int) ([]byte, bool) {
+	p.spendBudget(p.width)
 	some := false
 	for s := range p.want {
-		p.Owe(p.steps(s))
-		fits := p.fits(s, i, 1) > 0
+		p.Spend(p.fitSteps(s))
+		fits := p.roomFor(s, i, 1) > 0
 		some = some || fits
 		if fits {
-			key = append(key, 1)
+			classKey = append(classKey, 1)
 		} else {
-			key = append(key, 0)
+			classKey = append(classKey, 0)
 		}
 	}
-	if len(p.bounds) > 0 {
-		return binary.AppendUvarint(key, uint64(i)), some
+	if len(p.limits) > 0 {
+		return binary.AppendUvarint(classKey, uint64(i)), some
 	}
-	p.Owe(len(p.problem.Needs) / needsPerStep)
+	p.Spend(len(p.problem.Needs) / needsPerStep)
 	for _, have := range p.row(i) {
-		key = binary.AppendUvarint(key, uint64(have))
+		classKey = binary.AppendUvarint(classKey, uint64(have))
 	}
-	return key, some
+	return classKey, some
 }
 
 // list lists the patterns of a kind: all of them or, where there are too many, some
 // that are spread over all.
-func (p *packing) list(k *kind, limit int) {
-	l := lister{packing: p, node: k.nodes[0], counts: make([]int32, p.width), stride: make([]int64, p.width), limit: limit}
+func (p *packing) list(k *nodeClass, limit int) {
+	l := enumerator{packing: p, node: k.nodes[0], counts: make([]int32, p.width), stride: make([]int64, p.width), limit: limit}
 	product := 1.0
-	for j, s := range p.shapes {
+	for j, s := range p.shapeOrder {
 		l.stride[j] = 1
 		if j < p.width-1 {
-			product *= float64(1 + l.fits(s, l.node, l.want[s]))
+			product *= float64(1 + l.roomFor(s, l.node, l.want[s]))
 		}
 	}
 	whole := product <= float64(limit*waysPerPattern) && l.run()
 	for !whole && p.budget >= 0 {
-		p.complete, l.coarse = false, true
-		for j, s := range l.shapes {
-			l.stride[j] = max(1, (l.fits(s, l.node, l.want[s])+p.levels-1)/p.levels)
+		p.allListed, l.coarse = false, true
+		for j, s := range l.shapeOrder {
+			l.stride[j] = max(1, (l.roomFor(s, l.node, l.want[s])+p.countsPerShape-1)/p.countsPerShape)
 		}
-		if whole = l.run() || p.levels == 1; !whole {
+		if whole = l.run() || p.countsPerShape == 1; !whole {
 			// The next kind of node need not try what is too much for this.
-			p.levels /= 2
+			p.countsPerShape /= 2
 		}
 	}
 	if len(l.found) == 0 {
-		l.keep()
+		l.addPattern()
 	}
 	k.patterns = l.found
 	if l.coarse {
@@ -135,37 +135,37 @@ func (p *packing) list(k *kind, limit int) {
 }
 
 // run lists patterns anew. It is false if they are too many.
-func (l *lister) run() bool {
+func (l *enumerator) run() bool {
 	l.found, l.ways = l.found[:0], l.limit*waysPerPattern
-	return l.all(0)
+	return l.enumerate(0)
 }
 
 // distinct returns the patterns that were found, each once.
-func (l *lister) distinct() []int32 {
+func (l *enumerator) distinct() []int32 {
 	all := slices.Collect(slices.Chunk(l.found, l.width))
 	slices.SortFunc(all, slices.Compare)
 	return slices.Concat(slices.CompactFunc(all, slices.Equal)...)
 }
 
-// all lists the patterns that go on from what is laid on the node, with the shapes
+// enumerate lists the patterns that go on from what is laid on the node, with the shapes
 // from position j on. It is false if they are too many.
-func (l *lister) all(j int) bool {
-	l.pay(waySteps)
+func (l *enumerator) enumerate(j int) bool {
+	l.spendBudget(waySteps)
 	if l.ways--; l.ways < 0 || len(l.found) > l.limit*l.width || l.budget < 0 {
 		return false
 	}
 	if j == l.width {
-		l.keep()
+		l.addPattern()
 		return true
 	}
-	s := l.shapes[j]
-	l.Owe(l.steps(s))
-	most := l.fits(s, l.node, l.want[s])
+	s := l.shapeOrder[j]
+	l.Spend(l.fitSteps(s))
+	most := l.roomFor(s, l.node, l.want[s])
 	for n := most; n >= 0; n -= l.stride[j] {
-		l.take(s, l.node, n)
+		l.put(s, l.node, n)
 		l.counts[s] = int32(n)
-		ok := l.all(j + 1)
-		l.take(s, l.node, -n)
+		ok := l.enumerate(j + 1)
+		l.put(s, l.node, -n)
 		l.counts[s] = 0
 		if !ok {
 			return false
@@ -177,21 +177,21 @@ func (l *lister) all(j int) bool {
 	return true
 }
 
-// keep keeps a pattern that leaves room for no more; where some are passed over, one
+// addPattern keeps a pattern that leaves room for no more; where some are passed over, one
 // that does is filled up first.
-func (l *lister) keep() {
+func (l *enumerator) addPattern() {
 	at := len(l.found)
 	l.found = append(l.found, l.counts...)
-	for _, s := range l.shapes {
-		l.Owe(l.steps(s))
-		switch more := l.fits(s, l.node, l.want[s]-int64(l.counts[s])); {
+	for _, s := range l.shapeOrder {
+		l.Spend(l.fitSteps(s))
+		switch more := l.roomFor(s, l.node, l.want[s]-int64(l.counts[s])); {
 		case more == 0:
 		case !l.coarse:
 			l.found = l.found[:at]
 			return
 		default:
-			l.take(s, l.node, more)
-			defer l.take(s, l.node, -more)
+			l.put(s, l.node, more)
+			defer l.put(s, l.node, -more)
 			l.found[at+s] += int32(more)
 		}
 	}

@@ -13,7 +13,7 @@
 //	fill.go              how many slots fit, node by node?
 //	domain.go            what fits in a domain of a level?
 //	solve.go             which ways are tried, one after the other, and what do they prove?
-//	search.go            is there any way, limits and all?
+//	exhaustive.go            is there any way, limits and all?
 //	packing.go           is there any way, limits aside?
 //	pattern.go           which slots fit together on a node?
 //	dual_bound.go        at which prices is it proven that there is no way?
@@ -67,13 +67,13 @@ type Shape struct {
 	Limits []int
 	// Constrained says that the problem's constraints keep the shape from some nodes. Conditions is
 	// how many steps it counts to see whether they hold on a node.
-	Constrained bool
-	Conditions  int
+	Constrained    bool
+	ConditionSteps int
 }
 
 // A Need is a type of pool that some shape asks for.
 type Need struct {
-	Kind string
+	Type string
 	// Unit is the unit of the amounts, for messages. It is empty where units differ.
 	Unit string
 	// Columns hold its amounts. A node has one in at most one of them.
@@ -82,44 +82,44 @@ type Need struct {
 
 // A Column is what nodes have of one type of pool, by position, and 0 where they have none: the
 // most that can ever be free, and what is free now.
-type Column struct{ Most, Free []int64 }
+type Column struct{ Capacity, Free []int64 }
 
 // Constraints say whether a shape may use the node at a position: for good, and now too.
 type Constraints interface {
-	Hold(shape int, at int32) (always, now bool)
+	Allow(shape int, at int32) (always, now bool)
 }
 
 // A Limit bounds how many slots of the shapes that keep it stand in each of its cells.
 type Limit struct {
-	// Of is by position the cell of a node; -1 for a node that is not bounded.
-	Of []int32
+	// CellOf is by position the cell of a node; -1 for a node that is not bounded.
+	CellOf []int32
 	// Cells is how many there are.
 	Cells int32
-	Most  int64
-	// each is by cell, where that is not Most for all.
-	each []int64
-	// base is where the allowances of its cells begin.
-	base int32
+	Max   int64
+	// maxByCell is by cell, where that is not Most for all.
+	maxByCell []int64
+	// firstCell is where the allowances of its cells begin.
+	firstCell int32
 }
 
 // A Rule says how slots stand on the domains of a level.
 type Rule int
 
 const (
-	// Together puts all in one domain.
-	Together Rule = iota
-	// Few puts them in as few domains as there can be.
-	Few
+	// OneDomain puts all in one domain.
+	OneDomain Rule = iota
+	// FewestDomains puts them in as few domains as there can be.
+	FewestDomains
 	// Balanced puts them in equal shares, and in as few domains as there can be.
 	Balanced
 )
 
 // A Level is what a topology asks for of one level, which divides the nodes into domains.
 type Level struct {
-	Kind string
+	Type string
 	Rule Rule
-	// Of is by position the domain of a node; -1 for none.
-	Of []int32
+	// DomainOf is by position the domain of a node; -1 for none.
+	DomainOf []int32
 	// Names are by domain.
 	Names []string
 }
@@ -137,9 +137,9 @@ type View struct {
 
 // The views that verdicts are made of.
 var (
-	SeeNow  = View{Up: true, Now: true}
-	SeeUp   = View{Empty: true, Up: true}
-	SeeEver = View{Empty: true}
+	ViewNow  = View{Up: true, Now: true}
+	ViewUp   = View{Empty: true, Up: true}
+	ViewEver = View{Empty: true}
 )
 
 // Offset returns where the slots of a shape begin among the most slots of all, or for the number
@@ -147,7 +147,7 @@ var (
 func Offset(shapes []Shape, shape int) int64 {
 	n := int64(0)
 	for i := range shapes[:shape] {
-		n = Plus(n, shapes[i].Count.Max)
+		n = SatAdd(n, shapes[i].Count.Max)
 	}
 	return n
 }

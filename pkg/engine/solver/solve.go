@@ -24,39 +24,39 @@ type Shortfall struct {
 	Found int64
 	// Level is the type of vertex at which it failed, and in the one that came
 	// closest; empty and nil where it was not a topology that failed.
-	Level string
-	in    *domain
+	Level  string
+	domain *domain
 }
 
 // Nodes returns the positions of the nodes of the domain that came closest; nil where none is
 // known.
 func (f *Shortfall) Nodes() []int32 {
-	if f.in == nil {
+	if f.domain == nil {
 		return nil
 	}
-	return f.in.order
+	return f.domain.order
 }
 
 // Vertex returns the name of that domain; empty for none.
-func (f *Shortfall) Vertex() string { return f.in.name() }
+func (f *Shortfall) Vertex() string { return f.domain.name() }
 
-// Complete lays out as many slots of every shape as there can be.
-func (b *Layout) Complete(v View) (Outcome, Shortfall) {
-	o, failed := b.Solve(v)
+// SolveMax lays out as many slots of every shape as there can be.
+func (b *Layout) SolveMax(v View) (Outcome, Shortfall) {
+	o, failed := b.SolveMin(v)
 	if o == Placed {
 		b.extend()
 	}
 	return o, failed
 }
 
-// Solve lays out the least of every shape. What it finds once the meter is spent is a
+// SolveMin lays out the least of every shape. What it finds once the meter is spent is a
 // placement all the same, but nothing is proven any more.
-func (b *Layout) Solve(v View) (Outcome, Shortfall) {
-	if b.Spent() {
+func (b *Layout) SolveMin(v View) (Outcome, Shortfall) {
+	if b.IsExhausted() {
 		return Unknown, Shortfall{}
 	}
 	o, failed := b.arrange(v)
-	if o == Impossible && b.Spent() {
+	if o == Impossible && b.IsExhausted() {
 		o = Unknown
 	}
 	return o, failed
@@ -66,9 +66,9 @@ func (b *Layout) Solve(v View) (Outcome, Shortfall) {
 // it goes, shape by shape; then by a search.
 func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	if len(b.levels) > 0 {
-		return gather(b, v)
+		return solveTopology(b, v)
 	}
-	given := make([]int, len(b.asked))
+	given := make([]int, len(b.shapes))
 	for i := range given {
 		given[i] = i
 	}
@@ -76,26 +76,26 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	switch {
 	case ok:
 		return Placed, Shortfall{}
-	case len(given) == 1 && b.nested(0):
+	case len(given) == 1 && b.limitsNest(0):
 		// No other shape takes room, and the limits nest. Filling node by node then
 		// lays out as many slots as fit.
 		return Impossible, failed
 	}
 	for s := range given {
 		b.start(v)
-		if n := b.lay(s, b.asked[s].Count.Min); n < b.asked[s].Count.Min && b.nested(s) {
+		if n := b.fill(s, b.shapes[s].Count.Min); n < b.shapes[s].Count.Min && b.limitsNest(s) {
 			return Impossible, Shortfall{Shape: s, Found: n}
 		}
 	}
-	if b.overbound(v) {
+	if b.exceedsLimit(v) {
 		return Impossible, failed
 	}
 	b.start(v)
-	all := b.capacity()
+	all := b.totals()
 	for k, have := range all {
 		want := int64(0)
-		for _, s := range b.asked {
-			want = Plus(want, Times(s.Count.Min, s.Each[k]))
+		for _, s := range b.shapes {
+			want = SatAdd(want, SatMul(s.Count.Min, s.Each[k]))
 		}
 		if want > have {
 			return Impossible, failed
@@ -103,32 +103,32 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	}
 	largest := slices.Clone(given)
 	slices.SortStableFunc(largest, func(x, y int) int {
-		return cmp.Compare(b.asked[y].share(all), b.asked[x].share(all))
+		return cmp.Compare(b.shapes[y].maxShare(all), b.shapes[x].maxShare(all))
 	})
 	if _, ok := b.greedy(v, largest); ok {
 		return Placed, Shortfall{}
 	}
-	return b.look(v, largest), failed
+	return b.search(v, largest), failed
 }
 
-// look searches, within what is left for searches.
-func (b *Layout) look(v View, order []int) Outcome {
-	o := lookBy(b, pack, v, order)
-	if o == Unknown && len(b.bounds) > 0 {
-		o = lookBy(b, searchAll, v, order)
+// search searches, within what is left for searches.
+func (b *Layout) search(v View, order []int) Outcome {
+	o := searchBy(b, pack, v, order)
+	if o == Unknown && len(b.limits) > 0 {
+		o = searchBy(b, searchExhaustively, v, order)
 	}
 	return o
 }
 
-// lookBy searches in one way, within half of what is left for searches.
-func lookBy(b *Layout, way func(*Layout, View, []int, int) (Outcome, int), v View, order []int) Outcome {
-	if b.Spent() {
+// searchBy searches in one way, within half of what is left for searches.
+func searchBy(b *Layout, way func(*Layout, View, []int, int) (Outcome, int), v View, order []int) Outcome {
+	if b.IsExhausted() {
 		return Unknown
 	}
-	whole := max(leastBudget, b.effort/2)
+	whole := max(minBudget, b.searchSteps/2)
 	budget := min(whole, b.remain)
 	o, left := way(b, v, order, budget)
-	b.effort -= budget - left
+	b.searchSteps -= budget - left
 	if o == Unknown && budget < whole {
 		b.Exhaust()
 	}
@@ -140,8 +140,8 @@ func lookBy(b *Layout, way func(*Layout, View, []int, int) (Outcome, int), v Vie
 func (b *Layout) greedy(v View, order []int) (failed Shortfall, ok bool) {
 	b.start(v)
 	for _, s := range order {
-		least := b.asked[s].Count.Min
-		if n := b.lay(s, least); n < least {
+		least := b.shapes[s].Count.Min
+		if n := b.fill(s, least); n < least {
 			return Shortfall{Shape: s, Found: n}, false
 		}
 	}

@@ -7,26 +7,26 @@ const topWeight = 1 << 32
 
 // A swap is a node of a kind that changes from one pattern to another.
 type swap struct {
-	kind, from, to int
-	cost           int64
+	class, from, to int
+	cost            int64
 }
 
 // An exchange is a search by steps from one packing to the next.
-type exchange struct {
+type tabuSearch struct {
 	*packing
 	round int
 	// weight is what a missing slot of a shape costs.
 	weight []int64
-	// rest is by kind the round up to which it stays as it is, left by kind and pattern
+	// classTabu is by kind the round up to which it stays as it is, left by kind and pattern
 	// that up to which no node gets the pattern again.
-	rest []int
-	left [][]int
+	classTabu   []int
+	patternTabu [][]int
 }
 
-func (p *packing) newExchange() *exchange {
-	x := &exchange{packing: p, weight: slices.Clone(p.price), rest: make([]int, len(p.kinds)), left: make([][]int, len(p.kinds))}
-	for k := range x.left {
-		x.left[k] = make([]int, len(p.used[k]))
+func (p *packing) newTabuSearch() *tabuSearch {
+	x := &tabuSearch{packing: p, weight: slices.Clone(p.price), classTabu: make([]int, len(p.classes)), patternTabu: make([][]int, len(p.classes))}
+	for k := range x.patternTabu {
+		x.patternTabu[k] = make([]int, len(p.used[k]))
 	}
 	return x
 }
@@ -35,37 +35,37 @@ func (p *packing) newExchange() *exchange {
 // that leaves the least missing, whether or not that is less than before; a kind that
 // was changed rests for a while. What is missing for long gets dearer. It is true
 // once nothing is missing.
-func (x *exchange) run(budget int) bool {
-	for end := x.budget - budget; x.budget > end && !x.done(); x.round++ {
-		best := swap{kind: -1}
-		for k := range x.kinds {
-			if x.rest[k] <= x.round {
-				x.best(k, &best)
+func (x *tabuSearch) run(budget int) bool {
+	for end := x.budget - budget; x.budget > end && !x.isDone(); x.round++ {
+		best := swap{class: -1}
+		for k := range x.classes {
+			if x.classTabu[k] <= x.round {
+				x.bestSwap(k, &best)
 			}
 		}
-		if best.kind >= 0 {
-			x.change(best)
+		if best.class >= 0 {
+			x.apply(best)
 		}
 		if x.round%8 == 0 {
-			x.press()
+			x.raiseWeights()
 		}
 	}
-	return x.done()
+	return x.isDone()
 }
 
-// change carries out a change.
-func (x *exchange) change(c swap) {
-	x.use(c.kind, c.from, -1)
-	x.use(c.kind, c.to, 1)
-	until := x.round + 3 + x.rand.IntN(1+min(10, len(x.kinds)/2))
-	if len(x.kinds[c.kind].nodes) == 1 {
-		x.rest[c.kind] = until
+// apply carries out a change.
+func (x *tabuSearch) apply(c swap) {
+	x.use(c.class, c.from, -1)
+	x.use(c.class, c.to, 1)
+	until := x.round + 3 + x.rand.IntN(1+min(10, len(x.classes)/2))
+	if len(x.classes[c.class].nodes) == 1 {
+		x.classTabu[c.class] = until
 	}
-	x.left[c.kind][c.from] = until + x.rand.IntN(4)
+	x.patternTabu[c.class][c.from] = until + x.rand.IntN(4)
 }
 
-// press has what is missing get dearer.
-func (x *exchange) press() {
+// raiseWeights has what is missing get dearer.
+func (x *tabuSearch) raiseWeights() {
 	top := int64(0)
 	for s, n := range x.short {
 		if n > 0 {
@@ -80,8 +80,8 @@ func (x *exchange) press() {
 	}
 }
 
-// done says whether nothing is missing.
-func (x *exchange) done() bool {
+// isDone says whether nothing is missing.
+func (x *tabuSearch) isDone() bool {
 	for _, n := range x.short {
 		if n > 0 {
 			return false
@@ -90,27 +90,27 @@ func (x *exchange) done() bool {
 	return true
 }
 
-// best finds the best change of a node of a kind, if it is better than what was found
+// bestSwap finds the best change of a node of a kind, if it is better than what was found
 // before.
-func (x *exchange) best(k int, best *swap) {
+func (x *tabuSearch) bestSwap(k int, bestSwap *swap) {
 	for from, n := range x.used[k] {
 		if n == 0 || x.budget < 0 {
 			continue
 		}
-		if !x.afford(len(x.kinds[k].patterns)) {
+		if !x.chargeBudget(len(x.classes[k].patterns)) {
 			return
 		}
 		x.use(k, from, -1)
 		for to := range x.used[k] {
-			if to == from || x.left[k][to] > x.round {
+			if to == from || x.patternTabu[k][to] > x.round {
 				continue
 			}
 			cost := int64(0)
 			for s, count := range x.pattern(k, to) {
 				cost += max(0, x.short[s]-int64(count)) * x.weight[s]
 			}
-			if best.kind < 0 || cost < best.cost {
-				*best = swap{k, from, to, cost}
+			if bestSwap.class < 0 || cost < bestSwap.cost {
+				*bestSwap = swap{k, from, to, cost}
 			}
 		}
 		x.use(k, from, 1)

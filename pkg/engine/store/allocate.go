@@ -19,14 +19,14 @@ type Grant struct {
 	Keys []string
 	// Holder is the one whose the nodes are as a whole; empty for none.
 	Holder string
-	// At and Duration are from when on and for how long; without a duration there is no known end.
-	At       time.Time
+	// Start and Duration are from when on and for how long; without a duration there is no known end.
+	Start    time.Time
 	Duration time.Duration
 	Problem  *solver.Problem
 	// Runs name nodes by their positions.
 	Runs []solver.Run
-	// Over is what was looked at; nil where that is the graph as if nobody held anything.
-	Over *WindowView
+	// View is what was looked at; nil where that is the graph as if nobody held anything.
+	View *WindowView
 }
 
 // Allocate makes the job that holds what is granted. It books nothing.
@@ -35,11 +35,11 @@ func (st *Store) Allocate(g *Grant) *Job {
 	for _, x := range g.Runs {
 		total += x.Count
 	}
-	j := &Job{id: g.ID, slots: make(map[string]*Slot, total), at: g.At}
+	j := &Job{id: g.ID, slots: make(map[string]*Slot, total), start: g.Start}
 	if g.Duration > 0 {
-		j.end = g.At.Add(g.Duration)
+		j.end = g.Start.Add(g.Duration)
 	}
-	d := drawing{over: g.Over}
+	d := leafPicker{view: g.View}
 	slots := make([]Slot, 0, total)
 	nth, last := int64(0), -1
 	for _, x := range g.Runs {
@@ -55,45 +55,45 @@ func (st *Store) Allocate(g *Grant) *Job {
 			nth++
 			slots = append(slots, Slot{
 				job: j.id, key: key, label: shape.Label, node: n.name(),
-				index: len(slots), start: j.at, end: j.end, holder: g.Holder,
+				index: len(slots), start: j.start, end: j.end, holder: g.Holder,
 			})
 			s := &slots[len(slots)-1]
-			d.fill(s, n, g.Problem.Needs, shape)
+			d.fillSlot(s, n, g.Problem.Needs, shape)
 			j.slots[key] = s
 		}
 	}
-	j.above = st.hosts.above(j.given())
+	j.ancestors = st.hosts.ancestors(j.slotsInOrder())
 	return j
 }
 
 // A drawing hands out the leaves of pools to the slots of one grant.
-type drawing struct {
-	// over is what was looked at; nil where that is the graph as if nobody held anything.
-	over *WindowView
+type leafPicker struct {
+	// view is what was looked at; nil where that is the graph as if nobody held anything.
+	view *WindowView
 	// left is what remains of the leaves of pools that have several.
 	left map[*vertex]int64
 }
 
-// fill gives a slot its share of a node.
-func (d *drawing) fill(s *Slot, n *node, needs []solver.Need, want *solver.Shape) {
+// fillSlot gives a slot its share of a node.
+func (d *leafPicker) fillSlot(s *Slot, n *node, needs []solver.Need, want *solver.Shape) {
 	s.charges = make([]charge, 0, len(want.With))
 	for _, k := range want.With {
-		at := n.find(needs[k].Kind)
-		s.charges = d.take(s.charges, n, at, want.Each[k])
+		at := n.poolIndex(needs[k].Type)
+		s.charges = d.pick(s.charges, n, at, want.Each[k])
 	}
 	s.shares = make([]share, 0, len(s.charges)+1)
 	for _, c := range s.charges {
-		s.shares = append(s.shares, share{about: c.leaf.about, amount: c.amount})
+		s.shares = append(s.shares, share{res: c.leaf.res, amount: c.amount})
 	}
-	for depth := s.deepest(); depth > n.at.depth; depth-- {
-		s.pass(n, depth)
+	for depth := s.maxDepth(); depth > n.vertex.depth; depth-- {
+		s.addContainers(n, depth)
 	}
-	s.shares = append(s.shares, share{about: n.at.about, amount: 1, way: true})
+	s.shares = append(s.shares, share{res: n.vertex.res, amount: 1, container: true})
 }
 
-// take draws an amount from the leaves of a pool, from the first as much as it
+// pick draws an amount from the leaves of a pool, from the first as much as it
 // has.
-func (d *drawing) take(charges []charge, n *node, at int, amount int64) []charge {
+func (d *leafPicker) pick(charges []charge, n *node, at int, amount int64) []charge {
 	leaves := n.pools[at].leaves
 	if len(leaves) == 1 {
 		return append(charges, charge{pool: at, leaf: leaves[0], amount: amount})
@@ -105,10 +105,10 @@ func (d *drawing) take(charges []charge, n *node, at int, amount int64) []charge
 		left, ok := d.left[v]
 		switch {
 		case ok:
-		case d.over == nil:
-			left = v.stays.leaves(v.about.Size)
+		case d.view == nil:
+			left = v.permanent.remaining(v.res.Size)
 		default:
-			left = d.over.free(n, at, l)
+			left = d.view.free(n, at, l)
 		}
 		part := min(left, amount)
 		if part > 0 {
@@ -120,9 +120,9 @@ func (d *drawing) take(charges []charge, n *node, at int, amount int64) []charge
 	return charges
 }
 
-// deepest returns the depth of the deepest vertex that contains a leaf of the
+// maxDepth returns the depth of the deepest vertex that contains a leaf of the
 // slot.
-func (s *Slot) deepest() int {
+func (s *Slot) maxDepth() int {
 	depth := 0
 	for _, c := range s.charges {
 		depth = max(depth, c.leaf.depth-1)
@@ -130,21 +130,21 @@ func (s *Slot) deepest() int {
 	return depth
 }
 
-// pass adds the vertices of one depth that stand between the node and leaves of
+// addContainers adds the vertices of one depth that stand between the node and leaves of
 // the slot.
-func (s *Slot) pass(n *node, depth int) {
+func (s *Slot) addContainers(n *node, depth int) {
 	for _, c := range s.charges {
-		for v := c.leaf.parent; v != n.at; v = v.parent {
-			if v.depth == depth && !slices.ContainsFunc(s.shares, func(h share) bool { return h.about == v.about }) {
-				s.shares = append(s.shares, share{about: v.about, amount: 1, way: true})
+		for v := c.leaf.parent; v != n.vertex; v = v.parent {
+			if v.depth == depth && !slices.ContainsFunc(s.shares, func(h share) bool { return h.res == v.res }) {
+				s.shares = append(s.shares, share{res: v.res, amount: 1, container: true})
 			}
 		}
 	}
 }
 
-// above returns what the nodes of these slots stand in, each vertex once and
+// ancestors returns what the nodes of these slots stand in, each vertex once and
 // after what it contains.
-func (a *hosts) above(slots []*Slot) []*resource.Vertex {
+func (a *hosts) ancestors(slots []*Slot) []*resource.Vertex {
 	var found []*vertex
 	seen := make(map[*vertex]bool)
 	for _, s := range slots {
@@ -152,7 +152,7 @@ func (a *hosts) above(slots []*Slot) []*resource.Vertex {
 		if h == nil || h.node == nil {
 			continue
 		}
-		for v := h.node.at.parent; v != nil && !seen[v]; v = v.parent {
+		for v := h.node.vertex.parent; v != nil && !seen[v]; v = v.parent {
 			seen[v] = true
 			found = append(found, v)
 		}
@@ -160,13 +160,13 @@ func (a *hosts) above(slots []*Slot) []*resource.Vertex {
 	slices.SortStableFunc(found, func(a, b *vertex) int { return cmp.Compare(b.depth, a.depth) })
 	above := make([]*resource.Vertex, len(found))
 	for i, v := range found {
-		above[i] = v.about
+		above[i] = v.res
 	}
 	return above
 }
 
-// given returns the slots of a job in the order in which they were given out.
-func (j *Job) given() []*Slot {
+// slotsInOrder returns the slots of a job in the order in which they were given out.
+func (j *Job) slotsInOrder() []*Slot {
 	slots := make([]*Slot, 0, len(j.slots))
 	for _, s := range j.slots {
 		slots = append(slots, s)

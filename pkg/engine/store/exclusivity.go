@@ -1,36 +1,36 @@
 package store
 
-// moveIn counts a slot among those on its host.
-func (h *host) moveIn(s *Slot, c *columns) {
+// addHolder counts a slot among those on its host.
+func (h *host) addHolder(s *Slot, c *columns) {
 	switch {
 	case s.shared:
 		return
 	case s.holder == "":
-		h.exclusivity.Others++
+		h.exclusivity.WithoutHolder++
 	default:
 		if h.holders == nil {
 			h.holders = make(map[string]int)
 		}
 		h.holders[s.holder]++
 	}
-	h.settleExclusivity(c)
+	h.updateExclusivity(c)
 }
 
-// moveOut takes back what moveIn counted.
-func (h *host) moveOut(s *Slot, c *columns) {
+// removeHolder takes back what addHolder counted.
+func (h *host) removeHolder(s *Slot, c *columns) {
 	if !s.shared {
-		h.discount(s)
-		h.settleExclusivity(c)
+		h.uncountHolder(s)
+		h.updateExclusivity(c)
 	}
 }
 
-// discount takes a slot from those that are counted, for which the exclusivity is yet to be settled.
-func (h *host) discount(s *Slot) {
+// uncountHolder takes a slot from those that are counted, for which the exclusivity is yet to be settled.
+func (h *host) uncountHolder(s *Slot) {
 	switch {
 	case s.shared:
 		return
 	case s.holder == "":
-		h.exclusivity.Others--
+		h.exclusivity.WithoutHolder--
 	default:
 		if h.holders[s.holder]--; h.holders[s.holder] == 0 {
 			delete(h.holders, s.holder)
@@ -38,26 +38,26 @@ func (h *host) discount(s *Slot) {
 	}
 }
 
-// settleExclusivity brings the exclusivity up to date where the matcher reads it.
-func (h *host) settleExclusivity(c *columns) {
+// updateExclusivity brings the exclusivity up to date where the matcher reads it.
+func (h *host) updateExclusivity(c *columns) {
 	h.exclusivity.Holders, h.exclusivity.Holder = int32(len(h.holders)), ""
 	if len(h.holders) == 1 {
 		for h.exclusivity.Holder = range h.holders {
 		}
 	}
 	if h.node != nil {
-		c.let(h.node.position, h.exclusivity)
+		c.setExclusivity(h.node.position, h.exclusivity)
 	}
 }
 
-// relet gives a slot that stands to another holder, or to none.
-func (st *Store) relet(s *Slot, holder string, shared bool) {
+// changeHolder gives a slot that stands to another holder, or to none.
+func (st *Store) changeHolder(s *Slot, holder string, shared bool) {
 	if s.holder == holder && s.shared == shared {
 		return
 	}
 	h := st.hosts.byName[s.node]
-	h.moveOut(s, &st.graph.columns)
+	h.removeHolder(s, &st.graph.columns)
 	s.holder, s.shared = holder, shared
-	h.stay(s)
-	h.moveIn(s, &st.graph.columns)
+	h.updatePermanent(s)
+	h.addHolder(s, &st.graph.columns)
 }

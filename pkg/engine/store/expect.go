@@ -19,7 +19,7 @@ func (st *Store) Expect(slots []match.Slot) (restore func()) {
 		}
 		s := readSlot(&slots[i], bare)
 		// Where a pool has several leaves, it takes what the others leave.
-		s.order = math.MaxUint64
+		s.seq = math.MaxUint64
 		h.add(s, &st.graph.columns)
 		there = append(there, s)
 	}

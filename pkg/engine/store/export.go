@@ -16,16 +16,16 @@ type exporter map[*resource.Vertex]resource.Vertex
 
 // Allocation writes out what a job was given.
 func (j *Job) Allocation() *match.Allocation {
-	slots := j.given()
+	slots := j.slotsInOrder()
 	x := make(exporter, len(slots))
 	a := &match.Allocation{
-		ID: j.id, Reserved: j.reserved, At: j.at, End: j.end,
+		ID: j.id, Reserved: j.reserved, Start: j.start, End: j.end,
 		Slots: make([]match.Slot, len(slots)),
 	}
 	for i, s := range slots {
 		a.Slots[i] = x.slot(s)
 	}
-	a.R = x.whole(j, slots)
+	a.R = x.total(j, slots)
 	return a
 }
 
@@ -38,9 +38,9 @@ func (x exporter) slot(s *Slot) match.Slot {
 	return match.Slot{Key: s.key, Label: s.label, Node: s.node, R: r, Holder: s.holder, Shared: s.shared}
 }
 
-// whole adds up what the slots of a job hold: node by node, then what the nodes
+// total adds up what the slots of a job hold: node by node, then what the nodes
 // stand in.
-func (x exporter) whole(j *Job, slots []*Slot) *resource.Set {
+func (x exporter) total(j *Job, slots []*Slot) *resource.Set {
 	byNode := make(map[string][]*Slot)
 	var order []string
 	for _, s := range slots {
@@ -49,14 +49,14 @@ func (x exporter) whole(j *Job, slots []*Slot) *resource.Set {
 		}
 		byNode[s.node] = append(byNode[s.node], s)
 	}
-	shares := make([]share, 0, 4*len(order)+len(j.above))
+	shares := make([]share, 0, 4*len(order)+len(j.ancestors))
 	for _, name := range order {
 		shares = appendMerged(shares, byNode[name])
 	}
-	for _, v := range j.above {
-		shares = append(shares, share{about: v, amount: 1})
+	for _, v := range j.ancestors {
+		shares = append(shares, share{res: v, amount: 1})
 	}
-	r := &resource.Set{Start: j.at, Expiration: j.end, Vertices: make([]resource.Share, len(shares))}
+	r := &resource.Set{Start: j.start, Expiration: j.end, Vertices: make([]resource.Share, len(shares))}
 	for i, h := range shares {
 		r.Vertices[i] = x.share(h)
 	}
@@ -69,7 +69,7 @@ func appendMerged(to []share, slots []*Slot) []share {
 	from := len(to)
 	for _, s := range slots {
 		for _, h := range s.shares {
-			if !h.way {
+			if !h.container {
 				to = merge(to, from, h)
 			}
 		}
@@ -77,14 +77,14 @@ func appendMerged(to []share, slots []*Slot) []share {
 	way := len(to)
 	for _, s := range slots {
 		for _, h := range s.shares {
-			if h.way {
+			if h.container {
 				to = merge(to, way, h)
 			}
 		}
 	}
 	slices.SortStableFunc(to[way:], func(x, y share) int {
 		// The path of what contains a vertex is the beginning of its own.
-		return cmp.Compare(len(y.about.Path), len(x.about.Path))
+		return cmp.Compare(len(y.res.Path), len(x.res.Path))
 	})
 	return to
 }
@@ -92,11 +92,11 @@ func appendMerged(to []share, slots []*Slot) []share {
 // merge adds a share to those from an index on.
 func merge(to []share, from int, h share) []share {
 	for i := from; i < len(to); i++ {
-		if !sameVertex(to[i].about, h.about) {
+		if !sameVertex(to[i].res, h.res) {
 			continue
 		}
-		if !h.way {
-			to[i].amount = solver.Plus(to[i].amount, h.amount)
+		if !h.container {
+			to[i].amount = solver.SatAdd(to[i].amount, h.amount)
 		}
 		return to
 	}
@@ -110,10 +110,10 @@ func sameVertex(a, b *resource.Vertex) bool {
 
 // share writes out a share.
 func (x exporter) share(h share) resource.Share {
-	v, ok := x[h.about]
+	v, ok := x[h.res]
 	if !ok {
-		v = cloneVertex(h.about)
-		x[h.about] = v
+		v = cloneVertex(h.res)
+		x[h.res] = v
 	}
 	return resource.Share{Vertex: v, Amount: h.amount}
 }

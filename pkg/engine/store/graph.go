@@ -15,9 +15,9 @@ type Graph struct {
 	// arrival.
 	nodes   []*node
 	columns columns
-	levels  map[level]*vertex
-	// walk is what depthFirst found; nil after nodes came, went or moved.
-	walk []int32
+	levels  map[levelKey]*vertex
+	// walkOrder is what depthFirst found; nil after nodes came, went or moved.
+	walkOrder []int32
 	// partitions are those that were asked for, by type of vertex; none after nodes
 	// came, went or moved.
 	partitions map[string]*Partition
@@ -27,18 +27,18 @@ type Graph struct {
 }
 
 // A level names a vertex above the nodes.
-type level struct {
-	parent     *vertex
-	kind, name string
+type levelKey struct {
+	parent    *vertex
+	typ, name string
 }
 
 func newGraph() Graph {
-	return Graph{levels: make(map[level]*vertex), partitions: make(map[string]*Partition), columns: columns{byKind: make(map[string][]*column)}}
+	return Graph{levels: make(map[levelKey]*vertex), partitions: make(map[string]*Partition), columns: columns{byType: make(map[string][]*column)}}
 }
 
-// accepts fails with match.ErrInvalid for a site that hangs below another root.
-func (g *Graph) accepts(s *site, root *resource.Vertex) error {
-	if top := s.above[0]; root != nil && (top.Type != root.Type || top.Name != root.Name) {
+// checkRoot fails with match.ErrInvalid for a site that hangs below another root.
+func (g *Graph) checkRoot(s *nodeGraph, root *resource.Vertex) error {
+	if top := s.ancestors[0]; root != nil && (top.Type != root.Type || top.Name != root.Name) {
 		return invalid("node %q stands in %s %q, the graph is %s %q", s.node.Name, top.Type, top.Name, root.Type, root.Name)
 	}
 	return nil
@@ -46,106 +46,106 @@ func (g *Graph) accepts(s *site, root *resource.Vertex) error {
 
 // put brings a node up to date, or adds one where n is nil, and returns it. Its
 // pools are new and free.
-func (g *Graph) put(n *node, s *site) *node {
-	parent, turned := g.raise(s.above)
+func (g *Graph) put(n *node, s *nodeGraph) *node {
+	parent, turned := g.ensureAncestors(s.ancestors)
 	if n == nil {
-		n = &node{at: &vertex{}, position: len(g.nodes)}
-		n.at.node = n
-		n.at.hang(parent)
-		g.changed()
+		n = &node{vertex: &vertex{}, position: len(g.nodes)}
+		n.vertex.node = n
+		n.vertex.attach(parent)
+		g.invalidate()
 		if g.numbered {
 			s.node.ID = g.newID()
 		}
 		g.nodes = append(g.nodes, n)
 		g.columns.addNode()
 	} else {
-		if old := n.at.parent; old != parent {
-			n.at.unhang()
-			n.at.hang(parent)
-			g.changed()
+		if old := n.vertex.parent; old != parent {
+			n.vertex.detach()
+			n.vertex.attach(parent)
+			g.invalidate()
 			g.prune(old)
 		}
-		s.node.ID = n.at.about.ID
+		s.node.ID = n.vertex.res.ID
 	}
-	g.describe(n.at, s.node)
-	g.grow(n, s)
-	n.gather(&g.columns)
-	g.columns.up[n.position] = n.at.up()
+	g.setResource(n.vertex, s.node)
+	g.replaceDescendants(n, s)
+	n.buildPools(&g.columns)
+	g.columns.up[n.position] = n.vertex.isUp()
 	if turned {
 		for i, other := range g.nodes {
-			g.columns.up[i] = other.at.up()
+			g.columns.up[i] = other.vertex.isUp()
 		}
 	}
 	return n
 }
 
-// raise returns the vertex that a node stands in, making what lacks on the way
+// ensureAncestors returns the vertex that a node stands in, making what lacks on the way
 // down to it. It says whether the status of a vertex on the way has turned.
-func (g *Graph) raise(above []*resource.Vertex) (at *vertex, turned bool) {
+func (g *Graph) ensureAncestors(above []*resource.Vertex) (at *vertex, turned bool) {
 	for i, a := range above {
 		v := g.root
 		if i > 0 {
-			v = g.levels[level{at, a.Type, a.Name}]
+			v = g.levels[levelKey{at, a.Type, a.Name}]
 		}
 		switch {
 		case v != nil:
-			turned = turned || v.about.Status != a.Status
+			turned = turned || v.res.Status != a.Status
 		case i == 0:
 			v = &vertex{}
 			g.root = v
 		default:
 			v = &vertex{}
-			v.hang(at)
-			g.levels[level{at, a.Type, a.Name}] = v
+			v.attach(at)
+			g.levels[levelKey{at, a.Type, a.Name}] = v
 		}
-		g.describe(v, a)
+		g.setResource(v, a)
 		at = v
 	}
 	return at, turned
 }
 
-// grow replaces what stands below a node. Vertices that were there keep their
+// replaceDescendants replaces what stands below a node. Vertices that were there keep their
 // numbers.
-func (g *Graph) grow(n *node, s *site) {
-	had := make(map[belowKey]*resource.Vertex)
-	remember(had, n.at)
-	n.at.children = nil
-	prefix := n.at.path() + "/"
-	vertices := make([]vertex, len(s.below))
-	for i, b := range s.below {
-		v, parent := &vertices[i], n.at
+func (g *Graph) replaceDescendants(n *node, s *nodeGraph) {
+	had := make(map[relKey]*resource.Vertex)
+	collectDescendants(had, n.vertex)
+	n.vertex.children = nil
+	prefix := n.vertex.path() + "/"
+	vertices := make([]vertex, len(s.descendants))
+	for i, b := range s.descendants {
+		v, parent := &vertices[i], n.vertex
 		if b.parent >= 0 {
 			parent = &vertices[b.parent]
 		}
-		v.hang(parent)
-		v.below = strings.TrimPrefix(b.about.Path, prefix)
-		v.about = had[belowKey{b.about.Type, v.below}]
-		g.describe(v, b.about)
+		v.attach(parent)
+		v.relPath = strings.TrimPrefix(b.res.Path, prefix)
+		v.res = had[relKey{b.res.Type, v.relPath}]
+		g.setResource(v, b.res)
 	}
 }
 
-// A belowKey names a vertex below a node, wherever the node stands.
-type belowKey struct{ kind, below string }
+// A relKey names a vertex below a node, wherever the node stands.
+type relKey struct{ typ, relPath string }
 
-// remember notes what describes the vertices below v.
-func remember(had map[belowKey]*resource.Vertex, v *vertex) {
+// collectDescendants notes what describes the vertices below v.
+func collectDescendants(had map[relKey]*resource.Vertex, v *vertex) {
 	for _, c := range v.children {
-		had[belowKey{c.about.Type, c.below}] = c.about
-		remember(had, c)
+		had[relKey{c.res.Type, c.relPath}] = c.res
+		collectDescendants(had, c)
 	}
 }
 
 // remove takes a node out, and the levels that held nothing else.
 func (g *Graph) remove(n *node) {
-	g.changed()
-	n.disband(&g.columns)
+	g.invalidate()
+	n.dropPools(&g.columns)
 	g.columns.removeNode(n.position)
 	g.nodes = slices.Delete(g.nodes, n.position, n.position+1)
 	for i, behind := range g.nodes[n.position:] {
 		behind.position = n.position + i
 	}
-	parent := n.at.parent
-	n.at.unhang()
+	parent := n.vertex.parent
+	n.vertex.detach()
 	g.prune(parent)
 }
 
@@ -157,47 +157,47 @@ func (g *Graph) prune(v *vertex) {
 			g.root = nil
 			return
 		}
-		delete(g.levels, level{parent, v.about.Type, v.about.Name})
-		v.unhang()
+		delete(g.levels, levelKey{parent, v.res.Type, v.res.Name})
+		v.detach()
 		v = parent
 	}
 }
 
-// changed forgets what says where nodes stand.
-func (g *Graph) changed() {
-	g.walk = nil
+// invalidate forgets what says where nodes stand.
+func (g *Graph) invalidate() {
+	g.walkOrder = nil
 	clear(g.partitions)
 }
 
-// number gives the nodes their numbers, by name, and has a walk meet what stands
+// numberNodes gives the nodes their numbers, by name, and has a walk meet what stands
 // in one vertex by name. Nodes that come later are numbered, and met, as they
 // come.
-func (g *Graph) number() {
+func (g *Graph) numberNodes() {
 	slices.SortFunc(g.nodes, func(a, b *node) int { return strings.Compare(a.name(), b.name()) })
 	from := make([]int, len(g.nodes))
 	for i, n := range g.nodes {
 		from[i], n.position = n.position, i
-		about := *n.at.about
+		about := *n.vertex.res
 		about.ID = g.newID()
-		n.at.about = &about
+		n.vertex.res = &about
 	}
 	g.columns.permute(from)
-	g.changed()
+	g.invalidate()
 	if g.root != nil {
-		g.root.sortAbove()
+		g.root.sortByName()
 	}
 	g.numbered = true
 }
 
-// describe replaces what describes a vertex, but not its number in the graph.
-func (g *Graph) describe(v *vertex, about *resource.Vertex) {
-	if v.about != nil {
-		about.UniqID = v.about.UniqID
+// setResource replaces what describes a vertex, but not its number in the graph.
+func (g *Graph) setResource(v *vertex, about *resource.Vertex) {
+	if v.res != nil {
+		about.UniqID = v.res.UniqID
 	} else {
 		about.UniqID = g.nextUniq
 		g.nextUniq++
 	}
-	v.about = about
+	v.res = about
 }
 
 func (g *Graph) newID() int64 {
@@ -211,19 +211,21 @@ func (g *Graph) Empty() bool { return g.root == nil }
 // Size returns how many nodes there are.
 func (g *Graph) Size() int { return len(g.nodes) }
 
-// About returns what describes the node at a position.
-func (g *Graph) About(at int32) *resource.Vertex { return g.nodes[at].at.about }
+// NodeVertex returns what describes the node at a position.
+func (g *Graph) NodeVertex(at int32) *resource.Vertex { return g.nodes[at].vertex.res }
 
 // Up says by position whether the node and all that it stands in are up.
 func (g *Graph) Up() []bool { return g.columns.up }
 
-// Exclusive says by position whose the node is where that may keep a requester from any; nil where
+// ExclusivityFor says by position whose the node is where that may keep a requester from any; nil where
 // it does not.
-func (g *Graph) Exclusive(who solver.Requester) []solver.Exclusivity { return g.columns.hindering(who) }
+func (g *Graph) ExclusivityFor(who solver.Requester) []solver.Exclusivity {
+	return g.columns.exclusivityFor(who)
+}
 
 // Columns calls do with each column that pools of a type are counted in, and its unit.
-func (g *Graph) Columns(kind string, do func(c *solver.Column, unit string)) {
-	for _, c := range g.columns.byKind[kind] {
+func (g *Graph) Columns(typ string, do func(c *solver.Column, unit string)) {
+	for _, c := range g.columns.byType[typ] {
 		do(&c.Column, c.unit)
 	}
 }
@@ -233,5 +235,5 @@ func (g *Graph) RootType() string {
 	if g.root == nil {
 		return resource.TypeCluster
 	}
-	return g.root.about.Type
+	return g.root.res.Type
 }

@@ -15,12 +15,12 @@ type host struct {
 	// holders counts the slots of each holder; nil until there is one.
 	holders     map[string]int
 	exclusivity solver.Exclusivity
-	// outlook is what is foreseen; nil until somebody asks for it.
-	outlook outlook
-	// ignoring is the number of the match that ignores slots here, 0 for none, and ignored how
+	// timeline is what is foreseen; nil until somebody asks for it.
+	timeline nodeTimeline
+	// ignoredBy is the number of the match that ignores slots here, 0 for none, and ignored how
 	// many they are.
-	ignoring uint64
-	ignored  int
+	ignoredBy uint64
+	ignored   int
 }
 
 // hosts are all names at which there is something.
@@ -30,27 +30,27 @@ type hosts struct {
 	names []string
 }
 
-// of returns the host of this name, made where it is lacking.
-func (a *hosts) of(name string) *host {
+// ensure returns the host of this name, made where it is lacking.
+func (a *hosts) ensure(name string) *host {
 	h := a.byName[name]
 	if h == nil {
 		h = &host{slots: make(map[*Slot]struct{})}
 		a.byName[name] = h
-		a.enlist(name)
+		a.addName(name)
 	}
 	return h
 }
 
-// leave forgets a host that has neither node nor slots.
-func (a *hosts) leave(name string) {
+// removeIfEmpty forgets a host that has neither node nor slots.
+func (a *hosts) removeIfEmpty(name string) {
 	if h := a.byName[name]; h != nil && h.node == nil && len(h.slots) == 0 {
 		delete(a.byName, name)
-		a.strike(name)
+		a.removeName(name)
 	}
 }
 
-// enlist adds a host's name to the list of them, if there is one.
-func (a *hosts) enlist(name string) {
+// addName adds a host's name to the list of them, if there is one.
+func (a *hosts) addName(name string) {
 	if a.names == nil {
 		return
 	}
@@ -59,48 +59,48 @@ func (a *hosts) enlist(name string) {
 	}
 }
 
-// strike takes a host's name off the list, if there is one.
-func (a *hosts) strike(name string) {
+// removeName takes a host's name off the list, if there is one.
+func (a *hosts) removeName(name string) {
 	if at, ok := slices.BinarySearch(a.names, name); ok {
 		a.names = slices.Delete(a.names, at, at+1)
 	}
 }
 
-// stand books a slot on its host.
-func (st *Store) stand(s *Slot) {
-	st.stood++
-	st.held++
-	s.order = st.stood
+// addSlot books a slot on its host.
+func (st *Store) addSlot(s *Slot) {
+	st.lastSeq++
+	st.slotCount++
+	s.seq = st.lastSeq
 	st.reservations.ends.add(endOf(s.end), s)
-	st.hosts.of(s.node).add(s, &st.graph.columns)
+	st.hosts.ensure(s.node).add(s, &st.graph.columns)
 }
 
-// unstand takes back what stand booked.
-func (st *Store) unstand(s *Slot) {
-	st.held--
+// removeSlot takes back what stand booked.
+func (st *Store) removeSlot(s *Slot) {
+	st.slotCount--
 	st.reservations.ends.remove(endOf(s.end), s)
 	st.hosts.byName[s.node].drop(s, &st.graph.columns)
-	st.hosts.leave(s.node)
+	st.hosts.removeIfEmpty(s.node)
 }
 
 // add books a slot. One that was given out here brings its charges along.
 func (h *host) add(s *Slot, c *columns) {
 	h.slots[s] = struct{}{}
-	s.on = h
-	h.outlook = nil
-	h.moveIn(s, c)
+	s.host = h
+	h.timeline = nil
+	h.addHolder(s, c)
 	switch {
 	case h.node == nil:
 		s.charges = nil
-	case h.node.several:
+	case h.node.multiLeaf:
 		s.charges = nil
-		h.settle()
+		h.rechargeAll()
 	case s.charges == nil:
-		h.node.book(s, true)
-		h.node.book(s, false)
+		h.node.chargeSlot(s, true)
+		h.node.chargeSlot(s, false)
 	default:
 		for _, c := range s.charges {
-			h.node.weigh(c)
+			h.node.charge(c)
 		}
 	}
 }
@@ -108,123 +108,123 @@ func (h *host) add(s *Slot, c *columns) {
 // drop takes a slot off.
 func (h *host) drop(s *Slot, c *columns) {
 	delete(h.slots, s)
-	h.outlook = nil
-	h.moveOut(s, c)
+	h.timeline = nil
+	h.removeHolder(s, c)
 	if h.node != nil {
-		h.node.refund(s.charges)
+		h.node.unchargeAll(s.charges)
 	}
 	s.charges = nil
-	if h.node != nil && h.node.several {
-		h.settle()
+	if h.node != nil && h.node.multiLeaf {
+		h.rechargeAll()
 	}
 }
 
 // rebuild books all slots on a node whose vertices are new.
 func (h *host) rebuild() {
-	h.outlook = nil
+	h.timeline = nil
 	for s := range h.slots {
 		s.charges = nil
 	}
-	h.settle()
+	h.rechargeAll()
 }
 
-// settle books all slots anew: first on the leaves that they name, then in the
+// rechargeAll books all slots anew: first on the leaves that they name, then in the
 // order in which they came on what those leave. Whoever comes or goes where a
 // pool has several leaves can change on which of them the others weigh.
-func (h *host) settle() {
+func (h *host) rechargeAll() {
 	slots := make([]*Slot, 0, len(h.slots))
-	for s := range h.heeded() {
-		h.node.refund(s.charges)
+	for s := range h.countedSlots() {
+		h.node.unchargeAll(s.charges)
 		s.charges = nil
 		slots = append(slots, s)
 	}
-	slices.SortFunc(slots, func(a, b *Slot) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(slots, func(a, b *Slot) int { return cmp.Compare(a.seq, b.seq) })
 	for _, named := range []bool{true, false} {
 		for _, s := range slots {
-			h.node.book(s, named)
+			h.node.chargeSlot(s, named)
 		}
 	}
 }
 
-// book charges shares of a slot: with named those whose leaf is found by its
+// chargeSlot charges shares of a slot: with named those whose leaf is found by its
 // path below the node; without, the others by their type.
-func (n *node) book(s *Slot, named bool) {
+func (n *node) chargeSlot(s *Slot, named bool) {
 	for _, h := range s.shares {
-		if h.way || h.amount == 0 {
+		if h.container || h.amount == 0 {
 			continue
 		}
-		at, v := n.leaf(h.about.Type, below(h.about.Path, s.node))
+		at, v := n.findLeaf(h.res.Type, pathBelow(h.res.Path, s.node))
 		switch {
 		case v != nil && named:
-			s.charges = append(s.charges, charge{at, v, h.amount, s.Stays()})
-			n.weigh(s.charges[len(s.charges)-1])
+			s.charges = append(s.charges, charge{at, v, h.amount, s.IsPermanent()})
+			n.charge(s.charges[len(s.charges)-1])
 		case v == nil && !named:
-			n.spread(s, h)
+			n.chargeByType(s, h)
 		}
 	}
 }
 
-// spread charges a share to the leaves of its type, if there are any: to those
+// chargeByType charges a share to the leaves of its type, if there are any: to those
 // with room first, and whatever the room to the last.
-func (n *node) spread(s *Slot, h share) {
-	at := n.find(h.about.Type)
+func (n *node) chargeByType(s *Slot, h share) {
+	at := n.poolIndex(h.res.Type)
 	if at < 0 {
 		return
 	}
 	left := h.amount
 	leaves := n.pools[at].leaves
 	for i, v := range leaves {
-		part := min(left, v.used.leaves(v.about.Size))
+		part := min(left, v.used.remaining(v.res.Size))
 		if i == len(leaves)-1 {
 			part = left
 		}
 		if part > 0 {
-			s.charges = append(s.charges, charge{at, v, part, s.Stays()})
-			n.weigh(s.charges[len(s.charges)-1])
+			s.charges = append(s.charges, charge{at, v, part, s.IsPermanent()})
+			n.charge(s.charges[len(s.charges)-1])
 			left -= part
 		}
 	}
 }
 
-// weigh puts a charge on its leaf.
-func (n *node) weigh(c charge) {
+// charge puts a charge on its leaf.
+func (n *node) charge(c charge) {
 	c.leaf.used.add(c.amount)
-	if c.stays {
-		c.leaf.stays.add(c.amount)
+	if c.permanent {
+		c.leaf.permanent.add(c.amount)
 	}
-	n.count(c.pool)
+	n.updateColumns(c.pool)
 }
 
-// stay has the charges of a slot count by whether it stays now.
-func (h *host) stay(s *Slot) {
+// updatePermanent has the charges of a slot count by whether it stays now.
+func (h *host) updatePermanent(s *Slot) {
 	if h.node == nil {
 		return
 	}
 	for i := range s.charges {
 		c := &s.charges[i]
-		h.node.unweigh(*c)
-		c.stays = s.Stays()
-		h.node.weigh(*c)
+		h.node.uncharge(*c)
+		c.permanent = s.IsPermanent()
+		h.node.charge(*c)
 	}
 }
 
-// refund takes charges back.
-func (n *node) refund(charges []charge) {
+// unchargeAll takes charges back.
+func (n *node) unchargeAll(charges []charge) {
 	for _, c := range charges {
-		n.unweigh(c)
+		n.uncharge(c)
 	}
 }
 
-// unweigh takes a charge off its leaf.
-func (n *node) unweigh(c charge) {
-	c.lift()
-	n.count(c.pool)
+// uncharge takes a charge off its leaf.
+func (n *node) uncharge(c charge) {
+	c.subtract()
+	n.updateColumns(c.pool)
 }
 
-// lift takes a charge off its leaf, for which the node is yet to be counted.
-func (c *charge) lift() {
+// subtract takes a charge off its leaf, for which the node is yet to be counted.
+func (c *charge) subtract() {
 	c.leaf.used.sub(c.amount)
-	if c.stays {
-		c.leaf.stays.sub(c.amount)
+	if c.permanent {
+		c.leaf.permanent.sub(c.amount)
 	}
 }

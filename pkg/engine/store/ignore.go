@@ -16,15 +16,15 @@ const jobSteps, slotSteps = 12, 16
 // An ignoring is what the match at work ignores. Its slots stay on their hosts, since it takes long
 // to take very many off and to put them back. They bear its number instead, and each host is
 // reckoned anew once for all of them.
-type ignoring struct {
+type ignoreState struct {
 	number uint64 // of the match, or of the last one
-	hosts  []ignorant
-	// held is by host and leaf, in the order of the hosts, what was used of it and what stays.
-	held [][2]tally
+	hosts  []savedHost
+	// saved is by host and leaf, in the order of the hosts, what was used of it and what stays.
+	saved [][2]sum128
 }
 
 // An ignorant is a host of which slots are ignored, with those who had it before.
-type ignorant struct {
+type savedHost struct {
 	*host
 	holders     map[string]int
 	exclusivity solver.Exclusivity
@@ -39,14 +39,14 @@ func (st *Store) Ignore(ids []match.JobID, most int) (restore func(), steps int,
 	all = true
 	for _, id := range ids {
 		j := st.jobs[id]
-		if j == nil || j.ignored == g.number {
+		if j == nil || j.ignoredBy == g.number {
 			continue
 		}
 		if steps += jobSteps + slotSteps*len(j.slots); steps > most {
 			all = false
 			break
 		}
-		j.ignored = g.number
+		j.ignoredBy = g.number
 		for _, s := range j.slots {
 			g.ignore(s)
 		}
@@ -58,55 +58,55 @@ func (st *Store) Ignore(ids []match.JobID, most int) (restore func(), steps int,
 }
 
 // ignore ignores a slot. Its host is yet to be counted anew.
-func (g *ignoring) ignore(s *Slot) {
-	h := s.on
-	if h.ignoring != g.number {
-		g.begin(h)
+func (g *ignoreState) ignore(s *Slot) {
+	h := s.host
+	if h.ignoredBy != g.number {
+		g.saveHost(h)
 	}
-	s.ignored = g.number
+	s.ignoredBy = g.number
 	h.ignored++
-	h.discount(s)
+	h.uncountHolder(s)
 	if h.node == nil {
 		return
 	}
 	for i := range s.charges {
-		s.charges[i].lift()
+		s.charges[i].subtract()
 	}
-	if h.node.several {
+	if h.node.multiLeaf {
 		s.charges = nil
 	}
 }
 
-// begin remembers a host as it is.
-func (g *ignoring) begin(h *host) {
-	g.hosts = append(g.hosts, ignorant{h, h.holders, h.exclusivity})
-	h.ignoring = g.number
+// saveHost remembers a host as it is.
+func (g *ignoreState) saveHost(h *host) {
+	g.hosts = append(g.hosts, savedHost{h, h.holders, h.exclusivity})
+	h.ignoredBy = g.number
 	h.holders = maps.Clone(h.holders)
 	for v := range h.leaves() {
-		g.held = append(g.held, [2]tally{v.used, v.stays})
+		g.saved = append(g.saved, [2]sum128{v.used, v.permanent})
 	}
 }
 
 // restore has all slots count again.
-func (g *ignoring) restore(c *columns) {
+func (g *ignoreState) restore(c *columns) {
 	at := 0
 	for _, h := range g.hosts {
 		h.host.holders, h.host.exclusivity = h.holders, h.exclusivity
-		h.ignoring, h.ignored = 0, 0
+		h.ignoredBy, h.ignored = 0, 0
 		for v := range h.leaves() {
-			v.used, v.stays = g.held[at][0], g.held[at][1]
+			v.used, v.permanent = g.saved[at][0], g.saved[at][1]
 			at++
 		}
 		h.recount(c)
 	}
-	*g = ignoring{number: g.number}
+	*g = ignoreState{number: g.number}
 }
 
 // leaves are those of a host of which each is a pool by itself. Where a pool has several, all slots
 // are booked anew.
 func (h *host) leaves() iter.Seq[*vertex] {
 	return func(yield func(*vertex) bool) {
-		if h.node == nil || h.node.several {
+		if h.node == nil || h.node.multiLeaf {
 			return
 		}
 		for i := range h.node.pools {
@@ -119,29 +119,29 @@ func (h *host) leaves() iter.Seq[*vertex] {
 
 // recount brings up to date what the matcher reads of a host.
 func (h *host) recount(c *columns) {
-	h.outlook = nil
-	h.settleExclusivity(c)
+	h.timeline = nil
+	h.updateExclusivity(c)
 	if h.node == nil {
 		return
 	}
-	if h.node.several {
-		h.settle()
+	if h.node.multiLeaf {
+		h.rechargeAll()
 	}
 	for k := range h.node.pools {
-		h.node.count(k)
+		h.node.updateColumns(k)
 	}
 }
 
 // Slots are those that stand on the node at a position and are not ignored.
 func (st *Store) Slots(at int32) iter.Seq[*Slot] {
-	return st.hosts.byName[st.graph.nodes[at].name()].heeded()
+	return st.hosts.byName[st.graph.nodes[at].name()].countedSlots()
 }
 
-// heeded are the slots of a host that are not ignored.
-func (h *host) heeded() iter.Seq[*Slot] {
+// countedSlots are the slots of a host that are not ignored.
+func (h *host) countedSlots() iter.Seq[*Slot] {
 	return func(yield func(*Slot) bool) {
 		for s := range h.slots {
-			if (h.ignoring == 0 || s.ignored != h.ignoring) && !yield(s) {
+			if (h.ignoredBy == 0 || s.ignoredBy != h.ignoredBy) && !yield(s) {
 				return
 			}
 		}

@@ -15,18 +15,18 @@ type Fingerprint [sha256.Size]byte
 type Job struct {
 	id    match.JobID
 	slots map[string]*Slot
-	// asked says that all the job holds was given out for one request, so that
+	// answersRequest says that all the job holds was given out for one request, so that
 	// the request can be answered again. Not so once a slot was added or
 	// released; a slot that changed in place is still the answer.
-	asked   bool
-	request Fingerprint
-	// above is what the nodes of the job stand in, each after what it contains.
-	above   []*resource.Vertex
-	at, end time.Time
+	answersRequest bool
+	fingerprint    Fingerprint
+	// ancestors is what the nodes of the job stand in, each after what it contains.
+	ancestors  []*resource.Vertex
+	start, end time.Time
 	// reserved says that the slots are promised, not held.
 	reserved bool
-	// ignored is the number of the last match that ignored the job.
-	ignored uint64
+	// ignoredBy is the number of the last match that ignored the job.
+	ignoredBy uint64
 }
 
 // A Slot is what a job holds on one node.
@@ -35,15 +35,15 @@ type Slot struct {
 	key, label string
 	node       string
 	index      int // among the slots given out for the request
-	// on is the host where the slot stands, or stood last.
-	on *host
-	// ignored is the number of the last match that ignored the slot.
-	ignored uint64
+	// host is the host where the slot stands, or stood last.
+	host *host
+	// ignoredBy is the number of the last match that ignored the slot.
+	ignoredBy uint64
 	// holder is the one whose node it is as a whole; empty for none.
 	holder string
 	// shared slots keep no node from being whole.
 	shared     bool
-	order      uint64
+	seq        uint64
 	start, end time.Time
 	shares     []share
 	// charges say where the shares weigh on the graph at present: nowhere while
@@ -53,10 +53,10 @@ type Slot struct {
 
 // A share is what a slot holds of one vertex.
 type share struct {
-	about  *resource.Vertex
+	res    *resource.Vertex
 	amount int64
-	// way marks a vertex that is only on the way to others.
-	way bool
+	// container marks a vertex that is only on the way to others.
+	container bool
 }
 
 // A charge is an amount booked on a leaf.
@@ -64,8 +64,8 @@ type charge struct {
 	pool   int // index into the node's pools
 	leaf   *vertex
 	amount int64
-	// stays says that it is held by a slot that stays.
-	stays bool
+	// permanent says that it is held by a slot that stays.
+	permanent bool
 }
 
 // Job returns the job of an id if it holds anything; nil if not.
@@ -73,25 +73,25 @@ func (st *Store) Job(id match.JobID) *Job { return st.jobs[id] }
 
 // Book gives a job what was allocated to it for a request.
 func (st *Store) Book(j *Job, f Fingerprint) {
-	j.asked, j.request = true, f
+	j.answersRequest, j.fingerprint = true, f
 	st.jobs[j.id] = j
 	for _, s := range j.slots {
-		st.stand(s)
+		st.addSlot(s)
 	}
 }
 
 // Answers says whether what the job holds was given out for a request, and is still its answer.
-func (j *Job) Answers(f func() Fingerprint) bool { return j.asked && j.request == f() }
+func (j *Job) Answers(f func() Fingerprint) bool { return j.answersRequest && j.fingerprint == f() }
 
-// Reserved says whether the slots are promised, not held.
-func (j *Job) Reserved() bool { return j.reserved }
+// IsReserved says whether the slots are promised, not held.
+func (j *Job) IsReserved() bool { return j.reserved }
 
-// Reserve has the slots be promised, not held.
-func (j *Job) Reserve() { j.reserved = true }
+// MarkReserved has the slots be promised, not held.
+func (j *Job) MarkReserved() { j.reserved = true }
 
 // JobID returns the id of the job that the slot is of; 0 for none.
 func (s *Slot) JobID() match.JobID { return s.job }
 
-// Stays says whether the slot is there for good, whoever else may end: what runs on
+// IsPermanent says whether the slot is there for good, whoever else may end: what runs on
 // every node and has no known end.
-func (s *Slot) Stays() bool { return s.shared && s.end.IsZero() }
+func (s *Slot) IsPermanent() bool { return s.shared && s.end.IsZero() }

@@ -11,21 +11,21 @@ import (
 )
 
 // Page notes the first limit hosts from a name on. The first call sorts all names.
-func (st *Store) Page(from string, limit int) []Note {
+func (st *Store) Page(from string, limit int) []HostCopy {
 	if st.hosts.names == nil {
 		st.hosts.names = slices.Sorted(maps.Keys(st.hosts.byName))
 	}
 	first, _ := slices.BinarySearch(st.hosts.names, from)
 	page := st.hosts.names[first:min(first+limit, len(st.hosts.names))]
-	notes := make([]Note, len(page))
+	notes := make([]HostCopy, len(page))
 	for i, name := range page {
-		notes[i].take(name, st.hosts.byName[name])
+		notes[i].copyHost(name, st.hosts.byName[name])
 	}
 	return notes
 }
 
-// Nodes writes out what was noted, which may have changed in the store since.
-func Nodes(notes []Note) []match.Node {
+// ExportNodes writes out what was noted, which may have changed in the store since.
+func ExportNodes(notes []HostCopy) []match.Node {
 	x := make(exporter)
 	nodes := make([]match.Node, len(notes))
 	for i := range notes {
@@ -50,7 +50,7 @@ func (st *Store) Jobs() []match.Job {
 
 // job writes out a job, its slots ordered by key.
 func (x exporter) job(j *Job) match.Job {
-	out := match.Job{ID: j.id, Slots: make([]match.Slot, 0, len(j.slots)), Reserved: j.reserved, At: j.at, End: j.end}
+	out := match.Job{ID: j.id, Slots: make([]match.Slot, 0, len(j.slots)), Reserved: j.reserved, Start: j.start, End: j.end}
 	for _, s := range j.slots {
 		out.Slots = append(out.Slots, x.slot(s))
 	}
@@ -59,14 +59,14 @@ func (x exporter) job(j *Job) match.Job {
 }
 
 // A Note is what there is of a host at one moment, without what may change later.
-type Note struct {
+type HostCopy struct {
 	name     string
 	vertices []*resource.Vertex
 	parents  []int // indexes into vertices; -1 for the root
 	slots    []Slot
 }
 
-func (n *Note) take(name string, h *host) {
+func (n *HostCopy) copyHost(name string, h *host) {
 	n.name = name
 	n.slots = make([]Slot, 0, len(h.slots))
 	for s := range h.slots {
@@ -75,26 +75,26 @@ func (n *Note) take(name string, h *host) {
 	if h.node == nil {
 		return
 	}
-	for v := h.node.at; v != nil; v = v.parent {
-		n.vertices = append(n.vertices, v.about)
+	for v := h.node.vertex; v != nil; v = v.parent {
+		n.vertices = append(n.vertices, v.res)
 	}
 	slices.Reverse(n.vertices)
 	for i := range n.vertices {
 		n.parents = append(n.parents, i-1)
 	}
-	n.takeBelow(h.node.at, len(n.vertices)-1)
+	n.copyBelow(h.node.vertex, len(n.vertices)-1)
 }
 
-// takeBelow takes down what stands below a vertex, which is noted at an index.
-func (n *Note) takeBelow(v *vertex, at int) {
+// copyBelow takes down what stands below a vertex, which is noted at an index.
+func (n *HostCopy) copyBelow(v *vertex, at int) {
 	for _, c := range v.children {
-		n.vertices, n.parents = append(n.vertices, c.about), append(n.parents, at)
-		n.takeBelow(c, len(n.vertices)-1)
+		n.vertices, n.parents = append(n.vertices, c.res), append(n.parents, at)
+		n.copyBelow(c, len(n.vertices)-1)
 	}
 }
 
 // graph writes out the node; nil where there is none.
-func (n *Note) graph() *resource.Graph {
+func (n *HostCopy) graph() *resource.Graph {
 	if len(n.vertices) == 0 {
 		return nil
 	}

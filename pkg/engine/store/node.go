@@ -8,83 +8,83 @@ import (
 
 // A node is a vertex of type node, with its pools gathered by type.
 type node struct {
-	at *vertex
+	vertex *vertex
 	// position is the node's place among the nodes of the graph.
 	position int
 	pools    []pool
-	// several says that a pool has more than one leaf.
-	several bool
+	// multiLeaf says that a pool has more than one leaf.
+	multiLeaf bool
 }
 
 // A pool is all leaves of one type below a node, mostly just one.
 type pool struct {
-	kind   string
+	typ    string
 	column *column // which holds the amounts
 	leaves []*vertex
 }
 
 // name returns the node's name, unique in the graph.
-func (n *node) name() string { return n.at.about.Name }
+func (n *node) name() string { return n.vertex.res.Name }
 
-// find returns the index of the pool of a type; -1 for none.
-func (n *node) find(kind string) int {
+// poolIndex returns the index of the pool of a type; -1 for none.
+func (n *node) poolIndex(typ string) int {
 	for i := range n.pools {
-		if n.pools[i].kind == kind {
+		if n.pools[i].typ == typ {
 			return i
 		}
 	}
 	return -1
 }
 
-// gather makes the pools anew from the vertices below the node.
-func (n *node) gather(c *columns) {
-	n.disband(c)
+// buildPools makes the pools anew from the vertices below the node.
+func (n *node) buildPools(c *columns) {
+	n.dropPools(c)
 	var visit func(v *vertex)
 	visit = func(v *vertex) {
 		for _, child := range v.children {
 			visit(child)
 		}
-		if len(v.children) > 0 || v == n.at {
+		if len(v.children) > 0 || v == n.vertex {
 			return
 		}
-		i := n.find(v.about.Type)
+		i := n.poolIndex(v.res.Type)
 		if i < 0 {
 			i = len(n.pools)
-			n.pools = append(n.pools, pool{kind: v.about.Type, column: c.join(v.about.Type, v.about.Unit)})
+			n.pools = append(n.pools, pool{typ: v.res.Type, column: c.addPool(v.res.Type, v.res.Unit)})
 		}
 		p := &n.pools[i]
 		p.leaves = append(p.leaves, v)
 	}
-	visit(n.at)
-	n.several = false
+	visit(n.vertex)
+	n.multiLeaf = false
 	for i := range n.pools {
-		n.several = n.several || len(n.pools[i].leaves) > 1
-		n.count(i)
+		n.multiLeaf = n.multiLeaf || len(n.pools[i].leaves) > 1
+		n.updateColumns(i)
 	}
 }
 
-// disband gives up the pools.
-func (n *node) disband(c *columns) {
+// dropPools gives up the pools.
+func (n *node) dropPools(c *columns) {
 	for _, p := range n.pools {
-		c.quit(p.kind, p.column, n.position)
+		c.removePool(p.typ, p.column, n.position)
 	}
 	n.pools = nil
 }
 
-// count brings up to date what there is at the most of a pool, and what is free.
-func (n *node) count(at int) {
+// updateColumns brings up to date what there is at the most of a pool, and what is free.
+func (n *node) updateColumns(at int) {
 	p, most, free := &n.pools[at], int64(0), int64(0)
 	for _, v := range p.leaves {
-		most, free = solver.Plus(most, v.stays.leaves(v.about.Size)), solver.Plus(free, v.free())
+		most, free = solver.SatAdd(most, v.permanent.remaining(v.res.Size)), solver.SatAdd(free, v.free())
 	}
-	p.column.Most[n.position], p.column.Free[n.position] = most, free
+	p.column.Capacity[n.position], p.column.Free[n.position] = most, free
 }
 
-// leaf finds a leaf by its path below the node.
-func (n *node) leaf(kind, below string) (at int, v *vertex) {
-	if at = n.find(kind); at >= 0 {
+// findLeaf finds a leaf by its path below the node.
+func (n *node) findLeaf(typ, below string) (at int, v *vertex) {
+	if at = n.poolIndex(typ); at >= 0 {
 		for _, v := range n.pools[at].leaves {
-			if v.below == below {
+			if v.relPath == below {
 				return at, v
 			}
 		}
@@ -92,9 +92,9 @@ func (n *node) leaf(kind, below string) (at int, v *vertex) {
 	return -1, nil
 }
 
-// below returns the part of a containment path that follows the vertex of this
+// pathBelow returns the part of a containment path that follows the vertex of this
 // name; "" if there is none.
-func below(path, name string) string {
+func pathBelow(path, name string) string {
 	for from := 0; ; {
 		at := strings.Index(path[from:], name)
 		if name == "" || at < 0 {

@@ -15,7 +15,7 @@ func TestBelow(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := below(tc.path, tc.node); got != tc.want {
+			if got := pathBelow(tc.path, tc.node); got != tc.want {
 				t.Errorf("below(%q, %q) = %q, want %q", tc.path, tc.node, got, tc.want)
 			}
 		})

@@ -13,11 +13,11 @@ import (
 // is from the near ones; it is nil where none of them is in the graph, since names that the graph
 // lacks are near nothing. Both stand until the next call.
 func (st *Store) Order(policy string, near []string) (order []int32, distance []int) {
-	st.order = grown(st.order, len(st.graph.nodes))
+	st.order = resized(st.order, len(st.graph.nodes))
 	order = st.order
 	by, _ := match.PolicyOf(policy)
 	switch by.Order {
-	case match.AsMet:
+	case match.DepthFirst:
 		copy(order, st.graph.depthFirst())
 	case match.HighestFirst:
 		for i := range order {
@@ -28,12 +28,12 @@ func (st *Store) Order(policy string, near []string) (order []int32, distance []
 			order[i] = int32(i)
 		}
 	}
-	st.walk++
+	st.walks++
 	marked := false
 	for _, name := range near {
 		if h := st.hosts.byName[name]; h != nil && h.node != nil {
-			for v := h.node.at; v != nil && v.near != st.walk; v = v.parent {
-				v.near = st.walk
+			for v := h.node.vertex; v != nil && v.nearWalk != st.walks; v = v.parent {
+				v.nearWalk = st.walks
 			}
 			marked = true
 		}
@@ -41,16 +41,16 @@ func (st *Store) Order(policy string, near []string) (order []int32, distance []
 	if !marked {
 		return order, nil
 	}
-	st.distance = grown(st.distance, len(st.graph.nodes))
+	st.distance = resized(st.distance, len(st.graph.nodes))
 	distance = st.distance
 	for i, n := range st.graph.nodes {
-		distance[i] = -n.closeness(st.walk)
+		distance[i] = -n.closeness(st.walks)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(distance[a], distance[b]) })
 	return order, distance
 }
 
-func grown[T any](s []T, n int) []T {
+func resized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
 	}
@@ -60,11 +60,11 @@ func grown[T any](s []T, n int) []T {
 // closeness returns the depth of the deepest vertex that a node has in common
 // with a near node; a near node is the closest of all.
 func (n *node) closeness(walk uint64) int {
-	if n.at.near == walk {
+	if n.vertex.nearWalk == walk {
 		return math.MaxInt32
 	}
-	v := n.at
-	for v.near != walk {
+	v := n.vertex
+	for v.nearWalk != walk {
 		v = v.parent
 	}
 	return v.depth
@@ -74,14 +74,14 @@ func (n *node) closeness(walk uint64) int {
 // from the root meets them. It is the graph's own, and made anew only after
 // nodes came, went or moved.
 func (g *Graph) depthFirst() []int32 {
-	if g.walk != nil || g.root == nil {
-		return g.walk
+	if g.walkOrder != nil || g.root == nil {
+		return g.walkOrder
 	}
-	g.walk = make([]int32, 0, len(g.nodes))
+	g.walkOrder = make([]int32, 0, len(g.nodes))
 	var visit func(v *vertex)
 	visit = func(v *vertex) {
 		if v.node != nil {
-			g.walk = append(g.walk, int32(v.node.position))
+			g.walkOrder = append(g.walkOrder, int32(v.node.position))
 			return
 		}
 		for _, c := range v.children {
@@ -89,5 +89,5 @@ func (g *Graph) depthFirst() []int32 {
 		}
 	}
 	visit(g.root)
-	return g.walk
+	return g.walkOrder
 }

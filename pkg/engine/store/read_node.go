@@ -10,21 +10,21 @@ import (
 
 // A site is the graph of one node, checked and copied: the way from the root
 // down to the node, and what stands below it.
-type site struct {
-	above []*resource.Vertex // the root first
-	node  *resource.Vertex
-	below []branch // parents before their children
+type nodeGraph struct {
+	ancestors   []*resource.Vertex // the root first
+	node        *resource.Vertex
+	descendants []poolVertex // parents before their children
 }
 
 // A branch is a vertex below the node.
-type branch struct {
-	about  *resource.Vertex
+type poolVertex struct {
+	res    *resource.Vertex
 	parent int // index into the site's branches; -1 for the node itself
 }
 
-// readSite copies the graph of one node. It fails with match.ErrInvalid if the
+// readNodeGraph copies the graph of one node. It fails with match.ErrInvalid if the
 // graph is not a tree that leads from one root to one node and its pools.
-func readSite(g *resource.Graph) (*site, error) {
+func readNodeGraph(g *resource.Graph) (*nodeGraph, error) {
 	if g == nil {
 		return nil, invalid("no graph")
 	}
@@ -46,7 +46,7 @@ func readSite(g *resource.Graph) (*site, error) {
 	if len(way) == 1 {
 		return nil, invalid("node %q: no vertex stands above it", g.Vertices[at].Name)
 	}
-	s := &site{}
+	s := &nodeGraph{}
 	path := ""
 	for i, w := range slices.Backward(way) {
 		v, err := readVertex(&g.Vertices[w], path)
@@ -55,15 +55,15 @@ func readSite(g *resource.Graph) (*site, error) {
 		}
 		path = v.Path
 		if i > 0 {
-			s.above = append(s.above, v)
+			s.ancestors = append(s.ancestors, v)
 		} else {
 			s.node = v
 		}
 	}
-	if err := s.readBelow(g, parents, at); err != nil {
+	if err := s.readDescendants(g, parents, at); err != nil {
 		return nil, err
 	}
-	if n := len(s.above) + 1 + len(s.below); n < len(g.Vertices) {
+	if n := len(s.ancestors) + 1 + len(s.descendants); n < len(g.Vertices) {
 		return nil, invalid("node %q: %d vertices stand neither above nor below it", s.node.Name, len(g.Vertices)-n)
 	}
 	return s, nil
@@ -109,8 +109,8 @@ func parentsOf(g *resource.Graph) ([]int, error) {
 	return parents, nil
 }
 
-// readBelow copies what stands below the node, level by level.
-func (s *site) readBelow(g *resource.Graph, parents []int, node int) error {
+// readDescendants copies what stands below the node, level by level.
+func (s *nodeGraph) readDescendants(g *resource.Graph, parents []int, node int) error {
 	children := make([][]int, len(g.Vertices))
 	for i, p := range parents {
 		if p >= 0 {
@@ -123,7 +123,7 @@ func (s *site) readBelow(g *resource.Graph, parents []int, node int) error {
 		from := queue[0]
 		path := s.node.Path
 		if from.branch >= 0 {
-			path = s.below[from.branch].about.Path
+			path = s.descendants[from.branch].res.Path
 		}
 		for _, c := range children[from.vertex] {
 			v, err := readVertex(&g.Vertices[c], path)
@@ -134,8 +134,8 @@ func (s *site) readBelow(g *resource.Graph, parents []int, node int) error {
 				return invalid("node %q: two vertices have the path %s", s.node.Name, p)
 			}
 			seen[v.Path] = true
-			queue = append(queue, step{c, len(s.below)})
-			s.below = append(s.below, branch{about: v, parent: from.branch})
+			queue = append(queue, step{c, len(s.descendants)})
+			s.descendants = append(s.descendants, poolVertex{res: v, parent: from.branch})
 		}
 	}
 	return s.checkUnits()
@@ -143,20 +143,20 @@ func (s *site) readBelow(g *resource.Graph, parents []int, node int) error {
 
 // checkUnits fails if leaves of one type are counted in several units: they
 // could not be added up.
-func (s *site) checkUnits() error {
+func (s *nodeGraph) checkUnits() error {
 	units := make(map[string]string)
 	inner := make(map[int]bool)
-	for _, b := range s.below {
+	for _, b := range s.descendants {
 		inner[b.parent] = true
 	}
-	for i, b := range s.below {
+	for i, b := range s.descendants {
 		if inner[i] {
 			continue
 		}
-		if u, ok := units[b.about.Type]; ok && u != b.about.Unit {
-			return invalid("node %q: %s is counted in %q and in %q", s.node.Name, b.about.Type, u, b.about.Unit)
+		if u, ok := units[b.res.Type]; ok && u != b.res.Unit {
+			return invalid("node %q: %s is counted in %q and in %q", s.node.Name, b.res.Type, u, b.res.Unit)
 		}
-		units[b.about.Type] = b.about.Unit
+		units[b.res.Type] = b.res.Unit
 	}
 	return nil
 }

@@ -97,17 +97,17 @@ func TestReadSiteRefuses(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			g := matchtest.Node("n1", [][2]string{{"rack", "r1"}}, matchtest.Cores(1))
-			if _, err := readSite(g); err != nil {
+			if _, err := readNodeGraph(g); err != nil {
 				t.Fatalf("before the change readSite() = %v", err)
 			}
 			tc.change(g)
-			_, err := readSite(g)
+			_, err := readNodeGraph(g)
 			if !errors.Is(err, match.ErrInvalid) || !strings.HasSuffix(err.Error(), tc.wantErr) {
 				t.Errorf("readSite() = %v, want %s: %s", err, match.ErrInvalid, tc.wantErr)
 			}
 		})
 	}
-	if _, err := readSite(nil); !errors.Is(err, match.ErrInvalid) {
+	if _, err := readNodeGraph(nil); !errors.Is(err, match.ErrInvalid) {
 		t.Errorf("readSite(nil) = %v, want the error %q", err, match.ErrInvalid)
 	}
 }
@@ -122,7 +122,7 @@ func TestReadSiteFillsInNamesAndPaths(t *testing.T) {
 			{Source: 0, Target: 2, Subsystem: "power"},
 		},
 	}
-	s, err := readSite(g)
+	s, err := readNodeGraph(g)
 	if err != nil {
 		t.Fatalf("readSite() = %v", err)
 	}
@@ -130,9 +130,9 @@ func TestReadSiteFillsInNamesAndPaths(t *testing.T) {
 		got        *resource.Vertex
 		name, path string
 	}{
-		{s.above[0], "hpc0", "/hpc0"},
+		{s.ancestors[0], "hpc0", "/hpc0"},
 		{s.node, "n1", "/hpc0/n1"},
-		{s.below[0].about, "core3", "/hpc0/n1/core3"},
+		{s.descendants[0].res, "core3", "/hpc0/n1/core3"},
 	} {
 		if v.got.Name != v.name || v.got.Path != v.path {
 			t.Errorf("%s has the path %v, want %s with %s", v.got.Name, v.got.Path, v.name, v.path)

@@ -13,8 +13,8 @@ import (
 type Reservations struct {
 	hosts *hosts
 	jobs  map[match.JobID]*Job
-	// nodes are the promised slots by the name of their node.
-	nodes map[string]map[*Slot]struct{}
+	// byNode are the promised slots by the name of their node.
+	byNode map[string]map[*Slot]struct{}
 	// starts and stops are theirs, ends those of all slots that have one, held or
 	// promised.
 	starts, stops, ends timetable
@@ -22,64 +22,64 @@ type Reservations struct {
 
 func newReservations(h *hosts) Reservations {
 	return Reservations{
-		hosts: h, jobs: make(map[match.JobID]*Job), nodes: make(map[string]map[*Slot]struct{}),
+		hosts: h, jobs: make(map[match.JobID]*Job), byNode: make(map[string]map[*Slot]struct{}),
 		starts: newTimetable(), stops: newTimetable(), ends: newTimetable(),
 	}
 }
 
-// Promise reserves what a job has been drawn or told of.
-func (p *Reservations) Promise(j *Job) {
+// Add reserves what a job has been drawn or told of.
+func (p *Reservations) Add(j *Job) {
 	p.jobs[j.id] = j
 	for _, s := range j.slots {
-		p.await(s)
+		p.reserve(s)
 	}
 }
 
-// Withdraw drops the reservation of a job, if it has one.
-func (p *Reservations) Withdraw(id match.JobID) {
+// Cancel drops the reservation of a job, if it has one.
+func (p *Reservations) Cancel(id match.JobID) {
 	if j := p.jobs[id]; j != nil {
 		delete(p.jobs, id)
 		for _, s := range j.slots {
-			p.unawait(s)
+			p.unreserve(s)
 		}
 	}
 }
 
-// await counts a slot among those promised.
-func (p *Reservations) await(s *Slot) {
+// reserve counts a slot among those promised.
+func (p *Reservations) reserve(s *Slot) {
 	s.charges = nil
-	if p.nodes[s.node] == nil {
-		p.nodes[s.node] = make(map[*Slot]struct{})
+	if p.byNode[s.node] == nil {
+		p.byNode[s.node] = make(map[*Slot]struct{})
 	}
-	p.nodes[s.node][s] = struct{}{}
+	p.byNode[s.node][s] = struct{}{}
 	p.starts.add(Instant(s.start), s)
 	p.stops.add(endOf(s.end), s)
 	p.ends.add(endOf(s.end), s)
-	p.turn(s.node)
+	p.invalidate(s.node)
 }
 
-// unawait takes back what await counted.
-func (p *Reservations) unawait(s *Slot) {
-	delete(p.nodes[s.node], s)
-	if len(p.nodes[s.node]) == 0 {
-		delete(p.nodes, s.node)
+// unreserve takes back what await counted.
+func (p *Reservations) unreserve(s *Slot) {
+	delete(p.byNode[s.node], s)
+	if len(p.byNode[s.node]) == 0 {
+		delete(p.byNode, s.node)
 	}
 	p.starts.remove(Instant(s.start), s)
 	p.stops.remove(endOf(s.end), s)
 	p.ends.remove(endOf(s.end), s)
-	p.turn(s.node)
+	p.invalidate(s.node)
 }
 
-// turn forgets what was foreseen for a node.
-func (p *Reservations) turn(name string) {
+// invalidate forgets what was foreseen for a node.
+func (p *Reservations) invalidate(name string) {
 	if h := p.hosts.byName[name]; h != nil {
-		h.outlook = nil
+		h.timeline = nil
 	}
 }
 
-// Overlook has what these jobs have reserved not count until the returned function
+// Ignore has what these jobs have reserved not count until the returned function
 // is called.
-func (p *Reservations) Overlook(ids []match.JobID) (restore func()) {
+func (p *Reservations) Ignore(ids []match.JobID) (restore func()) {
 	if len(p.jobs) == 0 {
 		return func() {}
 	}
@@ -92,11 +92,11 @@ func (p *Reservations) Overlook(ids []match.JobID) (restore func()) {
 		}
 	}
 	for s := range away {
-		p.unawait(s)
+		p.unreserve(s)
 	}
 	return func() {
 		for s := range away {
-			p.await(s)
+			p.reserve(s)
 		}
 	}
 }
@@ -106,25 +106,25 @@ func (p *Reservations) Expire(now int64) {
 	var late []match.JobID
 	p.stops.upTo(now, func(s *Slot) { late = append(late, s.job) })
 	for _, id := range late {
-		p.Withdraw(id)
+		p.Cancel(id)
 	}
 }
 
-// surrender drops the promised slots of a job with these keys, or without keys
+// release drops the promised slots of a job with these keys, or without keys
 // all of them.
-func (p *Reservations) surrender(id match.JobID, keys []string) {
+func (p *Reservations) release(id match.JobID, keys []string) {
 	j := p.jobs[id]
 	if j == nil {
 		return
 	}
 	for _, k := range keys {
 		if s := j.slots[k]; s != nil {
-			p.unawait(s)
+			p.unreserve(s)
 			delete(j.slots, k)
 		}
 	}
 	if len(keys) == 0 || len(j.slots) == 0 {
-		p.Withdraw(id)
+		p.Cancel(id)
 	}
 }
 
@@ -136,24 +136,24 @@ func (st *Store) checkReserved(j *match.Job, all []match.Job) error {
 	}
 	holds := func(other match.Job) bool { return other.ID == j.ID && !other.Reserved && len(other.Slots) > 0 }
 	switch {
-	case j.At.IsZero():
+	case j.Start.IsZero():
 		return invalid("update job %d: a reservation from no time on", j.ID)
-	case !j.End.IsZero() && !j.End.After(j.At):
-		return invalid("update job %d: a reservation from %s to %s", j.ID, j.At, j.End)
+	case !j.End.IsZero() && !j.End.After(j.Start):
+		return invalid("update job %d: a reservation from %s to %s", j.ID, j.Start, j.End)
 	case st.jobs[j.ID] != nil || slices.ContainsFunc(all, holds):
 		return invalid("update job %d: a reservation of a job that holds something", j.ID)
 	}
 	return nil
 }
 
-// reserve promises the slots of a job in place of those with the same keys.
-func (st *Store) reserve(from *match.Job, bare map[[2]string]*resource.Vertex) {
+// replaceReserved promises the slots of a job in place of those with the same keys.
+func (st *Store) replaceReserved(from *match.Job, bare map[[2]string]*resource.Vertex) {
 	if len(from.Slots) == 0 {
 		return
 	}
-	j := &Job{id: from.ID, slots: make(map[string]*Slot, len(from.Slots)), reserved: true, at: from.At, end: from.End}
+	j := &Job{id: from.ID, slots: make(map[string]*Slot, len(from.Slots)), reserved: true, start: from.Start, end: from.End}
 	if was := st.reservations.jobs[from.ID]; was != nil {
-		st.reservations.Withdraw(from.ID)
+		st.reservations.Cancel(from.ID)
 		maps.Copy(j.slots, was.slots)
 	}
 	for i := range from.Slots {
@@ -162,7 +162,7 @@ func (st *Store) reserve(from *match.Job, bare map[[2]string]*resource.Vertex) {
 		j.slots[s.key] = s
 	}
 	for _, s := range j.slots {
-		s.start, s.end = j.at, j.end
+		s.start, s.end = j.start, j.end
 	}
-	st.reservations.Promise(j)
+	st.reservations.Add(j)
 }

@@ -6,28 +6,28 @@ import "slices"
 // from then on.
 type Snapshot struct {
 	Graph
-	// stood are the nodes that were there, and parents those that they stood below then.
-	stood   []*node
-	parents []*vertex
+	// originals are the nodes that were there, and parents those that they stood below then.
+	originals []*node
+	parents   []*vertex
 }
 
 // Snapshot takes one, with the partitions by some types of vertices.
 func (st *Store) Snapshot(kinds []string) *Snapshot {
 	of := &st.graph
-	s := &Snapshot{Graph: newGraph(), stood: slices.Clone(of.nodes)}
+	s := &Snapshot{Graph: newGraph(), originals: slices.Clone(of.nodes)}
 	g := &s.Graph
 	g.columns.up, g.columns.exclusive = slices.Clone(of.columns.up), slices.Clone(of.columns.exclusive)
-	g.columns.owned = of.columns.owned
+	g.columns.exclusiveNodes = of.columns.exclusiveNodes
 	for _, kind := range kinds {
 		g.partitions[kind] = of.Partition(kind)
 	}
 	vertices, nodes := make([]vertex, len(of.nodes)), make([]node, len(of.nodes))
 	g.nodes = make([]*node, len(of.nodes))
 	for i, n := range of.nodes {
-		vertices[i].about = n.at.about
-		nodes[i] = node{at: &vertices[i], position: i}
+		vertices[i].res = n.vertex.res
+		nodes[i] = node{vertex: &vertices[i], position: i}
 		g.nodes[i] = &nodes[i]
-		s.parents = append(s.parents, n.at.parent)
+		s.parents = append(s.parents, n.vertex.parent)
 	}
 	return s
 }
@@ -35,8 +35,8 @@ func (st *Store) Snapshot(kinds []string) *Snapshot {
 // Position returns where the node that was at a position stands now. It is false if the node has
 // left, or stands elsewhere.
 func (st *Store) Position(s *Snapshot, at int) (int, bool) {
-	n := s.stood[at]
-	if n.position >= len(st.graph.nodes) || st.graph.nodes[n.position] != n || n.at.parent != s.parents[at] {
+	n := s.originals[at]
+	if n.position >= len(st.graph.nodes) || st.graph.nodes[n.position] != n || n.vertex.parent != s.parents[at] {
 		return 0, false
 	}
 	return n.position, true

@@ -2,7 +2,7 @@
 //
 // Its files, each of which uses those before it:
 //
-//	tally.go         how are amounts added up that pass an int64?
+//	sum128.go         how are amounts added up that pass an int64?
 //	vertex.go        what is a vertex, and what is free of it?
 //	column.go        what do matchers read of all nodes at once?
 //	node.go          which pools has a node?
@@ -18,8 +18,8 @@
 //	timeline.go      what is free of a node, and when?
 //	reservations.go  what is promised?
 //	store.go         what is there at all?
-//	same.go          is a slot what the cluster says?
-//	hold.go          how is booked what the cluster says?
+//	slot_equal.go          is a slot what the cluster says?
+//	update.go          how is booked what the cluster says?
 //	list.go          how is it listed, page by page?
 //	order.go         in which order are nodes taken?
 //	ignore.go        what if some jobs held nothing?
@@ -43,14 +43,14 @@ type Store struct {
 	hosts        hosts
 	jobs         map[match.JobID]*Job
 	reservations Reservations
-	stood        uint64 // counts the slots ever stood, to keep their order
-	held         int    // counts the slots that stand
-	ignoring     ignoring
+	lastSeq      uint64 // counts the slots ever stood, to keep their order
+	slotCount    int    // counts the slots that stand
+	ignoring     ignoreState
 	// order and distance are memory for the order of nodes, and walk counts the walks that measured
 	// distances.
 	order    []int32
 	distance []int
-	walk     uint64
+	walks    uint64
 }
 
 // New returns a store of nothing.
@@ -66,33 +66,35 @@ func (st *Store) Graph() *Graph { return &st.graph }
 // Reservations returns what is reserved.
 func (st *Store) Reservations() *Reservations { return &st.reservations }
 
-// Number gives the nodes their numbers, by name. Nodes that come later are numbered as they come.
-func (st *Store) Number() { st.graph.number() }
+// NumberNodes gives the nodes their numbers, by name. Nodes that come later are numbered as they come.
+func (st *Store) NumberNodes() { st.graph.numberNodes() }
 
 // Sizes returns how many jobs hold something, how many slots that is, and how many nodes there are.
-func (st *Store) Sizes() (jobs, slots, nodes int) { return len(st.jobs), st.held, len(st.graph.nodes) }
+func (st *Store) Sizes() (jobs, slots, nodes int) {
+	return len(st.jobs), st.slotCount, len(st.graph.nodes)
+}
 
 // PutNodes adds nodes, or brings them up to date. It fails with match.ErrInvalid, changing nothing.
 func (st *Store) PutNodes(nodes ...*resource.Graph) error {
 	var root *resource.Vertex
 	if st.graph.root != nil {
-		root = st.graph.root.about
+		root = st.graph.root.res
 	}
-	sites := make([]*site, len(nodes))
+	sites := make([]*nodeGraph, len(nodes))
 	for i, g := range nodes {
-		s, err := readSite(g)
+		s, err := readNodeGraph(g)
 		if err == nil {
-			err = st.graph.accepts(s, root)
+			err = st.graph.checkRoot(s, root)
 		}
 		if err != nil {
 			return fmt.Errorf("put node %d of %d: %w", i+1, len(nodes), err)
 		}
-		sites[i], root = s, s.above[0]
+		sites[i], root = s, s.ancestors[0]
 	}
 	for _, s := range sites {
-		h := st.hosts.of(s.node.Name)
+		h := st.hosts.ensure(s.node.Name)
 		h.node = st.graph.put(h.node, s)
-		h.settleExclusivity(&st.graph.columns)
+		h.updateExclusivity(&st.graph.columns)
 		h.rebuild()
 	}
 	return nil
@@ -106,7 +108,7 @@ func (st *Store) RemoveNode(name string) {
 	}
 	st.graph.remove(h.node)
 	h.node = nil
-	st.hosts.leave(name)
+	st.hosts.removeIfEmpty(name)
 }
 
 // SetStatus marks a node up or down. It fails with match.ErrInvalid where there is none.
@@ -115,10 +117,10 @@ func (st *Store) SetStatus(name string, status resource.Status) error {
 	if h == nil || h.node == nil {
 		return invalid("set the status of node %q: the graph has no such node", name)
 	}
-	about := *h.node.at.about
+	about := *h.node.vertex.res
 	about.Status = status
-	h.node.at.about = &about
-	st.graph.columns.up[h.node.position] = h.node.at.up()
+	h.node.vertex.res = &about
+	st.graph.columns.up[h.node.position] = h.node.vertex.isUp()
 	return nil
 }
 

@@ -15,33 +15,33 @@ import (
 
 // An outlook is what is held and promised of the leaves of one node over time. It
 // is made when it is first asked for, and anew after anything there changed.
-type outlook [][]forecast // by pool and leaf
+type nodeTimeline [][]leafTimeline // by pool and leaf
 
 // A forecast is of one leaf.
-type forecast struct {
-	// all is what is held, each slot up to its end, and what is promised.
-	all, promised planner.Plan
+type leafTimeline struct {
+	// taken is what is held, each slot up to its end, and what is promised.
+	taken, reserved planner.Plan
 	// shift makes amounts small enough for their sum to stay within an int64. It
 	// is 0 but for leaves of an enormous size; then what is free is rounded down.
 	shift int
 }
 
-// foresee returns the outlook of a host, whose node has to be in the graph.
-func (h *host) foresee(promised map[*Slot]struct{}) outlook {
-	if h.outlook != nil {
-		return h.outlook
+// makeTimeline returns the outlook of a host, whose node has to be in the graph.
+func (h *host) makeTimeline(promised map[*Slot]struct{}) nodeTimeline {
+	if h.timeline != nil {
+		return h.timeline
 	}
-	o := make(outlook, len(h.node.pools))
+	o := make(nodeTimeline, len(h.node.pools))
 	for k := range o {
-		o[k] = make([]forecast, len(h.node.pools[k].leaves))
+		o[k] = make([]leafTimeline, len(h.node.pools[k].leaves))
 		for l, v := range h.node.pools[k].leaves {
 			slots := len(h.slots) - h.ignored + len(promised) + 1
-			o[k][l].shift = max(0, bits.Len64(uint64(v.about.Size))+bits.Len(uint(slots))-62)
+			o[k][l].shift = max(0, bits.Len64(uint64(v.res.Size))+bits.Len(uint(slots))-62)
 		}
 	}
-	for s := range h.heeded() {
+	for s := range h.countedSlots() {
 		for _, c := range s.charges {
-			o.hold(h.node, c, endOf(s.end))
+			o.addHeld(h.node, c, endOf(s.end))
 		}
 	}
 	order := slices.SortedFunc(maps.Keys(promised), func(a, b *Slot) int {
@@ -49,56 +49,56 @@ func (h *host) foresee(promised map[*Slot]struct{}) outlook {
 	})
 	for _, named := range []bool{true, false} {
 		for _, s := range order {
-			o.promise(h.node, s, named)
+			o.addReserved(h.node, s, named)
 		}
 	}
-	h.outlook = o
+	h.timeline = o
 	return o
 }
 
-// hold counts a charge up to its end.
-func (o outlook) hold(n *node, c charge, end int64) {
+// addHeld counts a charge up to its end.
+func (o nodeTimeline) addHeld(n *node, c charge, end int64) {
 	if end == math.MinInt64 {
 		return
 	}
 	for l, v := range n.pools[c.pool].leaves {
 		if v == c.leaf {
 			f := &o[c.pool][l]
-			f.all.Add(math.MinInt64, end, f.count(c.amount, v.about.Size))
+			f.taken.Add(math.MinInt64, end, f.scaled(c.amount, v.res.Size))
 		}
 	}
 }
 
-// promise counts what a slot is promised: with named the shares whose leaf is
+// addReserved counts what a slot is promised: with named the shares whose leaf is
 // found by its path below the node; without, the others by their type, where
 // there is room for them.
-func (o outlook) promise(n *node, s *Slot, named bool) {
-	w := Window{from: Instant(s.start), to: endOf(s.end)}
-	if w.to <= w.from {
+func (o nodeTimeline) addReserved(n *node, s *Slot, named bool) {
+	w := Window{start: Instant(s.start), end: endOf(s.end)}
+	if w.end <= w.start {
 		return
 	}
 	for _, h := range s.shares {
-		if h.way || h.amount == 0 {
+		if h.container || h.amount == 0 {
 			continue
 		}
-		k, v := n.leaf(h.about.Type, below(h.about.Path, s.node))
+		k, v := n.findLeaf(h.res.Type, pathBelow(h.res.Path, s.node))
 		switch {
 		case v != nil && named:
 			for l, at := range n.pools[k].leaves {
 				if at == v {
-					o[k][l].reserve(w, h.amount, v.about.Size)
+					o[k][l].reserve(w, h.amount, v.res.Size)
 				}
 			}
 		case v == nil && !named:
-			o.spread(n, w, h)
+			o.spreadReserved(n, w, h)
 		}
 	}
 }
 
-// spread counts a promised share on the leaves of its type, as spread of a node
+// spreadReserved counts a promised share on the leaves of its type, as spread of a node
 // does for one that is held.
-func (o outlook) spread(n *node, w Window, h share) {
-	k := n.find(h.about.Type)
+func (o nodeTimeline) spreadReserved(n *node, w Window, h share) {
+	k := n.poolIndex(h.res.Type)
 	if k < 0 {
 		return
 	}
@@ -107,18 +107,18 @@ func (o outlook) spread(n *node, w Window, h share) {
 		f := &o[k][l]
 		part := left
 		if l+1 < len(n.pools[k].leaves) {
-			part = min(left, f.free(w, v.about.Size))
+			part = min(left, f.free(w, v.res.Size))
 		}
 		if part > 0 {
-			f.reserve(w, part, v.about.Size)
+			f.reserve(w, part, v.res.Size)
 			left -= part
 		}
 	}
 }
 
-// count returns an amount as the forecast counts it. More than the size of the
+// scaled returns an amount as the forecast counts it. More than the size of the
 // leaf is no more than that.
-func (f *forecast) count(amount, size int64) int64 {
+func (f *leafTimeline) scaled(amount, size int64) int64 {
 	amount = min(amount, size)
 	n := amount >> f.shift
 	if n<<f.shift < amount {
@@ -128,56 +128,56 @@ func (f *forecast) count(amount, size int64) int64 {
 }
 
 // reserve counts an amount as promised.
-func (f *forecast) reserve(w Window, amount, size int64) {
-	n := f.count(amount, size)
-	f.all.Add(w.from, w.to, n)
-	f.promised.Add(w.from, w.to, n)
+func (f *leafTimeline) reserve(w Window, amount, size int64) {
+	n := f.scaled(amount, size)
+	f.taken.Add(w.start, w.end, n)
+	f.reserved.Add(w.start, w.end, n)
 }
 
 // free returns what of a leaf of this size is left all through a window, going by
 // the ends of what is held.
-func (f *forecast) free(w Window, size int64) int64 {
-	return max(0, size>>f.shift-f.all.Peak(w.from, w.to)) << f.shift
+func (f *leafTimeline) free(w Window, size int64) int64 {
+	return max(0, size>>f.shift-f.taken.Peak(w.start, w.end)) << f.shift
 }
 
-// freeOver returns what of a leaf may be given out for a window.
-func (h *host) freeOver(w Window, k, l int) int64 {
-	v, f := h.node.pools[k].leaves[l], &h.outlook[k][l]
-	if v.about.Status != resource.Up {
+// freeIn returns what of a leaf may be given out for a window.
+func (h *host) freeIn(w Window, k, l int) int64 {
+	v, f := h.node.pools[k].leaves[l], &h.timeline[k][l]
+	if v.res.Status != resource.Up {
 		return 0
 	}
-	free := f.free(w, v.about.Size)
+	free := f.free(w, v.res.Size)
 	if w.present {
 		// What is past its end is held all the same.
-		free = min(free, max(0, v.free()>>f.shift-f.promised.At(w.from))<<f.shift)
+		free = min(free, max(0, v.free()>>f.shift-f.reserved.At(w.start))<<f.shift)
 	}
 	return free
 }
 
-// exclusivityOver says who holds slots on the host within a window, or is promised
+// exclusivityIn says who holds slots on the host within a window, or is promised
 // some.
-func (h *host) exclusivityOver(w Window, promised map[*Slot]struct{}) solver.Exclusivity {
+func (h *host) exclusivityIn(w Window, promised map[*Slot]struct{}) solver.Exclusivity {
 	var x solver.Exclusivity
-	for s := range h.heeded() {
-		if w.outlasts(s) {
-			join(&x, s)
+	for s := range h.countedSlots() {
+		if w.overlapsHeld(s) {
+			mergeHolder(&x, s)
 		}
 	}
 	for s := range promised {
-		if w.meets(s) {
-			join(&x, s)
+		if w.overlaps(s) {
+			mergeHolder(&x, s)
 		}
 	}
 	return x
 }
 
-// join counts a slot among those of a node. Of several holders it only says that
+// mergeHolder counts a slot among those of a node. Of several holders it only says that
 // there are several.
-func join(x *solver.Exclusivity, s *Slot) {
+func mergeHolder(x *solver.Exclusivity, s *Slot) {
 	switch {
 	case s.shared:
 	case s.holder == "":
-		x.Others++
+		x.WithoutHolder++
 	case x.Holders == 0:
 		x.Holders, x.Holder = 1, s.holder
 	case x.Holder != s.holder:

@@ -57,8 +57,8 @@ func (t *timetable) upTo(last int64, do func(*Slot)) {
 	t.within(math.MinInt64, last, do)
 }
 
-// begins says whether there is a slot on a time up to the last.
-func (t *timetable) begins(last int64) bool {
+// hasUpTo says whether there is a slot on a time up to the last.
+func (t *timetable) hasUpTo(last int64) bool {
 	at, ok := t.times.Next(math.MinInt64)
 	return ok && at <= last || len(t.slots[math.MinInt64]) > 0
 }

@@ -37,7 +37,7 @@ func endOf(t time.Time) int64 {
 
 // A Window is the time over which a request is to have its resources.
 type Window struct {
-	from, to int64
+	start, end int64
 	// present says that the window begins now: whatever is held is held there,
 	// also past its end.
 	present bool
@@ -45,25 +45,25 @@ type Window struct {
 
 // WindowFrom returns the window of a duration, 0 for one without a known end.
 func WindowFrom(from int64, d time.Duration) Window {
-	w := Window{from: from, to: planner.Forever}
+	w := Window{start: from, end: planner.Forever}
 	if d > 0 && (from < 0 || int64(d) < planner.Forever-from) {
-		w.to = from + int64(d)
+		w.end = from + int64(d)
 	}
 	return w
 }
 
-// meets says whether a promised slot is to have its resources within the window.
-func (w Window) meets(s *Slot) bool {
-	return Instant(s.start) < w.to && endOf(s.end) > w.from
+// overlaps says whether a promised slot is to have its resources within the window.
+func (w Window) overlaps(s *Slot) bool {
+	return Instant(s.start) < w.end && endOf(s.end) > w.start
 }
 
-// outlasts says whether a slot that is held holds at any time of the window.
-func (w Window) outlasts(s *Slot) bool {
-	return w.present || endOf(s.end) > w.from
+// overlapsHeld says whether a slot that is held holds at any time of the window.
+func (w Window) overlapsHeld(s *Slot) bool {
+	return w.present || endOf(s.end) > w.start
 }
 
 // WindowOf returns the window of a request that is to be given its resources now.
 func WindowOf(r *match.Request) Window { return WindowFrom(Instant(r.Now), r.Duration) }
 
-// From returns the time at which the window begins.
-func (w Window) From() int64 { return w.from }
+// Start returns the time at which the window begins.
+func (w Window) Start() int64 { return w.start }

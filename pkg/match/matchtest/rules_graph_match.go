@@ -34,8 +34,8 @@ var graphMatchRules = map[string]graphRule{
 			}
 			same(t, "what slot "+slot.Key+" holds", len(leaves(pathsOf(slot.R), "core")), 2)
 		}
-		if a.ID != 7 || a.Reserved || !a.At.Equal(Now) || !a.End.Equal(Now.Add(time.Hour)) {
-			t.Errorf("job %d, reserved %v, from %s to %s; want job 7 for an hour from %s", a.ID, a.Reserved, a.At, a.End, Now)
+		if a.ID != 7 || a.Reserved || !a.Start.Equal(Now) || !a.End.Equal(Now.Add(time.Hour)) {
+			t.Errorf("job %d, reserved %v, from %s to %s; want job 7 for an hour from %s", a.ID, a.Reserved, a.Start, a.End, Now)
 		}
 		s.holding(t, "7: x@node0 y@node0 z@node1")
 	},

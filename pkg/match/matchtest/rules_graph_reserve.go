@@ -23,8 +23,8 @@ func (s *graphSubject) reserved(t *testing.T) *match.Allocation {
 // wantReserved checks an answer: from so long after Now on, or not at all.
 func wantReserved(t *testing.T, a *match.Allocation, reserved bool, from, until time.Duration) {
 	t.Helper()
-	if a.Reserved != reserved || !a.At.Equal(Now.Add(from)) || !a.End.Equal(Now.Add(until)) {
-		t.Errorf("reserved %v from %s to %s, want %v from %s to %s", a.Reserved, a.At, a.End, reserved, Now.Add(from), Now.Add(until))
+	if a.Reserved != reserved || !a.Start.Equal(Now.Add(from)) || !a.End.Equal(Now.Add(until)) {
+		t.Errorf("reserved %v from %s to %s, want %v from %s to %s", a.Reserved, a.Start, a.End, reserved, Now.Add(from), Now.Add(until))
 	}
 }
 
@@ -46,8 +46,8 @@ var graphReserveRules = map[string]graphRule{
 			t.Fatalf("jobs are %+v, want one that holds and one reserved", jobs)
 		}
 		for i, from := range []time.Duration{0, time.Hour} {
-			if !jobs[i].At.Equal(Now.Add(from)) || !jobs[i].End.Equal(Now.Add(from+time.Hour)) {
-				t.Errorf("job %d is from %s to %s, want an hour from %s", jobs[i].ID, jobs[i].At, jobs[i].End, Now.Add(from))
+			if !jobs[i].Start.Equal(Now.Add(from)) || !jobs[i].End.Equal(Now.Add(from+time.Hour)) {
+				t.Errorf("job %d is from %s to %s, want an hour from %s", jobs[i].ID, jobs[i].Start, jobs[i].End, Now.Add(from))
 			}
 		}
 		same(t, "the cores that are reserved", len(leaves(s.find(t, "sched-future=reserved"), "core")), 8)

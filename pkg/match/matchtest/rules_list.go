@@ -120,13 +120,13 @@ var listRules = map[string]rule{
 	}},
 	"a limit out of its bounds is invalid": {test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(2)))
-		for _, limit := range []int{-1, 0, match.MaxNodes + 1} {
+		for _, limit := range []int{-1, 0, match.MaxNodesPerPage + 1} {
 			_, err := s.Nodes(t.Context(), s.epoch, "", limit)
 			if !errors.Is(err, match.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprintf("limit %d", limit)) {
 				t.Errorf("Nodes(limit %d) = %v, want the error %q that names it", limit, err, match.ErrInvalid)
 			}
 		}
-		s.lists(t, "", match.MaxNodes, "n1")
+		s.lists(t, "", match.MaxNodesPerPage, "n1")
 	}},
 	"what is listed is the caller's own": {test: func(t *testing.T, s *subject) {
 		s.load(t, WithProperties(Node("n1", nil, Cores(2)), "a", "b"))

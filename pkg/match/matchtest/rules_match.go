@@ -54,8 +54,8 @@ var matchRules = map[string]rule{
 	"without a duration the end is not known": {test: func(t *testing.T, s *subject) {
 		s.load(t, inRacks()...)
 		a := s.match(t, 1, Slots("worker", 1, Cores(1)))
-		if !a.At.Equal(Now) || !a.End.IsZero() {
-			t.Errorf("the allocation lasts from %s to %s, want from %s on", a.At, a.End, Now)
+		if !a.Start.Equal(Now) || !a.End.IsZero() {
+			t.Errorf("the allocation lasts from %s to %s, want from %s on", a.Start, a.End, Now)
 		}
 		for _, r := range []*resource.Set{a.R, a.Slots[0].R} {
 			if !r.Start.Equal(Now) || !r.Expiration.IsZero() {
@@ -67,8 +67,8 @@ var matchRules = map[string]rule{
 		s.load(t, inRacks()...)
 		a := s.match(t, 1, Slots("worker", 1, Cores(1)), lasting(time.Hour))
 		end := Now.Add(time.Hour)
-		if !a.At.Equal(Now) || !a.End.Equal(end) {
-			t.Errorf("the allocation lasts from %s to %s, want from %s to %s", a.At, a.End, Now, end)
+		if !a.Start.Equal(Now) || !a.End.Equal(end) {
+			t.Errorf("the allocation lasts from %s to %s, want from %s to %s", a.Start, a.End, Now, end)
 		}
 		for _, r := range []*resource.Set{a.R, a.Slots[0].R} {
 			if !r.Start.Equal(Now) || !r.Expiration.Equal(end) {

@@ -35,7 +35,7 @@ func span(start, end time.Time) string {
 func (s *subject) reserves(t *testing.T, id match.JobID, js *jobspec.Jobspec, when, where string, how ...option) {
 	t.Helper()
 	a := s.match(t, id, js, append([]option{orElse()}, how...)...)
-	if got := span(a.At, a.End); !a.Reserved || got != when || standing(a.Slots) != where {
+	if got := span(a.Start, a.End); !a.Reserved || got != when || standing(a.Slots) != where {
 		t.Errorf("Match(%d) gave %q over %s, reserved %v, want %q reserved over %s", id, standing(a.Slots), got, a.Reserved, where, when)
 	}
 	for _, slot := range a.Slots {
@@ -49,7 +49,7 @@ func (s *subject) reserves(t *testing.T, id match.JobID, js *jobspec.Jobspec, wh
 func (s *subject) gives(t *testing.T, id match.JobID, js *jobspec.Jobspec, where string, how ...option) {
 	t.Helper()
 	if a := s.places(t, id, js, where, append([]option{orElse()}, how...)...); a.Reserved {
-		t.Errorf("Match(%d) reserved from %s on, want an allocation", id, a.At)
+		t.Errorf("Match(%d) reserved from %s on, want an allocation", id, a.Start)
 	}
 }
 
@@ -59,7 +59,7 @@ func (s *subject) reserved(t *testing.T) string {
 	var words []string
 	for _, j := range s.jobs(t) {
 		if j.Reserved {
-			words = append(words, fmt.Sprintf("%d: %s %s", j.ID, span(j.At, j.End), standing(j.Slots)))
+			words = append(words, fmt.Sprintf("%d: %s %s", j.ID, span(j.Start, j.End), standing(j.Slots)))
 		}
 	}
 	return strings.Join(words, "")
@@ -210,8 +210,8 @@ var reserveRules = map[string]rule{
 		s.reserves(t, 2, two(), "10-20", "0@n1", minutes(10))
 		s.refuses(t, 3, two(), match.ErrBusy, at(in(15)), minutes(1))
 		a := s.match(t, 2, two(), minutes(10), orElse(), at(in(15)))
-		if !a.Reserved || !a.At.After(in(15)) || a.At.After(in(16)) || !a.End.Equal(a.At.Add(10*time.Minute)) {
-			t.Errorf("Match() reserved %v from %s to %s, want it soon after %s", a.Reserved, a.At, a.End, in(15))
+		if !a.Reserved || !a.Start.After(in(15)) || a.Start.After(in(16)) || !a.End.Equal(a.Start.Add(10*time.Minute)) {
+			t.Errorf("Match() reserved %v from %s to %s, want it soon after %s", a.Reserved, a.Start, a.End, in(15))
 		}
 		s.release(t, 1)
 		s.gives(t, 2, two(), "0@n1", minutes(10), at(in(16)))
@@ -306,14 +306,14 @@ var reserveRules = map[string]rule{
 	"a reservation is told of by an update": {needs: both(reserves, updates), test: func(t *testing.T, s *subject) {
 		s.load(t, pair()...)
 		tell := func(j match.Job) error { return s.Update(t.Context(), s.epoch, j) }
-		j := match.Job{ID: 1, Reserved: true, At: in(10), End: in(20), Slots: []match.Slot{Held("x", "n1", Cores(2))}}
+		j := match.Job{ID: 1, Reserved: true, Start: in(10), End: in(20), Slots: []match.Slot{Held("x", "n1", Cores(2))}}
 		if err := tell(j); err != nil {
 			t.Fatalf("Update() = %v", err)
 		}
 		s.promising(t, "1: 10-20 x@n1")
 		s.places(t, 2, two(), "0@n2")
 		s.places(t, 3, two(), "0@n1", minutes(10))
-		j.At, j.End, j.Slots[0].Key = in(12), time.Time{}, "y"
+		j.Start, j.End, j.Slots[0].Key = in(12), time.Time{}, "y"
 		if err := tell(j); err != nil {
 			t.Fatalf("Update() = %v", err)
 		}
@@ -328,10 +328,10 @@ var reserveRules = map[string]rule{
 		slots := []match.Slot{Held("x", "n1", Cores(1))}
 		for name, jobs := range map[string][]match.Job{
 			"from no time on":            {{ID: 1, Reserved: true, Slots: slots}},
-			"that ends as it begins":     {{ID: 1, Reserved: true, At: in(1), End: in(1), Slots: slots}},
-			"of a job that holds":        {{ID: 9, Reserved: true, At: in(1), Slots: slots}},
-			"of a job that comes to":     {{ID: 1, Reserved: true, At: in(1), Slots: slots}, {ID: 1, Slots: slots}},
-			"behind one that is correct": {{ID: 2, Reserved: true, At: in(1), Slots: slots}, {ID: 1, Reserved: true, Slots: slots}},
+			"that ends as it begins":     {{ID: 1, Reserved: true, Start: in(1), End: in(1), Slots: slots}},
+			"of a job that holds":        {{ID: 9, Reserved: true, Start: in(1), Slots: slots}},
+			"of a job that comes to":     {{ID: 1, Reserved: true, Start: in(1), Slots: slots}, {ID: 1, Slots: slots}},
+			"behind one that is correct": {{ID: 2, Reserved: true, Start: in(1), Slots: slots}, {ID: 1, Reserved: true, Slots: slots}},
 		} {
 			if err := s.Update(t.Context(), s.epoch, jobs...); !errors.Is(err, match.ErrInvalid) {
 				t.Errorf("%s: Update() = %v, want %v", name, err, match.ErrInvalid)

@@ -49,17 +49,17 @@ var topologyRules = map[string]rule{
 		s.match(t, 1, Slots("x", 2, Cores(1)))
 		r := s.refuses(t, 2, Together(Slots("a", 4, Cores(1)), inOneRack), match.ErrBusy)
 		if s.can.Reasons {
-			r.End = nil
+			r.Blocker = nil
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "a", Level: "rack", Vertex: "r3", Wanted: 4, Found: 3, Nodes: 4, WaitingHelps: true,
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, Most: 3000}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxFree: 3000}},
 			})
 		}
 		r = s.refuses(t, 2, Together(Slots("a", 5, Cores(1)), inOneRack), match.ErrUnsatisfiable)
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "a", Level: "rack", Vertex: "r1", Wanted: 5, Found: 4, Nodes: 4,
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, Most: 4000}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxFree: 4000}},
 			})
 		}
 	}},
@@ -70,7 +70,7 @@ var topologyRules = map[string]rule{
 		s.match(t, 3, Constrain(Slots("x", 1, Cores(3)), "x", jobspec.SlotAttributes{Constraints: Hosts("n1")}))
 		r := s.refuses(t, 4, Together(Slots("a", 4, Cores(1)), inOneRack), match.ErrBusy)
 		same(t, "where it is closest", []any{r.Level, r.Vertex, r.Found}, []any{"rack", "r2", int64(2)})
-		same(t, "the end", r.End, &match.End{Job: 2, More: 2})
+		same(t, "the end", r.Blocker, &match.Blocker{Job: 2, MoreSlots: 2})
 		// Nothing has changed by looking.
 		s.places(t, 5, Together(Slots("a", 2, Cores(1)), inOneRack), "0@n2 1@n2")
 	}},

@@ -30,7 +30,7 @@ var wholeRules = map[string]rule{
 	}},
 	"each policy for whole nodes gives them, and to nobody else": {needs: wholeNodes, test: func(t *testing.T, s *subject) {
 		for _, p := range match.Policies() {
-			if !match.TakesWhole(p) || !slices.Contains(s.can.Policies, p) {
+			if !match.IsExclusive(p) || !slices.Contains(s.can.Policies, p) {
 				continue
 			}
 			s.load(t, Node("n1", nil, Cores(4)))
@@ -155,7 +155,7 @@ var wholeRules = map[string]rule{
 		r := s.refuses(t, 2, Slots("b", 2, Cores(4)), match.ErrBusy, wanting("x"))
 		same(t, "the reason", r, match.Reason{
 			Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 2, Found: 1, Nodes: 4, Down: 1, InUse: 2, WaitingHelps: true,
-			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, Most: 4000}},
+			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxFree: 4000}},
 		})
 	}},
 	"what is short is told by how many nodes are others'": {needs: both(wholeNodes, reasons), test: func(t *testing.T, s *subject) {
@@ -163,18 +163,18 @@ var wholeRules = map[string]rule{
 		s.match(t, 1, Slots("a", 2, Cores(3)), wanting("x"))
 		r := s.refuses(t, 2, Slots("b", 5, Cores(1)), match.ErrBusy)
 		same(t, "the reason", r, match.Reason{
-			Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 5, Found: 4, Nodes: 3, Whole: 2, WaitingHelps: true,
-			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, Most: 4000}},
+			Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 5, Found: 4, Nodes: 3, OtherHolder: 2, WaitingHelps: true,
+			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxFree: 4000}},
 		})
 		s.match(t, 3, one())
 		r = s.refuses(t, 2, one(), match.ErrBusy, wanting("y"))
 		same(t, "the reason where whole nodes are wanted", r, match.Reason{
-			Code: match.TooFew, Slot: "a", Level: "cluster", Wanted: 1, Nodes: 3, Whole: 2, InUse: 1, WaitingHelps: true,
+			Code: match.TooFew, Slot: "a", Level: "cluster", Wanted: 1, Nodes: 3, OtherHolder: 2, InUse: 1, WaitingHelps: true,
 		})
 		r = s.refuses(t, 2, Slots("b", 1, Cores(5)), match.ErrUnsatisfiable)
 		same(t, "the reason of never", r, match.Reason{
 			Code: match.TooLarge, Slot: "b", Level: "node", Wanted: 1, Nodes: 3,
-			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 5000, Most: 4000, Nodes: 3}},
+			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 5000, MaxFree: 4000, Nodes: 3}},
 		})
 	}},
 	"an excluded node does not count as others' too": {needs: both(both(wholeNodes, reasons), constraints), test: func(t *testing.T, s *subject) {
@@ -183,7 +183,7 @@ var wholeRules = map[string]rule{
 		js := Constrain(Slots("b", 1, Cores(1)), "b", jobspec.SlotAttributes{Constraints: Hosts("n[2]")})
 		r := s.refuses(t, 2, js, match.ErrBusy)
 		same(t, "the reason", r, match.Reason{
-			Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 1, Nodes: 3, Excluded: 2, Whole: 1, WaitingHelps: true,
+			Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 1, Nodes: 3, Excluded: 2, OtherHolder: 1, WaitingHelps: true,
 		})
 	}},
 	"waiting helps only as far as the nodes are up": {needs: both(wholeNodes, reasons), test: func(t *testing.T, s *subject) {

@@ -8,8 +8,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// together are shapes that required affinity puts into one domain of a key.
-type together struct {
+// colocated are shapes that required affinity puts into one domain of a key.
+type colocated struct {
 	key    string
 	shapes []int
 	// near are sets of other shapes, of each of which a pod at least has to be there:
@@ -17,12 +17,12 @@ type together struct {
 	near [][]int
 }
 
-// join finds the shapes whose required affinity nothing but pods of the group can
+// findColocated finds the shapes whose required affinity nothing but pods of the group can
 // meet. Where pods meet it that are there already, the filters name the nodes.
-func (s *Constraints) join() {
+func (s *Constraints) findColocated() {
 	for i, info := range s.infos {
 		terms := info.GetRequiredAffinityTerms()
-		if s.Over() {
+		if s.IsStopped() {
 			return
 		}
 		if len(terms) == 0 || s.metBefore(terms) {
@@ -30,7 +30,7 @@ func (s *Constraints) join() {
 		}
 		var met []int
 		for j := range s.shapes {
-			if s.Over() {
+			if s.IsStopped() {
 				return
 			}
 			if !slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { return !s.Selects(&t, j) }) {
@@ -41,29 +41,29 @@ func (s *Constraints) join() {
 			continue
 		}
 		if !slices.Contains(met, i) {
-			s.ease(i, terms)
+			s.dropAffinity(i, terms)
 		}
 		keys := sets.New[string]()
 		for _, t := range terms {
-			if s.Over() {
+			if s.IsStopped() {
 				return
 			}
 			if !keys.Has(t.TopologyKey) {
-				s.unite(s.bound(t.TopologyKey, i, met))
+				s.unite(s.colocatedWith(t.TopologyKey, i, met))
 			}
 			keys.Insert(t.TopologyKey)
 		}
 	}
 }
 
-// bound says which of the shapes that meet the affinity of shape i go to the domain of a
+// colocatedWith says which of the shapes that meet the affinity of shape i go to the domain of a
 // key with it: those that ask for the same in turn, and one that is all there is.
-func (s *Constraints) bound(key string, i int, met []int) together {
-	t := together{key: key, shapes: []int{i}}
+func (s *Constraints) colocatedWith(key string, i int, met []int) colocated {
+	t := colocated{key: key, shapes: []int{i}}
 	var others []int
 	pods := 0
 	for _, j := range met {
-		if s.Over() {
+		if s.IsStopped() {
 			break
 		}
 		asks := slices.ContainsFunc(s.infos[j].GetRequiredAffinityTerms(), func(t fwk.AffinityTerm) bool {
@@ -93,18 +93,18 @@ func (s *Constraints) metBefore(terms []fwk.AffinityTerm) bool {
 	return slices.ContainsFunc(s.nodes, func(n fwk.NodeInfo) bool {
 		return slices.ContainsFunc(n.GetPods(), func(p fwk.PodInfo) bool {
 			pod := p.GetPod()
-			return s.Over() || !slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { return !t.Matches(pod, s.labelsOf(pod.Namespace)) })
+			return s.IsStopped() || !slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { return !t.Matches(pod, s.labelsOf(pod.Namespace)) })
 		})
 	})
 }
 
-// ease takes the terms of a shape, which its siblings are to meet, from what the
+// dropAffinity takes the terms of a shape, which its siblings are to meet, from what the
 // filters see before any of these is placed. The labels stay required.
-func (s *Constraints) ease(i int, terms []fwk.AffinityTerm) {
-	if s.Lenient[i] == s.shapes[i].Pods[0] {
-		s.Lenient[i] = s.Lenient[i].DeepCopy()
+func (s *Constraints) dropAffinity(i int, terms []fwk.AffinityTerm) {
+	if s.Relaxed[i] == s.shapes[i].Pods[0] {
+		s.Relaxed[i] = s.Relaxed[i].DeepCopy()
 	}
-	s.Lenient[i].Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = []corev1.PodAffinityTerm{}
+	s.Relaxed[i].Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = []corev1.PodAffinityTerm{}
 	for _, n := range s.nodes {
 		if slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { _, ok := n.Node().Labels[t.TopologyKey]; return !ok }) {
 			s.Unlabelled[i] = append(s.Unlabelled[i], n.Node().Name)
@@ -113,8 +113,8 @@ func (s *Constraints) ease(i int, terms []fwk.AffinityTerm) {
 }
 
 // unite notes that shapes share a domain of a key, with all that share one with them.
-func (s *Constraints) unite(is together) {
-	s.together = slices.DeleteFunc(s.together, func(t together) bool {
+func (s *Constraints) unite(is colocated) {
+	s.colocated = slices.DeleteFunc(s.colocated, func(t colocated) bool {
 		if t.key != is.key || !slices.ContainsFunc(t.shapes, func(i int) bool { return slices.Contains(is.shapes, i) }) {
 			return false
 		}
@@ -127,5 +127,5 @@ func (s *Constraints) unite(is together) {
 	is.near = slices.DeleteFunc(is.near, func(near []int) bool {
 		return slices.ContainsFunc(near, func(i int) bool { return slices.Contains(is.shapes, i) })
 	})
-	s.together = append(s.together, is)
+	s.colocated = append(s.colocated, is)
 }

@@ -32,10 +32,10 @@ func (s *Constraints) Alternatives(own *jobspec.Topology, ruled []map[string]boo
 		all[i], least[i] = int64(len(shape.Pods)), shape.Required
 	}
 	sizes := [][]int64{all}
-	if s.Spreading() && !slices.Equal(all, least) {
+	if s.HasSpreads() && !slices.Equal(all, least) {
 		sizes = append(sizes, least)
 	}
-	apart, bonds := s.apart(), s.bonds(own, ruled)
+	apart, bonds := s.apartLimits(), s.colocations(own, ruled)
 	var as []Alternative
 	for _, counts := range sizes {
 		for k, more := 0, true; more && len(as) < most; k++ {

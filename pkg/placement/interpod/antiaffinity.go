@@ -25,18 +25,18 @@ const (
 // whyTooManyApart is what a group is told that keeps apart in more ways than a match may be asked for.
 const whyTooManyApart = "its pods keep apart in more than 1024 different ways, by anti-affinity or host ports: one term for all of them is one"
 
-// apart bounds, by shape, the slots that required anti-affinity and host ports keep
+// apartLimits bounds, by shape, the slots that required anti-affinity and host ports keep
 // from standing together, in either direction. Of two shapes of which only one keeps
 // to itself there is no number that says so: the verification does.
-func (s *Constraints) apart() [][]jobspec.Limit {
+func (s *Constraints) apartLimits() [][]jobspec.Limit {
 	limits := make([][]jobspec.Limit, len(s.shapes))
 	all := 0
-	add := func(name string, clashes []set, bound func(name string) []jobspec.Limit) {
+	add := func(name string, clashes []bitset, bound func(name string) []jobspec.Limit) {
 		for n, clique := range s.cliques(clashes) {
 			if all += len(clique); all > maxApart {
-				s.tooMany = whyTooManyApart
+				s.whyTooMany = whyTooManyApart
 			}
-			if s.Over() {
+			if s.IsStopped() {
 				return
 			}
 			l := bound(name + strconv.Itoa(n))
@@ -46,11 +46,11 @@ func (s *Constraints) apart() [][]jobspec.Limit {
 		}
 	}
 	for k, key := range s.antiAffinityKeys() {
-		if s.Over() {
+		if s.IsStopped() {
 			return limits
 		}
-		hosts := s.by(key).atMost("", 1)
-		add("apart-"+strconv.Itoa(k)+"-", s.shunned(key), func(name string) []jobspec.Limit {
+		hosts := s.domainsOf(key).atMost("", 1)
+		add("apart-"+strconv.Itoa(k)+"-", s.antiAffinityClashes(key), func(name string) []jobspec.Limit {
 			bounds := slices.Clone(hosts)
 			for i := range bounds {
 				bounds[i].Name = name
@@ -76,23 +76,23 @@ func (s *Constraints) antiAffinityKeys() []string {
 	return slices.Compact(keys)
 }
 
-// shunned says of which shapes no pod may stand in one domain of a key, for the terms of
+// antiAffinityClashes says of which shapes no pod may stand in one domain of a key, for the terms of
 // either. Equal terms select once.
-func (s *Constraints) shunned(key string) []set {
-	clashes := newSets(len(s.shapes), len(s.shapes))
-	selected := map[string]set{}
+func (s *Constraints) antiAffinityClashes(key string) []bitset {
+	clashes := newBitsets(len(s.shapes), len(s.shapes))
+	selected := map[string]bitset{}
 	for i, info := range s.infos {
 		for _, t := range info.GetRequiredAntiAffinityTerms() {
-			if s.Over() {
+			if s.IsStopped() {
 				return clashes
 			}
 			if t.TopologyKey != key {
 				continue
 			}
-			text := textOf(&t)
+			text := termKey(&t)
 			by, ok := selected[text]
 			if !ok {
-				by = newSets(1, len(s.shapes))[0]
+				by = newBitsets(1, len(s.shapes))[0]
 				for j := range s.shapes {
 					if s.Selects(&t, j) {
 						by.add(j)
@@ -100,7 +100,7 @@ func (s *Constraints) shunned(key string) []set {
 				}
 				selected[text] = by
 			}
-			clashes[i].join(by)
+			clashes[i].union(by)
 		}
 	}
 	for i := range clashes {
@@ -112,24 +112,24 @@ func (s *Constraints) shunned(key string) []set {
 }
 
 // portClashes says of which shapes no pods may stand on one node for their host ports.
-func (s *Constraints) portClashes() []set {
+func (s *Constraints) portClashes() []bitset {
 	type port struct {
 		protocol corev1.Protocol
 		number   int32
 	}
 	// A user of a port on all addresses clashes with all users of it, another with those of its
 	// own address and of all.
-	users := map[port]map[string]set{}
+	users := map[port]map[string]bitset{}
 	wild := func(ip string) bool { return ip == "" || ip == fwk.DefaultBindAllHostIP }
-	each := func(do func(i int, of map[string]set, ip string)) {
+	each := func(do func(i int, of map[string]bitset, ip string)) {
 		for i, shape := range s.shapes {
 			for _, p := range hostPorts(shape.Pods[0]) {
-				if s.Over() {
+				if s.IsStopped() {
 					return
 				}
 				at := port{cmp.Or(p.Protocol, corev1.ProtocolTCP), p.HostPort}
 				if users[at] == nil {
-					users[at] = map[string]set{}
+					users[at] = map[string]bitset{}
 				}
 				ip := p.HostIP
 				if wild(ip) {
@@ -140,23 +140,23 @@ func (s *Constraints) portClashes() []set {
 		}
 	}
 	const everyone = "*"
-	each(func(i int, of map[string]set, ip string) {
+	each(func(i int, of map[string]bitset, ip string) {
 		for _, who := range []string{ip, everyone} {
 			if of[who] == nil {
-				of[who] = newSets(1, len(s.shapes))[0]
+				of[who] = newBitsets(1, len(s.shapes))[0]
 			}
 			of[who].add(i)
 		}
 	})
-	clashes := newSets(len(s.shapes), len(s.shapes))
-	each(func(i int, of map[string]set, ip string) {
+	clashes := newBitsets(len(s.shapes), len(s.shapes))
+	each(func(i int, of map[string]bitset, ip string) {
 		if ip == "" {
-			clashes[i].join(of[everyone])
+			clashes[i].union(of[everyone])
 			return
 		}
-		clashes[i].join(of[ip])
+		clashes[i].union(of[ip])
 		if all := of[""]; all != nil {
-			clashes[i].join(all)
+			clashes[i].union(all)
 		}
 	})
 	return clashes
@@ -166,15 +166,15 @@ func hostPorts(pod *corev1.Pod) []corev1.ContainerPort { return util.GetHostPort
 
 // cliques sorts shapes into sets of which any two pods clash, so that all clashes
 // between shapes that keep to themselves, or have one pod, are in one of them.
-func (s *Constraints) cliques(clashes []set) [][]int {
+func (s *Constraints) cliques(clashes []bitset) [][]int {
 	n := len(s.shapes)
-	alone := newSets(1, n)[0]
+	alone := newBitsets(1, n)[0]
 	for i, shape := range s.shapes {
 		if clashes[i].has(i) || len(shape.Pods) == 1 {
 			alone.add(i)
 		}
 	}
-	covered := newSets(n, n)
+	covered := newBitsets(n, n)
 	var all [][]int
 	for i := range n {
 		if !alone.has(i) {
@@ -185,28 +185,28 @@ func (s *Constraints) cliques(clashes []set) [][]int {
 				continue
 			}
 			if len(all) > maxCliques {
-				s.tooMany = whyTooManyApart
+				s.whyTooMany = whyTooManyApart
 			}
-			if s.Over() {
+			if s.IsStopped() {
 				return all
 			}
-			members, clique := newSets(1, n)[0], slices.Compact([]int{i, j})
+			members, clique := newBitsets(1, n)[0], slices.Compact([]int{i, j})
 			members.add(i)
 			members.add(j)
 			// Those that clash with each that is in it.
 			common := slices.Clone(alone)
-			common.meet(clashes[i])
-			common.meet(clashes[j])
+			common.intersect(clashes[i])
+			common.intersect(clashes[j])
 			for k := common.next(0); k >= 0; k = common.next(k + 1) {
 				if members.has(k) {
 					continue
 				}
 				clique = append(clique, k)
 				members.add(k)
-				common.meet(clashes[k])
+				common.intersect(clashes[k])
 			}
 			for _, k := range clique {
-				covered[k].join(members)
+				covered[k].union(members)
 			}
 			all = append(all, clique)
 		}
@@ -215,39 +215,39 @@ func (s *Constraints) cliques(clashes []set) [][]int {
 }
 
 // A set is one of small numbers.
-type set []uint64
+type bitset []uint64
 
-// newSets returns empty sets of numbers below n.
-func newSets(count, n int) []set {
+// newBitsets returns empty sets of numbers below n.
+func newBitsets(count, n int) []bitset {
 	words := (n + 63) / 64
 	all := make([]uint64, count*words)
-	made := make([]set, count)
+	made := make([]bitset, count)
 	for i := range made {
 		made[i] = all[i*words : (i+1)*words]
 	}
 	return made
 }
 
-func (s set) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
+func (s bitset) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 
-func (s set) add(i int) { s[i/64] |= 1 << (i % 64) }
+func (s bitset) add(i int) { s[i/64] |= 1 << (i % 64) }
 
-// join adds what is in another.
-func (s set) join(o set) {
+// union adds what is in another.
+func (s bitset) union(o bitset) {
 	for w := range s {
 		s[w] |= o[w]
 	}
 }
 
-// meet leaves what is in another, too.
-func (s set) meet(o set) {
+// intersect leaves what is in another, too.
+func (s bitset) intersect(o bitset) {
 	for w := range s {
 		s[w] &= o[w]
 	}
 }
 
 // next returns the least number from i on, or -1.
-func (s set) next(i int) int {
+func (s bitset) next(i int) int {
 	for w := i / 64; w < len(s); w++ {
 		if rest := s[w] &^ (1<<(max(i-64*w, 0)) - 1); rest != 0 {
 			return 64*w + bits.TrailingZeros64(rest)

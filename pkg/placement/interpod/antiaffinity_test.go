@@ -21,11 +21,11 @@ func TestCliquesAreThoseThatGrowPairByPair(t *testing.T) {
 		if random.IntN(20) == 0 {
 			n = 60 + random.IntN(80) // more than one word
 		}
-		s := &Constraints{spent: atLength}
+		s := &Constraints{isOverBudget: atLength}
 		for range n {
 			s.shapes = append(s.shapes, &Shape{Pods: make([]*corev1.Pod, 1+random.IntN(2))})
 		}
-		clashes, share := newSets(n, n), random.Float64()
+		clashes, share := newBitsets(n, n), random.Float64()
 		for i := range n {
 			for j := range i + 1 {
 				if random.Float64() < share {
@@ -45,7 +45,7 @@ func TestCliquesAreThoseThatGrowPairByPair(t *testing.T) {
 }
 
 // pairByPair is the plain way to the same cliques.
-func pairByPair(s *Constraints, clashes []set) [][]int {
+func pairByPair(s *Constraints, clashes []bitset) [][]int {
 	alone := func(i int) bool { return clashes[i].has(i) || len(s.shapes[i].Pods) == 1 }
 	covered := map[[2]int]bool{}
 	var all [][]int
@@ -130,8 +130,8 @@ func TestComparingEndsWithTheAllowance(t *testing.T) {
 		}
 		s := siblingsAmong(t, nil, nil, shapes...)
 		looks := 0
-		s.spent = func() bool { looks++; return looks > 100 }
-		s.apart()
+		s.isOverBudget = func() bool { looks++; return looks > 100 }
+		s.apartLimits()
 		if looks < 100 || looks > 110 {
 			t.Errorf("%s: it has asked %d times, want it to end after 100", name, looks)
 		}
@@ -152,12 +152,12 @@ func TestPodsThatKeepApartInTooManyWaysAreTooHard(t *testing.T) {
 			}))
 		}
 		s := siblingsAmong(t, nil, nil, shapes...)
-		limits := s.apart()
-		if got := s.Over(); got != hard {
+		limits := s.apartLimits()
+		if got := s.IsStopped(); got != hard {
 			t.Errorf("halves of %d: too hard %v, want %v", half, got, hard)
 		}
-		if hard && s.TooMuch() != whyTooManyApart || !hard && len(limits[0]) != half {
-			t.Errorf("halves of %d: %q, %d limits", half, s.TooMuch(), len(limits[0]))
+		if hard && s.WhyTooMany() != whyTooManyApart || !hard && len(limits[0]) != half {
+			t.Errorf("halves of %d: %q, %d limits", half, s.WhyTooMany(), len(limits[0]))
 		}
 	}
 }

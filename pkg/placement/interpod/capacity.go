@@ -8,19 +8,19 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// room is, by shape and host, for how many pods there is room by amounts alone and as
+// capacity is, by shape and host, for how many pods there is room by amounts alone and as
 // far as the scheduler knows: it says where to look first, and what is not worth to be
 // looked at.
-type room []map[string]int64
+type capacity []map[string]int64
 
-// room looks at each node once.
-func (s *Constraints) room() room {
+// capacity looks at each node once.
+func (s *Constraints) capacity() capacity {
 	if s.estimate == nil {
 		for _, shape := range s.shapes {
 			want := resourcehelper.PodRequests(shape.Pods[0], resourcehelper.PodResourcesOptions{})
 			by := make(map[string]int64, len(s.nodes))
 			for _, n := range s.nodes {
-				by[n.Node().Name] = holds(n, want)
+				by[n.Node().Name] = podsThatFit(n, want)
 			}
 			s.estimate = append(s.estimate, by)
 		}
@@ -28,8 +28,8 @@ func (s *Constraints) room() room {
 	return s.estimate
 }
 
-// holds says how many pods that ask for so much a node has room for.
-func holds(n fwk.NodeInfo, want corev1.ResourceList) int64 {
+// podsThatFit says how many pods that ask for so much a node has room for.
+func podsThatFit(n fwk.NodeInfo, want corev1.ResourceList) int64 {
 	all, used := n.GetAllocatable(), n.GetRequested()
 	count := int64(all.GetAllowedPodNumber() - len(n.GetPods()))
 	for name, q := range want {
@@ -52,9 +52,9 @@ func holds(n fwk.NodeInfo, want corev1.ResourceList) int64 {
 	return max(0, count)
 }
 
-// on adds up what hosts have room for, of any one of some shapes, without those that
+// sum adds up what hosts have room for, of any one of some shapes, without those that
 // are ruled out for it. No more than most is of interest.
-func (r room) on(shapes []int, hosts []string, ruled []map[string]bool, most int) int {
+func (r capacity) sum(shapes []int, hosts []string, ruled []map[string]bool, most int) int {
 	sum := int64(0)
 	for _, h := range hosts {
 		best := int64(0)

@@ -20,20 +20,20 @@ type Claims struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
-	// times counts the pods of a group that have a claim.
-	times map[string]int
+	// podsByClaim counts the pods of a group that have a claim.
+	podsByClaim map[string]int
 }
 
 // ClaimsOf counts the claims of pods.
 func ClaimsOf(factory informers.SharedInformerFactory, pods []*corev1.Pod) *Claims {
 	c := &Claims{
 		claims: factory.Core().V1().PersistentVolumeClaims().Lister(), volumes: factory.Core().V1().PersistentVolumes().Lister(),
-		classes: factory.Storage().V1().StorageClasses().Lister(), times: map[string]int{},
+		classes: factory.Storage().V1().StorageClasses().Lister(), podsByClaim: map[string]int{},
 	}
 	for _, pod := range pods {
 		for i := range pod.Spec.Volumes {
 			if name := claimOf(pod, &pod.Spec.Volumes[i]); name != "" {
-				c.times[name]++
+				c.podsByClaim[name]++
 			}
 		}
 	}
@@ -51,15 +51,15 @@ func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
 	return ""
 }
 
-// text is the text of what filters look at in a volume. That of a claim is its own name where
+// volumeKey is the text of what filters look at in a volume. That of a claim is its own name where
 // several pods have it, or one alone may have it, or nothing is known of it; else it is what
 // decides on the nodes: the volume that it is bound to, or what it asks for.
-func (c *Claims) text(pod *corev1.Pod, v *corev1.Volume) string {
+func (c *Claims) volumeKey(pod *corev1.Pod, v *corev1.Volume) string {
 	name := claimOf(pod, v)
 	if name == "" {
 		return textOfAll(v)
 	}
-	if c == nil || c.times[name] > 1 {
+	if c == nil || c.podsByClaim[name] > 1 {
 		return "claim " + name
 	}
 	claim, err := c.claims.PersistentVolumeClaims(pod.Namespace).Get(name)

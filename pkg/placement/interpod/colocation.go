@@ -14,28 +14,28 @@ import (
 // maxDomains bounds how many domains are tried one by one.
 const maxDomains = 8
 
-// bond is one way to put shapes together: a topology, or the hosts that each of some
+// colocation is one way to put shapes together: a topology, or the hosts that each of some
 // shapes is bound to and limits that go with that.
-type bond struct {
+type colocation struct {
 	topology []*jobspec.Topology
 	hosts    [][]string
 	limits   [][]jobspec.Limit
 }
 
-// bonds lists the ways to meet all that is to be together, beside the topology that
+// colocations lists the ways to meet all that is to be together, beside the topology that
 // the group itself asks for: by levels where the graph has them, else domain by domain,
 // those first that have room for all, and of these those with the most nodes.
-func (s *Constraints) bonds(own *jobspec.Topology, ruled []map[string]bool) []bond {
-	base := bond{topology: make([]*jobspec.Topology, len(s.shapes)), hosts: make([][]string, len(s.shapes)), limits: make([][]jobspec.Limit, len(s.shapes))}
+func (s *Constraints) colocations(own *jobspec.Topology, ruled []map[string]bool) []colocation {
+	base := colocation{topology: make([]*jobspec.Topology, len(s.shapes)), hosts: make([][]string, len(s.shapes)), limits: make([][]jobspec.Limit, len(s.shapes))}
 	for i := range base.topology {
 		base.topology[i] = own
 	}
-	all := []bond{base}
-	for n, t := range s.together {
-		if s.Over() {
+	all := []colocation{base}
+	for n, t := range s.colocated {
+		if s.IsStopped() {
 			break
 		}
-		d := s.by(t.key)
+		d := s.domainsOf(t.key)
 		if d.level != "" && len(t.near) == 0 && base.require(d.level, t.shapes) {
 			continue
 		}
@@ -46,7 +46,7 @@ func (s *Constraints) bonds(own *jobspec.Topology, ruled []map[string]bool) []bo
 
 // require binds all shapes to one vertex of a level, if that does not part them from
 // what else is asked of them. The matcher takes one topology for all.
-func (c *bond) require(level string, shapes []int) bool {
+func (c *colocation) require(level string, shapes []int) bool {
 	was := c.topology[shapes[0]]
 	if was != nil && was.Required == level {
 		return true
@@ -68,22 +68,22 @@ func (c *bond) require(level string, shapes []int) bool {
 // far, until there are maxDomains. The last ones leave them free where they
 // may be parted, each with one of those that it is to be near to: as far as that comes
 // about by itself, the verification lets it pass.
-func (s *Constraints) eachDomain(all []bond, name string, t together, d domains, ruled []map[string]bool) []bond {
-	var is []bond
+func (s *Constraints) eachDomain(all []colocation, name string, t colocated, d domains, ruled []map[string]bool) []colocation {
+	var is []colocation
 	for _, v := range s.roomiest(t, d, ruled) {
 		for _, c := range all {
-			if s.Over() {
+			if s.IsStopped() {
 				return all
 			}
 			if len(is) == maxDomains {
 				break
 			}
-			next := bond{topology: c.topology, hosts: slices.Clone(c.hosts), limits: slices.Clone(c.limits)}
+			next := colocation{topology: c.topology, hosts: slices.Clone(c.hosts), limits: slices.Clone(c.limits)}
 			for _, i := range t.shapes {
-				next.hosts[i] = both(next.hosts[i], d.hosts[v])
+				next.hosts[i] = intersect(next.hosts[i], d.hosts[v])
 			}
 			for k, near := range t.near {
-				s.oneOf(&next, name+strconv.Itoa(k), near, d.hosts[v])
+				s.requireOneOn(&next, name+strconv.Itoa(k), near, d.hosts[v])
 			}
 			if len(next.hosts[t.shapes[0]]) > 0 {
 				is = append(is, next)
@@ -97,11 +97,11 @@ func (s *Constraints) eachDomain(all []bond, name string, t together, d domains,
 }
 
 // roomiest lists the domains in the order in which they are tried.
-func (s *Constraints) roomiest(t together, d domains, ruled []map[string]bool) []string {
-	room := s.room()
+func (s *Constraints) roomiest(t colocated, d domains, ruled []map[string]bool) []string {
+	room := s.capacity()
 	usable, fits := map[string]int{}, map[string]int{}
 	for v, hosts := range d.hosts {
-		if s.Over() {
+		if s.IsStopped() {
 			return nil
 		}
 		for _, h := range hosts {
@@ -111,7 +111,7 @@ func (s *Constraints) roomiest(t together, d domains, ruled []map[string]bool) [
 		}
 		for _, i := range t.shapes {
 			least := int(s.shapes[i].Required)
-			if room.on([]int{i}, hosts, ruled, least) == least {
+			if room.sum([]int{i}, hosts, ruled, least) == least {
 				fits[v]++
 			}
 		}
@@ -121,8 +121,8 @@ func (s *Constraints) roomiest(t together, d domains, ruled []map[string]bool) [
 	return values[:min(maxDomains, len(values))]
 }
 
-// oneOf has one pod of some shapes at the least come to hosts.
-func (s *Constraints) oneOf(c *bond, name string, shapes []int, hosts []string) {
+// requireOneOn has one pod of some shapes at the least come to hosts.
+func (s *Constraints) requireOneOn(c *colocation, name string, shapes []int, hosts []string) {
 	there := sets.New(hosts...)
 	var others []string
 	for _, n := range s.nodes {
@@ -143,8 +143,8 @@ func (s *Constraints) oneOf(c *bond, name string, shapes []int, hosts []string) 
 	}
 }
 
-// both returns the hosts of two lists that are in each; nil is every host.
-func both(a, b []string) []string {
+// intersect returns the hosts of two lists that are in each; nil is every host.
+func intersect(a, b []string) []string {
 	if a == nil {
 		return b
 	}

@@ -27,26 +27,26 @@ type Constraints struct {
 	// labelsOf returns the labels of a namespace.
 	labelsOf func(namespace string) labels.Set
 
-	spreads []*spread
-	// together are the shapes that are to share a domain.
-	together []together
-	// Lenient are the pods to run the filters on, before any pod of the group is placed, by
+	spreads []*spreadConstraint
+	// colocated are the shapes that are to share a domain.
+	colocated []colocated
+	// Relaxed are the pods to run the filters on, before any pod of the group is placed, by
 	// shape.
-	Lenient []*corev1.Pod
+	Relaxed []*corev1.Pod
 	// Unlabelled are, by shape, the nodes ruled out for lack of a label that Lenient
 	// does not ask for.
 	Unlabelled [][]string
 	domains    map[string]domains
-	estimate   room
-	// spent says that comparing has taken as much as it may, and tooMany what there is too much
+	estimate   capacity
+	// isOverBudget says that comparing has taken as much as it may, and whyTooMany what there is too much
 	// of to compare at all.
-	spent   func() bool
-	tooMany string
+	isOverBudget func() bool
+	whyTooMany   string
 }
 
-// objectionable says whether a filter could object to one pod for the sake of
+// hasPodConstraints says whether a filter could object to one pod for the sake of
 // another of its group.
-func objectionable(pod *corev1.Pod) bool {
+func hasPodConstraints(pod *corev1.Pod) bool {
 	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
 		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0) {
 		return true
@@ -56,11 +56,11 @@ func objectionable(pod *corev1.Pod) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(pod.Spec.Volumes, mayClash) || len(pod.Spec.ResourceClaims) > 0 || len(hostPorts(pod)) > 0
+	return slices.ContainsFunc(pod.Spec.Volumes, isFilteredVolume) || len(pod.Spec.ResourceClaims) > 0 || len(hostPorts(pod)) > 0
 }
 
-// mayClash says whether a volume is of a kind that filters look at.
-func mayClash(v corev1.Volume) bool {
+// isFilteredVolume says whether a volume is of a kind that filters look at.
+func isFilteredVolume(v corev1.Volume) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil || v.ISCSI != nil || v.RBD != nil ||
 		v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil
 }
@@ -70,7 +70,7 @@ func mayClash(v corev1.Volume) bool {
 // known in part once spent says true. LabelsOf returns the labels of a namespace. The error is that
 // a pod's terms cannot be read.
 func New(shapes []*Shape, exact bool, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, spent func() bool) (*Constraints, error) {
-	if len(shapes) == 1 && len(shapes[0].Pods) == 1 || exact && !slices.ContainsFunc(shapes, func(s *Shape) bool { return objectionable(s.Pods[0]) }) {
+	if len(shapes) == 1 && len(shapes[0].Pods) == 1 || exact && !slices.ContainsFunc(shapes, func(s *Shape) bool { return hasPodConstraints(s.Pods[0]) }) {
 		return nil, nil
 	}
 	return compare(shapes, nodes, levels, labelsOf, spent)
@@ -79,7 +79,7 @@ func New(shapes []*Shape, exact bool, nodes []fwk.NodeInfo, levels []translate.L
 // compare finds out what shapes ask of each other.
 func compare(shapes []*Shape, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, spent func() bool) (*Constraints, error) {
 	s := &Constraints{
-		spent: spent, shapes: shapes, nodes: nodes, levels: levels, labelsOf: labelsOf,
+		isOverBudget: spent, shapes: shapes, nodes: nodes, levels: levels, labelsOf: labelsOf,
 		Unlabelled: make([][]string, len(shapes)),
 		domains:    map[string]domains{},
 	}
@@ -89,27 +89,27 @@ func compare(shapes []*Shape, nodes []fwk.NodeInfo, levels []translate.Level, la
 			return nil, fmt.Errorf("pod %s: %w", shape.Pods[0].Name, err)
 		}
 		s.infos = append(s.infos, info)
-		s.Lenient = append(s.Lenient, shape.Pods[0])
+		s.Relaxed = append(s.Relaxed, shape.Pods[0])
 	}
-	if err := s.spread(); err != nil {
+	if err := s.findSpreads(); err != nil {
 		return nil, err
 	}
-	s.join()
+	s.findColocated()
 	return s, nil
 }
 
-// Over says that there is to be no more comparing: what was found is not all there is.
-func (s *Constraints) Over() bool { return s.tooMany != "" || s.spent() }
+// IsStopped says that there is to be no more comparing: what was found is not all there is.
+func (s *Constraints) IsStopped() bool { return s.whyTooMany != "" || s.isOverBudget() }
 
-// TooMuch says what there is too much of to compare; empty is that there is not.
-func (s *Constraints) TooMuch() string { return s.tooMany }
+// WhyTooMany says what there is too much of to compare; empty is that there is not.
+func (s *Constraints) WhyTooMany() string { return s.whyTooMany }
 
-// Spreading says that the pods are to be spread.
-func (s *Constraints) Spreading() bool { return len(s.spreads) > 0 }
+// HasSpreads says that the pods are to be spread.
+func (s *Constraints) HasSpreads() bool { return len(s.spreads) > 0 }
 
 // InOrder says whether a member may be refused a node before another is placed, and
 // given it afterwards.
-func (s *Constraints) InOrder() bool { return len(s.spreads)+len(s.together) > 0 }
+func (s *Constraints) InOrder() bool { return len(s.spreads)+len(s.colocated) > 0 }
 
 // Selects says whether a term of one shape matches the pods of another.
 func (s *Constraints) Selects(term *fwk.AffinityTerm, i int) bool {
@@ -127,8 +127,8 @@ type domains struct {
 	level string
 }
 
-// by sorts the nodes by a label.
-func (s *Constraints) by(key string) domains {
+// domainsOf sorts the nodes by a label.
+func (s *Constraints) domainsOf(key string) domains {
 	if d, ok := s.domains[key]; ok {
 		return d
 	}

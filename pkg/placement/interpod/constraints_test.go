@@ -162,7 +162,7 @@ func TestPodsThatKeepApartAreLimited(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := siblingsAmong(t, tc.nodes, tc.levels, tc.shapes...).apart(); !reflect.DeepEqual(got, tc.want) {
+			if got := siblingsAmong(t, tc.nodes, tc.levels, tc.shapes...).apartLimits(); !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("limits = %+v\nwant     %+v", got, tc.want)
 			}
 		})
@@ -224,7 +224,7 @@ func TestPodsThatBelongTogetherAreBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := siblingsAmong(t, tc.nodes, tc.levels, tc.shapes...)
 			var got [][]any
-			for _, b := range s.bonds(tc.own, make([]map[string]bool, len(tc.shapes))) {
+			for _, b := range s.colocations(tc.own, make([]map[string]bool, len(tc.shapes))) {
 				var each []any
 				for i := range tc.shapes {
 					switch {
@@ -241,7 +241,7 @@ func TestPodsThatBelongTogetherAreBound(t *testing.T) {
 			if !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("bonds = %v, want %v", got, tc.want)
 			}
-			for i, pod := range s.Lenient {
+			for i, pod := range s.Relaxed {
 				if eased := pod != tc.shapes[i].Pods[0]; eased != tc.eased[i] {
 					t.Errorf("shape %d: eased %v, want %v", i, eased, tc.eased[i])
 				}
@@ -272,7 +272,7 @@ func TestPodsThatNoFilterTellsApartAreNotVerified(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := objectionable(objects.Pod("p", tc.edit)); got != tc.want {
+			if got := hasPodConstraints(objects.Pod("p", tc.edit)); got != tc.want {
 				t.Errorf("a filter could object: %v, want %v", got, tc.want)
 			}
 		})
@@ -287,8 +287,8 @@ func TestPodsThatAreThereAreComparedNoLongerThanMayBe(t *testing.T) {
 	}
 	s := siblingsAmong(t, []*nodeWith{node}, nil, asShape(1, objects.NextTo(corev1.LabelHostname, "none")))
 	looks := 0
-	s.spent = func() bool { looks++; return looks > 100 }
-	s.join()
+	s.isOverBudget = func() bool { looks++; return looks > 100 }
+	s.findColocated()
 	if looks < 100 || looks > 110 {
 		t.Errorf("it has asked %d times, want it to end after 100", looks)
 	}
@@ -302,8 +302,8 @@ func TestNodesAreCountedForASpreadNoLongerThanMayBe(t *testing.T) {
 	}
 	s := siblingsAmong(t, nodes, nil, asShape(2, objects.OfApp("x"), objects.SpreadOver(corev1.LabelHostname, "x", 1)))
 	looks := 0
-	s.spent = func() bool { looks++; return looks > 100 }
-	if err := s.spread(); err != nil || looks < 100 || looks > 110 {
+	s.isOverBudget = func() bool { looks++; return looks > 100 }
+	if err := s.findSpreads(); err != nil || looks < 100 || looks > 110 {
 		t.Errorf("it has asked %d times, want it to end after 100; %v", looks, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // those with few domains, such as zones, before those with many. Taken as the match
 // lists them, node after node, each round would refuse nearly all but one of each domain.
 func (s *Constraints) Order(slots []Target) []int {
-	spreads := slices.SortedStableFunc(slices.Values(s.spreads), func(a, b *spread) int { return cmp.Compare(len(a.domains), len(b.domains)) })
+	spreads := slices.SortedStableFunc(slices.Values(s.spreads), func(a, b *spreadConstraint) int { return cmp.Compare(len(a.domains), len(b.domains)) })
 	classes := classesOf(spreads, slots)
 	counts := make([][]int, len(spreads))
 	for x, sp := range spreads {
@@ -63,7 +63,7 @@ func (c *class) lower(than *class, counts [][]int) bool {
 	return false
 }
 
-func classesOf(spreads []*spread, slots []Target) []*class {
+func classesOf(spreads []*spreadConstraint, slots []Target) []*class {
 	at := make([]map[string]int, len(spreads))
 	for x, sp := range spreads {
 		at[x] = sp.domainOf()

@@ -29,17 +29,17 @@ type Shape struct {
 // the same nodes; pods that are there may object to some of them alone.
 func ShapesOf(required, optional []*corev1.Pod, by *Signer) (shapes []*Shape, exact bool) {
 	shapes = by.sort(required, optional)
-	if len(by.others) == 0 || len(shapes) <= maxSplit {
-		return shapes, !by.rough
+	if len(by.existingSelectors) == 0 || len(shapes) <= maxExtraShapes {
+		return shapes, !by.inexact
 	}
 	roughly := *by
-	roughly.others = nil
+	roughly.existingSelectors = nil
 	fewer := roughly.sort(required, optional)
 	by.cut = roughly.cut
-	if len(shapes) > len(fewer)+maxSplit {
+	if len(shapes) > len(fewer)+maxExtraShapes {
 		return fewer, false
 	}
-	return shapes, !by.rough
+	return shapes, !by.inexact
 }
 
 // sort sorts the pods of a group by what tells them apart.
@@ -50,7 +50,7 @@ func (b *Signer) sort(required, optional []*corev1.Pod) []*Shape {
 		return string(amounts.Shape()) + "\n" + b.signature(pod)
 	}
 	for _, pod := range required {
-		if b.cut = b.cut || len(shapes) > 1 && b.spent(); b.cut {
+		if b.cut = b.cut || len(shapes) > 1 && b.isOverBudget(); b.cut {
 			break
 		}
 		amounts := translate.Requests(pod)
@@ -65,7 +65,7 @@ func (b *Signer) sort(required, optional []*corev1.Pod) []*Shape {
 		s.Required++
 	}
 	for _, pod := range optional {
-		if b.cut = b.cut || len(shapes) > 1 && b.spent(); b.cut {
+		if b.cut = b.cut || len(shapes) > 1 && b.isOverBudget(); b.cut {
 			break
 		}
 		if s := byKey[keyOf(pod, translate.Requests(pod))]; s != nil {

@@ -23,13 +23,13 @@ func (b *Signer) signature(pod *corev1.Pod) string {
 	}
 	var volumes []string
 	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; mayClash(*v) {
-			volumes = append(volumes, b.claims.text(pod, v))
+		if v := &pod.Spec.Volumes[i]; isFilteredVolume(*v) {
+			volumes = append(volumes, b.claims.volumeKey(pod, v))
 		}
 	}
 	read := map[string]string{}
 	for key, value := range pod.Labels {
-		if b.keys.Has(key) || b.all && !slices.Contains(ownLabels, key) {
+		if b.keys.Has(key) || b.allLabels && !slices.Contains(perPodLabels, key) {
 			read[key] = value
 		}
 	}
@@ -59,49 +59,49 @@ func (b *Signer) signature(pod *corev1.Pod) string {
 // A Signer tells the pods of one group apart by what filters look at. It knows what reads their
 // labels: a label that nothing reads makes no two pods unlike.
 type Signer struct {
-	// own are the selectors of the pods' own required affinity and spread constraints, each
+	// groupSelectors are the selectors of the pods' own required affinity and spread constraints, each
 	// once, and others those of the required anti-affinity of pods that are there.
-	own, others []labels.Selector
+	groupSelectors, existingSelectors []labels.Selector
 	// keys are the labels whose values count by themselves.
 	keys sets.Set[string]
-	// all says that every label counts but those in which pods of one group differ by design.
-	all bool
-	// rough says that more selectors of pods that are there read the labels than are told apart.
-	rough bool
+	// allLabels says that every label counts but those in which pods of one group differ by design.
+	allLabels bool
+	// inexact says that more selectors of pods that are there read the labels than are told apart.
+	inexact bool
 	// claims say which claims are alike; nil is that none are.
 	claims *Claims
-	// spent says that reading has taken as much as it may, and cut that it was cut short for that.
-	spent func() bool
-	cut   bool
+	// isOverBudget says that reading has taken as much as it may, and cut that it was cut short for that.
+	isOverBudget func() bool
+	cut          bool
 }
 
 const (
 	// maxSelectors is how many selectors of the pods' own are told apart. Beyond that every
 	// label counts.
 	maxSelectors = 1 << 10
-	// Selectors of running pods tell a group's pods apart. At most maxOthers selectors do, with
-	// maxRead requirements in all, and they make at most maxSplit kinds more: others shall not make
+	// Selectors of running pods tell a group's pods apart. At most maxExistingSelectors selectors do, with
+	// maxRequirements requirements in all, and they make at most maxExtraShapes kinds more: others shall not make
 	// a group hard. Beyond these bounds each pod is verified by itself.
-	maxOthers = 1 << 7
-	maxRead   = 1 << 10
-	maxSplit  = 16
+	maxExistingSelectors = 1 << 7
+	maxRequirements      = 1 << 10
+	maxExtraShapes       = 16
 )
 
 // NewSigner returns a Signer for the pods of one group, one at least, which are of one namespace. It
 // looks at what reads their labels among these nodes, and is cut short once spent says true.
 func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, there *AntiAffinities, claims *Claims, spent func() bool) *Signer {
-	b := &Signer{keys: sets.New[string](), claims: claims, spent: spent}
+	b := &Signer{keys: sets.New[string](), claims: claims, isOverBudget: spent}
 	namespace := pods[0].Namespace
 	known := sets.New[string]()
 	add := func(selector *metav1.LabelSelector) {
 		s, err := metav1.LabelSelectorAsSelector(selector)
-		if err != nil || b.all {
+		if err != nil || b.allLabels {
 			return
 		}
 		if text := s.String(); !known.Has(text) {
 			known.Insert(text)
-			b.own = append(b.own, s)
-			b.all = len(b.own) > maxSelectors
+			b.groupSelectors = append(b.groupSelectors, s)
+			b.allLabels = len(b.groupSelectors) > maxSelectors
 		}
 	}
 	for _, pod := range pods {
@@ -113,31 +113,31 @@ func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, there *AntiAffinities, 
 			add(c.LabelSelector)
 		}
 		if a := pod.Spec.Affinity; a != nil {
-			for _, t := range affinityTerms(a) {
+			for _, t := range requiredTerms(a) {
 				add(t.LabelSelector)
 			}
 		}
 	}
-	if b.all {
-		b.own = nil
+	if b.allLabels {
+		b.groupSelectors = nil
 	}
 	others, read := sets.New[uint64](), 0
 	for _, n := range nodes {
 		for _, p := range n.GetPodsWithRequiredAntiAffinity() {
-			of := there.of(p)
-			if !of.everywhere && !of.namespaces.Has(namespace) {
+			of := there.get(p)
+			if !of.hasNamespaceSelector && !of.namespaces.Has(namespace) {
 				continue
 			}
-			for _, s := range of.each {
-				if others.Has(s.sum) || !s.everywhere && !s.namespaces.Has(namespace) {
+			for _, s := range of.terms {
+				if others.Has(s.sum) || !s.hasNamespaceSelector && !s.namespaces.Has(namespace) {
 					continue
 				}
-				if read += weigh(s.selector); len(b.others) == maxOthers || read > maxRead {
-					b.rough = true
+				if read += selectorCost(s.selector); len(b.existingSelectors) == maxExistingSelectors || read > maxRequirements {
+					b.inexact = true
 					return b
 				}
 				others.Insert(s.sum)
-				b.others = append(b.others, s.selector)
+				b.existingSelectors = append(b.existingSelectors, s.selector)
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, there *AntiAffinities, 
 }
 
 // ReadAllLabels has every label count: something reads the pods, and nobody knows what of them.
-func (b *Signer) ReadAllLabels() { b.all = true }
+func (b *Signer) ReadAllLabels() { b.allLabels = true }
 
 // Cut says that reading was cut short: shapes are known in part.
 func (b *Signer) Cut() bool { return b.cut }
@@ -153,7 +153,7 @@ func (b *Signer) Cut() bool { return b.cut }
 // selects says which of the selectors match a pod.
 func (b *Signer) selects(pod *corev1.Pod) []bool {
 	var by []bool
-	for _, s := range [][]labels.Selector{b.own, b.others} {
+	for _, s := range [][]labels.Selector{b.groupSelectors, b.existingSelectors} {
 		for _, s := range s {
 			by = append(by, s.Matches(labels.Set(pod.Labels)))
 		}
@@ -161,13 +161,13 @@ func (b *Signer) selects(pod *corev1.Pod) []bool {
 	return by
 }
 
-// ownLabels are labels in which the pods of one group differ by design: those of what makes
+// perPodLabels are labels in which the pods of one group differ by design: those of what makes
 // them, and their group and its sizes, which not all of them need have. They count only where
 // something is known to read them.
-var ownLabels = func() []string {
+var perPodLabels = func() []string {
 	labels := []string{"ray.io/worker-group-replica-index", group.Label, group.SizeLabel, group.MinLabel}
 	for _, k := range group.Kinds() {
-		labels = append(labels, k.OwnLabels...)
+		labels = append(labels, k.PerPodLabels...)
 	}
 	return labels
 }()

@@ -133,7 +133,7 @@ func TestPodsOfOthersDoNotMakeAGroupHard(t *testing.T) {
 		"a half":                    {bits(1), 2, true},
 		"sixteen kinds":             {bits(4), 16, true},
 		"a thousand kinds":          {bits(10), 1, false},
-		"more than are told apart":  {singles(maxOthers + 1), 1, false},
+		"more than are told apart":  {singles(maxExistingSelectors + 1), 1, false},
 		"many that nobody is among": {[][]string{{"-1"}, {"-2"}, {"-3"}}, 1, true},
 	}
 	for name, tc := range cases {
@@ -173,11 +173,11 @@ func TestWhatAPodShunsIsKeptWhileItIsThere(t *testing.T) {
 		kept int
 	}{{func() {}, 0}, {func() { s.Put(pod) }, 1}, {func() { s.Drop(pod.UID) }, 0}} {
 		step.do()
-		if got := s.of(info); len(got.each) != 1 || !got.namespaces.Has(pod.Namespace) || got.everywhere {
+		if got := s.get(info); len(got.terms) != 1 || !got.namespaces.Has(pod.Namespace) || got.hasNamespaceSelector {
 			t.Errorf("it shuns %+v, want one selector in its own namespace", got)
 		}
-		if len(s.by) != step.kept {
-			t.Errorf("%d pods are kept, want %d", len(s.by), step.kept)
+		if len(s.byUID) != step.kept {
+			t.Errorf("%d pods are kept, want %d", len(s.byUID), step.kept)
 		}
 	}
 }

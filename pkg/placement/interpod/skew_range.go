@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// band is how many members may come to a domain.
-type band struct{ least, most int }
+// countRange is how many members may come to a domain.
+type countRange struct{ min, max int }
 
-// bands says how many of n members may come to each domain, for the end to be within
+// countRanges says how many of n members may come to each domain, for the end to be within
 // maxSkew: every domain comes to the same floor at the least, and maxSkew above it at
 // the most. The first answer has the highest floor that there can be, the next ones
 // lower and lower ones, down to that of the lowest domain as it is. Room is for how
@@ -17,24 +17,24 @@ type band struct{ least, most int }
 //
 // An end like that is reached within maxSkew at each step too, by whoever goes to the
 // lowest of the domains that are not full yet.
-func (sp *spread) bands(n int, room []int) [][]band {
-	lowest, floor := math.MaxInt, sp.filled(n, room)
+func (sp *spreadConstraint) countRanges(n int, room []int) [][]countRange {
+	lowest, floor := math.MaxInt, sp.waterLevel(n, room)
 	for i, d := range sp.domains {
-		lowest = min(lowest, d.there)
-		floor = min(floor, d.there+room[i])
+		lowest = min(lowest, d.existing)
+		floor = min(floor, d.existing+room[i])
 	}
 	short := len(sp.domains) < sp.minDomains
 	if short {
 		// Too few domains count as if there was an empty one.
 		floor = 0
 	}
-	var all [][]band
+	var all [][]countRange
 	for _, f := range floors(floor, lowest) {
-		bs := make([]band, len(sp.domains))
+		bs := make([]countRange, len(sp.domains))
 		for i, d := range sp.domains {
-			bs[i] = band{least: max(0, f-d.there), most: max(0, f+sp.maxSkew-d.there)}
+			bs[i] = countRange{min: max(0, f-d.existing), max: max(0, f+sp.maxSkew-d.existing)}
 			if short || room[i] == 0 {
-				bs[i].least = 0
+				bs[i].min = 0
 			}
 		}
 		all = append(all, bs)
@@ -59,12 +59,12 @@ func floors(highest, lowest int) []int {
 	return slices.Compact(all)
 }
 
-// filled is the level to which n members fill all domains that they may come to.
-func (sp *spread) filled(n int, room []int) int {
+// waterLevel is the level to which n members fill all domains that they may come to.
+func (sp *spreadConstraint) waterLevel(n int, room []int) int {
 	var there []int
 	for i, d := range sp.domains {
 		if room[i] > 0 {
-			there = append(there, d.there)
+			there = append(there, d.existing)
 		}
 	}
 	if len(there) == 0 {
@@ -85,17 +85,17 @@ func (sp *spread) filled(n int, room []int) int {
 // choices lists what the matcher may be asked for n members: by floors from the highest,
 // first for fixed shares, which are found at once where there is room as expected, and
 // then for all that the bands leave open.
-func (sp *spread) choices(n int, room []int) [][]band {
-	var all [][]band
-	for _, bs := range sp.bands(n, room) {
+func (sp *spreadConstraint) choices(n int, room []int) [][]countRange {
+	var all [][]countRange
+	for _, bs := range sp.countRanges(n, room) {
 		floors := 0
 		for _, b := range bs {
-			if b.least > 0 {
+			if b.min > 0 {
 				floors++
 			}
 		}
 		if floors > 0 {
-			if is := shares(n, bs, room); is != nil {
+			if is := fixedCounts(n, bs, room); is != nil {
 				all = append(all, is)
 			}
 		}
@@ -106,20 +106,20 @@ func (sp *spread) choices(n int, room []int) [][]band {
 	return all
 }
 
-// shares gives each domain its least, and what is left of n one by one to those that
+// fixedCounts gives each domain its least, and what is left of n one by one to those that
 // may have more and have room for it. What a domain has then is the most that it may
 // have: as all come to n, that is the least as well. It returns nil if they do not.
-func shares(n int, bs []band, room []int) []band {
-	is := make([]band, len(bs))
+func fixedCounts(n int, bs []countRange, room []int) []countRange {
+	is := make([]countRange, len(bs))
 	for i, b := range bs {
-		is[i].most = b.least
-		n -= b.least
+		is[i].max = b.min
+		n -= b.min
 	}
 	for more := true; more && n > 0; {
 		more = false
 		for i, b := range bs {
-			if n > 0 && is[i].most < min(b.most, room[i]) {
-				is[i].most++
+			if n > 0 && is[i].max < min(b.max, room[i]) {
+				is[i].max++
 				n--
 				more = true
 			}
@@ -132,10 +132,10 @@ func shares(n int, bs []band, room []int) []band {
 }
 
 // rooms says for how many of n counted members there is room in each domain.
-func (sp *spread) rooms(n int, room room, ruled []map[string]bool) []int {
+func (sp *spreadConstraint) rooms(n int, room capacity, ruled []map[string]bool) []int {
 	rooms := make([]int, len(sp.domains))
 	for i, d := range sp.domains {
-		rooms[i] = room.on(sp.counted, d.hosts, ruled, n)
+		rooms[i] = room.sum(sp.counted, d.hosts, ruled, n)
 	}
 	return rooms
 }

@@ -4,26 +4,26 @@ import (
 	"slices"
 )
 
-// Skew counts the pods in the domains of a constraint while members are placed.
+// SkewTracker counts the pods in the domains of a constraint while members are placed.
 // PodTopologySpread keeps an eye on two domains when it is told of pods one by one, and
 // would take a third for as full as these.
-type Skew struct {
-	spread *spread
+type SkewTracker struct {
+	spread *spreadConstraint
 	counts []int
 	domain map[string]int
 }
 
-// Skews returns one for each constraint, before any member is placed.
-func (s *Constraints) Skews() []Skew {
-	var all []Skew
+// SkewTrackers returns one for each constraint, before any member is placed.
+func (s *Constraints) SkewTrackers() []SkewTracker {
+	var all []SkewTracker
 	for _, sp := range s.spreads {
-		all = append(all, Skew{spread: sp, counts: sp.counts(), domain: sp.domainOf()})
+		all = append(all, SkewTracker{spread: sp, counts: sp.counts(), domain: sp.domainOf()})
 	}
 	return all
 }
 
 // Allows says whether one more pod may come to a node.
-func (sk Skew) Allows(t Target) bool {
+func (sk SkewTracker) Allows(t Target) bool {
 	d, counts := sk.domain[t.Node]
 	if !counts || !slices.Contains(sk.spread.owners, t.Shape) {
 		return true
@@ -39,7 +39,7 @@ func (sk Skew) Allows(t Target) bool {
 }
 
 // Add takes note that one more pod has come to a node.
-func (sk Skew) Add(t Target) {
+func (sk SkewTracker) Add(t Target) {
 	if d, counts := sk.domain[t.Node]; counts && slices.Contains(sk.spread.counted, t.Shape) {
 		sk.counts[d]++
 	}

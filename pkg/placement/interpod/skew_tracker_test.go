@@ -5,7 +5,7 @@ import "testing"
 // Each domain counts, also one that no member has come to yet.
 func TestTheSkewIsOfAllDomains(t *testing.T) {
 	cases := map[string]struct {
-		sp   *spread
+		sp   *spreadConstraint
 		node string
 		want bool
 	}{
@@ -19,12 +19,12 @@ func TestTheSkewIsOfAllDomains(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.sp.owners = []int{0}
-			sk := Skew{spread: tc.sp, counts: tc.sp.counts(), domain: tc.sp.domainOf()}
+			sk := SkewTracker{spread: tc.sp, counts: tc.sp.counts(), domain: tc.sp.domainOf()}
 			if got := sk.Allows(Target{Node: tc.node}); got != tc.want {
 				t.Errorf("one more on %s: %v, want %v", tc.node, got, tc.want)
 			}
 			sk.Add(Target{Node: "a0"})
-			if got := sk.counts[0] - tc.sp.domains[0].there; got != 1 {
+			if got := sk.counts[0] - tc.sp.domains[0].existing; got != 1 {
 				t.Errorf("%d more counted in the first domain, want 1", got)
 			}
 		})

@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// spread is a topology spread constraint that counts pods of the group.
-type spread struct {
+// spreadConstraint is a topology spread constraint that counts pods of the group.
+type spreadConstraint struct {
 	key        string
 	maxSkew    int
 	minDomains int
@@ -30,7 +30,7 @@ type spread struct {
 }
 
 // domainOf maps the hosts to the indices of their domains.
-func (sp *spread) domainOf() map[string]int {
+func (sp *spreadConstraint) domainOf() map[string]int {
 	of := map[string]int{}
 	for i, d := range sp.domains {
 		for _, h := range d.hosts {
@@ -41,10 +41,10 @@ func (sp *spread) domainOf() map[string]int {
 }
 
 // counts is how many pods are in each domain before any member is placed.
-func (sp *spread) counts() []int {
+func (sp *spreadConstraint) counts() []int {
 	counts := make([]int, len(sp.domains))
 	for i, d := range sp.domains {
-		counts[i] = d.there
+		counts[i] = d.existing
 	}
 	return counts
 }
@@ -53,14 +53,14 @@ func (sp *spread) counts() []int {
 type spreadDomain struct {
 	value string
 	hosts []string
-	// there is how many pods count that are there already.
-	there int
+	// existing is how many pods count that are there already.
+	existing int
 }
 
-// spread finds the constraints that count members. The filters are not to judge by
+// findSpreads finds the constraints that count members. The filters are not to judge by
 // these before any member is placed, but for the label that nodes have to have.
-func (s *Constraints) spread() error {
-	known := map[string]*spread{}
+func (s *Constraints) findSpreads() error {
+	known := map[string]*spreadConstraint{}
 	for i, shape := range s.shapes {
 		pod := shape.Pods[0]
 		var affinity *nodeaffinity.RequiredNodeAffinity
@@ -68,7 +68,7 @@ func (s *Constraints) spread() error {
 			if constraint.WhenUnsatisfiable != corev1.DoNotSchedule {
 				continue
 			}
-			if s.Over() {
+			if s.IsStopped() {
 				return nil
 			}
 			selector, err := spreadSelector(constraint, pod)
@@ -83,13 +83,13 @@ func (s *Constraints) spread() error {
 				// It may list thousands of values, all of which are checked.
 				affinity = new(nodeaffinity.GetRequiredNodeAffinity(pod))
 			}
-			if s.Lenient[i] == pod {
-				s.Lenient[i] = pod.DeepCopy()
+			if s.Relaxed[i] == pod {
+				s.Relaxed[i] = pod.DeepCopy()
 			}
-			s.Lenient[i].Spec.TopologySpreadConstraints[c].MaxSkew = math.MaxInt32
-			sp := &spread{
+			s.Relaxed[i].Spec.TopologySpreadConstraints[c].MaxSkew = math.MaxInt32
+			sp := &spreadConstraint{
 				key: constraint.TopologyKey, maxSkew: int(constraint.MaxSkew), minDomains: int(ptr.Deref(constraint.MinDomains, 1)),
-				counted: counted, level: s.by(constraint.TopologyKey).level,
+				counted: counted, level: s.domainsOf(constraint.TopologyKey).level,
 				domains: s.spreadDomains(pod, constraint, selector, affinity),
 			}
 			text := fmt.Sprintf("%+v", *sp)
@@ -138,7 +138,7 @@ func (s *Constraints) counted(selector labels.Selector) []int {
 func (s *Constraints) spreadDomains(pod *corev1.Pod, c corev1.TopologySpreadConstraint, selector labels.Selector, affinity *nodeaffinity.RequiredNodeAffinity) []spreadDomain {
 	byValue := map[string]*spreadDomain{}
 	for _, info := range s.nodes {
-		if s.Over() {
+		if s.IsStopped() {
 			return nil
 		}
 		node := info.Node()
@@ -152,7 +152,7 @@ func (s *Constraints) spreadDomains(pod *corev1.Pod, c corev1.TopologySpreadCons
 			byValue[v] = d
 		}
 		d.hosts = append(d.hosts, node.Name)
-		d.there += countedOn(info, pod.Namespace, selector)
+		d.existing += countedOn(info, pod.Namespace, selector)
 	}
 	var all []spreadDomain
 	for _, v := range slices.Sorted(maps.Keys(byValue)) {

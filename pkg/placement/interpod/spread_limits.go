@@ -15,13 +15,13 @@ const maxComplements = 64
 
 // limits says bands as limits of n slots. Where the domains are a level, what holds for
 // most of them is said of that.
-func (sp *spread) limits(name string, n int, bs []band) []jobspec.Limit {
+func (sp *spreadConstraint) limits(name string, n int, bs []countRange) []jobspec.Limit {
 	floors, most := 0, 0
 	for _, b := range bs {
-		if b.least > 0 {
+		if b.min > 0 {
 			floors++
 		}
-		most = max(most, b.most)
+		most = max(most, b.max)
 	}
 	var limits []jobspec.Limit
 	if sp.level != "" {
@@ -29,8 +29,8 @@ func (sp *spread) limits(name string, n int, bs []band) []jobspec.Limit {
 	}
 	hosts := map[int][]string{}
 	for i, d := range sp.domains {
-		if sp.level == "" || bs[i].most < most {
-			hosts[bs[i].most] = append(hosts[bs[i].most], hostlist.Encode(d.hosts))
+		if sp.level == "" || bs[i].max < most {
+			hosts[bs[i].max] = append(hosts[bs[i].max], hostlist.Encode(d.hosts))
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(hosts)) {
@@ -40,15 +40,15 @@ func (sp *spread) limits(name string, n int, bs []band) []jobspec.Limit {
 		return limits
 	}
 	for i, d := range sp.domains {
-		if bs[i].least > 0 {
-			limits = append(limits, sp.elsewhere(name+"/least/"+d.value, i, n-bs[i].least)...)
+		if bs[i].min > 0 {
+			limits = append(limits, sp.elsewhere(name+"/least/"+d.value, i, n-bs[i].min)...)
 		}
 	}
 	return limits
 }
 
 // elsewhere bounds the slots outside of a domain.
-func (sp *spread) elsewhere(name string, domain, most int) []jobspec.Limit {
+func (sp *spreadConstraint) elsewhere(name string, domain, most int) []jobspec.Limit {
 	var others []string
 	for j, o := range sp.domains {
 		if j != domain {
@@ -67,14 +67,14 @@ func (sp *spread) elsewhere(name string, domain, most int) []jobspec.Limit {
 func (s *Constraints) limitsOfSpreads(counts []int64, k int, ruled []map[string]bool) (limits [][]jobspec.Limit, more bool) {
 	limits = make([][]jobspec.Limit, len(s.shapes))
 	for x, sp := range s.spreads {
-		if s.Over() {
+		if s.IsStopped() {
 			return limits, false
 		}
 		n := 0
 		for _, i := range sp.counted {
 			n += int(counts[i])
 		}
-		choices := sp.choices(n, sp.rooms(n, s.room(), ruled))
+		choices := sp.choices(n, sp.rooms(n, s.capacity(), ruled))
 		if len(choices) == 0 {
 			continue
 		}

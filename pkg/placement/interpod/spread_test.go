@@ -16,32 +16,32 @@ import (
 )
 
 // spreadOf builds a constraint over domains with so many pods each.
-func spreadOf(maxSkew, minDomains int, there ...int) *spread {
-	sp := &spread{key: "k", maxSkew: maxSkew, minDomains: minDomains, counted: []int{0}}
+func spreadOf(maxSkew, minDomains int, there ...int) *spreadConstraint {
+	sp := &spreadConstraint{key: "k", maxSkew: maxSkew, minDomains: minDomains, counted: []int{0}}
 	for i, n := range there {
 		v := string(rune('a' + i))
-		sp.domains = append(sp.domains, spreadDomain{value: v, hosts: []string{v + "0", v + "1"}, there: n})
+		sp.domains = append(sp.domains, spreadDomain{value: v, hosts: []string{v + "0", v + "1"}, existing: n})
 	}
 	return sp
 }
 
 func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
 	cases := map[string]struct {
-		sp     *spread
+		sp     *spreadConstraint
 		n      int
 		closed []int
 		room   []int // where it is not as much as can be
-		want   []band
+		want   []countRange
 	}{
-		"three empty domains":                         {sp: spreadOf(1, 1, 0, 0, 0), n: 6, want: []band{{2, 3}, {2, 3}, {2, 3}}},
-		"one more than a multiple":                    {sp: spreadOf(1, 1, 0, 0, 0), n: 7, want: []band{{2, 3}, {2, 3}, {2, 3}}},
-		"two are ahead":                               {sp: spreadOf(1, 1, 2, 0, 1), n: 6, want: []band{{1, 2}, {3, 4}, {2, 3}}},
-		"one is too far ahead to get any":             {sp: spreadOf(1, 1, 9, 0), n: 3, want: []band{{0, 0}, {3, 4}}},
-		"a wider skew":                                {sp: spreadOf(3, 1, 0, 0), n: 4, want: []band{{2, 5}, {2, 5}}},
-		"a domain that nobody can go to stays lowest": {sp: spreadOf(2, 1, 0, 0, 0), n: 4, closed: []int{2}, want: []band{{0, 2}, {0, 2}, {0, 2}}},
-		"fewer domains than wanted count as empty":    {sp: spreadOf(2, 3, 0, 0), n: 4, want: []band{{0, 2}, {0, 2}}},
-		"a domain with little room is the floor":      {sp: spreadOf(100, 1, 0, 0), n: 10, room: []int{10, 2}, want: []band{{2, 102}, {2, 102}}},
-		"a full domain is the floor":                  {sp: spreadOf(100, 1, 0, 3), n: 10, room: []int{10, 0}, want: []band{{3, 103}, {0, 100}}},
+		"three empty domains":                         {sp: spreadOf(1, 1, 0, 0, 0), n: 6, want: []countRange{{2, 3}, {2, 3}, {2, 3}}},
+		"one more than a multiple":                    {sp: spreadOf(1, 1, 0, 0, 0), n: 7, want: []countRange{{2, 3}, {2, 3}, {2, 3}}},
+		"two are ahead":                               {sp: spreadOf(1, 1, 2, 0, 1), n: 6, want: []countRange{{1, 2}, {3, 4}, {2, 3}}},
+		"one is too far ahead to get any":             {sp: spreadOf(1, 1, 9, 0), n: 3, want: []countRange{{0, 0}, {3, 4}}},
+		"a wider skew":                                {sp: spreadOf(3, 1, 0, 0), n: 4, want: []countRange{{2, 5}, {2, 5}}},
+		"a domain that nobody can go to stays lowest": {sp: spreadOf(2, 1, 0, 0, 0), n: 4, closed: []int{2}, want: []countRange{{0, 2}, {0, 2}, {0, 2}}},
+		"fewer domains than wanted count as empty":    {sp: spreadOf(2, 3, 0, 0), n: 4, want: []countRange{{0, 2}, {0, 2}}},
+		"a domain with little room is the floor":      {sp: spreadOf(100, 1, 0, 0), n: 10, room: []int{10, 2}, want: []countRange{{2, 102}, {2, 102}}},
+		"a full domain is the floor":                  {sp: spreadOf(100, 1, 0, 3), n: 10, room: []int{10, 0}, want: []countRange{{3, 103}, {0, 100}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
 			if room == nil {
 				room = openBut(tc.sp, tc.closed)
 			}
-			if got := tc.sp.bands(tc.n, room); !slices.Equal(got[0], tc.want) {
+			if got := tc.sp.countRanges(tc.n, room); !slices.Equal(got[0], tc.want) {
 				t.Errorf("bands = %v, want %v", got[0], tc.want)
 			}
 		})
@@ -57,7 +57,7 @@ func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
 }
 
 // openBut is room for very many in all domains but some.
-func openBut(sp *spread, closed []int) []int {
+func openBut(sp *spreadConstraint, closed []int) []int {
 	room := make([]int, len(sp.domains))
 	for i := range room {
 		if !slices.Contains(closed, i) {
@@ -91,14 +91,14 @@ func reachable(counts []int, open []bool, maxSkew, n int, seen map[string]bool, 
 }
 
 // ends lists the ends that bands allow.
-func ends(there []int, bs []band, i, n int, at []int, all *[][]int) {
+func ends(there []int, bs []countRange, i, n int, at []int, all *[][]int) {
 	if i == len(bs) {
 		if n == 0 {
 			*all = append(*all, slices.Clone(at))
 		}
 		return
 	}
-	for x := bs[i].least; x <= min(bs[i].most, n); x++ {
+	for x := bs[i].min; x <= min(bs[i].max, n); x++ {
 		ends(there, bs, i+1, n-x, append(at, there[i]+x), all)
 	}
 }
@@ -119,13 +119,13 @@ func TestBandsAreWhatCanBeReachedPodByPod(t *testing.T) {
 		could := map[string][]int{}
 		reachable(slices.Clone(there), open, maxSkew, n, map[string]bool{}, could)
 		sp := spreadOf(maxSkew, 1, there...)
-		floors := sp.bands(n, room)
+		floors := sp.countRanges(n, room)
 		allowed := map[string]bool{}
 		for _, bs := range floors {
 			var all [][]int
 			for i := range bs {
 				if !open[i] {
-					bs[i] = band{}
+					bs[i] = countRange{}
 				}
 			}
 			ends(there, bs, 0, n, nil, &all)
@@ -152,15 +152,15 @@ func TestBandsAsLimits(t *testing.T) {
 	level := spreadOf(1, 1, 0, 0)
 	level.level = "zone"
 	cases := map[string]struct {
-		sp   *spread
+		sp   *spreadConstraint
 		n    int
-		bs   []band
+		bs   []countRange
 		want []jobspec.Limit
 	}{
-		"one number for all is said of the level": {sp: level, n: 2, bs: []band{{0, 1}, {0, 1}}, want: []jobspec.Limit{{Name: "s", Level: "zone", Most: 1}}},
-		"what is lower than the most is said of the domain": {sp: level, n: 2, bs: []band{{0, 0}, {0, 1}}, want: []jobspec.Limit{
+		"one number for all is said of the level": {sp: level, n: 2, bs: []countRange{{0, 1}, {0, 1}}, want: []jobspec.Limit{{Name: "s", Level: "zone", Most: 1}}},
+		"what is lower than the most is said of the domain": {sp: level, n: 2, bs: []countRange{{0, 0}, {0, 1}}, want: []jobspec.Limit{
 			{Name: "s", Level: "zone", Most: 1}, {Name: "s/most/0", Hosts: []string{"a[0-1]"}, Most: 0}}},
-		"at least so many is at most the rest elsewhere": {sp: spreadOf(1, 1, 0, 0), n: 3, bs: []band{{1, 2}, {0, 2}}, want: []jobspec.Limit{
+		"at least so many is at most the rest elsewhere": {sp: spreadOf(1, 1, 0, 0), n: 3, bs: []countRange{{1, 2}, {0, 2}}, want: []jobspec.Limit{
 			{Name: "s/most/2", Hosts: []string{"a[0-1]", "b[0-1]"}, Most: 2},
 			{Name: "s/least/a", Hosts: []string{"b[0-1]"}, Most: 2},
 		}},
@@ -223,7 +223,7 @@ func TestSpreadCountsAsThePluginDoes(t *testing.T) {
 			s := siblingsAmong(t, there, nil, asShape(2, append([]func(*corev1.Pod){objects.OfApp("x")}, tc.edit...)...))
 			var text string
 			for _, d := range s.spreads[0].domains {
-				text += fmt.Sprintf(" %s:%d", d.value, d.there)
+				text += fmt.Sprintf(" %s:%d", d.value, d.existing)
 			}
 			if text != " "+tc.want {
 				t.Errorf("counted%s, want %s", text, tc.want)
@@ -247,7 +247,7 @@ func TestWhatCountsMembersIsLeftToTheVerification(t *testing.T) {
 	s := siblingsAmong(t, []*nodeWith{aNode("n0", objects.InZone("a"))}, nil,
 		asShape(2, objects.OfApp("x"), objects.SpreadOver(objects.ZoneKey, "x", 1), objects.SpreadOver(corev1.LabelHostname, "others", 2)))
 	skews := []int32{}
-	for _, c := range s.Lenient[0].Spec.TopologySpreadConstraints {
+	for _, c := range s.Relaxed[0].Spec.TopologySpreadConstraints {
 		skews = append(skews, c.MaxSkew)
 	}
 	if skews[0] < 1_000_000 || skews[1] != 2 {

@@ -45,80 +45,80 @@ import (
 type AntiAffinities struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	// by is by the pod's UID: such terms never change.
-	by map[types.UID]shunned
+	// byUID is by the pod's UID: such terms never change.
+	byUID map[types.UID]podAntiAffinity
 }
 
 // A shunned is what a pod keeps away from: each selector once, and the namespaces of all of them.
-type shunned struct {
-	each       []shun
-	namespaces sets.Set[string]
-	everywhere bool
+type podAntiAffinity struct {
+	terms                []antiAffinityTerm
+	namespaces           sets.Set[string]
+	hasNamespaceSelector bool
 }
 
 // A shun is one selector of one pod.
-type shun struct {
+type antiAffinityTerm struct {
 	// sum tells selectors apart, whatever their size.
 	sum        uint64
 	selector   labels.Selector
 	namespaces sets.Set[string]
-	// everywhere says that it goes for namespaces by their labels.
-	everywhere bool
-	// times is how many terms of the pod it stands for, and weight how much there is to read in each.
-	times, weight int
+	// hasNamespaceSelector says that it goes for namespaces by their labels.
+	hasNamespaceSelector bool
+	// count is how many terms of the pod it stands for, and weight how much there is to read in each.
+	count, weight int
 }
 
-// ToRead says how much filters have to read in what a pod shuns for the sake of a pod of a
+// EvaluationCost says how much filters have to read in what a pod shuns for the sake of a pod of a
 // namespace: each term, and all of those that may go for it.
-func (s *AntiAffinities) ToRead(pod fwk.PodInfo, namespace string) int {
+func (s *AntiAffinities) EvaluationCost(pod fwk.PodInfo, namespace string) int {
 	n := 0
-	for _, of := range s.of(pod).each {
-		n += of.times
-		if of.everywhere || of.namespaces.Has(namespace) {
-			n += of.times * of.weight
+	for _, of := range s.get(pod).terms {
+		n += of.count
+		if of.hasNamespaceSelector || of.namespaces.Has(namespace) {
+			n += of.count * of.weight
 		}
 	}
 	return n
 }
 
-// of returns what a pod shuns. It keeps none: the pod may be gone already.
-func (s *AntiAffinities) of(pod fwk.PodInfo) shunned {
+// get returns what a pod shuns. It keeps none: the pod may be gone already.
+func (s *AntiAffinities) get(pod fwk.PodInfo) podAntiAffinity {
 	s.mu.Lock()
-	known, ok := s.by[pod.GetPod().UID]
+	known, ok := s.byUID[pod.GetPod().UID]
 	seed := s.seeded()
 	s.mu.Unlock()
 	if ok {
 		return known
 	}
-	return shunnedBy(pod, seed)
+	return newPodAntiAffinity(pod, seed)
 }
 
 // seeded returns the seed of all sums.
 func (s *AntiAffinities) seeded() maphash.Seed {
-	if s.by == nil {
-		s.by, s.seed = map[types.UID]shunned{}, maphash.MakeSeed()
+	if s.byUID == nil {
+		s.byUID, s.seed = map[types.UID]podAntiAffinity{}, maphash.MakeSeed()
 	}
 	return s.seed
 }
 
-func shunnedBy(pod fwk.PodInfo, seed maphash.Seed) shunned {
-	all := shunned{namespaces: sets.New[string]()}
+func newPodAntiAffinity(pod fwk.PodInfo, seed maphash.Seed) podAntiAffinity {
+	all := podAntiAffinity{namespaces: sets.New[string]()}
 	known := map[string]int{}
 	for _, t := range pod.GetRequiredAntiAffinityTerms() {
 		_, some := t.NamespaceSelector.Requirements()
-		text := textOf(&t)
+		text := termKey(&t)
 		if i, ok := known[text]; ok {
-			all.each[i].times++
+			all.terms[i].count++
 			continue
 		}
-		known[text] = len(all.each)
-		all.each = append(all.each, shun{
+		known[text] = len(all.terms)
+		all.terms = append(all.terms, antiAffinityTerm{
 			sum: maphash.String(seed, t.Selector.String()), selector: t.Selector,
-			namespaces: t.Namespaces, everywhere: some,
-			times: 1, weight: weigh(t.Selector) + weigh(t.NamespaceSelector),
+			namespaces: t.Namespaces, hasNamespaceSelector: some,
+			count: 1, weight: selectorCost(t.Selector) + selectorCost(t.NamespaceSelector),
 		})
 		all.namespaces = all.namespaces.Union(t.Namespaces)
-		all.everywhere = all.everywhere || some
+		all.hasNamespaceSelector = all.hasNamespaceSelector || some
 	}
 	return all
 }
@@ -133,48 +133,48 @@ func (s *AntiAffinities) Put(pod *corev1.Pod) {
 		return
 	}
 	s.mu.Lock()
-	_, ok := s.by[pod.UID]
+	_, ok := s.byUID[pod.UID]
 	seed := s.seeded()
 	s.mu.Unlock()
 	if ok {
 		return
 	}
-	all := shunnedBy(info, seed)
+	all := newPodAntiAffinity(info, seed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.by[pod.UID] = all
+	s.byUID[pod.UID] = all
 }
 
 // Drop forgets a pod that is gone.
 func (s *AntiAffinities) Drop(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.by, uid)
+	delete(s.byUID, uid)
 }
 
-// OwnToRead is how much there is to read in what a pod asks of others, each time that it is compared
+// OwnEvaluationCost is how much there is to read in what a pod asks of others, each time that it is compared
 // with one.
-func OwnToRead(pod *corev1.Pod) int {
+func OwnEvaluationCost(pod *corev1.Pod) int {
 	n := 0
 	add := func(selector *metav1.LabelSelector) {
 		n++
 		if s, err := metav1.LabelSelectorAsSelector(selector); err == nil {
-			n += weigh(s)
+			n += selectorCost(s)
 		}
 	}
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		add(c.LabelSelector)
 	}
 	if a := pod.Spec.Affinity; a != nil {
-		for _, t := range affinityTerms(a) {
+		for _, t := range requiredTerms(a) {
 			add(t.LabelSelector)
 		}
 	}
 	return n
 }
 
-// weigh says how much there is to read in a selector. Its values take little each.
-func weigh(s labels.Selector) int {
+// selectorCost says how much there is to read in a selector. Its values take little each.
+func selectorCost(s labels.Selector) int {
 	requirements, _ := s.Requirements()
 	n := len(requirements)
 	for _, r := range requirements {
@@ -183,8 +183,8 @@ func weigh(s labels.Selector) int {
 	return n
 }
 
-// textOf tells terms apart by what they select.
-func textOf(t *fwk.AffinityTerm) string {
+// termKey tells terms apart by what they select.
+func termKey(t *fwk.AffinityTerm) string {
 	namespaces := "<nil>"
 	if t.NamespaceSelector != nil {
 		namespaces = t.NamespaceSelector.String()
@@ -192,7 +192,7 @@ func textOf(t *fwk.AffinityTerm) string {
 	return strings.Join(sets.List(t.Namespaces), ",") + "\n" + namespaces + "\n" + t.Selector.String()
 }
 
-func affinityTerms(a *corev1.Affinity) []corev1.PodAffinityTerm {
+func requiredTerms(a *corev1.Affinity) []corev1.PodAffinityTerm {
 	var terms []corev1.PodAffinityTerm
 	if a.PodAffinity != nil {
 		terms = append(terms, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)

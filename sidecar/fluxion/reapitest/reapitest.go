@@ -191,15 +191,15 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 	if op < 5 {
 		l.state[int64(jobid)] = newState(a)
 	}
-	return a.Reserved, allocated, a.At.Unix(), 0, jobid, nil
+	return a.Reserved, allocated, a.Start.Unix(), 0, jobid, nil
 }
 
 // newState is that of a job which was just given something.
 func newState(a *match.Allocation) *state {
 	if a.Reserved {
-		return &state{reserving, true, a.At.Unix()}
+		return &state{reserving, true, a.Start.Unix()}
 	}
-	return &state{mode: held, at: a.At.Unix()}
+	return &state{mode: held, at: a.Start.Unix()}
 }
 
 // refuse is the answer to a request that fits nowhere.

@@ -1,0 +1,199 @@
+package apiwatch
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	"github.com/flux-k8s/fluence/test/cluster"
+)
+
+// jailed is a user whose requests the flow control of the API server refuses.
+const jailed = "jailed"
+
+// The flow control of a real API server refuses a user everything, at first but for
+// /livez, which it exempts; its etcd does not answer for a while; and then it refuses that
+// too. The server is there all the time, until it goes.
+func TestAnAPIServerThatRefusesIsThere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	c, err := cluster.Start(ctx, cluster.Config{APIOnly: true, Log: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Errorf("stop the cluster: %v", err)
+		}
+	})
+	config, err := c.RESTConfigFor(jailed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ping, err := Livez(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := func(path string, code int) {
+		t.Helper()
+		untilAnswered(ctx, t, config, path, code)
+		if err := ping(ctx); err != nil {
+			t.Errorf("%s is answered by %d, and the server is taken for gone: %v", path, code, err)
+		}
+	}
+	answers("/version", http.StatusOK)
+
+	imprison(ctx, t, c, config)
+	takeTheSeat(ctx, t, config)
+	answers("/version", http.StatusTooManyRequests)
+	answers("/livez", http.StatusOK)
+
+	etcd := c.Process(cluster.Etcd)
+	if err := etcd.Pause(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// What the server knows of its etcd it tells again for a moment.
+	ticker := time.NewTicker(250 * time.Millisecond)
+	defer ticker.Stop()
+	for range 20 {
+		<-ticker.C
+		if err := pingOnce(ctx, ping); err != nil {
+			t.Fatalf("etcd does not answer, and the server is taken for gone: %v", err)
+		}
+	}
+	if err := etcd.Resume(); err != nil {
+		t.Fatal(err)
+	}
+
+	// Of schemas that come alike the first by name counts: this one comes before "probes".
+	before := []byte(`{"spec":{"matchingPrecedence":2}}`)
+	if _, err := c.Client().FlowcontrolV1().FlowSchemas().Patch(ctx, jailed, types.MergePatchType, before, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	answers("/livez", http.StatusTooManyRequests)
+
+	if err := c.Process(cluster.KubeAPIServer).Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := ping(ctx); err == nil {
+		t.Error("a server that is gone is taken for one that answers")
+	}
+}
+
+// imprison gives the user a priority level without a queue, where one request is served
+// at a time, and waits until the API server goes by that.
+func imprison(ctx context.Context, t *testing.T, c *cluster.Cluster, config *rest.Config) {
+	t.Helper()
+	api := c.Client().FlowcontrolV1()
+	_, err := api.PriorityLevelConfigurations().Create(ctx, &flowcontrolv1.PriorityLevelConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: jailed},
+		Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
+			Type: flowcontrolv1.PriorityLevelEnablementLimited,
+			Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{
+				NominalConcurrencyShares: new(int32(0)), LendablePercent: new(int32(0)), BorrowingLimitPercent: new(int32(0)),
+				LimitResponse: flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject},
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := api.FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{
+		ObjectMeta: metav1.ObjectMeta{Name: jailed},
+		Spec: flowcontrolv1.FlowSchemaSpec{
+			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: jailed},
+			MatchingPrecedence:         3, // after that of the probes
+			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+				Subjects:         []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: jailed}}},
+				ResourceRules:    []flowcontrolv1.ResourcePolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}, ClusterScope: true}},
+				NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
+			}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, config, "/version", func(answer *http.Response) bool {
+		return answer.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID)
+	})
+}
+
+// takeTheSeat asks something that every user may ask, and does not end its question
+// before the test ends.
+func takeTheSeat(ctx context.Context, t *testing.T, config *rest.Config) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	question, end := io.Pipe()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/apis/authentication.k8s.io/v1/selfsubjectreviews", question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		if answer, err := client.Do(req); err == nil {
+			_ = answer.Body.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = end.Close()
+		<-asked
+	})
+}
+
+// untilAnswered waits until a path is answered so. A refusal is checked to be the one
+// that client-go has no decoder for.
+func untilAnswered(ctx context.Context, t *testing.T, config *rest.Config, path string, code int) {
+	t.Helper()
+	contentType := ""
+	until(ctx, t, config, path, func(answer *http.Response) bool {
+		contentType = answer.Header.Get("Content-Type")
+		return answer.StatusCode == code
+	})
+	if code == http.StatusTooManyRequests && !strings.HasPrefix(contentType, "text/plain") {
+		t.Fatalf("%s is refused in %s, not in plain text", path, contentType)
+	}
+}
+
+// until asks for a path until the answer is as wanted.
+func until(ctx context.Context, t *testing.T, config *rest.Config, path string, wanted func(*http.Response) bool) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil)
+		if err != nil {
+			return false, err
+		}
+		answer, err := client.Do(req)
+		if err != nil {
+			return false, err
+		}
+		defer answer.Body.Close()
+		last = answer.Status
+		return wanted(answer), nil
+	})
+	if err != nil {
+		t.Fatalf("wait for another answer to %s than %s: %v", path, last, err)
+	}
+}

@@ -1,0 +1,120 @@
+package bindqueue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A random history never has more binds in flight than may be, sends no pod twice, and
+// leaves nothing behind when all is over.
+func TestRandomHistoriesLeaveNothing(t *testing.T) {
+	for seed := range uint64(200) {
+		draw := rand.New(rand.NewPCG(seed, 0))
+		s := newStory(t, 1+draw.IntN(12))
+		standing, flying := map[types.UID]bool{}, map[types.UID]bool{}
+		group := func() string { return string(rune('a' + draw.IntN(6))) }
+		for range 300 {
+			s.pass(time.Duration(draw.IntN(200)) * time.Millisecond)
+			switch draw.IntN(9) {
+			case 0:
+				name, n := group(), 1+draw.IntN(20)
+				for _, uid := range podsOf(name, n) {
+					delete(standing, uid)
+				}
+				s.Expect(podsOf(name, n), s.now)
+			case 1, 2:
+				uid := types.UID(fmt.Sprintf("%s%d", group(), draw.IntN(20)))
+				if !standing[uid] && !flying[uid] {
+					s.arrive(string(uid))
+					standing[uid] = true
+				}
+			case 3, 4:
+				for p, ok := s.Next(s.now); ok; p, ok = s.Next(s.now) {
+					if !standing[p.UID] || flying[p.UID] {
+						t.Fatalf("seed %d: pod %s leaves, and does not stand at the gate", seed, p.UID)
+					}
+					delete(standing, p.UID)
+					flying[p.UID] = true
+				}
+			case 5, 6:
+				for uid := range flying {
+					delete(flying, uid)
+					switch draw.IntN(4) {
+					case 0:
+						s.Failed(uid, s.now)
+					case 1:
+						p := Pod{UID: uid, Group: key(string(uid[:1])), Rank: rankOf(string(uid))}
+						if s.Throttled(p, time.Duration(draw.IntN(3))*time.Second, s.now) {
+							standing[uid] = true
+						}
+					default:
+						s.Bound(uid, s.now)
+					}
+					break
+				}
+			case 7:
+				uid := types.UID(fmt.Sprintf("%s%d", group(), draw.IntN(20)))
+				s.Forget(s.now, uid)
+				delete(standing, uid)
+			case 8:
+				name := group()
+				if s.asks(fmt.Sprintf("%s%d", name, 1+draw.IntN(20))) == "" && draw.IntN(2) == 0 {
+					s.AdmitWaiting(s.now)
+				}
+				if draw.IntN(2) == 0 {
+					s.EndAdmission(key(name), s.now)
+				}
+				s.Sweep(s.now, draw.IntN(4) > 0)
+			}
+			if f := s.Snapshot(); f.InFlight != len(flying) || f.InFlight > s.limit.most || f.Limit < 1 || f.Limit > s.limit.most || f.Pods[0]+f.Pods[1] != len(standing) {
+				t.Fatalf("seed %d: figures %+v, want %d in flight of at most %d and %d standing", seed, f, len(flying), s.limit.most, len(standing))
+			}
+		}
+		for name := 'a'; name < 'g'; name++ {
+			s.Forget(s.now, podsOf(string(name), 20)...)
+			s.EndAdmission(key(string(name)), s.now)
+		}
+		for uid := range flying {
+			s.Failed(uid, s.now)
+		}
+		if s.wantNothing(); t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// A pod that comes and leaves costs the same however large its group is, and little more
+// with many groups at the gate.
+func BenchmarkLeave(b *testing.B) {
+	for _, bc := range []struct{ groups, pods int }{{40, 8}, {300, 1}, {1, 300}, {1, 5000}} {
+		b.Run(fmt.Sprintf("groups=%d/pods=%d", bc.groups, bc.pods), func(b *testing.B) {
+			g, now := New(32), noon
+			var all []Pod
+			for i := range bc.groups {
+				uids := make([]types.UID, bc.pods)
+				for j := range uids {
+					uids[j] = types.UID(fmt.Sprintf("%d-%d", i, j))
+				}
+				g.Expect(uids, now)
+				for _, uid := range uids {
+					r := rankOf("a" + string(uid))
+					r.Key.Name = fmt.Sprint(i)
+					all = append(all, Pod{UID: uid, Group: r.Key, Rank: r})
+					g.Arrive(all[len(all)-1], now)
+				}
+			}
+			for b.Loop() {
+				p, ok := g.Next(now)
+				if !ok {
+					b.Fatal("none leaves")
+				}
+				g.Bound(p.UID, now)
+				g.Arrive(p, now)
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package bindqueue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// A story is a gate with a clock of its own. Groups are named by letters and rank by
+// them; pod 3 of group b is "b3".
+type story struct {
+	*testing.T
+	*Queue
+	now time.Time
+}
+
+func newStory(t *testing.T, max int) *story {
+	t.Helper()
+	return &story{T: t, Queue: New(max), now: noon}
+}
+
+func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+
+// rankOf orders groups by name and pods by number.
+func rankOf(name string) gang.Rank {
+	return gang.Rank{Created: noon, Key: key(name[:1]), Pod: fmt.Sprintf("%6s", name[1:])}
+}
+
+// podsOf names n pods of a group.
+func podsOf(name string, n int) []types.UID {
+	uids := make([]types.UID, n)
+	for i := range uids {
+		uids[i] = types.UID(fmt.Sprintf("%s%d", name, i))
+	}
+	return uids
+}
+
+// matched has n pods of a group come to the gate together.
+func (s *story) matched(name string, n int) {
+	s.Helper()
+	uids := podsOf(name, n)
+	s.Expect(uids, s.now)
+	for _, uid := range uids {
+		s.arrive(string(uid))
+	}
+}
+
+func (s *story) arrive(pod string) {
+	s.Arrive(Pod{UID: types.UID(pod), Group: key(pod[:1]), Rank: rankOf(pod)}, s.now)
+}
+
+// leave has as many pods leave as may, at most n, and names them.
+func (s *story) leave(n int) string {
+	var all []string
+	for range n {
+		p, ok := s.Next(s.now)
+		if !ok {
+			break
+		}
+		all = append(all, string(p.UID))
+	}
+	return strings.Join(all, " ")
+}
+
+func (s *story) wantLeave(n int, want string) {
+	s.Helper()
+	if got := s.leave(n); got != want {
+		s.Errorf("pods leave: %q, want %q", got, want)
+	}
+}
+
+// bound has binds be taken.
+func (s *story) bound(pods ...string) {
+	for _, p := range pods {
+		s.Bound(types.UID(p), s.now)
+	}
+}
+
+// throttled has binds be answered with 429.
+func (s *story) throttled(after time.Duration, pods ...string) {
+	for _, p := range pods {
+		s.Throttled(Pod{UID: types.UID(p), Group: key(p[:1]), Rank: rankOf(p), GroupStarted: true}, after, s.now)
+	}
+}
+
+func (s *story) pass(d time.Duration) { s.now = s.now.Add(d) }
+
+// asks has groups want to ask, such as "a8" for eight pods of group a, and names those
+// that may.
+func (s *story) asks(groups ...string) string {
+	var may []string
+	for _, a := range groups {
+		var pods int
+		if _, err := fmt.Sscan(a[1:], &pods); err != nil {
+			s.Fatal(err)
+		}
+		if s.Admit(Candidate{Group: key(a[:1]), Rank: rankOf(a[:1] + "0"), Pods: pods}, s.now) {
+			may = append(may, a[:1])
+		}
+	}
+	return strings.Join(may, " ")
+}
+
+// due names the groups whose turn has come.
+func (s *story) due() string {
+	var names []string
+	for _, k := range s.AdmitWaiting(s.now) {
+		names = append(names, k.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func (s *story) want(what, got, want string) {
+	s.Helper()
+	if got != want {
+		s.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// wantNothing fails unless the gate has forgotten everything.
+func (s *story) wantNothing() {
+	s.Helper()
+	if !s.IsIdle() || len(s.pods) > 0 {
+		s.Errorf("the gate keeps %d pods of %d groups, %d in flight", len(s.pods), len(s.groups), len(s.inFlight))
+	}
+	for _, l := range Lanes() {
+		if got := s.lanes[l]; got.ahead() != 0 || got.inFlight != 0 || len(got.admissions.byGroup) > 0 || got.admissions.waiting.Len() > 0 {
+			s.Errorf("lane %s keeps %d expected, %d standing, %d admitted, %d in flight, %d turns", l, got.expected, got.waiting, got.admitted, got.inFlight, len(got.admissions.byGroup))
+		}
+	}
+}
+
+func uidsOf(text string) []string {
+	return slices.DeleteFunc(strings.Split(text, " "), func(s string) bool { return s == "" })
+}

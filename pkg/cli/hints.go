@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+// addHints says what the objects show of why something waits, where nobody has said it.
+func (s *whyAnswer) addHints(scheduler string) {
+	otherSchedulers := map[string]int{}
+	ours := 0
+	for _, pod := range s.members {
+		switch name := pod.Spec.SchedulerName; {
+		case !waits(pod):
+		case name == scheduler:
+			ours++
+		default:
+			otherSchedulers[name]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(otherSchedulers)) {
+		s.Hints = append(s.Hints, fmt.Sprintf("%s for the scheduler %q, and not for Fluence, which is %q here (schedulerName)", asks(otherSchedulers[name]), name, scheduler))
+	}
+	if held := whyGated(s.members); held != "" && s.Message != held {
+		s.Hints = append(s.Hints, held)
+	}
+	switch err := podgroup.CheckName(s.wantedGroup); {
+	case s.wantedGroup == "" || ours == 0 || s.WaitingFor != "":
+	case err != nil:
+		s.WaitingFor, s.Message = reason.InvalidGroupName, err.Error()
+	default:
+		s.WaitingFor = reason.NoPodGroup
+		s.Message = fmt.Sprintf("waits for PodGroup %s/%s, which does not exist; pods that are to have one made say their number by the label %s; for Jobs and the like the controller makes it", s.Namespace, s.wantedGroup, group.SizeLabel)
+	}
+}
+
+// unclear says that it waits, and the scheduler has not said why, or more may be wrong
+// than it says.
+func (s *whyAnswer) unclear() bool {
+	return s.Waits && (s.podGroup == nil || s.WaitingFor == "" || s.WaitingFor == reason.Gathering)
+}
+
+func asks(n int) string {
+	if n == 1 {
+		return "1 pod asks"
+	}
+	return fmt.Sprintf("%d pods ask", n)
+}
+
+// whyGated says which gates hold pods back; nothing if none does.
+func whyGated(pods []*corev1.Pod) string {
+	names := map[string]bool{}
+	n := 0
+	for _, pod := range pods {
+		if !gated(pod) {
+			continue
+		}
+		n++
+		for _, g := range pod.Spec.SchedulingGates {
+			names[g.Name] = true
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s held back by scheduling gates until these are removed: %s", are(n), strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "1 pod is"
+	}
+	return fmt.Sprintf("%d pods are", n)
+}
+
+// gated says that a pod waits, and that a gate keeps it from being looked at.
+func gated(pod *corev1.Pod) bool { return waits(pod) && len(pod.Spec.SchedulingGates) > 0 }

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	graph "github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/simulate"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// A place is a vertex of the graph down to the nodes: the cluster, a zone or a rack,
+// or a node.
+type domain struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+	// Status says of a node what keeps pods off it; empty if nothing does.
+	Status string `json:"status,omitempty"`
+	// Nodes is how many there are, Size and Used what they have and what is held of it,
+	// by resource: in thousandths of a core, in bytes, or counted.
+	Nodes int               `json:"nodes"`
+	Size  translate.Amounts `json:"size"`
+	Used  translate.Amounts `json:"used"`
+	// Closed is what nodes below have free that take no pods: that are cordoned, not
+	// ready, or being deleted.
+	Closed translate.Amounts `json:"closed,omitempty"`
+	// Groups counts the pods of Fluence's groups, and Others those of others.
+	Groups   map[string]int `json:"groups,omitempty"`
+	Others   int            `json:"others,omitempty"`
+	Children []*domain      `json:"below,omitempty"`
+}
+
+// free is what is left of a resource, but for that on closed nodes below; never less than
+// nothing.
+func (p *domain) free(of string) int64 { return max(0, p.Size[of]-p.Used[of]-p.Closed[of]) }
+
+// closed says that a node takes no pods. One with a taint takes those that tolerate it.
+func (p *domain) closed() bool {
+	return slices.ContainsFunc(strings.Split(p.Status, ","), func(s string) bool { return s != "" && s != tainted })
+}
+
+// nodes lists the nodes at and below a place.
+func (p *domain) nodes() []*domain {
+	if p.Type == graph.TypeNode {
+		return []*domain{p}
+	}
+	all := []*domain{}
+	for _, b := range p.Children {
+		all = append(all, b.nodes()...)
+	}
+	return all
+}
+
+// A view is the graph of a cluster, and who stands where.
+type tree struct {
+	root  *domain
+	graph *graph.Graph
+	// levels are the types of places between cluster and nodes.
+	levels []translate.Level
+}
+
+// readTree builds the graph as the scheduler does.
+func (o *options) readTree(ctx context.Context, r *reader) (*tree, error) {
+	configuration, err := o.configuration(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	levels, err := configuration.Levels()
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := listAll(ctx, "nodes", lister(r.client.CoreV1().Nodes().List))
+	if err != nil {
+		return nil, err
+	}
+	pods, err := r.readPods(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	groups, err := r.readPodGroups(ctx, "")
+	if err != nil {
+		r.missing = append(r.missing, err.Error())
+	}
+	r.namespace = ""
+	owners, err := r.readOwners(ctx, pods)
+	if err != nil {
+		return nil, err
+	}
+	r.notePending(simulate.Cluster{Objects: slices.Concat(owners, objectsOf(pods)), PodGroups: groups}, configuration.Scheduler())
+	above := simulate.OwnersOf(owners)
+	return treeOf(ofType[*corev1.Node](nodes), pods, above, levels, configuration), nil
+}
+
+func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, above group.Owners, levels []translate.Level, c simulate.Configuration) *tree {
+	v := &tree{root: newDomain(graph.TypeCluster, graph.TypeCluster), graph: &graph.Graph{}, levels: levels}
+	on := map[string][]*corev1.Pod{}
+	for _, pod := range pods {
+		if translate.Holds(pod) {
+			on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], pod)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	vertices := map[string]int{}
+	for _, n := range nodes {
+		part := translate.Node(n, levels)
+		held := newDomain(graph.TypeNode, n.Name)
+		held.Nodes, held.Size, held.Status = 1, translate.Pools(part), statusOf(n)
+		for _, pod := range on[n.Name] {
+			held.Used.Add(translate.Requests(pod))
+			if id := group.IdentityOf(pod, above); pod.Spec.SchedulerName == c.Scheduler() {
+				name := pod.Namespace + "/" + pod.Name
+				if id.InPodGroup {
+					name = id.Key.String()
+				}
+				held.Groups[name]++
+			} else {
+				held.Others++
+			}
+		}
+		v.insert(part, held)
+		v.merge(part, held, vertices)
+	}
+	return v
+}
+
+func objectsOf(pods []*corev1.Pod) []runtime.Object {
+	all := make([]runtime.Object, len(pods))
+	for i, pod := range pods {
+		all[i] = pod
+	}
+	return all
+}
+
+func newDomain(kind, name string) *domain {
+	return &domain{Type: kind, Name: name, Size: translate.Amounts{}, Used: translate.Amounts{}, Closed: translate.Amounts{}, Groups: map[string]int{}}
+}
+
+// insert puts a node below the places that its part of the graph names.
+func (v *tree) insert(part *graph.Graph, n *domain) {
+	at := v.root
+	for i := range v.levels {
+		at.addNode(n)
+		at = at.child(part.Vertices[i+1])
+	}
+	at.addNode(n)
+	at.Children = append(at.Children, n)
+}
+
+// child returns the place below p that a vertex is, in the order of names.
+func (p *domain) child(v graph.Vertex) *domain {
+	k, found := slices.BinarySearchFunc(p.Children, v.Name, func(b *domain, name string) int { return cmp.Compare(b.Name, name) })
+	if !found {
+		p.Children = slices.Insert(p.Children, k, newDomain(v.Type, v.Name))
+	}
+	return p.Children[k]
+}
+
+// addNode adds a node to a place that it is below.
+func (p *domain) addNode(n *domain) {
+	p.Nodes++
+	p.Size.Add(n.Size)
+	p.Used.Add(n.Used)
+	if n.closed() {
+		for of := range n.Size {
+			p.Closed[of] += n.free(of)
+		}
+	}
+	p.Others += n.Others
+	for g, pods := range n.Groups {
+		p.Groups[g] += pods
+	}
+}
+
+// usedProperty tells, of a pool in a graph that is written, how much of it is held.
+const usedProperty = "used"
+
+// merge adds a node's part to the whole graph.
+func (v *tree) merge(part *graph.Graph, n *domain, vertices map[string]int) {
+	parent := map[int]int{}
+	for _, e := range part.Edges {
+		parent[e.Target] = e.Source
+	}
+	at := make([]int, len(part.Vertices))
+	for i, vertex := range part.Vertices {
+		if known, ok := vertices[vertex.Path]; ok {
+			at[i] = known
+			continue
+		}
+		if used, ok := n.Used[vertex.Type]; ok && i > len(v.levels)+1 {
+			properties := maps.Clone(vertex.Properties)
+			if properties == nil {
+				properties = map[string]string{}
+			}
+			properties[usedProperty] = inUnit(used)
+			vertex.Properties = properties
+		}
+		above := -1
+		if i > 0 {
+			above = at[parent[i]]
+		}
+		at[i] = v.graph.Hang(above, vertex)
+		vertices[vertex.Path] = at[i]
+	}
+}
+
+// tainted is the status of a node that some pods may come to.
+const tainted = "Tainted"
+
+// statusOf says what keeps pods off a node.
+func statusOf(n *corev1.Node) string {
+	var why []string
+	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	if !ready {
+		why = append(why, "NotReady")
+	}
+	if n.DeletionTimestamp != nil {
+		why = append(why, "Deleting")
+	}
+	if n.Spec.Unschedulable {
+		why = append(why, "Cordoned")
+	}
+	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable && t.Key != corev1.TaintNodeNotReady
+	}) {
+		why = append(why, tainted)
+	}
+	return strings.Join(why, ",")
+}
+
+// resources are those of a place that are shown: cores, memory and what else there is
+// to count, such as GPUs; all of them if wide is set.
+func (p *domain) resources(wide bool) []string {
+	show := []string{translate.TypeCore, translate.TypeMemory}
+	for _, t := range p.Size.Types() {
+		own := t == translate.TypePods || t == string(corev1.ResourceEphemeralStorage) || strings.HasPrefix(t, corev1.ResourceHugePagesPrefix)
+		if !slices.Contains(show, t) && (wide || !own) && (wide || p.Size[t] > 0) {
+			show = append(show, t)
+		}
+	}
+	return show
+}
+
+// resourceName is what users call a type of pool.
+func resourceName(of string) string {
+	if of == translate.TypeCore {
+		return "cpu"
+	}
+	return of
+}
+
+// amount writes an amount as users write it.
+func amount(of string, n int64) string {
+	switch {
+	case of == translate.TypeCore:
+		return cores(n)
+	case of == translate.TypeMemory, of == string(corev1.ResourceEphemeralStorage), strings.HasPrefix(of, corev1.ResourceHugePagesPrefix):
+		return inBytes(n)
+	}
+	return inUnit(n)
+}

@@ -1,0 +1,61 @@
+package podgroup
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A note is an event to tell. About is nil for the PodGroup.
+type pendingEvent struct {
+	about             *corev1.Pod
+	eventType, reason string
+	text              string
+}
+
+// newEvents returns the events about a group's pods that were not told yet.
+func (m *memory) newEvents(o observation, w wantedSize) []pendingEvent {
+	var notes []pendingEvent
+	because, text := o.whyInvalid(w)
+	if text != "" && m.reportedInvalid != text {
+		notes = append(notes, pendingEvent{eventType: corev1.EventTypeWarning, reason: because, text: text})
+	}
+	m.reportedInvalid = text
+	if !w.valid {
+		return notes
+	}
+	c := countOf(o.pods)
+	have := c.members - c.failed
+	was := m.complete
+	m.complete = have >= w.minMember
+	if phase := o.podGroup.Status.Phase; phase != "" && phase != scheduling.PodGroupPending {
+		// By its written phase a group that got further was complete before a restart.
+		m.reportedComplete = ""
+		return notes
+	}
+	text = fmt.Sprintf("%d pods are there, minMember is %d", have, w.minMember)
+	// One that is replaced before the start makes the group complete again: no news.
+	if m.complete && !was && m.reportedComplete != text {
+		m.reportedComplete = text
+		notes = append(notes, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Complete, text: text})
+	}
+	return notes
+}
+
+// endEvents returns the event of a group's end.
+func endEvents(before scheduling.PodGroupPhase, s *scheduling.PodGroupStatus) []pendingEvent {
+	text := fmt.Sprintf("%d pods succeeded, %d failed", s.Succeeded, s.Failed)
+	switch s.Phase {
+	case before: // told already
+		return nil
+	case scheduling.PodGroupFinished:
+		return []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Finished, text: text}}
+	case scheduling.PodGroupFailed:
+		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: reason.Failed, text: text}}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,154 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+const (
+	// findTimeout bounds one read of a workload.
+	findTimeout = 5 * time.Second
+	// freshFor is how long what was read of a workload is taken to hold, unless one
+	// of its parts changes, and unreadableFor how long it is taken to stay unreadable.
+	freshFor      = 5 * time.Second
+	unreadableFor = 30 * time.Second
+	// maxVersion is how many bytes an apiVersion has at most: a group, a slash and a version.
+	maxVersion = 253 + 1 + 63
+)
+
+// A finder reads workloads of kinds that need not be installed from the API
+// server, and remembers them for a moment: their kinds are not watched.
+type ownerReader struct {
+	live  client.Reader
+	clock clock.PassiveClock
+	// cache holds the finding of each sought while it is fresh.
+	cache *cache.Expiring
+	// loggedKinds holds the kinds that were logged a while ago as kinds that cannot be read.
+	loggedKinds *cache.Expiring
+}
+
+type cachedOwner struct {
+	topOwner
+	// until counts from before the read. The cache counts from after it.
+	until time.Time
+}
+
+// ownerKey is what is looked for, all of it: who writes a reference may put any UID into it, and what
+// is found for that is nothing about the object that has the UID.
+type ownerKey struct {
+	namespace, apiVersion, kind, name string
+	uid                               types.UID
+}
+
+func ownerKeyOf(namespace string, ref metav1.OwnerReference) ownerKey {
+	return ownerKey{namespace, ref.APIVersion, ref.Kind, ref.Name, ref.UID}
+}
+
+func newOwnerReader(live client.Reader, c clock.Clock) *ownerReader {
+	return &ownerReader{live: live, clock: c, cache: cache.NewExpiringWithClock(c), loggedKinds: cache.NewExpiringWithClock(c)}
+}
+
+// forget makes the next find read the workload again.
+func (f *ownerReader) forget(namespace string, ref metav1.OwnerReference) {
+	f.cache.Delete(ownerKeyOf(namespace, ref))
+}
+
+// doubt makes the next find read the workload again, unless it could not be read.
+func (f *ownerReader) doubt(namespace string, ref metav1.OwnerReference) {
+	have, _ := f.cache.Get(ownerKeyOf(namespace, ref))
+	if found, _ := have.(cachedOwner); found.lookup != unreadable {
+		f.forget(namespace, ref)
+	}
+}
+
+// find returns a workload and, if it was read a while ago, after which time a
+// look is due that reads it again.
+func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, time.Duration, error) {
+	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > maxVersion {
+		return topOwner{topRef: topRefFrom(ref), lookup: missing}, 0, nil
+	}
+	now, of := f.clock.Now(), ownerKeyOf(namespace, ref)
+	have, _ := f.cache.Get(of)
+	if found, ok := have.(cachedOwner); ok && now.Before(found.until) {
+		return found.topOwner, found.until.Sub(now), nil
+	}
+	w, err := f.read(ctx, namespace, ref)
+	if err != nil {
+		return topOwner{}, 0, err
+	}
+	keep, after := freshFor, time.Duration(0)
+	if w.lookup == unreadable {
+		keep, after = unreadableFor, unreadableFor
+		f.logUnreadable(ctx, w)
+	}
+	f.cache.Set(of, cachedOwner{w, now.Add(keep)}, keep)
+	return w, after, nil
+}
+
+func (f *ownerReader) read(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, error) {
+	var obj unstructured.Unstructured
+	obj.SetAPIVersion(ref.APIVersion)
+	obj.SetKind(ref.Kind)
+	w := topOwner{topRef: topRefFrom(ref), lookup: missing}
+	switch err := f.get(ctx, namespace, ref.Name, &obj); {
+	case meta.IsNoMatchError(err):
+		w.lookup, w.why = unreadable, fmt.Sprintf("%s is not served as %s", ref.Kind, ref.APIVersion)
+		return w, nil
+	case apierrors.IsForbidden(err):
+		w.lookup, w.why = unreadable, "the controller may not get "+ref.Kind
+		return w, nil
+	case apierrors.IsNotFound(err):
+		return w, nil
+	case err != nil:
+		return w, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
+	case obj.GetUID() != ref.UID:
+		// A namesake that came after it.
+		return w, nil
+	}
+	return topOwnerOfUnstructured(ref, &obj)
+}
+
+// pod reads a pod that does not ask for the scheduler, nil if there is none of
+// this UID.
+func (f *ownerReader) pod(ctx context.Context, namespace string, ref metav1.OwnerReference) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	switch err := f.get(ctx, namespace, ref.Name, &pod); {
+	case err == nil && pod.UID == ref.UID:
+		return &pod, nil
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("get pod %s: %w", ref.Name, err)
+	default:
+		return nil, nil
+	}
+}
+
+func (f *ownerReader) get(ctx context.Context, namespace, name string, obj client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	return f.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, obj)
+}
+
+// logUnreadable logs that a kind cannot be read, once in a while.
+func (f *ownerReader) logUnreadable(ctx context.Context, w topOwner) {
+	kind := schema.GroupKind{Group: w.owner.Group, Kind: w.owner.Kind}
+	if _, did := f.loggedKinds.Get(kind); did {
+		return
+	}
+	f.loggedKinds.Set(kind, nil, legacyRetry)
+	klog.FromContext(ctx).Info("Cannot read an owner of pods, so the size of its group must be said by labels; install the kind or grant get", "kind", kind, "name", w.ref.Name, "why", w.why)
+}

@@ -1,0 +1,144 @@
+package podgroup
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// A part is a Job, a ReplicaSet or a StatefulSet: it controls pods, and may be
+// controlled by what the pods' group is named for.
+type podOwner struct {
+	client.Object
+	ref      metav1.OwnerReference
+	template *corev1.PodTemplateSpec
+	// job is nil if it is none.
+	job *batchv1.Job
+	// replicas is nil where it was left to its default.
+	replicas *int32
+	// sizing is the part of its spec that says how many pods there are to be.
+	sizing any
+	// topUID is the object that its pods' group is named for.
+	topUID types.UID
+}
+
+// asPodOwner returns false for an object of another kind, and for none.
+func asPodOwner(obj client.Object) (podOwner, bool) {
+	if obj == nil {
+		return podOwner{}, false
+	}
+	ref := metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Name: obj.GetName(), UID: obj.GetUID()}
+	switch o := obj.(type) {
+	case *batchv1.Job:
+		ref.APIVersion, ref.Kind = batchv1.SchemeGroupVersion.String(), "Job"
+		sizing := map[string]*int32{"parallelism": o.Spec.Parallelism, "completions": o.Spec.Completions}
+		return podOwner{Object: o, ref: ref, template: &o.Spec.Template, job: o, replicas: o.Spec.Parallelism, sizing: sizing}, true
+	case *appsv1.ReplicaSet:
+		ref.Kind = "ReplicaSet"
+		return podOwner{Object: o, ref: ref, template: &o.Spec.Template, replicas: o.Spec.Replicas, sizing: map[string]*int32{"replicas": o.Spec.Replicas}}, true
+	case *appsv1.StatefulSet:
+		ref.Kind = "StatefulSet"
+		sizing := map[string]any{"replicas": o.Spec.Replicas, "podManagementPolicy": o.Spec.PodManagementPolicy}
+		return podOwner{Object: o, ref: ref, template: &o.Spec.Template, replicas: o.Spec.Replicas, sizing: sizing}, true
+	default:
+		return podOwner{}, false
+	}
+}
+
+func (p podOwner) owner() group.Owner { return group.OwnerOf(p.ref) }
+
+// pod returns a pod as the part makes it, as far as its group goes.
+func (p podOwner) pod() *corev1.Pod {
+	ref := p.ref
+	ref.Controller = new(true)
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.GetNamespace(), Labels: p.template.Labels, Annotations: p.template.Annotations,
+		OwnerReferences: []metav1.OwnerReference{ref},
+	}}
+}
+
+// size returns how many pods the part wants. An error is in words fit for a user.
+func (p podOwner) size() (group.Size, error) {
+	spec, err := json.Marshal(p.sizing)
+	if err != nil {
+		return group.Size{}, fmt.Errorf("encode the spec of %s %s: %w", p.ref.Kind, p.ref.Name, err)
+	}
+	return group.DefaultSize(p.owner(), spec)
+}
+
+// idle says that it wants no pods, as the ReplicaSets of a Deployment's earlier
+// revisions do.
+func (p podOwner) idle() bool { return p.replicas != nil && *p.replicas == 0 }
+
+// hasEnded says that it is a Job that has ended.
+func (p podOwner) hasEnded() bool {
+	return p.job != nil && (jobIs(p.job, batchv1.JobComplete) || jobIs(p.job, batchv1.JobFailed))
+}
+
+// current returns the parts that make pods now, or else the newest.
+func current(parts []podOwner) []podOwner {
+	var busy []podOwner
+	newest := -1
+	for i, p := range parts {
+		if !p.idle() {
+			busy = append(busy, p)
+		}
+		if newest < 0 || p.GetCreationTimestamp().After(parts[newest].GetCreationTimestamp().Time) {
+			newest = i
+		}
+	}
+	if len(busy) == 0 && newest >= 0 {
+		return parts[newest : newest+1]
+	}
+	return busy
+}
+
+// donePods is how many of its pods a Job will not make again: it makes no more than
+// it has completions left, of which indexes that have failed for good are none,
+// and, without a number of completions, none any more once a pod has succeeded.
+func (p podOwner) donePods() int32 {
+	if p.job == nil {
+		return 0
+	}
+	size, err := p.size()
+	switch succeeded := p.job.Status.Succeeded; {
+	case err != nil:
+		return 0
+	case p.hasEnded():
+		return size.Size
+	case p.job.Spec.Completions != nil:
+		left := int64(*p.job.Spec.Completions) - int64(succeeded) - countIndexes(ptr.Deref(p.job.Status.FailedIndexes, ""))
+		return size.Size - int32(min(int64(size.Size), max(0, left)))
+	default:
+		return min(size.Size, succeeded)
+	}
+}
+
+// countIndexes returns how many indexes a text such as "1,3-5,7" names. What is
+// no index, or no range of them, names none.
+func countIndexes(text string) int64 {
+	var n int64
+	for item := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(item, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.ParseUint(from, 10, 31)
+		last, err2 := strconv.ParseUint(to, 10, 31)
+		if err == nil && err2 == nil && first <= last {
+			n += int64(last-first) + 1
+		}
+	}
+	return n
+}

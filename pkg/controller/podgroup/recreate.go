@@ -1,0 +1,79 @@
+package podgroup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+const (
+	// recreateWindow is for how long a PodGroup that was made is not made again
+	// without asking the API server itself for its owners.
+	recreateWindow = 10 * time.Minute
+	// recreateDelay is when it is looked at again if it was not.
+	recreateDelay = 2 * time.Second
+	// minSweepSize is how many are remembered at the least before those of long ago go.
+	minSweepSize = 1000
+)
+
+// mayCreate says whether a PodGroup may be made. One that was made not long ago and is
+// gone may have gone with its owners, whose end is not in the cache yet: it would be
+// collected and made again and again until it is. That is asked of the API server.
+func (r *reconciler) mayCreate(ctx context.Context, pg *scheduling.PodGroup, now time.Time) (bool, error) {
+	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+	r.mu.Lock()
+	at, known := r.lastCreated[key]
+	r.mu.Unlock()
+	if !known || now.Sub(at) > recreateWindow || len(pg.OwnerReferences) == 0 {
+		return true, nil
+	}
+	for _, ref := range pg.OwnerReferences {
+		there, err := r.exists(ctx, pg.Namespace, ref)
+		if there || err != nil {
+			return there, err
+		}
+	}
+	return false, nil
+}
+
+// exists says whether an owner does and stays, or cannot be read.
+func (r *reconciler) exists(ctx context.Context, namespace string, ref metav1.OwnerReference) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	obj := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: ref.APIVersion, Kind: ref.Kind}}
+	switch err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, obj); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	return obj.UID == ref.UID && obj.DeletionTimestamp == nil, nil
+}
+
+// rememberCreation takes note that a PodGroup was made.
+func (r *reconciler) rememberCreation(key types.NamespacedName, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.lastCreated) >= max(minSweepSize, r.sweepSize) {
+		for k, at := range r.lastCreated {
+			if now.Sub(at) > recreateWindow {
+				delete(r.lastCreated, k)
+			}
+		}
+		r.sweepSize = 2 * len(r.lastCreated)
+	}
+	if r.lastCreated == nil {
+		r.lastCreated = map[types.NamespacedName]time.Time{}
+	}
+	r.lastCreated[key] = now
+}

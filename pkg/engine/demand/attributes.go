@@ -1,0 +1,39 @@
+package demand
+
+import "github.com/flux-k8s/fluence/pkg/jobspec"
+
+// readAttributes reads what keeps the slots of a shape to some nodes.
+func (a *Demand) readAttributes(at int, from jobspec.SlotAttributes) error {
+	s, n := &a.Shapes[at], &a.constraints[at]
+	label := s.Label
+	for _, c := range []struct {
+		name string
+		from *jobspec.Constraint
+		to   *[]jobspec.Condition
+	}{
+		{"constraints", from.Constraints, &n.always},
+		{"constraintsNow", from.ConstraintsNow, &n.now},
+	} {
+		holds, err := c.from.Compile()
+		if err != nil {
+			return invalid("attributes.system.fluence: %q: %s: %w", label, c.name, err)
+		}
+		if c.from != nil {
+			*c.to = append(*c.to, holds)
+			s.Constrained = true
+			s.ConditionSteps += conditionSteps * c.from.Leaves()
+		}
+	}
+	for kind, most := range from.MaxPerLevel {
+		if most < 1 {
+			return invalid("attributes.system.fluence: %q: maxPerLevel: %s: %d is no number of slots", label, kind, most)
+		}
+		a.addLimit(s, Limit{Level: kind, Max: most})
+	}
+	for i, l := range from.Limits {
+		if err := a.addNamedLimit(s, l); err != nil {
+			return invalid("attributes.system.fluence: %q: limits[%d]: %w", label, i, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/engine/demand"
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+	"github.com/flux-k8s/fluence/pkg/engine/store"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A beside is a match that takes more work than the engine is held for. It goes on with a
+// copy of what it looks at, beside the graph.
+type longSearch struct {
+	workspace *solver.Workspace
+	demand    *demand.Demand
+	snapshot  *store.Snapshot
+	order     []int32
+	distance  []int
+	requester solver.Requester
+	view      solver.View
+	rootType  string
+	// runs is what was found. They name nodes by their positions in the copy.
+	runs []solver.Run
+}
+
+// newLongSearch copies what a request looks at. The graph may change from then on. All that is found
+// beside the graph for one match, one after the other, has longSteps in common.
+func (p *storeBackend) newLongSearch(ctx context.Context, q *matchState, v solver.View) *longSearch {
+	d := cloneDemand(q.demand)
+	order, distance := p.store.Order(q.Policy, q.Near)
+	steps := p.work.longSteps
+	if q.search != nil {
+		steps = max(0, q.search.workspace.Remain())
+	}
+	s := &longSearch{
+		workspace: &solver.Workspace{}, demand: d, snapshot: p.store.Snapshot(levelTypes(d)), order: slices.Clone(order), distance: slices.Clone(distance),
+		requester: requesterOf(&q.Request), view: v, rootType: p.store.Graph().RootType(),
+	}
+	s.workspace.Begin(ctx, steps)
+	return s
+}
+
+// cloneDemand copies a demand and the columns that it was found in.
+func cloneDemand(d *demand.Demand) *demand.Demand {
+	part := *d
+	part.Needs = slices.Clone(d.Needs)
+	for i := range part.Needs {
+		n := &part.Needs[i]
+		n.Columns = slices.Clone(n.Columns)
+		for k, c := range n.Columns {
+			n.Columns[k] = &solver.Column{Capacity: slices.Clone(c.Capacity), Free: slices.Clone(c.Free)}
+		}
+	}
+	return &part
+}
+
+// levelTypes lists the types of vertices that a demand divides the nodes by.
+func levelTypes(d *demand.Demand) []string {
+	var types []string
+	for k := range d.Limits {
+		if l := &d.Limits[k]; l.CellOf == nil {
+			types = append(types, l.Level)
+		}
+	}
+	for _, l := range d.Levels() {
+		types = append(types, l.Type)
+	}
+	return types
+}
+
+// run looks for a place in the copy. It fails as the match does.
+func (s *longSearch) run(ctx context.Context) error {
+	var b problemBuilder
+	problem := b.build(s.workspace, s.demand, &s.snapshot.Graph, s.order, s.distance, s.requester)
+	l := solver.New(s.workspace, problem)
+	o, failed := l.SolveMax(s.view)
+	if o == solver.Placed {
+		s.runs = l.Runs()
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	no := explainer{l, problem, s.rootType}.refusal(s.view, o, failed)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return no
+}
+
+// runsIn returns what was found with the nodes by their positions now. It is false if the graph has
+// changed so that one of them is not there any more.
+func (s *longSearch) runsIn(now *store.Store) ([]solver.Run, bool) {
+	runs := slices.Clone(s.runs)
+	for i := range runs {
+		at, there := now.Position(s.snapshot, runs[i].Node)
+		if !there {
+			return nil, false
+		}
+		runs[i].Node = at
+	}
+	return runs, true
+}
+
+// overtaken makes the error for a request for which what was found beside the graph was taken
+// or changed meanwhile, each time.
+func (s *longSearch) overtaken() *match.Refusal {
+	shape := &s.demand.Shapes[0]
+	return &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{
+		Code: match.Overtaken, Slot: shape.Label, Level: s.rootType, Wanted: shape.Count.Min,
+		Nodes: int64(s.snapshot.Size()), WaitingHelps: true,
+	}}
+}

@@ -1,0 +1,303 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/trials"
+)
+
+// hurried returns an engine whose matches all go on beside the graph.
+func hurried(t testing.TB) *engine.Engine {
+	e := newEngine(t)
+	e.SetLockedSteps(0)
+	return e
+}
+
+// answer writes out what a match ended with. Whose end would help is known to the graph
+// alone.
+func answer(a *match.Allocation, err error) string {
+	if no, refused := errors.AsType[*match.Refusal](err); refused {
+		reason := no.Reason
+		reason.Blocker = nil
+		return fmt.Sprintf("%v %+v", no.Err, reason)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return written(a.Slots)
+}
+
+func TestTheAnswersBesideTheGraphAreThoseOfTheGraph(t *testing.T) {
+	for seed := range trials.Seeds(1000) {
+		p := randomPuzzle(rand.New(rand.NewPCG(seed, 11)))
+		want := func() string { a, _, err := p.timed(t, newEngine(t)); return answer(a, err) }()
+		got := func() string { a, _, err := p.timed(t, hurried(t)); return answer(a, err) }()
+		if got != want {
+			t.Errorf("puzzle %d, %+v:\nbeside: %s\nwant:   %s", seed, p, got, want)
+		}
+		x := randomStand(rand.New(rand.NewPCG(seed, 12)), seed%3 == 0)
+		want = answer(x.pose(t, newEngine(t)))
+		if got := answer(x.pose(t, hurried(t))); got != want {
+			t.Errorf("stand %d, %+v:\nbeside: %s\nwant:   %s", seed, x, got, want)
+		}
+	}
+}
+
+func TestNobodyWaitsForAMatchBesideTheGraph(t *testing.T) {
+	d := &driver{e: hurried(t)}
+	d.load(t, cluster(4)...)
+	release := d.e.HoldLong()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := d.e.Match(ctx, d.request(1, matchtest.Slots("a", 1, pod...))); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Match() = %v, want it to wait for its turn until its deadline", err)
+	}
+	d.e.SetLockedSteps(engine.LockedSteps)
+	d.match(t, 2, matchtest.Slots("a", 1, pod...))
+	release()
+	d.e.SetLockedSteps(0)
+	d.match(t, 3, matchtest.Slots("a", 1, pod...))
+}
+
+// What was found beside the graph is laid out in the graph as it is then.
+func TestWhatWasFoundBesideTheGraphHasToFitIt(t *testing.T) { synctest.Test(t, changedMeanwhile) }
+
+func changedMeanwhile(t *testing.T) {
+	d := &driver{e: hurried(t)}
+	d.load(t, cluster(2)...)
+	release := d.e.HoldLong()
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 16, pod...)))
+		done <- err
+	}()
+	synctest.Wait()
+	err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 9, Slots: []match.Slot{matchtest.Held("k", "n00000", matchtest.GPUs(1))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	var no *match.Refusal
+	if err := <-done; !errors.As(err, &no) || no.Reason.Code != match.TooFew || no.Reason.Found != 15 {
+		t.Errorf("Match() = %v, want room for 15 of 16", err)
+	}
+	jobs, err := d.e.Jobs(t.Context(), d.epoch)
+	if err != nil || len(jobs) != 1 {
+		t.Errorf("Jobs() = %+v, %v, want the other's alone", jobs, err)
+	}
+}
+
+// Nodes that come, and those that go and are none of those found, make no difference. One that
+// was found and is gone does, and the group is told just that.
+func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
+	cases := map[string]struct {
+		changes []func(*driver)
+		want    match.Code
+	}{
+		"nodes come":                {[]func(*driver){func(d *driver) { d.put(t, cluster(6)[4:]...) }}, ""},
+		"another goes":              {[]func(*driver){func(d *driver) { d.remove(t, "n00003") }}, ""},
+		"one found goes":            {[]func(*driver){func(d *driver) { d.remove(t, "n00000") }}, ""},
+		"those found go, each time": {[]func(*driver){func(d *driver) { d.remove(t, "n00000") }, func(d *driver) { d.remove(t, "n00001") }}, match.Overtaken},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &driver{e: hurried(t)}
+				d.load(t, cluster(4)...)
+				release := d.e.HoldLong()
+				done := make(chan error, 1)
+				go func() {
+					a, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, pod...)))
+					if err == nil && len(a.Slots) != 1 {
+						err = fmt.Errorf("%d slots", len(a.Slots))
+					}
+					done <- err
+				}()
+				for i, change := range tc.changes {
+					synctest.Wait()
+					change(d)
+					release()
+					if i < len(tc.changes)-1 {
+						release = d.e.HoldLong()
+					}
+				}
+				err := <-done
+				var no *match.Refusal
+				if got := errors.As(err, &no); got != (tc.want != "") || got && no.Reason.Code != tc.want || !got && err != nil {
+					t.Errorf("Match() = %v, want the refusal %q", err, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// A placement that was found and then overtaken shows that the request is not too hard, whatever
+// is left for it to be found once more.
+func TestAMatchThatWasOvertakenIsNotTooHard(t *testing.T) {
+	a := matchtest.Slots("a", 16, pod...)
+	loaded := func(t *testing.T, steps int) *driver {
+		d := &driver{e: hurried(t)}
+		d.e.SetLongSteps(steps)
+		d.load(t, cluster(4)...)
+		return d
+	}
+	enough := 1 + sort.Search(engine.LongSteps, func(steps int) bool {
+		d := loaded(t, steps)
+		_, err := d.e.Match(t.Context(), d.request(1, a))
+		return err == nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		d := loaded(t, enough)
+		release := d.e.HoldLong()
+		done := make(chan error, 1)
+		go func() {
+			_, err := d.e.Match(t.Context(), d.request(1, a))
+			done <- err
+		}()
+		synctest.Wait()
+		d.remove(t, "n00000")
+		release()
+		var no *match.Refusal
+		if err := <-done; !errors.As(err, &no) || no.Reason.Code != match.Overtaken || !no.Reason.WaitingHelps {
+			t.Errorf("Match() = %v, want that it was overtaken", err)
+		}
+	})
+}
+
+// What takes too much work proves nothing, so that a reservation stays.
+func TestAReservationOutlivesAMatchThatIsTooHard(t *testing.T) {
+	d := &driver{e: newEngine(t)}
+	d.load(t, cluster(1)...)
+	d.over(t, 1, matchtest.Slots("a", 8, pod...), 60)
+	r := d.request(2, matchtest.Slots("a", 8, pod...))
+	r.Op, r.Duration = match.AllocateOrElseReserve, time.Hour
+	if a, err := d.e.Match(t.Context(), r); err != nil || !a.Reserved {
+		t.Fatalf("Match() = %+v, %v, want a reservation", a, err)
+	}
+	d.e.SetLockedSteps(0)
+	var no *match.Refusal
+	if _, err := d.e.Match(t.Context(), r); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
+		t.Fatalf("Match() = %v, want %s", err, match.TooHard)
+	}
+	d.e.SetLockedSteps(engine.LockedSteps)
+	r.ID = 3
+	if a, err := d.e.Match(t.Context(), r); err != nil || !a.Start.Equal(matchtest.Now.Add(2*time.Hour)) {
+		t.Errorf("Match() = %+v, %v, want a reservation after that of job 2", a, err)
+	}
+}
+
+// A booking that is refused beside the graph gives up the job's reservation, as one does that is
+// refused at once.
+func TestAJobThatIsRefusedBesideTheGraphHasNoReservationAnyMore(t *testing.T) {
+	for _, steps := range []int{engine.LockedSteps, 0} {
+		d := &driver{e: newEngine(t)}
+		d.load(t, cluster(1)...)
+		d.over(t, 1, matchtest.Slots("a", 8, pod...), 60)
+		r := d.request(2, matchtest.Slots("a", 8, pod...))
+		r.Op, r.Duration = match.AllocateOrElseReserve, time.Hour
+		if a, err := d.e.Match(t.Context(), r); err != nil || !a.Reserved {
+			t.Fatalf("Match() = %+v, %v, want a reservation", a, err)
+		}
+		d.e.SetLockedSteps(steps)
+		r.Op = match.Allocate
+		var no *match.Refusal
+		if _, err := d.e.Match(t.Context(), r); !errors.As(err, &no) || no.Reason.Code != match.TooFew {
+			t.Fatalf("with %d steps: Match() = %v, want %s", steps, err, match.TooFew)
+		}
+		jobs, err := d.e.Jobs(t.Context(), d.epoch)
+		if err != nil || len(jobs) != 1 {
+			t.Errorf("with %d steps: Jobs() = %+v, %v, want that of job 1 alone", steps, jobs, err)
+		}
+	}
+}
+
+func TestAnAnswerSaysHowLongItWaitedForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &driver{e: hurried(t)}
+		d.load(t, cluster(4)...)
+		release := d.e.HoldLong()
+		time.AfterFunc(time.Minute, release)
+		begin := time.Now()
+		a, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, pod...)))
+		if err != nil || time.Since(begin) < time.Minute || a.Waited != time.Minute {
+			t.Errorf("Match() = %+v, %v, want one that waited a minute", a, err)
+		}
+	})
+}
+
+// A watch is the context of one match, which the meter looks at as the work goes on. It counts
+// the looks, and those of them for which the engine was free for others. It ends at one of them.
+type watch struct {
+	context.Context
+	e               *engine.Engine
+	looks, free, at int
+}
+
+func (w *watch) Err() error {
+	w.looks++
+	if w.e.Free() {
+		w.free++
+	}
+	if w.at > 0 && w.looks >= w.at {
+		return context.Canceled
+	}
+	return nil
+}
+
+// watched makes a match that takes all the work that it may, on the engine and beside the graph. Its
+// context ends at a look, or never where that is 0.
+func watched(t *testing.T, op match.Op, at int) (*watch, error) {
+	t.Helper()
+	d := &driver{e: newEngine(t)}
+	d.load(t, cluster(1000)...)
+	w := &watch{Context: t.Context(), e: d.e, at: at}
+	r := d.request(1, costly(1000))
+	r.Op = op
+	_, err := d.e.Match(w, r)
+	return w, err
+}
+
+// The work of a match beside the graph is done while others may have the engine.
+func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
+	operations := []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability}
+	if testing.Short() {
+		operations = operations[:1]
+	}
+	for _, op := range operations {
+		w, err := watched(t, op, 0)
+		var no *match.Refusal
+		if !errors.As(err, &no) || no.Reason.Code != match.TooHard {
+			t.Errorf("operation %d: Match() = %v, want %s", op, err, match.TooHard)
+		}
+		const long, brief = engine.LongSteps / engine.StepsPerCheck, engine.LockedSteps / engine.StepsPerCheck
+		if w.free < long/2 || w.looks-w.free > brief+16 {
+			t.Errorf("operation %d: the engine was free for %d of %d looks, want it to be held for %d at the most", op, w.free, w.looks, brief)
+		}
+	}
+}
+
+// A match ends where its context does: on the engine as well as beside the graph.
+func TestAMatchEndsWithItsContext(t *testing.T) {
+	const brief = engine.LockedSteps / engine.StepsPerCheck
+	for name, at := range map[string]int{"on the engine": brief / 2, "beside the graph": brief + 100, "far on beside the graph": brief + 1000} {
+		t.Run(name, func(t *testing.T) {
+			w, err := watched(t, match.Allocate, at)
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Match() = %v, want %v", err, context.Canceled)
+			}
+			if w.looks < at || w.looks > at+8 {
+				t.Errorf("it looked %d times, and the context had ended at the %dth", w.looks, at)
+			}
+		})
+	}
+}

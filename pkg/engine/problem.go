@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/engine/demand"
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+	"github.com/flux-k8s/fluence/pkg/engine/store"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// resolveColumns finds the columns of the graph that hold what is asked for. It fails for
+// an amount in a unit that the graph does not count in, and for a topology of a
+// level that it does not have.
+func resolveColumns(d *demand.Demand, g *store.Graph) error {
+	for i := range d.Needs {
+		n, asked := &d.Needs[i], d.Units[i]
+		n.Columns, n.Unit = nil, asked // without those of an earlier try
+		all, other, unit := 0, "", ""
+		g.Columns(n.Type, func(c *solver.Column, counted string) {
+			if all++; all == 1 {
+				other = counted
+			}
+			if asked == "" || counted == "" || counted == asked {
+				n.Columns, unit = append(n.Columns, c), counted
+			}
+		})
+		switch {
+		case all > 0 && len(n.Columns) == 0:
+			return invalid("%s is asked for in %q, the graph counts it in %q", n.Type, asked, other)
+		case len(n.Columns) == 1 && asked == "":
+			n.Unit = unit
+		}
+	}
+	return checkLevels(d, g)
+}
+
+// checkLevels fails for a topology of a level that the graph does not have.
+func checkLevels(d *demand.Demand, g *store.Graph) error {
+	if g.Empty() {
+		return nil
+	}
+	for _, x := range d.Levels() {
+		if len(g.Partition(x.Type).Names) == 0 {
+			return invalid("topology: the graph has no level %q; there are %s", x.Type, strings.Join(g.LevelTypes(), ", "))
+		}
+	}
+	return nil
+}
+
+// requesterOf returns the one for whom a request is made.
+func requesterOf(r *match.Request) solver.Requester {
+	return solver.Requester{Holder: r.Holder, Exclusive: match.IsExclusive(r.Policy)}
+}
+
+// A binding is a demand that is bound to a graph, and memory that one match leaves to the next.
+type problemBuilder struct {
+	problem   solver.Problem
+	demand    *demand.Demand
+	graph     *store.Graph
+	hostCells []int32 // the cells of hosts
+}
+
+// maxLimitCells is how many cells the limits of one request may have in all: up to 20 bytes each.
+const maxLimitCells = 1 << 22
+
+// build makes the problem of a demand in a graph, which has been found there. Where its limits have
+// too many cells there are none of them, and no steps are left.
+func (b *problemBuilder) build(w *solver.Workspace, d *demand.Demand, g *store.Graph, order []int32, distance []int, who solver.Requester) *solver.Problem {
+	b.demand, b.graph = d, g
+	b.problem = solver.Problem{
+		Shapes: d.Shapes, Needs: d.Needs, Order: order, Up: g.Up(), Exclusive: g.ExclusivityFor(who), Requester: who,
+		Constraints: b, Limits: b.limits(w), Topology: d.Levels(), Distance: distance,
+	}
+	for i := range b.problem.Topology {
+		l := &b.problem.Topology[i]
+		p := g.Partition(l.Type)
+		l.DomainOf, l.Names = p.DomainOf, p.Names
+	}
+	return &b.problem
+}
+
+// refreshExclusive has the problem see whose the nodes are now.
+func (b *problemBuilder) refreshExclusive() {
+	b.problem.Exclusive = b.graph.ExclusivityFor(b.problem.Requester)
+}
+
+// Allow implements solver.Constraints.
+func (b *problemBuilder) Allow(shape int, at int32) (always, now bool) {
+	return b.demand.Allow(shape, b.graph.NodeVertex(at))
+}
+
+// limits finds the cells of the limits.
+func (b *problemBuilder) limits(w *solver.Workspace) []solver.Limit {
+	if len(b.demand.Limits) == 0 {
+		return nil
+	}
+	nodes, lists, cells := b.graph.Size(), 0, len(b.demand.Limits)
+	for k := range b.demand.Limits {
+		if l := &b.demand.Limits[k]; l.CellOf != nil {
+			if cells += len(l.Hosts); l.SameHosts == k {
+				lists++
+				cells += nodes
+			}
+		} else {
+			cells += len(b.graph.Partition(l.Level).Names)
+		}
+	}
+	if cells > maxLimitCells || !w.Charge(cells+hostSteps*lists*nodes) {
+		w.Exhaust()
+		return nil
+	}
+	if n := lists * nodes; cap(b.hostCells) < n {
+		b.hostCells = make([]int32, n)
+	}
+	var limits []solver.Limit
+	free := b.hostCells[:lists*nodes]
+	for k := range b.demand.Limits {
+		l := &b.demand.Limits[k]
+		x := solver.Limit{Max: l.Max}
+		switch {
+		case l.CellOf == nil:
+			p := b.graph.Partition(l.Level)
+			x.CellOf, x.Cells = p.DomainOf, int32(len(p.Names))
+		case l.SameHosts != k:
+			x.CellOf, x.Cells = limits[l.SameHosts].CellOf, int32(len(l.Hosts))
+		default:
+			x.CellOf, free = free[:nodes:nodes], free[nodes:]
+			x.Cells = int32(len(l.Hosts))
+			for at := range x.CellOf {
+				x.CellOf[at] = -1
+				if cell, there := l.CellOf[b.graph.NodeVertex(int32(at)).Name]; there {
+					x.CellOf[at] = cell
+				}
+			}
+		}
+		limits = append(limits, x)
+	}
+	return limits
+}
+
+// tidy lets go of what one match needed much of, and of its demand.
+func (b *problemBuilder) tidy() {
+	b.demand, b.problem = nil, solver.Problem{}
+	if 4*cap(b.hostCells) > solver.KeptBytes {
+		b.hostCells = nil
+	}
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// Update books what jobs hold, or have reserved. It fails with match.ErrInvalid, changing nothing.
+func (st *Store) Update(jobs ...match.Job) error {
+	for i := range jobs {
+		if err := checkHeld(&jobs[i]); err != nil {
+			return err
+		}
+		if err := st.checkReserved(&jobs[i], jobs); err != nil {
+			return err
+		}
+	}
+	bare := make(map[[2]string]*resource.Vertex)
+	for i := range jobs {
+		if jobs[i].Reserved {
+			st.replaceReserved(&jobs[i], bare)
+		} else {
+			st.replaceSlots(&jobs[i], bare)
+		}
+	}
+	return nil
+}
+
+// checkHeld fails for a job that cannot be booked as given.
+func checkHeld(j *match.Job) error {
+	if j.ID == 0 {
+		return invalid("update: job 0 names no job")
+	}
+	for i := range j.Slots {
+		if err := CheckSlot(&j.Slots[i]); err != nil {
+			return invalid("update job %d: slot %q %w", j.ID, j.Slots[i].Key, err)
+		}
+	}
+	return nil
+}
+
+// replaceSlots books the slots of a job in place of those with the same keys. Vertices
+// that are no more than a type and a unit are kept once, in bare: a loaded
+// cluster holds a great many.
+func (st *Store) replaceSlots(from *match.Job, bare map[[2]string]*resource.Vertex) {
+	j := st.jobs[from.ID]
+	if len(from.Slots) == 0 {
+		if j != nil && !from.End.IsZero() {
+			st.setEnd(j, from.End)
+		}
+		return
+	}
+	st.reservations.Cancel(from.ID)
+	if j == nil {
+		j = &Job{id: from.ID, slots: make(map[string]*Slot, len(from.Slots)), start: from.Start}
+		st.jobs[from.ID] = j
+	}
+	moved := false
+	for i := range from.Slots {
+		f := &from.Slots[i]
+		was := j.slots[f.Key]
+		if was != nil && was.equals(f) {
+			st.changeHolder(was, f.Holder, f.Shared)
+			continue
+		}
+		s := readSlot(f, bare)
+		s.job = from.ID
+		if was != nil {
+			s.label, s.index = was.label, was.index
+			moved = moved || s.node != was.node
+			st.removeSlot(was)
+		} else {
+			j.answersRequest = false
+		}
+		j.slots[f.Key] = s
+		st.addSlot(s)
+	}
+	if moved && j.answersRequest {
+		j.ancestors = st.hosts.ancestors(j.slotsInOrder())
+	}
+	if !from.End.IsZero() {
+		st.setEnd(j, from.End)
+	}
+}
+
+// setEnd has all that a job holds end at a time.
+func (st *Store) setEnd(j *Job, at time.Time) {
+	j.end = at
+	for _, s := range j.slots {
+		if s.end.Equal(at) {
+			continue
+		}
+		st.reservations.ends.remove(endOf(s.end), s)
+		s.end = at
+		st.hosts.byName[s.node].updatePermanent(s)
+		st.reservations.ends.add(endOf(s.end), s)
+		st.reservations.invalidate(s.node)
+	}
+}
+
+// readSlot copies a slot.
+func readSlot(f *match.Slot, bare map[[2]string]*resource.Vertex) *Slot {
+	return &Slot{
+		key: f.Key, node: f.Node, start: f.R.Start, end: f.R.Expiration,
+		holder: f.Holder, shared: f.Shared, shares: readShares(f.R, bare),
+	}
+}
+
+// readShares copies what a set holds.
+func readShares(r *resource.Set, bare map[[2]string]*resource.Vertex) []share {
+	shares := make([]share, len(r.Vertices))
+	for i := range r.Vertices {
+		h := &r.Vertices[i]
+		shares[i] = share{amount: h.Amount, container: isContainer(h.Type)}
+		if h.Name != "" || h.Path != "" || len(h.Paths) > 0 || len(h.Properties) > 0 {
+			v := cloneVertex(&h.Vertex)
+			shares[i].res = &v
+			continue
+		}
+		key := [2]string{h.Type, h.Unit}
+		about := bare[key]
+		if about == nil {
+			about = &resource.Vertex{Type: h.Type, Unit: h.Unit, Rank: resource.NoRank}
+			bare[key] = about
+		}
+		shares[i].res = about
+	}
+	return shares
+}
+
+// Release gives back the slots of a job with these keys, held and promised, or without keys all
+// of them. What is not held is no error.
+func (st *Store) Release(id match.JobID, keys ...string) {
+	st.reservations.release(id, keys)
+	j := st.jobs[id]
+	if j == nil {
+		return
+	}
+	if len(keys) == 0 {
+		for _, s := range j.slots {
+			st.removeSlot(s)
+		}
+		delete(st.jobs, id)
+		return
+	}
+	for _, k := range keys {
+		if s := j.slots[k]; s != nil {
+			st.removeSlot(s)
+			delete(j.slots, k)
+			j.answersRequest = false
+		}
+	}
+	if len(j.slots) == 0 {
+		delete(st.jobs, id)
+	}
+}

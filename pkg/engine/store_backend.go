@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/engine/demand"
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+	"github.com/flux-k8s/fluence/pkg/engine/store"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// storeBackend is the backend of nodes that were put: their pools are divided.
+type storeBackend struct {
+	policy    string // of requests that name none
+	work      *work
+	store     *store.Store
+	workspace solver.Workspace
+	binding   problemBuilder
+}
+
+var _ backend = (*storeBackend)(nil)
+
+func newStoreBackend(policy string, w *work) *storeBackend {
+	return &storeBackend{policy: policy, work: w, store: store.New()}
+}
+
+// prepare implements backend.
+func (p *storeBackend) prepare(q *matchState) {
+	if q.Policy == "" {
+		q.Policy = p.policy
+	}
+	if q.err = checkRequest(&q.Request, store.CheckSlot); q.err != nil {
+		return
+	}
+	if q.err = checkPolicy(&q.Request); q.err != nil {
+		return
+	}
+	if q.demand, q.err = demand.Read(q.Jobspec); q.err != nil {
+		return
+	}
+	q.err = q.demand.CheckKeys(q.Keys)
+}
+
+// match implements backend. It changes the store in place for one question, and takes back what it
+// changed from the last to the first: the order of the steps is part of what they do.
+func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
+	r := &q.Request
+	defer func() {
+		p.work.observeOverrun(p.workspace.Overrun())
+		p.workspace.Tidy()
+		p.binding.tidy()
+	}()
+
+	// 1. End with what is wrong with the request, whatever the graph, or with the graph as it is.
+	if q.err != nil {
+		return nil, nil, q.err
+	}
+	if err := resolveColumns(q.demand, p.store.Graph()); err != nil {
+		return nil, nil, err
+	}
+
+	// 2. Whether it would fit if nobody held anything is a question that no job has to do with.
+	if r.Op == match.Satisfiability {
+		return p.satisfy(ctx, q)
+	}
+
+	// 3. The jobs to ignore leave.
+	restoreJobs, steps, all := p.store.Ignore(r.Ignore, p.work.lockedSteps)
+	defer restoreJobs()
+	if !all {
+		return nil, nil, p.tooManyIgnored(q)
+	}
+	q.ignoreSteps = steps
+
+	// 4. A job that still holds something is answered with that, or has asked for something else.
+	if j := p.existingJob(r); j != nil {
+		a, err := repeat(r, j)
+		return a, nil, err
+	}
+
+	// 5. What others are about to take comes.
+	defer p.store.Expect(r.Expected)()
+
+	// 6. Reservations that have ended are dropped by a request that books.
+	if isBooking(r.Op) {
+		p.store.Reservations().Expire(store.Instant(r.Now))
+	}
+
+	// 7. A place is looked for without what the job and the ignored ones have reserved.
+	restoreReservations := p.store.Reservations().Ignore(append(slices.Clip(r.Ignore), r.ID))
+	j, search, err := p.place(ctx, q)
+	restoreReservations()
+	if search != nil {
+		return nil, search, nil
+	}
+
+	// 8. A job that asked to be given something has its reservation no more.
+	if isBooking(r.Op) && (err == nil || ctx.Err() == nil && !isTooHard(err)) {
+		p.store.Reservations().Cancel(r.ID)
+	}
+
+	// 9. What was found is booked or promised, as the request has it.
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !isBooking(r.Op):
+	case j.IsReserved():
+		p.store.Reservations().Add(j)
+	default:
+		p.store.Book(j, fingerprintOf(r))
+	}
+	return j.Allocation(), nil, nil
+}
+
+// existingJob returns the job that the request's id names if it holds anything, and
+// is not to be ignored.
+func (p *storeBackend) existingJob(r *match.Request) *store.Job {
+	if slices.Contains(r.Ignore, r.ID) {
+		return nil
+	}
+	return p.store.Job(r.ID)
+}
+
+// repeat answers a request whose job holds something.
+func repeat(r *match.Request, j *store.Job) (*match.Allocation, error) {
+	if !j.Answers(func() store.Fingerprint { return fingerprintOf(r) }) {
+		return nil, fmt.Errorf("match job %d: %w", r.ID, match.ErrConflict)
+	}
+	return j.Allocation(), nil
+}
+
+// place finds room for a request among what is free from now on or, where the
+// operation says so, later.
+func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *longSearch, error) {
+	r := &q.Request
+	v := p.store.ViewNow(r)
+	defer v.Restore()
+	l := p.layout(ctx, q)
+	o, failed := p.solve(l, solver.ViewNow, q.search)
+	if o == solver.Placed && (mayStartLater(r.Op) || !l.IsExhausted()) {
+		return p.allocate(r, l, v, r.Now), nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	if mayStartLater(r.Op) {
+		now := v.Window()
+		j, ok, err := p.earliestStart(ctx, r, l, v)
+		if ok || err != nil {
+			return j, nil, err
+		}
+		v.MoveToNow(now)
+		p.binding.refreshExclusive()
+	}
+	no := p.explainer(l).refusal(solver.ViewNow, o, failed)
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case no.Reason.Code == match.TooHard && !mayStartLater(r.Op):
+		return nil, p.newLongSearch(ctx, q, solver.ViewNow), nil
+	case errors.Is(no, match.ErrBusy) && failed.Nodes() != nil:
+		no.Reason.Blocker = p.bestBlocker(l, v, &failed)
+	}
+	return nil, nil, no
+}
+
+// satisfy finds room for a request in the empty graph.
+func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
+	l := p.layout(ctx, q)
+	o, failed := p.solve(l, solver.ViewEver, q.search)
+	if o == solver.Placed && !l.IsExhausted() {
+		return p.allocate(&q.Request, l, nil, q.Now).Allocation(), nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	no := p.explainer(l).refusal(solver.ViewEver, o, failed)
+	if no.Reason.Code == match.TooHard {
+		return nil, p.newLongSearch(ctx, q, solver.ViewEver), nil
+	}
+	return nil, nil, no
+}
+
+// layout returns the layout for a request, or for what was found for it beside the graph.
+func (p *storeBackend) layout(ctx context.Context, q *matchState) *solver.Layout {
+	steps, d := p.work.lockedSteps, q.demand
+	if q.search != nil {
+		steps, d = lockedSteps, d.WithoutLimits()
+	}
+	p.workspace.Begin(ctx, steps)
+	order, distance := p.store.Order(q.Policy, q.Near)
+	l := solver.New(&p.workspace, p.binding.build(&p.workspace, d, p.store.Graph(), order, distance, requesterOf(&q.Request)))
+	l.Spend(solver.SortSteps * len(q.Near))
+	if q.search == nil { // what was found is laid out whatever there is to ignore
+		l.Spend(q.ignoreSteps)
+	}
+	return l
+}
+
+// solve lays out as many slots of every shape as there can be, or what was found beside
+// the graph. Where that does not fit any more the meter is spent.
+func (p *storeBackend) solve(l *solver.Layout, v solver.View, found *longSearch) (solver.Outcome, solver.Shortfall) {
+	if found != nil {
+		runs, there := found.runsIn(p.store)
+		if !there || !l.Replay(found.view, runs) {
+			l.Exhaust()
+			return solver.Unknown, solver.Shortfall{}
+		}
+		return solver.Placed, solver.Shortfall{}
+	}
+	return l.SolveMax(v)
+}
+
+// allocate makes the job that holds what is laid out, from the given time on. It books nothing.
+func (p *storeBackend) allocate(r *match.Request, l *solver.Layout, over *store.WindowView, at time.Time) *store.Job {
+	g := store.Grant{
+		ID: r.ID, Keys: r.Keys, Start: at, Duration: r.Duration, Problem: &p.binding.problem, Runs: l.Runs(), View: over,
+	}
+	if who := p.binding.problem.Requester; who.Exclusive {
+		g.Holder = who.Holder
+	}
+	return p.store.Allocate(&g)
+}
+
+// dropReservation implements backend.
+func (p *storeBackend) dropReservation(r *match.Request) {
+	if p.existingJob(r) == nil {
+		p.store.Reservations().Cancel(r.ID)
+	}
+}
+
+func (p *storeBackend) update(jobs ...match.Job) error { return p.store.Update(jobs...) }
+
+func (p *storeBackend) release(id match.JobID, keys ...string) { p.store.Release(id, keys...) }
+
+func (p *storeBackend) jobs() []match.Job { return p.store.Jobs() }
+
+func (p *storeBackend) page(from string, limit int) func() []match.Node {
+	notes := p.store.Page(from, limit)
+	return func() []match.Node { return store.ExportNodes(notes) }
+}
+
+func (p *storeBackend) setStatus(name string, status resource.Status) error {
+	return p.store.SetStatus(name, status)
+}
+
+func (p *storeBackend) sizes() (jobs, slots, nodes int) { return p.store.Sizes() }
+
+func (p *storeBackend) numberNodes() { p.store.NumberNodes() }

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/traverser"
+)
+
+// traverserBackend is the backend of graphs that were added: their vertices are given out whole.
+type traverserBackend struct{ *traverser.Traverser }
+
+var _ backend = (*traverserBackend)(nil)
+
+// prepare implements backend: a traverser reads the jobspec itself.
+func (g *traverserBackend) prepare(q *matchState) { q.err = errGraphChanged }
+
+func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
+	r := &q.Request
+	if err := checkRequest(r, checkR); err != nil {
+		return nil, nil, err
+	}
+	if r.Jobspec == nil {
+		return nil, nil, invalid("no jobspec")
+	}
+	a, err := g.Match(ctx, r, traverser.Fingerprint(fingerprintOf(r)))
+	return a, nil, err
+}
+
+// dropReservation implements backend: nothing goes on beside the graph.
+func (g *traverserBackend) dropReservation(*match.Request) {}
+
+func (g *traverserBackend) update(jobs ...match.Job) error { return g.Update(jobs...) }
+
+func (g *traverserBackend) release(id match.JobID, keys ...string) { g.Release(id, keys...) }
+
+func (g *traverserBackend) jobs() []match.Job { return g.Jobs() }
+
+// page implements backend. A graph that was added is not listed while scheduling goes on beside.
+func (g *traverserBackend) page(from string, limit int) func() []match.Node {
+	nodes := g.Nodes(from, limit)
+	return func() []match.Node { return nodes }
+}
+
+func (g *traverserBackend) setStatus(name string, status resource.Status) error {
+	if name != "" && name[0] == '/' {
+		return g.SetStatus(name, status)
+	}
+	return g.SetNodeStatus(name, status)
+}
+
+func (g *traverserBackend) sizes() (jobs, slots, nodes int) { return g.Sizes() }
+
+// numberNodes implements backend: vertices have the numbers that they came with.
+func (g *traverserBackend) numberNodes() {}
+
+// errGraphChanged ends a match that came while the graph was made of something else.
+var errGraphChanged = fmt.Errorf("%w: the graph was begun anew", match.ErrStale)

@@ -1,0 +1,139 @@
+package fluence
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+func TestWakerGathersWhatIsWantedWhileItWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var woken []requests
+		hold := make(chan struct{})
+		w := newActivator(func(_ context.Context, w requests) time.Time {
+			woken = append(woken, w)
+			<-hold
+			return time.Time{}
+		})
+		go w.run(t.Context())
+		w.activateGroups(types.NamespacedName{Name: "first"})
+		synctest.Wait()
+		for range 100 {
+			w.activateGroups(types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"})
+			w.activatePods([]*corev1.Pod{objects.Pod("p"), objects.Pod("q")})
+			w.revokeLost("p", 7)
+			w.activateAll()
+		}
+		close(hold)
+		synctest.Wait()
+		var full []requests
+		for _, w := range woken {
+			if w.allGroups {
+				full = append(full, w)
+			}
+		}
+		if len(full) != 1 {
+			t.Fatalf("woken %d times for what came meanwhile, want once", len(full))
+		}
+		got := full[0]
+		delete(got.groups, types.NamespacedName{Name: "first"})
+		if !got.allGroups || len(got.groups) != 2 || len(got.lost) != 1 || got.lost["p"] != 7 ||
+			!slices.Equal(slices.Sorted(maps.Keys(got.pods)), []string{"p", "q"}) {
+			t.Errorf("wanted = %+v, want everything, once", got)
+		}
+	})
+}
+
+// Whoever wakes may want more: the queue calls PreEnqueue.
+func TestWakerIsFreeWhileItWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		woken := 0
+		var w *activator
+		w = newActivator(func(_ context.Context, want requests) time.Time {
+			woken++
+			if len(want.groups) > 0 {
+				w.activateAll()
+			}
+			return time.Time{}
+		})
+		go w.run(t.Context())
+		w.activateGroups(g)
+		synctest.Wait()
+		if woken < 2 {
+			t.Errorf("woken %d times, want for the group and for all", woken)
+		}
+	})
+}
+
+func TestWakerWakesAgainWhenToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Duration
+		start := time.Now()
+		w := newActivator(func(context.Context, requests) time.Time {
+			at = append(at, time.Since(start))
+			if len(at) < 3 {
+				return time.Now().Add(time.Minute)
+			}
+			return time.Time{}
+		})
+		go w.run(t.Context())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if want := []time.Duration{0, time.Minute, 2 * time.Minute}; !slices.Equal(at, want) {
+			t.Errorf("woken at %v, want %v", at, want)
+		}
+	})
+}
+
+// A group that was left half bound, by a scheduler that was killed say, is waited for
+// until it is seen to be one, and stands in the queue before all others.
+func TestWhatAHalfBoundGroupLacksIsWokenFirst(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		listed := r.pl.initialSync.addSource()
+		r.node("n", 8)
+		r.api.put(aPodGroup(g.Name, 2, "pg"))
+		r.pod("g-0", objects.InGroup(g.Name), objects.OnNode("n"))
+		late := r.pod("g-1", objects.InGroup(g.Name))
+		for _, name := range []string{"a", "b", "c"} {
+			r.pod(name)
+		}
+		r.pass(time.Second)
+		r.wantHeld(late, whyListing)
+		handle := &activations{Handle: r.pl.handle}
+		r.pl.handle = handle
+		defer func() { r.pl.handle = handle.Handle }()
+		listed()
+		r.pass(0)
+		want := [][]string{{"g-1"}, {"a", "b", "c"}}
+		if !slices.EqualFunc(handle.batches, want, slices.Equal) {
+			t.Errorf("pods were put into the queue as %v, want %v", handle.batches, want)
+		}
+		r.wantAsking(late)
+	})
+}
+
+// activations notes what is put into the queue.
+type activations struct {
+	fwk.Handle
+	batches [][]string
+}
+
+func (a *activations) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	a.batches = append(a.batches, names)
+	a.Handle.Activate(logger, pods)
+}

@@ -1,0 +1,186 @@
+package fluence
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/report"
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+func alone(p *corev1.Pod) { p.Annotations = map[string]string{group.ExclusiveAnnotation: "true"} }
+
+// labelled gives the namespace of the groups a value of the label for whole nodes.
+func (r *rig) labelled(value string) {
+	r.Helper()
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{group.WholeNodesLabel: value}}}
+	_, err := r.client.CoreV1().Namespaces().Update(r.ctx, space, metav1.UpdateOptions{})
+	r.must(err)
+	r.pass(0)
+}
+
+// Annotations give whole nodes where the administrator says so, and else the group waits with
+// the reason: it is not placed on nodes that others share.
+func TestWhoMayHaveWholeNodes(t *testing.T) {
+	cases := map[string]struct {
+		rule, label string
+		why         string // empty is that they may
+	}{
+		"all":              {WholeNodesAll, "", ""},
+		"labelled, it is":  {WholeNodesLabelled, "allowed", ""},
+		"labelled, no":     {WholeNodesLabelled, "", `annotation fluence.flux-framework.org/exclusive: "true": namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "", and has to be "allowed"`},
+		"labelled, yes":    {WholeNodesLabelled, "yes", `annotation fluence.flux-framework.org/exclusive: "true": namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "yes", and has to be "allowed"`},
+		"none, whoever is": {WholeNodesNone, "allowed", `annotation fluence.flux-framework.org/exclusive: "true": annotations give no whole nodes in this cluster (the argument wholeNodes of the scheduler is none)`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pl.args.WholeNodes = tc.rule
+				r.labelled(tc.label)
+				r.node("n1", 8)
+				pod := r.pod("p", alone)
+				r.schedule()
+				r.pass(time.Second)
+				if tc.why == "" {
+					if m := r.matches(); len(m) != 1 || !match.IsExclusive(m[0].Policy) {
+						t.Errorf("matches %+v, want one for whole nodes", m)
+					}
+					return
+				}
+				r.wantHeld(pod, tc.why)
+				if m := r.matches(); len(m) != 0 {
+					t.Errorf("it asks all the same: %+v", m)
+				}
+			})
+		})
+	}
+}
+
+func TestALabelOfTheNamespaceLetsItsGroupsAsk(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.labelled("")
+		r.node("n1", 8)
+		r.pod("p", alone)
+		r.schedule()
+		r.pass(time.Second)
+		if m := r.matches(); len(m) != 0 {
+			t.Fatalf("it asks: %+v", m)
+		}
+		r.labelled(group.WholeNodesAllowed)
+		r.pass(time.Second)
+		if !r.runs("p") {
+			t.Errorf("it does not run once the namespace may: %v", r.assigned())
+		}
+	})
+}
+
+// Pods of 1 core that say exclusive once they run take no node from others.
+func TestAnAnnotationOnPodsThatRunTakesNoNode(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 8)
+		r.gang(2, 2)
+		r.schedule()
+		r.placedSoon(2)
+		r.update("g-0", alone)
+		r.pass(time.Second)
+		r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		r.pass(time.Second)
+		if !r.runs("other") {
+			t.Errorf("another's pod does not run: %v", r.assigned())
+		}
+		r.pass(time.Minute)
+		c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, report.ConditionWholeNodes)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "AskedTooLate" || !strings.Contains(c.Message, group.ExclusiveAnnotation) {
+			t.Errorf("condition %+v, want that the annotation came too late", c)
+		}
+		if c := r.scheduledCondition(); c.Status != metav1.ConditionTrue {
+			t.Errorf("condition %+v, want it to stay", c)
+		}
+	})
+}
+
+// What the match settled is in the status, and a scheduler that comes after this one goes by it.
+func TestWholeNodesAreInTheStatus(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 8)
+		r.gang(2, 2, alone)
+		r.schedule()
+		r.placedSoon(2)
+		r.pass(time.Minute)
+		pg := r.api.get(g)
+		c := meta.FindStatusCondition(pg.Status.Conditions, report.ConditionWholeNodes)
+		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Matched" {
+			t.Fatalf("condition %+v, want that the nodes are the group's", c)
+		}
+		if got := asGroup(pg).Exclusivity; got != gang.Exclusive {
+			t.Errorf("the status is read as %v", got)
+		}
+		r.labelled("")
+		r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		r.pass(time.Second)
+		if r.runs("other") {
+			t.Errorf("a node of the group is given to another: %v", r.assigned())
+		}
+	})
+}
+
+// Whose the nodes are is said of the pods that were there when it was said. Of a group that starts
+// anew before anything else was told of it, it is said anew.
+func TestWholeNodesAreToldOfEachIncarnation(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 8)
+		r.gang(2, 2, alone)
+		r.schedule()
+		r.placedSoon(2)
+		r.pass(time.Minute)
+		first := asGroup(r.api.get(g)).ExclusivitySince
+		r.end("g-0")
+		r.end("g-1")
+		again := time.Now().Truncate(time.Second)
+		for _, name := range []string{"g-2", "g-3"} {
+			r.pod(name, objects.InGroup(g.Name), alone)
+		}
+		r.pass(time.Minute)
+		if got := asGroup(r.api.get(g)); !r.runs("g-2") || got.Exclusivity != gang.Exclusive || got.ExclusivitySince.Before(again) {
+			t.Errorf("the status says %v since %v, want it since the second start at %v; the first was at %v", got.Exclusivity, got.ExclusivitySince, again, first)
+		}
+		told := asGroup(r.api.get(g)).ExclusivitySince
+		r.pod("g-4", objects.InGroup(g.Name), alone)
+		r.pass(time.Minute)
+		if got := asGroup(r.api.get(g)).ExclusivitySince; !r.runs("g-4") || !got.Equal(told) {
+			t.Errorf("the status says so since %v when a pod has come late, want it since %v", got, told)
+		}
+	})
+}
+
+// A node that is booked before its group is known is the group's once the PodGroup, whose status says
+// that it is, has been seen: nobody else comes to it.
+func TestANodeIsAGroupsOnceItsStatusIsSeen(t *testing.T) {
+	for name, whole := range map[string]metav1.ConditionStatus{"its own": metav1.ConditionTrue, "shared": metav1.ConditionFalse} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 8)
+				r.pod("g-0", objects.InGroup("g"), objects.OnNode("n1"), objects.Never)
+				r.pass(2 * time.Second) // the status is of whole seconds, and later than the pod
+				pg := aPodGroup("g", 1, "pg")
+				pg.Status.Conditions = []metav1.Condition{{Type: report.ConditionWholeNodes, Status: whole, Reason: "Matched", LastTransitionTime: metav1.Now()}}
+				r.api.put(pg)
+				r.pass(settleTime)
+				r.pod("other")
+				r.schedule()
+				r.pass(time.Second)
+				if got, want := r.runs("other"), whole == metav1.ConditionFalse; got != want {
+					t.Errorf("a pod of another group comes to the node: %t, want %t", got, want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package fluence
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/report"
+)
+
+// What becomes of a group is one line of the log each, at V(2), with the same keys
+// whoever finds it out.
+
+// logRefusal logs what a group is refused for, again only for another reason or
+// other words: numbers alone change all the time.
+func (tl *groupReporter) logRefusal(key types.NamespacedName, reason, message string) {
+	level := 4
+	if tl.logged.update(key, reason+"\n"+message) {
+		level = 2
+	}
+	tl.log.V(level).Info("Group refused", "group", key, "reason", reason, "message", message)
+}
+
+// logTransition logs and counts what became of a group.
+func (tl *groupReporter) logTransition(t gang.Transition) {
+	log := tl.log.V(2)
+	switch t.Type {
+	case gang.Started:
+		waited := tl.now().Sub(t.CompleteSince)
+		log.Info("Group started", "group", t.Key, "job", t.Job, "pods", t.Pods, "waited", waited)
+		tl.counters.groupWaits.Observe(waited.Seconds())
+	case gang.Revoked:
+		log.Info("Group gave back", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
+		tl.counters.placementsRevoked.Inc()
+	case gang.Ended:
+		tl.logged.forget(t.Key)
+		log.Info("Group released", "group", t.Key)
+	}
+}
+
+// reportPlaced logs and reports a group that has come to hold nodes.
+func (tl *groupReporter) reportPlaced(p gang.PlacedGroup) {
+	pods := 0
+	for _, n := range p.Nodes {
+		pods += n
+	}
+	tl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes))
+	tl.reporter.Report(p.Key, report.Scheduled(report.Placement{Nodes: p.Nodes, Waiting: p.RefusedLate, Reason: p.Reason, Message: p.Message}), nil)
+	tl.forgetGone(p.Key)
+}

@@ -1,0 +1,65 @@
+package gang
+
+import (
+	"fmt"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+// whyGathering says why a group that has not started may not ask for resources.
+func (r *rules) whyGathering(s *groupState) (why, message string) {
+	if !s.gatheringKnown {
+		s.gatheringReason, s.gatheringMessage = r.findWhyGathering(s)
+		s.gatheringKnown = true
+	}
+	return s.gatheringReason, s.gatheringMessage
+}
+
+func (r *rules) findWhyGathering(s *groupState) (why, message string) {
+	for _, m := range s.members {
+		if !m.isWaiting() {
+			continue
+		}
+		if m.missingOwner != (group.Owner{}) && !s.inPodGroup {
+			return reason.OwnerNotSeen, fmt.Sprintf("waits until %s %s is seen, which controls the pod", m.missingOwner.Kind, m.missingOwner.Name)
+		}
+		if m.labelFault != nil {
+			return m.labelFault.Reason, m.labelFault.Message
+		}
+		if m.policyError != nil && (s.podGroup == nil || s.podGroup.Policy == "") {
+			return reason.InvalidMatchPolicy, m.policyError.Error()
+		}
+	}
+	if err := s.effectiveTopology().err; err != nil {
+		return reason.InvalidTopology, err.Error()
+	}
+	if s.podGroup != nil {
+		if err := group.ValidateMatchPolicy(s.podGroup.Policy); err != nil {
+			return reason.InvalidMatchPolicy, err.Error()
+		}
+	}
+	for _, m := range s.members {
+		if !m.isWaiting() {
+			continue
+		}
+		if why := r.whyDenied(m); why != "" {
+			return reason.NotAllowed, why
+		}
+	}
+	if s.podGroup == nil {
+		if !s.needsPodGroup {
+			return "", ""
+		}
+		return reason.NoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist; pods that are to have one made say their number by the label %s", s.key, group.SizeLabel)
+	}
+	want := int(s.podGroup.MinMember)
+	if have := s.count((*member).isWaiting) + s.preplaced; have < want || len(s.members) == 0 {
+		pods := "pods"
+		if want-have <= 1 {
+			pods = "pod"
+		}
+		return reason.Gathering, fmt.Sprintf("waits for %d more %s: has %d of minMember %d", max(1, want-have), pods, have, want)
+	}
+	return "", ""
+}

@@ -1,0 +1,98 @@
+package gang
+
+import (
+	"math"
+	"time"
+)
+
+// recompute brings what is derived from a group's members up to date: it begins a
+// new incarnation when nobody is seated any more, and drops an empty group.
+func (g *core) recompute(s *groupState) {
+	var waiting, unconfirmed, binding, remembered bool
+	s.gatheringKnown, s.topology, s.neededBy = false, nil, ""
+	onNode, refused, present := 0, 0, 0
+	lowest, highest := int32(math.MaxInt32), int32(math.MinInt32)
+	s.needsPodGroup, s.preplaced = false, 0
+	for _, m := range s.members {
+		s.needsPodGroup = s.needsPodGroup || m.needsPodGroup
+		if m.isRefused() {
+			refused++
+		}
+		remembered = remembered || m.refusal != nil
+		if m.isWaiting() && m.assignment == nil {
+			waiting = true
+			lowest, highest = min(lowest, m.priority()), max(highest, m.priority())
+		}
+		unconfirmed = unconfirmed || m.assignment != nil && !m.hasNode()
+		if m.isPresent() {
+			present++
+		}
+		if m.preplaced && m.hasNode() && m.pod.DeletionTimestamp == nil {
+			s.preplaced++
+		}
+		binding = binding || m.assignment != nil && !m.isPlaced() && !m.hasNode()
+		if m.isPlaced() {
+			onNode++
+			s.youngest = later(s.youngest, m.waitingSince())
+		}
+	}
+	ended := s.started && present == 0
+	if ended {
+		g.out.transition(Transition{Type: Ended, Key: s.key})
+		s.permitted, s.started, s.startReported, s.mayBeBound, s.completeSince = false, false, false, false, time.Time{}
+		s.reportedPlaced, s.reportedRefused, s.peakMinimum = 0, 0, 0
+		s.pastIncarnations++
+		s.clearRefusals()
+	}
+	if present == 0 {
+		s.exclusivity, s.matched, s.reportedLateAnnotation = ExclusivityUnknown, false, false
+	}
+	if present == 0 && (ended || !waiting) {
+		s.created = time.Time{}
+	}
+	if onNode > 0 {
+		// It may have begun before this process did, or by somebody else's bind.
+		s.started, s.mayBeBound = true, true
+	}
+	if s.started && s.peakMinimum == 0 && !s.matched && s.podGroup != nil {
+		// A minimum that was raised since is none that the group has come up to.
+		s.peakMinimum = min(s.podGroup.Placed, s.minimum())
+	}
+	if s.started && present >= s.minimum() && (s.podGroup != nil || !s.needsPodGroup) {
+		// Of a gang whose PodGroup is yet to be seen the minimum is not known.
+		s.peakMinimum = max(s.peakMinimum, s.minimum())
+	}
+	if !s.started && lowest < highest {
+		// Another may have the group's priority now.
+		s.representative = ""
+	}
+	g.updatePositions(s)
+	s.reportedPlaced = min(s.reportedPlaced, onNode)
+	if news := onNode > s.reportedPlaced || refused != s.reportedRefused; s.podGroup != nil && !binding && onNode > 0 && news && onNode >= s.required() {
+		s.reportedPlaced, s.reportedRefused = max(s.reportedPlaced, onNode), refused
+		g.out.reportPlaced(s.key)
+	}
+	if inVain := g.lateAnnotation(s) != ""; s.reportedPlaced > 0 && s.podGroup != nil && s.reportedLateAnnotation != inVain {
+		s.reportedLateAnnotation = inVain
+		g.out.reportPlaced(s.key)
+	}
+	if !s.roomSince.IsZero() || !s.completeSince.IsZero() {
+		// A group with seats is past waiting, whoever joins it.
+		if why, _ := g.whyGathering(s); s.started || why != "" && !unconfirmed {
+			s.roomSince, s.completeSince = time.Time{}, time.Time{}
+			s.waitsForOther, s.wasGathering = false, s.wasGathering || why != ""
+			s.clearYield()
+		}
+	}
+	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
+	set(g.unassignedGroups, s, waiting || missing)
+	set(g.refusedGroups, s, (waiting || missing) && (remembered || s.refusal != nil))
+	set(g.tentativeGroups, s, unconfirmed)
+	g.updateRetry(s)
+	g.updateYield(s)
+	if len(s.members) == 0 && s.podGroup == nil {
+		delete(g.groups, s.key)
+		delete(g.waitingForRoom, s.key)
+		g.updateYield(s)
+	}
+}

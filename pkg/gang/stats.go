@@ -1,0 +1,118 @@
+package gang
+
+import (
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+// A Phase is the state that a group is in; see the package comment.
+type Phase string
+
+// The phases.
+const (
+	Gathering  Phase = "gathering"
+	Complete   Phase = "complete"
+	Tentative  Phase = "tentative"
+	Held       Phase = "held"
+	Incomplete Phase = "incomplete"
+	Done       Phase = "done"
+)
+
+// Phases lists them in the order of a group's life.
+func Phases() []Phase {
+	return []Phase{Gathering, Complete, Tentative, Held, Incomplete, Done}
+}
+
+// A Census counts the groups, lone pods among them.
+type Stats struct {
+	Phases map[Phase]int
+	// WaitingByReason counts the groups that are gathering, complete or incomplete by what they
+	// wait for: the reason that they were given last, empty where they have yet to be
+	// answered.
+	WaitingByReason map[string]int
+	// LongestSince is since when the group could be asked for that has waited longest of those
+	// that are complete; zero if there is none.
+	LongestSince time.Time
+	// Tentative counts the pods with a seat that the API does not show yet, and Held those
+	// on nodes.
+	Tentative, Held int
+}
+
+// Stats counts what is there now.
+func (g Lister) Stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := Stats{Phases: map[Phase]int{}, WaitingByReason: map[string]int{}}
+	for _, s := range g.groups {
+		r := s.tally()
+		phase, why := g.phaseOf(s, r)
+		c.Tentative, c.Held = c.Tentative+r.tentative, c.Held+r.held
+		c.Phases[phase]++
+		switch phase {
+		case Gathering, Incomplete:
+			c.WaitingByReason[why]++
+		case Complete:
+			c.WaitingByReason[why]++
+			if !s.completeSince.IsZero() && (c.LongestSince.IsZero() || s.completeSince.Before(c.LongestSince)) {
+				c.LongestSince = s.completeSince
+			}
+		default:
+			// It waits for nothing.
+		}
+	}
+	return c
+}
+
+// A roll counts the members of a group in one pass: there may be many groups.
+type tally struct {
+	present, tentative, held  int
+	assigned, wanted, waiting bool
+}
+
+func (s members) tally() (r tally) {
+	for _, m := range s {
+		switch {
+		case m.hasNode():
+			r.held++
+		case m.assignment != nil:
+			r.tentative++
+		}
+		if m.isPresent() {
+			r.present++
+		}
+		r.assigned = r.assigned || m.assignment != nil
+		r.wanted = r.wanted || !isTerminal(m.pod) && m.pod.DeletionTimestamp == nil
+		r.waiting = r.waiting || m.isWaiting()
+	}
+	return r
+}
+
+// phaseOf returns the phase of a group and, of one that waits, what for.
+func (g Lister) phaseOf(s *groupState, r tally) (phase Phase, why string) {
+	if s.started {
+		if r.present >= s.required() {
+			return Held, ""
+		}
+		if m := s.first((*member).isRefused); m != nil {
+			return Incomplete, m.lastRefusal.Reason
+		}
+		return Incomplete, reason.MembersMissing
+	}
+	toCome := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
+	switch why, _ := g.whyGathering(s); {
+	case r.assigned:
+		return Tentative, ""
+	case !r.wanted && !toCome:
+		return Done, ""
+	case !r.waiting && s.preplaced > 0:
+		return Held, ""
+	case why != "":
+		return Gathering, why
+	case !r.waiting:
+		return Gathering, reason.Gathering
+	case s.refusal != nil:
+		return Complete, s.refusal.Reason
+	}
+	return Complete, ""
+}

@@ -1,0 +1,45 @@
+package gang
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// BenchmarkCensus counts groups of 20 pods each: it is done with the lock held, each
+// time that somebody reads the metrics.
+func BenchmarkCensus(b *testing.B) {
+	for _, groups := range []int{100, 1_000, 5_000} {
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
+			g := New(seenOwners{}, match.PolicyLonode)
+			for i := range groups {
+				name := fmt.Sprintf("g-%d", i)
+				g.PutPodGroup(types.NamespacedName{Namespace: "ns", Name: name}, PodGroup{UID: types.UID(name), MinMember: 20})
+				for j := range 20 {
+					p := benchPod(name, j)
+					if i%2 == 0 {
+						p.Spec.NodeName = "n"
+					}
+					g.PutPod(p, noon)
+				}
+			}
+			for b.Loop() {
+				if c := g.Stats(); c.Held != (groups+1)/2*20 {
+					b.Fatalf("%d pods are held", c.Held)
+				}
+			}
+		})
+	}
+}
+
+// benchPod is the nth pod of a group.
+func benchPod(of string, n int) *corev1.Pod {
+	name := fmt.Sprintf("%s-%d", of, n)
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{group.Label: of}}}
+}

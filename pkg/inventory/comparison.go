@@ -1,0 +1,216 @@
+package inventory
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// A subject is what a difference is about: a node by its name, or what is held
+// under one key.
+type subject struct {
+	node bool
+	name string
+}
+
+func nodeSubject(name string) subject { return subject{node: true, name: name} }
+func slotSubject(key string) subject  { return subject{name: key} }
+
+// sides are the two sides of a subject in words.
+type sides struct{ cluster, engine string }
+
+// A view is what cluster and engine have of some nodes and of what is held on
+// them: the engine first, then the cluster.
+type comparison struct {
+	// from and to are the names that a page begins and ends with; all names from
+	// from on where last is set.
+	from, to   string
+	last       bool
+	extraNodes map[string]bool // further nodes
+	nodes      map[string]*nodeSides
+	slots      map[string]*slotSides
+}
+
+// A nodeSides is both sides of a node; nil is nothing.
+type nodeSides struct{ cluster, engine *resource.Graph }
+
+// A slotSides is both sides of a key.
+type slotSides struct {
+	pod         *corev1.Pod // which holds in the cluster, if one does
+	fromSources []hold      // what sources call for beside
+	cluster     []hold      // all that is called for
+	engine      []hold      // in the engine
+}
+
+// covers says whether the view shows all that the engine has on a node.
+func (v *comparison) covers(node string) bool {
+	return node >= v.from && (v.last || node <= v.to) || v.extraNodes[node]
+}
+
+func (v *comparison) coversAll(nodes []string) bool {
+	return !slices.ContainsFunc(nodes, func(node string) bool { return !v.covers(node) })
+}
+
+// showEngine adds nodes that the engine listed.
+func (v *comparison) showEngine(nodes []match.Node, levels []translate.Level) {
+	for _, n := range nodes {
+		if v.nodes[n.Name] != nil {
+			continue // on the page and beside it
+		}
+		v.nodes[n.Name] = &nodeSides{engine: n.Graph}
+		for _, h := range holdsOf(n.Jobs) {
+			s := v.slot(h.slot.Key)
+			s.engine = append(s.engine, normalize(h, levels))
+		}
+	}
+}
+
+func (v *comparison) slot(key string) *slotSides {
+	s := v.slots[key]
+	if s == nil {
+		s = &slotSides{}
+		v.slots[key] = s
+	}
+	return s
+}
+
+// showNodes adds the cluster's nodes.
+func (v *comparison) showNodes(nodes []any, levels []translate.Level) {
+	for _, obj := range nodes {
+		node, ok := obj.(*corev1.Node)
+		if !ok || !v.covers(node.Name) {
+			continue
+		}
+		n := v.nodes[node.Name]
+		if n == nil {
+			n = &nodeSides{}
+			v.nodes[node.Name] = n
+		}
+		n.cluster = translate.Node(node, levels)
+	}
+}
+
+// showPods adds what pods hold on the nodes of the view, and elsewhere if the
+// engine has it here. Pods elsewhere are looked at only if the engine has a key here that
+// none of the pods on these nodes has.
+func (v *comparison) showPods(pods []any, read func(*corev1.Pod) hold) {
+	show := func(pod *corev1.Pod) {
+		s := v.slot(string(pod.UID))
+		s.pod = pod
+		s.cluster = append(s.cluster, read(pod))
+	}
+	for _, obj := range pods {
+		if pod, ok := obj.(*corev1.Pod); ok && v.covers(pod.Spec.NodeName) && translate.Holds(pod) {
+			show(pod)
+		}
+	}
+	lost := map[string]bool{}
+	for key, s := range v.slots {
+		if s.pod == nil {
+			lost[key] = true
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	for _, obj := range pods {
+		if pod, ok := obj.(*corev1.Pod); ok && lost[string(pod.UID)] && translate.Holds(pod) {
+			show(pod)
+		}
+	}
+}
+
+// showSources adds what sources call for, likewise.
+func (v *comparison) showSources(sources []Source, levels []translate.Level) {
+	for _, source := range sources {
+		for _, h := range holdsOf(source.Jobs()) {
+			if !v.covers(h.slot.Node) && v.slots[h.slot.Key] == nil {
+				continue
+			}
+			s := v.slot(h.slot.Key)
+			if h = normalize(h, levels); slices.ContainsFunc(s.cluster, h.sameSlot) {
+				continue // the pod prevails
+			}
+			s.fromSources = append(s.fromSources, h)
+			s.cluster = append(s.cluster, h)
+		}
+	}
+}
+
+// A finding is a subject whose sides are not the same.
+type finding struct {
+	subject
+	sides
+	kind DriftKind
+	// nodes are the nodes that it is about.
+	nodes []string
+	node  *nodeSides
+	slot  *slotSides
+}
+
+// findings lists them in an order of their own.
+func (v *comparison) findings() []finding {
+	var all []finding
+	for name, n := range v.nodes {
+		if d := n.finding(name); d != nil {
+			all = append(all, *d)
+		}
+	}
+	for key, s := range v.slots {
+		if d := s.finding(key); d != nil {
+			all = append(all, *d)
+		}
+	}
+	slices.SortFunc(all, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.nodes[0], b.nodes[0]), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
+	})
+	return all
+}
+
+func (n *nodeSides) finding(name string) *finding {
+	if n.cluster == nil && n.engine == nil {
+		return nil // merely something held there
+	}
+	both := sides{nodeWords(n.cluster), nodeWords(n.engine)}
+	if both.cluster == both.engine {
+		return nil
+	}
+	d := &finding{subject: nodeSubject(name), sides: both, kind: NodeDiffers, nodes: []string{name}, node: n}
+	switch {
+	case n.engine == nil:
+		d.kind = NodeMissing
+	case n.cluster == nil:
+		d.kind = NodeSurplus
+	}
+	return d
+}
+
+func (s *slotSides) finding(key string) *finding {
+	for _, holds := range [][]hold{s.cluster, s.engine} {
+		slices.SortFunc(holds, func(a, b hold) int {
+			return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.slot.Node, b.slot.Node))
+		})
+	}
+	if len(s.cluster)+len(s.engine) == 0 || reflect.DeepEqual(s.cluster, s.engine) {
+		return nil
+	}
+	d := &finding{
+		subject: slotSubject(key), sides: sides{holdWords(s.cluster), holdWords(s.engine)}, kind: SlotDiffers, slot: s,
+	}
+	switch {
+	case len(s.engine) == 0:
+		d.kind = SlotMissing
+	case len(s.cluster) == 0:
+		d.kind = SlotSurplus
+	}
+	for _, h := range slices.Concat(s.cluster, s.engine) {
+		d.nodes = append(d.nodes, h.slot.Node)
+	}
+	return d
+}

@@ -1,0 +1,200 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+const (
+	// firstRetry and lastRetry bound the pause before an engine that was lost is
+	// tried again; it doubles each time in between.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 500 * time.Millisecond
+	// probeEvery is how often the engine is asked whether it still has the graph:
+	// when nothing changes in the cluster, nothing else would show.
+	probeEvery = 250 * time.Millisecond
+	// batch bounds the nodes, and the slots, of one call, and so its duration and
+	// the size of its message.
+	batch = 256
+	// loadFactor is how many timeouts a call may take that fills the graph.
+	loadFactor = 5
+)
+
+// loop fills the engine and brings it up to date, anew after every error, until
+// ctx ends.
+func (i *Inventory) loop(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	verbosity, pause := 0, firstRetry
+	for {
+		e, err := i.load(ctx)
+		if err == nil {
+			verbosity, pause = 0, firstRetry
+			err = i.sendChanges(ctx, e)
+			i.setEpoch(0, Change{Kind: Lost})
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, match.ErrStale) && e != 0 {
+			logger.Info("The engine has another epoch although it kept answering: it was restarted, or another scheduler resets it", "epoch", e)
+		}
+		// One line for an outage, however long it is.
+		logger.V(verbosity).Info("The engine cannot be kept up to date and will be filled anew", "after", pause, "reason", err)
+		verbosity = 4
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastRetry)
+	}
+}
+
+// load begins an epoch, fills the graph with all that is known, and opens it for
+// verdicts. What is told meanwhile is left for later.
+func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
+	start := time.Now()
+	var e match.Epoch
+	err := i.call(ctx, i.cfg.Timeout, func(ctx context.Context) (err error) {
+		e, err = i.cfg.Engine.Reset(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reset the engine: %w", err)
+	}
+
+	i.recheck()
+	clear(i.invalid)
+	i.mu.Lock()
+	nodes, holds := i.nodes.restart(), i.holds.restart()
+	i.mu.Unlock()
+
+	s := sender{inventory: i, epoch: e, timeout: loadFactor * i.cfg.Timeout}
+	for left := nodes; left > 0; left -= min(left, batch) {
+		if err := s.send(ctx, i.takeNodes(min(left, batch)), nil); err != nil {
+			return 0, err
+		}
+	}
+	for _, source := range i.cfg.Sources {
+		if err := s.charge(ctx, holdsOf(source.Jobs())); err != nil {
+			return 0, err
+		}
+	}
+	for left := holds; left > 0; left -= min(left, batch) {
+		if err := s.send(ctx, nil, i.takeHolds(min(left, batch))); err != nil {
+			return 0, err
+		}
+	}
+	err = i.call(ctx, s.timeout, func(ctx context.Context) error { return i.cfg.Engine.Ready(ctx, e) })
+	if err != nil {
+		return 0, fmt.Errorf("open the engine for requests: %w", err)
+	}
+	klog.FromContext(ctx).Info("Filled the engine", "nodes", nodes, "pods", holds, "epoch", e, "took", time.Since(start))
+	i.setEpoch(e, Change{Kind: Loaded})
+	return e, nil
+}
+
+// sendChanges sends what is told, until the engine fails or ctx ends.
+func (i *Inventory) sendChanges(ctx context.Context, e match.Epoch) error {
+	s := sender{inventory: i, epoch: e, timeout: i.cfg.Timeout}
+	audit := newAudit(s)
+	page, probe := time.Now().Add(i.cfg.AuditEvery), time.Now().Add(probeEvery)
+	for {
+		if now := time.Now(); !now.Before(page) { // also while there is much to send
+			page = now.Add(i.cfg.AuditEvery)
+			if err := audit.comparePage(ctx); err != nil {
+				return err
+			}
+		}
+		i.recheck()
+		nodes, holds := i.takeNodes(batch), i.takeHolds(batch)
+		if len(nodes)+len(holds) > 0 {
+			if err := s.send(ctx, nodes, holds); err != nil {
+				return err
+			}
+			klog.FromContext(ctx).V(4).Info("Brought the engine up to date", "nodes", len(nodes), "pods", len(holds))
+			i.publish(changesOf(nodes, holds)...)
+			continue
+		}
+		asked, err := i.idle(ctx, slices.MinFunc([]time.Time{page, probe}, time.Time.Compare))
+		if err != nil {
+			return err
+		}
+		if now := time.Now(); !now.Before(probe) {
+			probe, asked = now.Add(probeEvery), true
+		}
+		if asked {
+			if err := s.probe(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// idle waits until there is something to send, or for a time. Asked says that somebody wants the
+// engine to be probed. The error is that ctx has ended.
+//
+// It makes a timer for each wait. A ticker that is due as it is read is run by the goroutine that
+// reads it, and in a bubble of synctest the race detector crashes where two do so at once.
+func (i *Inventory) idle(ctx context.Context, until time.Time) (asked bool, err error) {
+	left := time.Until(until)
+	if left <= 0 {
+		return false, ctx.Err()
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-i.check:
+		return true, nil
+	case <-i.wake:
+	case <-timer.C:
+	}
+	return false, nil
+}
+
+func (i *Inventory) takeNodes(n int) []nodeStep {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.nodes.take(n)
+}
+
+func (i *Inventory) takeHolds(n int) []holdStep {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.holds.take(n)
+}
+
+// setEpoch publishes a change together with the epoch that it leads to.
+func (i *Inventory) setEpoch(e match.Epoch, c Change) {
+	i.mu.Lock()
+	i.epoch = e
+	i.mu.Unlock()
+	i.publish(c)
+}
+
+// publish counts changes and passes them on.
+func (i *Inventory) publish(changes ...Change) {
+	for _, c := range changes {
+		i.mu.Lock()
+		i.generation++
+		c.Generation = i.generation
+		i.mu.Unlock()
+		i.cfg.OnChange(c)
+	}
+}
+
+// call bounds one call of the engine.
+func (i *Inventory) call(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return f(ctx)
+}

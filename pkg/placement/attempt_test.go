@@ -1,0 +1,150 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flux-k8s/fluence/pkg/hostlist"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// nodeNames are the names of so many nodes.
+func nodeNames(n, length int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%0*d", length, i)
+	}
+	return names
+}
+
+// requestsOf are the requests for so many kinds of one pod each.
+func requestsOf(kinds int, attributes jobspec.SlotAttributes) []translate.ShapeRequest {
+	var requests []translate.ShapeRequest
+	for i := range kinds {
+		requests = append(requests, translate.ShapeRequest{
+			Label: fmt.Sprint("shape", i), Amounts: translate.Amounts{"core": 100, "pods": 1}, Min: 1, Max: 1, Attributes: attributes,
+		})
+	}
+	return requests
+}
+
+// What is not too much for one match can be written down, and read again.
+func TestWhatIsNotTooManyHostsCanBeWritten(t *testing.T) {
+	excluded := func(names []string) jobspec.SlotAttributes {
+		return jobspec.SlotAttributes{ConstraintsNow: notOn(names)}
+	}
+	spreads := func(kinds, nodes int, own bool) []translate.ShapeRequest {
+		requests := requestsOf(kinds, jobspec.SlotAttributes{})
+		lists := []string{hostlist.Encode(nodeNames(nodes, 6)[:nodes/2]), hostlist.Encode(nodeNames(nodes, 6)[nodes/2:])}
+		for i := range requests {
+			for k := range 8 * kinds {
+				name := fmt.Sprint("spread", k)
+				if own {
+					name += fmt.Sprint("/", i)
+				}
+				requests[i].Attributes.Limits = append(requests[i].Attributes.Limits, jobspec.Limit{Name: name, Hosts: lists, Most: 1})
+			}
+		}
+		return requests
+	}
+	apart := func(kinds, nodes int) []translate.ShapeRequest {
+		hosts := nodeNames(nodes, 6)
+		return requestsOf(kinds, jobspec.SlotAttributes{Limits: []jobspec.Limit{{Name: "l", Hosts: hosts, Most: 1}}})
+	}
+	cases := map[string]struct {
+		requests []translate.ShapeRequest
+		want     bool
+	}{
+		"one kind kept from 5,000 nodes":                               {requestsOf(1, excluded(nodeNames(5000, 30))), false},
+		"20 kinds kept from 5,000 nodes":                               {requestsOf(20, excluded(nodeNames(5000, 30))), false},
+		"100 kinds kept from 5,000 nodes":                              {requestsOf(100, excluded(nodeNames(5000, 30))), true},
+		"very many short names":                                        {requestsOf(1, excluded(nodeNames(1<<18, 1))), false},
+		"300 kinds kept from 1,700 nodes of short names":               {requestsOf(300, excluded(nodeNames(1700, 4))), false},
+		"20 kinds of eight spreads each, all with all":                 {spreads(20, 1000, false), false},
+		"20 kinds of eight spreads each, with as many lists":           {spreads(20, 1000, true), true},
+		"20 kinds of eight spreads each, all with all, of 5,000 nodes": {spreads(20, 5000, false), true},
+		"kinds that are apart on each of very many nodes, one by one":  {apart(400, 5000), true},
+		"kinds that are apart on each of some nodes, one by one":       {apart(40, 5000), false},
+		"very many kinds":                                              {requestsOf(20_000, jobspec.SlotAttributes{}), true},
+		"many kinds":                                                   {requestsOf(9_000, jobspec.SlotAttributes{}), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			js := translate.Jobspec(tc.requests)
+			got := isTooLarge(tc.requests)
+			text, err := js.Encode()
+			if err == nil {
+				_, err = jobspec.Parse(text)
+			}
+			if !got && err != nil {
+				t.Errorf("tooManyHosts() = false, and the jobspec: %v", err)
+			}
+			if got != tc.want {
+				t.Errorf("tooManyHosts() = %v, want %v; the jobspec has %d bytes: %v", got, tc.want, len(text), err)
+			}
+		})
+	}
+}
+
+func TestTypesOfResourcesOfAGroupAreBounded(t *testing.T) {
+	amounts := func(from, n int) *interpod.Shape {
+		s := &interpod.Shape{Amounts: translate.Amounts{"core": 1}}
+		for i := range n {
+			s.Amounts[fmt.Sprint("example.com/", from+i)] = 1
+		}
+		return s
+	}
+	cases := map[string]struct {
+		shapes []*interpod.Shape
+		want   bool
+	}{
+		"one pod of few":                   {[]*interpod.Shape{amounts(0, 3)}, false},
+		"as many as there may be":          {[]*interpod.Shape{amounts(0, match.MaxResourceTypes-1)}, false},
+		"one more":                         {[]*interpod.Shape{amounts(0, match.MaxResourceTypes)}, true},
+		"pods that ask for the same":       {[]*interpod.Shape{amounts(0, 100), amounts(0, 100)}, false},
+		"pods that ask for others, in all": {[]*interpod.Shape{amounts(0, 100), amounts(100, 28)}, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := hasTooManyTypes(tc.shapes); got != tc.want {
+				t.Errorf("tooManyKinds() = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// What requests list is bounded wherever they list it.
+func TestRequestsThatListTooMuch(t *testing.T) {
+	list := func(n, length int) *jobspec.Constraint {
+		return &jobspec.Constraint{Op: jobspec.OpHostlist, Values: slices.Repeat([]string{strings.Repeat("n", length)}, n)}
+	}
+	both := func(a, b *jobspec.Constraint) *jobspec.Constraint {
+		return &jobspec.Constraint{Op: jobspec.OpAnd, Args: []jobspec.Constraint{*a, *b}}
+	}
+	const half = mostHosts / 2
+	cases := map[string]struct {
+		requests []jobspec.SlotAttributes
+		want     bool
+	}{
+		"nothing":              {[]jobspec.SlotAttributes{{}}, false},
+		"as many as may be":    {[]jobspec.SlotAttributes{{Constraints: list(half, 1), ConstraintsNow: list(half, 1)}}, false},
+		"one more for good":    {[]jobspec.SlotAttributes{{Constraints: list(half+1, 1), ConstraintsNow: list(half, 1)}}, true},
+		"one more for now":     {[]jobspec.SlotAttributes{{Constraints: list(half, 1), ConstraintsNow: list(half+1, 1)}}, true},
+		"in parts":             {[]jobspec.SlotAttributes{{Constraints: both(list(half, 1), list(half+1, 1))}}, true},
+		"of two kinds of pods": {[]jobspec.SlotAttributes{{Constraints: list(half, 1)}, {Constraints: list(half+1, 1)}}, true},
+	}
+	for name, tc := range cases {
+		var requests []translate.ShapeRequest
+		for _, a := range tc.requests {
+			requests = append(requests, translate.ShapeRequest{Attributes: a})
+		}
+		if got := isTooLarge(requests); got != tc.want {
+			t.Errorf("%s: too much %t, want %t", name, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// findSlots makes the match, and returns the slots in the order in which the pods take
+// them up.
+func (p *Placer) findSlots(ctx context.Context, q *attempt) ([]match.Slot, *gang.Refusal) {
+	if q.constraints != nil {
+		return p.placeConstrained(ctx, q)
+	}
+	if isTooLarge(q.requests) {
+		return nil, TooHard(whyTooManyHosts)
+	}
+	a, err := p.match(ctx, q, match.Allocate, q.requests, q.keys)
+	if err != nil {
+		return nil, p.refuse(q, err)
+	}
+	return a.Slots, nil
+}
+
+// What a group is told that cannot be matched for now.
+const (
+	WhyUnavailable = "the matcher does not answer"
+	WhyLoading     = "the matcher's graph is being loaded"
+)
+
+// refuse is what the group is told where the matcher found no room, or gave no answer.
+func (p *Placer) refuse(q *attempt, err error) *gang.Refusal {
+	r := p.refusalOf(q, err)
+	if r.Reason == reason.NoRoom {
+		q.addReserved(r)
+	}
+	return r
+}
+
+// refusalOf turns an error of the matcher into what the group is told, and takes note of what
+// follows.
+func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
+	var no *match.Refusal
+	switch {
+	case errors.As(err, &no) && no.Reason.Code == match.TooHard:
+		return TooHard(whyTooHard)
+	case errors.As(err, &no):
+		r := &gang.Refusal{
+			Reason:  reason.NoRoom,
+			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key)) + q.rejected.String()),
+			RetryOn: append(q.rejected.events(), gang.NodeChanged, gang.MatcherBack),
+			// By what a match is overtaken need not be one of these events.
+			Backoff: q.rejected.byExtender || no.Reason.Code == match.Overtaken,
+		}
+		if errors.Is(err, match.ErrUnsatisfiable) {
+			// What others give back does not help.
+			r.Reason, r.WaitsFor, r.Filtered = reason.NeverFits, gang.WaitsForNodes, q.rejected.hasNonNodeFilters()
+			return r
+		}
+		r.RetryOn = append(r.RetryOn, gang.Released)
+		switch {
+		case no.Reason.Code == match.Overtaken:
+			r.WaitsFor = gang.WaitsForAnswer
+		case no.Reason.WaitingHelps && !no.Reason.MayNeverFit:
+			r.WaitsFor = gang.WaitsForRoom
+		}
+		return r
+	case errors.Is(err, match.ErrStale):
+		q.effects.Stale = true
+		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyLoading, RetryOn: []gang.Event{gang.MatcherBack}}
+	case errors.Is(err, match.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		// It may have booked the request and not been able to say so.
+		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
+		q.effects.NoAnswer, q.effects.TimedOut = true, errors.Is(err, context.DeadlineExceeded)
+		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyUnavailable, RetryOn: []gang.Event{gang.MatcherBack}}
+	default:
+		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
+		q.effects.Err = err
+		// Where it broke it may have cost the matcher its graph, and all others the time to fill it.
+		return &gang.Refusal{
+			Reason: reason.MatchError, Message: fmt.Sprintf("match: %v", err), RetryOn: gang.ClusterEvents(), Backoff: true,
+			LongBackoff: match.OutcomeOf(err) == match.OutcomeError,
+		}
+	}
+}
+
+// addReserved adds to a refusal what part in it the room may have that is reserved for others, and
+// takes note that they are in somebody's way.
+func (q *attempt) addReserved(r *gang.Refusal) {
+	if len(q.cluster.Reserved.Nodes) == 0 {
+		return
+	}
+	q.blockingTurns = q.cluster.Reserved.Turns
+	r.Message = translate.Shorten(r.Message + "; " + strings.Join(q.cluster.Reserved.Words, "; "))
+	r.RetryOn = append(r.RetryOn, gang.ReservationEnded)
+}
+
+func uids(pods []*corev1.Pod) []types.UID {
+	ids := make([]types.UID, len(pods))
+	for i, p := range pods {
+		ids[i] = p.UID
+	}
+	return ids
+}

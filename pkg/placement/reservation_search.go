@@ -1,0 +1,148 @@
+package placement
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// permanentRejections is what the filters rule out for the present and go on ruling out when all has ended
+// that ends.
+type permanentRejections struct {
+	// nodes are by shape.
+	nodes [][]string
+	// why counts the nodes by the filters' own words.
+	why filterResult
+}
+
+// isTemporary says that a pod makes room one day: it ends by itself, and does not stand on every node.
+func (q *attempt) isTemporary(p *corev1.Pod) bool {
+	return !translate.OnEveryNode(p) && !q.isPermanent(p)
+}
+
+// endedEvery is how many pods are taken away before the allowance is looked at again.
+const endedEvery = 256
+
+// A look is for nodes to reserve for the group of an enquiry.
+type reservationSearch struct {
+	*Placer
+	q *attempt
+}
+
+// findPermanent runs the profile's filters on the nodes that they rule out for the present, without
+// the pods there that end. What an extender rules out stays so: nobody knows why it does. The
+// answer is not known where the allowance is over. It may only be called inside a scheduling cycle.
+func (k reservationSearch) findPermanent(ctx context.Context) (l permanentRejections, known bool) {
+	l.nodes = make([][]string, len(k.q.shapes))
+	for i := range k.q.shapes {
+		out, known := k.findPermanentOf(ctx, i)
+		if !known {
+			return permanentRejections{}, false
+		}
+		l.nodes[i] = slices.Concat(out.now, k.q.rejectedByExtenders[i])
+		l.why.add(out)
+	}
+	return l, true
+}
+
+// findPermanentOf is that of one shape.
+func (k reservationSearch) findPermanentOf(ctx context.Context, shape int) (out filterResult, known bool) {
+	out = filterResult{why: map[string]int{}, filters: sets.New[string]()}
+	barred := sets.New(k.q.filtered[shape]...)
+	if len(barred) == 0 {
+		return out, true
+	}
+	pod := k.q.shapes[shape].Pods[0]
+	if k.q.constraints != nil {
+		pod = k.q.constraints.Relaxed[shape]
+	}
+	state := schedulerframework.NewCycleState()
+	state.Write(probeKey, probe{})
+	result, status := k.preFilter(ctx, k.q.budget, state, pod)
+	if !status.IsSuccess() {
+		return out, false
+	}
+	if !k.removeEndingPods(ctx, state, pod) {
+		return out, false
+	}
+	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))
+	logger := klog.FromContext(ctx)
+	for _, info := range k.q.nodes {
+		name := info.Node().Name
+		if !barred.Has(name) {
+			continue
+		}
+		if k.q.budget.isOver() {
+			return out, false
+		}
+		if !result.AllNodes() && !result.NodeNames.Has(name) {
+			out.now = append(out.now, name)
+			continue
+		}
+		later := info.Snapshot()
+		for _, there := range info.GetPods() {
+			if k.q.isTemporary(there.GetPod()) && later.RemovePod(logger, there.GetPod()) != nil {
+				return out, false
+			}
+		}
+		if status := k.Handle.RunFilterPlugins(ctx, state, pod, later); !status.IsSuccess() {
+			out.now = append(out.now, name)
+			out.why[status.Message()]++
+			out.filters.Insert(status.Plugin())
+		}
+	}
+	return out, true
+}
+
+// removeEndingPods takes the pods that end out of what the filters counted for a pod. It says
+// whether it got through all of them. The filters read the terms of each of them again, and what
+// that takes for those of other namespaces the group does not pay for.
+func (k reservationSearch) removeEndingPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) bool {
+	n, own := 0, interpod.OwnEvaluationCost(pod)
+	for _, info := range k.q.nodes {
+		for _, there := range info.GetPods() {
+			if !k.q.isTemporary(there.GetPod()) {
+				continue
+			}
+			if n++; n%endedEvery == 0 && k.q.budget.isOver() {
+				return false
+			}
+			theirs := 0
+			if there.GetPod().Namespace != pod.Namespace && len(there.GetRequiredAntiAffinityTerms()) > 0 {
+				theirs = k.antiAffinity.EvaluationCost(there, pod.Namespace)
+			}
+			began := k.Now()
+			if !k.Handle.RunPreFilterExtensionRemovePod(ctx, state, pod, there, info).IsSuccess() {
+				return false
+			}
+			if theirs > 0 {
+				k.q.budget.addForeign(part(k.Now().Sub(began), float64(theirs)/float64(theirs+own)))
+			}
+		}
+	}
+	return true
+}
+
+// whenEnded returns the requests of an enquiry as they are when all has ended that ends.
+func (q *attempt) whenEnded(l permanentRejections) []translate.ShapeRequest {
+	later := *q
+	later.requests = slices.Clone(q.requests)
+	for i := range later.requests {
+		a := &later.requests[i].Attributes
+		if a.ConstraintsNow = nil; len(l.nodes[i]) > 0 {
+			a.ConstraintsNow = notOn(l.nodes[i])
+		}
+	}
+	if q.firstTried == nil {
+		return later.requests
+	}
+	return later.requestsFor(*q.firstTried, q.podLimits)
+}

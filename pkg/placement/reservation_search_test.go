@@ -1,0 +1,65 @@
+package placement
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+// slowEnds is a plugin that takes long to read a pod that is taken away.
+type slowEnds struct{ takes time.Duration }
+
+func (slowEnds) Name() string { return "SlowEnds" }
+
+func (slowEnds) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	return nil, nil
+}
+
+func (p slowEnds) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+func (slowEnds) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+func (p slowEnds) RemovePod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+	time.Sleep(p.takes) // in the time of the bubble
+	return nil
+}
+
+// When nodes are looked for without the pods that end, the filters read the terms of these again.
+// That is the group's as far as these are of its namespace, or its own terms are read.
+func TestWhatAPodThatEndsHasReadIsItsNamespaces(t *testing.T) {
+	const takes = 12 * time.Millisecond
+	for name, tc := range map[string]struct {
+		ends, asks func(*corev1.Pod)
+		of         func(*corev1.Pod)
+		want       time.Duration
+	}{
+		"one of others": {objects.ShunningIn(1, 0, objects.Namespace), func(*corev1.Pod) {}, objects.Elsewhere, 0},
+		"one of others, and terms of the group's": {objects.ShunningIn(1, 0, objects.Namespace), objects.ShunningIn(2, 0), objects.Elsewhere, takes * 2 / 3},
+		"one of others that has no terms":         {func(*corev1.Pod) {}, func(*corev1.Pod) {}, objects.Elsewhere, takes},
+		"one of its namespace":                    {objects.ShunningIn(1, 0), func(*corev1.Pod) {}, func(*corev1.Pod) {}, takes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ends := objects.Pod("ends", tc.of, tc.ends, objects.Never, objects.OnNode("n1"))
+			inProfile(t, []*corev1.Node{objects.ReadyNode("n1", 8)}, []*corev1.Pod{ends}, func(p *profile) {
+				asks, state := objects.Pod("asks", tc.asks), schedulerframework.NewCycleState()
+				state.Write(probeKey, probe{})
+				p.PreFilters.RunPreFilterPlugins(p.ctx, state, asks)
+				q := &attempt{nodes: p.nodes, budget: anHour(p.ctx), outlasted: func(*corev1.Pod) bool { return false }}
+				if !(reservationSearch{p.Placer, q}).removeEndingPods(p.ctx, state, asks) {
+					t.Fatal("it does not get through")
+				}
+				if took := q.budget.Took(); (took - tc.want).Abs() > time.Microsecond {
+					t.Errorf("the group pays for %s, want %s", took, tc.want)
+				}
+			}, slowEnds{takes})
+		})
+	}
+}

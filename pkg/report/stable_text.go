@@ -1,0 +1,28 @@
+package report
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// shortOn are the ways to say that a resource is short.
+var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| runs out`)
+
+// StableText is what a message says apart from what others change all the time: numbers, and
+// whose end would help most.
+func StableText(text string) string {
+	if before, rest, ok := strings.Cut(text, translate.MoreIfPrefix); ok {
+		if _, after, ok := strings.Cut(rest, translate.EndsSuffix); ok {
+			text = strings.TrimRight(before, "; 0123456789") + after
+		}
+	}
+	text = shortOn.ReplaceAllString(text, " is short")
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+}

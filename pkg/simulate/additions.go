@@ -1,0 +1,187 @@
+package simulate
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A Workload is what controllers would make of objects that are not there yet.
+type Additions struct {
+	Cluster
+	// Notes say what was left out of it, or is otherwise than with the real
+	// controllers.
+	Notes []string
+
+	existing  Cluster
+	scheduler string
+	now       time.Time
+	owners    Owners
+	names     names
+	// namespaces are those that there are; empty if they could not be read.
+	namespaces map[string]bool
+	// about is the object of the file that is being read, as KIND NAME.
+	about string
+	// sizes are the groups that owners ask for, by the owner's UID.
+	sizes map[types.UID]group.Size
+	pods  []*corev1.Pod
+	last  int
+}
+
+// Kinds lists the kinds that Make knows the pods of.
+func Kinds() []string {
+	return []string{"CronJob", "Deployment", "Job", "Pod", "PodGroup", "ReplicaSet", "StatefulSet"}
+}
+
+// Make makes the pods and PodGroups that the controllers of Kubernetes and of Fluence
+// would make of objects, as far as pods ask for this scheduler, in a cluster as it was
+// read. Objects of other kinds are left out with a note, where they may have pods. An
+// error names the object, the field and the value that is wrong.
+func Make(objects []*unstructured.Unstructured, there Cluster, scheduler string, now time.Time) (*Additions, error) {
+	w := &Additions{existing: there, scheduler: scheduler, now: now, owners: OwnersOf(there.Objects), names: names{}, namespaces: map[string]bool{}, sizes: map[types.UID]group.Size{}}
+	for _, o := range there.Objects {
+		if m, ok := o.(metav1.Object); ok {
+			w.names[nameOf(m)] = errExists
+		}
+		if n, ok := o.(*corev1.Namespace); ok {
+			w.namespaces[n.Name] = true
+		}
+	}
+	for i := range there.PodGroups {
+		w.names[nameOf(&there.PodGroups[i])] = errExists
+	}
+	for _, u := range objects {
+		if len(w.namespaces) > 0 && u.GetKind() == "Namespace" {
+			w.namespaces[u.GetName()] = true
+		}
+	}
+	for _, u := range referencedFirst(objects) {
+		w.about = u.GetKind() + " " + u.GetName()
+		if err := w.add(u); err != nil {
+			return nil, fmt.Errorf("%s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+		}
+	}
+	if err := w.addPodGroups(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Pods are those that were made.
+func (w *Additions) Pods() []*corev1.Pod { return w.pods }
+
+// add makes what an object asks for.
+func (w *Additions) add(u *unstructured.Unstructured) error {
+	switch gk := u.GroupVersionKind().GroupKind().String(); gk {
+	case "Pod":
+		pod := &corev1.Pod{}
+		if err := w.read(u, pod); err != nil {
+			return err
+		}
+		return w.addPod(pod, "spec")
+	case "Job.batch":
+		job := &batchv1.Job{}
+		if err := w.read(u, job); err != nil {
+			return err
+		}
+		return w.addJob(job, "spec.template.spec")
+	case "CronJob.batch":
+		cron := &batchv1.CronJob{}
+		if err := w.read(u, cron); err != nil {
+			return err
+		}
+		job := &batchv1.Job{ObjectMeta: cron.Spec.JobTemplate.ObjectMeta, Spec: cron.Spec.JobTemplate.Spec}
+		job.Namespace, job.Name = cron.Namespace, madeUp(cron.Name, "next")
+		w.setOwner(job, cron, "batch/v1", "CronJob")
+		return w.addJob(job, "spec.jobTemplate.spec.template.spec")
+	case "StatefulSet.apps":
+		set := &appsv1.StatefulSet{}
+		if err := w.read(u, set); err != nil {
+			return err
+		}
+		return w.addStatefulSet(set)
+	case "ReplicaSet.apps":
+		set := &appsv1.ReplicaSet{}
+		if err := w.read(u, set); err != nil {
+			return err
+		}
+		return w.addReplicaSet(set, group.Owner{Group: "apps", Kind: "ReplicaSet", Name: set.Name, UID: set.UID})
+	case "Deployment.apps":
+		return w.addDeployment(u)
+	case "PodGroup." + scheduling.GroupVersion.Group:
+		return w.addPodGroup(u)
+	default:
+		if i := referencedIndex(u); i < len(referencedKinds) {
+			return w.addReferenced(u, referencedKinds[i])
+		}
+		if !slices.Contains(podless, u.GetKind()) {
+			w.note("%s %s: this kind is not known: what pods it makes are not counted", u.GetKind(), u.GetName())
+		}
+		return nil
+	}
+}
+
+// podless are kinds that have no pods and do not bear on where pods go.
+var podless = []string{"ConfigMap", "Namespace", "Secret", "Service", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy", "PodDisruptionBudget"}
+
+// note notes something once.
+func (w *Additions) note(format string, args ...any) {
+	if n := fmt.Sprintf(format, args...); !slices.Contains(w.Notes, n) {
+		w.Notes = append(w.Notes, n)
+	}
+}
+
+// read turns an object into its type, and gives it what the API server would. A field
+// that does not exist is an error.
+func (w *Additions) read(u *unstructured.Unstructured, into metav1.Object) error {
+	text, err := json.Marshal(u.Object)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	strict, err := kjson.UnmarshalStrict(text, into)
+	if err := cmp.Or(err, errors.Join(strict...)); err != nil {
+		return err
+	}
+	if in := into.GetNamespace(); in != "" && len(w.namespaces) > 0 && !w.namespaces[in] {
+		return fmt.Errorf("metadata.namespace: %q: there is no such namespace", in)
+	}
+	name := cmp.Or(into.GetName(), into.GetGenerateName()+"x")
+	if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
+		return fmt.Errorf("metadata.name: %q: %s", into.GetName(), wrong[0])
+	}
+	w.setMetadata(into)
+	return w.names.take(into)
+}
+
+// setMetadata gives an object what the API server would.
+func (w *Additions) setMetadata(o metav1.Object) {
+	w.last++
+	if o.GetName() == "" {
+		o.SetName(madeUp(o.GetGenerateName(), w.last))
+	}
+	o.SetUID(types.UID("simulated-" + strconv.Itoa(w.last)))
+	// The order in which they stand in the file.
+	o.SetCreationTimestamp(metav1.NewTime(w.now.Add(time.Duration(w.last) * time.Microsecond)))
+	o.SetManagedFields(nil)
+}
+
+// setOwner has an object control another.
+func (w *Additions) setOwner(o, owner metav1.Object, version, kind string) {
+	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}})
+}

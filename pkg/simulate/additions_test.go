@@ -1,0 +1,173 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// template is that of a maker's pods.
+const template = `
+    metadata: {labels: {app: a}}
+    spec: {schedulerName: fluence, containers: [{name: c, image: i, resources: {limits: {cpu: "2"}}}]}`
+
+// jobTemplate is that of a Job's.
+var jobTemplate = strings.Replace(template, "schedulerName", "restartPolicy: Never, schedulerName", 1)
+
+// job is the manifest of one of one pod, but for its name.
+var job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: %s}\nspec:\n  template:" + jobTemplate
+
+func objects(t *testing.T, text string) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	for doc := range strings.SplitSeq(text, "---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		u.SetNamespace("ns")
+		all = append(all, u)
+	}
+	return all
+}
+
+func TestMakeMakesWhatTheControllersWould(t *testing.T) {
+	cases := map[string]struct {
+		text string
+		// groups are the sizes of the PodGroups by the beginning of their names.
+		pods   []string
+		groups []string
+		notes  []string
+	}{
+		"a job":                          {text: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  parallelism: 3\n  completions: 2\n  template:" + jobTemplate, pods: []string{"j#0", "j#1"}, groups: []string{"job-j 2"}},
+		"a job that labels its size":     {text: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  parallelism: 3\n  template:" + strings.Replace(jobTemplate, "app: a", `fluence.group-min: "2"`, 1), pods: []string{"j#0", "j#1", "j#2"}, groups: []string{"job-j 2"}},
+		"a job that is suspended":        {text: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  suspend: true\n  template:" + jobTemplate, pods: []string{"j#0"}, groups: []string{"job-j 1"}, notes: []string{"suspended"}},
+		"a cronjob":                      {text: "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}\nspec:\n  schedule: '* * * * *'\n  jobTemplate: {spec: {parallelism: 2, template: {spec: {schedulerName: fluence, restartPolicy: Never, containers: [{name: c, image: i}]}}}}", pods: []string{"c#next#0", "c#next#1"}, groups: []string{"job-c-next 2"}},
+		"a deployment":                   {text: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  replicas: 2\n  selector: {matchLabels: {app: a}}\n  template:" + template, pods: []string{"d#next#0", "d#next#1"}, groups: []string{"deployment-d 1"}},
+		"a deployment of none":           {text: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  replicas: 0\n  selector: {matchLabels: {app: a}}\n  template:" + template},
+		"a statefulset in order":         {text: "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: s}\nspec:\n  replicas: 2\n  selector: {matchLabels: {app: a}}\n  template:" + template, pods: []string{"s-0", "s-1"}, groups: []string{"statefulset-s 1"}, notes: []string{"one after the other"}},
+		"a statefulset all at once":      {text: "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: s}\nspec:\n  replicas: 2\n  podManagementPolicy: Parallel\n  selector: {matchLabels: {app: a}}\n  template:" + template, pods: []string{"s-0", "s-1"}, groups: []string{"statefulset-s 2"}},
+		"a lone pod":                     {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {schedulerName: fluence, containers: [{name: c, image: i}]}", pods: []string{"p"}},
+		"pods with a PodGroup":           {text: "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 5}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {scheduling.x-k8s.io/pod-group: g}}\nspec: {schedulerName: fluence, containers: [{name: c, image: i}]}", pods: []string{"p"}, groups: []string{"g 5"}},
+		"pods that label their group":    {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {scheduling.x-k8s.io/pod-group: g, fluence.group-size: \"4\"}}\nspec: {schedulerName: fluence, containers: [{name: c, image: i}]}", pods: []string{"p"}, groups: []string{"g 4"}},
+		"a job beside a pod of its name": {text: fmt.Sprintf(job, "j") + "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: j-0}\nspec: {schedulerName: fluence, containers: [{name: c, image: i}]}", pods: []string{"j#0", "j-0"}, groups: []string{"job-j 1"}},
+		"a job whose pods are gated":     {text: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  parallelism: 2\n  template:" + strings.Replace(jobTemplate, "{restart", "{schedulingGates: [{name: a/b}], restart", 1), pods: []string{"j#0", "j#1"}, groups: []string{"job-j 2"}, notes: []string{`"a/b" holds the pods back`}},
+		"a job of another scheduler":     {text: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  parallelism: 3\n  template:" + strings.Replace(jobTemplate, "fluence", "other", 1), notes: []string{`Job j: spec.template.spec.schedulerName is "other"`}},
+		"a priority below its job":       {text: strings.Replace(fmt.Sprintf(job, "j"), "schedulerName: fluence", "schedulerName: fluence, priorityClassName: soon", 1) + "\n---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: soon}\nvalue: 5", pods: []string{"j#0"}, groups: []string{"job-j 1"}},
+		"a claim that is there":          {text: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n---\n" + fmt.Sprintf(job, "j"), pods: []string{"j#0"}, groups: []string{"job-j 1"}},
+		"a PodGroup that is there":       {text: "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: old}\nspec: {minMember: 3}", groups: []string{"old 3 since 1"}},
+		"two jobs of one label":          {text: strings.Replace(fmt.Sprintf(job, "j")+"\n---\n"+fmt.Sprintf(job, "k"), "app: a", "scheduling.x-k8s.io/pod-group: g", 2), pods: []string{"j#0", "k#0"}, groups: []string{"g 2"}, notes: []string{"group g: several objects make its pods"}},
+		"a kind that is not known":       {text: "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t}", notes: []string{"Thing t: this kind is not known"}},
+		"a service":                      {text: "apiVersion: v1\nkind: Service\nmetadata: {name: t}"},
+	}
+	old := podGroup("old", 2)
+	there := Cluster{PodGroups: []scheduling.PodGroup{old}}
+	there.Objects = append(there.Objects, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}})
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w, err := Make(objects(t, tc.text), there, "fluence", time.Unix(0, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var pods, groups []string
+			for _, p := range w.Pods() {
+				pods = append(pods, p.Name)
+				if p.UID == "" || p.Spec.SchedulerName != "fluence" {
+					t.Errorf("pod %s has UID %q and scheduler %q", p.Name, p.UID, p.Spec.SchedulerName)
+				}
+			}
+			for _, pg := range w.PodGroups {
+				// Without the hash of a UID.
+				short := pg.Name
+				if i := strings.LastIndexByte(short, '-'); i > 0 {
+					short = short[:i]
+				}
+				short = fmt.Sprintf("%s %d", short, pg.Spec.MinMember)
+				if pg.UID == old.UID {
+					short += fmt.Sprint(" since ", pg.CreationTimestamp.Unix())
+				}
+				groups = append(groups, short)
+			}
+			if !slices.Equal(pods, tc.pods) || !slices.Equal(groups, tc.groups) {
+				t.Errorf("pods %q, groups %q; want %q, %q", pods, groups, tc.pods, tc.groups)
+			}
+			if len(w.Notes) != len(tc.notes) || len(tc.notes) > 0 && !strings.Contains(w.Notes[0], tc.notes[0]) {
+				t.Errorf("notes %q, want %q", w.Notes, tc.notes)
+			}
+		})
+	}
+}
+
+func TestMakeFillsInWhatTheAPIServerDoes(t *testing.T) {
+	w, err := Make(objects(t, "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template:"+jobTemplate), Cluster{}, "fluence", time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Pods()[0].Spec.Containers[0].Resources.Requests.Cpu().String(); got != "2" {
+		t.Errorf("cpu requested %s, want the limit, which is 2", got)
+	}
+}
+
+func TestMakeRefuses(t *testing.T) {
+	there := Cluster{}
+	there.Objects = append(there.Objects, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "j"}}, pod("s-0", "", "1"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
+	cases := map[string]struct{ text, want string }{
+		"what is there already":             {fmt.Sprintf(job, "j"), "Job ns/j: exists already"},
+		"what is there twice in the file":   {fmt.Sprintf(job, "k") + "\n---\n" + fmt.Sprintf(job, "k"), "Job ns/k: is there twice"},
+		"a device by a template of nobody":  {strings.Replace(fmt.Sprintf(job, "k"), "schedulerName: fluence", "schedulerName: fluence, resourceClaims: [{name: d, resourceClaimTemplateName: none}]", 1), `resourceClaims[0].resourceClaimTemplateName: "none"`},
+		"a PodGroup of none":                {"apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}", "PodGroup ns/g: spec.minMember: 0: must be 1 or more"},
+		"a label that is no name":           {strings.Replace(fmt.Sprintf(job, "k"), "app: a", "scheduling.x-k8s.io/pod-group: My_Training", 1), `pod-group: "My_Training": cannot be the name of a PodGroup`},
+		"a name that is none":               {fmt.Sprintf(job, "My_Job"), `Job ns/My_Job: metadata.name: "My_Job"`},
+		"a namespace that there is not":     {fmt.Sprintf(job, "k"), `metadata.namespace: "nowhere": there is no such namespace`},
+		"no name":                           {fmt.Sprintf(job, "''"), "metadata.name"},
+		"a job that starts its pods again":  {strings.Replace(fmt.Sprintf(job, "k"), "restartPolicy: Never, ", "", 1), `spec.template.spec.restartPolicy: "": must be OnFailure or Never`},
+		"an amount below none":              {strings.Replace(fmt.Sprintf(job, "k"), `cpu: "2"`, `cpu: "-2"`, 1), "spec.template.spec.containers[0].resources.limits[cpu]: Invalid value"},
+		"two PodGroups of one name":         {"apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 1}\n---\napiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 1}", "PodGroup ns/g: is there twice"},
+		"a statefulset whose pod is there":  {"apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: s}\nspec:\n  selector: {matchLabels: {app: a}}\n  template:" + template, "StatefulSet ns/s: pod s-0: exists already"},
+		"a field that there is not":         {strings.Replace(fmt.Sprintf(job, "k"), "spec:\n", "spec:\n  paralellism: 2\n", 1), `unknown field "spec.paralellism"`},
+		"a size that is none":               {strings.Replace(fmt.Sprintf(job, "k"), "app: a", "fluence.group-size: many", 1), `fluence.group-size: "many"`},
+		"a number below none":               {strings.Replace(fmt.Sprintf(job, "k"), "spec:\n", "spec:\n  parallelism: -1\n", 1), "spec.parallelism: -1"},
+		"a priority that there is not":      {strings.Replace(fmt.Sprintf(job, "k"), "schedulerName: fluence", "schedulerName: fluence, priorityClassName: none", 1), `spec.template.spec.priorityClassName: "none"`},
+		"a pod that has its node already":   {strings.Replace(fmt.Sprintf(job, "k"), "schedulerName: fluence", "schedulerName: fluence, nodeName: n0", 1), `spec.template.spec.nodeName: "n0"`},
+		"a pod template that is a pod list": {strings.Replace(fmt.Sprintf(job, "k"), "app: a", "app: [a]", 1), "template.metadata.labels"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			all := objects(t, tc.text)
+			if name == "a namespace that there is not" {
+				all[0].SetNamespace("nowhere")
+			}
+			if _, err := Make(all, there, "fluence", time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Make: %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+	cases := map[string]struct{ text, want string }{
+		"no configuration":         {"a: b", "Kind"},
+		"of another kind":          {"apiVersion: v1\nkind: Pod\n", "scheduler configuration"},
+		"no profile with Fluence":  {head, "none enables the plugin Fluence"},
+		"two profiles with it":     {head + "profiles:\n- {schedulerName: a, plugins: {multiPoint: {enabled: [{name: Fluence}]}}}\n- {schedulerName: b, plugins: {multiPoint: {enabled: [{name: Fluence}]}}}\n", `"a" and "b"`},
+		"a field that there isn't": {head + "profile: []\n", "profile"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Parse: %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,314 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	ossignal "os/signal"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/flux-k8s/fluence/test/trials"
+)
+
+func TestMain(m *testing.M) {
+	// That one error after another is slowed down is left out: the times of different
+	// bubbles do not compare.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	os.Exit(m.Run())
+}
+
+// An outcome is what became of the groups: the nodes of pods by name, and by PodGroup
+// what it was told.
+type outcome struct {
+	Nodes map[string]string
+	Told  map[string]string
+}
+
+// reasons leaves of what groups were told the reasons alone.
+func (o outcome) reasons() {
+	for name, told := range o.Told {
+		o.Told[name], _, _ = strings.Cut(told, ":")
+	}
+}
+
+// inBubble runs f in a bubble of its own time.
+func inBubble(t *testing.T, f func(*testing.T, context.Context)) {
+	t.Helper()
+	// The first to ask for a signal starts a goroutine that never ends, and that may not
+	// be in a bubble.
+	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2)
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.NominatedNodeNameForExpectation, false)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+		defer func() {
+			cancel()
+			synctest.Wait()
+		}()
+		f(t, ctx)
+	})
+}
+
+// rehearse asks for all groups.
+func rehearse(t *testing.T, c Cluster, configuration Configuration) outcome {
+	t.Helper()
+	o := outcome{Nodes: map[string]string{}, Told: map[string]string{}}
+	inBubble(t, func(t *testing.T, ctx context.Context) {
+		r, err := New(ctx, copied(c), configuration)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range r.Groups() {
+			d, err := r.Decide(ctx, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range d.Placements {
+				o.Nodes[p.Pod] = p.Node
+			}
+			if d.Named && !d.Starts {
+				o.Told[key.Name] = d.Reason + ": " + d.Message
+			}
+		}
+	})
+	return o
+}
+
+// play has a scheduler run over the same for a while.
+func play(t *testing.T, c Cluster, configuration Configuration) outcome {
+	t.Helper()
+	o := outcome{Nodes: map[string]string{}, Told: map[string]string{}}
+	inBubble(t, func(t *testing.T, ctx context.Context) {
+		c := copied(c)
+		client := fake.NewClientset(c.Objects...)
+		var mu sync.Mutex
+		client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			binding, ok := a.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
+			if !ok {
+				return false, nil, nil
+			}
+			mu.Lock()
+			o.Nodes[binding.Name] = binding.Target.Name
+			mu.Unlock()
+			pods := corev1.SchemeGroupVersion.WithResource("pods")
+			obj, err := client.Tracker().Get(pods, binding.Namespace, binding.Name)
+			if err == nil {
+				pod := obj.(*corev1.Pod).DeepCopy()
+				pod.Spec.NodeName = binding.Target.Name
+				err = client.Tracker().Update(pods, pod, binding.Namespace)
+			}
+			return true, binding, err
+		})
+		api, err := newFakeAPI(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := build(ctx, client, told{api, client, &mu, o.Told}, configuration, func() bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		go r.sched.Run(ctx)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+	})
+	return o
+}
+
+// told has pods bound, and takes note of conditions that are False.
+type told struct {
+	fakeAPI
+	client kubernetes.Interface
+	mu     *sync.Mutex
+	by     map[string]string
+}
+
+func (a told) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case r.Method == http.MethodPost && path.Base(r.URL.Path) == "binding":
+		var b corev1.Binding
+		if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+			return nil, err
+		}
+		return response(http.StatusCreated, http.NoBody), a.client.CoreV1().Pods(b.Namespace).Bind(r.Context(), &b, metav1.CreateOptions{})
+	case r.Method == http.MethodPost:
+		return response(http.StatusCreated, http.NoBody), nil // an event
+	case r.Method != http.MethodPatch:
+		return a.fakeAPI.RoundTrip(r)
+	}
+	var body struct {
+		Status struct{ Conditions []metav1.Condition }
+	}
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &body)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	name := path.Base(path.Dir(r.URL.Path))
+	delete(a.by, name)
+	if c := body.Status.Conditions[0]; c.Status == metav1.ConditionFalse {
+		a.by[name] = c.Reason + ": " + c.Message
+	}
+	return response(http.StatusOK, io.NopCloser(bytes.NewReader(text))), err
+}
+
+func copied(c Cluster) Cluster {
+	var all Cluster
+	for _, o := range c.Objects {
+		all.Objects = append(all.Objects, o.DeepCopyObject())
+	}
+	all.PodGroups = append(all.PodGroups, c.PodGroups...)
+	return all
+}
+
+// random draws a small cluster with groups that wait.
+func random(seed uint64) Cluster {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var c Cluster
+	for i := range 2 + rng.IntN(5) {
+		n := node(fmt.Sprintf("n%d", i), fmt.Sprint(2+rng.IntN(7)))
+		n.Labels = map[string]string{corev1.LabelHostname: n.Name, "zone": fmt.Sprint(i % 2), "rack": fmt.Sprint(i % 4)}
+		if rng.IntN(6) == 0 {
+			n.Spec.Taints = []corev1.Taint{{Key: "t", Effect: corev1.TaintEffectNoSchedule}}
+		}
+		n.Spec.Unschedulable = rng.IntN(8) == 0
+		c.Objects = append(c.Objects, n)
+		for j := range rng.IntN(3) {
+			p := pod(fmt.Sprintf("other-%d-%d", i, j), "", "1")
+			p.Spec.NodeName, p.Spec.SchedulerName, p.Labels = n.Name, "default-scheduler", map[string]string{"app": "other"}
+			p.Status.Phase = corev1.PodRunning
+			c.Objects = append(c.Objects, p)
+		}
+	}
+	groups := 1 + rng.IntN(3)
+	for g := range groups {
+		name, size := fmt.Sprintf("g%d", g), 1+rng.IntN(5)
+		least := 1 + rng.IntN(size)
+		if rng.IntN(2) == 0 {
+			least = size
+		}
+		pg := podGroup(name, int32(least))
+		pg.CreationTimestamp = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, g, 0, time.UTC))
+		if rng.IntN(4) == 0 {
+			pg.Annotations = map[string]string{"fluence.flux-framework.org/topology-required": []string{"zone", "rack"}[rng.IntN(2)]}
+		}
+		c.PodGroups = append(c.PodGroups, pg)
+		cpu := func() string { return fmt.Sprint(1 + rng.IntN(2)) }
+		if groups > 1 {
+			// Members of another size that may come late stand in the queue when they do, which
+			// may be before or after the next group.
+			same := cpu()
+			cpu = func() string { return same }
+		}
+		change, missing := drawn(rng), size > 1 && rng.IntN(8) == 0
+		for i := range size {
+			if missing && i == 0 {
+				continue
+			}
+			p := pod(fmt.Sprintf("%s-%d", name, i), name, cpu())
+			p.CreationTimestamp = pg.CreationTimestamp
+			p.Labels["app"] = name
+			change(p)
+			c.Objects = append(c.Objects, p)
+		}
+	}
+	return c
+}
+
+// drawn is what the pods of a group ask for beside room.
+func drawn(rng *rand.Rand) func(*corev1.Pod) {
+	self := func(p *corev1.Pod) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}
+	}
+	zone := fmt.Sprint(rng.IntN(2))
+	return []func(*corev1.Pod){
+		func(*corev1.Pod) {},
+		func(*corev1.Pod) {},
+		func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": zone} },
+		func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} },
+		func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{LabelSelector: self(p), TopologyKey: corev1.LabelHostname}}}}
+		},
+		func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: self(p)}}
+		},
+		func(p *corev1.Pod) {
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+		},
+		func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "none"}}}}
+		},
+	}[rng.IntN(8)]
+}
+
+func TestARehearsalAgreesWithTheScheduler(t *testing.T) {
+	shipped, err := Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	configuration, err := shipped.WithLevels([]string{"zone", "rack"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed, refused := 0, 0
+	for seed := range trials.Seeds(60) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			c := random(seed)
+			want, got := play(t, c, configuration), rehearse(t, c, configuration)
+			if len(c.PodGroups) > 1 {
+				// While several ask, numbers change until all have.
+				want.reasons()
+				got.reasons()
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the scheduler (-) and its rehearsal (+):\n%s\nover %s", diff, describe(c))
+			}
+			placed += len(got.Nodes)
+			refused += len(got.Told)
+		})
+	}
+	if placed == 0 || refused == 0 {
+		t.Errorf("%d pods placed and %d groups refused, want some of both", placed, refused)
+	}
+}
+
+func describe(c Cluster) string {
+	var b bytes.Buffer
+	for _, o := range c.Objects {
+		switch o := o.(type) {
+		case *corev1.Node:
+			fmt.Fprintf(&b, "node %s cpu %s taints %v cordoned %v\n", o.Name, o.Status.Allocatable.Cpu(), o.Spec.Taints, o.Spec.Unschedulable)
+		case *corev1.Pod:
+			fmt.Fprintf(&b, "pod %s of %q on %q cpu %s: %v %v %v\n", o.Name, o.Labels["scheduling.x-k8s.io/pod-group"], o.Spec.NodeName, o.Spec.Containers[0].Resources.Requests.Cpu(), o.Spec.NodeSelector, o.Spec.Affinity, o.Spec.TopologySpreadConstraints)
+		}
+	}
+	for _, pg := range c.PodGroups {
+		fmt.Fprintf(&b, "group %s minMember %d %v\n", pg.Name, pg.Spec.MinMember, pg.Annotations)
+	}
+	return b.String()
+}

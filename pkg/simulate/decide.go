@@ -1,0 +1,232 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
+)
+
+// A Decision is what becomes of a group that asks now.
+type Decision struct {
+	// Group is that of the PodGroup if Named, and else names a pod alone.
+	Group types.NamespacedName `json:"-"`
+	Named bool                 `json:"-"`
+	// Starts says that the group's minimum has nodes, or would have.
+	Starts bool `json:"starts"`
+	// Placements are the nodes that pods would be bound to, in the order in which the
+	// scheduler takes them up.
+	Placements []Placement `json:"places,omitempty"`
+	// Waiting names the pods that would have none.
+	Waiting []string `json:"waiting,omitempty"`
+	// Reason and Message say why not, as the PodGroup's condition does.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// A Place is the node of a pod.
+type Placement struct {
+	Pod  string `json:"pod"`
+	Node string `json:"node"`
+}
+
+// maxTries bounds the cycles of one pod in a rehearsal: what a filter refuses is asked
+// for once more in another way, as the scheduler does after a while.
+const maxTries = 10
+
+// Groups lists the groups that have a pod without a node, in the order of the queue.
+func (r *Scheduler) Groups() []types.NamespacedName { return r.order }
+
+// GroupOf returns the group that a pod without a node is in, and false for any other.
+func (r *Scheduler) GroupOf(uid types.UID) (types.NamespacedName, bool) {
+	key, ok := r.groups[uid]
+	return key, ok
+}
+
+// Decide returns what becomes of a group. The groups that stand before it in the queue
+// ask first, as they do in the scheduler: they take what there is for them, or have it
+// reserved for them. It fails for a group that has no pod without a node.
+func (r *Scheduler) Decide(ctx context.Context, key types.NamespacedName) (Decision, error) {
+	for _, k := range r.order {
+		d, ok := r.decided[k]
+		if !ok {
+			if err := ctx.Err(); err != nil {
+				return d, fmt.Errorf("ask for the groups that stand before %s: %w", key, err)
+			}
+			var err error
+			if d, err = r.decideGroup(ctx, k); err != nil {
+				return d, err
+			}
+			r.decided[k] = d
+		}
+		if k == key {
+			return d, nil
+		}
+	}
+	return Decision{}, fmt.Errorf("group %s: no pod of it waits for a node", key)
+}
+
+// decideGroup has a group ask for all its pods that wait. What was refused for a while is asked
+// for again, as if that had passed; if it is in vain, the first answer holds.
+func (r *Scheduler) decideGroup(ctx context.Context, key types.NamespacedName) (Decision, error) {
+	members, tries := r.members[key], map[*corev1.Pod]int{}
+	d, err := r.runCycles(ctx, key, tries)
+	for again := d; err == nil; {
+		if len(again.Placements) > len(d.Placements) {
+			d = again
+		}
+		spent := slices.ContainsFunc(members, func(pod *corev1.Pod) bool { return tries[pod] == maxTries })
+		if len(d.Waiting) == 0 || spent || !r.pl.ExpireBackoff(key) {
+			break
+		}
+		again, err = r.runCycles(ctx, key, tries)
+	}
+	return d, err
+}
+
+// runCycles has the members of a group go through their cycles as long as one may.
+func (r *Scheduler) runCycles(ctx context.Context, key types.NamespacedName, tries map[*corev1.Pod]int) (Decision, error) {
+	d := Decision{Group: key}
+	members := r.members[key]
+	var last *fwk.Status
+	for goesOn := true; goesOn; {
+		goesOn = false
+		for _, pod := range members {
+			s, ok := r.pl.StateOf(pod)
+			if _, placed := r.cycles[pod]; placed || !ok || !s.MayPlace || tries[pod] == maxTries {
+				continue
+			}
+			tries[pod]++
+			goesOn = true
+			status, err := r.runCycle(ctx, pod)
+			if err != nil {
+				return d, err
+			}
+			if !status.IsSuccess() {
+				last = status
+			}
+			r.undo(ctx, members)
+		}
+	}
+	r.fillIn(&d, members, last)
+	return d, nil
+}
+
+// fillIn fills in what has become of a group.
+func (r *Scheduler) fillIn(d *Decision, members []*corev1.Pod, last *fwk.Status) {
+	d.Starts = len(members) > 0
+	for _, pod := range members {
+		s, ok := r.pl.StateOf(pod)
+		if !ok {
+			continue
+		}
+		d.Named = s.InPodGroup
+		d.Starts = d.Starts && s.Started && s.Missing == 0
+		if c, placed := r.cycles[pod]; placed {
+			d.Placements = append(d.Placements, Placement{Pod: pod.Name, Node: c.node})
+			if !s.InPodGroup {
+				d.Starts = true
+			}
+			continue
+		}
+		d.Waiting = append(d.Waiting, pod.Name)
+		if d.Reason == "" {
+			d.Reason, d.Message = s.Reason, s.Message
+		}
+	}
+	if len(d.Waiting) > 0 && d.Reason == "" {
+		switch {
+		case last != nil:
+			d.Reason, d.Message = corev1.PodReasonUnschedulable, last.Message()
+		default:
+			d.Reason, d.Message = reason.Gathering, "waits for siblings that ask first"
+		}
+	}
+}
+
+// A cycle is the scheduling cycle of a pod that was given a node.
+type cycle struct {
+	node    string
+	state   fwk.CycleState
+	assumed *corev1.Pod
+}
+
+func queued(pod *corev1.Pod) *schedulerframework.QueuedPodInfo {
+	info, err := schedulerframework.NewPodInfo(pod)
+	if err != nil {
+		// An affinity term that cannot be parsed: PodInfo is usable all the same.
+		info = &schedulerframework.PodInfo{Pod: pod}
+	}
+	return &schedulerframework.QueuedPodInfo{PodInfo: info, QueueingParams: schedulerframework.QueueingParams{Timestamp: pod.CreationTimestamp.Time}}
+}
+
+// runCycle takes a pod through a scheduling cycle as far as Permit. Its status says why it
+// was given no node; an error is unexpected.
+func (r *Scheduler) runCycle(ctx context.Context, pod *corev1.Pod) (*fwk.Status, error) {
+	logger := klog.FromContext(ctx)
+	if err := r.sched.Cache.UpdateSnapshot(logger, r.snapshot); err != nil {
+		return nil, fmt.Errorf("take a snapshot: %w", err)
+	}
+	state := schedulerframework.NewCycleState()
+	result, err := r.sched.SchedulePod(ctx, r.profile, state, queued(pod))
+	if fit, ok := errors.AsType[*schedulerframework.FitError](err); ok {
+		r.profile.RunPostFilterPlugins(ctx, state, pod, fit.Diagnosis.NodeToStatus)
+		message := fit.Diagnosis.PreFilterMsg
+		if message == "" {
+			message = fit.Error()
+		}
+		return fwk.NewStatus(fwk.Unschedulable, message), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("schedule pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	c := cycle{node: result.SuggestedHost, state: state, assumed: pod.DeepCopy()}
+	c.assumed.Spec.NodeName = c.node
+	if err := r.sched.Cache.AssumePod(logger, c.assumed); err != nil {
+		return nil, fmt.Errorf("assume pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	r.cycles[pod] = c
+	status := r.profile.RunReservePluginsReserve(ctx, state, c.assumed, c.node)
+	if status.IsSuccess() {
+		if _, status = r.profile.RunPermitPlugins(ctx, state, c.assumed, c.node); status.IsSuccess() {
+			r.pl.MarkStarted(pod)
+		}
+	}
+	if !status.IsSuccess() && !status.IsWait() {
+		return status, r.forget(ctx, pod)
+	}
+	return nil, nil
+}
+
+// undo takes back the cycles of members whose seats the group has given back.
+func (r *Scheduler) undo(ctx context.Context, members []*corev1.Pod) {
+	for _, pod := range members {
+		if _, placed := r.cycles[pod]; !placed {
+			continue
+		}
+		if s, ok := r.pl.StateOf(pod); ok && !s.Assigned {
+			if err := r.forget(ctx, pod); err != nil {
+				klog.FromContext(ctx).Error(err, "Take a cycle back", "pod", klog.KObj(pod))
+			}
+		}
+	}
+}
+
+// forget takes the cycle of a pod back.
+func (r *Scheduler) forget(ctx context.Context, pod *corev1.Pod) error {
+	c := r.cycles[pod]
+	delete(r.cycles, pod)
+	r.profile.RunReservePluginsUnreserve(ctx, c.state, c.assumed, c.node)
+	if err := r.sched.Cache.ForgetPod(klog.FromContext(ctx), c.assumed); err != nil {
+		return fmt.Errorf("forget pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}

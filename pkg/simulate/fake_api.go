@@ -1,0 +1,99 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A store serves what the plugin reads by clients of its own, by resource: PodGroups,
+// and the metadata of what controls pods. It takes no write.
+type fakeAPI map[string][]byte
+
+func newFakeAPI(c Cluster) (fakeAPI, error) {
+	podGroups := scheduling.PodGroupList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: c.PodGroups}
+	podGroups.TypeMeta = metav1.TypeMeta{APIVersion: scheduling.GroupVersion.String(), Kind: "PodGroupList"}
+	if podGroups.Items == nil {
+		podGroups.Items = []scheduling.PodGroup{}
+	}
+	lists := map[string]any{scheduling.PodGroups.Resource: podGroups}
+	owners := map[string]*metav1.PartialObjectMetadataList{}
+	for _, k := range group.FollowedKinds() {
+		owners[k.Resource] = &metav1.PartialObjectMetadataList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+			Items:    []metav1.PartialObjectMetadata{},
+		}
+		lists[k.Resource] = owners[k.Resource]
+	}
+	for _, o := range c.Objects {
+		if k, followed := group.FollowedKindOf(o); followed {
+			add(owners[k.Resource], o.(metav1.Object))
+		}
+	}
+	s := fakeAPI{}
+	for resource, list := range lists {
+		text, err := json.Marshal(list)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", resource, err)
+		}
+		s[resource] = text
+	}
+	return s, nil
+}
+
+func add(list *metav1.PartialObjectMetadataList, o metav1.Object) {
+	list.Items = append(list.Items, metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+			ResourceVersion: "1", OwnerReferences: o.GetOwnerReferences(),
+		},
+	})
+}
+
+// RoundTrip lists; a watch never has anything to tell.
+func (s fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	resource := path.Base(r.URL.Path)
+	list, ok := s[resource]
+	q := r.URL.Query()
+	switch {
+	case r.Method != http.MethodGet || !ok:
+		return errorResponse(apierrors.NewMethodNotSupported(schema.GroupResource{Resource: resource}, r.Method))
+	case q.Get("sendInitialEvents") != "":
+		// The client lists then.
+		return errorResponse(apierrors.NewInvalid(schema.GroupKind{Kind: resource}, "", nil))
+	case q.Get("watch") != "":
+		reader, writer := io.Pipe()
+		go func() {
+			<-r.Context().Done()
+			_ = writer.Close()
+		}()
+		return response(http.StatusOK, reader), nil
+	}
+	return response(http.StatusOK, io.NopCloser(bytes.NewReader(list))), nil
+}
+
+func errorResponse(err *apierrors.StatusError) (*http.Response, error) {
+	s := err.Status()
+	s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	text, failed := json.Marshal(s)
+	return response(int(s.Code), io.NopCloser(bytes.NewReader(text))), failed
+}
+
+func response(code int, body io.ReadCloser) *http.Response {
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Body: body,
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}
+}

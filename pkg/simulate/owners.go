@@ -1,0 +1,32 @@
+package simulate
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// Owners know what controls objects that control pods, by the UID of these: the zero
+// Owner where nothing does. They implement group.Owners.
+type Owners map[types.UID]group.Owner
+
+// OwnersOf are those among objects of any kind.
+func OwnersOf(objects []runtime.Object) Owners {
+	owners := Owners{}
+	for _, o := range objects {
+		if _, followed := group.FollowedKindOf(o); followed {
+			owners.put(o.(metav1.Object))
+		}
+	}
+	return owners
+}
+
+func (o Owners) put(m metav1.Object) { o[m.GetUID()] = group.ControllerOf(m) }
+
+// ControllerOf implements group.Owners.
+func (o Owners) ControllerOf(_ string, of group.Owner) (group.Owner, bool) {
+	above, ok := o[of.UID]
+	return above, ok
+}

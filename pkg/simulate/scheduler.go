@@ -1,0 +1,222 @@
+// Package rehearsal lets the scheduler decide on a group without carrying it out.
+//
+// It builds the scheduler that Fluence runs, with the plugin, the profile's own
+// filters and the embedded matcher, over objects that were read from a cluster once,
+// and has one group after the other go through its scheduling cycles in memory. What
+// it answers is what the scheduler would answer if it had just been started on those
+// objects: what a scheduler has promised and the API does not show yet is not in it.
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/flux-k8s/fluence/pkg/engine"
+	"github.com/flux-k8s/fluence/pkg/fluence"
+	"github.com/flux-k8s/fluence/pkg/match"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A Cluster is what was read of a cluster.
+type Cluster struct {
+	// Objects are of the kinds that the scheduler looks at: nodes, pods and what
+	// controls them, volumes, claims. Pods have a UID each.
+	Objects []runtime.Object
+	// PodGroups are those of all namespaces.
+	PodGroups []scheduling.PodGroup
+}
+
+// With returns the cluster with more in it. A PodGroup of more takes the place of the
+// one with its name.
+func (c Cluster) With(more Cluster) Cluster {
+	c.Objects = slices.Concat(c.Objects, more.Objects)
+	groups := slices.Clone(more.PodGroups)
+	for _, pg := range c.PodGroups {
+		if !slices.ContainsFunc(more.PodGroups, func(o scheduling.PodGroup) bool { return o.Namespace == pg.Namespace && o.Name == pg.Name }) {
+			groups = append(groups, pg)
+		}
+	}
+	c.PodGroups = groups
+	return c
+}
+
+// A Rehearsal is a scheduler that decides and binds nothing. It is not safe for
+// concurrent use.
+type Scheduler struct {
+	sched    *scheduler.Scheduler
+	profile  schedulerframework.Framework
+	snapshot *internalcache.Snapshot
+	pl       *fluence.Fluence
+	// members are the pods of the profile that may ask for a node, by group, and order is that
+	// of the groups in the queue.
+	members map[types.NamespacedName][]*corev1.Pod
+	order   []types.NamespacedName
+	// groups are those of the members, by their UID.
+	groups map[types.UID]types.NamespacedName
+	// decided is what has become of groups so far.
+	decided map[types.NamespacedName]Decision
+	// cycles are those that ended with a node.
+	cycles map[*corev1.Pod]cycle
+}
+
+// New builds the scheduler of a configuration over a cluster and waits until it knows
+// all of it. It ends with ctx, whose deadline bounds the wait.
+func New(ctx context.Context, c Cluster, configuration Configuration) (*Scheduler, error) {
+	api, err := newFakeAPI(c)
+	if err != nil {
+		return nil, err
+	}
+	client := fake.NewClientset()
+	for _, o := range c.Objects {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("take up the objects: %w", err)
+		}
+		if err := client.Tracker().Add(o); err != nil {
+			return nil, fmt.Errorf("take up the objects: %w", err)
+		}
+	}
+	r, err := build(ctx, client, api, configuration, func() bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	var waiting []*corev1.Pod
+	for _, o := range c.Objects {
+		if pod, ok := o.(*corev1.Pod); ok && pod.Spec.SchedulerName == configuration.Scheduler() && mayBePlaced(pod) {
+			waiting = append(waiting, pod)
+		}
+	}
+	slices.SortStableFunc(waiting, r.inQueue)
+	for _, pod := range waiting {
+		// Nobody else is to take it out of the queue, or to look at it there while it is in
+		// a cycle.
+		r.sched.SchedulingQueue.Delete(klog.FromContext(ctx), pod)
+		if s, ok := r.pl.StateOf(pod); ok {
+			if r.members[s.Group] == nil {
+				r.order = append(r.order, s.Group)
+			}
+			r.members[s.Group] = append(r.members[s.Group], pod)
+			r.groups[pod.UID] = s.Group
+		}
+	}
+	return r, nil
+}
+
+// mayBePlaced says that a pod is to have a node, and that no gate holds it back.
+func mayBePlaced(pod *corev1.Pod) bool {
+	ended := pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.Spec.NodeName == "" && !ended && len(pod.Spec.SchedulingGates) == 0
+}
+
+// build builds the scheduler over a store of Kubernetes' own objects, and one that serves
+// what the plugin reads by clients of its own. A scheduler that does not lead writes
+// nothing to it.
+func build(ctx context.Context, client kubernetes.Interface, api http.RoundTripper, configuration Configuration, leading func() bool) (*Scheduler, error) {
+	r := &Scheduler{
+		snapshot: internalcache.NewEmptySnapshot(),
+		members:  map[types.NamespacedName][]*corev1.Pod{},
+		groups:   map[types.UID]types.NamespacedName{},
+		decided:  map[types.NamespacedName]Decision{},
+		cycles:   map[*corev1.Pod]cycle{},
+	}
+	place, sort := fluence.Factories(embedded, leading)
+	registry := frameworkruntime.Registry{}
+	err := errors.Join(registry.Register(fluence.Name, place), registry.Register(fluence.SortName, sort))
+	if err != nil {
+		return nil, fmt.Errorf("register the plugin: %w", err)
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	r.sched, err = scheduler.New(ctx, client, factory, nil,
+		func(string) events.EventRecorderLogger { return silent{} },
+		scheduler.WithKubeConfig(&rest.Config{Host: "http://rehearsal", Transport: api, QPS: -1}),
+		scheduler.WithProfiles(configuration.profile),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry),
+		scheduler.WithNodeInfoSnapshot(r.snapshot))
+	if err != nil {
+		return nil, fmt.Errorf("build the scheduler: %w", err)
+	}
+	r.profile = r.sched.Profiles[configuration.Scheduler()]
+	r.pl = fluence.PluginOf(r.profile)
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if err := r.sched.WaitForHandlersSync(ctx); err != nil {
+		return nil, fmt.Errorf("read the objects: %w", err)
+	}
+	return r, r.ready(ctx)
+}
+
+// ready waits until the plugin could place groups.
+func (r *Scheduler) ready(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		why := r.pl.WhyNotReady()
+		if why == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("build the graph: %s: %w", why, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// inQueue orders pods as the scheduling queue does.
+func (r *Scheduler) inQueue(a, b *corev1.Pod) int {
+	x, y := queued(a), queued(b)
+	less := r.profile.QueueSortFunc()
+	switch {
+	case less(x, y):
+		return -1
+	case less(y, x):
+		return 1
+	}
+	return 0
+}
+
+// matcher is an engine in this process: it always answers.
+type matcher struct{ match.Engine }
+
+// Ping implements fluence.Matcher.
+func (matcher) Ping(context.Context) error { return nil }
+
+// embedded implements fluence.Dialer. Who rehearses has read all pods, so that nothing is
+// to be kept from him, and nobody else waits for the answer.
+func embedded(_ context.Context, args *fluence.Args) (fluence.Matcher, error) {
+	args.TellNames = fluence.TellNamesAll
+	args.MaxAsk.Duration = fluence.MaxAskLimit
+	args.Unthrottled = true
+	e, err := engine.New(engine.Options{Policy: args.MatchPolicy, Epoch: func() match.Epoch { return match.Epoch(rand.Uint64() | 1) }})
+	if err != nil {
+		return nil, err
+	}
+	return matcher{e}, nil
+}
+
+// silent records no event.
+type silent struct{ events.EventRecorder }
+
+// Eventf implements events.EventRecorder.
+func (silent) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+
+// WithLogger implements events.EventRecorderLogger.
+func (s silent) WithLogger(klog.Logger) events.EventRecorderLogger { return s }

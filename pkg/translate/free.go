@@ -1,0 +1,35 @@
+package translate
+
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// FreeWhenEmpty returns what a node has for others while, of these pods, only those hold
+// something that run on every node: as much as there can ever be. No amount is
+// negative.
+func FreeWhenEmpty(node *corev1.Node, pods iter.Seq[*corev1.Pod]) Amounts {
+	left := sizes(node.Status.Allocatable)
+	for pod := range pods {
+		if !Holds(pod) || !OnEveryNode(pod) {
+			continue
+		}
+		for t, n := range Requests(pod) {
+			if have, ok := left[t]; ok {
+				left[t] = max(0, have-n)
+			}
+		}
+	}
+	return left
+}
+
+// Covers reports whether amounts are enough for others.
+func (a Amounts) Covers(b Amounts) bool {
+	for t, n := range b {
+		if a[t] < n {
+			return false
+		}
+	}
+	return true
+}

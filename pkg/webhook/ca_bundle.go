@@ -1,0 +1,46 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// writeCABundle writes authorities, in PEM, into every entry of the configuration that
+// has others. It says whether there were such.
+func (c *certificates) writeCABundle(ctx context.Context, ca []byte) (written bool, err error) {
+	var config admissionregistrationv1.MutatingWebhookConfiguration
+	if err := c.client.Get(ctx, client.ObjectKey{Name: ConfigurationName}, &config); err != nil {
+		return false, fmt.Errorf("get the configuration: %w", err)
+	}
+	var entries []map[string]any
+	for _, hook := range config.Webhooks {
+		if !bytes.Equal(hook.ClientConfig.CABundle, ca) {
+			entries = append(entries, map[string]any{"name": hook.Name, "clientConfig": map[string]any{"caBundle": ca}})
+		}
+	}
+	if len(entries) == 0 {
+		return false, nil
+	}
+	// Entries are merged by name, and what is not named here stays as it is. The
+	// version guards against bringing back an entry that was removed just now.
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": config.ResourceVersion},
+		"webhooks": entries,
+	})
+	if err != nil {
+		return false, fmt.Errorf("write the patch of the configuration: %w", err)
+	}
+	err = c.client.Patch(ctx, &config, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(fieldManager))
+	if err != nil {
+		return false, fmt.Errorf("write the authority into the configuration: %w", err)
+	}
+	klog.FromContext(ctx).Info("The API server trusts the webhook's certificate", "configuration", ConfigurationName, "entries", len(entries))
+	return true, nil
+}

@@ -1,0 +1,134 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// A shape is how objects of a kind hold what matters here.
+type kindLayout struct {
+	// template is the path to the template of the object's pods; a Pod has none.
+	template []string
+	// ownerPath is the path to the template of the object that makes the pods, and
+	// makes its kind, where that is not the object itself.
+	ownerPath []string
+	ownerKind string
+}
+
+var jobTemplate = []string{"spec", "jobTemplate"}
+
+// kindLayouts lists the kinds that are labelled.
+var kindLayouts = map[schema.GroupKind]kindLayout{
+	{Kind: "Pod"}:                        {},
+	{Group: "batch", Kind: "Job"}:        {template: []string{"spec", "template"}},
+	{Group: "batch", Kind: "CronJob"}:    {template: append(jobTemplate[:2:2], "spec", "template"), ownerPath: jobTemplate, ownerKind: "Job"},
+	{Group: "apps", Kind: "Deployment"}:  {template: []string{"spec", "template"}},
+	{Group: "apps", Kind: "ReplicaSet"}:  {template: []string{"spec", "template"}},
+	{Group: "apps", Kind: "StatefulSet"}: {template: []string{"spec", "template"}},
+}
+
+// A creation is an object as it arrives to be created.
+type newObject struct {
+	kindLayout
+	// fields is the whole of it.
+	fields map[string]any
+	// labels and annotations are its own, and between the labels that a user gave to
+	// the object that it makes, which makes the pods.
+	labels, annotations map[string]string
+	ownerLabels         map[string]string
+	controller          group.Owner
+	// pod is the object if that is a Pod, and otherwise one as its template makes
+	// them, as far as its group depends on it.
+	pod       *corev1.Pod
+	scheduler string
+	// podOwner is the object that makes the pods, and made what there is to know of it;
+	// zero if the object is a Pod. It has no UID, which the API server gives later.
+	podOwner     group.Owner
+	podOwnerInfo OwnerInfo
+}
+
+// readNewObject reads an object of a kind that shapes lists.
+func readNewObject(kind schema.GroupKind, namespace string, raw []byte) (*newObject, error) {
+	s, ok := kindLayouts[kind]
+	if !ok {
+		return nil, fmt.Errorf("kind: %q: is none of those that are labelled", kind)
+	}
+	c := &newObject{kindLayout: s}
+	if err := utiljson.Unmarshal(raw, &c.fields); err != nil {
+		return nil, fmt.Errorf("read the object: %w", err)
+	}
+	if c.fields == nil {
+		return nil, errors.New("read the object: it is null")
+	}
+	var err error
+	if c.labels, c.annotations, err = c.metadata(); err != nil {
+		return nil, err
+	}
+	u := unstructured.Unstructured{Object: c.fields}
+	c.controller = group.ControllerOf(&u)
+	if c.scheduler, _, err = unstructured.NestedString(c.fields, below(s.template, "spec", "schedulerName")...); err != nil {
+		return nil, fmt.Errorf("read the object: %w", err)
+	}
+	c.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: u.GetName(), OwnerReferences: u.GetOwnerReferences()}}
+	if c.pod.Labels, c.pod.Annotations, err = c.metadata(s.template...); err != nil {
+		return nil, err
+	}
+	if s.template == nil {
+		return c, nil
+	}
+	return c, c.readPodOwner(kind, u.GetName())
+}
+
+// readPodOwner sets what makes the pods of an object that is no Pod.
+func (c *newObject) readPodOwner(kind schema.GroupKind, name string) error {
+	c.podOwner = group.Owner{Group: kind.Group, Kind: kind.Kind, Name: name}
+	above := c.controller
+	if c.ownerKind != "" {
+		c.podOwner, above = group.Owner{Group: kind.Group, Kind: c.ownerKind}, c.podOwner
+		labels, annotations, err := c.metadata(c.ownerPath...)
+		if err != nil {
+			return err
+		}
+		c.ownerLabels = group.WithoutDefaults(labels, annotations)
+	}
+	spec, _, err := unstructured.NestedFieldNoCopy(c.fields, below(c.ownerPath, "spec")...)
+	if err != nil {
+		return fmt.Errorf("read the object: %w", err)
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return fmt.Errorf("read the object's spec: %w", err)
+	}
+	c.podOwnerInfo = ownerInfoOf(c.podOwner, above, text)
+	c.pod.Name = ""
+	c.pod.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: c.podOwner.Group + "/v1", Kind: c.podOwner.Kind, Name: c.podOwner.Name, Controller: new(true),
+	}}
+	return nil
+}
+
+// metadata returns the labels and annotations at a path of the object.
+func (c *newObject) metadata(path ...string) (labels, annotations map[string]string, err error) {
+	if labels, _, err = unstructured.NestedStringMap(c.fields, below(path, "metadata", "labels")...); err != nil {
+		return nil, nil, fmt.Errorf("read the labels: %w", err)
+	}
+	if annotations, _, err = unstructured.NestedStringMap(c.fields, below(path, "metadata", "annotations")...); err != nil {
+		return nil, nil, fmt.Errorf("read the annotations: %w", err)
+	}
+	return labels, annotations, nil
+}
+
+// below returns the path to a field under another.
+func below(path []string, fields ...string) []string {
+	return append(slices.Clip(path), fields...)
+}

@@ -1,0 +1,203 @@
+// Package command is what fluence-sidecar does beside serving: its subcommands ask a matcher by
+// themselves, without Kubernetes. The caller chooses the matcher.
+//
+// Its files, each of which uses those before it:
+//
+//	exit.go     what does the process end with?
+//	options.go  what do Fluxion's options say, and the flags before them?
+//	input.go    what is in a file, or on standard input?
+//	query.go      which graph is loaded, and what is asked?
+//	match.go    what is each jobspec given?
+//	satisfy.go  could it ever be matched?
+//	stats.go   what does a graph hold, in numbers?
+//	info.go     what does it say, and what does it take?
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
+)
+
+// An Opener makes the engine that match, satisfy and info ask, by Fluxion's
+// initialisation options as JSON. It fails for options that are wrong.
+type Opener func(options []byte) (match.GraphEngine, error)
+
+// An asking is what match, satisfy and info have in common: a graph, and an engine
+// that takes it.
+type query struct {
+	open Opener
+	// graph and jobspecs are files; "-" is standard input, for one of them.
+	graph    string
+	jobspecs []string
+	// options are Fluxion's, as JSON. The texts below come before them if their flags
+	// are given.
+	options      string
+	policy       string
+	pruneFilters string
+	matcherName  string
+	// now is the time of every question: seconds since 1970, or RFC 3339.
+	now   string
+	flags *pflag.FlagSet
+}
+
+// The flags that come before --options.
+const (
+	flagPolicy  = "policy"
+	flagFilters = "prune-filters"
+	flagMatcher = "matcher-name"
+)
+
+func (a *query) addFlags(f *pflag.FlagSet) {
+	a.flags = f
+	f.StringVarP(&a.graph, "graph", "g", "", `file of the resource graph as JGF; "-" is standard input`)
+	f.StringVar(&a.options, "options", "{}", "initialisation options as Fluxion takes them, a JSON object")
+	f.StringVar(&a.policy, flagPolicy, "", "the option matcher_policy, for instance low")
+	f.StringVar(&a.pruneFilters, flagFilters, "", "the option prune_filters, for instance ALL:core,ALL:node; empty for none")
+	f.StringVar(&a.matcherName, flagMatcher, "", "the option matcher_name; CA, containment, is the one there is")
+}
+
+func (a *query) addJobspecFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&a.jobspecs, "jobspec", "j", nil,
+		`file of a jobspec of RFC 14, as YAML or JSON; "-" is standard input. Given several times, they are asked one after the other`)
+	f.StringVar(&a.now, "now", "0", "the time of all questions, in seconds since 1970 or as RFC 3339")
+}
+
+// check fails for flags that do not make a question.
+func (a *query) check(wantJobspec bool) error {
+	if a.graph == "" {
+		return usage("--graph: missing")
+	}
+	if wantJobspec && len(a.jobspecs) == 0 {
+		return usage("--jobspec: missing")
+	}
+	piped := 0
+	for _, name := range append(slices.Clone(a.jobspecs), a.graph) {
+		if name == stdin {
+			piped++
+		}
+	}
+	if piped > 1 {
+		return usage("%q: standard input can be read once, and is named %d times", stdin, piped)
+	}
+	return nil
+}
+
+// initOptions returns the options as one JSON object, the flags before what
+// --options says. Graphs are JGF unless that says otherwise.
+func (a *query) initOptions() (map[string]json.RawMessage, error) {
+	over := map[string]string{}
+	for _, f := range []struct{ flag, option, value string }{
+		{flagPolicy, OptionPolicy, a.policy},
+		{flagFilters, "prune_filters", a.pruneFilters},
+		{flagMatcher, "matcher_name", a.matcherName},
+	} {
+		if a.flags.Changed(f.flag) { // An empty one says something, too.
+			over[f.option] = f.value
+		}
+	}
+	o, err := ReadOptions(a.options, nil, over)
+	if err != nil {
+		return nil, usage("--options %q: %w", a.options, err)
+	}
+	return o, nil
+}
+
+// clock reads --now.
+func (a *query) clock() (time.Time, error) {
+	if seconds, err := strconv.ParseInt(a.now, 10, 64); err == nil && seconds >= 0 {
+		return time.Unix(seconds, 0).UTC(), nil
+	}
+	t, err := time.Parse(time.RFC3339, a.now)
+	if err != nil {
+		return t, usage("--now %q: neither seconds since 1970 nor a time of RFC 3339", a.now)
+	}
+	return t.UTC(), nil
+}
+
+// A loaded engine is ready to be asked.
+type loadedEngine struct {
+	match.GraphEngine
+	epoch match.Epoch
+	// text is the graph's.
+	text []byte
+	// took is how long the engine needed for it.
+	took time.Duration
+}
+
+// load reads the graph and fills an engine with it.
+func (a *query) load(ctx context.Context, in io.Reader) (*loadedEngine, error) {
+	options, err := a.initOptions()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(options)
+	if err != nil {
+		return nil, usage("--options %q: %w", a.options, err)
+	}
+	e, err := a.open(text)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	l := &loadedEngine{GraphEngine: e}
+	if l.text, err = readInput(a.graph, in, fluxionpb.MaxGraph); err != nil {
+		return nil, err
+	}
+	if l.epoch, err = e.Reset(ctx); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if err := e.AddSubgraph(ctx, l.epoch, l.text); err != nil {
+		return nil, fmt.Errorf("graph %s: %w", a.graph, err)
+	}
+	if err := e.Ready(ctx, l.epoch); err != nil {
+		return nil, fmt.Errorf("graph %s: %w", a.graph, err)
+	}
+	l.took = time.Since(begin)
+	return l, nil
+}
+
+// readJobspecs reads all jobspecs, so that a wrong one is told before anything is
+// asked.
+func (a *query) readJobspecs(in io.Reader) ([]*jobspec.Jobspec, error) {
+	specs := make([]*jobspec.Jobspec, len(a.jobspecs))
+	for i, name := range a.jobspecs {
+		text, err := readInput(name, in, jobspec.MaxSize)
+		if err != nil {
+			return nil, err
+		}
+		if specs[i], err = jobspec.Parse(text); err != nil {
+			return nil, fmt.Errorf("jobspec %s: %w", name, err)
+		}
+	}
+	return specs, nil
+}
+
+// requests returns a request for each jobspec, with ids that count up from 1.
+func (a *query) requests(in io.Reader, op match.Op) ([]match.Request, error) {
+	now, err := a.clock()
+	if err != nil {
+		return nil, err
+	}
+	specs, err := a.readJobspecs(in)
+	if err != nil {
+		return nil, err
+	}
+	requests := make([]match.Request, len(specs))
+	for i, js := range specs {
+		requests[i] = match.Request{
+			Op: op, ID: match.JobID(i + 1), Jobspec: js, Now: now, Duration: js.Attributes.System.Duration,
+		}
+	}
+	return requests, nil
+}

@@ -1,0 +1,227 @@
+package fluxion
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// hasGraph says whether the library holds the graph as it is; if not it is built anew
+// before the next match, and nothing else need be told to it until then.
+func (e *Engine) hasGraph() bool { return e.session != nil }
+
+// dropGraph has the library's graph built anew before the next match.
+func (e *Engine) dropGraph() {
+	if e.session != nil {
+		e.session.close()
+		e.session = nil
+	}
+	for _, h := range e.hosts {
+		h.rest, h.charged = 0, nil
+		for _, s := range h.slots {
+			s.own = 0
+		}
+	}
+}
+
+// build loads the graph into the library, if it is not there, and books all that
+// is held. Once begun it goes on to its end, so that it need not begin again for
+// one who has more time.
+func (e *Engine) build() error {
+	if e.hasGraph() || len(e.hosts) == 0 {
+		return nil
+	}
+	var hosts []*host
+	var nodes []*libraryNode
+	for _, h := range e.hosts {
+		if h.node != nil {
+			hosts = append(hosts, h)
+		}
+	}
+	if len(hosts) == 0 {
+		return nil
+	}
+	slices.SortFunc(hosts, func(a, b *host) int { return cmp.Compare(a.node.number, b.node.number) })
+	for _, h := range hosts {
+		nodes = append(nodes, h.node)
+	}
+	if !e.probed {
+		e.probed, e.wrap = true, probe(e.options.Open)
+	}
+	text, err := e.buildJGF(nodes)
+	if err != nil {
+		return fmt.Errorf("draw the graph: %w", err)
+	}
+	options, err := e.loadOptions(nodes)
+	if err != nil {
+		return fmt.Errorf("write the options of the graph: %w", err)
+	}
+	s, err := openSession(e.options.Open(), text, options)
+	if err != nil {
+		return err
+	}
+	s.wrap = e.wrap
+	e.session, e.graphNodes = s, len(nodes)
+	for _, h := range hosts {
+		if err := e.replay(h); err != nil {
+			e.dropGraph()
+			return fmt.Errorf("book what is held on node %q: %w", h.name, err)
+		}
+	}
+	return nil
+}
+
+// replay books all that stands on a host into a graph that has nothing of it. A
+// slot that has no room any more is charged with the rest.
+func (e *Engine) replay(h *host) error {
+	h.rest, h.charged = 0, nil
+	var own []*slot
+	for _, s := range h.slots {
+		if s.own = 0; s.units != nil {
+			own = append(own, s)
+		}
+	}
+	slices.SortFunc(own, func(a, b *slot) int { return cmp.Compare(a.order, b.order) })
+	left := maps.Clone(h.node.units)
+	for _, s := range own {
+		if !covers(left, s.units) {
+			s.units = nil
+			continue
+		}
+		for kind, n := range s.units {
+			left[kind] -= n
+		}
+		job, err := e.pin(context.Background(), h.node, s.units)
+		if err != nil {
+			return err
+		}
+		s.own = job
+	}
+	return e.chargeRest(h)
+}
+
+// covers says whether there is enough of every type.
+func covers(have, want map[string]int64) bool {
+	for kind, n := range want {
+		if have[kind] < n {
+			return false
+		}
+	}
+	return true
+}
+
+// pin books units on a node, where they must have room.
+func (e *Engine) pin(ctx context.Context, n *libraryNode, units map[string]int64) (int64, error) {
+	_, job, err := e.session.match(ctx, request{
+		count: exactly(1), need: e.granules.needs(units), hosts: hostlist([]int64{n.number}),
+	}.encode())
+	if errors.Is(err, errNoRoom) {
+		return 0, fmt.Errorf("%w: no room for %v on node %d, which should have it", errDamaged, units, n.number)
+	}
+	return job, err
+}
+
+// chargeRest charges the host with what its slots without a job of their own hold:
+// their sum by type, rounded up to units, as far as there is room. What there is
+// no room for is charged when others leave.
+func (e *Engine) chargeRest(h *host) error {
+	if !e.hasGraph() || h.node == nil {
+		return nil
+	}
+	sums, own := make(map[string]int64), make(map[string]int64)
+	for _, s := range h.slots {
+		if s.own != 0 {
+			for kind, n := range s.units {
+				own[kind] += n
+			}
+			continue
+		}
+		for kind, n := range s.amounts {
+			sums[kind] = plus(sums[kind], n)
+		}
+	}
+	want := make(map[string]int64, len(sums))
+	for kind, n := range sums {
+		if units := min(e.granules.up(kind, n), h.node.units[kind]-own[kind]); units > 0 {
+			want[kind] = units
+		}
+	}
+	if maps.Equal(want, h.charged) {
+		return nil
+	}
+	if h.rest != 0 {
+		if err := e.session.cancel(h.rest); err != nil {
+			return err
+		}
+	}
+	h.rest, h.charged = 0, nil
+	if len(want) == 0 {
+		return nil
+	}
+	job, err := e.pin(context.Background(), h.node, want)
+	if err != nil {
+		return err
+	}
+	h.rest, h.charged = job, want
+	return nil
+}
+
+// chargeRestOrDrop is settle for those who cannot fail: what the cluster says is
+// true whatever the library makes of it.
+func (e *Engine) chargeRestOrDrop(h *host) {
+	if err := e.chargeRest(h); err != nil {
+		e.dropGraph()
+	}
+}
+
+// addSlot has a slot stand on its host, charged with the rest there.
+func (e *Engine) addSlot(name string, s *slot) {
+	e.slotCounter++
+	s.order = e.slotCounter
+	h := e.host(name)
+	h.add(s)
+	e.chargeRestOrDrop(h)
+}
+
+// removeSlot takes a slot off its host and gives back what it held.
+func (e *Engine) removeSlot(h *host, s *slot) {
+	h.drop(s)
+	if s.own != 0 && e.hasGraph() {
+		if err := e.session.cancel(s.own); err != nil {
+			e.dropGraph()
+		}
+	}
+	s.own = 0
+	e.chargeRestOrDrop(h)
+	e.dropIfEmpty(h)
+}
+
+// host returns the host of this name, made where it is lacking.
+func (e *Engine) host(name string) *host {
+	h := e.hosts[name]
+	if h == nil {
+		h = &host{name: name, slots: make(map[slotKey]*slot), holders: make(map[string]int)}
+		e.hosts[name] = h
+	}
+	return h
+}
+
+// dropIfEmpty forgets a host that has neither node nor slots.
+func (e *Engine) dropIfEmpty(h *host) {
+	if h.node == nil && len(h.slots) == 0 {
+		delete(e.hosts, h.name)
+	}
+}
+
+// capacity returns how many slots of these units the host has room for.
+func (h *host) capacity(units map[string]int64) int64 {
+	most := int64(math.MaxInt64)
+	for kind, n := range units {
+		most = min(most, h.free(kind)/n)
+	}
+	return most
+}

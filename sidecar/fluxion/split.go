@@ -1,0 +1,62 @@
+package fluxion
+
+import (
+	"context"
+)
+
+// cancelJobs gives back all that the library gave out. The runs stay as they stand.
+func (p *attempt) cancelJobs() error {
+	for _, job := range p.jobs {
+		if err := p.engine.session.cancel(job); err != nil {
+			return err
+		}
+	}
+	p.jobs = nil
+	return nil
+}
+
+// fail gives back what the library gave out before err, and returns err, or what is
+// worse.
+func (p *attempt) fail(err error) error {
+	if undone := p.cancelJobs(); undone != nil {
+		return undone
+	}
+	return err
+}
+
+// splitJobs gives every slot a job of the library of its own, so that it can be given
+// back alone: the match's job is cancelled, and each slot booked on its node, with
+// its own vertices where the release can say that. Nobody comes in between.
+func (p *attempt) splitJobs(ctx context.Context) error {
+	for i := range p.runs {
+		x := &p.runs[i]
+		if x.count == 1 && len(x.answer.nodes) == 1 {
+			continue
+		}
+		// Runs of one match have its job in common: cancelling again does nothing.
+		if err := p.engine.session.cancel(x.jobs[0]); err != nil {
+			return err
+		}
+		x.jobs = nil
+	}
+	for i := range p.runs {
+		x := &p.runs[i]
+		s := p.shape(x.shape)
+		for nth := int64(len(x.jobs)); nth < x.count; nth++ {
+			job, err := p.engine.rebook(ctx, x, nth, s)
+			if err != nil {
+				return err
+			}
+			p.jobs, x.jobs = append(p.jobs, job), append(x.jobs, job)
+		}
+	}
+	return nil
+}
+
+// rebook books the nth slot of a run.
+func (e *Engine) rebook(ctx context.Context, x *run, nth int64, s *shape) (int64, error) {
+	if job, ok, err := e.session.update(ctx, x.answer.share(x.host.node.number, nth, s.need)); ok || err != nil {
+		return job, err
+	}
+	return e.pin(ctx, x.host.node, s.units)
+}
