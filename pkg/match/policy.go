@@ -123,12 +123,12 @@ func IsExclusive(policy string) bool {
 // WithExclusive returns the policy that takes nodes in the same order as one of Policies, and takes
 // them whole, or does not.
 func WithExclusive(policy string, exclusive bool) string {
-	p0, ok := PolicyOf(policy)
-	if !ok || p0.Exclusive == exclusive {
+	named, ok := PolicyOf(policy)
+	if !ok || named.Exclusive == exclusive {
 		return policy
 	}
 	for _, p := range policies {
-		if p.Exclusive == exclusive && p.Order == p0.Order && p.NodeCentric && p.Prefers == NoPreference {
+		if p.Exclusive == exclusive && p.Order == named.Order && p.NodeCentric && p.Prefers == NoPreference {
 			return p.Name
 		}
 	}

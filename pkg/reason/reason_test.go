@@ -126,7 +126,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 
 // A reason that is spelled out elsewhere is one that nobody looks up here.
 func TestReasonsAreNamedHereAlone(t *testing.T) {
-	for _, of := range []string{"group", "gang", "placement", "report", "fluence", "controller", "webhook", "cli", "rehearsal"} {
+	for _, of := range []string{"group", "gang", "placement", "report", "fluence", "controller", "webhook", "cli", "simulate"} {
 		inProduct(t, filepath.Join("..", of), func(path string, n ast.Node) {
 			if field, ok := n.(*ast.KeyValueExpr); ok {
 				name, _ := field.Key.(*ast.Ident)
