@@ -1016,7 +1016,7 @@ func TestOwnPodsThatOutlastAreNotForgottenBeforeTheyGo(t *testing.T) {
 // A sleeping ground is one where the pods that were there are still.
 type sleeping struct{ still }
 
-func (sleeping) own(_ []string, _ string, before sets.Set[types.UID]) sets.Set[types.UID] {
+func (sleeping) podsOf(_ []string, _ string, before sets.Set[types.UID]) sets.Set[types.UID] {
 	return before
 }
 
