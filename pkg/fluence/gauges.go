@@ -96,7 +96,7 @@ func (g *gauges) addGroups() {
 		}
 	}, "phase")
 	g.add("fluence_groups_waiting", "Groups that wait, by the reason that they were given last.", func(r snapshot, tell func(float64, ...string)) {
-		for _, why := range append(reason.Waiting(), queued) {
+		for _, why := range append(reason.Waiting(), stateQueued) {
 			tell(float64(r.WaitingByReason[why]), why)
 		}
 	}, "reason")

@@ -73,8 +73,8 @@ type snapshot struct {
 	standbys standbySnapshot
 }
 
-// queued is what a group waits for that is complete and has yet to be answered.
-const queued = "Queued"
+// stateQueued is what a group waits for that is complete and has yet to be answered.
+const stateQueued = "Queued"
 
 // takeSnapshot looks at everything once. It calls nothing that could block, nor asks whether
 // this scheduler leads: that is read from metrics, of which this is a part.
@@ -99,7 +99,7 @@ func (f *status) takeSnapshot() snapshot {
 	}
 	if n := r.WaitingByReason[""]; n > 0 {
 		delete(r.WaitingByReason, "")
-		why := queued
+		why := stateQueued
 		if unready {
 			why = reason.MatcherUnavailable
 		}
