@@ -10,7 +10,8 @@ package match
 const (
 	// PolicyFirst takes the nodes in depth-first order of the graph, so that the nodes of one rack
 	// follow each other, whatever their ids. The children of a vertex are visited by name if they were
-	// there at Ready. Children that were added later follow, in the order in which they were added.
+	// there at Ready. Children that were added, or moved there, later follow in the order in which
+	// they came.
 	PolicyFirst = "first"
 	// PolicyLow takes the nodes with the lowest ids first.
 	PolicyLow = "low"
