@@ -16,8 +16,8 @@ type Reservations struct {
 	// byNode has the reserved slots by the name of their node.
 	byNode map[string]map[*Slot]struct{}
 	// starts has the reserved slots by start.
-	// stops has the reserved slots by end.
-	// ends has all slots by end, held and reserved. A slot without a known end is in neither.
+	// stops has the reserved slots by end, if the end is known.
+	// ends has all slots, held and reserved, by end, if the end is known.
 	starts, stops, ends timetable
 }
 
