@@ -167,9 +167,9 @@ func (e *Engine) checkEpoch(ctx context.Context, at match.Epoch) error {
 	return nil
 }
 
-// unlock releases the engine's lock. It must be deferred directly. If the call panicked, the
-// backend may be half changed: unlock then ends the epoch, before another call can read the
-// backend, and lets the panic go on.
+// unlock releases the engine's lock. If the call panicked, the backend may be half changed: unlock
+// then ends the epoch, before another call can read the backend, and lets the panic go on.
+// Invariant: callers defer unlock directly, because otherwise recover would not see the panic.
 func (e *Engine) unlock() {
 	defer e.mu.Unlock()
 	if p := recover(); p != nil {

@@ -39,8 +39,8 @@ type puzzleNode struct {
 type puzzleShape struct {
 	need  [2]int64
 	count int64
-	// ruledOut has the nodes that are excluded for good, and ruledOutNow those that are excluded for
-	// the present.
+	// ruledOut is a node that is excluded for good.
+	// ruledOutNow is a node that is excluded for the present.
 	ruledOut, ruledOutNow int
 	// perRack is the maximum number of slots in a rack. Zero means no maximum.
 	perRack int64

@@ -240,7 +240,7 @@ func (l *ledger) jobs(t *testing.T) []match.Job {
 	return jobs
 }
 
-// free computes what is left of every node for a holder, besides the expected slots.
+// free computes what is left of every node for a holder if the expected slots are held too.
 func (l *ledger) free(t *testing.T, holder string, whole bool, expected ...match.Job) map[string][2]int64 {
 	free := make(map[string][2]int64)
 	for name, n := range l.nodes {

@@ -9,11 +9,11 @@ import (
 // Update implements match.Engine. A slot that the job already holds in the same form stays as it
 // is, so that the job's request can be answered again. Only its holder, Shared and its end may
 // change. A job's End applies to all its slots, even those that the update does not list. If a job
-// has no End, a slot that is new or changed ends as its R has it. A share that is held exclusively
-// is match.ErrInvalid, because pools are held by amount here.
+// has no End, a slot that is new or changed ends at the expiration of its R. A share that is held
+// exclusively is match.ErrInvalid, because pools are held by amount here.
 //
 // A reservation is accepted even if there is no room for it. It is match.ErrInvalid for a job that
-// holds slots. It ends with the first Update that books a slot for its job.
+// holds slots. The first Update that books a slot for the job drops the reservation.
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
 	e.mu.Lock()
 	defer e.unlock()

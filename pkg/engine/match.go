@@ -11,8 +11,8 @@ import (
 
 // Match implements match.Engine. The request's Duration is used; the duration in the jobspec's
 // attributes is not read. Satisfiability returns a placement in the empty graph and ignores ID. A
-// request that takes too much work is match.ErrBusy with match.TooHard. A match that takes much
-// work does not keep other calls waiting.
+// request that takes too much work is match.ErrBusy with match.TooHard. In a store, a match that
+// takes much work does most of it without the lock, so that other calls do not wait.
 func (e *Engine) Match(ctx context.Context, r match.Request) (a *match.Allocation, err error) {
 	// 1. Record how long the match waits for locks, and put that into the answer.
 	q := &matchState{Request: r}

@@ -59,7 +59,7 @@ type problemBuilder struct {
 	problem   solver.Problem
 	demand    *demand.Demand
 	graph     *store.Graph
-	hostCells []int32 // hostCells is memory for Limit.CellOf of host lists
+	hostCells []int32 // memory for Limit.CellOf of host lists
 }
 
 // maxLimitCells is the maximum number of cells of all limits of one request. A cell takes up to 20

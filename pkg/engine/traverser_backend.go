@@ -14,8 +14,8 @@ type traverserBackend struct{ *traverser.Traverser }
 
 var _ backend = (*traverserBackend)(nil)
 
-// prepare implements backend. The traverser reads the jobspec during the match, so the error is
-// only for an engine that has a store by then.
+// prepare implements backend. The traverser reads the jobspec during the match. q.err is only for
+// the case that the engine has a store when match is called.
 func (g *traverserBackend) prepare(q *matchState) { q.err = errGraphChanged }
 
 func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {

@@ -63,8 +63,9 @@ type Request struct {
 	Op    Op
 	// ID is the job's. If the job already holds resources, the same request returns these resources
 	// again, and another request is ErrConflict. If the job has only a reservation, a request that
-	// books gives the reservation up, whatever the request asks for: the job is given resources if
-	// they are free now. If not, and Op is AllocateOrElseReserve, the job gets a new reservation.
+	// books gives the reservation up, whatever it asks for, unless the match is too hard or its
+	// context ends. The job is then given resources if they are free now. If not, and Op is
+	// AllocateOrElseReserve, the job gets a new reservation.
 	ID      JobID
 	Jobspec *jobspec.Jobspec
 	// Keys are the names of the slots: those of the jobspec's first slot request, then those of the
@@ -80,10 +81,10 @@ type Request struct {
 	// Policy is one of Policies or, for a graph that was added (see GraphEngine), of GraphPolicies.
 	// Empty means the engine's default.
 	Policy string
-	// Holder is on whose behalf the request is made. Several jobs may have the same holder, and share
-	// the nodes that the holder has as a whole. Nodes that belong to another holder are left out.
-	// Holder is required with a policy that takes whole nodes. Such a policy also leaves out every
-	// node where a slot of another holder or of no holder is, unless the slot is Shared.
+	// Holder is the owner of the job. Several jobs may have the same holder, and share the nodes that
+	// the holder has as a whole. Nodes that belong to another holder are left out. Holder is required
+	// with a policy that takes whole nodes. Such a policy also leaves out every node with a slot of
+	// another holder or of no holder. Shared slots do not count.
 	Holder string
 	// Near is a list of node names. Nodes are ordered by their distance in the graph to these nodes
 	// first, and by the policy second.
@@ -201,7 +202,7 @@ type Engine interface {
 	// SetStatus marks a vertex up or down: the node with this name or, if the name begins with a
 	// slash, the vertex with this containment path. Paths are for graphs that were added with
 	// AddSubgraph. No new slots are placed on a vertex that is down, or below it. Slots that are held
-	// there stay. It fails with ErrInvalid if the graph has no such vertex.
+	// there stay. SetStatus fails with ErrInvalid if the graph has no such vertex.
 	SetStatus(ctx context.Context, e Epoch, name string, s resource.Status) error
 
 	// Jobs lists all allocations and reservations, ordered by job id, the slots of each by key.

@@ -10,8 +10,7 @@ package match
 const (
 	// PolicyFirst takes the nodes in depth-first order of the graph, so that the nodes of one rack
 	// follow each other, whatever their ids. The children of a vertex are visited by name if they were
-	// there at Ready. Children that were added, or moved there, later follow in the order in which
-	// they came.
+	// there at Ready. Children that were added or moved later follow, in the order in which they came.
 	PolicyFirst = "first"
 	// PolicyLow takes the nodes with the lowest ids first.
 	PolicyLow = "low"
@@ -31,7 +30,7 @@ const (
 	PolicyHinodex = "hinodex"
 )
 
-// The policies for graphs that were added only (see GraphEngine).
+// The policies only for graphs that were added (see GraphEngine).
 const (
 	// PolicyLocality prefers vertices with consecutive ids.
 	PolicyLocality = "locality"
@@ -74,7 +73,8 @@ type Policy struct {
 	Exclusive bool
 	// InFluxion reports whether the engine over Fluxion's library supports the policy.
 	InFluxion bool
-	// Prefers is set only for policies that are for graphs that were added only.
+	// Prefers is NoPreference for policies that are valid for both kinds of graph. The policies only
+	// for graphs that were added have a preference.
 	Prefers Preference
 }
 

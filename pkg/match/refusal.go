@@ -21,7 +21,7 @@ var (
 	ErrConflict = errors.New("job holds another allocation")
 	// ErrStale: the call was made for another epoch of the graph.
 	ErrStale = errors.New("another epoch of the graph")
-	// ErrInvalid: the arguments are wrong, whatever the graph holds.
+	// ErrInvalid: the arguments are wrong, whatever jobs hold.
 	ErrInvalid = errors.New("invalid request")
 )
 
@@ -79,8 +79,8 @@ type Reason struct {
 	Blocker *Blocker `json:"end,omitempty"`
 	// WaitingHelps reports whether the request may fit once other jobs end.
 	WaitingHelps bool `json:"waitingHelps"`
-	// MayNeverFit reports whether no placement was found even in the graph without its jobs, although
-	// it is not proven that none exists.
+	// MayNeverFit reports whether it is unknown if the request fits the graph without its jobs: no
+	// placement was found there, but it is not proven that none exists.
 	MayNeverFit bool `json:"mayNeverFit,omitempty"`
 }
 

@@ -43,8 +43,8 @@ type Demand struct {
 	limitByName, limitByHosts map[string]int
 }
 
-// constraints are the conditions of one shape on nodes. The conditions in always count in every
-// verdict. Those in now count only for what fits at present.
+// constraints are the conditions of one shape on nodes. always has the conditions that count in
+// every verdict. now has the conditions that count only for what fits at present.
 type constraints struct{ always, now []jobspec.Condition }
 
 // Read translates a jobspec. It fails with match.ErrInvalid, and the error names what is wrong or
@@ -190,8 +190,8 @@ func (a *Demand) CheckKeys(keys []string) error {
 	return nil
 }
 
-// Allow evaluates the constraints of a shape on a node. The result always counts only the
-// constraints that hold for good. The result now counts all constraints.
+// Allow evaluates the constraints of a shape on a node. always is the result of the constraints
+// that hold for good. now is the result of all constraints.
 func (a *Demand) Allow(shape int, about *resource.Vertex) (always, now bool) {
 	n := &a.constraints[shape]
 	always = holds(n.always, about)

@@ -24,7 +24,7 @@ type Grant struct {
 	// Duration is how long the job has the slots. Zero means that the end is not known.
 	Duration time.Duration
 	Problem  *solver.Problem
-	// Runs are the slots. Nodes are positions.
+	// Runs are the slots by shape and node. A node is given by its position.
 	Runs []solver.Run
 	// View is the view in which the placement was found. Nil means the empty graph.
 	View *WindowView

@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Expect charges slots that no job holds to the graph until the returned function is called. Other
-// slots may be booked in between.
+// Expect charges slots that no job holds to the graph until the returned function is called. It
+// skips slots on nodes that the graph lacks. Other slots may be booked in between.
 func (st *Store) Expect(slots []match.Slot) (restore func()) {
 	var there []*Slot
 	bare := make(map[[2]string]*resource.Vertex)

@@ -173,8 +173,8 @@ func (g *Graph) invalidate() {
 	clear(g.partitions)
 }
 
-// numberNodes numbers the nodes by name, and sorts the children of each vertex by name. A node that
-// is added later gets the next number, and is the last child.
+// numberNodes numbers the nodes by name, and sorts the children of each vertex above the nodes by
+// name. A node that is added later gets the next number, and is the last child of its vertex.
 func (g *Graph) numberNodes() {
 	slices.SortFunc(g.nodes, func(a, b *node) int { return strings.Compare(a.name(), b.name()) })
 	from := make([]int, len(g.nodes))

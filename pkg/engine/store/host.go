@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/engine/solver"
 )
 
-// A host is the name of a node. It has the node while that is in the graph. It has the slots on the
-// node even if the graph lacks the node.
+// A host is what the store has under one node name: the node while it is in the graph, and the
+// slots there even if the graph lacks the node.
 type host struct {
 	node  *node
 	slots map[*Slot]struct{}

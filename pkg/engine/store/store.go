@@ -18,8 +18,8 @@
 //	timeline.go      what is free of a node, and when?
 //	reservations.go  which slots are reserved for later?
 //	store.go         what does a store have?
-//	slot_equal.go    is a slot what the cluster reports?
-//	update.go        how is booked what the cluster reports?
+//	slot_equal.go    is a slot already what an update describes?
+//	update.go        how are allocations and reservations updated and released?
 //	list.go          how is the store listed, page by page?
 //	order.go         in which order are nodes taken?
 //	ignore.go        what if some jobs held nothing?
@@ -43,7 +43,7 @@ type Store struct {
 	hosts        hosts
 	jobs         map[match.JobID]*Job
 	reservations Reservations
-	// lastSeq is the number of slots that were ever booked.
+	// lastSeq is the number of slots that were ever booked. It numbers the bookings.
 	lastSeq uint64
 	// slotCount is the number of slots that are booked now.
 	slotCount int
