@@ -14,14 +14,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/traverser"
 )
 
-// The graph of the benchmarks: a cluster of nodes with so many cores and gpus,
-// each a vertex.
+// The graph of the benchmarks: a cluster of nodes with this number of cores and gpus. Each core and
+// each gpu is a vertex.
 const (
 	coresPerNode = 64
 	gpusPerNode  = 8
 )
 
-// flat writes it as JGF.
+// flat returns the graph as JGF.
 func flat(nodes int) []byte {
 	var vertices, edges bytes.Buffer
 	uniq := 0
@@ -87,9 +87,9 @@ func several(kind string, count int64, with ...jobspec.Resource) jobspec.Resourc
 	return r
 }
 
-// The requests of the benchmarks: count nodes as a whole, with all that is listed
-// of them; count nodes with four cores of each; count pods of eight cores and a
-// gpu, wherever there is room.
+// shapes are the requests of the benchmarks. They request count whole nodes with everything below
+// them, count nodes with four cores of each, or count pods of eight cores and a gpu wherever there
+// is room.
 var shapes = map[string]func(count int64) jobspec.Resource{
 	"node": func(count int64) jobspec.Resource {
 		return several(jobspec.SlotType, count, several("node", 1, several("core", coresPerNode), several("gpu", gpusPerNode)))
@@ -109,10 +109,9 @@ func ask(epoch match.Epoch, r jobspec.Resource) match.Request {
 	}
 }
 
-// fluxionMatch has what Fluxion takes for one match, in milliseconds: flux-sched
-// 0.39.0 built with -O2, called through fluxion-go with results in jgf, on a
-// machine of 2 cores, by shape, nodes, policy and count of 1, 16 and 256. Release
-// 0.54.0 is as fast.
+// fluxionMatch has the time of one match in Fluxion, in milliseconds, by shape, nodes, policy and
+// count of 1, 16 and 256. It was measured with flux-sched 0.39.0 built with -O2, called through
+// fluxion-go with results in jgf, on a machine of 2 cores. Release 0.54.0 is as fast.
 var fluxionMatch = map[string]map[int]map[string][3]float64{
 	"node": {
 		100:    {"first": {0.51, 8.3}, "low": {2.0, 9.2}, "lonodex": {2.0, 11.5}},
@@ -129,12 +128,12 @@ var fluxionMatch = map[string]map[int]map[string][3]float64{
 	},
 }
 
-// fluxionLoad has what it takes to load the graph, by nodes.
+// fluxionLoad has what Fluxion takes to load the graph, by nodes.
 var fluxionLoad = map[int]struct{ seconds, megabytes float64 }{
 	100: {0.09, 33}, 1_000: {1.3, 365}, 10_000: {12.8, 3300},
 }
 
-// compare prints Fluxion's figure beside ours.
+// compare reports Fluxion's time next to the measured time.
 func compare(b *testing.B, shape, policy string, nodes int, count int64) {
 	b.Helper()
 	at := map[int64]int{1: 0, 16: 1, 256: 2}[count]
@@ -144,7 +143,7 @@ func compare(b *testing.B, shape, policy string, nodes int, count int64) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1e6, "ms/op")
 }
 
-// allocate matches and releases in turns.
+// allocate matches and releases alternately.
 func allocate(b *testing.B, e *engine.Engine, r match.Request) {
 	b.Helper()
 	b.ReportAllocs()
@@ -160,8 +159,8 @@ func allocate(b *testing.B, e *engine.Engine, r match.Request) {
 	}
 }
 
-// BenchmarkMatch asks for whole nodes in an idle graph of cluster, nodes, cores
-// and gpus. Only the match is timed.
+// BenchmarkMatch requests whole nodes in an idle graph of cluster, nodes, cores and gpus. Only the
+// match is timed.
 func BenchmarkMatch(b *testing.B) {
 	for _, nodes := range []int{100, 1_000, 10_000} {
 		text := flat(nodes)
@@ -180,7 +179,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkShape asks for parts of nodes, and for pods.
+// BenchmarkShape requests parts of nodes, and pods.
 func BenchmarkShape(b *testing.B) {
 	for _, nodes := range []int{1_000, 10_000} {
 		text := flat(nodes)
@@ -198,7 +197,7 @@ func BenchmarkShape(b *testing.B) {
 	}
 }
 
-// BenchmarkFilled asks for one pod where all nodes but the last are full.
+// BenchmarkFilled requests one pod when all nodes except the last are full.
 func BenchmarkFilled(b *testing.B) {
 	for _, nodes := range []int{1_000, 10_000} {
 		text := flat(nodes)
@@ -223,8 +222,8 @@ func BenchmarkFilled(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad reads a graph from memory. It reports what the engine holds on to
-// after a garbage collection.
+// BenchmarkLoad reads a graph from memory. It reports the memory that the engine holds after a
+// garbage collection.
 func BenchmarkLoad(b *testing.B) {
 	for _, nodes := range []int{100, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {

@@ -9,42 +9,43 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A backend has the graph of one epoch, and who holds what of it. What it is made of is chosen by
-// the first call that brings something: PutNode and Update choose pools, AddSubgraph graphs.
+// A backend holds the graph of one epoch and the jobs there. The epoch's first addition decides
+// which backend is used: PutNode and Update choose the store, AddSubgraph chooses the traverser.
 type backend interface {
-	// prepare makes a question ready. The engine is not held, and the backend may be another by the
-	// time of the match.
+	// prepare reads and checks the request. It is called without the engine's lock, so the engine may
+	// have another backend when match is called.
 	prepare(q *matchState)
 
-	// The engine is held over all that follows.
+	// All methods below are called with the engine's lock held.
 
-	// match answers a question. Where that takes more work than the engine is held for, it returns
-	// the search that is to go on beside the engine instead.
+	// match answers a request. If the search takes more work than a match may do under the lock, match
+	// returns a long search instead, which the caller runs without the lock.
 	match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error)
-	// dropReservation gives up the reservation of a job for which it was found beside the graph that there is
-	// no room.
+	// dropReservation drops the job's reservation after a long search found no room for the job.
 	dropReservation(r *match.Request)
 	update(jobs ...match.Job) error
 	release(id match.JobID, keys ...string)
 	jobs() []match.Job
-	// page notes some nodes. What it returns writes them out, for which the engine need not be held.
+	// page copies one page of nodes. The returned function converts the copy, and may be called
+	// without the lock.
 	page(from string, limit int) func() []match.Node
 	setStatus(name string, status resource.Status) error
 	sizes() (jobs, slots, nodes int)
-	// numberNodes says that the graph is loaded.
+	// numberNodes gives the nodes their numbers, now that the graph is loaded.
 	numberNodes()
 }
 
-// A question is a request on its way through a match.
+// A matchState is a request with the state of its match.
 type matchState struct {
 	match.Request
-	// demand is what the jobspec asks for, and err what is wrong with the request.
+	// demand is the translated jobspec.
 	demand *demand.Demand
-	err    error
-	// ignoreSteps is how many steps it counts to ignore jobs.
+	// err is what is wrong with the request.
+	err error
+	// ignoreSteps is the cost in steps of ignoring jobs.
 	ignoreSteps int
-	// search is what was found beside the graph; nil for nothing yet.
+	// search is the long search that found a placement. It is nil if there was none yet.
 	search *longSearch
-	// waited adds up how long others had the engine.
+	// waited is the sum of the times that the match waited for locks.
 	waited time.Duration
 }

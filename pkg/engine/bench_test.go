@@ -44,13 +44,13 @@ func BenchmarkPools(b *testing.B) {
 				benchmark(b, d, matchtest.Slots("a", pods, pod...))
 			})
 		}
-		// All but the last node are full: every node is looked at.
+		// All nodes except the last are full: every node is read.
 		b.Run(fmt.Sprintf("last/nodes=%d", nodes), func(b *testing.B) {
 			d, _ := loaded(b, nodes)
 			d.match(b, 1, matchtest.Slots("full", int64(nodes-1), matchtest.Cores(64), matchtest.GPUs(8)))
 			benchmark(b, d, matchtest.Slots("a", 1, pod...))
 		})
-		// A pod that the filters keep from a third of the nodes.
+		// Constraints exclude a third of the nodes.
 		b.Run(fmt.Sprintf("narrowed/nodes=%d", nodes), func(b *testing.B) {
 			d, graphs := loaded(b, nodes)
 			var ruledOut []string
@@ -60,7 +60,7 @@ func BenchmarkPools(b *testing.B) {
 			benchmark(b, d, matchtest.Constrain(matchtest.Slots("a", 1, pod...), "a",
 				jobspec.SlotAttributes{ConstraintsNow: matchtest.Not(matchtest.Hosts(ruledOut...))}))
 		})
-		// All but the last node are another's as a whole, each with room for the pod.
+		// Another holder has all nodes except the last as a whole. Each has room for the pod.
 		b.Run(fmt.Sprintf("others/nodes=%d", nodes), func(b *testing.B) {
 			d, _ := loaded(b, nodes)
 			full := d.request(1, matchtest.Slots("full", int64(nodes-1), matchtest.Cores(40)))
@@ -107,8 +107,8 @@ func BenchmarkPools(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuseSearched is the worst that a request can cost: two shapes that
-// fit by amounts and are searched for in vain.
+// BenchmarkRefuseSearched makes the most expensive request: two shapes fit by amounts, but a search
+// finds no placement.
 func BenchmarkRefuseSearched(b *testing.B) {
 	for _, nodes := range []int{100, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
@@ -157,7 +157,7 @@ func benchmark(b *testing.B, d *driver, js *jobspec.Jobspec) {
 	}
 }
 
-// cycle matches and releases.
+// cycle matches and releases once.
 func (d *driver) cycle(b *testing.B, r match.Request) {
 	if _, err := d.e.Match(b.Context(), r); err != nil {
 		b.Fatal(err)
@@ -182,7 +182,7 @@ func refuse(b *testing.B, d *driver, js *jobspec.Jobspec, want ...error) {
 	}
 }
 
-// manyLists is a request of one slot that keeps as many limits of lists of hosts, of three each.
+// manyLists requests one slot with this number of limits, each with three host lists.
 func manyLists(nodes, limits int) *jobspec.Jobspec {
 	js := matchtest.Slots("a", 1, matchtest.Cores(1))
 	for k := range limits {
@@ -200,8 +200,8 @@ func manyLists(nodes, limits int) *jobspec.Jobspec {
 	return js
 }
 
-// BenchmarkOthersWait is the longest that another call waits while a match goes on that takes
-// much work: the goal is less than 100 ms on 5,000 nodes.
+// BenchmarkOthersWait measures the longest time that another call waits while a match takes much
+// work. The goal is less than 100 ms on 5,000 nodes.
 func BenchmarkOthersWait(b *testing.B) {
 	const nodes = 5000
 	for name, js := range map[string]*jobspec.Jobspec{

@@ -10,13 +10,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// maxBlockers bounds how many jobs are looked at for the one whose end would help most.
+// maxBlockers is the maximum number of jobs that bestBlocker tries.
 const maxBlockers = 64
 
-// bestBlocker returns the job whose end would make room for most more slots of the shape that
-// failed, in the domain that came closest. It returns nil if the end of no job would, and where
-// the work of the match is used up. Jobs that run on every node do not end. Of very many jobs
-// it looks only at those with most slots there.
+// bestBlocker returns the job whose end would make room for the most slots of the shape that
+// failed, in the domain that came closest. It returns nil if the end of no single job would help,
+// or if the match has no steps left. Permanent slots do not end. If there are too many jobs, only
+// the jobs with the most slots there are tried.
 func (p *storeBackend) bestBlocker(l *solver.Layout, v *store.WindowView, failed *solver.Shortfall) *match.Blocker {
 	if l.IsExhausted() {
 		return nil

@@ -18,19 +18,18 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// never is the end of what has none, in seconds after matchtest.Now.
+// never is the end of a slot without a known end, in seconds after matchtest.Now.
 const never = math.MaxInt64
 
-// A calendar is what an engine should have over time, kept in the simplest way:
-// nodes, and for each job what stands where from when to when. All questions are
-// answered by looking at every slot.
+// A calendar is a simple model of an engine over time. It has nodes, and the slots of each job with
+// their times. It answers every question by reading all slots.
 type calendar struct {
 	driver
 	*rand.Rand
 	now   int64
 	nodes map[string]ledgerNode
 	jobs  map[match.JobID]*calendarJob
-	// came counts what came of requests.
+	// came counts the outcomes of requests.
 	came map[string]int
 }
 
@@ -40,7 +39,7 @@ type calendarJob struct {
 	slots    map[string]calendarSlot
 }
 
-// A calendarSlot has its own end: a job that an Update brought may have several.
+// A calendarSlot has an end, because the slots of a job from an Update may end at different times.
 type calendarSlot struct {
 	node     string
 	holds    [2]int64
@@ -50,18 +49,18 @@ type calendarSlot struct {
 	reserved bool
 }
 
-// A wish is a request as the calendar understands it: count slots of one shape.
+// A wish is a request in the calendar's terms: count slots of one shape.
 type wish struct {
-	need     [2]int64
-	count    int64
-	duration int64 // 0 is no known end
+	need  [2]int64
+	count int64
+	// duration is 0 if the end is not known.
+	duration int64
 	holder   string
 	whole    bool
 }
 
-// TestRandomSeriesOverTime makes calls with a clock that moves on, and compares
-// after each what is held and reserved, and each verdict and time with what the
-// calendar says.
+// TestRandomSeriesOverTime makes random calls while the clock advances. After each call it compares
+// what is held and reserved with the calendar, and each verdict and time.
 func TestRandomSeriesOverTime(t *testing.T) {
 	seed := trials.Seed(t)
 	came := make(map[string]int)
@@ -87,7 +86,7 @@ func TestRandomSeriesOverTime(t *testing.T) {
 	}
 }
 
-// step makes one call.
+// step makes one random call.
 func (c *calendar) step(t *testing.T) {
 	ctx, id := t.Context(), match.JobID(1+c.IntN(9))
 	name := fmt.Sprintf("n%d", c.IntN(4))
@@ -149,7 +148,7 @@ func (c *calendar) tell(t *testing.T, id match.JobID, node string) {
 	was, had := j.slots[slot.Key]
 	s.end = never
 	if had && was.node == s.node && was.holds == s.holds {
-		s.end = was.end // the slot is as it was
+		s.end = was.end // An unchanged slot keeps its end.
 	}
 	j.slots[slot.Key] = s
 	if from.Reserved {
@@ -165,22 +164,22 @@ func (c *calendar) tell(t *testing.T, id match.JobID, node string) {
 	}
 }
 
-// randomSlot returns what somebody may hold of a node.
+// randomSlot returns a random slot on a node.
 func (c *calendar) randomSlot(node string) calendarSlot {
 	s := calendarSlot{node: node, holds: [2]int64{c.Int64N(5), c.Int64N(5)}, end: never, holder: holders[c.IntN(3)]}
 	s.shared = s.holder == "" && c.IntN(2) == 0
 	return s
 }
 
-// written returns the slot as an Update takes it.
+// written returns the slot in the form of an Update.
 func (s calendarSlot) written(key string) match.Slot {
 	slot := matchtest.Held(key, s.node, storeBackend(s.holds)...)
 	slot.Holder, slot.Shared = s.holder, s.shared
 	return slot
 }
 
-// moment returns the time so many seconds after matchtest.Now; the zero time for
-// never.
+// moment returns the time this number of seconds after matchtest.Now. For never it returns the zero
+// time.
 func moment(s int64) time.Time {
 	if s == never {
 		return time.Time{}
@@ -196,7 +195,7 @@ func seconds(t time.Time) int64 {
 	return int64(t.Sub(matchtest.Now) / time.Second)
 }
 
-// ask makes a request and holds the answer against the calendar.
+// ask makes a request and compares the answer with the calendar.
 func (c *calendar) ask(t *testing.T, id match.JobID) {
 	had := c.jobs[id]
 	if had != nil && !had.reserved {
@@ -228,7 +227,7 @@ func (c *calendar) ask(t *testing.T, id match.JobID) {
 		t.Fatalf("Match(%+v) for %+v = from %d on, reserved %v, want it at %d of %s", r, w, seconds(a.Start), a.Reserved, at, c)
 	}
 	if refusal != nil {
-		// The numbers are those of the present, wherever else room was looked for.
+		// The numbers are the same as for the present alone, even if later times were tried.
 		now := r
 		now.Op = match.WithoutAllocating
 		_, err := c.e.Match(t.Context(), now)
@@ -248,7 +247,7 @@ func (c *calendar) ask(t *testing.T, id match.JobID) {
 	}
 }
 
-// count counts what came of a request.
+// count counts the outcome of a request.
 func (c *calendar) count(had *calendarJob, a *match.Allocation) {
 	switch {
 	case a == nil:
@@ -264,8 +263,8 @@ func (c *calendar) count(had *calendarJob, a *match.Allocation) {
 	}
 }
 
-// around lists the slots that a request meets, and has it ignore some and expect
-// others now and then.
+// around lists the slots that count for a request. Sometimes it makes the request ignore jobs or
+// expect slots.
 func (c *calendar) around(r *match.Request) []calendarSlot {
 	if r.Op == match.WithoutAllocating || r.Op == match.WithoutAllocatingFuture {
 		for c.IntN(2) == 0 {
@@ -294,7 +293,7 @@ func (c *calendar) expire() {
 	maps.DeleteFunc(c.jobs, func(_ match.JobID, j *calendarJob) bool { return j.reserved && j.end <= c.now })
 }
 
-// book notes what was given or reserved.
+// book records an allocation or a reservation.
 func (c *calendar) book(a *match.Allocation) {
 	if a == nil {
 		return
@@ -313,7 +312,7 @@ func slotOf(s match.Slot, at, end int64) calendarSlot {
 	}
 }
 
-// earliest returns the first time at which a wish has room among what is there.
+// earliest returns the first time at which these slots leave room for a wish.
 func (c *calendar) earliest(there []calendarSlot, w wish, later bool) (int64, bool) {
 	times := []int64{c.now}
 	for _, s := range there {
@@ -345,8 +344,8 @@ func (c *calendar) earliest(there []calendarSlot, w wish, later bool) (int64, bo
 	return 0, false
 }
 
-// free returns what is left of a node for a wish from a time on, and false where
-// it is down or others'.
+// free returns what is free of a node for a wish from a time on. It returns false if the node is
+// down, or if others have it.
 func (c *calendar) free(there []calendarSlot, name string, at int64, w wish) ([2]int64, bool) {
 	end := int64(never)
 	if w.duration > 0 {
@@ -379,7 +378,7 @@ func (c *calendar) free(there []calendarSlot, name string, at int64, w wish) ([2
 	return free, !n.down
 }
 
-// check holds what was given or reserved against what was left.
+// check compares an allocation or a reservation with what was free.
 func (c *calendar) check(t *testing.T, there []calendarSlot, w wish, a *match.Allocation) {
 	t.Helper()
 	given := make(map[string][2]int64)
@@ -398,7 +397,7 @@ func (c *calendar) check(t *testing.T, there []calendarSlot, w wish, a *match.Al
 	}
 }
 
-// compare looks at what is listed.
+// compare compares the engine's list of jobs with the calendar.
 func (c *calendar) compare(t *testing.T) {
 	t.Helper()
 	listed, err := c.e.Jobs(t.Context(), c.epoch)
@@ -426,7 +425,7 @@ func (c *calendar) compare(t *testing.T) {
 	}
 }
 
-// String writes out what there is, for messages.
+// String renders the calendar for messages.
 func (c *calendar) String() string {
 	out := fmt.Sprintf("now %d, nodes %v", c.now, c.nodes)
 	for id, j := range c.jobs {

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// newEngine returns an engine that was never reset, whose epochs count up.
+// newEngine returns an engine that was never reset. Its epochs count up.
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()
 	var last match.Epoch
@@ -19,7 +19,7 @@ func newEngine(t testing.TB) *engine.Engine {
 	return e
 }
 
-// offered is all that there is.
+// offered has every capability.
 var offered = matchtest.Capabilities{
 	Divisible: true, Shapes: true, Ranges: true, PartialRelease: true, Update: true,
 	Constraints: true, MaxPerLevel: true, Limits: true, Topology: true, Near: true, Ignore: true, Expected: true, Reasons: true, Reserve: true,

@@ -13,12 +13,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// mostTime is what a match may take of the processors: ten times what all its steps take on a usual
-// machine. Work that is not charged is in no other count.
+// mostTime is the maximum processor time of a match: ten times the time of all its steps on a usual
+// machine. It also finds work that is not charged.
 const mostTime = 5 * time.Second
 
-// bounded makes a match that may be refused. It takes no more work than a match may, whether or not
-// that is charged.
+// bounded makes a match, which may be refused. It checks the processor time of the match, so that
+// it also finds work that is not charged.
 func (d *driver) bounded(t *testing.T, r match.Request) {
 	t.Helper()
 	began := processorTime()
@@ -31,15 +31,15 @@ func (d *driver) bounded(t *testing.T, r match.Request) {
 	if over := d.e.MaxOverrun(); over > engine.Slack {
 		t.Errorf("%d steps too many: %v", over, err)
 	}
-	// The race detector, which goes with -short, multiplies it.
+	// The race detector, which runs with -short, multiplies the time.
 	if took > mostTime && !testing.Short() {
 		t.Errorf("it took %s of the processors, want at most %s: %v", took, mostTime, err)
 	}
 	t.Logf("%s of the processors: %v", took, err)
 }
 
-// costly is a request of 20 shapes that all keep 160 limits of their own lists of hosts: what
-// 20 pods with eight spread constraints each come to.
+// costly returns a request of 20 shapes that share 160 limits with different host lists. It is what
+// 20 pods with eight spread constraints each lead to.
 func costly(nodes int) *jobspec.Jobspec {
 	var limits []jobspec.Limit
 	for k := range 160 {
@@ -62,9 +62,9 @@ func costly(nodes int) *jobspec.Jobspec {
 	return js
 }
 
-// searched is a request of 20 shapes of which no two may stand in one rack, and that want a few
-// more racks than there are: each limit alone leaves room enough, and they are few enough to be
-// looked up, so that it is searched for until the work of a match is used up.
+// searched returns a request of 20 shapes that may not share a rack, and that need slightly more
+// racks than there are. Each limit alone leaves room, so the search goes on until no steps are
+// left.
 func searched(nodes int) *jobspec.Jobspec {
 	const shapes = 20
 	js := matchtest.Jobspec()
@@ -82,7 +82,8 @@ func searched(nodes int) *jobspec.Jobspec {
 	return js
 }
 
-// limitedBy is a request of so many shapes of as many slots each, that all keep the same limits.
+// limitedBy returns a request of this number of shapes, each with this number of slots. All shapes
+// have the same limits.
 func limitedBy(shapes int, slots int64, limits []jobspec.Limit) *jobspec.Jobspec {
 	js := matchtest.Jobspec()
 	for s := range shapes {
@@ -92,7 +93,7 @@ func limitedBy(shapes int, slots int64, limits []jobspec.Limit) *jobspec.Jobspec
 	return js
 }
 
-// many are n limits by one level.
+// many returns n limits of one level.
 func many(n int, level string, most int64) []jobspec.Limit {
 	limits := make([]jobspec.Limit, n)
 	for k := range limits {
@@ -101,7 +102,7 @@ func many(n int, level string, most int64) []jobspec.Limit {
 	return limits
 }
 
-// dear are requests on so many nodes that are known to be dear.
+// dear are requests that are known to be expensive, and the numbers of nodes.
 var dear = map[string]struct {
 	nodes []int
 	asked func(nodes int) *jobspec.Jobspec

@@ -11,12 +11,11 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// differentialTime bounds how long cases are drawn, unless -trials says how many.
+// differentialTime bounds the time of the test, unless -trials sets the number of cases.
 const differentialTime = 15 * time.Second
 
-// The engine and the model of Fluxion answer alike whatever is asked of them. A
-// case on which they differ is printed as a file for test/testdata/golden/cases,
-// with the answers of the model.
+// TestDifferential compares the engine with the model of Fluxion. A case with different answers is
+// printed as a file for test/testdata/golden/cases, with the answers of the model.
 func TestDifferential(t *testing.T) {
 	seed := trials.Seed(t)
 	open := opener(t)
@@ -46,7 +45,7 @@ func TestDifferential(t *testing.T) {
 	t.Logf("%d steps", steps)
 }
 
-// play takes a panic for an error, so that the case is known and can be shrunk.
+// play turns a panic into an error, so that the case can be shrunk.
 func play(c *golden.Case, open golden.Open) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -18,7 +18,7 @@ type driver struct {
 	epoch match.Epoch
 }
 
-// load begins an epoch with these nodes and ends the loading.
+// load resets the engine, puts these nodes and calls Ready.
 func (d *driver) load(t testing.TB, nodes ...*resource.Graph) {
 	t.Helper()
 	var err error
@@ -61,7 +61,7 @@ func (d *driver) match(t testing.TB, id match.JobID, js *jobspec.Jobspec) *match
 	return a
 }
 
-// processorTime is what the process has had so far of all processors.
+// processorTime returns the processor time of the process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -9,14 +9,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// maxStarts bounds how many times are tried in vain for one reservation.
+// maxStarts is the maximum number of start times at which a placement is tried for one reservation.
 const maxStarts = 64
 
-// earliestStart finds the earliest time after the present at which there is room for a
-// request all through its duration: the end of something held or promised, since
-// at no other time there comes to be more. It is false where there is none, or
-// none found within the budget. Nodes that are down or ruled out for the present
-// are promised to nobody.
+// earliestStart finds the earliest time after the present at which the request fits for its whole
+// duration. Only the ends of allocations and reservations are tried, because at no other time does
+// more become free. It returns false if there is no such time, or none was found within the budget.
+// Nodes that are down or excluded for the present are not reserved.
 func (p *storeBackend) earliestStart(ctx context.Context, r *match.Request, l *solver.Layout, v *store.WindowView) (*store.Job, bool, error) {
 	if o, _ := l.SolveMin(solver.View{Empty: true, Up: true, Now: true}); o == solver.Impossible {
 		return nil, false, nil
@@ -52,8 +51,8 @@ func (p *storeBackend) earliestStart(ctx context.Context, r *match.Request, l *s
 	return nil, false, nil
 }
 
-// moveWindow turns the columns to what is free within a window. It counts anew what fits on the nodes
-// where that differs from the window before.
+// moveWindow makes the columns show what is free during a window. It recounts the slots that fit on
+// the nodes where that differs from the window before.
 func (p *storeBackend) moveWindow(c *solver.FitCounter, v *store.WindowView, to store.Window) {
 	v.MoveTo(to, func(name string) bool {
 		if !c.ChargeCount(store.OverlaySteps) {

@@ -1,46 +1,45 @@
-// Package engine is the embedded match.Engine: one lock and one epoch over a backend, which is a
-// store of nodes whose pools are divided exactly, or a traverser of graphs that are given out
-// vertex by vertex.
+// Package engine is the embedded match.Engine. It guards one backend with a lock and an epoch. The
+// backend is either a store or a traverser: a store has nodes whose pools are divided by amount,
+// and a traverser has graphs whose vertices are given out whole.
 //
-// A call that panics while it has the engine ends the epoch. After it all calls are
-// match.ErrStale until a Reset.
+// If a call panics while it holds the lock, the epoch ends: all later calls are match.ErrStale
+// until a Reset.
 //
-// Requests to a store hold slots at their top level and nothing else, each with a list of
-// pools of one node and their amounts. Other jobspecs are match.ErrInvalid. The package starts no
-// goroutine and does no I/O. It reads the clock for one thing only: to say how long a
-// match waited for other calls.
+// With a store, a jobspec has only slots at its top level. Each slot has a list of pools of one
+// node and their amounts. Any other jobspec is match.ErrInvalid. The package starts no goroutine
+// and does no I/O. It reads the clock only to measure how long a match waited for other calls.
 //
-// The work of a match in a store is bounded. In a graph that was added it is not: there a match
-// holds the engine for as long as its walk takes.
+// The work of a match in a store is bounded. In a graph that was added it is not bounded: there a
+// match holds the lock for as long as its walk takes.
 //
-// An allocation past its end holds until it is released. At any later time it
-// counts as gone: the earliest reservation that relies on it begins one second
-// after the present. The first request that books something at or after the end of a reservation
-// drops it if nobody has claimed it.
+// An allocation past its end counts as held now, until it is released. For a later time it counts
+// as released: the earliest reservation that relies on that begins one second after the present. A
+// reservation that its job has not claimed is dropped by the first request at or after its end that
+// books.
 //
-// A request for whole nodes is given nodes where nobody else holds anything, or is
-// promised anything, at any time from its beginning to its end. Other requests are never given
-// nodes that are held or promised whole during their own time.
+// A request for whole nodes gets only nodes where all allocations and reservations, between the
+// request's start and end, have the request's holder. Shared slots do not count. No request gets a
+// node that another holder has, or has reserved, as a whole during the request's own time.
 //
-// Its files, each of which uses those before it:
+// Its files, listed so that a file mostly uses those above it:
 //
-//	work.go          how much may one match take, and who may go on beside the graph?
-//	request.go       what is wrong with a request whatever the graph?
-//	fingerprint.go   are two requests of a job the same?
-//	backend.go       what does an engine ask of the graph that it has?
-//	problem.go          which columns, levels and nodes of a graph does a demand mean?
-//	explain.go        in which words is a request refused?
-//	long_search.go        how does a match go on that takes more work than the engine is held for?
-//	store_backend.go         in which steps is a match made, where nodes were put?
-//	earliest.go      when is there room, if not now?
-//	blocker.go  whose end would help most?
-//	traverser_backend.go        how is a graph served that was added?
-//	sizes.go         how much is held, for those who count?
-//	engine.go        which epoch is it, and what is its graph made of?
-//	match.go         in which steps is a match made, as long as others wait?
-//	nodes.go         nodes come, go and turn up or down
-//	subgraphs.go     graphs are added, removed and looked through
-//	jobs.go          what jobs hold is said, released and listed
+//	work.go               how much work may one match do, and what may go on without the lock?
+//	request.go            which requests are wrong, whatever the graph?
+//	fingerprint.go        are two requests of a job the same?
+//	backend.go            what must a graph offer to an engine?
+//	problem.go            which columns, levels and nodes of a graph does a demand mean?
+//	explain.go            how is a refusal explained?
+//	long_search.go        what if a match takes more work than it may do under the lock?
+//	store_backend.go      what are the steps of a match on nodes that were put?
+//	earliest.go           when is there room, if not now?
+//	blocker.go            which job's end would help most?
+//	traverser_backend.go  how does a match work on a graph that was added?
+//	sizes.go              how much does the engine hold?
+//	engine.go             which epoch is it, and which backend does it have?
+//	match.go              what are the steps of a match, with and without the lock?
+//	nodes.go              how are nodes put, removed, listed, and marked up or down?
+//	subgraphs.go          how are graphs added, removed and searched?
+//	jobs.go               how are allocations updated, released and listed?
 package engine
 
 import (
@@ -54,17 +53,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/traverser"
 )
 
-// Options are what an engine is made with.
+// Options configure an engine.
 type Options struct {
-	// Policy is one of match.Policies and serves requests that name none.
-	// Defaults to match.PolicyLonode.
+	// Policy is the default policy, one of match.Policies. If it is empty, it is match.PolicyLonode.
 	Policy string
-	// Epoch draws the name of a new epoch at every Reset. What it returns must
-	// never be 0 and never repeat, also across restarts, so a random number is a
-	// good source. Required.
+	// Epoch returns a new epoch. Every Reset calls it. It must return neither 0 nor an epoch that was
+	// used before, even across restarts. A random number is a good choice. Required.
 	Epoch func() match.Epoch
-	// Graph is how graphs that are added are walked. Its MatcherPolicy serves
-	// requests to such a graph that name no policy; Policy does if it is empty.
+	// Graph configures the traverser of graphs that are added. Graph.MatcherPolicy is the default
+	// policy for such graphs. If it is empty, it is Policy.
 	Graph traverser.Options
 }
 
@@ -74,13 +71,14 @@ type Engine struct {
 
 	mu    sync.Mutex
 	epoch match.Epoch // 0 before the first Reset
-	// panicked says that the epoch ended with a panic.
+	// panicked reports whether the epoch ended with a panic.
+	// ready reports whether the graph is loaded.
 	panicked, ready bool
-	// backend has the epoch's graph. It is one of pools until the epoch has begun with something
-	// else, and begun says that it stays what it is.
-	backend      backend
+	// backend holds the epoch's graph. It is a store until the epoch's first addition.
+	backend backend
+	// backendFixed reports whether something was added, so that the backend stays.
 	backendFixed bool
-	// traverser is the backend that the epoch may still begin with.
+	// traverser replaces backend if the epoch's first addition is a subgraph.
 	traverser *traverserBackend
 	sizes     sizes
 	work      work
@@ -88,8 +86,8 @@ type Engine struct {
 
 var _ match.Engine = (*Engine)(nil)
 
-// New returns an engine without a graph: it answers match.ErrStale until Reset.
-// It fails if the options are wrong.
+// New returns an engine that was never reset: it answers match.ErrStale until Reset. It fails if
+// the options are wrong.
 func New(o Options) (*Engine, error) {
 	if o.Policy == "" {
 		o.Policy = match.PolicyLonode
@@ -111,7 +109,7 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// resetBackends begins with nothing, of which it is not said yet what the graph is made of.
+// resetBackends creates empty backends. The next addition chooses one of them.
 func (e *Engine) resetBackends() error {
 	t, err := traverser.New(e.options.Graph)
 	if err != nil {
@@ -141,7 +139,7 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	return next, nil
 }
 
-// Ready implements match.Engine. A second call in an epoch changes nothing.
+// Ready implements match.Engine. A second call in the same epoch changes nothing.
 func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
 	defer e.unlock()
@@ -155,8 +153,7 @@ func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	return nil
 }
 
-// checkEpoch fails for calls that came too late: those whose caller has gone, and
-// those built on another epoch.
+// checkEpoch fails if the call's context has ended, or if the call was made for another epoch.
 func (e *Engine) checkEpoch(ctx context.Context, at match.Epoch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -170,8 +167,9 @@ func (e *Engine) checkEpoch(ctx context.Context, at match.Epoch) error {
 	return nil
 }
 
-// unlock gives the engine to others. A panic may have left what it holds half changed: it goes on,
-// and the epoch ends with it before another call looks at that.
+// unlock releases the engine's lock. If the call panicked, the backend may be half changed: unlock
+// then ends the epoch, before another call can read the backend, and lets the panic go on.
+// Invariant: callers defer unlock directly, because otherwise recover would not see the panic.
 func (e *Engine) unlock() {
 	defer e.mu.Unlock()
 	if p := recover(); p != nil {
@@ -179,13 +177,14 @@ func (e *Engine) unlock() {
 		e.sizes.ready.Store(false)
 		panic(p)
 	}
-	if !e.panicked { // and of what was lost nothing is counted any more
+	// The sizes of a graph that was lost are not updated.
+	if !e.panicked {
 		jobs, slots, nodes := e.backend.sizes()
 		e.sizes.set(jobs, slots, nodes, e.ready)
 	}
 }
 
-// asStore returns the backend if it has pools, or may.
+// asStore returns the backend as a store. It fails if the epoch's graph began with AddSubgraph.
 func (e *Engine) asStore() (*storeBackend, error) {
 	p, ok := e.backend.(*storeBackend)
 	if !ok {
@@ -194,7 +193,8 @@ func (e *Engine) asStore() (*storeBackend, error) {
 	return p, nil
 }
 
-// asTraverser returns the backend if it has graphs, or may.
+// asTraverser returns the backend as a traverser, or the empty traverser if nothing was added yet.
+// It fails if the epoch's graph began with PutNode or Update.
 func (e *Engine) asTraverser() (*traverserBackend, error) {
 	if !e.backendFixed {
 		return e.traverser, nil

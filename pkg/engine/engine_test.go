@@ -85,8 +85,7 @@ func TestUpdateRefuses(t *testing.T) {
 	}
 }
 
-// TestVerticesKeepTheirNumbers puts a node again, with one pool more and in
-// another rack.
+// TestVerticesKeepTheirNumbers puts a node again, in another rack and with one more pool.
 func TestVerticesKeepTheirNumbers(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, matchtest.Node("n0", nil), matchtest.Node("n1", [][2]string{{"rack", "r1"}}, matchtest.Cores(2), matchtest.Pods(4)),
@@ -152,7 +151,8 @@ func TestAnUnknownStatusIsInvalid(t *testing.T) {
 	}
 }
 
-// TestARepeatOfASlotOnANodeThatIsNotThere leaves out what that node stands in.
+// TestARepeatOfASlotOnANodeThatIsNotThere checks that the answer leaves out the vertices above that
+// node.
 func TestARepeatOfASlotOnANodeThatIsNotThere(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t,
@@ -179,7 +179,8 @@ func TestARepeatOfASlotOnANodeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// What a panic leaves behind nobody is told of: the epoch ends, and a Reset begins another.
+// TestAPanicEndsTheEpoch checks that no call reads what a panic left behind: the epoch ends, and a
+// Reset begins another.
 func TestAPanicEndsTheEpoch(t *testing.T) {
 	calls := map[string]func(*driver) error{
 		"a match": func(d *driver) error {

@@ -16,31 +16,34 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A puzzle is an instance small enough to try every placement.
+// A puzzle is an instance that is small enough to try every placement.
 type puzzle struct {
 	nodes  []puzzleNode
 	shapes []puzzleShape
-	// holder asks, empty for nobody; with whole for whole nodes.
+	// holder is the holder of the request, or empty.
 	holder string
-	whole  bool
+	// whole reports whether the request wants whole nodes.
+	whole bool
 }
 
 type puzzleNode struct {
 	size, held [2]int64
 	rack       int
 	down       bool
-	// owner is the holder of what is held, empty for nobody; shared: it is held on
-	// every node.
-	owner  string
+	// owner is the holder of what is held, or empty.
+	owner string
+	// shared reports whether what is held is Shared.
 	shared bool
 }
 
 type puzzleShape struct {
 	need  [2]int64
 	count int64
-	// ruledOut and ruledOutNow are nodes, for good and for the present.
+	// ruledOut is a node that is excluded for good.
+	// ruledOutNow is a node that is excluded for the present.
 	ruledOut, ruledOutNow int
-	perRack               int64 // 0 is no bound
+	// perRack is the maximum number of slots in a rack. Zero means no maximum.
+	perRack int64
 }
 
 var puzzleKinds = [2]string{"core", "memory"}
@@ -93,14 +96,14 @@ func randomPuzzle(r *rand.Rand) puzzle {
 
 func puzzleName(node int) string { return fmt.Sprintf("n%d", node) }
 
-// pose loads the puzzle into an engine and asks it.
+// pose loads the puzzle into an engine and makes the request.
 func (p puzzle) pose(t *testing.T) (*match.Allocation, error) {
 	t.Helper()
 	a, _, err := p.timed(t, newEngine(t))
 	return a, err
 }
 
-// timed poses the puzzle and says how long the match took.
+// timed poses the puzzle and returns the time of the match.
 func (p puzzle) timed(t *testing.T, e *engine.Engine) (*match.Allocation, time.Duration, error) {
 	t.Helper()
 	d := &driver{e: e}
@@ -160,18 +163,18 @@ func storeBackend(amounts [2]int64) []matchtest.Pool {
 	return out
 }
 
-// others says whether a node is another's as a whole, or else in use by others
-// where whole nodes are wanted.
+// others reports whether another holder has a node as a whole, and otherwise whether others use it
+// while whole nodes are wanted.
 func (p puzzle) others(n puzzleNode) (whole, inUse bool) {
 	whole = n.owner != "" && n.owner != p.holder
 	return whole, p.whole && !whole && n.owner == "" && !n.shared
 }
 
-// A trial says what counts in trying a puzzle.
+// A trial selects what counts when a puzzle is tried.
 type trial struct{ empty, up, now bool }
 
-// fits tries every node for every slot; slots of one shape are all the same, so
-// each goes no further back than the one before it.
+// fits tries every node for every slot. The slots of one shape are equal, so each slot begins at
+// the node of the one before.
 func (p puzzle) fits(how trial) bool {
 	left := make([][2]int64, len(p.nodes))
 	for i, n := range p.nodes {
@@ -215,7 +218,7 @@ func (p puzzle) fits(how trial) bool {
 	return try(0, 0, 0)
 }
 
-// most returns how many slots of the one shape fit.
+// most returns the number of slots of the first shape that fit.
 func (p puzzle) most(how trial) int64 {
 	alone := p
 	alone.shapes = slices.Clone(p.shapes[:1])
@@ -227,8 +230,8 @@ func (p puzzle) most(how trial) int64 {
 	}
 }
 
-// hindered counts the nodes that the one shape could use if they were not
-// others', where the verdict is about the present.
+// hindered counts the nodes that the first shape could use if others did not have them. It returns
+// 0 unless the verdict is about the present.
 func (p puzzle) hindered(no *match.Refusal) (whole, inUse int64) {
 	if no.Reason.Code != match.TooFew || !errors.Is(no, match.ErrBusy) {
 		return 0, 0
@@ -247,7 +250,7 @@ func (p puzzle) hindered(no *match.Refusal) (whole, inUse int64) {
 	return whole, inUse
 }
 
-// check holds a placement against the puzzle.
+// check checks a placement against the puzzle.
 func (p puzzle) check(a *match.Allocation) error {
 	used := make(map[string][2]int64)
 	counts := make(map[string]int64)
@@ -288,8 +291,7 @@ func (p puzzle) check(a *match.Allocation) error {
 	return nil
 }
 
-// TestExhaustiveVerdicts compares the engine with a search that does nothing
-// clever.
+// TestExhaustiveVerdicts compares the engine with a simple exhaustive search.
 func TestExhaustiveVerdicts(t *testing.T) {
 	verdicts := make(map[string]int)
 	for seed := range trials.Seeds(4000) {

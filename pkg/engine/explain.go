@@ -10,19 +10,21 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A refusing puts into words why no place was found for a problem.
+// An explainer explains why no placement was found for a problem.
 type explainer struct {
 	layout   *solver.Layout
 	problem  *solver.Problem
 	rootType string // the type of the root vertex
 }
 
-// explainer returns the words for a layout of the match at work.
+// explainer returns the explainer for a layout of the running match.
 func (p *storeBackend) explainer(l *solver.Layout) explainer {
 	return explainer{l, &p.binding.problem, p.store.Graph().RootType()}
 }
 
-// refusal makes the error for a request that an attempt found no room for.
+// refusal returns the error for a request for which an attempt found no room. The error is
+// match.ErrUnsatisfiable only if it is proven that the request does not fit the graph without its
+// jobs.
 func (x explainer) refusal(v solver.View, o solver.Outcome, failed solver.Shortfall) *match.Refusal {
 	ever, short := o, failed
 	if v != solver.ViewEver {
@@ -46,7 +48,7 @@ func (x explainer) refusal(v solver.View, o solver.Outcome, failed solver.Shortf
 	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
 }
 
-// tooHard makes the error for a request that the meter's steps are too few for.
+// tooHard returns the error for a request that takes more steps than it may.
 func (x explainer) tooHard(failed *solver.Shortfall) *match.Refusal {
 	shape := &x.problem.Shapes[failed.Shape]
 	return &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{
@@ -55,7 +57,7 @@ func (x explainer) tooHard(failed *solver.Shortfall) *match.Refusal {
 	}}
 }
 
-// reason puts a failed attempt into numbers.
+// reason explains a failed attempt in numbers.
 func (x explainer) reason(v solver.View, o solver.Outcome, failed *solver.Shortfall) match.Reason {
 	shape, survey, level := &x.problem.Shapes[failed.Shape], x.layout.Survey(), x.rootType
 	if failed.Level != "" {
@@ -99,8 +101,9 @@ func (x explainer) reason(v solver.View, o solver.Outcome, failed *solver.Shortf
 	return r
 }
 
-// shortages names what runs short, sorted by type: what some node has too little of with nothing
-// laid out, or once as many slots were laid out as there is room for. Of the latter Nodes is 0.
+// shortages lists the pools that run short, sorted by type. A pool runs short if some node has too
+// little for one slot, or if some node has too little once all slots that fit are laid out. In the
+// second case Nodes is 0.
 func (x explainer) shortages(before, after solver.Measurement) []match.Shortage {
 	var all []match.Shortage
 	for i, f := range before.Needs {
@@ -113,7 +116,7 @@ func (x explainer) shortages(before, after solver.Measurement) []match.Shortage 
 	return all
 }
 
-// tooManyIgnored makes the error for a request to ignore more than a match may.
+// tooManyIgnored returns the error for a request that ignores more jobs than a match may.
 func (p *storeBackend) tooManyIgnored(q *matchState) *match.Refusal {
 	shape, g := &q.demand.Shapes[0], p.store.Graph()
 	return &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{
@@ -122,7 +125,7 @@ func (p *storeBackend) tooManyIgnored(q *matchState) *match.Refusal {
 	}}
 }
 
-// isTooHard says that a match ended without a proof, since it took too much work.
+// isTooHard reports whether a match ended without a proof because it took too much work.
 func isTooHard(err error) bool {
 	no, refused := errors.AsType[*match.Refusal](err)
 	return refused && no.Reason.Code == match.TooHard

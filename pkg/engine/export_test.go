@@ -2,20 +2,19 @@ package engine
 
 import "github.com/flux-k8s/fluence/pkg/engine/solver"
 
-// SetLockedSteps has matches take so many steps before they go on beside the graph.
+// SetLockedSteps sets the steps that a match has under the lock.
 func (e *Engine) SetLockedSteps(steps int) { e.work.lockedSteps = steps }
 
-// HoldLong keeps matches from going on beside the graph until release is called.
+// HoldLong makes long searches wait until release is called.
 func (e *Engine) HoldLong() (release func()) {
 	e.work.longSem <- struct{}{}
 	return func() { <-e.work.longSem }
 }
 
-// MaxOverrun is by how many steps a match went at the most beyond what it may take, of the engine
-// or beside the graph.
+// MaxOverrun returns the largest number of steps by which a match exceeded its maximum.
 func (e *Engine) MaxOverrun() int { return int(e.work.maxOverrun.Load()) }
 
-// Kept is how many bytes one match leaves to the next at the most in one piece.
+// Kept returns the size in bytes of the largest memory that one match leaves to the next.
 func (e *Engine) Kept() int {
 	p, ok := e.backend.(*storeBackend)
 	if !ok {
@@ -24,19 +23,19 @@ func (e *Engine) Kept() int {
 	return max(p.workspace.Size(), 4*cap(p.binding.hostCells))
 }
 
-// The most that one match leaves to the next.
+// KeptBytes is the maximum of Kept.
 const KeptBytes = solver.KeptBytes
 
-// Slack is how many steps a match may take in small pieces after its work is used up.
+// Slack is the number of steps, in small pieces, that a match may take after its steps are used up.
 const Slack = lockedSteps / 16
 
-// LockedSteps is how many steps a match may take of the engine.
+// LockedSteps is the number of steps that a match has under the lock.
 const LockedSteps = lockedSteps
 
-// StepsPerCheck is how many steps go by between two looks at the caller's context.
+// StepsPerCheck is the number of steps between two checks of the caller's context.
 const StepsPerCheck = solver.StepsPerCheck
 
-// Free says that no call has the engine.
+// Free reports whether no call holds the lock.
 func (e *Engine) Free() bool {
 	if !e.mu.TryLock() {
 		return false
@@ -45,20 +44,20 @@ func (e *Engine) Free() bool {
 	return true
 }
 
-// LongSteps is how many steps a match may take beside the graph.
+// LongSteps is the number of steps that a match has for long searches.
 const LongSteps = longSteps
 
-// SetLongSteps has matches take so many steps beside the graph at the most.
+// SetLongSteps sets the steps that a match has for long searches.
 func (e *Engine) SetLongSteps(steps int) { e.work.longSteps = steps }
 
-// Break has what writes down a job, or a node, panic.
+// Break makes the next call that uses the store panic.
 func (e *Engine) Break() {
 	if p, ok := e.backend.(*storeBackend); ok {
 		p.store = nil
 	}
 }
 
-// Hold keeps all calls waiting until release is called.
+// Hold makes all calls wait until release is called.
 func (e *Engine) Hold() (release func()) {
 	e.mu.Lock()
 	return e.mu.Unlock

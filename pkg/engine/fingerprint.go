@@ -14,9 +14,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// identity is what makes two requests of a job the same one. The operation is
-// not in it: those that book give out the same where there is room now, and the
-// others answer as they would.
+// identity has the fields that must be equal for two requests of a job to be the same request. The
+// operation is not a field: if there is room now, all operations that book give out the same, and
+// the other operations answer as these would.
 type identity struct {
 	Jobspec  *jobspec.Jobspec
 	Keys     []string
@@ -26,13 +26,13 @@ type identity struct {
 	Duration time.Duration
 }
 
-// fingerprintOf returns the fingerprint of a request whose policy is given.
+// fingerprintOf returns the fingerprint of a request. The request's policy must be set.
 func fingerprintOf(r *match.Request) store.Fingerprint {
 	return sha256.Sum256(appendValue(nil, reflect.ValueOf(identity{r.Jobspec, r.Keys, r.Near, r.Policy, r.Holder, r.Duration})))
 }
 
-// appendValue writes plain data so that different data never reads the same:
-// whatever has no fixed length is led by its length.
+// appendValue encodes plain data so that different data have different encodings: the length
+// precedes everything without a fixed length.
 func appendValue(b []byte, v reflect.Value) []byte {
 	switch kind := v.Kind(); {
 	case v.CanInt():

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// TestFingerprintCoversTheRequest changes one thing at a time.
+// TestFingerprintCoversTheRequest changes one field at a time.
 func TestFingerprintCoversTheRequest(t *testing.T) {
 	request := func() *match.Request {
 		js := matchtest.Constrain(matchtest.Slots("a", 2, matchtest.Cores(1)), "a", jobspec.SlotAttributes{
@@ -63,8 +63,8 @@ func TestFingerprintCoversTheRequest(t *testing.T) {
 	}
 }
 
-// TestFingerprintKnowsEveryFieldOfARequest fails when the contract gets a field
-// that nobody thought about here.
+// TestFingerprintKnowsEveryFieldOfARequest fails if the contract has a field that this test does
+// not know.
 func TestFingerprintKnowsEveryFieldOfARequest(t *testing.T) {
 	var got []string
 	for f := range reflect.TypeFor[match.Request]().Fields() {

@@ -11,9 +11,9 @@ import (
 	"github.com/flux-k8s/fluence/test/golden"
 )
 
-// FuzzAddSubgraph adds some text to an engine that has no graph, and to one that
-// holds jobs. Refused, it changes nothing; taken, requests to it are answered, and
-// what they are given comes back.
+// FuzzAddSubgraph adds a text to an engine without a graph, and to an engine that holds jobs. A
+// text that is refused changes nothing. A text that is accepted is a graph whose resources can be
+// matched and released.
 func FuzzAddSubgraph(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add(asJSON(f, tiny()))
@@ -65,8 +65,8 @@ func FuzzAddSubgraph(f *testing.F) {
 	})
 }
 
-// FuzzJobspecMatch asks a small graph for whatever a text says. Refused, nothing is
-// changed; what is given comes back whole.
+// FuzzJobspecMatch matches a text in a small graph. A request that is refused changes nothing. What
+// is given out can be released completely.
 func FuzzJobspecMatch(f *testing.F) {
 	cases, err := golden.Load("../../test/testdata/golden")
 	if err != nil {

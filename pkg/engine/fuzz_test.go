@@ -15,14 +15,14 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A ledger is what the engine should have, kept in the simplest way: the nodes
-// that were put. What is held it reads from the engine's list of jobs.
+// A ledger is a simple model of an engine: the nodes that were put. It reads what is held from the
+// engine's list of jobs.
 type ledger struct {
 	driver
 	nodes map[string]ledgerNode
-	// by says for whom a job was matched, brought which slots an Update told of
-	// since.
-	by      map[match.JobID]string
+	// by has the holder of each job's last match.
+	by map[match.JobID]string
+	// brought has the slots that an Update has brought since.
 	brought map[ledgerSlot]bool
 }
 
@@ -36,7 +36,7 @@ type ledgerNode struct {
 	down bool
 }
 
-// A tape yields the choices of a series; 0 once it is at its end.
+// A tape has the choices of a series. At its end every choice is 0.
 type tape []byte
 
 func (t *tape) next(n int) int {
@@ -48,10 +48,9 @@ func (t *tape) next(n int) int {
 	return int(b) % n
 }
 
-// FuzzSeries makes a series of calls and compares after each what is free of
-// every node, for whom, with what the list of jobs leaves of it. Nodes that were
-// given as a whole must be their holder's alone. In the end it releases all jobs:
-// the graph must be free.
+// FuzzSeries makes a series of calls. After each call it compares what is free on every node, for
+// each holder, with what the list of jobs leaves free. A node that was given out as a whole must
+// have no other holder. At the end it releases all jobs, and the graph must be free.
 func FuzzSeries(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a match, a release, an update and some nodes that come and go"))
@@ -59,7 +58,7 @@ func FuzzSeries(f *testing.F) {
 	f.Fuzz(series)
 }
 
-// TestRandomSeries does so with bytes by chance.
+// TestRandomSeries runs FuzzSeries with random bytes.
 func TestRandomSeries(t *testing.T) {
 	for seed := range trials.Seeds(300) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -93,7 +92,7 @@ func series(t *testing.T, data []byte) {
 	l.compare(t)
 }
 
-// holders are those of a series, and nobody.
+// holders are the holders of a series, and no holder.
 var holders = []string{"", "x", "y"}
 
 // step makes one call.
@@ -139,7 +138,7 @@ func (l *ledger) step(t *testing.T, in *tape) {
 	}
 }
 
-// ask makes a match, and checks what it answers against what was free.
+// ask makes a match, and checks the answer against what was free.
 func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	holder := holders[in.next(3)]
 	whole := holder != "" && in.next(2) == 1
@@ -165,7 +164,7 @@ func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	case err != nil:
 		t.Fatalf("Match(%d) = %v", id, err)
 	case r.Op == match.Allocate && len(l.jobs(t)) == held:
-		return // a repeat
+		return // It is a repeat.
 	}
 	if r.Op == match.Allocate {
 		l.by[id] = holder
@@ -187,8 +186,8 @@ func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	}
 }
 
-// narrowed adds a limit and a topology to a jobspec, mostly none. It returns what an
-// answer breaks of them.
+// narrowed sometimes adds a limit and a topology to a jobspec. The returned function names what an
+// answer violates.
 func narrowed(in *tape, js *jobspec.Jobspec) func(a *match.Allocation) string {
 	most, kind := in.next(4), in.next(6)
 	if most > 0 {
@@ -222,7 +221,7 @@ func narrowed(in *tape, js *jobspec.Jobspec) func(a *match.Allocation) string {
 	}
 }
 
-// expected is what others are about to take, mostly nothing.
+// expected returns expected slots, usually none.
 func (l *ledger) expected(in *tape) []match.Slot {
 	slots := make([]match.Slot, max(0, in.next(5)-2))
 	for i := range slots {
@@ -241,8 +240,7 @@ func (l *ledger) jobs(t *testing.T) []match.Job {
 	return jobs
 }
 
-// free works out anew what is left of every node for a holder, beside what is
-// expected.
+// free computes what is left of every node for a holder if the expected slots are held too.
 func (l *ledger) free(t *testing.T, holder string, whole bool, expected ...match.Job) map[string][2]int64 {
 	free := make(map[string][2]int64)
 	for name, n := range l.nodes {
@@ -272,8 +270,8 @@ func (l *ledger) free(t *testing.T, holder string, whole bool, expected ...match
 	return free
 }
 
-// compare asks for as much as there is of every pool of every node, one by one,
-// for nobody and for a holder of whole nodes.
+// compare counts what fits of every pool of every node, once without a holder and once for a holder
+// of whole nodes.
 func (l *ledger) compare(t *testing.T) {
 	for _, holder := range []string{"", "x"} {
 		whole := holder != ""
@@ -286,8 +284,7 @@ func (l *ledger) compare(t *testing.T) {
 	}
 }
 
-// count asks for as much as there is of a pool of a node; for a holder, of the
-// node as a whole.
+// count matches as much as fits of one pool of a node. With a holder, it matches whole nodes.
 func (l *ledger) count(t *testing.T, name string, k int, holder string, want int64) {
 	r := l.request(0, matchtest.Constrain(
 		matchtest.Jobspec(matchtest.Slot("a", jobspec.Between(1, 100), matchtest.Pool{Type: puzzleKinds[k], Amount: 1})),
@@ -306,8 +303,8 @@ func (l *ledger) count(t *testing.T, name string, k int, holder string, want int
 	}
 }
 
-// alone checks that where a slot of a whole node was matched, all that were
-// matched there were for its holder.
+// alone checks the nodes with a matched slot that has a holder: all matched slots there are for the
+// same holder.
 func (l *ledger) alone(t *testing.T) {
 	owner := make(map[string]string)
 	tenants := make(map[string]map[string]bool)

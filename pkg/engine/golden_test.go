@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/test/golden"
 )
 
-// opener starts engines for graphs, each of which the test has for itself.
+// opener returns a function that starts an engine for a graph.
 func opener(t *testing.T) golden.Open {
 	t.Helper()
 	return func(graph, options []byte) (golden.Program, error) {
@@ -29,7 +29,7 @@ func opener(t *testing.T) golden.Open {
 	}
 }
 
-// On graphs that are added the engine answers as Fluxion did, call by call.
+// TestGolden checks that the engine answers as Fluxion did, call by call, on graphs that are added.
 func TestGolden(t *testing.T) {
 	cases, err := golden.Load("../../test/testdata/golden")
 	if err != nil {

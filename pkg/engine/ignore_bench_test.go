@@ -8,7 +8,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// filled returns 5,000 nodes with so many jobs of as many pods each, and what these are called.
+// filled returns an engine with 5,000 nodes and this number of jobs, each with this number of pods.
+// It also returns the ids of the jobs.
 func filled(t testing.TB, jobs, pods int) (*driver, []match.JobID) {
 	t.Helper()
 	const nodes = 5000
@@ -29,8 +30,8 @@ func filled(t testing.TB, jobs, pods int) (*driver, []match.JobID) {
 	return d, ids
 }
 
-// BenchmarkIgnore is what it takes to match a pod as if so many jobs held nothing. The engine is
-// held meanwhile: the goal is less than 100 ms.
+// BenchmarkIgnore measures the match of a pod that ignores many jobs. The match holds the lock
+// meanwhile: the goal is less than 100 ms.
 func BenchmarkIgnore(b *testing.B) {
 	for _, of := range [][2]int{{10, 1}, {50_000, 1}, {130_000, 1}, {2_500, 100}} {
 		b.Run(fmt.Sprintf("jobs=%d/pods=%d", of[0], of[1]), func(b *testing.B) {

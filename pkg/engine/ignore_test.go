@@ -18,7 +18,8 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A match that ignores jobs answers as if they were released, and leaves the graph as it was.
+// TestIgnoredJobsAreAsReleasedOnes checks that a match that ignores jobs answers as if they were
+// released, and leaves the graph as it was.
 func TestIgnoredJobsAreAsReleasedOnes(t *testing.T) {
 	for seed := range trials.Seeds(400) {
 		ignoring, released := occupied(t, seed), occupied(t, seed)
@@ -51,8 +52,8 @@ func TestIgnoredJobsAreAsReleasedOnes(t *testing.T) {
 	}
 }
 
-// occupied returns an engine with a few nodes, one of which has pools of several leaves, and with
-// jobs that hold or have reserved something there and elsewhere.
+// occupied returns an engine with a few nodes and with jobs. One node has pools of several leaves.
+// The jobs hold or have reserved slots on the nodes and elsewhere.
 func occupied(t *testing.T, seed uint64) *driver {
 	random := rand.New(rand.NewPCG(seed, 21))
 	d := &driver{e: newEngine(t)}
@@ -99,8 +100,7 @@ func occupied(t *testing.T, seed uint64) *driver {
 	return d
 }
 
-// reply asks without booking for something, as if these jobs held nothing, and writes out all that
-// the answer says.
+// reply makes a request that ignores these jobs and books nothing, and renders the whole answer.
 func (d *driver) reply(t *testing.T, seed uint64, ids []match.JobID) string {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 23))
@@ -125,7 +125,7 @@ func (d *driver) reply(t *testing.T, seed uint64, ids []match.JobID) string {
 	return fmt.Sprintf("%s at %s: %v", written(a.Slots), a.Start, shares(a.R))
 }
 
-// left takes all that is left, slot by slot.
+// left allocates everything that is left, slot by slot.
 func (d *driver) left(t *testing.T) string {
 	t.Helper()
 	out := ""
@@ -138,15 +138,15 @@ func (d *driver) left(t *testing.T) string {
 	}
 }
 
-// To ignore jobs is work of a match, which goes on beside the graph where it is too much. What is
-// too much by itself is not ignored, and the match is too hard.
+// TestWhatIsIgnoredIsCharged checks that ignoring jobs counts as work of a match. If it is too
+// much, the match goes on in a long search. If ignoring alone is too much, the match is too hard.
 func TestWhatIsIgnoredIsCharged(t *testing.T) {
 	const slots = 1000
 	synctest.Test(t, func(t *testing.T) {
 		d := &driver{e: newEngine(t)}
 		d.load(t, cluster(200)...)
 		d.match(t, 9, matchtest.Slots("a", slots, pod...))
-		// needs is with how few steps a match comes to what is enough.
+		// needs returns the smallest number of steps with which the result of a match is enough.
 		needs := func(ignored []match.JobID, enough func(error) bool) int {
 			return sort.Search(engine.LockedSteps, func(steps int) bool {
 				d.e.SetLockedSteps(steps)

@@ -6,16 +6,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Update implements match.Engine. A slot that the job holds as it is given
-// stays as it is, so that the job's request can be answered again; whose its node
-// is, and when it ends, may change all the same. The End of a job goes for all its
-// slots, whether the update names them or not. Where the job has no End, each slot
-// ends as its R says. Shares held exclusively are match.ErrInvalid: pools are held by amount
-// here.
+// Update implements match.Engine. A slot that the job already holds in the same form stays as it
+// is, so that the job's request can be answered again. Only its holder, Shared and its end may
+// change. A job's End applies to all its slots, even those that the update does not list. If a job
+// has no End, a slot that is new or changed ends at the expiration of its R. A share that is held
+// exclusively is match.ErrInvalid, because pools are held by amount here.
 //
-// A reservation is kept whether or not there is room for it. It is
-// match.ErrInvalid for a job that holds something, and goes with the first slot
-// that its job is said to hold.
+// A reservation is accepted even if there is no room for it. It is match.ErrInvalid for a job that
+// holds slots. The first Update that books a slot for the job drops the reservation.
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
 	e.mu.Lock()
 	defer e.unlock()
@@ -40,8 +38,7 @@ func (e *Engine) Release(ctx context.Context, at match.Epoch, id match.JobID, ke
 	return nil
 }
 
-// Jobs implements match.Engine. Slots that an Update brought are listed as it
-// gave them.
+// Jobs implements match.Engine. Slots that an Update booked are listed as they were given.
 func (e *Engine) Jobs(ctx context.Context, at match.Epoch) ([]match.Job, error) {
 	e.mu.Lock()
 	defer e.unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// over asks for a jobspec for so many minutes, now or later.
+// over requests a jobspec for this number of minutes, now or later.
 func (d *driver) over(t *testing.T, id match.JobID, js *jobspec.Jobspec, minutes int) *match.Allocation {
 	t.Helper()
 	r := d.request(id, js)
@@ -28,11 +28,11 @@ func (d *driver) over(t *testing.T, id match.JobID, js *jobspec.Jobspec, minutes
 	return a
 }
 
-// begins returns in how many minutes an allocation begins.
+// begins returns the start of an allocation in minutes.
 func begins(a *match.Allocation) float64 { return a.Start.Sub(matchtest.Now).Minutes() }
 
-// TestALeafIsFreeForAllOfTheTimeOrNotGiven has the four cores of a node come free
-// and be promised one by one: one core is free at all times, and none is for long.
+// TestALeafIsFreeForAllOfTheTimeOrNotGiven makes the four cores of a node free and reserved one by
+// one. One core is free at all times, but no core is free for long.
 func TestALeafIsFreeForAllOfTheTimeOrNotGiven(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
@@ -54,8 +54,8 @@ func TestALeafIsFreeForAllOfTheTimeOrNotGiven(t *testing.T) {
 	}
 }
 
-// TestWhatIsPromisedByTypeTakesTheLeavesThatAreLeft tells of a reservation that
-// names no leaf of a pool with several.
+// TestWhatIsPromisedByTypeTakesTheLeavesThatAreLeft updates a reservation that names no leaf, on a
+// pool with several leaves.
 func TestWhatIsPromisedByTypeTakesTheLeavesThatAreLeft(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
@@ -74,7 +74,7 @@ func TestWhatIsPromisedByTypeTakesTheLeavesThatAreLeft(t *testing.T) {
 	}
 }
 
-// TestEnormousPoolsOverTime adds up amounts whose sum passes an int64.
+// TestEnormousPoolsOverTime has amounts whose sum exceeds an int64.
 func TestEnormousPoolsOverTime(t *testing.T) {
 	const half = math.MaxInt64 / 2
 	d := &driver{e: newEngine(t)}
@@ -104,8 +104,8 @@ func TestEnormousPoolsOverTime(t *testing.T) {
 	}
 }
 
-// TestALaterWindowMeetsWhatIsPromisedAtTheEndOfTheOneBefore tries two times; the
-// second would run into a promise that begins just where the first ends.
+// TestALaterWindowMeetsWhatIsPromisedAtTheEndOfTheOneBefore tries two start times. The second
+// window would overlap a reservation that begins exactly at the end of the first window.
 func TestALaterWindowMeetsWhatIsPromisedAtTheEndOfTheOneBefore(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, matchtest.Node("n1", nil, core(2)), matchtest.Node("n2", nil, core(2)))
@@ -121,8 +121,8 @@ func TestALaterWindowMeetsWhatIsPromisedAtTheEndOfTheOneBefore(t *testing.T) {
 	}
 }
 
-// TestANodeThatChangesUnderAReservation changes the pools of a node, and when what
-// is held there ends.
+// TestANodeThatChangesUnderAReservation changes the pools of a node, and the end of what is held
+// there.
 func TestANodeThatChangesUnderAReservation(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, matchtest.Node("n1", nil, core(2)))
@@ -158,8 +158,8 @@ func TestANodeThatChangesUnderAReservation(t *testing.T) {
 	}
 }
 
-// TestTriesInVainDoNotCount looks for two slots in two racks, for which there is
-// room by amounts a few times before the second rack comes free.
+// TestTriesInVainDoNotCount requests two slots in two racks. By amounts there is room several times
+// before the second rack is free.
 func TestTriesInVainDoNotCount(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	in := func(name, rack string, cores int64) *resource.Graph {
@@ -175,7 +175,7 @@ func TestTriesInVainDoNotCount(t *testing.T) {
 	}
 }
 
-// TestTimesThatNoPlanTells books at the ends of what a time.Time can say.
+// TestTimesThatNoPlanTells books at the limits of time.Time.
 func TestTimesThatNoPlanTells(t *testing.T) {
 	for name, now := range map[string]time.Time{
 		"no time at all": {}, "the first": time.Unix(math.MinInt64, 0), "the last": time.Unix(1<<60, 0),
@@ -205,7 +205,7 @@ func TestTimesThatNoPlanTells(t *testing.T) {
 	}
 }
 
-// A brief context ends after it was asked so many times whether it has.
+// A brief context ends after a number of calls of Err.
 type brief struct {
 	context.Context
 	asks int
@@ -218,8 +218,8 @@ func (b *brief) Err() error {
 	return nil
 }
 
-// TestASearchThatIsCutShortChangesNothing lets the caller go while the engine
-// looks for a later time.
+// TestASearchThatIsCutShortChangesNothing ends the context while the engine searches for a later
+// time.
 func TestASearchThatIsCutShortChangesNothing(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, matchtest.Node("n1", nil, core(4)), matchtest.Node("n2", nil, core(4)))
@@ -256,7 +256,7 @@ func TestASearchThatIsCutShortChangesNothing(t *testing.T) {
 	}
 }
 
-// TestShapesAreReservedTogether waits for two shapes that need different nodes.
+// TestShapesAreReservedTogether reserves two shapes that need different nodes.
 func TestShapesAreReservedTogether(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t,

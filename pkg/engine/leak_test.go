@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// kept counts what an engine keeps. It looks into the store of its pools, which tells nobody.
+// kept counts what an engine keeps. It reads the private fields of the store by reflection.
 func kept(e *Engine) map[string]int {
 	st := reflect.ValueOf(e).Elem().FieldByName("backend").Elem().Elem().FieldByName("store").Elem()
 	graph := st.FieldByName("graph")
@@ -54,8 +54,8 @@ func kept(e *Engine) map[string]int {
 	}
 }
 
-// TestNothingLeaks makes and releases many jobs, on nodes that come, move and
-// go under ever new names, and counts what remains.
+// TestNothingLeaks makes and releases many jobs, on nodes that come, move and go under new names,
+// and counts what remains.
 func TestNothingLeaks(t *testing.T) {
 	last := match.Epoch(0)
 	e, err := New(Options{Epoch: func() match.Epoch { last++; return last }})

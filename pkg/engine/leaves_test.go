@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// sockets is the node n1 with two sockets of two cores and one pool of memory each.
+// sockets returns the node n1 with two sockets. Each socket has two cores and one pool of memory.
 func sockets() *resource.Graph {
 	g := matchtest.Node("n1", nil)
 	node := len(g.Vertices) - 1
@@ -31,7 +31,7 @@ func sockets() *resource.Graph {
 	return g
 }
 
-// shares writes what a set holds, vertex by vertex.
+// shares renders a set, vertex by vertex.
 func shares(r *resource.Set) []string {
 	var out []string
 	for _, v := range r.Vertices {
@@ -105,8 +105,8 @@ func TestSlotsOfOneJobDoNotShareALeafBeyondItsSize(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldOfALeafIsFoundAgain books by path and by type, moves the node,
-// and looks which leaves are left.
+// TestWhatIsHeldOfALeafIsFoundAgain books by path and by type, moves the node, and checks which
+// leaves are left.
 func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
@@ -140,8 +140,8 @@ func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldBeyondTheSizeMovesUp holds five of four cores, one of them by
-// its path, and gives that one back: the others fill all four.
+// TestWhatIsHeldBeyondTheSizeMovesUp holds five of four cores, one of them by its path, and
+// releases that one. The others then fill all four.
 func TestWhatIsHeldBeyondTheSizeMovesUp(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
@@ -157,8 +157,8 @@ func TestWhatIsHeldBeyondTheSizeMovesUp(t *testing.T) {
 	}
 }
 
-// TestAnUpdateByWhatAMatchGaveIsNoChange hands a slot back as it was given out,
-// with the vertices between the node and its leaves.
+// TestAnUpdateByWhatAMatchGaveIsNoChange updates a slot with exactly what a match gave out,
+// including the vertices between the node and its leaves.
 func TestAnUpdateByWhatAMatchGaveIsNoChange(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
@@ -192,8 +192,7 @@ func TestALeafThatIsDownIsNotGivenOut(t *testing.T) {
 	}
 }
 
-// TestAnUpdateToAnotherLeafIsAChange moves a slot from one core to another of
-// the same node.
+// TestAnUpdateToAnotherLeafIsAChange moves a slot from one core of a node to another.
 func TestAnUpdateToAnotherLeafIsAChange(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
@@ -234,7 +233,7 @@ func TestWhatIsExpectedOfSeveralLeavesLeavesNoTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the first job left in the first socket is expected to be taken.
+	// The expected slot takes what the first job left in the first socket.
 	want := []string{
 		"/cluster0/n1/socket1/core2=1", "/cluster0/n1/socket1/memory1=2",
 		"/cluster0/n1/socket1=1", "/cluster0/n1=1",

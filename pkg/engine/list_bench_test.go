@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// BenchmarkAuditPage lists a page of a cluster with ten slots a node.
+// BenchmarkAuditPage lists a page of a cluster with ten slots on each node.
 func BenchmarkAuditPage(b *testing.B) {
 	for _, nodes := range []int{1_000, 5_000, 10_000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
@@ -24,7 +24,7 @@ func BenchmarkAuditPage(b *testing.B) {
 	}
 }
 
-// audited returns an engine with nodes that hold ten slots each.
+// audited returns an engine whose nodes have ten slots each.
 func audited(b *testing.B, nodes int) (*Engine, match.Epoch) {
 	b.Helper()
 	e, err := New(Options{Epoch: func() match.Epoch { return 1 }})

@@ -10,8 +10,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A beside is a match that takes more work than the engine is held for. It goes on with a
-// copy of what it looks at, beside the graph.
+// A longSearch goes on with a match that takes more work than a match may do under the lock. It
+// works without the lock, on a snapshot of the graph.
 type longSearch struct {
 	workspace *solver.Workspace
 	demand    *demand.Demand
@@ -21,12 +21,12 @@ type longSearch struct {
 	requester solver.Requester
 	view      solver.View
 	rootType  string
-	// runs is what was found. They name nodes by their positions in the copy.
+	// runs is the placement that was found. Nodes are positions in the snapshot.
 	runs []solver.Run
 }
 
-// newLongSearch copies what a request looks at. The graph may change from then on. All that is found
-// beside the graph for one match, one after the other, has longSteps in common.
+// newLongSearch copies everything that the search reads, so that the graph may change meanwhile.
+// All long searches of one match share longSteps.
 func (p *storeBackend) newLongSearch(ctx context.Context, q *matchState, v solver.View) *longSearch {
 	d := cloneDemand(q.demand)
 	order, distance := p.store.Order(q.Policy, q.Near)
@@ -42,7 +42,7 @@ func (p *storeBackend) newLongSearch(ctx context.Context, q *matchState, v solve
 	return s
 }
 
-// cloneDemand copies a demand and the columns that it was found in.
+// cloneDemand copies a demand and the columns of its needs.
 func cloneDemand(d *demand.Demand) *demand.Demand {
 	part := *d
 	part.Needs = slices.Clone(d.Needs)
@@ -56,7 +56,7 @@ func cloneDemand(d *demand.Demand) *demand.Demand {
 	return &part
 }
 
-// levelTypes lists the types of vertices that a demand divides the nodes by.
+// levelTypes lists the types of vertices that the demand's limits and topology name.
 func levelTypes(d *demand.Demand) []string {
 	var types []string
 	for k := range d.Limits {
@@ -70,7 +70,7 @@ func levelTypes(d *demand.Demand) []string {
 	return types
 }
 
-// run looks for a place in the copy. It fails as the match does.
+// run searches for a placement in the snapshot. Its error is the error of the match.
 func (s *longSearch) run(ctx context.Context) error {
 	var b problemBuilder
 	problem := b.build(s.workspace, s.demand, &s.snapshot.Graph, s.order, s.distance, s.requester)
@@ -90,8 +90,8 @@ func (s *longSearch) run(ctx context.Context) error {
 	return no
 }
 
-// runsIn returns what was found with the nodes by their positions now. It is false if the graph has
-// changed so that one of them is not there any more.
+// runsIn returns the placement with the current positions of its nodes. It returns false if one of
+// the nodes was removed or moved.
 func (s *longSearch) runsIn(now *store.Store) ([]solver.Run, bool) {
 	runs := slices.Clone(s.runs)
 	for i := range runs {
@@ -104,8 +104,8 @@ func (s *longSearch) runsIn(now *store.Store) ([]solver.Run, bool) {
 	return runs, true
 }
 
-// overtaken makes the error for a request for which what was found beside the graph was taken
-// or changed meanwhile, each time.
+// overtaken returns the error for a request for which every placement that a long search found was
+// taken or changed before it was booked.
 func (s *longSearch) overtaken() *match.Refusal {
 	shape := &s.demand.Shapes[0]
 	return &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{

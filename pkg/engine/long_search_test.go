@@ -16,15 +16,15 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// hurried returns an engine whose matches all go on beside the graph.
+// hurried returns an engine whose matches all need a long search.
 func hurried(t testing.TB) *engine.Engine {
 	e := newEngine(t)
 	e.SetLockedSteps(0)
 	return e
 }
 
-// answer writes out what a match ended with. Whose end would help is known to the graph
-// alone.
+// answer renders the result of a match. It leaves out the blocker, which only a match under the
+// lock finds.
 func answer(a *match.Allocation, err error) string {
 	if no, refused := errors.AsType[*match.Refusal](err); refused {
 		reason := no.Reason
@@ -69,7 +69,8 @@ func TestNobodyWaitsForAMatchBesideTheGraph(t *testing.T) {
 	d.match(t, 3, matchtest.Slots("a", 1, pod...))
 }
 
-// What was found beside the graph is laid out in the graph as it is then.
+// TestWhatWasFoundBesideTheGraphHasToFitIt checks that the placement of a long search is laid out
+// in the graph as it is then.
 func TestWhatWasFoundBesideTheGraphHasToFitIt(t *testing.T) { synctest.Test(t, changedMeanwhile) }
 
 func changedMeanwhile(t *testing.T) {
@@ -97,8 +98,9 @@ func changedMeanwhile(t *testing.T) {
 	}
 }
 
-// Nodes that come, and those that go and are none of those found, make no difference. One that
-// was found and is gone does, and the group is told just that.
+// TestNodesThatComeAndGoBesideAMatch changes nodes during a long search. Nodes that come, or that
+// go and are not in the placement, make no difference. If a node of the placement goes, the match
+// is refused as overtaken.
 func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
 	cases := map[string]struct {
 		changes []func(*driver)
@@ -141,8 +143,8 @@ func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
 	}
 }
 
-// A placement that was found and then overtaken shows that the request is not too hard, whatever
-// is left for it to be found once more.
+// TestAMatchThatWasOvertakenIsNotTooHard checks that a request whose placement was found and
+// overtaken is not too hard, however few steps are left for another search.
 func TestAMatchThatWasOvertakenIsNotTooHard(t *testing.T) {
 	a := matchtest.Slots("a", 16, pod...)
 	loaded := func(t *testing.T, steps int) *driver {
@@ -174,7 +176,8 @@ func TestAMatchThatWasOvertakenIsNotTooHard(t *testing.T) {
 	})
 }
 
-// What takes too much work proves nothing, so that a reservation stays.
+// TestAReservationOutlivesAMatchThatIsTooHard checks that a job keeps its reservation if its match
+// is too hard, because that proves nothing.
 func TestAReservationOutlivesAMatchThatIsTooHard(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(1)...)
@@ -196,8 +199,9 @@ func TestAReservationOutlivesAMatchThatIsTooHard(t *testing.T) {
 	}
 }
 
-// A booking that is refused beside the graph gives up the job's reservation, as one does that is
-// refused at once.
+// TestAJobThatIsRefusedBesideTheGraphHasNoReservationAnyMore checks that a job loses its
+// reservation if a long search refuses its booking, as it does if the booking is refused under the
+// lock.
 func TestAJobThatIsRefusedBesideTheGraphHasNoReservationAnyMore(t *testing.T) {
 	for _, steps := range []int{engine.LockedSteps, 0} {
 		d := &driver{e: newEngine(t)}
@@ -235,8 +239,8 @@ func TestAnAnswerSaysHowLongItWaitedForOthers(t *testing.T) {
 	})
 }
 
-// A watch is the context of one match, which the meter looks at as the work goes on. It counts
-// the looks, and those of them for which the engine was free for others. It ends at one of them.
+// A watch is the context of one match. It counts how often the meter checks it, and how often the
+// lock was free then. It ends at one of these checks.
 type watch struct {
 	context.Context
 	e               *engine.Engine
@@ -254,8 +258,8 @@ func (w *watch) Err() error {
 	return nil
 }
 
-// watched makes a match that takes all the work that it may, on the engine and beside the graph. Its
-// context ends at a look, or never where that is 0.
+// watched makes a match that takes all the work that it may, under the lock and in a long search.
+// Its context ends at a check, or never if at is 0.
 func watched(t *testing.T, op match.Op, at int) (*watch, error) {
 	t.Helper()
 	d := &driver{e: newEngine(t)}
@@ -267,7 +271,7 @@ func watched(t *testing.T, op match.Op, at int) (*watch, error) {
 	return w, err
 }
 
-// The work of a match beside the graph is done while others may have the engine.
+// TestTheEngineIsFreeDuringAMatchBesideTheGraph checks that the lock is free during a long search.
 func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
 	operations := []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability}
 	if testing.Short() {
@@ -286,7 +290,8 @@ func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
 	}
 }
 
-// A match ends where its context does: on the engine as well as beside the graph.
+// TestAMatchEndsWithItsContext checks that a match ends when its context ends, under the lock and
+// in a long search.
 func TestAMatchEndsWithItsContext(t *testing.T) {
 	const brief = engine.LockedSteps / engine.StepsPerCheck
 	for name, at := range map[string]int{"on the engine": brief / 2, "beside the graph": brief + 100, "far on beside the graph": brief + 1000} {

@@ -9,50 +9,51 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Match implements match.Engine. The duration is the request's; the one in the
-// jobspec's attributes is not read. Satisfiability answers with a placement in
-// the empty graph and looks at no ID. A request that takes too much work is match.ErrBusy
-// with match.TooHard; others do not wait for one that takes much.
+// Match implements match.Engine. The request's Duration is used; the duration in the jobspec's
+// attributes is not read. Satisfiability returns a placement in the empty graph and ignores ID. A
+// request that takes too much work is match.ErrBusy with match.TooHard. In a store, a match that
+// takes much work does most of it without the lock, so that other calls do not wait.
 func (e *Engine) Match(ctx context.Context, r match.Request) (a *match.Allocation, err error) {
-	// 1. Add up how long the match waits for others: the answer says so.
+	// 1. Record how long the match waits for locks, and put that into the answer.
 	q := &matchState{Request: r}
 	defer func() { match.SetWaited(a, err, q.waited) }()
 
-	// 2. Read the request while others may match: a jobspec may name very many hosts.
+	// 2. Read the request without the lock, because a jobspec may name very many hosts.
 	e.prepare(q)
 
 	for try := 0; ; try++ {
-		// 3. Match with the engine held. Nearly all matches end here: see pools.match for its steps.
+		// 3. Match with the lock held. Nearly all matches end here. See storeBackend.match for the steps.
 		a, search, err := e.matchLocked(ctx, q)
 		if search == nil {
 			return a, err
 		}
 
-		// 4. Each time that something was found beside the graph, others had changed it meanwhile.
+		// 4. Give up if each placement of a long search was overtaken.
 		if try == maxLongSearches {
 			return nil, search.overtaken()
 		}
 
-		// 5. Do beside the graph what takes more work than the engine is held for.
+		// 5. Run the long search without the lock.
 		if err := e.runLongSearch(ctx, search, q); err != nil {
 			if q.search != nil && isTooHard(err) {
-				// A placement was found once: what is left for the next says nothing of the request.
+				// A placement was found before. That the remaining steps are too few for another search does
+				// not make the request too hard.
 				return nil, search.overtaken()
 			}
 			e.dropReservation(ctx, q, err)
 			return nil, err
 		}
 
-		// 6. Match once more: what was found is laid out in the graph as that is by then.
+		// 6. Match again: the placement is laid out in the graph as it is now.
 		q.search = search
 	}
 }
 
-// maxLongSearches is how often a match may go on beside the graph: what is found there may be
-// overtaken.
+// maxLongSearches is the maximum number of long searches of one match. More than one may be needed
+// because a placement may be overtaken before it is booked.
 const maxLongSearches = 2
 
-// prepare has the epoch's backend read a request.
+// prepare makes the current backend read a request.
 func (e *Engine) prepare(q *matchState) {
 	e.lock(&q.waited)
 	b := e.backend
@@ -60,7 +61,7 @@ func (e *Engine) prepare(q *matchState) {
 	b.prepare(q)
 }
 
-// lock takes the engine, and adds up how long others had it.
+// lock takes the engine's lock, and adds the time that it waited to waited.
 func (e *Engine) lock(waited *time.Duration) {
 	if e.mu.TryLock() {
 		return
@@ -70,7 +71,7 @@ func (e *Engine) lock(waited *time.Duration) {
 	*waited += time.Since(called)
 }
 
-// matchLocked has the backend answer a question, with the engine held.
+// matchLocked makes the backend answer a request, with the lock held.
 func (e *Engine) matchLocked(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
 	e.lock(&q.waited)
 	defer e.unlock()
@@ -83,7 +84,7 @@ func (e *Engine) matchLocked(ctx context.Context, q *matchState) (*match.Allocat
 	return e.backend.match(ctx, q)
 }
 
-// runLongSearch does what was set aside, for one match at a time. It fails as the match does.
+// runLongSearch runs a long search, one at a time. Its error is the error of the match.
 func (e *Engine) runLongSearch(ctx context.Context, s *longSearch, q *matchState) error {
 	w := &e.work
 	select {
@@ -104,8 +105,8 @@ func (e *Engine) runLongSearch(ctx context.Context, s *longSearch, q *matchState
 	return s.run(ctx)
 }
 
-// dropReservation gives up the reservation of a job for which it was found beside the graph that there
-// is no room, as the match does with the engine held.
+// dropReservation drops the job's reservation after a long search found no room, as the match does
+// under the lock.
 func (e *Engine) dropReservation(ctx context.Context, q *matchState, err error) {
 	if _, refused := errors.AsType[*match.Refusal](err); !refused || !isBooking(q.Op) || isTooHard(err) {
 		return

@@ -15,10 +15,10 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// How much the heap may differ after all jobs are gone.
+// heapBound is the maximum growth of the heap after all jobs are gone.
 const heapBound = 128 << 10
 
-// mixed draws a request of some shape, policy and duration.
+// mixed returns a request with a random shape, policy and duration.
 func mixed(random *rand.Rand, r match.Request) match.Request {
 	shapes := []jobspec.Resource{
 		shapes["node"](1 + random.Int64N(3)), shapes["part"](1 + random.Int64N(4)), shapes["pods"](1 + random.Int64N(6)),
@@ -29,18 +29,18 @@ func mixed(random *rand.Rand, r match.Request) match.Request {
 		match.PolicyFirstnodex, match.PolicyHinodex, match.PolicyLocality, match.PolicyVariation,
 	}
 	r.Jobspec = &jobspec.Jobspec{Version: 1, Resources: []jobspec.Resource{shapes[random.IntN(len(shapes))]}}
-	// first, the default, as often as all others together.
+	// The default, first, is as frequent as all other policies together.
 	if i := random.IntN(2 * len(policies)); i < len(policies) {
 		r.Policy = policies[i]
 	}
-	r.Duration = time.Duration(max(0, random.IntN(100)-25)) * time.Second // a quarter without end
+	r.Duration = time.Duration(max(0, random.IntN(100)-25)) * time.Second // a quarter has no known end
 	if random.IntN(16) == 0 {
 		r.Op = match.AllocateOrElseReserve
 	}
 	return r
 }
 
-// A crowd is jobs that come and go in an engine.
+// A crowd is the jobs that come and go in an engine.
 type crowd struct {
 	t      *testing.T
 	e      *engine.Engine
@@ -53,7 +53,7 @@ type crowd struct {
 	held   int // reservations
 }
 
-// come has n jobs matched, and others released meanwhile.
+// come matches n jobs, and releases others meanwhile.
 func (c *crowd) come(n int) {
 	c.t.Helper()
 	for range n {
@@ -77,7 +77,7 @@ func (c *crowd) come(n int) {
 	}
 }
 
-// release ends some of the jobs.
+// release releases n random jobs.
 func (c *crowd) release(n int) {
 	for range min(n, len(c.live)) {
 		i := c.random.IntN(len(c.live))
@@ -89,8 +89,8 @@ func (c *crowd) release(n int) {
 	}
 }
 
-// answers writes what an engine says to a series of questions that do not depend
-// on what the policy first learned.
+// answers renders an engine's answers to a series of requests. They do not depend on what the
+// policy learned first.
 func answers(t *testing.T, e *engine.Engine, epoch match.Epoch, now time.Time) []string {
 	t.Helper()
 	var list []string
@@ -115,8 +115,8 @@ func answers(t *testing.T, e *engine.Engine, epoch match.Epoch, now time.Time) [
 	return list
 }
 
-// Jobs that come and go by the ten thousand leave the graph free and the heap as it
-// was. With -trials=1000000 they are a million.
+// TestManyJobsLeaveNothing checks that tens of thousands of jobs leave the graph free and the heap
+// as it was. With -trials=1000000 there are a million jobs.
 func TestManyJobsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("matches for many seconds")
@@ -142,7 +142,7 @@ func TestManyJobsLeaveNothing(t *testing.T) {
 	jobs := trials.Count(50_000)
 	c := &crowd{t: t, random: rand.New(rand.NewPCG(trials.Seed(t), 1)), now: time.Unix(0, 0)}
 	c.e, c.epoch = open()
-	c.come(5000) // the memory that calls leave to each other grows to its size
+	c.come(5000) // memory that calls reuse grows to its size
 	c.release(len(c.live))
 	c.given, c.held = 0, 0
 	before := heap()

@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// PutNode implements match.Engine. The status of a node is that of its vertex.
-// Leaves below a node are its pools; leaves of one type make up one pool.
+// PutNode implements match.Engine. A node has the status of its vertex. The leaves below a node are
+// its pools. All leaves of one type are one pool.
 func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) error {
 	e.mu.Lock()
 	defer e.unlock()
@@ -35,7 +35,7 @@ func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) er
 	return nil
 }
 
-// checkStore admits a call that goes with nodes that were put.
+// checkStore checks the epoch of a call that needs a store, and returns the store.
 func (e *Engine) checkStore(ctx context.Context, at match.Epoch) (*storeBackend, error) {
 	if err := e.checkEpoch(ctx, at); err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, sta
 	return e.backend.setStatus(name, status)
 }
 
-// Nodes implements match.Engine. The graph stands still while a page is noted,
-// not while it is written out. The first call in an epoch sorts all names.
+// Nodes implements match.Engine. The lock is held while a page is copied, but not while it is
+// converted. The first call in an epoch sorts all names.
 func (e *Engine) Nodes(ctx context.Context, at match.Epoch, from string, limit int) ([]match.Node, error) {
 	write, err := e.page(ctx, at, from, limit)
 	if err != nil {
@@ -66,7 +66,7 @@ func (e *Engine) Nodes(ctx context.Context, at match.Epoch, from string, limit i
 	return write(), nil
 }
 
-// page notes a page of the nodes. What it returns writes it out.
+// page copies one page of nodes under the lock. The returned function converts the copy.
 func (e *Engine) page(ctx context.Context, at match.Epoch, from string, limit int) (func() []match.Node, error) {
 	e.mu.Lock()
 	defer e.unlock()

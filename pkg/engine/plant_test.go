@@ -13,23 +13,23 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// How full a planted group makes its nodes: of the resource that it takes the
-// largest part of, this part.
+// How full a planted group makes its nodes: the share of the resource of which it takes the largest
+// share.
 const (
 	plantLeast = 0.80
 	plantMost  = 0.95
-	// podsPerNode is how many slots a node has at the most.
+	// podsPerNode is the maximum number of slots on a node.
 	podsPerNode = 110
 )
 
-// An amount is of cores in thousandths, of memory in bytes, and of GPUs.
+// An amount has cores in thousandths, memory in bytes, and GPUs.
 type amount [3]int64
 
 func (a amount) pools() []matchtest.Pool {
 	return []matchtest.Pool{matchtest.MilliCores(a[0]), matchtest.Bytes(a[1]), matchtest.GPUs(a[2])}
 }
 
-// holds returns how many of each there is room for in a.
+// holds returns the number of each that fit in a.
 func (a amount) holds(each amount) int64 {
 	n := int64(1) << 40
 	for k := range a {
@@ -47,27 +47,27 @@ func (a amount) plus(n int64, each amount) amount {
 	return a
 }
 
-// A soil says what kind of instance is planted.
+// A soil describes what kind of instance is planted.
 type soil struct {
 	nodes, shapes int
-	// foreign: jobs hold something on the nodes before.
+	// foreign reports whether jobs hold something on the nodes before.
 	foreign bool
-	// racks is how many there are, the nodes evenly among them; the group is planted
-	// in one of them. 0 is none: the group is planted in all nodes.
+	// racks is the number of racks, with the nodes evenly among them. The group is planted in one of
+	// them. Zero means that the group is planted in all nodes.
 	racks int
-	// zones is how many there are of those in which some shapes have as many slots at the
-	// most as were planted there; 0 is none.
+	// zones is the number of zones. The slots of some shapes are limited in each zone to what was
+	// planted there. Zero means no zones.
 	zones int
 }
 
-// A plant is an instance that is known to have a solution.
+// A plant is an instance with a known solution.
 type plant struct {
 	soil
 	nodes  []plantedNode
 	shapes []plantedShape
-	// fill is that of the resource which the group takes the largest part of.
+	// fill is how full the nodes are, by the resource of which the group takes the largest share.
 	fill float64
-	// rack is the one that the group was planted in.
+	// rack is the rack of the group.
 	rack int
 }
 
@@ -80,14 +80,14 @@ type plantedNode struct {
 type plantedShape struct {
 	each  amount
 	count int64
-	// perZone is how many slots stand in a zone at the most; 0 is no bound.
+	// perZone is the maximum number of slots in a zone. Zero means no maximum.
 	perZone int64
 }
 
-// zoneOf is the zone that a node stands in.
+// zoneOf returns the zone of a node.
 func (p *plant) zoneOf(node int) int { return node % p.zones }
 
-// randomSoil draws what an instance is to be like.
+// randomSoil returns a random soil.
 func randomSoil(r *rand.Rand, racks bool) soil {
 	s := soil{nodes: 2 + r.IntN(63), shapes: 2 + r.IntN(4), foreign: r.IntN(2) == 0}
 	if racks {
@@ -97,8 +97,8 @@ func randomSoil(r *rand.Rand, racks bool) soil {
 	return s
 }
 
-// grow plants an instance: nodes are filled with slots of random shapes as far as
-// they go, and slots are taken out again until a random fill is reached.
+// grow plants an instance. It fills nodes with slots of random shapes, and removes slots until a
+// random fill is reached.
 func (s soil) grow(r *rand.Rand) plant {
 	return s.growTo(r, plantLeast+r.Float64()*(plantMost-plantLeast))
 }
@@ -114,7 +114,7 @@ func (s soil) growTo(r *rand.Rand, target float64) plant {
 	}
 }
 
-// sow draws nodes and shapes and fills the nodes of the group.
+// sow chooses random nodes and shapes, and fills the nodes of the group.
 func (p *plant) sow(r *rand.Rand) {
 	kinds := make([]amount, 1+r.IntN(4))
 	for i := range kinds {
@@ -138,7 +138,7 @@ func (p *plant) sow(r *rand.Rand) {
 		}
 		p.nodes = append(p.nodes, n)
 	}
-	// Shapes come in sizes from a whole node down to a small part of one.
+	// Shapes have sizes from a whole node down to a small part of one.
 	grain := 1 + r.Float64()*float64(int(1)<<r.IntN(5))
 	for range p.soil.shapes {
 		p.shapes = append(p.shapes, plantedShape{each: randomShape(r, kinds[r.IntN(len(kinds))], grain)})
@@ -150,7 +150,7 @@ func (p *plant) sow(r *rand.Rand) {
 	}
 }
 
-// randomShape draws what a slot takes, about one part in grain of a node.
+// randomShape returns what a slot takes: about one part in grain of a node.
 func randomShape(r *rand.Rand, node amount, grain float64) amount {
 	var each amount
 	units := amount{250, matchtest.GiB / 4, 1}
@@ -167,8 +167,7 @@ func randomShape(r *rand.Rand, node amount, grain float64) amount {
 	return each
 }
 
-// fillUp gives a node slots of shapes drawn one by one until there is room for
-// none.
+// fillUp adds slots of random shapes to a node until none fits.
 func (p *plant) fillUp(r *rand.Rand, n *plantedNode) {
 	left := n.size.plus(-1, n.held)
 	for {
@@ -188,9 +187,9 @@ func (p *plant) fillUp(r *rand.Rand, n *plantedNode) {
 	}
 }
 
-// thin takes slots out until the group fills its nodes to the target and no further.
-// It is false if the instance is of no use: not full enough, with more slots on a node
-// than there are, or without slots of some shape.
+// thin removes slots until the group fills its nodes to the target. It returns false if the
+// instance is of no use: it is not full enough, has too many slots on a node, or has no slots of
+// some shape.
 func (p *plant) thin(r *rand.Rand, target float64) bool {
 	for _, n := range p.nodes {
 		slots := 0
@@ -219,7 +218,7 @@ func (p *plant) thin(r *rand.Rand, target float64) bool {
 	return p.fill >= plantLeast
 }
 
-// bound bounds about half of the shapes by what was planted of them in a zone.
+// bound limits about half of the shapes to what was planted of them in a zone.
 func (p *plant) bound(r *rand.Rand) {
 	if p.zones == 0 {
 		return
@@ -255,7 +254,7 @@ func (p *plant) filled() float64 {
 	return most
 }
 
-// graphs returns the nodes as an engine takes them, and what is held there.
+// graphs returns the nodes as graphs, and the slots that are held there.
 func (p *plant) graphs() (graphs []*resource.Graph, held []match.Slot) {
 	for i, n := range p.nodes {
 		name := puzzleName(i)
@@ -274,7 +273,7 @@ func (p *plant) graphs() (graphs []*resource.Graph, held []match.Slot) {
 	return graphs, held
 }
 
-// pose loads the instance into an engine and asks it, and says how long the match took.
+// pose loads the instance into an engine and makes the request. It returns the time of the match.
 func (p *plant) pose(t *testing.T) (*match.Allocation, time.Duration, error) {
 	t.Helper()
 	d := &driver{e: newEngine(t)}
@@ -311,7 +310,7 @@ func (p *plant) jobspec() *jobspec.Jobspec {
 	return js
 }
 
-// check holds a placement against the instance.
+// check checks a placement against the instance.
 func (p *plant) check(a *match.Allocation) error {
 	used := make([]amount, len(p.nodes))
 	counts := make([]int64, len(p.shapes))

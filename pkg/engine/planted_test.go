@@ -13,10 +13,10 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A tallied class of instances: how many were found.
+// A tallied counts the instances of one class that were found and missed.
 type tallied struct{ found, missed int }
 
-// A survey is what became of a series of planted instances.
+// A survey has the results of a series of planted instances.
 type survey struct {
 	classes map[string]*tallied
 	took    []time.Duration
@@ -24,8 +24,8 @@ type survey struct {
 	missed  []uint64
 }
 
-// TestPlanted asks for groups that are known to fit: at least 99.9 % are found
-// within the budget of the search.
+// TestPlanted requests groups that are known to fit. At least 99.9 % are found within the budget of
+// the search.
 func TestPlanted(t *testing.T) {
 	t.Run("no topology", func(t *testing.T) {
 		checkPlanted(t, trials.Count(3000), 1000, func(r *rand.Rand) soil { return randomSoil(r, false) })
@@ -33,7 +33,7 @@ func TestPlanted(t *testing.T) {
 	t.Run("in one rack of several", func(t *testing.T) {
 		checkPlanted(t, trials.Count(1500), 1000, func(r *rand.Rand) soil { return randomSoil(r, true) })
 	})
-	// What patterns do not see is harder to find.
+	// Limits are harder, because patterns do not have them.
 	t.Run("bounded in zones", func(t *testing.T) {
 		checkPlanted(t, trials.Count(1500), 20, func(r *rand.Rand) soil {
 			s := randomSoil(r, false)
@@ -43,8 +43,8 @@ func TestPlanted(t *testing.T) {
 	})
 }
 
-// checkPlanted asks for so many planted groups. One in so many may be missed, and one if
-// there are fewer.
+// checkPlanted requests count planted groups. One in oneIn may be missed, or one if there are
+// fewer.
 func checkPlanted(t *testing.T, count, oneIn int, draw func(*rand.Rand) soil) {
 	t.Helper()
 	seed := trials.Seed(t)
@@ -65,7 +65,7 @@ func checkPlanted(t *testing.T, count, oneIn int, draw func(*rand.Rand) soil) {
 	}
 }
 
-// ask asks an engine for a planted group.
+// ask requests a planted group.
 func (s *survey) ask(t *testing.T, seed uint64, p *plant) {
 	t.Helper()
 	a, took, err := p.pose(t)
@@ -99,7 +99,7 @@ func (s *survey) ask(t *testing.T, seed uint64, p *plant) {
 	}
 }
 
-// classes names the classes that an instance is counted in.
+// classes returns the classes that count an instance.
 func (p *plant) classes() []string {
 	nodes := "1-16"
 	switch {
@@ -115,7 +115,7 @@ func (p *plant) classes() []string {
 	}
 }
 
-// report prints what was found and how long it took.
+// report logs the number of groups that were found, and the times.
 func (s *survey) report(t *testing.T) {
 	t.Helper()
 	for _, class := range slices.Sorted(maps.Keys(s.classes)) {

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// The engine goes by what match says of a policy, whichever it is.
+// TestEveryPolicyIsGoneBy checks that the engine follows package match's table of policies.
 func TestEveryPolicyIsGoneBy(t *testing.T) {
 	orders := map[match.NodeOrder]string{
 		match.LowestFirst: "0@n1 1@n2 2@n3", match.HighestFirst: "0@n3 1@n2 2@n1", match.DepthFirst: "0@n2 1@n1 2@n3",
@@ -26,7 +26,7 @@ func TestEveryPolicyIsGoneBy(t *testing.T) {
 			if d.epoch, err = d.e.Reset(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			// What stands there before Ready is met by name.
+			// Racks that are there before Ready are visited by name.
 			for name, rack := range map[string]string{"n1": "b", "n2": "a", "n3": "b"} {
 				d.put(t, matchtest.Node(name, [][2]string{{"rack", rack}}, matchtest.Cores(2)))
 			}

@@ -9,13 +9,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// resolveColumns finds the columns of the graph that hold what is asked for. It fails for
-// an amount in a unit that the graph does not count in, and for a topology of a
-// level that it does not have.
+// resolveColumns finds the graph's columns for each need of a demand. It fails if the graph counts
+// a pool in another unit, or if the graph lacks a level of the topology.
 func resolveColumns(d *demand.Demand, g *store.Graph) error {
 	for i := range d.Needs {
 		n, asked := &d.Needs[i], d.Units[i]
-		n.Columns, n.Unit = nil, asked // without those of an earlier try
+		// An earlier try may have set them.
+		n.Columns, n.Unit = nil, asked
 		all, other, unit := 0, "", ""
 		g.Columns(n.Type, func(c *solver.Column, counted string) {
 			if all++; all == 1 {
@@ -35,7 +35,7 @@ func resolveColumns(d *demand.Demand, g *store.Graph) error {
 	return checkLevels(d, g)
 }
 
-// checkLevels fails for a topology of a level that the graph does not have.
+// checkLevels fails if the graph lacks a level of the topology.
 func checkLevels(d *demand.Demand, g *store.Graph) error {
 	if g.Empty() {
 		return nil
@@ -48,24 +48,26 @@ func checkLevels(d *demand.Demand, g *store.Graph) error {
 	return nil
 }
 
-// requesterOf returns the one for whom a request is made.
+// requesterOf returns the requester of a request: its holder, and whether it wants whole nodes.
 func requesterOf(r *match.Request) solver.Requester {
 	return solver.Requester{Holder: r.Holder, Exclusive: match.IsExclusive(r.Policy)}
 }
 
-// A binding is a demand that is bound to a graph, and memory that one match leaves to the next.
+// A problemBuilder builds the problem of a demand in a graph. It keeps its memory from one match to
+// the next.
 type problemBuilder struct {
 	problem   solver.Problem
 	demand    *demand.Demand
 	graph     *store.Graph
-	hostCells []int32 // the cells of hosts
+	hostCells []int32 // memory for Limit.CellOf of host lists
 }
 
-// maxLimitCells is how many cells the limits of one request may have in all: up to 20 bytes each.
+// maxLimitCells is the maximum number of cells of all limits of one request. A cell takes up to 20
+// bytes.
 const maxLimitCells = 1 << 22
 
-// build makes the problem of a demand in a graph, which has been found there. Where its limits have
-// too many cells there are none of them, and no steps are left.
+// build builds the problem of a demand in a graph. The caller must have called resolveColumns with
+// both. If the limits have too many cells, the problem has no limits, and no steps are left.
 func (b *problemBuilder) build(w *solver.Workspace, d *demand.Demand, g *store.Graph, order []int32, distance []int, who solver.Requester) *solver.Problem {
 	b.demand, b.graph = d, g
 	b.problem = solver.Problem{
@@ -80,7 +82,7 @@ func (b *problemBuilder) build(w *solver.Workspace, d *demand.Demand, g *store.G
 	return &b.problem
 }
 
-// refreshExclusive has the problem see whose the nodes are now.
+// refreshExclusive updates the holders of the nodes in the problem.
 func (b *problemBuilder) refreshExclusive() {
 	b.problem.Exclusive = b.graph.ExclusivityFor(b.problem.Requester)
 }
@@ -90,7 +92,7 @@ func (b *problemBuilder) Allow(shape int, at int32) (always, now bool) {
 	return b.demand.Allow(shape, b.graph.NodeVertex(at))
 }
 
-// limits finds the cells of the limits.
+// limits resolves the demand's limits: it finds the cell of every node.
 func (b *problemBuilder) limits(w *solver.Workspace) []solver.Limit {
 	if len(b.demand.Limits) == 0 {
 		return nil
@@ -139,7 +141,7 @@ func (b *problemBuilder) limits(w *solver.Workspace) []solver.Limit {
 	return limits
 }
 
-// tidy lets go of what one match needed much of, and of its demand.
+// tidy drops the demand, and memory that has become too large to keep.
 func (b *problemBuilder) tidy() {
 	b.demand, b.problem = nil, solver.Problem{}
 	if 4*cap(b.hostCells) > solver.KeptBytes {

@@ -26,7 +26,7 @@ type holder struct {
 	epoch match.Epoch
 }
 
-// begin returns an engine with an epoch begun and no graph.
+// begin returns an engine with an epoch and without a graph.
 func begin(t testing.TB) holder {
 	t.Helper()
 	e, err := engine.New(engine.Options{Epoch: func() match.Epoch { return 1 }, Graph: traverser.DefaultOptions()})
@@ -51,7 +51,7 @@ func (l holder) match(op match.Op, id match.JobID, js *jobspec.Jobspec) (*match.
 	})
 }
 
-// busy has an engine hold some jobs and a reservation.
+// busy books some jobs and a reservation.
 func (l holder) busy() {
 	l.t.Helper()
 	for id, r := range []jobspec.Resource{
@@ -66,7 +66,7 @@ func (l holder) busy() {
 	}
 }
 
-// state writes down all that an engine tells of itself, and what it would answer.
+// state renders everything that an engine lists, and what it would answer.
 func (l holder) state() string {
 	l.t.Helper()
 	var b strings.Builder
@@ -100,7 +100,7 @@ func (l holder) state() string {
 	return b.String()
 }
 
-// jobs writes down what is held and reserved.
+// jobs renders the allocations and reservations.
 func (l holder) jobs() string {
 	l.t.Helper()
 	jobs, err := l.e.Jobs(l.t.Context(), l.epoch)
@@ -110,7 +110,7 @@ func (l holder) jobs() string {
 	return string(asJSON(l.t, jobs))
 }
 
-// stays fails unless an engine's state is what it was.
+// stays fails unless an engine's state is still the same.
 func (l holder) stays(before string) {
 	l.t.Helper()
 	after := l.state()
@@ -125,7 +125,7 @@ func (l holder) stays(before string) {
 	}
 }
 
-// ends releases all jobs; the graph has to be free then.
+// ends releases all jobs, and checks that the graph is free then.
 func (l holder) ends() {
 	l.t.Helper()
 	jobs, err := l.e.Jobs(l.t.Context(), l.epoch)
@@ -143,7 +143,7 @@ func (l holder) ends() {
 	}
 }
 
-// tiny is a graph of a cluster, two nodes and two cores and a gpu on each.
+// tiny returns a graph of a cluster and two nodes, each with two cores and a gpu.
 func tiny() map[string]any {
 	const text = `{"graph":{"nodes":[
 		{"id":"0","metadata":{"type":"cluster","basename":"cluster","name":"cluster0","id":0,"uniq_id":0,"rank":-1,"size":1,"unit":"","exclusive":false,"paths":{"containment":"/cluster0"}}},
@@ -165,7 +165,7 @@ func tiny() map[string]any {
 	return g
 }
 
-// object returns what is at a place in a JSON value.
+// object returns the object at a place in a JSON value.
 func object(v any, path ...any) map[string]any {
 	for _, p := range path {
 		switch key := p.(type) {
@@ -187,9 +187,9 @@ func asJSON(t testing.TB, v any) []byte {
 	return text
 }
 
-// Graphs that are wrong in one place are refused with a word on where, by an
-// engine that has a graph and by one that has none; what is held stays so. Those
-// that are taken all the same can be worked with.
+// TestGraphsWrongInOnePlace adds graphs that are wrong in one place, to an engine with a graph and
+// to one without. The error has to name the place, and what is held has to stay. A graph that is
+// accepted all the same has to be usable.
 func TestGraphsWrongInOnePlace(t *testing.T) {
 	meta := func(i int, key string, value any) func(g map[string]any) {
 		return func(g map[string]any) { object(g, "graph", "nodes", i, "metadata")[key] = value }
@@ -205,7 +205,7 @@ func TestGraphsWrongInOnePlace(t *testing.T) {
 	}
 	cases := map[string]struct {
 		change func(g map[string]any)
-		want   string // in the error; empty where the graph may be taken
+		want   string // in the error; empty if the graph may be accepted
 	}{
 		"two vertices of one id":     {func(g map[string]any) { object(g, "graph", "nodes", 7)["id"] = "6" }, "6"},
 		"two children of one number": {meta(7, "uniq_id", 6), "uniq_id 6"},
@@ -297,11 +297,11 @@ func TestGraphsWrongInOnePlace(t *testing.T) {
 
 var word = regexp.MustCompile(`[\pL\d_/-]+`)
 
-// plainWords occur in errors and in what they are about alike.
+// plainWords are words that errors and their subjects have in common.
 var plainWords = []string{"graph", "jobspec", "id", "a", "in", "version", "resources"}
 
-// names fails unless an error is ErrInvalid, or of a parser, and says something
-// that is in the text, a place in it, or the key that it lacks.
+// names fails unless an error is ErrInvalid, or a parser's, and names something from the text, a
+// place in it, or a key that is missing.
 func names(t testing.TB, err error, text []byte, want string) {
 	t.Helper()
 	if !strings.Contains(err.Error(), want) {
@@ -321,7 +321,8 @@ func names(t testing.TB, err error, text []byte, want string) {
 	t.Errorf("the error names nothing that is in the text: %v\n%.1000s", err, text)
 }
 
-// A chain of vertices is taken as deep as the engine walks, and refused below.
+// TestDeepGraph checks that a chain of vertices is accepted as deep as the engine walks, and
+// refused if it is deeper.
 func TestDeepGraph(t *testing.T) {
 	chain := func(n int) []byte {
 		var vertices, edges []any
@@ -352,8 +353,8 @@ func TestDeepGraph(t *testing.T) {
 	}
 }
 
-// Whatever recorded graph, options or jobspec Fluxion takes for an error is one
-// here that says what is wrong, and changes nothing.
+// TestGoldenErrors checks that what Fluxion refuses is refused here too: each recorded graph,
+// options or jobspec. The error has to name what is wrong, and nothing may change.
 func TestGoldenErrors(t *testing.T) {
 	cases, err := golden.Load("../../test/testdata/golden")
 	if err != nil {
@@ -408,7 +409,7 @@ func TestGoldenErrors(t *testing.T) {
 					t.Fatalf("%q is answered", text)
 				}
 				if refusal := (*match.Refusal)(nil); errors.As(err, &refusal) {
-					continue // the graph is too full to find out
+					continue // the graph is too full to decide
 				}
 				count[c.Family+" jobspecs"]++
 				names(t, err, []byte(text), "")

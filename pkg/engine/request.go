@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// checkRequest fails for a request that is wrong whatever the graph. It looks at neither the jobspec nor
-// the policy. Slot is what is asked of an expected slot.
+// checkRequest fails for a request that is wrong whatever the graph. It checks neither the jobspec
+// nor the policy. slot checks one expected slot.
 func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 	switch r.Op {
 	case match.Allocate, match.AllocateOrElseReserve:
@@ -33,8 +33,8 @@ func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 	return nil
 }
 
-// checkPolicy fails for a policy that nodes which were put do not go by, and for one of whole
-// nodes without a holder.
+// checkPolicy fails for a policy that is not one of match.Policies, and for a policy of whole nodes
+// if the request has no holder.
 func checkPolicy(r *match.Request) error {
 	policy, known := match.PolicyOf(r.Policy)
 	switch {
@@ -46,7 +46,7 @@ func checkPolicy(r *match.Request) error {
 	return nil
 }
 
-// checkR fails for a slot that says nothing of what it holds.
+// checkR fails for a slot without R.
 func checkR(s *match.Slot) error {
 	if s.R == nil {
 		return errors.New("has no R")
@@ -54,15 +54,15 @@ func checkR(s *match.Slot) error {
 	return nil
 }
 
-// isBooking says whether an operation keeps what it finds.
+// isBooking reports whether an operation books what it finds.
 func isBooking(o match.Op) bool { return o == match.Allocate || o == match.AllocateOrElseReserve }
 
-// mayStartLater says whether an operation looks at later times too.
+// mayStartLater reports whether an operation may answer with a reservation.
 func mayStartLater(o match.Op) bool {
 	return o == match.AllocateOrElseReserve || o == match.WithoutAllocatingFuture
 }
 
-// invalid is the error for arguments that are wrong.
+// invalid returns an error that wraps match.ErrInvalid.
 func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
 }

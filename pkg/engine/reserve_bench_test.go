@@ -9,14 +9,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// crowded returns a cluster where every node has a job of its own, and all of
-// these end at different times.
+// crowded returns a cluster with one job on every node. All jobs end at different times.
 func crowded(b *testing.B, nodes int) *driver {
 	b.Helper()
 	d, _ := loaded(b, nodes)
 	for i := range nodes {
 		r := d.request(match.JobID(i+1), matchtest.Slots("full", 1, matchtest.Cores(64), matchtest.GPUs(8)))
-		// The nodes do not come free in the order in which they are looked at.
+		// The order in which the nodes become free differs from their own order.
 		r.Duration = time.Duration(1+i*7919%nodes) * time.Minute
 		if _, err := d.e.Match(b.Context(), r); err != nil {
 			b.Fatal(err)
@@ -25,7 +24,7 @@ func crowded(b *testing.B, nodes int) *driver {
 	return d
 }
 
-// BenchmarkReserve reserves for a job that waits for the end of so many others.
+// BenchmarkReserve reserves for a job that waits for the end of many others.
 func BenchmarkReserve(b *testing.B) {
 	for _, nodes := range []int{100, 1_000, 10_000} {
 		for _, ends := range []int{1, nodes / 2} {
@@ -41,8 +40,8 @@ func BenchmarkReserve(b *testing.B) {
 	}
 }
 
-// BenchmarkBackfill matches a pod beside reservations: one for so many nodes, or
-// so many for a node each.
+// BenchmarkBackfill matches a pod while there are reservations: one for many nodes, or many for one
+// node each.
 func BenchmarkBackfill(b *testing.B) {
 	for _, nodes := range []int{1_000, 10_000} {
 		for _, wide := range []bool{true, false} {

@@ -12,8 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// BenchmarkSearchOfAFullCluster asks for groups of several shapes where on every node
-// a little is left, on no two the same.
+// BenchmarkSearchOfAFullCluster requests groups of several shapes on nodes that each have a little
+// left. No two nodes have the same left.
 func BenchmarkSearchOfAFullCluster(b *testing.B) {
 	for _, nodes := range []int{64, 1_000, 10_000} {
 		for shapes := 2; shapes <= 5; shapes++ {
@@ -26,8 +26,7 @@ func BenchmarkSearchOfAFullCluster(b *testing.B) {
 	}
 }
 
-// benchmarkFull asks for this part in a hundred of the slots that a first try of the
-// nodes, slot by slot, has room for.
+// benchmarkFull requests part percent of the slots for which a first try, node by node, finds room.
 func benchmarkFull(b *testing.B, nodes, shapes int, part int64) {
 	b.Helper()
 	r := rand.New(rand.NewPCG(uint64(nodes), uint64(shapes)))

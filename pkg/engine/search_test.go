@@ -17,9 +17,9 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// TestWhatIsNotFoundWithinTheBudgetIsBusy asks for slots of even sizes on nodes of odd
-// size: one unit of every node is of no use, which neither the amounts show nor the ways
-// to fill a node, of which there are too many to list.
+// TestWhatIsNotFoundWithinTheBudgetIsBusy requests slots of even sizes on nodes of odd size. One
+// unit of every node is useless. The amounts do not show that, and the patterns of a node are too
+// many to list.
 func TestWhatIsNotFoundWithinTheBudgetIsBusy(t *testing.T) {
 	const (
 		n     = 10
@@ -60,8 +60,8 @@ func TestWhatIsNotFoundWithinTheBudgetIsBusy(t *testing.T) {
 	}
 }
 
-// TestNodesThatAreAlikeAreNotTriedInEveryOrder asks the same of equal nodes: a
-// search that tells them apart would not come to an end.
+// TestNodesThatAreAlikeAreNotTriedInEveryOrder requests the same on equal nodes. A search that
+// treats them as different would not end.
 func TestNodesThatAreAlikeAreNotTriedInEveryOrder(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	var graphs []*resource.Graph
@@ -78,8 +78,8 @@ func TestNodesThatAreAlikeAreNotTriedInEveryOrder(t *testing.T) {
 	}
 }
 
-// TestTooLittleInAllIsKnownWithoutASearch asks for more cores than there are on
-// nodes that a search would not come to the end of.
+// TestTooLittleInAllIsKnownWithoutASearch requests more cores than there are, on too many nodes for
+// a search.
 func TestTooLittleInAllIsKnownWithoutASearch(t *testing.T) {
 	const n = 200
 	d := &driver{e: newEngine(t)}
@@ -98,8 +98,8 @@ func TestTooLittleInAllIsKnownWithoutASearch(t *testing.T) {
 	}
 }
 
-// TestManyShapesNeedNoSearchWhenTheLargestCanGoFirst has more shapes and nodes
-// than a search has time to look at even once.
+// TestManyShapesNeedNoSearchWhenTheLargestCanGoFirst has more shapes and nodes than a search can
+// read even once.
 func TestManyShapesNeedNoSearchWhenTheLargestCanGoFirst(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	graphs := []*resource.Graph{matchtest.Node("n0", nil, matchtest.Cores(40))}
@@ -118,7 +118,7 @@ func TestManyShapesNeedNoSearchWhenTheLargestCanGoFirst(t *testing.T) {
 	}
 }
 
-// TestSearchesAreTheSameForTheSameRequest searches twice, on engines of their own.
+// TestSearchesAreTheSameForTheSameRequest makes the same search on two engines.
 func TestSearchesAreTheSameForTheSameRequest(t *testing.T) {
 	seed := trials.Seed(t)
 	for i := range uint64(trials.Count(200)) {
@@ -139,8 +139,8 @@ func TestSearchesAreTheSameForTheSameRequest(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsAreSearchedFor has more shapes, or more nodes, than there are ways to
-// list: something is found all the same where it is not all too tight.
+// TestLargeRequestsAreSearchedFor has more shapes, or more nodes, than the patterns that can be
+// listed. A placement is found all the same if the nodes are not too full.
 func TestLargeRequestsAreSearchedFor(t *testing.T) {
 	for name, s := range map[string]soil{
 		"many shapes":           {nodes: 64, shapes: 24},
@@ -173,14 +173,14 @@ func TestLargeRequestsAreSearchedFor(t *testing.T) {
 	}
 }
 
-// TestWhatASearchFoundIsExtended asks for a range where only a search finds the least.
+// TestWhatASearchFoundIsExtended requests a range whose minimum only a search finds.
 func TestWhatASearchFoundIsExtended(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t,
 		matchtest.Node("n1", nil, matchtest.Cores(10)), matchtest.Node("n2", nil, matchtest.Cores(9)),
 		matchtest.Node("n3", nil, matchtest.Cores(9)), matchtest.Node("n4", nil, matchtest.Cores(2)),
 	)
-	// Only 4+3+3, 3+3+3 and 5+4 make room for all, and two more on the last node.
+	// The minimums fit only as 4+3+3, 3+3+3 and 5+4. Two more slots fit on the last node.
 	a := d.match(t, 1, matchtest.Jobspec(
 		matchtest.Slot("five", jobspec.Exactly(1), matchtest.Cores(5)),
 		matchtest.Slot("four", jobspec.Exactly(2), matchtest.Cores(4)),
@@ -196,8 +196,7 @@ func TestWhatASearchFoundIsExtended(t *testing.T) {
 	}
 }
 
-// TestNodesThatAreAlikeButForALimitAreUnlike limits one of two nodes that are alike but for
-// that.
+// TestNodesThatAreAlikeButForALimitAreUnlike has two nodes that differ only in a limit.
 func TestNodesThatAreAlikeButForALimitAreUnlike(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t,
@@ -209,7 +208,7 @@ func TestNodesThatAreAlikeButForALimitAreUnlike(t *testing.T) {
 		matchtest.Slot("four", jobspec.Exactly(2), matchtest.Cores(4)),
 		matchtest.Slot("three", jobspec.Exactly(5), matchtest.Cores(3)),
 	)
-	// Of 4+3+3, 5+4 and 3+3+3 only that of two slots may stand on n2.
+	// Of 4+3+3, 5+4 and 3+3+3, only 5+4 may be on n2.
 	for _, label := range []string{"five", "four", "three"} {
 		matchtest.Constrain(js, label, jobspec.SlotAttributes{
 			Limits: []jobspec.Limit{{Name: "two", Hosts: []string{"n2"}, Most: 2}},

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A sizing is a call, and how much the engine holds after it.
+// A sizing is a call, and the sizes of the engine after it.
 type sizing struct {
 	name               string
 	call               func() error
@@ -39,7 +39,7 @@ func (d *driver) begin(t *testing.T) func() error {
 	}
 }
 
-// asks matches so many slots of one core for a job.
+// asks matches a job of this number of slots of one core.
 func (d *driver) asks(t *testing.T, op match.Op, id match.JobID, slots int64) func() error {
 	return func() error {
 		r := d.request(id, matchtest.Slots("a", slots, matchtest.Pool{Type: "core", Amount: 1}))
@@ -100,7 +100,7 @@ func TestSizesFollowTheCallsWithGraphs(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	ctx := t.Context()
 	numbers := int64(0)
-	// A rack for each name before a slash, and in it a node for that after it.
+	// add adds a rack for each name before a slash, with the node whose name follows the slash.
 	add := func(nodes ...string) func() error {
 		g := &resource.Graph{}
 		root := g.Hang(-1, resource.Vertex{Type: resource.TypeCluster, Name: "c", Size: 1})
@@ -162,7 +162,7 @@ func TestACallThatFailsChangesNoSize(t *testing.T) {
 	}
 }
 
-// Who asks for the sizes waits for no call.
+// TestSizesWaitForNobody checks that Sizes does not wait for other calls.
 func TestSizesWaitForNobody(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, matchtest.Node("n", nil, core(4)))
@@ -173,7 +173,7 @@ func TestSizesWaitForNobody(t *testing.T) {
 	}
 }
 
-// After a panic the graph is lost, and matches are not answered.
+// TestALostGraphIsNotReady checks that after a panic the graph is lost, and that matches fail.
 func TestALostGraphIsNotReady(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, matchtest.Node("n", nil, core(4)))

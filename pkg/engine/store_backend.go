@@ -14,9 +14,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// storeBackend is the backend of nodes that were put: their pools are divided.
+// A storeBackend is the backend of nodes that were put, whose pools are divided by amount.
 type storeBackend struct {
-	policy    string // of requests that name none
+	policy    string // the default policy
 	work      *work
 	store     *store.Store
 	workspace solver.Workspace
@@ -46,8 +46,9 @@ func (p *storeBackend) prepare(q *matchState) {
 	q.err = q.demand.CheckKeys(q.Keys)
 }
 
-// match implements backend. It changes the store in place for one question, and takes back what it
-// changed from the last to the first: the order of the steps is part of what they do.
+// match implements backend. It changes the store in place for one request, and undoes the changes
+// from the last to the first. Invariant: the steps stay in this order, because each relies on the
+// changes before it.
 func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
 	r := &q.Request
 	defer func() {
@@ -56,7 +57,7 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 		p.binding.tidy()
 	}()
 
-	// 1. End with what is wrong with the request, whatever the graph, or with the graph as it is.
+	// 1. Return what is wrong with the request, by itself or for this graph.
 	if q.err != nil {
 		return nil, nil, q.err
 	}
@@ -64,12 +65,12 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 		return nil, nil, err
 	}
 
-	// 2. Whether it would fit if nobody held anything is a question that no job has to do with.
+	// 2. Answer Satisfiability in the empty graph, where jobs do not matter.
 	if r.Op == match.Satisfiability {
 		return p.satisfy(ctx, q)
 	}
 
-	// 3. The jobs to ignore leave.
+	// 3. Ignore jobs, until the match ends.
 	restoreJobs, steps, all := p.store.Ignore(r.Ignore, p.work.lockedSteps)
 	defer restoreJobs()
 	if !all {
@@ -77,21 +78,21 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 	}
 	q.ignoreSteps = steps
 
-	// 4. A job that still holds something is answered with that, or has asked for something else.
+	// 4. If the job already holds something, return that, or a conflict if the request is another.
 	if j := p.existingJob(r); j != nil {
 		a, err := repeat(r, j)
 		return a, nil, err
 	}
 
-	// 5. What others are about to take comes.
+	// 5. Add the expected slots, until the match ends.
 	defer p.store.Expect(r.Expected)()
 
-	// 6. Reservations that have ended are dropped by a request that books.
+	// 6. Drop the reservations that have ended, if the request books.
 	if isBooking(r.Op) {
 		p.store.Reservations().Expire(store.Instant(r.Now))
 	}
 
-	// 7. A place is looked for without what the job and the ignored ones have reserved.
+	// 7. Search for a placement, without the reservations of the job and of the ignored jobs.
 	restoreReservations := p.store.Reservations().Ignore(append(slices.Clip(r.Ignore), r.ID))
 	j, search, err := p.place(ctx, q)
 	restoreReservations()
@@ -99,12 +100,12 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 		return nil, search, nil
 	}
 
-	// 8. A job that asked to be given something has its reservation no more.
+	// 8. Drop the job's reservation if the request books, unless the search did not come to an end.
 	if isBooking(r.Op) && (err == nil || ctx.Err() == nil && !isTooHard(err)) {
 		p.store.Reservations().Cancel(r.ID)
 	}
 
-	// 9. What was found is booked or promised, as the request has it.
+	// 9. Book the allocation or add the reservation, if the request books.
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -117,8 +118,7 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 	return j.Allocation(), nil, nil
 }
 
-// existingJob returns the job that the request's id names if it holds anything, and
-// is not to be ignored.
+// existingJob returns the request's job if the job holds something and is not ignored, or else nil.
 func (p *storeBackend) existingJob(r *match.Request) *store.Job {
 	if slices.Contains(r.Ignore, r.ID) {
 		return nil
@@ -126,7 +126,8 @@ func (p *storeBackend) existingJob(r *match.Request) *store.Job {
 	return p.store.Job(r.ID)
 }
 
-// repeat answers a request whose job holds something.
+// repeat returns what the job holds if that was given out for the same request. Otherwise it fails
+// with match.ErrConflict.
 func repeat(r *match.Request, j *store.Job) (*match.Allocation, error) {
 	if !j.Answers(func() store.Fingerprint { return fingerprintOf(r) }) {
 		return nil, fmt.Errorf("match job %d: %w", r.ID, match.ErrConflict)
@@ -134,8 +135,7 @@ func repeat(r *match.Request, j *store.Job) (*match.Allocation, error) {
 	return j.Allocation(), nil
 }
 
-// place finds room for a request among what is free from now on or, where the
-// operation says so, later.
+// place searches for a placement that starts now or, if the operation allows, later.
 func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *longSearch, error) {
 	r := &q.Request
 	v := p.store.ViewNow(r)
@@ -169,7 +169,7 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *l
 	return nil, nil, no
 }
 
-// satisfy finds room for a request in the empty graph.
+// satisfy searches for a placement in the empty graph.
 func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
 	l := p.layout(ctx, q)
 	o, failed := p.solve(l, solver.ViewEver, q.search)
@@ -186,7 +186,8 @@ func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Alloc
 	return nil, nil, no
 }
 
-// layout returns the layout for a request, or for what was found for it beside the graph.
+// layout returns a layout for a request. If a long search has found a placement, the layout has
+// neither limits nor a topology, because the placement already keeps them.
 func (p *storeBackend) layout(ctx context.Context, q *matchState) *solver.Layout {
 	steps, d := p.work.lockedSteps, q.demand
 	if q.search != nil {
@@ -196,14 +197,16 @@ func (p *storeBackend) layout(ctx context.Context, q *matchState) *solver.Layout
 	order, distance := p.store.Order(q.Policy, q.Near)
 	l := solver.New(&p.workspace, p.binding.build(&p.workspace, d, p.store.Graph(), order, distance, requesterOf(&q.Request)))
 	l.Spend(solver.SortSteps * len(q.Near))
-	if q.search == nil { // what was found is laid out whatever there is to ignore
+	// A placement that was found is laid out, whatever the cost of ignoring jobs.
+	if q.search == nil {
 		l.Spend(q.ignoreSteps)
 	}
 	return l
 }
 
-// solve lays out as many slots of every shape as there can be, or what was found beside
-// the graph. Where that does not fit any more the meter is spent.
+// solve lays out as many slots as possible, or the placement of a long search. If that placement
+// does not fit any more, solve uses up the steps, so that the match goes on with another long
+// search.
 func (p *storeBackend) solve(l *solver.Layout, v solver.View, found *longSearch) (solver.Outcome, solver.Shortfall) {
 	if found != nil {
 		runs, there := found.runsIn(p.store)
@@ -216,7 +219,8 @@ func (p *storeBackend) solve(l *solver.Layout, v solver.View, found *longSearch)
 	return l.SolveMax(v)
 }
 
-// allocate makes the job that holds what is laid out, from the given time on. It books nothing.
+// allocate returns a job with the slots that are laid out, from the given time on. It books
+// nothing.
 func (p *storeBackend) allocate(r *match.Request, l *solver.Layout, over *store.WindowView, at time.Time) *store.Job {
 	g := store.Grant{
 		ID: r.ID, Keys: r.Keys, Start: at, Duration: r.Duration, Problem: &p.binding.problem, Runs: l.Runs(), View: over,

@@ -16,18 +16,17 @@ import (
 
 // TestStories runs the scripts in testdata. Their commands:
 //
-//	load                        begins an epoch with nodes, one a line, and ends the loading
+//	load                        resets the engine, puts nodes, one on each line, and calls Ready
 //	put                         puts nodes: name level:name... pool=amount...
-//	match job=N                 slot requests, one a line: label count pool=amount... on=hosts now=hosts per=level:n
-//	    keys=(..) near=(..) ignore=(..) op=satisfy|try policy=.. holder=..
-//	update job=N                slots, one a line: key node pool=amount... of=holder shared
+//	match job=N                 slot requests, one on each line: label count pool=amount...
+//	    on=hosts now=hosts per=level:n keys=(..) near=(..) ignore=(..) op=satisfy|try policy=.. holder=..
+//	update job=N                slots, one on each line: key node pool=amount... of=holder shared
 //	release job=N keys=(..)
 //	remove node=NAME
 //	status node=NAME is=up|down
 //	held
 //
-// Amounts carry their unit, as in core=500m. A count is a number or a range, as
-// in 1..4 or 1..9+2.
+// An amount has its unit, as in core=500m. A count is a number or a range, as in 1..4 or 1..9+2.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &story{driver{e: newEngine(t)}}
@@ -78,7 +77,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// ask reads a match.
+// ask parses a match.
 func (s *story) ask(t *testing.T, d *datadriven.TestData) match.Request {
 	js := matchtest.Jobspec()
 	for line := range strings.Lines(d.Input) {
@@ -141,7 +140,7 @@ func heldSlots(t *testing.T, d *datadriven.TestData) []match.Slot {
 	return slots
 }
 
-// poolsOf reads the pools among words and leaves the others out.
+// poolsOf parses the pools among words, and skips the other words.
 func poolsOf(t *testing.T, from []string) []matchtest.Pool {
 	var pools []matchtest.Pool
 	for _, w := range from {
@@ -186,7 +185,7 @@ func words(d *datadriven.TestData, key string) []string {
 	return a.Vals
 }
 
-// written says which slot stands where.
+// written renders the node of each slot.
 func written(slots []match.Slot) string {
 	out := make([]string, len(slots))
 	for i, s := range slots {

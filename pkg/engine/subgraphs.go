@@ -16,7 +16,8 @@ func (e *Engine) AddSubgraph(ctx context.Context, at match.Epoch, jgf []byte) er
 	if err := e.checkAdd(ctx, at); err != nil {
 		return err
 	}
-	part, err := traverser.Read(jgf) // which takes long, and nobody has to wait for it
+	// Reading takes long, so it needs no lock.
+	part, err := traverser.Read(jgf)
 	if err != nil {
 		return err
 	}
@@ -33,6 +34,7 @@ func (e *Engine) AddSubgraph(ctx context.Context, at match.Epoch, jgf []byte) er
 	return nil
 }
 
+// checkAdd fails early if AddSubgraph has to fail, before the text is read.
 func (e *Engine) checkAdd(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
 	defer e.unlock()
@@ -40,7 +42,7 @@ func (e *Engine) checkAdd(ctx context.Context, at match.Epoch) error {
 	return err
 }
 
-// checkTraverser admits a call that goes with graphs that were added.
+// checkTraverser checks the epoch of a call that needs a traverser, and returns the traverser.
 func (e *Engine) checkTraverser(ctx context.Context, at match.Epoch) (*traverserBackend, error) {
 	if err := e.checkEpoch(ctx, at); err != nil {
 		return nil, err

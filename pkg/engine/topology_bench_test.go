@@ -11,8 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// blocks builds nodes in racks of 34 and blocks of 10 racks, each with the pools of a
-// GPU node.
+// blocks builds nodes in racks of 34 and blocks of 10 racks. Each node has the pools of a GPU node.
 func blocks(nodes int) []*resource.Graph {
 	graphs := make([]*resource.Graph, nodes)
 	for i := range graphs {
@@ -23,8 +22,8 @@ func blocks(nodes int) []*resource.Graph {
 	return graphs
 }
 
-// BenchmarkTopology matches 256 pods in graphs where the racks are partly in use, and
-// the last is the only one that is free.
+// BenchmarkTopology matches 256 pods in graphs whose racks are partly in use. Only the last full
+// rack is free.
 func BenchmarkTopology(b *testing.B) {
 	two := func(at *jobspec.Topology) *jobspec.Jobspec {
 		js := matchtest.Jobspec(
@@ -65,7 +64,7 @@ func BenchmarkTopology(b *testing.B) {
 		d.match(b, 3, one(256, jobspec.SlotAttributes{Topology: required}))
 		refuse(b, d, requests["required"], match.ErrBusy)
 	})
-	// Two shapes fill all that there is, on racks that none but both together can fill.
+	// Two shapes fill everything, on racks that neither shape can fill alone.
 	b.Run("filled/nodes=10000", func(b *testing.B) {
 		js := matchtest.Jobspec(
 			matchtest.Slot("large", jobspec.Exactly(20_000), matchtest.Cores(31), matchtest.Memory(8), matchtest.GPUs(1)),
@@ -80,7 +79,7 @@ func BenchmarkTopology(b *testing.B) {
 	})
 }
 
-// BenchmarkLimitsOfHosts asks for slots apart by a label that is no level: of very many
+// BenchmarkLimitsOfHosts spreads slots by labels that are no levels: by a label with very many
 // values, and by many labels at once.
 func BenchmarkLimitsOfHosts(b *testing.B) {
 	const nodes = 5_000
@@ -106,8 +105,8 @@ func BenchmarkLimitsOfHosts(b *testing.B) {
 	}
 }
 
-// partlyUsed loads an engine with nodes of which a third have four GPUs in use each;
-// those of the last full rack have none.
+// partlyUsed loads an engine with nodes. On a third of them four GPUs are in use, except in the
+// last full rack.
 func partlyUsed(b *testing.B, nodes int) *driver {
 	b.Helper()
 	d := &driver{e: newEngine(b)}

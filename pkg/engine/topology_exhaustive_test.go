@@ -16,8 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A stand is an instance with limits and a topology, small enough to try every way
-// in which the slots can stand.
+// A stand is an instance with limits and a topology. It is small enough to try every layout.
 type stand struct {
 	nodes    []standNode
 	shapes   []standShape
@@ -27,16 +26,16 @@ type stand struct {
 
 type standNode struct {
 	size, held [2]int64
-	rack, zone int // rack -1: the node stands in none
+	rack, zone int // rack is -1 for a node outside of racks
 	down       bool
 }
 
 type standShape struct {
 	need     [2]int64
 	count    jobspec.Count
-	limits   []int // of the stand's
-	perRack  int64 // 0 is no bound
-	ruledOut int   // a node; -1 is none
+	limits   []int // indexes of the stand's limits
+	perRack  int64 // 0 means no maximum
+	ruledOut int   // a node, or -1 for none
 }
 
 func randomStand(r *rand.Rand, ranges bool) stand {
@@ -129,13 +128,13 @@ func randomTopology(r *rand.Rand) *jobspec.Topology {
 	return &jobspec.Topology{Required: "zone", Balanced: level()}
 }
 
-// pose loads the stand into an engine, and asks it.
+// pose loads the stand into an engine, and makes the request.
 func (x stand) pose(t *testing.T, e *engine.Engine) (*match.Allocation, error) {
 	t.Helper()
 	d := &driver{e: e}
 	var graphs []*resource.Graph
 	var held []match.Slot
-	// A node far away, so that every level is there.
+	// The node far makes sure that the graph has every level.
 	graphs = append(graphs, matchtest.Node("far", [][2]string{{"zone", "z9"}, {"rack", "r9"}}))
 	for i, n := range x.nodes {
 		levels := [][2]string{{"zone", fmt.Sprintf("z%d", n.zone)}, {"rack", fmt.Sprintf("r%d", n.rack)}}
@@ -180,7 +179,7 @@ func (x stand) jobspec() *jobspec.Jobspec {
 	return js
 }
 
-// at returns what of a level a node stands in, -1 for nothing.
+// at returns the domain of a node on a level, or -1 if there is none.
 func (x stand) at(level string, node int) int {
 	switch level {
 	case "zone":
@@ -193,11 +192,10 @@ func (x stand) at(level string, node int) int {
 	return -1
 }
 
-// A laid says how many slots of each shape stand on each node.
+// A laid has the number of slots of each shape on each node.
 type laid [][]int64
 
-// breaks names what a layout breaks; wrong amounts and limits stay wrong with more
-// slots.
+// breaks names what a layout violates. A wrong amount or limit stays wrong if slots are added.
 func (x stand) breaks(l laid, how trial) string {
 	for i, n := range x.nodes {
 		free := n.size
@@ -247,8 +245,8 @@ func (x stand) breaks(l laid, how trial) string {
 	return ""
 }
 
-// cost says by level how many domains a whole layout uses, and whether the topology
-// allows it.
+// cost returns the number of domains that a layout uses, by level, and whether the topology allows
+// the layout.
 func (x stand) cost(l laid) (cost []int, allowed bool) {
 	if x.topology == nil {
 		return nil, true
@@ -290,8 +288,8 @@ func (x stand) cost(l laid) (cost []int, allowed bool) {
 	return cost, true
 }
 
-// best goes through all layouts of so many slots. It returns the least cost, and
-// whether there is a layout at all.
+// best tries all layouts of these numbers of slots. It returns the lowest cost, and whether there
+// is a layout.
 func (x stand) best(counts []int64, how trial) (best []int, found bool) {
 	l := make(laid, len(x.shapes))
 	for s := range l {
@@ -327,8 +325,8 @@ func (x stand) best(counts []int64, how trial) (best []int, found bool) {
 	return best, found
 }
 
-// most returns how many slots of each shape there can be: of the first as many as
-// leave the others their least, and so on.
+// most returns the maximum numbers of slots: for the first shape as many as leave the others their
+// minimum, and so on.
 func (x stand) most(how trial) []int64 {
 	counts := x.least()
 	for s, shape := range x.shapes {
@@ -351,7 +349,7 @@ func (x stand) least() []int64 {
 	return counts
 }
 
-// read turns an allocation into a layout.
+// read converts an allocation to a layout.
 func (x stand) read(t *testing.T, a *match.Allocation) laid {
 	t.Helper()
 	l := make(laid, len(x.shapes))
@@ -368,9 +366,8 @@ func (x stand) read(t *testing.T, a *match.Allocation) laid {
 	return l
 }
 
-// TestTopologyAgainstEveryLayout compares the engine with a search that does nothing
-// clever: there is an allocation if and only if there is a way, and on as few
-// domains as there can be.
+// TestTopologyAgainstEveryLayout compares the engine with a simple exhaustive search. There is an
+// allocation if and only if there is a layout, and the allocation has the lowest number of domains.
 func TestTopologyAgainstEveryLayout(t *testing.T) {
 	now, ever := trial{up: true, now: true}, trial{empty: true}
 	verdicts := make(map[string]int)

@@ -12,7 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// racks loads an engine with racks of four nodes with so many cores each.
+// racks loads an engine with racks of four nodes. The nodes of a rack have this number of cores
+// each.
 func racks(t *testing.T, cores ...int64) *driver {
 	t.Helper()
 	d := &driver{e: newEngine(t)}
@@ -36,12 +37,12 @@ func perRack(a *match.Allocation) map[string]int {
 	return counts
 }
 
-// TestOfManyRacksTheFewestAreUsed asks for what only the racks with most room hold in
-// so few: there are far more sets of racks than can be tried.
+// TestOfManyRacksTheFewestAreUsed requests slots that need the racks with the most room. There are
+// far too many sets of racks to try all.
 func TestOfManyRacksTheFewestAreUsed(t *testing.T) {
 	cores := make([]int64, 300)
 	for i := range cores {
-		cores[i] = 1 + int64(i*7%10) // ten kinds, mixed: 30 racks with 40 cores each
+		cores[i] = 1 + int64(i*7%10) // ten sizes, mixed: 30 racks with 40 cores each
 	}
 	cases := map[string]struct {
 		js   *jobspec.Jobspec
@@ -61,7 +62,7 @@ func TestOfManyRacksTheFewestAreUsed(t *testing.T) {
 	}
 }
 
-// TestOfManyRacksEqualSharesAreTaken asks for one slot more than 25 racks can hold.
+// TestOfManyRacksEqualSharesAreTaken requests one slot more than 25 racks have room for.
 func TestOfManyRacksEqualSharesAreTaken(t *testing.T) {
 	cores := make([]int64, 300)
 	for i := range cores {
@@ -78,8 +79,8 @@ func TestOfManyRacksEqualSharesAreTaken(t *testing.T) {
 	}
 }
 
-// TestOfManyRacksThoseWithNearNodesComeFirst asks for slots close to a rack with
-// more room than others, and to one with too little.
+// TestOfManyRacksThoseWithNearNodesComeFirst requests slots close to two racks: one with more room
+// than others, and one with too little.
 func TestOfManyRacksThoseWithNearNodesComeFirst(t *testing.T) {
 	cores := make([]int64, 300)
 	for i := range cores {
@@ -88,7 +89,7 @@ func TestOfManyRacksThoseWithNearNodesComeFirst(t *testing.T) {
 	cores[150] = 20
 	d := racks(t, cores...)
 	r := d.request(1, matchtest.Together(matchtest.Slots("a", 80+7*16-3, matchtest.Cores(1)), jobspec.Topology{Preferred: []string{"rack"}}))
-	r.Near = []string{"r150-n0", "r003-n2"} // with room for 80 and for 8
+	r.Near = []string{"r150-n0", "r003-n2"} // room for 80 and for 8
 	a, err := d.e.Match(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -98,8 +99,8 @@ func TestOfManyRacksThoseWithNearNodesComeFirst(t *testing.T) {
 	}
 }
 
-// TestSharesOfSeveralShapesAreFoundAmongManyRacks asks for slots of which a node holds
-// one, where by amounts it seems to hold more: there are too many ways to try all.
+// TestSharesOfSeveralShapesAreFoundAmongManyRacks requests slots of which one fits on a node,
+// although by amounts more seem to fit. There are too many layouts to try all.
 func TestSharesOfSeveralShapesAreFoundAmongManyRacks(t *testing.T) {
 	even, mixed := make([]int64, 100), make([]int64, 100)
 	for i := range even {
@@ -131,8 +132,8 @@ func TestSharesOfSeveralShapesAreFoundAmongManyRacks(t *testing.T) {
 	}
 }
 
-// TestAPreferenceKeepsNothingFromStanding asks for shapes that fill all racks but for
-// a few cores, where whatever is preferred costs the search its budget.
+// TestAPreferenceKeepsNothingFromStanding requests shapes that fill all racks except a few cores.
+// The search for the preferred layout uses up its budget.
 func TestAPreferenceKeepsNothingFromStanding(t *testing.T) {
 	cores := make([]int64, 64)
 	for i := range cores {
@@ -149,8 +150,8 @@ func TestAPreferenceKeepsNothingFromStanding(t *testing.T) {
 	}
 }
 
-// TestAReservationStandsInOneRackToo fills both racks with jobs that end one after the
-// other: together they leave room across the racks before one rack has it.
+// TestAReservationStandsInOneRackToo fills both racks with jobs that end one after the other. There
+// is room across the racks before there is room in one rack.
 func TestAReservationStandsInOneRackToo(t *testing.T) {
 	d := racks(t, 1, 1)
 	for id, ends := range []int{10, 20, 40, 50, 15, 25, 30, 60} {
@@ -162,8 +163,8 @@ func TestAReservationStandsInOneRackToo(t *testing.T) {
 	}
 }
 
-// TestTheEndThatHelpsMindsWhatIsPromised has a rack where the end of job 1 leaves room
-// that job 2 is promised.
+// TestTheEndThatHelpsMindsWhatIsPromised has a rack where the end of job 1 leaves room that is
+// reserved for job 2.
 func TestTheEndThatHelpsMindsWhatIsPromised(t *testing.T) {
 	d := racks(t, 1)
 	d.over(t, 1, matchtest.Slots("a", 2, matchtest.Cores(1)), 10)
@@ -190,8 +191,8 @@ func TestTheEndThatHelpsMindsWhatIsPromised(t *testing.T) {
 	}
 }
 
-// TestTheEndThatHelpsIsOfTheSlotsThatAreShort tells of a job whose end would have others
-// fit of another label, and of slots that never end.
+// TestTheEndThatHelpsIsOfTheSlotsThatAreShort has a job whose end would make room for another
+// label, and slots that never end.
 func TestTheEndThatHelpsIsOfTheSlotsThatAreShort(t *testing.T) {
 	in := [][2]string{{"rack", "r1"}}
 	whole, part := matchtest.Cores(8), matchtest.Cores(4)
@@ -232,8 +233,7 @@ func TestTheEndThatHelpsIsOfTheSlotsThatAreShort(t *testing.T) {
 	}
 }
 
-// TestDomainsFollowTheNodes moves nodes between racks: what was known of the racks
-// must not stay.
+// TestDomainsFollowTheNodes moves nodes between racks. What was cached of the racks must not stay.
 func TestDomainsFollowTheNodes(t *testing.T) {
 	d := racks(t, 1, 1)
 	three := matchtest.Together(matchtest.Slots("a", 5, matchtest.Cores(1)), jobspec.Topology{Required: "rack"})
@@ -256,7 +256,7 @@ func TestDomainsFollowTheNodes(t *testing.T) {
 	}
 }
 
-// TestWholeNodesStandTogether has a holder take whole nodes within one rack.
+// TestWholeNodesStandTogether requests whole nodes within one rack.
 func TestWholeNodesStandTogether(t *testing.T) {
 	d := racks(t, 2, 2)
 	d.match(t, 1, matchtest.Slots("a", 1, matchtest.Cores(1)))
@@ -268,8 +268,8 @@ func TestWholeNodesStandTogether(t *testing.T) {
 	}
 }
 
-// TestPoliciesAndConstraintsSpeakWithinARack takes the last nodes of a rack first, and
-// leaves out one.
+// TestPoliciesAndConstraintsSpeakWithinARack takes the last nodes of a rack first, and leaves out
+// one.
 func TestPoliciesAndConstraintsSpeakWithinARack(t *testing.T) {
 	d := racks(t, 1, 2)
 	js := matchtest.Constrain(matchtest.Slots("a", 4, matchtest.Cores(1)), "a",

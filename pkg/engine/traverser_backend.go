@@ -9,12 +9,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/traverser"
 )
 
-// traverserBackend is the backend of graphs that were added: their vertices are given out whole.
+// A traverserBackend is the backend of graphs that were added, whose vertices are given out whole.
 type traverserBackend struct{ *traverser.Traverser }
 
 var _ backend = (*traverserBackend)(nil)
 
-// prepare implements backend: a traverser reads the jobspec itself.
+// prepare implements backend. The traverser reads the jobspec during the match. q.err is only for
+// the case that the engine has a store when match is called.
 func (g *traverserBackend) prepare(q *matchState) { q.err = errGraphChanged }
 
 func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
@@ -29,7 +30,7 @@ func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.All
 	return a, nil, err
 }
 
-// dropReservation implements backend: nothing goes on beside the graph.
+// dropReservation implements backend. It does nothing, because this backend has no long searches.
 func (g *traverserBackend) dropReservation(*match.Request) {}
 
 func (g *traverserBackend) update(jobs ...match.Job) error { return g.Update(jobs...) }
@@ -38,7 +39,8 @@ func (g *traverserBackend) release(id match.JobID, keys ...string) { g.Release(i
 
 func (g *traverserBackend) jobs() []match.Job { return g.Jobs() }
 
-// page implements backend. A graph that was added is not listed while scheduling goes on beside.
+// page implements backend. It converts the page under the lock: nobody lists a graph that was added
+// while scheduling goes on.
 func (g *traverserBackend) page(from string, limit int) func() []match.Node {
 	nodes := g.Nodes(from, limit)
 	return func() []match.Node { return nodes }
@@ -53,8 +55,9 @@ func (g *traverserBackend) setStatus(name string, status resource.Status) error 
 
 func (g *traverserBackend) sizes() (jobs, slots, nodes int) { return g.Sizes() }
 
-// numberNodes implements backend: vertices have the numbers that they came with.
+// numberNodes implements backend. It does nothing, because vertices keep the numbers of their JGF.
 func (g *traverserBackend) numberNodes() {}
 
-// errGraphChanged ends a match that came while the graph was made of something else.
+// errGraphChanged is the error of a match whose request was read while the engine had the other
+// backend.
 var errGraphChanged = fmt.Errorf("%w: the graph was begun anew", match.ErrStale)

@@ -10,33 +10,32 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// testTime bounds how long instances are drawn for one test.
+// testTime bounds the time of one test.
 const testTime = 10 * time.Second
 
-// What a puzzle has at the most.
+// The maximum size of a puzzle.
 const (
 	truthNodes = 6
 	truthPods  = 12
 )
 
-// A stage is how far the trying of a puzzle has come: the node that is next, how many
-// slots are still to be placed, and how many stand in each rack of those that have a
-// bound there.
+// A stage is a state of the search: the next node, the slots that are still to be placed, and the
+// slots in each rack of the shapes that are limited there.
 type stage struct {
 	node  int
 	left  [truthPods]int8
 	racks [2][truthPods]int8
 }
 
-// A truth tries node by node every number of slots of every shape, and remembers
-// where it has been.
+// A truth tries, node by node, every number of slots of every shape. It remembers the stages that
+// failed.
 type truth struct {
 	puzzle
 	how    trial
 	failed map[stage]bool
 }
 
-// possible says whether there is a way to place all slots.
+// possible reports whether all slots can be placed.
 func (p puzzle) possible(how trial) bool {
 	t := truth{puzzle: p, how: how, failed: make(map[stage]bool)}
 	var s stage
@@ -73,8 +72,7 @@ func (t *truth) from(s stage) bool {
 	return false
 }
 
-// fill tries every number of slots of the shapes from one on, on the node before the
-// one that is next.
+// fill tries every number of slots of the shapes from one on, on the node before the next.
 func (t *truth) fill(shape int, room [2]int64, s stage) bool {
 	if shape == len(t.shapes) {
 		return t.from(s)
@@ -103,7 +101,7 @@ func (t *truth) fill(shape int, room [2]int64, s stage) bool {
 	return false
 }
 
-// largePuzzle draws a puzzle about as full as its nodes can be.
+// largePuzzle returns a random puzzle whose nodes are about as full as possible.
 func largePuzzle(r *rand.Rand) puzzle {
 	var p puzzle
 	limited, hindered := r.IntN(3) == 0, r.IntN(2) == 0
@@ -142,7 +140,7 @@ func largePuzzle(r *rand.Rand) puzzle {
 	return p
 }
 
-// crowd asks for more slots until they are about all that there is room for.
+// crowd adds slots until there is room for about no more.
 func (p *puzzle) crowd(r *rand.Rand, all [2]int64) {
 	target := 0.6 + 0.4*r.Float64()
 	pods := len(p.shapes)
@@ -160,7 +158,8 @@ func (p *puzzle) crowd(r *rand.Rand, all [2]int64) {
 	}
 }
 
-// Puzzles with limits that a search finds only if it remembers where it has been.
+// TestHardPuzzles has puzzles with limits that a search solves only if it remembers which states
+// failed.
 func TestHardPuzzles(t *testing.T) {
 	for _, seed := range []uint64{432524150} {
 		p := largePuzzle(rand.New(rand.NewPCG(seed, 3)))
@@ -173,8 +172,8 @@ func TestHardPuzzles(t *testing.T) {
 	}
 }
 
-// TestExhaustive compares what is placed and what is refused for good with the truth:
-// what fits is placed, and what is said never to fit does not.
+// TestExhaustive compares the engine with the truth: what fits is placed, and what is refused for
+// good does not fit.
 func TestExhaustive(t *testing.T) {
 	seed := trials.Seed(t)
 	var found, missed, refused, wrong, never, open int

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestTheStepsOfAMatchStandInTheirOrder reads the steps of a match in its source. Some of their
-// order cannot be seen from outside: an expected slot, for instance, would come too early for a
-// job that holds something already, at the price of work that nobody counts.
+// TestTheStepsOfAMatchStandInTheirOrder reads the steps of a match in its source, because a part of
+// their order has no effect that a test can see. For instance, expected slots added before the job
+// is looked up would only waste work.
 func TestTheStepsOfAMatchStandInTheirOrder(t *testing.T) {
 	steps := []string{
 		"Ignore", "restoreJobs", "existingJob", "Expect", "Expire", "place", "restoreReservations", "Cancel", "Add", "Book",
@@ -24,7 +24,7 @@ func TestTheStepsOfAMatchStandInTheirOrder(t *testing.T) {
 	}
 }
 
-// callsOf lists the calls that a method makes of some functions, in the order in which they stand.
+// callsOf lists the calls of some functions in a method, in their order.
 func callsOf(t *testing.T, file, receiver, method string, wanted []string) []string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -37,7 +37,7 @@ func callsOf(t *testing.T, file, receiver, method string, wanted []string) []str
 		switch n := n.(type) {
 		case *ast.DeferStmt:
 			deferred[n.Call] = true
-			if made, ok := n.Call.Fun.(*ast.CallExpr); ok { // what the call returned is deferred
+			if made, ok := n.Call.Fun.(*ast.CallExpr); ok { // the result of the call is deferred
 				deferred[made] = true
 			}
 		case *ast.CallExpr:

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// listed writes which jobs hold something, and which have something reserved.
+// listed renders the jobs that hold something, and the jobs with a reservation.
 func (d *driver) listed(t *testing.T) string {
 	t.Helper()
 	jobs, err := d.e.Jobs(t.Context(), d.epoch)
@@ -29,7 +29,7 @@ func (d *driver) listed(t *testing.T) string {
 	return out
 }
 
-// promised keeps cores of n0 for job 1 over the first hour after a time.
+// promised reserves cores of n0 for job 1, for the hour after a time.
 func (d *driver) promised(t *testing.T, cores int64, from time.Time) {
 	t.Helper()
 	err := d.e.Update(t.Context(), d.epoch, match.Job{
@@ -40,10 +40,11 @@ func (d *driver) promised(t *testing.T, cores int64, from time.Time) {
 	}
 }
 
-// A match changes the graph in place for one question, step by step, and undoes the steps from
-// the last to the first. These rules hold only in this order: the ignored jobs leave; the job that
-// asks is looked up; the expected slots come; what ended is dropped and what the job has reserved
-// is left out; a place is looked for; what was left out comes back; the job is booked.
+// TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt checks rules that hold only if a match
+// changes the graph in this order, and undoes the changes in reverse order: jobs are ignored; the
+// request's job is looked up; the expected slots are added; reservations that have ended are
+// dropped, and the job's reservation is taken out; a placement is searched for; the reservation is
+// put back; the job is booked.
 func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 	later := matchtest.Now.Add(2 * time.Hour)
 	cases := map[string]func(t *testing.T, d *driver){

@@ -8,13 +8,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// TestUnits asks graphs that count in several units.
+// TestUnits matches in graphs with several units.
 func TestUnits(t *testing.T) {
 	pool := func(unit string) matchtest.Pool { return matchtest.Pool{Type: "disk", Amount: 1, Unit: unit} }
 	cases := map[string]struct {
-		nodes []string // the unit of each, n1 first
+		nodes []string // the unit of each node, n1 first
 		ask   string
-		want  string // where two slots stand, or the error
+		want  string // the nodes of two slots, or the error
 	}{
 		"equal units":                           {nodes: []string{"G", "G"}, ask: "G", want: "0@n1 1@n2"},
 		"a node of another unit is passed over": {nodes: []string{"G", "T", "G"}, ask: "G", want: "0@n1 1@n3"},

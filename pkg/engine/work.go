@@ -2,27 +2,27 @@ package engine
 
 import "sync/atomic"
 
-// How many steps a match may take: lockedSteps while it holds the engine, and longSteps on a copy of
-// the columns beside it. A step is about as much as to look at one pool of one node: 5 to 12 ns.
+// The maximum work of one match in steps: lockedSteps under the lock, and longSteps for its long
+// searches. A step is about the work of reading one pool of one node: 5 to 12 ns.
 const (
 	lockedSteps = 1 << 22
 	longSteps   = 1 << 25
 )
 
-// hostSteps is how many steps it counts to find the cell of a host.
+// hostSteps is the cost in steps of looking up a node by name, or the slots of a node.
 const hostSteps = 16
 
-// Work bounds what matches may take.
+// work has the maximum work of matches.
 type work struct {
-	// lockedSteps is lockedSteps and lengthy longSteps, but in tests.
+	// lockedSteps and longSteps are the constants of these names, except in tests.
 	lockedSteps, longSteps int
-	// maxOverrun is the most steps that a match took although none were left for it.
+	// maxOverrun is the largest number of steps by which a match exceeded its maximum.
 	maxOverrun atomic.Int64
-	// longSem is held by the one match that goes on beside the graph.
+	// longSem is a semaphore. The one long search that runs holds it.
 	longSem chan struct{}
 }
 
-// observeOverrun notes how far a match went beyond what it may take.
+// observeOverrun records the steps by which a match exceeded its maximum.
 func (w *work) observeOverrun(over int) {
 	for {
 		most := w.maxOverrun.Load()

@@ -14,17 +14,17 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// FuzzWork asks for up to 500 slots of many shapes, with limits and a topology, on up to 1,000
-// nodes that are partly in use. No match may take more work than it may.
+// FuzzWork requests up to 500 slots of many shapes, with limits and a topology, on up to 1,000
+// nodes that are partly in use. No match may exceed its maximum work.
 func FuzzWork(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("many shapes that share limits by lists of hosts, in few racks, on nodes partly in use"))
-	// Kinds of nodes with so many patterns that to look at each once takes much of a match's work.
+	// Nodes of some sizes have so many patterns that reading each once takes much of a match's work.
 	f.Add([]byte("\xff+E\xce\x01dޫ\xae\xae\xae\xae\xae\xae\xaewq\x81uuuu++1+++++++++\xa7"))
 	f.Fuzz(work)
 }
 
-// TestRandomWork does so with bytes by chance.
+// TestRandomWork runs FuzzWork with random bytes.
 func TestRandomWork(t *testing.T) {
 	for seed := range trials.Seeds(60) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -41,7 +41,7 @@ func work(t *testing.T, data []byte) {
 	nodes := 1 + 4*in.next(250)
 	d := &driver{e: newEngine(t)}
 	var graphs []*resource.Graph
-	held := make(map[match.JobID][]match.Slot) // by the rack where they are
+	held := make(map[match.JobID][]match.Slot) // by rack
 	kinds := 0
 	if in.next(3) == 0 {
 		kinds = in.next(match.MaxResourceTypes - 3)
@@ -76,7 +76,7 @@ func work(t *testing.T, data []byte) {
 	d.bounded(t, r)
 }
 
-// asked draws a request.
+// asked returns a random request.
 func asked(in *tape, nodes, kinds int) *jobspec.Jobspec {
 	js := matchtest.Jobspec()
 	var limits []jobspec.Limit

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// ofKinds is a request of one slot that takes of so many types of resources.
+// ofKinds requests one slot of this number of resource types.
 func ofKinds(n int) *jobspec.Jobspec {
 	pools := []matchtest.Pool{matchtest.Cores(1)}
 	for i := range n - 1 {
@@ -23,8 +23,9 @@ func ofKinds(n int) *jobspec.Jobspec {
 	return matchtest.Slots("a", 1, pools...)
 }
 
-// A request may ask for many types of resources, and what is kept of each on every node is let
-// go of afterwards. More are refused before anything is kept of them.
+// TestTypesOfResourcesAreBounded checks that a request may name many resource types, and that the
+// memory for them is released afterwards. A request with too many is refused before it takes
+// memory.
 func TestTypesOfResourcesAreBounded(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(5000)...)
@@ -41,7 +42,7 @@ func TestTypesOfResourcesAreBounded(t *testing.T) {
 	}
 }
 
-// splitHosts are the names of nodes in so many lists, dealt out one by one.
+// splitHosts returns host lists over which the nodes are distributed one by one.
 func splitHosts(nodes, lists, from int) []string {
 	names := make([][]string, min(lists, nodes))
 	for i := range nodes {
@@ -57,7 +58,7 @@ func splitHosts(nodes, lists, from int) []string {
 	return hosts
 }
 
-// severalLists keeps one slot by as many limits, each with lists of hosts of its own.
+// severalLists limits a slot by this number of limits, each with different host lists.
 func severalLists(nodes, limits int) *jobspec.Jobspec {
 	js := matchtest.Slots("a", 3, matchtest.Cores(1))
 	for k := range limits {
@@ -66,8 +67,8 @@ func severalLists(nodes, limits int) *jobspec.Jobspec {
 	return js
 }
 
-// However few steps there are, a match ends with the answer that it has with enough of them, or
-// says that it is too hard.
+// TestEveryOperationEndsWithAnyNumberOfSteps checks that a match ends, however few steps it has:
+// with the same answer as with enough steps, or as too hard.
 func TestEveryOperationEndsWithAnyNumberOfSteps(t *testing.T) {
 	const nodes = 40
 	together := func(js *jobspec.Jobspec, t jobspec.Topology) *jobspec.Jobspec {
@@ -131,7 +132,8 @@ func TestEveryOperationEndsWithAnyNumberOfSteps(t *testing.T) {
 	}
 }
 
-// Limits by more lists of hosts than can be looked up are too hard for every operation.
+// TestLimitsBySoManyListsAreTooHard checks that limits with too many host lists are too hard for
+// every operation.
 func TestLimitsBySoManyListsAreTooHard(t *testing.T) {
 	const nodes = 5000
 	d := &driver{e: newEngine(t)}
@@ -148,8 +150,9 @@ func TestLimitsBySoManyListsAreTooHard(t *testing.T) {
 	}
 }
 
-// Limits may have 1<<22 domains in all, which take memory. More are too hard, however cheap they are to
-// find: those by the same lists are found once.
+// TestDomainsOfAllLimitsAreBounded checks that limits may have 1<<22 cells in all, which take
+// memory. More are too hard, however cheap they are to find. Cells of the same lists are found
+// once.
 func TestDomainsOfAllLimitsAreBounded(t *testing.T) {
 	const lists, most = 1 << 10, 1 << 22
 	hosts := make([]string, lists)
@@ -181,8 +184,8 @@ func TestDomainsOfAllLimitsAreBounded(t *testing.T) {
 	}
 }
 
-// Whose end would help most is looked for among what is held in a rack. Where that is so much
-// that the work of a match does not go round, none is named.
+// TestTheEndThatHelpsIsLookedForWithinTheWorkOfAMatch checks that no blocker is named if a rack has
+// so many slots that the steps of the match are too few.
 func TestTheEndThatHelpsIsLookedForWithinTheWorkOfAMatch(t *testing.T) {
 	const nodes, perNode = 32, 64
 	d := &driver{e: newEngine(t)}
@@ -214,7 +217,8 @@ func TestTheEndThatHelpsIsLookedForWithinTheWorkOfAMatch(t *testing.T) {
 	}
 }
 
-// To see whether a constraint holds on a node costs a look-up for each of its parts.
+// TestEachPartOfAConstraintIsCharged checks that each part of a constraint is charged for each
+// node.
 func TestEachPartOfAConstraintIsCharged(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(32)...)
@@ -232,9 +236,9 @@ func TestEachPartOfAConstraintIsCharged(t *testing.T) {
 	}
 }
 
-// rooks is a request of six slots on a board of 36 nodes, of which no two may stand in one row or
-// column, and that may use but two rows of the first three columns: to see that there is no way takes
-// a search. It keeps more limits that are in the way of nothing.
+// rooks requests six slots on a board of 36 nodes. No two slots may be in one row or column, and
+// only two rows of the first three columns are allowed. Only a search proves that there is no
+// layout. The request has more limits, which exclude nothing.
 func rooks(more int) *jobspec.Jobspec {
 	const side = 6
 	rows, columns := make([]string, side), make([]string, side)
@@ -255,9 +259,9 @@ func rooks(more int) *jobspec.Jobspec {
 		jobspec.Limit{Name: "row", Hosts: rows, Most: 1}, jobspec.Limit{Name: "column", Hosts: columns, Most: 1})...)
 }
 
-// What is cheap enough on any graph to be in no count of time is charged all the same: each look
-// at a node that a search makes, by the limits that it looks at, and each that the reason of a
-// refusal takes.
+// TestEachLookAtANodeIsCharged checks charges that are too cheap to be seen in the time of a match:
+// each node that a search reads, by the limits there, and each node that the reason of a refusal
+// reads.
 func TestEachLookAtANodeIsCharged(t *testing.T) {
 	const nodes, looks = 1000, 10
 	full := func(d *driver) { d.match(t, 1, matchtest.Slots("h", nodes, matchtest.Cores(64))) }
@@ -265,7 +269,8 @@ func TestEachLookAtANodeIsCharged(t *testing.T) {
 		nodes int
 		begin func(*driver)
 		js    *jobspec.Jobspec
-		// few steps are too few for all looks, and enough if any sort of them is not charged.
+		// few is a number of steps that is too small for all reads, but enough if one sort of reads is
+		// not charged.
 		few int
 	}{
 		"a reason, which counts and measures the nodes": {nodes, full, matchtest.Slots("a", 1, matchtest.Cores(1)), looks*nodes - 1},

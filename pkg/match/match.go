@@ -1,11 +1,10 @@
-// Package match is the contract between those who ask for resources and the
-// engine that owns the resource graph.
+// Package match defines the Engine interface: the contract between callers that ask for resources
+// and the engine that owns the resource graph.
 //
-// An engine keeps one graph and, by job, who holds what of it. It has no clock,
-// keeps nothing on disk and decides nothing about the order of requests: its
-// caller owns the truth, names every job, and after a restart of either side
-// loads the engine anew. The rules that every implementation keeps are tested
-// by package matchtest.
+// An engine keeps one graph and, for each job, the resources that the job holds. It has no clock,
+// writes nothing to disk and does not order requests. The caller is the source of truth: it chooses
+// the job ids, and after a restart of either side it loads the graph and the jobs again. Package
+// matchtest tests the rules that every implementation keeps.
 package match
 
 import (
@@ -18,244 +17,237 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A JobID names a job. The caller chooses it, so that the same request made
-// twice is one request.
+// A JobID identifies a job. The caller chooses it, so that a retried request is recognised as the
+// same request.
 type JobID uint64
 
-// NewJobID derives an id from what names the job, for instance a group's UID
-// and the number of its incarnation. It never returns 0, which names no job.
+// NewJobID hashes the parts that identify a job, for instance a group's UID and the number of its
+// incarnation. It never returns 0, which means no job.
 func NewJobID(parts ...string) JobID {
 	h := sha256.New()
 	for _, p := range parts {
-		// Lengths go in front, so that ("ab","c") is not ("a","bc").
+		// Each part is preceded by its length, so that ("ab","c") and ("a","bc") differ.
 		h.Write(binary.AppendUvarint(nil, uint64(len(p))))
 		h.Write([]byte(p))
 	}
 	return JobID(max(1, binary.BigEndian.Uint64(h.Sum(nil))))
 }
 
-// An Epoch names one filling of the graph, from a Reset to the next. It is
-// never 0 and never the same twice, also across restarts of the engine.
+// An Epoch identifies one load of the graph: from a Reset to the next. It is never 0 and never used
+// twice, not even after a restart of the engine.
 type Epoch uint64
 
-// An Op says what a Match is to do.
+// An Op is the operation of a Match.
 type Op int
 
 const (
-	// Allocate books the resources, now or not at all.
+	// Allocate books the resources now. It fails if they are not free now.
 	Allocate Op = iota
-	// AllocateOrElseReserve books them now or at the earliest later time.
+	// AllocateOrElseReserve books the resources now or, if they are not free now, at the earliest
+	// later time.
 	AllocateOrElseReserve
-	// Satisfiability asks whether the request would fit if nobody held anything but
-	// what is Shared, as on nodes that are empty but for what runs on every node. It
-	// books nothing.
+	// Satisfiability asks whether the request would fit in the empty graph, where only Shared slots
+	// hold resources: the pods that run on every node. It books nothing.
 	Satisfiability
-	// WithoutAllocating answers as Allocate would, and books nothing.
+	// WithoutAllocating gives the answer that Allocate would give, and books nothing.
 	WithoutAllocating
-	// WithoutAllocatingFuture answers as AllocateOrElseReserve would, and books
+	// WithoutAllocatingFuture gives the answer that AllocateOrElseReserve would give, and books
 	// nothing.
 	WithoutAllocatingFuture
 )
 
 // A Request asks for the resources of one job.
 type Request struct {
-	// Epoch is the filling of the graph that the request was made against.
+	// Epoch is the epoch of the graph that the request was made for.
 	Epoch Epoch
 	Op    Op
-	// ID is the job's. Asking again for a job that holds resources returns what
-	// it holds if the request is the same, and ErrConflict if it is not. A job that
-	// has only a reservation gives that up when it asks again, with this request or
-	// another: it is given the resources if they are free now, else, where Op is
-	// AllocateOrElseReserve, reserved anew.
+	// ID is the job's. If the job already holds resources, the same request returns these resources
+	// again, and another request is ErrConflict. If the job has only a reservation, a request that
+	// books gives the reservation up, whatever it asks for, unless the match is too hard or its
+	// context ends. The job is then given resources if they are free now. If not, and Op is
+	// AllocateOrElseReserve, the job gets a new reservation.
 	ID      JobID
 	Jobspec *jobspec.Jobspec
-	// Keys name the slots, in the order in which the jobspec lists them, slot
-	// request by slot request. A key is unique within its job. Where a slot
-	// request's count is a range and fewer slots are given out, the last keys
-	// of that slot request go unused. Without keys, slots are numbered from "0".
+	// Keys are the names of the slots: those of the jobspec's first slot request, then those of the
+	// second, and so on. A key is unique within its job. A slot request whose count is a range has as
+	// many keys as its maximum. If fewer slots are given out, the last keys of that slot request stay
+	// unused. Without keys, slots are numbered from "0".
 	Keys []string
 	// Now is the caller's clock.
 	Now time.Time
-	// Duration is how long the resources are wanted, from Now or, reserved,
-	// from the reservation's start; 0 is no known end.
+	// Duration is how long the resources are needed, counted from Now or, for a reservation, from its
+	// start. Zero means that the end is not known.
 	Duration time.Duration
-	// Policy is one of Policies; empty is the engine's own choice.
+	// Policy is one of Policies or, for a graph that was added (see GraphEngine), of GraphPolicies.
+	// Empty means the engine's default.
 	Policy string
-	// Holder names on whose behalf the request is made, across jobs: one holder
-	// may have several, and its whole nodes are for all of them. Nodes that belong
-	// to another holder are left out. Required with a policy that takes whole nodes,
-	// which leaves out all nodes where others hold something.
+	// Holder is the owner of the job. Several jobs may have the same holder, and share the nodes that
+	// the holder has as a whole. Nodes that belong to another holder are left out. Holder is required
+	// with a policy that takes whole nodes. Such a policy also leaves out every node with a slot of
+	// another holder or of no holder. Shared slots do not count.
 	Holder string
-	// Near names nodes: of those that fit, the closest in the graph are taken
-	// first, before the policy has its say.
+	// Near is a list of node names. Nodes are ordered by their distance in the graph to these nodes
+	// first, and by the policy second.
 	Near []string
-	// Expected lists what others are about to take and no job holds yet. It counts
-	// as held for this request alone, whether or not there is room for it, and is
-	// kept nowhere: it neither books anything nor makes a repeated request another
-	// one. Keys and labels say nothing here, and nodes that the graph lacks are
-	// passed over. Satisfiability does not look at it.
+	// Expected lists slots that others are about to take and that no job holds yet. The slots count as
+	// held for this request alone, even if there is no room for them. They are not booked, and a
+	// repeated request is the same request even if Expected differs. Their keys and labels are not
+	// read. Slots on nodes that are not in the graph are skipped. Satisfiability ignores Expected.
 	Expected []Slot
-	// Ignore names jobs whose resources count as free. It goes only with
-	// Satisfiability, WithoutAllocating and WithoutAllocatingFuture.
+	// Ignore lists jobs whose resources count as free. It is allowed only with operations that book
+	// nothing: Satisfiability, WithoutAllocating and WithoutAllocatingFuture.
 	Ignore []JobID
 }
 
-// A Slot is one task slot given out: the resources of one pod.
+// A Slot is one task slot that was given out: the resources of one pod.
 type Slot struct {
 	// Key is the caller's name for the slot.
 	Key string
 	// Label is the label of the slot request; empty in an Update.
 	Label string
-	// Node is the name of the node vertex that the slot stands on.
+	// Node is the name of the node that the slot is on.
 	Node string
-	// R is what the slot holds. In an Update a vertex without a containment path
-	// is found by its type among those below Node.
+	// R is the set of resources that the slot holds. In an Update, a vertex without a containment path
+	// means any vertices of its type below Node.
 	R *resource.Set
-	// Holder is the one whom the node belongs to as a whole for as long as the slot
-	// is held, as a policy that takes whole nodes gives it; empty if the slot leaves
-	// the rest of the node to others.
+	// Holder has the whole node for as long as the slot is held. A policy that takes whole nodes sets
+	// Holder. It is empty if others may use the rest of the node.
 	Holder string
-	// Shared says that what holds the slot runs on every node, whoever has it, and
-	// keeps no node from being whole. It does not end for others to start: unless it
-	// has a known end, what it holds counts as held in a verdict of "never" too. A shared slot has no
-	// Holder, and only an Update brings one.
+	// Shared reports whether the slot's pod runs on every node, whoever has the node. Such a slot does
+	// not keep a node from being given out whole. It does not end to make room for others: unless it
+	// has a known end, its resources count as held even in the empty graph that decides between
+	// ErrBusy and ErrUnsatisfiable. A shared slot has no Holder. Only an Update books one.
 	Shared bool
 }
 
 // An Allocation is the answer to a Match that found room.
 type Allocation struct {
 	ID JobID
-	// R is the whole, vertices in emission order.
+	// R is everything that the job was given, its vertices in Fluxion's emission order.
 	R *resource.Set
-	// Slots is the same, slot by slot, in the order of the request's keys.
+	// Slots is R divided into slots, in the order of the request's keys.
 	Slots []Slot
-	// Reserved says that the resources are promised from At on, not given now.
+	// Reserved reports whether this is a reservation that begins at Start, not an allocation.
 	Reserved bool
 	Start    time.Time
-	// End is zero where no end is known.
+	// End is the zero time if no end is known.
 	End time.Time
-	// Waited is how long the Match waited for other calls; 0 is not at all.
+	// Waited is how long the Match waited for other calls. Zero means that it did not wait.
 	Waited time.Duration
 }
 
-// A Job is what one job holds, or what is reserved for it.
+// A Job is the allocation or the reservation of one job.
 type Job struct {
 	ID    JobID
 	Slots []Slot
-	// Reserved says that the slots are promised from At on. An allocation holds
-	// until it is released, also past its End.
+	// Reserved reports whether the slots are reserved from Start on, not held. An allocation holds
+	// until it is released, even past its End.
 	Reserved bool
 	Start    time.Time
-	// End is zero where no end is known.
+	// End is the zero time if no end is known.
 	End time.Time
 }
 
-// MaxResourceTypes is how many types of resources the slots of one request may ask for in all: an
-// engine that keeps a number for each of them on each node takes no more.
+// MaxResourceTypes is the maximum number of different resource types in one request. An engine
+// keeps a number for each type on each node, so the maximum bounds its memory.
 const MaxResourceTypes = 128
 
-// MaxNodesPerPage is how many nodes one call of Nodes lists at the most.
+// MaxNodesPerPage is the maximum number of nodes that one call of Nodes lists.
 const MaxNodesPerPage = 1024
 
-// A Node is what an engine has under one name.
+// A Node is what an engine knows under one node name.
 type Node struct {
 	Name string
-	// Graph is the node with the way down to it and its pools, as PutNode takes it:
-	// the vertices above the node first, from the root down, then the node, then
-	// what stands below. Numbers in it (UniqID, ID) are the engine's own. It is nil
-	// where the graph has no such node, and jobs hold something there all the same.
+	// Graph is the node with its ancestors and its pools, in the form that PutNode takes: first the
+	// vertices above the node from the root down, then the node, then the vertices below it. UniqID
+	// and ID are the engine's numbers. Graph is nil if the graph has no such node but jobs hold slots
+	// under its name.
 	Graph *resource.Graph
-	// Jobs are what jobs hold on the node, ordered by job id and in it by key: of
-	// each job the slots that stand there.
+	// Jobs lists the slots on the node by job, ordered by job id and then by key. A job's slots on
+	// other nodes are left out.
 	Jobs []Job
 }
 
-// An Engine matches requests against its resource graph. All methods are safe
-// for concurrent use. Every call but Reset carries the epoch it was built on
-// and fails with ErrStale, changing nothing, when the graph has another; so does
-// every call on an engine that was never reset. Any method may fail with
-// ErrInvalid, naming what is wrong with its arguments, and changes nothing then.
+// An Engine matches requests against its resource graph. All methods are safe for concurrent use.
+// Every call except Reset names the epoch that it was made for. If the graph has another epoch, or
+// the engine was never reset, the call fails with ErrStale and changes nothing. Any method may fail
+// with ErrInvalid if its arguments are wrong. The error names what is wrong, and nothing is
+// changed.
 type Engine interface {
-	// Match finds resources for a request and, where Op says so, books them: all
-	// of them or none. Where there is no room the error is a *Refusal that wraps
-	// ErrBusy or ErrUnsatisfiable. Before Ready it is ErrUnavailable.
+	// Match finds resources for a request and, if Op demands it, books them: all of them or none. If
+	// there is no room, the error is a *Refusal that wraps ErrBusy or ErrUnsatisfiable. Before Ready,
+	// the error is ErrUnavailable.
 	Match(ctx context.Context, r Request) (*Allocation, error)
 
-	// Release gives back the slots of a job with these keys, or without keys all
-	// of them. What is not held is no error.
+	// Release frees the slots of a job with these keys, or all its slots if no keys are given.
+	// Releasing what is not held is no error.
 	Release(ctx context.Context, e Epoch, id JobID, keys ...string) error
 
-	// Update books what the cluster already holds, whether or not there is room,
-	// and whosever the node is: each slot replaces the job's slot of that key.
-	// Nodes, and pools of nodes, that the graph lacks are charged once they are
-	// put.
+	// Update books slots that the cluster already holds, even if there is no room, and whoever has the
+	// node. Each slot replaces the job's slot with the same key. Slots on nodes, or on pools of nodes,
+	// that the graph lacks are charged once PutNode adds these.
 	Update(ctx context.Context, e Epoch, jobs ...Job) error
 
-	// PutNode adds nodes or brings them up to date: each graph holds one vertex
-	// of type node, the path from the root down to it, and the pools below it.
-	// The name of a node is unique in the graph. What is held there stays held,
-	// even if it no longer fits. The engine numbers the nodes itself: those put
-	// before Ready by name, those that come later as they come; a node keeps its
-	// number while it is in the graph.
+	// PutNode adds nodes or updates them. Each graph has one vertex of type node, the vertices above
+	// it up to the root, and the pools below it. The name of a node is unique in the engine's graph.
+	// Slots on an updated node stay held, even if they no longer fit. The engine numbers the nodes: at
+	// Ready it numbers all nodes in the order of their names, and a node that is added later gets the
+	// next number. A node keeps its number while it is in the graph.
 	PutNode(ctx context.Context, e Epoch, nodes ...*resource.Graph) error
 
-	// RemoveNode takes the node of this name, with all below it, out of the
-	// graph. What jobs hold there stays theirs until they are released. A node
-	// that the graph lacks is no error.
+	// RemoveNode removes the node with this name, and everything below it, from the graph. Jobs keep
+	// what they hold there until it is released. Removing a node that the graph lacks is no error.
 	RemoveNode(ctx context.Context, e Epoch, name string) error
 
-	// SetStatus marks the node of this name up or down or, where the name begins
-	// with a slash, the vertex of a graph that was added with this containment path.
-	// Down keeps new slots away, from all below it too, and touches none that are
-	// held. A node that the graph lacks is ErrInvalid.
+	// SetStatus marks a vertex up or down: the node with this name or, if the name begins with a
+	// slash, the vertex with this containment path. Paths are for graphs that were added with
+	// AddSubgraph. No new slots are placed on a vertex that is down, or below it. Slots that are held
+	// there stay. SetStatus fails with ErrInvalid if the graph has no such vertex.
 	SetStatus(ctx context.Context, e Epoch, name string, s resource.Status) error
 
-	// Jobs lists what is held, ordered by job id and in it by key.
+	// Jobs lists all allocations and reservations, ordered by job id, the slots of each by key.
 	Jobs(ctx context.Context, e Epoch) ([]Job, error)
 
-	// Nodes lists what is there and what is held there, node by node in the order
-	// of their names: the first limit of them from the name from on, or fewer where
-	// no more follow. Names that jobs hold something at are listed whether or not
-	// the graph has such a node. A limit that is not within 1 and MaxNodesPerPage is
-	// ErrInvalid. Matches need not wait for longer than one page takes, however
-	// large the graph is.
+	// Nodes lists one page of the nodes, with what jobs hold on them: up to limit nodes, ordered by
+	// name, beginning with the first name that is not less than from. A name where jobs hold slots is
+	// listed even if the graph has no such node. A limit below 1 or above MaxNodesPerPage is
+	// ErrInvalid. A match waits at most for one page, however large the graph is.
 	Nodes(ctx context.Context, e Epoch, from string, limit int) ([]Node, error)
 
-	// Reset empties the graph and begins an epoch, in which no verdict is given
-	// until Ready.
+	// Reset empties the graph and begins a new epoch. Until Ready, Match fails with ErrUnavailable.
 	Reset(ctx context.Context) (Epoch, error)
 
-	// Ready says that the graph is loaded: from here on verdicts are given.
+	// Ready tells the engine that the graph is loaded. From then on Match gives answers.
 	Ready(ctx context.Context, e Epoch) error
 }
 
-// A GraphEngine is an Engine that also takes resource graphs of any shape. In a
-// graph that was added so, a vertex is given out whole, as Fluxion does, where
-// the pools of nodes that were put are divided: after a Reset the first of
-// AddSubgraph and PutNode decides what the epoch's graph is made of, and the
-// other is ErrInvalid from there on. Requests to such a graph may have any shape
-// of RFC 14. Near goes only with nodes that were put, and Holder says nothing.
+// A GraphEngine is an Engine that also takes resource graphs of any shape. There are two kinds of
+// graph. Nodes that were put with PutNode have pools, which are divided by amount. In a graph that
+// was added with AddSubgraph, each vertex is given out whole, as Fluxion does. After a Reset, the
+// first call of AddSubgraph or PutNode decides the kind for the epoch, and the other method is
+// ErrInvalid from then on. For a graph that was added, a request may have any shape of RFC 14. Near
+// is allowed only for nodes that were put. Holder is ignored in a graph that was added.
 //
-// A Slot of such a graph is one task slot; where its vertices are not all below
-// one node vertex, its Node is empty. What a request asks for outside of slots is
-// one Slot more, with an empty Label.
+// In a graph that was added, a Slot is one task slot. Its Node is empty if its vertices are not all
+// below one node vertex. The resources that a request asks for outside of slots are one more Slot,
+// with an empty Label.
 type GraphEngine interface {
 	Engine
 
-	// AddSubgraph adds a graph, or a part of one that begins at the root, written
-	// as JGF (see resource.ReadJGF). A vertex with path and rank of one that is
-	// there is that one. The engine may read jgf only during the call.
+	// AddSubgraph adds a graph, or a part of a graph that begins at the root. The text is JGF (see
+	// resource.ReadJGF). A vertex whose path and rank equal those of a vertex in the graph is that
+	// vertex, and is not added again. The engine may read jgf only during the call.
 	AddSubgraph(ctx context.Context, e Epoch, jgf []byte) error
 
-	// RemoveSubgraph takes the vertex with this containment path out of a graph
-	// that was added, with all below it. It is ErrInvalid where there is none, and
-	// where jobs hold something there.
+	// RemoveSubgraph removes the vertex with this containment path, and everything below it, from a
+	// graph that was added. It fails with ErrInvalid if there is no such vertex, or if jobs hold
+	// something there.
 	RemoveSubgraph(ctx context.Context, e Epoch, path string) error
 
-	// Find lists the vertices that meet criteria, with their sizes, in the order of
-	// a walk, each after what it contains, and with the way up to the root as
-	// Fluxion lists them. Criteria are those of Fluxion's find: status=up|down,
-	// sched-now=allocated|free, sched-future=reserved|free, joined by and and or,
-	// with parentheses; a blank is an and. Now is the caller's clock.
+	// Find lists the vertices that meet criteria, with their sizes, in post-order: each vertex after
+	// those below it. The vertices up to the root are listed too, as Fluxion lists them. Criteria are
+	// those of Fluxion's find: status=up|down, sched-now=allocated|free, sched-future=reserved|free.
+	// They are combined with "and", "or" and parentheses. A blank between two criteria means "and".
+	// Now is the caller's clock.
 	Find(ctx context.Context, e Epoch, criteria string, now time.Time) (*resource.Set, error)
 }

@@ -5,7 +5,8 @@ import (
 	"errors"
 )
 
-// outcomes name how a Match can end that fails. Everything else is OutcomeError.
+// outcomes has the name of each error that a Match is expected to return. Every other error is
+// OutcomeError.
 var outcomes = []struct {
 	name string
 	err  error
@@ -20,14 +21,14 @@ var outcomes = []struct {
 	{"deadline", context.DeadlineExceeded},
 }
 
-// The outcomes without an error to know them by.
+// Outcomes that correspond to no error above.
 const (
 	outcomeMatched = "matched"
-	// OutcomeError is that of an error which no engine is expected to give.
+	// OutcomeError is the outcome of a Match with an unexpected error.
 	OutcomeError = "error"
 )
 
-// OutcomeOf names how a Match ended, in one word for those who count.
+// OutcomeOf returns the outcome of a Match as one word, for use as a metric label.
 func OutcomeOf(err error) string {
 	if err == nil {
 		return outcomeMatched
@@ -40,7 +41,7 @@ func OutcomeOf(err error) string {
 	return OutcomeError
 }
 
-// Outcomes lists what OutcomeOf may return.
+// Outcomes lists every word that OutcomeOf may return.
 func Outcomes() []string {
 	all := []string{outcomeMatched}
 	for _, o := range outcomes {

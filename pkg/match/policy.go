@@ -1,45 +1,40 @@
 package match
 
-// The policies of Fluxion, by its names. A policy puts the nodes in an order;
-// one after the other they are then filled as far as they go. The order in which
-// the leaves of a pool are taken within a node is the engine's own.
+// The policies have Fluxion's names. A policy orders the nodes. The engine fills them one after the
+// other, each as far as possible. Within a node, the engine chooses which leaves of a pool it uses.
 //
-// Fluxion scores each vertex by its own id (low, high) or by its own and, before
-// that, its node's (lonode, hinode). Where a node has one divisible pool of each
-// type, all that a slot holds is on one node and of one vertex a type, so only
-// the order of nodes is left to choose: low and lonode cannot differ there, nor
-// can high and hinode.
+// Fluxion scores a vertex by its own id (low, high), or by its node's id first and by its own
+// second (lonode, hinode). If a node has one divisible pool of each type, a slot is on one node and
+// on one vertex of each type, so only the order of the nodes is left to choose. Therefore low and
+// lonode do not differ there, nor do high and hinode.
 const (
-	// PolicyFirst takes the nodes in the order in which a walk through the graph
-	// from its root meets them, depth first, and the first that fit: those of one
-	// rack come one after the other, whatever their ids. What stood in the graph
-	// before Ready is met by name, what came later as it came.
+	// PolicyFirst takes the nodes in depth-first order of the graph, so that the nodes of one rack
+	// follow each other, whatever their ids. The children of a vertex are visited by name if they were
+	// there at Ready. Children that were added or moved later follow, in the order in which they came.
 	PolicyFirst = "first"
-	// PolicyLow takes the lowest ids first.
+	// PolicyLow takes the nodes with the lowest ids first.
 	PolicyLow = "low"
-	// PolicyHigh takes the highest ids first.
+	// PolicyHigh takes the nodes with the highest ids first.
 	PolicyHigh = "high"
-	// PolicyLonode takes the nodes of the lowest ids first.
+	// PolicyLonode takes the nodes with the lowest ids first.
 	PolicyLonode = "lonode"
-	// PolicyHinode takes the nodes of the highest ids first.
+	// PolicyHinode takes the nodes with the highest ids first.
 	PolicyHinode = "hinode"
-	// PolicyLonodex takes nodes as PolicyLonode does, and whole: from then on
-	// until they are given back nobody else but the request's Holder is given
-	// anything there. What a slot holds of the pools is what it asked for, and
-	// several slots may share a node.
+	// PolicyLonodex takes nodes in the order of PolicyLonode, and takes them whole: until the slots
+	// are released, only the request's Holder is given slots on these nodes. A slot still holds only
+	// the amounts that it asked for, and several slots may share a node.
 	PolicyLonodex = "lonodex"
-	// PolicyFirstnodex takes nodes as PolicyFirst does, and whole.
+	// PolicyFirstnodex takes nodes in the order of PolicyFirst, and takes them whole.
 	PolicyFirstnodex = "firstnodex"
-	// PolicyHinodex takes nodes as PolicyHinode does, and whole.
+	// PolicyHinodex takes nodes in the order of PolicyHinode, and takes them whole.
 	PolicyHinodex = "hinodex"
 )
 
-// The policies that go only with graphs that were added (see GraphEngine).
+// The policies only for graphs that were added (see GraphEngine).
 const (
-	// PolicyLocality prefers vertices whose ids are consecutive.
+	// PolicyLocality prefers vertices with consecutive ids.
 	PolicyLocality = "locality"
-	// PolicyVariation prefers vertices of a low performance class, which is their
-	// property perf_class.
+	// PolicyVariation prefers vertices with a low performance class, the property perf_class.
 	PolicyVariation = "variation"
 )
 
@@ -47,44 +42,48 @@ const (
 type NodeOrder int
 
 const (
-	// LowestFirst takes the nodes of the lowest ids first.
+	// LowestFirst takes the nodes with the lowest ids first.
 	LowestFirst NodeOrder = iota
-	// HighestFirst takes the nodes of the highest ids first.
+	// HighestFirst takes the nodes with the highest ids first.
 	HighestFirst
-	// DepthFirst takes the nodes as a walk through the graph meets them.
+	// DepthFirst takes the nodes in depth-first order of the graph.
 	DepthFirst
 )
 
-// A Preference is what a policy looks at before ids, in a graph that was added.
+// A Preference is a criterion that comes before the ids. Only policies for graphs that were added
+// have one.
 type Preference int
 
 const (
-	// NoPreference looks at ids alone.
+	// NoPreference compares ids alone.
 	NoPreference Preference = iota
-	// Consecutive prefers vertices whose ids are consecutive.
+	// Consecutive prefers vertices with consecutive ids.
 	Consecutive
-	// LowPerfClass prefers vertices of a low performance class.
+	// LowPerfClass prefers vertices with a low performance class.
 	LowPerfClass
 )
 
-// A Policy is what engines go by.
+// A Policy describes how an engine orders and takes nodes.
 type Policy struct {
 	Name  string
 	Order NodeOrder
-	// NodeCentric says that the id of a vertex's node weighs more than its own.
+	// NodeCentric reports whether the id of a vertex's node counts before the vertex's own id.
 	NodeCentric bool
-	// Exclusive says that nodes are given out whole.
+	// Exclusive reports whether nodes are given out whole.
 	Exclusive bool
-	// InFluxion says that the engine over Fluxion's library takes the policy.
+	// InFluxion reports whether the engine over Fluxion's library supports the policy.
 	InFluxion bool
-	// Prefers is not NoPreference for a policy that goes only with graphs that were added.
+	// Prefers is NoPreference for policies that are valid for both kinds of graph. The policies only
+	// for graphs that were added have a preference.
 	Prefers Preference
 }
 
-// policies has every policy once. A new one that takes nodes in an order which is there already is a
-// line here: engines read from the line what to do, and tests tell which list of names lacks it. Each
-// order has a policy that takes whole nodes, by its own name. A new order is code in the engines as
-// well: pkg/engine/store/order.go, pkg/traverser/policy.go.
+// policies lists every policy once. A new policy with an existing NodeOrder is one more line here:
+// engines read the line, and tests name each list of names that lacks the policy. A new NodeOrder
+// also needs code in the engines: pkg/engine/store/order.go and pkg/traverser/policy.go.
+//
+// Invariant: for each NodeOrder there are two NodeCentric policies without a preference, one of
+// them Exclusive.
 var policies = []Policy{
 	{Name: PolicyFirst, Order: DepthFirst, NodeCentric: true, InFluxion: true},
 	{Name: PolicyLow, InFluxion: true},
@@ -98,8 +97,7 @@ var policies = []Policy{
 	{Name: PolicyVariation, Prefers: LowPerfClass},
 }
 
-// PolicyOf returns what there is to know of a policy. It is false for a name that is none of
-// GraphPolicies.
+// PolicyOf returns the policy with this name. It returns false if GraphPolicies has no such name.
 func PolicyOf(name string) (Policy, bool) {
 	for i := range policies {
 		if policies[i].Name == name {
@@ -109,19 +107,19 @@ func PolicyOf(name string) (Policy, bool) {
 	return Policy{}, false
 }
 
-// Policies lists the policies that a Request may name whatever the graph.
+// Policies lists the policies that a Request may name for either kind of graph.
 func Policies() []string {
 	return policyNames(func(p Policy) bool { return p.Prefers == NoPreference })
 }
 
-// IsExclusive says whether a policy, one of Policies, gives out whole nodes.
+// IsExclusive reports whether a policy, one of Policies, gives out whole nodes.
 func IsExclusive(policy string) bool {
 	p, _ := PolicyOf(policy)
 	return p.Exclusive
 }
 
-// WithExclusive returns the policy that takes nodes in the same order as one of Policies, and takes
-// them whole, or does not.
+// WithExclusive returns the policy with the same node order that takes whole nodes, or that does
+// not if exclusive is false. It returns the given policy if that already does so, or is not known.
 func WithExclusive(policy string, exclusive bool) string {
 	named, ok := PolicyOf(policy)
 	if !ok || named.Exclusive == exclusive {
@@ -135,15 +133,15 @@ func WithExclusive(policy string, exclusive bool) string {
 	return policy
 }
 
-// GraphPolicies lists the policies that a Request for a graph that was added may
-// name. Beside them it may spell one out as Fluxion's custom policies are:
-// "policy=high|low" with any of "node_centric=true|false",
-// "node_exclusive=true|false" and "stop_on_1_matches=true|false", apart by blanks.
+// GraphPolicies lists the policies that a Request may name for a graph that was added. Such a
+// Request may also spell out a custom policy in Fluxion's syntax: "policy=high|low" with any of
+// "node_centric=true|false", "node_exclusive=true|false" and "stop_on_1_matches=true|false",
+// separated by blanks.
 func GraphPolicies() []string {
 	return policyNames(func(Policy) bool { return true })
 }
 
-// policyNames lists the names of some policies.
+// policyNames lists the names of the policies for which some returns true.
 func policyNames(some func(Policy) bool) []string {
 	names := make([]string, 0, len(policies))
 	for _, p := range policies {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// A policy has a name that is declared, and one line in the table that engines go by.
+// TestEveryPolicyIsInTheTable checks that each policy has a declared name and one line in the table
+// that engines read.
 func TestEveryPolicyIsInTheTable(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "policy.go", nil, 0)
 	if err != nil {
@@ -59,7 +60,8 @@ func TestPoliciesAreAFewOfGraphPolicies(t *testing.T) {
 	}
 }
 
-// Groups that are to have whole nodes, or no more of them, go on in the same order.
+// TestEachOrderIsTakenWholeAndNot checks that a group that changes between whole and shared nodes
+// keeps its node order.
 func TestEachOrderIsTakenWholeAndNot(t *testing.T) {
 	for name, want := range map[string][2]string{
 		PolicyFirst: {PolicyFirst, PolicyFirstnodex}, PolicyLow: {PolicyLow, PolicyLonodex}, PolicyHigh: {PolicyHigh, PolicyHinodex},

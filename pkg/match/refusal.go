@@ -7,106 +7,110 @@ import (
 	"time"
 )
 
-// The errors a caller tells apart. All else is unexpected.
+// The errors that callers tell apart. Any other error is unexpected.
 var (
-	// ErrBusy: the request fits the graph but not what is free now, or no place
-	// was found within the engine's search budget.
+	// ErrBusy: the request fits the graph but not what is free now, or the engine found no placement
+	// within its search budget.
 	ErrBusy = errors.New("resources are busy")
-	// ErrUnsatisfiable: the request would not fit if nobody held anything of the whole
-	// graph but what is Shared.
+	// ErrUnsatisfiable: the request would not fit even if only Shared slots held resources in the
+	// whole graph.
 	ErrUnsatisfiable = errors.New("request can never be satisfied")
 	// ErrUnavailable: the engine does not answer, or its graph is not loaded yet.
 	ErrUnavailable = errors.New("the matcher does not answer")
-	// ErrConflict: the job already holds something that was asked for otherwise.
+	// ErrConflict: the job already holds resources that it was given for a different request.
 	ErrConflict = errors.New("job holds another allocation")
-	// ErrStale: the call was built on another epoch of the graph.
+	// ErrStale: the call was made for another epoch of the graph.
 	ErrStale = errors.New("another epoch of the graph")
-	// ErrInvalid: the arguments are wrong, whatever the graph holds.
+	// ErrInvalid: the arguments are wrong, whatever jobs hold.
 	ErrInvalid = errors.New("invalid request")
 )
 
-// A Code says what kind of shortage stands in the way.
+// A Code is the reason why a request was refused.
 type Code string
 
 const (
-	// NoNode says that no node may be used at all; there are none, or all are down or
-	// ruled out by constraints.
+	// NoNode: no node is usable. The graph has no nodes, or all of them are down or excluded by
+	// constraints.
 	NoNode Code = "NoNode"
-	// TooLarge says that no node that may be used could hold a single slot, though empty
-	// of all but what is Shared.
+	// TooLarge: not a single slot fits on any usable node, even if only Shared slots held resources
+	// there.
 	TooLarge Code = "TooLarge"
-	// TooFew says that there is room for some of the slots, not for as many as wanted.
+	// TooFew: some of the slots fit, but fewer than are wanted.
 	TooFew Code = "TooFew"
-	// NotFound says that by amounts the slots could fit, but no placement was found within
-	// the search budget.
+	// NotFound: the amounts would be enough, but no placement was found within the search budget.
 	NotFound Code = "NotFound"
-	// TooHard says that to look for a placement took more work than one request may have.
-	// Another request is not kept from being looked at for that.
+	// TooHard: the search for a placement took more work than one request may take. The code tells
+	// nothing about other requests.
 	TooHard Code = "TooHard"
-	// Overtaken says that a placement was found, and that by then others had taken it or the
+	// Overtaken: a placement was found, but before it was booked others had taken its resources or the
 	// graph had changed.
 	Overtaken Code = "Overtaken"
 )
 
-// A Reason says in numbers why a request found no room.
+// A Reason explains in numbers why a request was refused.
 type Reason struct {
 	Code Code `json:"code"`
-	// Slot is the label of the slot request that fails first.
+	// Slot is the label of the first slot request that fails.
 	Slot string `json:"slot,omitempty"`
-	// Level is the type of vertex at which it fails, for instance node or rack,
-	// and Vertex the name of the one that came closest, if one can be named.
-	Level  string `json:"level"`
+	// Level is the type of vertex at which the slot request fails, for instance node or rack.
+	Level string `json:"level"`
+	// Vertex is the name of the vertex that came closest. It is empty if none can be named.
 	Vertex string `json:"vertex,omitempty"`
-	// Wanted is the number of slots needed at the least, and Found how many of
-	// them there is room for.
+	// Wanted is the minimum number of slots.
 	Wanted int64 `json:"wanted"`
-	Found  int64 `json:"found"`
-	// Nodes counts the nodes of the graph; Down those of them that are down, and
-	// Excluded those that are up but ruled out by constraints.
-	Nodes    int64 `json:"nodes"`
-	Down     int64 `json:"down,omitempty"`
+	// Found is the number of slots that fit.
+	Found int64 `json:"found"`
+	// Nodes is the number of nodes in the graph.
+	Nodes int64 `json:"nodes"`
+	// Down is the number of nodes that are down.
+	Down int64 `json:"down,omitempty"`
+	// Excluded is the number of nodes that are up but excluded by constraints.
 	Excluded int64 `json:"excluded,omitempty"`
-	// OtherHolder counts the nodes that are neither down nor ruled out, and that belong
-	// to another holder as a whole; InUse those beside that others hold something
-	// of, where whole nodes are wanted. Neither are usable for the present, and
-	// waiting helps with both.
+	// OtherHolder is the number of nodes that are up and not excluded, but belong to another holder as
+	// a whole. Waiting helps.
 	OtherHolder int64 `json:"whole,omitempty"`
-	InUse       int64 `json:"inUse,omitempty"`
+	// InUse is the number of further nodes where others hold something, if whole nodes are wanted.
+	// Waiting helps.
+	InUse int64 `json:"inUse,omitempty"`
 	// Shortages lists the pools that run short, by type.
 	Shortages []Shortage `json:"shortages,omitempty"`
-	// Blocker is the one job whose end would help most where the request came closest;
-	// nil if the end of none would help.
+	// Blocker is the job whose end would help most in the Vertex that came closest. It is nil if the
+	// end of no single job would help.
 	Blocker *Blocker `json:"end,omitempty"`
-	// WaitingHelps says whether the request can come to fit when others finish.
+	// WaitingHelps reports whether the request may fit once other jobs end.
 	WaitingHelps bool `json:"waitingHelps"`
-	// MayNeverFit says that no placement was found in the graph without its jobs
-	// either, and that none is there was not proven.
+	// MayNeverFit reports whether it is unknown if the request fits the graph without its jobs: no
+	// placement was found there, but it is not proven that none exists.
 	MayNeverFit bool `json:"mayNeverFit,omitempty"`
 }
 
-// An End is what the end of a job would do for a request.
+// A Blocker is a job whose end would make room for more slots.
 type Blocker struct {
-	// Job holds the room, and More slots would fit there beside those Found.
-	Job       JobID `json:"job"`
+	// Job is the job that holds the room.
+	Job JobID `json:"job"`
+	// MoreSlots is the number of slots that would fit in addition to Reason.Found if Job ended.
 	MoreSlots int64 `json:"more"`
 }
 
-// A Shortage is one kind of pool that keeps slots from fitting.
+// A Shortage is one type of pool that keeps slots from fitting.
 type Shortage struct {
-	// Type and Unit are the pool's, as in the graph.
+	// Type is the type of the pool's vertices in the graph.
 	Type string `json:"type"`
+	// Unit is the unit of the pool in the graph.
 	Unit string `json:"unit,omitempty"`
-	// Wanted is the amount that one slot needs, Most the largest amount that any
-	// usable node, of the Vertex if one is named, has left for it: free now or, where
-	// Code is TooLarge, free of all but what is Shared.
-	Wanted  int64 `json:"wanted"`
+	// Wanted is the amount that one slot needs.
+	Wanted int64 `json:"wanted"`
+	// MaxFree is the largest amount that is available on one usable node, of Reason.Vertex if that is
+	// set. It is what is free now or, if Code is TooLarge, what is free while only Shared slots are
+	// held.
 	MaxFree int64 `json:"most"`
-	// Nodes counts the usable nodes there that have less than Wanted. 0 says that every
-	// node has enough for a slot, but not for as many as would have to stand there.
+	// Nodes is the number of usable nodes that have less than Wanted. Zero means that each node has
+	// enough for one slot, but that the pool runs out before all slots are placed.
 	Nodes int64 `json:"nodes"`
 }
 
-// String renders the reason in the graph's own words.
+// String renders the reason with the type names, units and slot labels of the graph and the
+// request.
 func (r Reason) String() string {
 	var b strings.Builder
 	slot := "slots"
@@ -155,11 +159,12 @@ type Refusal struct {
 	// Err is ErrBusy or ErrUnsatisfiable.
 	Err    error
 	Reason Reason
-	// Waited is as in Allocation.
+	// Waited is how long the Match waited for other calls.
 	Waited time.Duration
 }
 
-// SetWaited notes on the answer to a Match how long it waited for other calls.
+// SetWaited records in the answer to a Match how long the Match waited for other calls. The answer
+// is a, or a *Refusal in err.
 func SetWaited(a *Allocation, err error, waited time.Duration) {
 	if no, refused := errors.AsType[*Refusal](err); refused {
 		no.Waited = waited
@@ -169,7 +174,7 @@ func SetWaited(a *Allocation, err error, waited time.Duration) {
 	}
 }
 
-// Error names the verdict and the reason.
+// Error returns the verdict and the reason.
 func (r *Refusal) Error() string { return r.Err.Error() + ": " + r.Reason.String() }
 
 // Unwrap returns the verdict.

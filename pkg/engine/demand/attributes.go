@@ -2,7 +2,7 @@ package demand
 
 import "github.com/flux-k8s/fluence/pkg/jobspec"
 
-// readAttributes reads what keeps the slots of a shape to some nodes.
+// readAttributes reads the constraints and limits of one shape.
 func (a *Demand) readAttributes(at int, from jobspec.SlotAttributes) error {
 	s, n := &a.Shapes[at], &a.constraints[at]
 	label := s.Label

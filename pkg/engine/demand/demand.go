@@ -1,12 +1,12 @@
-// Package demand reads a jobspec into a solver's problem. What it leaves open is to be found in a
-// graph, which it does not know.
+// Package demand translates a jobspec into the parts of a solver's problem that do not depend on a
+// graph. Package engine adds what depends on the graph: columns, the nodes of limits, and domains.
 //
-// Its files, each of which uses those before it:
+// Its files, listed so that a file mostly uses those above it:
 //
-//	demand.go    which slots are asked for?
-//	limits.go    how many of them may stand together?
-//	attributes.go    which nodes may they use?
-//	topology.go  how do all of them stand together?
+//	demand.go      which slots are requested?
+//	limits.go      how many slots may share a rack, or the nodes of a list?
+//	attributes.go  which nodes may a slot use?
+//	topology.go    how close together must the slots be?
 package demand
 
 import (
@@ -20,36 +20,35 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// conditionSteps is how many steps it counts to look up in one part of a constraint whether it
-// holds on a node.
+// conditionSteps is the cost in steps of evaluating one part of a constraint on one node.
 const conditionSteps = 8
 
-// A Demand is what a jobspec asks for, whatever the graph: what a solver's problem takes over as it
-// is, and what is still to be found in a graph.
+// A Demand is a jobspec in the solver's terms. It does not depend on a graph. The solver's problem
+// takes the shapes and needs. Limits, constraints and the topology still have to be resolved to the
+// nodes of a graph.
 type Demand struct {
 	Shapes []solver.Shape
-	// Needs have neither columns nor units yet. Units are by need what it is asked for in, "" for
-	// whatever the graph counts in.
+	// Needs are the requested types of pools. Their columns and units are not set.
 	Needs []solver.Need
+	// Units has, by need, the unit that the jobspec names. It is "" if the graph's own unit is wanted.
 	Units []string
-	// Limits are to be bound to the nodes of a graph.
+	// Limits are not resolved to the nodes of a graph.
 	Limits []Limit
-	// Topology says how the slots of all shapes together stand; nil where that does
-	// not matter.
+	// Topology applies to the slots of all shapes together. Nil means that any placement will do.
 	Topology *jobspec.Topology
-	// constraints are by shape.
+	// constraints has the constraints by shape.
 	constraints []constraints
-	// limitByName has the index in Limits of each limit that has a name, by the name. Lists has the index
-	// of the first limit of each text of host lists. Both are nil where there are no limits.
+	// limitByName maps the name of a limit to its index in Limits. It is nil if there are no limits.
+	// limitByHosts maps the text of host lists to the index of the first limit with these lists.
 	limitByName, limitByHosts map[string]int
 }
 
-// A narrowing is what keeps a shape to some nodes: the conditions that hold for good, and those
-// for the present too.
+// constraints are the conditions of one shape on nodes. always has the conditions that count in
+// every verdict. now has the conditions that count only for what fits at present.
 type constraints struct{ always, now []jobspec.Condition }
 
-// Read reads what a jobspec asks for. It fails with match.ErrInvalid, naming
-// what is wrong or what this engine does not take.
+// Read translates a jobspec. It fails with match.ErrInvalid, and the error names what is wrong or
+// what this engine does not support.
 func Read(js *jobspec.Jobspec) (*Demand, error) {
 	if js == nil {
 		return nil, invalid("no jobspec")
@@ -64,7 +63,8 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 	a := &Demand{
 		Shapes: make([]solver.Shape, len(js.Resources)), constraints: make([]constraints, len(js.Resources)),
 	}
-	types := min(len(js.Resources[0].With), match.MaxResourceTypes) // and mostly no other
+	// Usually all slots request the same types.
+	types := min(len(js.Resources[0].With), match.MaxResourceTypes)
 	a.Needs, a.Units = make([]solver.Need, 0, types), make([]string, 0, types)
 	labels := make(map[string]int, len(js.Resources))
 	least := int64(0)
@@ -135,7 +135,7 @@ func (a *Demand) readSlot(s *solver.Shape, r *jobspec.Resource) error {
 	return nil
 }
 
-// readPool reads what a slot takes of one type of pool.
+// readPool reads the amount that a slot takes of one type of pool.
 func (a *Demand) readPool(s *solver.Shape, r *jobspec.Resource) error {
 	switch {
 	case r.Type == "" || r.Type == jobspec.SlotType || r.Type == resource.TypeNode || r.Type == resource.TypeCluster:
@@ -171,7 +171,8 @@ func (a *Demand) readPool(s *solver.Shape, r *jobspec.Resource) error {
 	return nil
 }
 
-// CheckKeys fails for keys that do not fit the slots.
+// CheckKeys fails if keys are given and their number differs from the maximum number of slots, or
+// if two keys are equal.
 func (a *Demand) CheckKeys(keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -189,7 +190,8 @@ func (a *Demand) CheckKeys(keys []string) error {
 	return nil
 }
 
-// Allow says whether the constraints of a shape hold on a node: those for good, and all.
+// Allow evaluates the constraints of a shape on a node. always is the result of the constraints
+// that hold for good. now is the result of all constraints.
 func (a *Demand) Allow(shape int, about *resource.Vertex) (always, now bool) {
 	n := &a.constraints[shape]
 	always = holds(n.always, about)
@@ -205,7 +207,8 @@ func holds(all []jobspec.Condition, about *resource.Vertex) bool {
 	return true
 }
 
-// WithoutLimits returns the demand without what was heeded when a place was found for it.
+// WithoutLimits returns a copy of the demand without limits and topology. It is used for a
+// placement that was already found under them.
 func (a *Demand) WithoutLimits() *Demand {
 	part := *a
 	part.Limits, part.Topology = nil, nil
@@ -216,7 +219,7 @@ func (a *Demand) WithoutLimits() *Demand {
 	return &part
 }
 
-// invalid is the error for arguments that are wrong.
+// invalid returns an error that wraps match.ErrInvalid.
 func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
 }

@@ -9,21 +9,25 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// A Limit bounds how many slots stand below any one vertex of a type, or on the nodes
-// of any one list.
+// A Limit bounds the number of slots below each vertex of one type, or on the nodes of each host
+// list.
 type Limit struct {
-	// Name is what shapes share the limit by; empty for one of a shape by itself.
-	Name  string
+	// Name is the name under which several shapes share the limit. It is empty if the limit belongs to
+	// one shape.
+	Name string
+	// Level is the type of the vertices. It is empty if the limit has host lists.
 	Level string
-	// Hosts are hostlists, and Cells has by host the number of its list; nil where the
-	// limit is of a type. Like is the first limit with the same lists, or the limit itself.
-	Hosts     []string
-	CellOf    map[string]int32
+	// Hosts are the host lists. It is nil if the limit has a level.
+	Hosts []string
+	// CellOf maps a host to the index of its list. It is nil if the limit has a level.
+	CellOf map[string]int32
+	// SameHosts is the index of the first limit with the same lists. That may be the limit itself.
 	SameHosts int
-	Max       int64
+	// Max is the maximum number of slots.
+	Max int64
 }
 
-// addNamedLimit has a shape keep a limit that it shares with all shapes that name it.
+// addNamedLimit adds a named limit to a shape. All shapes that give the name share one limit.
 func (a *Demand) addNamedLimit(s *solver.Shape, from jobspec.Limit) error {
 	switch {
 	case from.Name == "":
@@ -65,7 +69,7 @@ func (a *Demand) addNamedLimit(s *solver.Shape, from jobspec.Limit) error {
 	return nil
 }
 
-// readHosts fails for a host in two lists.
+// readHosts parses the host lists. It fails if a host is in two lists.
 func (l *Limit) readHosts() error {
 	l.CellOf = make(map[string]int32)
 	for i, text := range l.Hosts {
@@ -83,7 +87,7 @@ func (l *Limit) readHosts() error {
 	return nil
 }
 
-// addLimit has a shape keep a limit that no shape before has.
+// addLimit adds a new limit to a shape.
 func (a *Demand) addLimit(s *solver.Shape, l Limit) {
 	s.Limits = append(s.Limits, len(a.Limits))
 	a.Limits = append(a.Limits, l)

@@ -7,8 +7,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// readTopology reads how the slots stand together. This engine takes one topology
-// for all slots of a request.
+// readTopology reads the topology. This engine supports one topology for all slots of a request.
 func (a *Demand) readTopology(from map[string]jobspec.SlotAttributes) error {
 	for i := range a.Shapes {
 		t := from[a.Shapes[i].Label].Topology
@@ -41,8 +40,8 @@ func sameTopology(x, y *jobspec.Topology) bool {
 	return x.Required == y.Required && x.Balanced == y.Balanced && slices.Equal(x.Preferred, y.Preferred)
 }
 
-// Levels lists what is asked of levels, each inside of what those before leave open. Of what they
-// divide the nodes into they say nothing yet.
+// Levels returns the topology as a list of rules for levels. Each rule applies inside the domains
+// that the rules before it chose. The domains of the nodes are not set.
 func (a *Demand) Levels() []solver.Level {
 	t := a.Topology
 	if t == nil {

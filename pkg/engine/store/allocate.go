@@ -11,25 +11,26 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Grant is what a job is to be given: slots that a solver has laid out.
+// A Grant is a solver's placement and the job that gets it.
 type Grant struct {
 	ID match.JobID
-	// Keys are by slot, as the problem's shapes have them one after the other at the most; without
-	// keys, slots are numbered.
+	// Keys has one key for each slot, shape after shape, as if every shape had its maximum number of
+	// slots. Without keys, the slots are numbered.
 	Keys []string
-	// Holder is the one whose the nodes are as a whole; empty for none.
+	// Holder gets the nodes as a whole. It is empty if the nodes are not given out whole.
 	Holder string
-	// Start and Duration are from when on and for how long; without a duration there is no known end.
-	Start    time.Time
+	// Start is when the job gets the slots.
+	Start time.Time
+	// Duration is how long the job has the slots. Zero means that the end is not known.
 	Duration time.Duration
 	Problem  *solver.Problem
-	// Runs name nodes by their positions.
+	// Runs are the slots by shape and node. A node is given by its position.
 	Runs []solver.Run
-	// View is what was looked at; nil where that is the graph as if nobody held anything.
+	// View is the view in which the placement was found. Nil means the empty graph.
 	View *WindowView
 }
 
-// Allocate makes the job that holds what is granted. It books nothing.
+// Allocate returns a job that has the slots of a grant. It books nothing.
 func (st *Store) Allocate(g *Grant) *Job {
 	total := int64(0)
 	for _, x := range g.Runs {
@@ -66,15 +67,15 @@ func (st *Store) Allocate(g *Grant) *Job {
 	return j
 }
 
-// A drawing hands out the leaves of pools to the slots of one grant.
+// A leafPicker distributes the slots of one grant over the leaves of pools.
 type leafPicker struct {
-	// view is what was looked at; nil where that is the graph as if nobody held anything.
+	// view is the view in which the placement was found. Nil means the empty graph.
 	view *WindowView
-	// left is what remains of the leaves of pools that have several.
+	// left is what is left of each leaf, for pools with several leaves.
 	left map[*vertex]int64
 }
 
-// fillSlot gives a slot its share of a node.
+// fillSlot sets the charges and the shares of a slot on its node.
 func (d *leafPicker) fillSlot(s *Slot, n *node, needs []solver.Need, want *solver.Shape) {
 	s.charges = make([]charge, 0, len(want.With))
 	for _, k := range want.With {
@@ -91,8 +92,8 @@ func (d *leafPicker) fillSlot(s *Slot, n *node, needs []solver.Need, want *solve
 	s.shares = append(s.shares, share{res: n.vertex.res, amount: 1, container: true})
 }
 
-// pick draws an amount from the leaves of a pool, from the first as much as it
-// has.
+// pick takes an amount from the leaves of a pool, first fit: as much as possible from each leaf
+// before the next.
 func (d *leafPicker) pick(charges []charge, n *node, at int, amount int64) []charge {
 	leaves := n.pools[at].leaves
 	if len(leaves) == 1 {
@@ -120,8 +121,7 @@ func (d *leafPicker) pick(charges []charge, n *node, at int, amount int64) []cha
 	return charges
 }
 
-// maxDepth returns the depth of the deepest vertex that contains a leaf of the
-// slot.
+// maxDepth returns the depth of the deepest vertex that contains a leaf of the slot.
 func (s *Slot) maxDepth() int {
 	depth := 0
 	for _, c := range s.charges {
@@ -130,8 +130,7 @@ func (s *Slot) maxDepth() int {
 	return depth
 }
 
-// addContainers adds the vertices of one depth that stand between the node and leaves of
-// the slot.
+// addContainers adds the vertices of one depth between the node and the leaves of the slot.
 func (s *Slot) addContainers(n *node, depth int) {
 	for _, c := range s.charges {
 		for v := c.leaf.parent; v != n.vertex; v = v.parent {
@@ -142,8 +141,8 @@ func (s *Slot) addContainers(n *node, depth int) {
 	}
 }
 
-// ancestors returns what the nodes of these slots stand in, each vertex once and
-// after what it contains.
+// ancestors returns the vertices above the nodes of these slots, each vertex once and the deepest
+// first.
 func (a *hosts) ancestors(slots []*Slot) []*resource.Vertex {
 	var found []*vertex
 	seen := make(map[*vertex]bool)

@@ -6,28 +6,32 @@ import (
 	"github.com/flux-k8s/fluence/pkg/engine/solver"
 )
 
-// Columns are what the matcher reads: the amounts of all pools of a kind side by
-// side, by the position of their node, which nodes are up, and whose they are. To
-// look at every node of a large graph is then a walk through a few arrays.
+// columns are what a solver reads: arrays by the position of a node. They have the amounts of all
+// pools, whether nodes are up, and which holders nodes have. A solver that reads every node of a
+// large graph then reads only a few arrays.
 type columns struct {
-	byType map[string][]*column // by type of pool: one column a unit
-	up     []bool               // the node and all that it stands in are up
-	// exclusive are copies of those of the hosts, owned counts those with a holder.
-	exclusive      []solver.Exclusivity
+	// byType has the columns by type of pool, one for each unit.
+	byType map[string][]*column
+	// up reports whether the node and all vertices above it are up.
+	up []bool
+	// exclusive has copies of the hosts' exclusivities.
+	exclusive []solver.Exclusivity
+	// exclusiveNodes is the number of nodes with a holder.
 	exclusiveNodes int
 }
 
 // A column holds the pools of one type and unit.
 type column struct {
 	unit string
-	// nodes counts those that have such a pool; the others have amounts of 0.
+	// nodes is the number of nodes with such a pool. The amounts of all other nodes are 0.
 	nodes int
-	// Column has what is left while only slots are held that stay, and what is left now. They are
-	// sums over the leaves of a pool, which stay at the largest int64 where they pass it.
+	// Column has two amounts for each node: Capacity is what is free while only permanent slots are
+	// held, and Free is what is free now. Each is the sum over the leaves of the pool, at most the
+	// largest int64.
 	solver.Column
 }
 
-// addNode makes room for a node behind all others.
+// addNode appends a node that is down and has no pools.
 func (c *columns) addNode() {
 	c.up = append(c.up, false)
 	c.exclusive = append(c.exclusive, solver.Exclusivity{})
@@ -38,7 +42,7 @@ func (c *columns) addNode() {
 	}
 }
 
-// removeNode takes out the node at a position, which must have no pools left.
+// removeNode removes the node at a position. Invariant: the node has no pools left.
 func (c *columns) removeNode(at int) {
 	c.up = slices.Delete(c.up, at, at+1)
 	c.setExclusivity(at, solver.Exclusivity{})
@@ -51,7 +55,7 @@ func (c *columns) removeNode(at int) {
 	}
 }
 
-// setExclusivity brings the exclusivity of the node at a position up to date.
+// setExclusivity sets the exclusivity of the node at a position.
 func (c *columns) setExclusivity(at int, to solver.Exclusivity) {
 	if c.exclusive[at].Holders > 0 {
 		c.exclusiveNodes--
@@ -62,8 +66,8 @@ func (c *columns) setExclusivity(at int, to solver.Exclusivity) {
 	c.exclusive[at] = to
 }
 
-// exclusivityFor returns whose the nodes are where that may keep a requester from any, or nil:
-// as long as nodes are nobody's and none is wanted whole, nobody need look.
+// exclusivityFor returns the exclusivities of the nodes. It returns nil if they cannot keep the
+// requester from any node: no node has a holder, and the requester does not want whole nodes.
 func (c *columns) exclusivityFor(who solver.Requester) []solver.Exclusivity {
 	if c.exclusiveNodes == 0 && !who.Exclusive {
 		return nil
@@ -71,7 +75,7 @@ func (c *columns) exclusivityFor(who solver.Requester) []solver.Exclusivity {
 	return c.exclusive
 }
 
-// permute puts at each position what stood at the position that from gives.
+// permute reorders the nodes: the node at from[i] gets the position i.
 func (c *columns) permute(from []int) {
 	c.up, c.exclusive = permuted(c.up, from), permuted(c.exclusive, from)
 	for _, of := range c.byType {
@@ -89,7 +93,8 @@ func permuted[T any](s []T, from []int) []T {
 	return to
 }
 
-// addPool returns the column for one more pool of this type and unit.
+// addPool returns the column for one more pool of this type and unit. It creates the column if
+// needed.
 func (c *columns) addPool(typ, unit string) *column {
 	of := c.byType[typ]
 	at := slices.IndexFunc(of, func(col *column) bool { return col.unit == unit })
@@ -102,7 +107,7 @@ func (c *columns) addPool(typ, unit string) *column {
 	return of[at]
 }
 
-// removePool takes a pool out of its column, and the column away with the last.
+// removePool removes a node's pool from its column. It removes the column with the last pool.
 func (c *columns) removePool(typ string, col *column, at int) {
 	col.Capacity[at], col.Free[at] = 0, 0
 	if col.nodes--; col.nodes > 0 {

@@ -1,6 +1,6 @@
 package store
 
-// addHolder counts a slot among those on its host.
+// addHolder counts a slot in the exclusivity of its host.
 func (h *host) addHolder(s *Slot, c *columns) {
 	switch {
 	case s.shared:
@@ -16,7 +16,7 @@ func (h *host) addHolder(s *Slot, c *columns) {
 	h.updateExclusivity(c)
 }
 
-// removeHolder takes back what addHolder counted.
+// removeHolder reverts addHolder.
 func (h *host) removeHolder(s *Slot, c *columns) {
 	if !s.shared {
 		h.uncountHolder(s)
@@ -24,7 +24,7 @@ func (h *host) removeHolder(s *Slot, c *columns) {
 	}
 }
 
-// uncountHolder takes a slot from those that are counted, for which the exclusivity is yet to be settled.
+// uncountHolder takes a slot out of the counts. The caller has to call updateExclusivity.
 func (h *host) uncountHolder(s *Slot) {
 	switch {
 	case s.shared:
@@ -38,7 +38,7 @@ func (h *host) uncountHolder(s *Slot) {
 	}
 }
 
-// updateExclusivity brings the exclusivity up to date where the matcher reads it.
+// updateExclusivity computes the exclusivity from the counts, and copies it to the columns.
 func (h *host) updateExclusivity(c *columns) {
 	h.exclusivity.Holders, h.exclusivity.Holder = int32(len(h.holders)), ""
 	if len(h.holders) == 1 {
@@ -50,7 +50,7 @@ func (h *host) updateExclusivity(c *columns) {
 	}
 }
 
-// changeHolder gives a slot that stands to another holder, or to none.
+// changeHolder gives a booked slot another holder, or none.
 func (st *Store) changeHolder(s *Slot, holder string, shared bool) {
 	if s.holder == holder && s.shared == shared {
 		return

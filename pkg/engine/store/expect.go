@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Expect has slots that no job holds weigh on the graph until the returned function
-// is called, which may come after slots were booked.
+// Expect charges slots that no job holds to the graph until the returned function is called. It
+// skips slots on nodes that the graph lacks. Other slots may be booked in between.
 func (st *Store) Expect(slots []match.Slot) (restore func()) {
 	var there []*Slot
 	bare := make(map[[2]string]*resource.Vertex)
@@ -18,7 +18,7 @@ func (st *Store) Expect(slots []match.Slot) (restore func()) {
 			continue
 		}
 		s := readSlot(&slots[i], bare)
-		// Where a pool has several leaves, it takes what the others leave.
+		// In a pool with several leaves, the slot is charged after all other slots.
 		s.seq = math.MaxUint64
 		h.add(s, &st.graph.columns)
 		there = append(there, s)

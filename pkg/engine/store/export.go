@@ -10,11 +10,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// An exporter writes out one answer. Nothing in it is the engine's own; shares
-// of one vertex have its maps in common.
+// An exporter converts one answer. The answer has copies of the store's vertices. Shares of one
+// vertex have the same copy of its maps.
 type exporter map[*resource.Vertex]resource.Vertex
 
-// Allocation writes out what a job was given.
+// Allocation converts a job to the answer to its request.
 func (j *Job) Allocation() *match.Allocation {
 	slots := j.slotsInOrder()
 	x := make(exporter, len(slots))
@@ -29,7 +29,7 @@ func (j *Job) Allocation() *match.Allocation {
 	return a
 }
 
-// slot writes out what a slot holds.
+// slot converts a slot.
 func (x exporter) slot(s *Slot) match.Slot {
 	r := &resource.Set{Start: s.start, Expiration: s.end, Vertices: make([]resource.Share, len(s.shares))}
 	for i, h := range s.shares {
@@ -38,8 +38,8 @@ func (x exporter) slot(s *Slot) match.Slot {
 	return match.Slot{Key: s.key, Label: s.label, Node: s.node, R: r, Holder: s.holder, Shared: s.shared}
 }
 
-// total adds up what the slots of a job hold: node by node, then what the nodes
-// stand in.
+// total returns the sum of a job's slots: the shares of each node, then the vertices above the
+// nodes.
 func (x exporter) total(j *Job, slots []*Slot) *resource.Set {
 	byNode := make(map[string][]*Slot)
 	var order []string
@@ -63,8 +63,8 @@ func (x exporter) total(j *Job, slots []*Slot) *resource.Set {
 	return r
 }
 
-// appendMerged adds up what slots on one node hold, each vertex once: first
-// pools, then what these stand in, the deepest first.
+// appendMerged appends the sum of the slots on one node, each vertex once: first the pools, then
+// the vertices that contain pools, the deepest first.
 func appendMerged(to []share, slots []*Slot) []share {
 	from := len(to)
 	for _, s := range slots {
@@ -83,13 +83,13 @@ func appendMerged(to []share, slots []*Slot) []share {
 		}
 	}
 	slices.SortStableFunc(to[way:], func(x, y share) int {
-		// The path of what contains a vertex is the beginning of its own.
+		// The path of a vertex begins with the path of its container, so a container's path is shorter.
 		return cmp.Compare(len(y.res.Path), len(x.res.Path))
 	})
 	return to
 }
 
-// merge adds a share to those from an index on.
+// merge adds a share to the shares from an index on.
 func merge(to []share, from int, h share) []share {
 	for i := from; i < len(to); i++ {
 		if !sameVertex(to[i].res, h.res) {
@@ -103,12 +103,12 @@ func merge(to []share, from int, h share) []share {
 	return append(to, h)
 }
 
-// sameVertex says whether two descriptions are of one vertex, of the same node.
+// sameVertex reports whether two descriptions, both from the same node, are of one vertex.
 func sameVertex(a, b *resource.Vertex) bool {
 	return a == b || a.Type == b.Type && a.Path == b.Path
 }
 
-// share writes out a share.
+// share converts a share.
 func (x exporter) share(h share) resource.Share {
 	v, ok := x[h.res]
 	if !ok {
@@ -118,8 +118,7 @@ func (x exporter) share(h share) resource.Share {
 	return resource.Share{Vertex: v, Amount: h.amount}
 }
 
-// cloneVertex copies a vertex with its maps, so that nobody can change it from
-// outside.
+// cloneVertex copies a vertex and its maps, so that a caller cannot change the original.
 func cloneVertex(v *resource.Vertex) resource.Vertex {
 	c := *v
 	c.Properties = maps.Clone(v.Properties)

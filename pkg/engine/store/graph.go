@@ -8,25 +8,29 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Graph is the tree of all that there is, with its nodes at hand.
+// A Graph is the tree of vertices. Its nodes are also in an array and in columns.
 type Graph struct {
 	root *vertex // nil while the graph is empty
-	// nodes are in the order of their numbers; before numbering in that of their
-	// arrival.
+	// nodes are in the order of their numbers. Before they are numbered, they are in the order in
+	// which they were added.
 	nodes   []*node
 	columns columns
-	levels  map[levelKey]*vertex
-	// walkOrder is what depthFirst found; nil after nodes came, went or moved.
+	// levels has the vertices above the nodes, except the root.
+	levels map[levelKey]*vertex
+	// walkOrder caches depthFirst. It is nil after a node was added, removed or moved.
 	walkOrder []int32
-	// partitions are those that were asked for, by type of vertex; none after nodes
-	// came, went or moved.
+	// partitions caches Partition by type of vertex. It is empty after a node was added, removed or
+	// moved.
 	partitions map[string]*Partition
-	numbered   bool
-	nextID     int64 // of a node
-	nextUniq   int64 // of a vertex
+	// numbered reports whether the nodes have their numbers.
+	numbered bool
+	// nextID is the ID of the next node.
+	nextID int64
+	// nextUniq is the UniqID of the next vertex.
+	nextUniq int64
 }
 
-// A level names a vertex above the nodes.
+// A levelKey identifies a vertex above the nodes.
 type levelKey struct {
 	parent    *vertex
 	typ, name string
@@ -36,7 +40,7 @@ func newGraph() Graph {
 	return Graph{levels: make(map[levelKey]*vertex), partitions: make(map[string]*Partition), columns: columns{byType: make(map[string][]*column)}}
 }
 
-// checkRoot fails with match.ErrInvalid for a site that hangs below another root.
+// checkRoot fails with match.ErrInvalid for a node whose root is not the graph's root.
 func (g *Graph) checkRoot(s *nodeGraph, root *resource.Vertex) error {
 	if top := s.ancestors[0]; root != nil && (top.Type != root.Type || top.Name != root.Name) {
 		return invalid("node %q stands in %s %q, the graph is %s %q", s.node.Name, top.Type, top.Name, root.Type, root.Name)
@@ -44,8 +48,8 @@ func (g *Graph) checkRoot(s *nodeGraph, root *resource.Vertex) error {
 	return nil
 }
 
-// put brings a node up to date, or adds one where n is nil, and returns it. Its
-// pools are new and free.
+// put updates the node n, or adds a node if n is nil, and returns it. Its pools are new and have no
+// charges.
 func (g *Graph) put(n *node, s *nodeGraph) *node {
 	parent, turned := g.ensureAncestors(s.ancestors)
 	if n == nil {
@@ -79,8 +83,8 @@ func (g *Graph) put(n *node, s *nodeGraph) *node {
 	return n
 }
 
-// ensureAncestors returns the vertex that a node stands in, making what lacks on the way
-// down to it. It says whether the status of a vertex on the way has turned.
+// ensureAncestors returns the vertex that contains a node. It creates vertices that are missing.
+// turned reports whether the status of a vertex above the node has changed.
 func (g *Graph) ensureAncestors(above []*resource.Vertex) (at *vertex, turned bool) {
 	for i, a := range above {
 		v := g.root
@@ -104,8 +108,8 @@ func (g *Graph) ensureAncestors(above []*resource.Vertex) (at *vertex, turned bo
 	return at, turned
 }
 
-// replaceDescendants replaces what stands below a node. Vertices that were there keep their
-// numbers.
+// replaceDescendants replaces the vertices below a node. A vertex that was there before keeps its
+// UniqID.
 func (g *Graph) replaceDescendants(n *node, s *nodeGraph) {
 	had := make(map[relKey]*resource.Vertex)
 	collectDescendants(had, n.vertex)
@@ -124,10 +128,10 @@ func (g *Graph) replaceDescendants(n *node, s *nodeGraph) {
 	}
 }
 
-// A relKey names a vertex below a node, wherever the node stands.
+// A relKey identifies a vertex below a node, wherever the node is.
 type relKey struct{ typ, relPath string }
 
-// collectDescendants notes what describes the vertices below v.
+// collectDescendants collects the descriptions of the vertices below v.
 func collectDescendants(had map[relKey]*resource.Vertex, v *vertex) {
 	for _, c := range v.children {
 		had[relKey{c.res.Type, c.relPath}] = c.res
@@ -135,7 +139,7 @@ func collectDescendants(had map[relKey]*resource.Vertex, v *vertex) {
 	}
 }
 
-// remove takes a node out, and the levels that held nothing else.
+// remove removes a node, and the vertices above it that contain nothing else.
 func (g *Graph) remove(n *node) {
 	g.invalidate()
 	n.dropPools(&g.columns)
@@ -149,7 +153,7 @@ func (g *Graph) remove(n *node) {
 	g.prune(parent)
 }
 
-// prune takes v out if nothing stands in it any more, and so on upwards.
+// prune removes v if v contains nothing, and then the vertices above v likewise.
 func (g *Graph) prune(v *vertex) {
 	for v != nil && len(v.children) == 0 {
 		parent := v.parent
@@ -163,15 +167,14 @@ func (g *Graph) prune(v *vertex) {
 	}
 }
 
-// invalidate forgets what says where nodes stand.
+// invalidate clears what depends on the place of nodes in the tree.
 func (g *Graph) invalidate() {
 	g.walkOrder = nil
 	clear(g.partitions)
 }
 
-// numberNodes gives the nodes their numbers, by name, and has a walk meet what stands
-// in one vertex by name. Nodes that come later are numbered, and met, as they
-// come.
+// numberNodes numbers the nodes by name, and sorts the children of each vertex above the nodes by
+// name. A node that is added later gets the next number, and is the last child of its vertex.
 func (g *Graph) numberNodes() {
 	slices.SortFunc(g.nodes, func(a, b *node) int { return strings.Compare(a.name(), b.name()) })
 	from := make([]int, len(g.nodes))
@@ -189,7 +192,7 @@ func (g *Graph) numberNodes() {
 	g.numbered = true
 }
 
-// setResource replaces what describes a vertex, but not its number in the graph.
+// setResource replaces the description of a vertex, except its UniqID.
 func (g *Graph) setResource(v *vertex, about *resource.Vertex) {
 	if v.res != nil {
 		about.UniqID = v.res.UniqID
@@ -205,25 +208,25 @@ func (g *Graph) newID() int64 {
 	return g.nextID - 1
 }
 
-// Empty says whether there is no vertex.
+// Empty reports whether the graph has no vertex.
 func (g *Graph) Empty() bool { return g.root == nil }
 
-// Size returns how many nodes there are.
+// Size returns the number of nodes.
 func (g *Graph) Size() int { return len(g.nodes) }
 
-// NodeVertex returns what describes the node at a position.
+// NodeVertex returns the description of the node at a position.
 func (g *Graph) NodeVertex(at int32) *resource.Vertex { return g.nodes[at].vertex.res }
 
-// Up says by position whether the node and all that it stands in are up.
+// Up reports by position whether the node and all vertices above it are up.
 func (g *Graph) Up() []bool { return g.columns.up }
 
-// ExclusivityFor says by position whose the node is where that may keep a requester from any; nil where
-// it does not.
+// ExclusivityFor returns the exclusivities by position. It returns nil if they cannot keep the
+// requester from any node.
 func (g *Graph) ExclusivityFor(who solver.Requester) []solver.Exclusivity {
 	return g.columns.exclusivityFor(who)
 }
 
-// Columns calls do with each column that pools of a type are counted in, and its unit.
+// Columns calls do with each column of a type of pool, and the unit of the column.
 func (g *Graph) Columns(typ string, do func(c *solver.Column, unit string)) {
 	for _, c := range g.columns.byType[typ] {
 		do(&c.Column, c.unit)

@@ -7,30 +7,30 @@ import (
 	"github.com/flux-k8s/fluence/pkg/engine/solver"
 )
 
-// A host is a node's name: with the node while that is in the graph, and with
-// the slots that stand on it in any case.
+// A host is what the store has under one node name: the node while it is in the graph, and the
+// slots there even if the graph lacks the node.
 type host struct {
 	node  *node
 	slots map[*Slot]struct{}
-	// holders counts the slots of each holder; nil until there is one.
+	// holders counts the slots of each holder. It is nil if there were none yet.
 	holders     map[string]int
 	exclusivity solver.Exclusivity
-	// timeline is what is foreseen; nil until somebody asks for it.
+	// timeline caches makeTimeline. It is nil before the first use and after each change.
 	timeline nodeTimeline
-	// ignoredBy is the number of the match that ignores slots here, 0 for none, and ignored how
-	// many they are.
+	// ignoredBy is the number of the match that ignores slots of the host. Zero means none.
 	ignoredBy uint64
-	ignored   int
+	// ignored is the number of these slots.
+	ignored int
 }
 
-// hosts are all names at which there is something.
+// hosts are all names that have a node or slots.
 type hosts struct {
 	byName map[string]*host
-	// names lists them in order; nil until somebody asks for it.
+	// names lists the names in order. It is nil before the first use.
 	names []string
 }
 
-// ensure returns the host of this name, made where it is lacking.
+// ensure returns the host with this name. It creates the host if needed.
 func (a *hosts) ensure(name string) *host {
 	h := a.byName[name]
 	if h == nil {
@@ -41,7 +41,7 @@ func (a *hosts) ensure(name string) *host {
 	return h
 }
 
-// removeIfEmpty forgets a host that has neither node nor slots.
+// removeIfEmpty removes a host that has neither a node nor slots.
 func (a *hosts) removeIfEmpty(name string) {
 	if h := a.byName[name]; h != nil && h.node == nil && len(h.slots) == 0 {
 		delete(a.byName, name)
@@ -49,7 +49,7 @@ func (a *hosts) removeIfEmpty(name string) {
 	}
 }
 
-// addName adds a host's name to the list of them, if there is one.
+// addName adds a name to the list, if there is a list.
 func (a *hosts) addName(name string) {
 	if a.names == nil {
 		return
@@ -59,7 +59,7 @@ func (a *hosts) addName(name string) {
 	}
 }
 
-// removeName takes a host's name off the list, if there is one.
+// removeName removes a name from the list, if there is a list.
 func (a *hosts) removeName(name string) {
 	if at, ok := slices.BinarySearch(a.names, name); ok {
 		a.names = slices.Delete(a.names, at, at+1)
@@ -75,7 +75,7 @@ func (st *Store) addSlot(s *Slot) {
 	st.hosts.ensure(s.node).add(s, &st.graph.columns)
 }
 
-// removeSlot takes back what stand booked.
+// removeSlot reverts addSlot.
 func (st *Store) removeSlot(s *Slot) {
 	st.slotCount--
 	st.reservations.ends.remove(endOf(s.end), s)
@@ -83,7 +83,7 @@ func (st *Store) removeSlot(s *Slot) {
 	st.hosts.removeIfEmpty(s.node)
 }
 
-// add books a slot. One that was given out here brings its charges along.
+// add books a slot. A slot from Allocate already has its charges.
 func (h *host) add(s *Slot, c *columns) {
 	h.slots[s] = struct{}{}
 	s.host = h
@@ -105,7 +105,7 @@ func (h *host) add(s *Slot, c *columns) {
 	}
 }
 
-// drop takes a slot off.
+// drop takes a slot off the host.
 func (h *host) drop(s *Slot, c *columns) {
 	delete(h.slots, s)
 	h.timeline = nil
@@ -119,7 +119,7 @@ func (h *host) drop(s *Slot, c *columns) {
 	}
 }
 
-// rebuild books all slots on a node whose vertices are new.
+// rebuild charges all slots again, on a node whose vertices are new.
 func (h *host) rebuild() {
 	h.timeline = nil
 	for s := range h.slots {
@@ -128,9 +128,9 @@ func (h *host) rebuild() {
 	h.rechargeAll()
 }
 
-// rechargeAll books all slots anew: first on the leaves that they name, then in the
-// order in which they came on what those leave. Whoever comes or goes where a
-// pool has several leaves can change on which of them the others weigh.
+// rechargeAll charges all slots again. First it charges the shares that name a leaf. Then it
+// charges the others to what is left, in the order in which the slots were booked. If a pool has
+// several leaves, a slot that comes or goes may change which leaves the other slots are charged to.
 func (h *host) rechargeAll() {
 	slots := make([]*Slot, 0, len(h.slots))
 	for s := range h.countedSlots() {
@@ -146,8 +146,8 @@ func (h *host) rechargeAll() {
 	}
 }
 
-// chargeSlot charges shares of a slot: with named those whose leaf is found by its
-// path below the node; without, the others by their type.
+// chargeSlot charges shares of a slot. If named, it charges the shares whose path below the node
+// finds a leaf. Otherwise it charges the other shares, by type.
 func (n *node) chargeSlot(s *Slot, named bool) {
 	for _, h := range s.shares {
 		if h.container || h.amount == 0 {
@@ -164,8 +164,8 @@ func (n *node) chargeSlot(s *Slot, named bool) {
 	}
 }
 
-// chargeByType charges a share to the leaves of its type, if there are any: to those
-// with room first, and whatever the room to the last.
+// chargeByType charges a share to the leaves of its type, if there are any. It charges each leaf
+// with what is free there, and the last leaf with all of the rest.
 func (n *node) chargeByType(s *Slot, h share) {
 	at := n.poolIndex(h.res.Type)
 	if at < 0 {
@@ -195,7 +195,7 @@ func (n *node) charge(c charge) {
 	n.updateColumns(c.pool)
 }
 
-// updatePermanent has the charges of a slot count by whether it stays now.
+// updatePermanent updates the charges of a slot after IsPermanent may have changed.
 func (h *host) updatePermanent(s *Slot) {
 	if h.node == nil {
 		return
@@ -208,7 +208,7 @@ func (h *host) updatePermanent(s *Slot) {
 	}
 }
 
-// unchargeAll takes charges back.
+// unchargeAll takes charges off their leaves.
 func (n *node) unchargeAll(charges []charge) {
 	for _, c := range charges {
 		n.uncharge(c)
@@ -221,7 +221,7 @@ func (n *node) uncharge(c charge) {
 	n.updateColumns(c.pool)
 }
 
-// subtract takes a charge off its leaf, for which the node is yet to be counted.
+// subtract takes a charge off its leaf. The caller has to update the columns.
 func (c *charge) subtract() {
 	c.leaf.used.sub(c.amount)
 	if c.permanent {

@@ -8,31 +8,32 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// jobSteps and slotSteps are how many steps it counts to ignore a job, and each slot of it. A match
-// may ignore as much as it may take steps while it holds the engine: some 150,000 jobs of one slot,
-// or 250,000 slots of large jobs.
+// jobSteps and slotSteps are the costs in steps of ignoring a job and each of its slots. A match
+// may spend all the steps that it has under the engine's lock: some 150,000 jobs of one slot, or
+// 250,000 slots of large jobs.
 const jobSteps, slotSteps = 12, 16
 
-// An ignoring is what the match at work ignores. Its slots stay on their hosts, since it takes long
-// to take very many off and to put them back. They bear its number instead, and each host is
-// reckoned anew once for all of them.
+// An ignoreState is what the running match ignores. The ignored slots stay on their hosts, because
+// taking very many slots off and putting them back takes long. Instead, the slots are marked with
+// the match's number, and each host is recounted once for all of them.
 type ignoreState struct {
-	number uint64 // of the match, or of the last one
+	// number is the number of the running match, or of the last one.
+	number uint64
 	hosts  []savedHost
-	// saved is by host and leaf, in the order of the hosts, what was used of it and what stays.
+	// saved has the used and the permanent amount of each leaf, in the order of hosts.
 	saved [][2]sum128
 }
 
-// An ignorant is a host of which slots are ignored, with those who had it before.
+// A savedHost is a host with ignored slots, and the holders that it had before.
 type savedHost struct {
 	*host
 	holders     map[string]int
 	exclusivity solver.Exclusivity
 }
 
-// Ignore has what these jobs hold not count until the returned function is called, and returns how
-// many steps it counts. It stops, and is false, where these are more than most. Nodes may not come
-// or go meanwhile.
+// Ignore makes what these jobs hold count as free until restore is called. It returns the cost in
+// steps. It stops if the cost exceeds most, and all is false then. Invariant: no node is added or
+// removed before restore.
 func (st *Store) Ignore(ids []match.JobID, most int) (restore func(), steps int, all bool) {
 	g := &st.ignoring
 	g.number++
@@ -57,7 +58,7 @@ func (st *Store) Ignore(ids []match.JobID, most int) (restore func(), steps int,
 	return func() { g.restore(&st.graph.columns) }, steps, all
 }
 
-// ignore ignores a slot. Its host is yet to be counted anew.
+// ignore ignores a slot. The caller has to recount the slot's host.
 func (g *ignoreState) ignore(s *Slot) {
 	h := s.host
 	if h.ignoredBy != g.number {
@@ -77,7 +78,7 @@ func (g *ignoreState) ignore(s *Slot) {
 	}
 }
 
-// saveHost remembers a host as it is.
+// saveHost saves a host for restore.
 func (g *ignoreState) saveHost(h *host) {
 	g.hosts = append(g.hosts, savedHost{h, h.holders, h.exclusivity})
 	h.ignoredBy = g.number
@@ -87,7 +88,7 @@ func (g *ignoreState) saveHost(h *host) {
 	}
 }
 
-// restore has all slots count again.
+// restore makes all slots count again.
 func (g *ignoreState) restore(c *columns) {
 	at := 0
 	for _, h := range g.hosts {
@@ -102,8 +103,8 @@ func (g *ignoreState) restore(c *columns) {
 	*g = ignoreState{number: g.number}
 }
 
-// leaves are those of a host of which each is a pool by itself. Where a pool has several, all slots
-// are booked anew.
+// leaves returns the leaves of a host if each leaf is a pool by itself. Otherwise it returns none,
+// because recount charges all slots again.
 func (h *host) leaves() iter.Seq[*vertex] {
 	return func(yield func(*vertex) bool) {
 		if h.node == nil || h.node.multiLeaf {
@@ -117,7 +118,7 @@ func (h *host) leaves() iter.Seq[*vertex] {
 	}
 }
 
-// recount brings up to date what the matcher reads of a host.
+// recount updates what a solver reads of a host.
 func (h *host) recount(c *columns) {
 	h.timeline = nil
 	h.updateExclusivity(c)
@@ -132,12 +133,12 @@ func (h *host) recount(c *columns) {
 	}
 }
 
-// Slots are those that stand on the node at a position and are not ignored.
+// Slots returns the slots on the node at a position, except ignored ones.
 func (st *Store) Slots(at int32) iter.Seq[*Slot] {
 	return st.hosts.byName[st.graph.nodes[at].name()].countedSlots()
 }
 
-// countedSlots are the slots of a host that are not ignored.
+// countedSlots returns the slots of a host, except ignored ones.
 func (h *host) countedSlots() iter.Seq[*Slot] {
 	return func(yield func(*Slot) bool) {
 		for s := range h.slots {

@@ -8,22 +8,22 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Fingerprint tells two requests of a job apart.
+// A Fingerprint is a hash of a request. It tells two requests of a job apart.
 type Fingerprint [sha256.Size]byte
 
-// A Job is what one job holds. A job that holds nothing is forgotten.
+// A Job is the allocation or the reservation of one job. A job without slots is removed.
 type Job struct {
 	id    match.JobID
 	slots map[string]*Slot
-	// answersRequest says that all the job holds was given out for one request, so that
-	// the request can be answered again. Not so once a slot was added or
-	// released; a slot that changed in place is still the answer.
+	// answersRequest reports whether the job holds exactly the slots that were given out for its
+	// request, so that the request can be answered again. It becomes false when a slot is added or
+	// released. A slot that is replaced is still a part of the answer.
 	answersRequest bool
 	fingerprint    Fingerprint
-	// ancestors is what the nodes of the job stand in, each after what it contains.
+	// ancestors are the vertices above the nodes of the job, the deepest first.
 	ancestors  []*resource.Vertex
 	start, end time.Time
-	// reserved says that the slots are promised, not held.
+	// reserved reports whether the slots are reserved, not held.
 	reserved bool
 	// ignoredBy is the number of the last match that ignored the job.
 	ignoredBy uint64
@@ -34,20 +34,23 @@ type Slot struct {
 	job        match.JobID
 	key, label string
 	node       string
-	index      int // among the slots given out for the request
-	// host is the host where the slot stands, or stood last.
+	// index is the index among the slots that were given out for the request.
+	index int
+	// host is the host where the slot is, or was last.
 	host *host
 	// ignoredBy is the number of the last match that ignored the slot.
 	ignoredBy uint64
-	// holder is the one whose node it is as a whole; empty for none.
+	// holder has the slot's node as a whole. It is empty if the node is not given out whole.
 	holder string
-	// shared slots keep no node from being whole.
-	shared     bool
+	// shared reports whether the slot's pod runs on every node. Such a slot does not keep its node
+	// from being given out whole.
+	shared bool
+	// seq is the number of the booking. Slots are charged in this order.
 	seq        uint64
 	start, end time.Time
 	shares     []share
-	// charges say where the shares weigh on the graph at present: nowhere while
-	// the node, or its pools of these types, are not there.
+	// charges are the charges of the shares on the graph. There are none while the graph lacks the
+	// node, or the node's pools of these types.
 	charges []charge
 }
 
@@ -55,23 +58,24 @@ type Slot struct {
 type share struct {
 	res    *resource.Vertex
 	amount int64
-	// container marks a vertex that is only on the way to others.
+	// container marks a vertex that is listed only because it contains others.
 	container bool
 }
 
 // A charge is an amount booked on a leaf.
 type charge struct {
-	pool   int // index into the node's pools
+	// pool is an index into the node's pools.
+	pool   int
 	leaf   *vertex
 	amount int64
-	// permanent says that it is held by a slot that stays.
+	// permanent reports whether the slot is permanent.
 	permanent bool
 }
 
-// Job returns the job of an id if it holds anything; nil if not.
+// Job returns the job with this id. It returns nil if the job holds nothing.
 func (st *Store) Job(id match.JobID) *Job { return st.jobs[id] }
 
-// Book gives a job what was allocated to it for a request.
+// Book books a job that was allocated for a request.
 func (st *Store) Book(j *Job, f Fingerprint) {
 	j.answersRequest, j.fingerprint = true, f
 	st.jobs[j.id] = j
@@ -80,18 +84,19 @@ func (st *Store) Book(j *Job, f Fingerprint) {
 	}
 }
 
-// Answers says whether what the job holds was given out for a request, and is still its answer.
+// Answers reports whether the job still holds exactly the slots that were given out for the request
+// with this fingerprint.
 func (j *Job) Answers(f func() Fingerprint) bool { return j.answersRequest && j.fingerprint == f() }
 
-// IsReserved says whether the slots are promised, not held.
+// IsReserved reports whether the slots are reserved, not held.
 func (j *Job) IsReserved() bool { return j.reserved }
 
-// MarkReserved has the slots be promised, not held.
+// MarkReserved makes the job a reservation.
 func (j *Job) MarkReserved() { j.reserved = true }
 
-// JobID returns the id of the job that the slot is of; 0 for none.
+// JobID returns the id of the slot's job. Zero means that no job has the slot.
 func (s *Slot) JobID() match.JobID { return s.job }
 
-// IsPermanent says whether the slot is there for good, whoever else may end: what runs on
-// every node and has no known end.
+// IsPermanent reports whether the slot never ends to make room for others: its pod runs on every
+// node, and it has no known end.
 func (s *Slot) IsPermanent() bool { return s.shared && s.end.IsZero() }

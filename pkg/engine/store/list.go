@@ -10,7 +10,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Page notes the first limit hosts from a name on. The first call sorts all names.
+// Page copies one page of hosts: up to limit hosts, beginning with the first name that is not less
+// than from. The first call sorts all names.
 func (st *Store) Page(from string, limit int) []HostCopy {
 	if st.hosts.names == nil {
 		st.hosts.names = slices.Sorted(maps.Keys(st.hosts.byName))
@@ -24,7 +25,7 @@ func (st *Store) Page(from string, limit int) []HostCopy {
 	return notes
 }
 
-// ExportNodes writes out what was noted, which may have changed in the store since.
+// ExportNodes converts copies of hosts. The store may have changed since.
 func ExportNodes(notes []HostCopy) []match.Node {
 	x := make(exporter)
 	nodes := make([]match.Node, len(notes))
@@ -34,8 +35,8 @@ func ExportNodes(notes []HostCopy) []match.Node {
 	return nodes
 }
 
-// Jobs lists what is held and reserved, ordered by job id and in it by key. Slots that an Update
-// brought are listed as it gave them.
+// Jobs lists all allocations and reservations, ordered by job id, the slots of each by key. Slots
+// that an Update booked are listed as they were given.
 func (st *Store) Jobs() []match.Job {
 	x := make(exporter)
 	jobs := make([]match.Job, 0, len(st.jobs)+len(st.reservations.jobs))
@@ -48,7 +49,7 @@ func (st *Store) Jobs() []match.Job {
 	return jobs
 }
 
-// job writes out a job, its slots ordered by key.
+// job converts a job, its slots ordered by key.
 func (x exporter) job(j *Job) match.Job {
 	out := match.Job{ID: j.id, Slots: make([]match.Slot, 0, len(j.slots)), Reserved: j.reserved, Start: j.start, End: j.end}
 	for _, s := range j.slots {
@@ -58,7 +59,7 @@ func (x exporter) job(j *Job) match.Job {
 	return out
 }
 
-// A Note is what there is of a host at one moment, without what may change later.
+// A HostCopy is a copy of a host at one moment. It has nothing that may change later.
 type HostCopy struct {
 	name     string
 	vertices []*resource.Vertex
@@ -85,7 +86,7 @@ func (n *HostCopy) copyHost(name string, h *host) {
 	n.copyBelow(h.node.vertex, len(n.vertices)-1)
 }
 
-// copyBelow takes down what stands below a vertex, which is noted at an index.
+// copyBelow copies the vertices below v. The copy of v has the index at.
 func (n *HostCopy) copyBelow(v *vertex, at int) {
 	for _, c := range v.children {
 		n.vertices, n.parents = append(n.vertices, c.res), append(n.parents, at)
@@ -93,7 +94,7 @@ func (n *HostCopy) copyBelow(v *vertex, at int) {
 	}
 }
 
-// graph writes out the node; nil where there is none.
+// graph converts the node. It returns nil if there is none.
 func (n *HostCopy) graph() *resource.Graph {
 	if len(n.vertices) == 0 {
 		return nil
@@ -111,7 +112,7 @@ func (n *HostCopy) graph() *resource.Graph {
 	return g
 }
 
-// jobs writes out slots by the jobs that hold them.
+// jobs converts slots, job by job.
 func (x exporter) jobs(slots []Slot) []match.Job {
 	slices.SortFunc(slots, func(a, b Slot) int {
 		return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.key, b.key))

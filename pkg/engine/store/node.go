@@ -6,27 +6,28 @@ import (
 	"github.com/flux-k8s/fluence/pkg/engine/solver"
 )
 
-// A node is a vertex of type node, with its pools gathered by type.
+// A node is a vertex of type node. Its leaves are grouped into pools by type.
 type node struct {
 	vertex *vertex
-	// position is the node's place among the nodes of the graph.
+	// position is the index of the node in the graph's nodes.
 	position int
 	pools    []pool
-	// multiLeaf says that a pool has more than one leaf.
+	// multiLeaf reports whether a pool has more than one leaf.
 	multiLeaf bool
 }
 
-// A pool is all leaves of one type below a node, mostly just one.
+// A pool is all leaves of one type below a node. Usually there is one.
 type pool struct {
-	typ    string
-	column *column // which holds the amounts
+	typ string
+	// column has the amounts of the pool.
+	column *column
 	leaves []*vertex
 }
 
 // name returns the node's name, unique in the graph.
 func (n *node) name() string { return n.vertex.res.Name }
 
-// poolIndex returns the index of the pool of a type; -1 for none.
+// poolIndex returns the index of the pool of a type, or -1 if there is none.
 func (n *node) poolIndex(typ string) int {
 	for i := range n.pools {
 		if n.pools[i].typ == typ {
@@ -36,7 +37,7 @@ func (n *node) poolIndex(typ string) int {
 	return -1
 }
 
-// buildPools makes the pools anew from the vertices below the node.
+// buildPools groups the leaves below the node into new pools.
 func (n *node) buildPools(c *columns) {
 	n.dropPools(c)
 	var visit func(v *vertex)
@@ -63,7 +64,7 @@ func (n *node) buildPools(c *columns) {
 	}
 }
 
-// dropPools gives up the pools.
+// dropPools removes the pools.
 func (n *node) dropPools(c *columns) {
 	for _, p := range n.pools {
 		c.removePool(p.typ, p.column, n.position)
@@ -71,7 +72,7 @@ func (n *node) dropPools(c *columns) {
 	n.pools = nil
 }
 
-// updateColumns brings up to date what there is at the most of a pool, and what is free.
+// updateColumns updates the amounts of a pool in its column.
 func (n *node) updateColumns(at int) {
 	p, most, free := &n.pools[at], int64(0), int64(0)
 	for _, v := range p.leaves {
@@ -80,7 +81,7 @@ func (n *node) updateColumns(at int) {
 	p.column.Capacity[n.position], p.column.Free[n.position] = most, free
 }
 
-// findLeaf finds a leaf by its path below the node.
+// findLeaf finds a leaf by its path below the node. It returns -1 if there is none.
 func (n *node) findLeaf(typ, below string) (at int, v *vertex) {
 	if at = n.poolIndex(typ); at >= 0 {
 		for _, v := range n.pools[at].leaves {
@@ -92,8 +93,8 @@ func (n *node) findLeaf(typ, below string) (at int, v *vertex) {
 	return -1, nil
 }
 
-// pathBelow returns the part of a containment path that follows the vertex of this
-// name; "" if there is none.
+// pathBelow returns the part of a containment path after the vertex with this name. It returns ""
+// if there is none.
 func pathBelow(path, name string) string {
 	for from := 0; ; {
 		at := strings.Index(path[from:], name)

@@ -8,10 +8,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Order returns the positions of the nodes in the order in which a policy takes them: those
-// closest to the near ones first, then as the policy says. Distance says by position how far a node
-// is from the near ones; it is nil where none of them is in the graph, since names that the graph
-// lacks are near nothing. Both stand until the next call.
+// Order returns the positions of the nodes in the order in which a policy takes them: the nodes
+// closest to the near nodes first, and then by the policy. distance has by position how far a node
+// is from the near nodes; less is closer. It is nil if no near node is in the graph. Both slices
+// are valid until the next call.
 func (st *Store) Order(policy string, near []string) (order []int32, distance []int) {
 	st.order = resized(st.order, len(st.graph.nodes))
 	order = st.order
@@ -57,8 +57,8 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// closeness returns the depth of the deepest vertex that a node has in common
-// with a near node; a near node is the closest of all.
+// closeness returns the depth of the deepest vertex that contains both the node and a near node.
+// For a near node it returns the largest value.
 func (n *node) closeness(walk uint64) int {
 	if n.vertex.nearWalk == walk {
 		return math.MaxInt32
@@ -70,9 +70,8 @@ func (n *node) closeness(walk uint64) int {
 	return v.depth
 }
 
-// depthFirst returns the positions of the nodes in the order in which a walk
-// from the root meets them. It is the graph's own, and made anew only after
-// nodes came, went or moved.
+// depthFirst returns the positions of the nodes in depth-first order from the root. Callers must
+// not change the result, which is cached.
 func (g *Graph) depthFirst() []int32 {
 	if g.walkOrder != nil || g.root == nil {
 		return g.walkOrder

@@ -9,16 +9,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Partition says of every node below which vertex of one type it stands.
+// A Partition divides the nodes by the vertices of one type above them.
 type Partition struct {
-	// DomainOf is by position of a node the index of its vertex; -1 for none.
+	// DomainOf has by position the index of the vertex above the node. It is -1 if there is none.
 	DomainOf []int32
-	// Names are those of the vertices, in the order of their paths.
+	// Names are the names of the vertices, in the order of their paths.
 	Names []string
 }
 
-// Partition divides the nodes by the vertices of a type. It is the graph's own, and
-// made anew only after nodes came, went or moved.
+// Partition divides the nodes by the vertices of a type. Callers must not change the result, which
+// is cached.
 func (g *Graph) Partition(typ string) *Partition {
 	if p := g.partitions[typ]; p != nil {
 		return p
@@ -51,8 +51,8 @@ func (g *Graph) Partition(typ string) *Partition {
 	return p
 }
 
-// LevelTypes lists the types of the vertices that nodes stand in, outermost first, and
-// their own.
+// LevelTypes lists the types of the vertices above nodes, the outermost first, and then the type of
+// nodes.
 func (g *Graph) LevelTypes() []string {
 	depths := map[string]int{}
 	for l, v := range g.levels {

@@ -8,22 +8,23 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A site is the graph of one node, checked and copied: the way from the root
-// down to the node, and what stands below it.
+// A nodeGraph is the graph of one node, checked and copied: the vertices above the node, the node,
+// and the vertices below it.
 type nodeGraph struct {
 	ancestors   []*resource.Vertex // the root first
 	node        *resource.Vertex
 	descendants []poolVertex // parents before their children
 }
 
-// A branch is a vertex below the node.
+// A poolVertex is a vertex below the node.
 type poolVertex struct {
-	res    *resource.Vertex
-	parent int // index into the site's branches; -1 for the node itself
+	res *resource.Vertex
+	// parent is an index into descendants, or -1 for the node.
+	parent int
 }
 
-// readNodeGraph copies the graph of one node. It fails with match.ErrInvalid if the
-// graph is not a tree that leads from one root to one node and its pools.
+// readNodeGraph copies the graph of one node. It fails with match.ErrInvalid if the graph is not a
+// tree of one root, one node below the root, and the node's pools.
 func readNodeGraph(g *resource.Graph) (*nodeGraph, error) {
 	if g == nil {
 		return nil, invalid("no graph")
@@ -69,7 +70,7 @@ func readNodeGraph(g *resource.Graph) (*nodeGraph, error) {
 	return s, nil
 }
 
-// findNode returns the index of the one vertex of type node.
+// findNode returns the index of the vertex of type node. It fails if there is not exactly one.
 func findNode(g *resource.Graph) (int, error) {
 	at := -1
 	for i := range g.Vertices {
@@ -87,8 +88,7 @@ func findNode(g *resource.Graph) (int, error) {
 	return at, nil
 }
 
-// parentsOf returns for every vertex the index of the one that contains it, -1
-// for none.
+// parentsOf returns for each vertex the index of its container, or -1 if there is none.
 func parentsOf(g *resource.Graph) ([]int, error) {
 	parents := make([]int, len(g.Vertices))
 	for i := range parents {
@@ -109,7 +109,7 @@ func parentsOf(g *resource.Graph) ([]int, error) {
 	return parents, nil
 }
 
-// readDescendants copies what stands below the node, level by level.
+// readDescendants copies the vertices below the node, level by level.
 func (s *nodeGraph) readDescendants(g *resource.Graph, parents []int, node int) error {
 	children := make([][]int, len(g.Vertices))
 	for i, p := range parents {
@@ -141,8 +141,7 @@ func (s *nodeGraph) readDescendants(g *resource.Graph, parents []int, node int) 
 	return s.checkUnits()
 }
 
-// checkUnits fails if leaves of one type are counted in several units: they
-// could not be added up.
+// checkUnits fails if leaves of one type have different units, because these cannot be added up.
 func (s *nodeGraph) checkUnits() error {
 	units := make(map[string]string)
 	inner := make(map[int]bool)
@@ -161,8 +160,8 @@ func (s *nodeGraph) checkUnits() error {
 	return nil
 }
 
-// readVertex copies a vertex that stands at the path parent, "" for the root,
-// and fills in its names and its path where they are left out.
+// readVertex copies a vertex. parent is the path of its container, "" for the root. Names and the
+// path are filled in if they are missing.
 func readVertex(from *resource.Vertex, parent string) (*resource.Vertex, error) {
 	v := cloneVertex(from)
 	if v.Type == "" {

@@ -8,15 +8,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Reservations are what is promised. They weigh on no leaf and stand on no host: they
-// count where a request looks at the time that they are for.
+// Reservations are the slots that are reserved for later. They have no charges and are on no host.
+// They count for a request whose window overlaps theirs.
 type Reservations struct {
 	hosts *hosts
 	jobs  map[match.JobID]*Job
-	// byNode are the promised slots by the name of their node.
+	// byNode has the reserved slots by the name of their node.
 	byNode map[string]map[*Slot]struct{}
-	// starts and stops are theirs, ends those of all slots that have one, held or
-	// promised.
+	// starts has the reserved slots by start.
+	// stops has the reserved slots by end, if the end is known.
+	// ends has all slots, held and reserved, by end, if the end is known.
 	starts, stops, ends timetable
 }
 
@@ -27,7 +28,7 @@ func newReservations(h *hosts) Reservations {
 	}
 }
 
-// Add reserves what a job has been drawn or told of.
+// Add adds the reservation of a job.
 func (p *Reservations) Add(j *Job) {
 	p.jobs[j.id] = j
 	for _, s := range j.slots {
@@ -35,7 +36,7 @@ func (p *Reservations) Add(j *Job) {
 	}
 }
 
-// Cancel drops the reservation of a job, if it has one.
+// Cancel drops the reservation of a job, if the job has one.
 func (p *Reservations) Cancel(id match.JobID) {
 	if j := p.jobs[id]; j != nil {
 		delete(p.jobs, id)
@@ -45,7 +46,7 @@ func (p *Reservations) Cancel(id match.JobID) {
 	}
 }
 
-// reserve counts a slot among those promised.
+// reserve adds a slot.
 func (p *Reservations) reserve(s *Slot) {
 	s.charges = nil
 	if p.byNode[s.node] == nil {
@@ -58,7 +59,7 @@ func (p *Reservations) reserve(s *Slot) {
 	p.invalidate(s.node)
 }
 
-// unreserve takes back what await counted.
+// unreserve reverts reserve.
 func (p *Reservations) unreserve(s *Slot) {
 	delete(p.byNode[s.node], s)
 	if len(p.byNode[s.node]) == 0 {
@@ -70,15 +71,14 @@ func (p *Reservations) unreserve(s *Slot) {
 	p.invalidate(s.node)
 }
 
-// invalidate forgets what was foreseen for a node.
+// invalidate clears the timeline of a node.
 func (p *Reservations) invalidate(name string) {
 	if h := p.hosts.byName[name]; h != nil {
 		h.timeline = nil
 	}
 }
 
-// Ignore has what these jobs have reserved not count until the returned function
-// is called.
+// Ignore takes out the reservations of these jobs until the returned function is called.
 func (p *Reservations) Ignore(ids []match.JobID) (restore func()) {
 	if len(p.jobs) == 0 {
 		return func() {}
@@ -101,7 +101,7 @@ func (p *Reservations) Ignore(ids []match.JobID) (restore func()) {
 	}
 }
 
-// Expire drops the reservations that ended and that nobody has claimed.
+// Expire drops the reservations that have ended and that no job has claimed.
 func (p *Reservations) Expire(now int64) {
 	var late []match.JobID
 	p.stops.upTo(now, func(s *Slot) { late = append(late, s.job) })
@@ -110,8 +110,7 @@ func (p *Reservations) Expire(now int64) {
 	}
 }
 
-// release drops the promised slots of a job with these keys, or without keys
-// all of them.
+// release drops the reserved slots of a job with these keys, or all of them if no keys are given.
 func (p *Reservations) release(id match.JobID, keys []string) {
 	j := p.jobs[id]
 	if j == nil {
@@ -128,8 +127,8 @@ func (p *Reservations) release(id match.JobID, keys []string) {
 	}
 }
 
-// checkReserved fails for a reservation without a time, and for one of a job that
-// holds something or is to, as others of the same call say.
+// checkReserved fails for a reservation that has no start or ends before it starts. It also fails
+// for a job that holds something, or gets something in the same call.
 func (st *Store) checkReserved(j *match.Job, all []match.Job) error {
 	if !j.Reserved {
 		return nil
@@ -146,7 +145,7 @@ func (st *Store) checkReserved(j *match.Job, all []match.Job) error {
 	return nil
 }
 
-// replaceReserved promises the slots of a job in place of those with the same keys.
+// replaceReserved reserves the slots of a job. They replace those with the same keys.
 func (st *Store) replaceReserved(from *match.Job, bare map[[2]string]*resource.Vertex) {
 	if len(from.Slots) == 0 {
 		return

@@ -8,13 +8,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// isContainer says whether vertices of a type are never pools.
+// isContainer reports whether vertices of a type are never pools.
 func isContainer(typ string) bool {
 	return typ == resource.TypeNode || typ == resource.TypeCluster
 }
 
-// equals says whether the slot already is what f says: as much of every type of
-// pool, on the same node, and of the same vertices where f names them.
+// equals reports whether the slot already is what f describes: on the same node, with the same
+// amount of each type of pool, and on the same vertices if f names vertices.
 func (s *Slot) equals(f *match.Slot) bool {
 	if s.node != f.Node {
 		return false
@@ -39,7 +39,7 @@ func (s *Slot) equals(f *match.Slot) bool {
 	return maps.Equal(had, have)
 }
 
-// addAmount adds an amount to what there is of a type.
+// addAmount adds an amount to the sum of its type.
 func addAmount(sums map[string]sum128, typ string, amount int64) {
 	if amount > 0 {
 		t := sums[typ]
@@ -48,15 +48,15 @@ func addAmount(sums map[string]sum128, typ string, amount int64) {
 	}
 }
 
-// hasContainer says whether the vertex with this path is one that the slot has on the
-// way to what it holds.
+// hasContainer reports whether the slot lists the vertex with this path as a container.
 func (s *Slot) hasContainer(typ, path string) bool {
 	return slices.ContainsFunc(s.shares, func(h share) bool {
 		return h.container && h.res.Type == typ && h.res.Path == path
 	})
 }
 
-// amountAt returns what the slot holds of the vertex at a path below its node.
+// amountAt returns what the slot holds of the vertex with this path below its node. It returns -1
+// if the slot does not hold the vertex.
 func (s *Slot) amountAt(typ, tail string) int64 {
 	for _, h := range s.shares {
 		if h.res.Type == typ && pathBelow(h.res.Path, s.node) == tail {

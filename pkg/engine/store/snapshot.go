@@ -2,16 +2,17 @@ package store
 
 import "slices"
 
-// A Snapshot is what matchers read of a graph at one moment, but for amounts. The store may change
-// from then on.
+// A Snapshot is a copy of what a solver reads of a graph, except the amounts. The store may change
+// afterwards.
 type Snapshot struct {
 	Graph
-	// originals are the nodes that were there, and parents those that they stood below then.
+	// originals are the store's nodes at the time of the snapshot.
 	originals []*node
-	parents   []*vertex
+	// parents are the vertices that contained these nodes.
+	parents []*vertex
 }
 
-// Snapshot takes one, with the partitions by some types of vertices.
+// Snapshot returns a snapshot with the partitions by these types of vertices.
 func (st *Store) Snapshot(kinds []string) *Snapshot {
 	of := &st.graph
 	s := &Snapshot{Graph: newGraph(), originals: slices.Clone(of.nodes)}
@@ -32,8 +33,8 @@ func (st *Store) Snapshot(kinds []string) *Snapshot {
 	return s
 }
 
-// Position returns where the node that was at a position stands now. It is false if the node has
-// left, or stands elsewhere.
+// Position returns the current position of the node at a position of the snapshot. It returns false
+// if the node was removed or moved.
 func (st *Store) Position(s *Snapshot, at int) (int, bool) {
 	n := s.originals[at]
 	if n.position >= len(st.graph.nodes) || st.graph.nodes[n.position] != n || n.vertex.parent != s.parents[at] {

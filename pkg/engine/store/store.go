@@ -1,32 +1,32 @@
-// Package store keeps the graph of nodes with pools, and who holds what of it, now and later.
+// Package store keeps a graph of nodes with pools, and the allocations and reservations of jobs.
 //
-// Its files, each of which uses those before it:
+// Its files, listed so that a file mostly uses those above it:
 //
-//	sum128.go         how are amounts added up that pass an int64?
-//	vertex.go        what is a vertex, and what is free of it?
-//	column.go        what do matchers read of all nodes at once?
+//	sum128.go        how are amounts summed beyond an int64?
+//	vertex.go        what is a vertex, and how much of it is free?
+//	column.go        what does a solver read of all nodes at once?
 //	node.go          which pools has a node?
-//	window.go        which time does a request look at?
+//	window.go        which time does a request cover?
 //	job.go           what does a job hold, slot by slot?
-//	timetable.go     what happens when?
-//	export.go        how is a job written out?
-//	host.go          what stands at a name, and where does it weigh?
-//	exclusivity.go   whose is a node?
+//	timetable.go     which slots start or end when?
+//	export.go        how is a job converted to an answer?
+//	host.go          which slots are on a node, and which leaves are they charged to?
+//	exclusivity.go   which holder has a node?
 //	read_node.go     what is wrong with the graph of a node?
 //	partition.go     into which domains does a level divide the nodes?
-//	graph.go         how do nodes come, move and go?
+//	graph.go         how are nodes added, moved and removed?
 //	timeline.go      what is free of a node, and when?
-//	reservations.go  what is promised?
-//	store.go         what is there at all?
-//	slot_equal.go          is a slot what the cluster says?
-//	update.go          how is booked what the cluster says?
-//	list.go          how is it listed, page by page?
+//	reservations.go  which slots are reserved for later?
+//	store.go         what does a store have?
+//	slot_equal.go    is a slot already what an update describes?
+//	update.go        how are allocations and reservations updated and released?
+//	list.go          how is the store listed, page by page?
 //	order.go         in which order are nodes taken?
 //	ignore.go        what if some jobs held nothing?
-//	expect.go        what if others took something?
-//	window_view.go   what is free all through a window?
+//	expect.go        what if others held something more?
+//	window_view.go   what is free during a whole window?
 //	allocate.go      which leaves does a slot get?
-//	snapshot.go      what does a match look at that goes on beside the store?
+//	snapshot.go      what does a long search read while the store changes?
 package store
 
 import (
@@ -37,44 +37,47 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Store is the graph of one epoch with its jobs. Its methods are not safe for concurrent use.
+// A Store has the graph of one epoch and its jobs. Its methods are not safe for concurrent use.
 type Store struct {
 	graph        Graph
 	hosts        hosts
 	jobs         map[match.JobID]*Job
 	reservations Reservations
-	lastSeq      uint64 // counts the slots ever stood, to keep their order
-	slotCount    int    // counts the slots that stand
-	ignoring     ignoreState
-	// order and distance are memory for the order of nodes, and walk counts the walks that measured
-	// distances.
+	// lastSeq is the number of slots that were ever booked. It numbers the bookings.
+	lastSeq uint64
+	// slotCount is the number of slots that are booked now.
+	slotCount int
+	ignoring  ignoreState
+	// order and distance are memory for Order.
 	order    []int32
 	distance []int
-	walks    uint64
+	// walks is the number of calls of Order.
+	walks uint64
 }
 
-// New returns a store of nothing.
+// New returns an empty store.
 func New() *Store {
 	st := &Store{graph: newGraph(), hosts: hosts{byName: make(map[string]*host)}, jobs: make(map[match.JobID]*Job)}
 	st.reservations = newReservations(&st.hosts)
 	return st
 }
 
-// Graph returns the graph as matchers read it.
+// Graph returns the graph.
 func (st *Store) Graph() *Graph { return &st.graph }
 
-// Reservations returns what is reserved.
+// Reservations returns the reservations.
 func (st *Store) Reservations() *Reservations { return &st.reservations }
 
-// NumberNodes gives the nodes their numbers, by name. Nodes that come later are numbered as they come.
+// NumberNodes numbers the nodes by name. A node that is added later gets the next number.
 func (st *Store) NumberNodes() { st.graph.numberNodes() }
 
-// Sizes returns how many jobs hold something, how many slots that is, and how many nodes there are.
+// Sizes returns the number of jobs that hold something, the number of their slots, and the number
+// of nodes.
 func (st *Store) Sizes() (jobs, slots, nodes int) {
 	return len(st.jobs), st.slotCount, len(st.graph.nodes)
 }
 
-// PutNodes adds nodes, or brings them up to date. It fails with match.ErrInvalid, changing nothing.
+// PutNodes adds nodes or updates them. If it fails with match.ErrInvalid, nothing is changed.
 func (st *Store) PutNodes(nodes ...*resource.Graph) error {
 	var root *resource.Vertex
 	if st.graph.root != nil {
@@ -100,7 +103,7 @@ func (st *Store) PutNodes(nodes ...*resource.Graph) error {
 	return nil
 }
 
-// RemoveNode takes a node out of the graph. One that is not there is no error.
+// RemoveNode removes a node from the graph. A node that is not there is no error.
 func (st *Store) RemoveNode(name string) {
 	h := st.hosts.byName[name]
 	if h == nil || h.node == nil {
@@ -111,7 +114,7 @@ func (st *Store) RemoveNode(name string) {
 	st.hosts.removeIfEmpty(name)
 }
 
-// SetStatus marks a node up or down. It fails with match.ErrInvalid where there is none.
+// SetStatus marks a node up or down. It fails with match.ErrInvalid if there is no such node.
 func (st *Store) SetStatus(name string, status resource.Status) error {
 	h := st.hosts.byName[name]
 	if h == nil || h.node == nil {
@@ -124,7 +127,7 @@ func (st *Store) SetStatus(name string, status resource.Status) error {
 	return nil
 }
 
-// CheckSlot fails for a slot that cannot count as held.
+// CheckSlot fails for a slot that cannot be booked.
 func CheckSlot(s *match.Slot) error {
 	switch {
 	case s.Node == "":
@@ -147,7 +150,7 @@ func CheckSlot(s *match.Slot) error {
 	return nil
 }
 
-// invalid is the error for arguments that are wrong.
+// invalid returns an error that wraps match.ErrInvalid.
 func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
 }

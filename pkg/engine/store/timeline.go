@@ -13,20 +13,21 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// An outlook is what is held and promised of the leaves of one node over time. It
-// is made when it is first asked for, and anew after anything there changed.
-type nodeTimeline [][]leafTimeline // by pool and leaf
+// A nodeTimeline is what is held and reserved of the leaves of one node over time, by pool and
+// leaf. It is computed when it is first used, and again after each change on the node.
+type nodeTimeline [][]leafTimeline
 
-// A forecast is of one leaf.
+// A leafTimeline is what is held and reserved of one leaf over time.
 type leafTimeline struct {
-	// taken is what is held, each slot up to its end, and what is promised.
+	// taken has what is held, up to the end of each slot, and what is reserved.
+	// reserved has only what is reserved.
 	taken, reserved planner.Plan
-	// shift makes amounts small enough for their sum to stay within an int64. It
-	// is 0 but for leaves of an enormous size; then what is free is rounded down.
+	// shift makes amounts so small that their sum fits an int64. It is 0 except for leaves of an
+	// enormous size. For those, what is free is rounded down.
 	shift int
 }
 
-// makeTimeline returns the outlook of a host, whose node has to be in the graph.
+// makeTimeline returns the timeline of a host. Invariant: the host's node is in the graph.
 func (h *host) makeTimeline(promised map[*Slot]struct{}) nodeTimeline {
 	if h.timeline != nil {
 		return h.timeline
@@ -56,7 +57,7 @@ func (h *host) makeTimeline(promised map[*Slot]struct{}) nodeTimeline {
 	return o
 }
 
-// addHeld counts a charge up to its end.
+// addHeld adds a charge, up to its end.
 func (o nodeTimeline) addHeld(n *node, c charge, end int64) {
 	if end == math.MinInt64 {
 		return
@@ -69,9 +70,8 @@ func (o nodeTimeline) addHeld(n *node, c charge, end int64) {
 	}
 }
 
-// addReserved counts what a slot is promised: with named the shares whose leaf is
-// found by its path below the node; without, the others by their type, where
-// there is room for them.
+// addReserved adds the shares of a reserved slot. If named, it adds the shares whose path below the
+// node finds a leaf. Otherwise it adds the other shares by type, on leaves with room for them.
 func (o nodeTimeline) addReserved(n *node, s *Slot, named bool) {
 	w := Window{start: Instant(s.start), end: endOf(s.end)}
 	if w.end <= w.start {
@@ -95,8 +95,8 @@ func (o nodeTimeline) addReserved(n *node, s *Slot, named bool) {
 	}
 }
 
-// spreadReserved counts a promised share on the leaves of its type, as spread of a node
-// does for one that is held.
+// spreadReserved adds a reserved share to the leaves of its type, as chargeByType does for a share
+// that is held.
 func (o nodeTimeline) spreadReserved(n *node, w Window, h share) {
 	k := n.poolIndex(h.res.Type)
 	if k < 0 {
@@ -116,8 +116,8 @@ func (o nodeTimeline) spreadReserved(n *node, w Window, h share) {
 	}
 }
 
-// scaled returns an amount as the forecast counts it. More than the size of the
-// leaf is no more than that.
+// scaled returns an amount in the timeline's scale, rounded up. An amount above the size of the
+// leaf counts as the size.
 func (f *leafTimeline) scaled(amount, size int64) int64 {
 	amount = min(amount, size)
 	n := amount >> f.shift
@@ -127,20 +127,20 @@ func (f *leafTimeline) scaled(amount, size int64) int64 {
 	return n
 }
 
-// reserve counts an amount as promised.
+// reserve adds an amount that is reserved.
 func (f *leafTimeline) reserve(w Window, amount, size int64) {
 	n := f.scaled(amount, size)
 	f.taken.Add(w.start, w.end, n)
 	f.reserved.Add(w.start, w.end, n)
 }
 
-// free returns what of a leaf of this size is left all through a window, going by
-// the ends of what is held.
+// free returns what is free of a leaf of this size during a whole window, if what is held ends on
+// time.
 func (f *leafTimeline) free(w Window, size int64) int64 {
 	return max(0, size>>f.shift-f.taken.Peak(w.start, w.end)) << f.shift
 }
 
-// freeIn returns what of a leaf may be given out for a window.
+// freeIn returns what may be given out of a leaf for a window.
 func (h *host) freeIn(w Window, k, l int) int64 {
 	v, f := h.node.pools[k].leaves[l], &h.timeline[k][l]
 	if v.res.Status != resource.Up {
@@ -148,14 +148,13 @@ func (h *host) freeIn(w Window, k, l int) int64 {
 	}
 	free := f.free(w, v.res.Size)
 	if w.present {
-		// What is past its end is held all the same.
+		// An allocation past its end is still held.
 		free = min(free, max(0, v.free()>>f.shift-f.reserved.At(w.start))<<f.shift)
 	}
 	return free
 }
 
-// exclusivityIn says who holds slots on the host within a window, or is promised
-// some.
+// exclusivityIn returns which holders have slots on the host within a window, held or reserved.
 func (h *host) exclusivityIn(w Window, promised map[*Slot]struct{}) solver.Exclusivity {
 	var x solver.Exclusivity
 	for s := range h.countedSlots() {
@@ -171,8 +170,8 @@ func (h *host) exclusivityIn(w Window, promised map[*Slot]struct{}) solver.Exclu
 	return x
 }
 
-// mergeHolder counts a slot among those of a node. Of several holders it only says that
-// there are several.
+// mergeHolder adds a slot to the exclusivity of a node. If there are several holders, only their
+// presence is recorded, as two.
 func mergeHolder(x *solver.Exclusivity, s *Slot) {
 	switch {
 	case s.shared:

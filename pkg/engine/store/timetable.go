@@ -6,8 +6,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/planner"
 )
 
-// A timetable says at which times something happens to which slots.
+// A timetable has slots by time, and finds the times in order.
 type timetable struct {
+	// times is the ordered set of the times: a plan whose amounts are all 0.
 	times planner.Plan
 	slots map[int64]map[*Slot]struct{}
 }
@@ -16,7 +17,7 @@ func newTimetable() timetable {
 	return timetable{slots: make(map[int64]map[*Slot]struct{})}
 }
 
-// add puts a slot on a time; planner.Forever is none.
+// add enters a slot at a time. It skips planner.Forever, which is no time.
 func (t *timetable) add(at int64, s *Slot) {
 	if at == planner.Forever {
 		return
@@ -28,7 +29,7 @@ func (t *timetable) add(at int64, s *Slot) {
 	t.slots[at][s] = struct{}{}
 }
 
-// remove takes a slot off the time that it was put on.
+// remove removes a slot from its time.
 func (t *timetable) remove(at int64, s *Slot) {
 	if at == planner.Forever {
 		return
@@ -40,7 +41,7 @@ func (t *timetable) remove(at int64, s *Slot) {
 	}
 }
 
-// within calls do with every slot on a time after the first and up to the last.
+// within calls do with each slot whose time is after first and at most last.
 func (t *timetable) within(first, last int64, do func(*Slot)) {
 	for at, ok := t.times.Next(first); ok && at <= last; at, ok = t.times.Next(at) {
 		for s := range t.slots[at] {
@@ -49,7 +50,7 @@ func (t *timetable) within(first, last int64, do func(*Slot)) {
 	}
 }
 
-// upTo calls do with every slot on a time up to the last.
+// upTo calls do with each slot whose time is at most last.
 func (t *timetable) upTo(last int64, do func(*Slot)) {
 	for s := range t.slots[math.MinInt64] {
 		do(s)
@@ -57,7 +58,7 @@ func (t *timetable) upTo(last int64, do func(*Slot)) {
 	t.within(math.MinInt64, last, do)
 }
 
-// hasUpTo says whether there is a slot on a time up to the last.
+// hasUpTo reports whether there is a slot whose time is at most last.
 func (t *timetable) hasUpTo(last int64) bool {
 	at, ok := t.times.Next(math.MinInt64)
 	return ok && at <= last || len(t.slots[math.MinInt64]) > 0

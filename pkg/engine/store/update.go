@@ -7,7 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Update books what jobs hold, or have reserved. It fails with match.ErrInvalid, changing nothing.
+// Update books allocations and reservations of jobs. If it fails with match.ErrInvalid, nothing is
+// changed.
 func (st *Store) Update(jobs ...match.Job) error {
 	for i := range jobs {
 		if err := checkHeld(&jobs[i]); err != nil {
@@ -28,7 +29,7 @@ func (st *Store) Update(jobs ...match.Job) error {
 	return nil
 }
 
-// checkHeld fails for a job that cannot be booked as given.
+// checkHeld fails for a job that cannot be booked.
 func checkHeld(j *match.Job) error {
 	if j.ID == 0 {
 		return invalid("update: job 0 names no job")
@@ -41,9 +42,8 @@ func checkHeld(j *match.Job) error {
 	return nil
 }
 
-// replaceSlots books the slots of a job in place of those with the same keys. Vertices
-// that are no more than a type and a unit are kept once, in bare: a loaded
-// cluster holds a great many.
+// replaceSlots books the slots of a job. They replace those with the same keys. Vertices that have
+// only a type and a unit are kept once, in bare, because a loaded cluster has very many of them.
 func (st *Store) replaceSlots(from *match.Job, bare map[[2]string]*resource.Vertex) {
 	j := st.jobs[from.ID]
 	if len(from.Slots) == 0 {
@@ -85,7 +85,7 @@ func (st *Store) replaceSlots(from *match.Job, bare map[[2]string]*resource.Vert
 	}
 }
 
-// setEnd has all that a job holds end at a time.
+// setEnd sets the end of a job and of all its slots.
 func (st *Store) setEnd(j *Job, at time.Time) {
 	j.end = at
 	for _, s := range j.slots {
@@ -108,7 +108,7 @@ func readSlot(f *match.Slot, bare map[[2]string]*resource.Vertex) *Slot {
 	}
 }
 
-// readShares copies what a set holds.
+// readShares copies the shares of a set.
 func readShares(r *resource.Set, bare map[[2]string]*resource.Vertex) []share {
 	shares := make([]share, len(r.Vertices))
 	for i := range r.Vertices {
@@ -130,8 +130,8 @@ func readShares(r *resource.Set, bare map[[2]string]*resource.Vertex) []share {
 	return shares
 }
 
-// Release gives back the slots of a job with these keys, held and promised, or without keys all
-// of them. What is not held is no error.
+// Release frees the slots of a job with these keys, held and reserved, or all of them if no keys
+// are given. What is not held is no error.
 func (st *Store) Release(id match.JobID, keys ...string) {
 	st.reservations.release(id, keys)
 	j := st.jobs[id]

@@ -8,31 +8,32 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A vertex is one resource pool of the graph.
+// A vertex is a vertex of the resource graph: a cluster, a rack, a node or a resource of a node.
 type vertex struct {
-	// res describes the vertex. Allocations share it, so it is replaced as a
-	// whole and never changed in place.
-	res      *resource.Vertex
-	parent   *vertex // nil for the root
+	// res is the description of the vertex. Invariant: it is replaced, never changed in place, because
+	// allocations share it.
+	res *resource.Vertex
+	// parent is nil for the root.
+	parent   *vertex
 	children []*vertex
-	depth    int // 0 for the root
-	// node is what the vertex is, if it is of that type.
+	// depth is 0 for the root.
+	depth int
+	// node is set if the type of the vertex is node.
 	node *node
-	// used is what slots hold of the vertex; only leaves below a node are held.
-	// Stays is the part of it that is held by slots that stay.
+	// used is what slots hold of the vertex. Only leaves below a node are held.
+	// permanent is the part of used that permanent slots hold.
 	used, permanent sum128
-	// relPath is the path from its node to a vertex below one: it stays the same
-	// when the node moves to another rack.
+	// relPath is the path of a vertex from its node down. It stays the same when the node moves to
+	// another rack.
 	relPath string
-	// nearWalk is the walk that last found one of its near nodes at or below the
-	// vertex.
+	// nearWalk is the number of the last call of Order with a near node at or below the vertex.
 	nearWalk uint64
 }
 
 // path returns the vertex's containment path.
 func (v *vertex) path() string { return v.res.Path }
 
-// isUp says whether the vertex and all that it stands in are up.
+// isUp reports whether the vertex and all vertices above it are up.
 func (v *vertex) isUp() bool {
 	for ; v != nil; v = v.parent {
 		if v.res.Status != resource.Up {
@@ -42,7 +43,8 @@ func (v *vertex) isUp() bool {
 	return true
 }
 
-// enclosing returns the nearest vertex of a type, from v itself upwards; nil for none.
+// enclosing returns the nearest vertex of a type from v upwards, or nil if there is none. That may
+// be v itself.
 func (v *vertex) enclosing(typ string) *vertex {
 	for v != nil && v.res.Type != typ {
 		v = v.parent
@@ -50,7 +52,7 @@ func (v *vertex) enclosing(typ string) *vertex {
 	return v
 }
 
-// free returns what of the vertex may be given out.
+// free returns how much of the vertex may be given out.
 func (v *vertex) free() int64 {
 	if v.res.Status != resource.Up {
 		return 0
@@ -58,13 +60,13 @@ func (v *vertex) free() int64 {
 	return v.used.remaining(v.res.Size)
 }
 
-// attach puts v below parent.
+// attach makes v a child of parent.
 func (v *vertex) attach(parent *vertex) {
 	v.parent, v.depth = parent, parent.depth+1
 	parent.children = append(parent.children, v)
 }
 
-// detach takes v from below its parent.
+// detach removes v from its parent.
 func (v *vertex) detach() {
 	p := v.parent
 	at := slices.Index(p.children, v)
@@ -72,7 +74,7 @@ func (v *vertex) detach() {
 	v.parent = nil
 }
 
-// sortByName sorts by name what stands in v, as far as down to the nodes.
+// sortByName sorts by name the children of v, and of the vertices between v and the nodes.
 func (v *vertex) sortByName() {
 	if v.node != nil {
 		return

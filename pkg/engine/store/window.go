@@ -8,14 +8,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/planner"
 )
 
-// The times that a plan can tell apart: about the years 1697 to 2242.
+// The range of times that a plan can hold: about the years 1697 to 2242.
 const (
 	firstSecond = -1 << 33
 	lastSecond  = 1 << 33
 )
 
-// Instant returns a time as plans count them, in nanoseconds since 1970. Times
-// that these cannot tell are the first, or the last that has an end.
+// Instant returns a time in the unit of plans: nanoseconds since 1970. A time before the range is
+// the smallest int64. A time after the range is the last time before planner.Forever, so that it is
+// still an end.
 func Instant(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s < firstSecond:
@@ -26,8 +27,7 @@ func Instant(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// endOf returns the instant at which something ends, planner.Forever for the zero
-// time, which is no known end.
+// endOf returns an end as an instant. The zero time, which is no known end, is planner.Forever.
 func endOf(t time.Time) int64 {
 	if t.IsZero() {
 		return planner.Forever
@@ -35,15 +35,15 @@ func endOf(t time.Time) int64 {
 	return Instant(t)
 }
 
-// A Window is the time over which a request is to have its resources.
+// A Window is the time during which a request needs its resources.
 type Window struct {
 	start, end int64
-	// present says that the window begins now: whatever is held is held there,
-	// also past its end.
+	// present reports whether the window begins now. In such a window every allocation counts, even
+	// past its end.
 	present bool
 }
 
-// WindowFrom returns the window of a duration, 0 for one without a known end.
+// WindowFrom returns the window of a duration. Zero means that the end is not known.
 func WindowFrom(from int64, d time.Duration) Window {
 	w := Window{start: from, end: planner.Forever}
 	if d > 0 && (from < 0 || int64(d) < planner.Forever-from) {
@@ -52,18 +52,18 @@ func WindowFrom(from int64, d time.Duration) Window {
 	return w
 }
 
-// overlaps says whether a promised slot is to have its resources within the window.
+// overlaps reports whether the time of a reserved slot overlaps the window.
 func (w Window) overlaps(s *Slot) bool {
 	return Instant(s.start) < w.end && endOf(s.end) > w.start
 }
 
-// overlapsHeld says whether a slot that is held holds at any time of the window.
+// overlapsHeld reports whether an allocated slot is held at any time of the window.
 func (w Window) overlapsHeld(s *Slot) bool {
 	return w.present || endOf(s.end) > w.start
 }
 
-// WindowOf returns the window of a request that is to be given its resources now.
+// WindowOf returns the window of a request that starts now.
 func WindowOf(r *match.Request) Window { return WindowFrom(Instant(r.Now), r.Duration) }
 
-// Start returns the time at which the window begins.
+// Start returns the start of the window.
 func (w Window) Start() int64 { return w.start }

@@ -7,24 +7,24 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A WindowView is the time that an attempt looks at. As long as it stands, what the
-// columns say of the hosts it covers, of free amounts and of whose they are, holds all
-// through its window; of the others it does anyway.
+// A WindowView makes the columns show what is free, and which holders nodes have, during a whole
+// window. It overlays the columns of the hosts where that differs from what is held now. Restore
+// reverts that.
 type WindowView struct {
 	store    *Store
 	window   Window
 	overlaid map[*host]struct{}
 }
 
-// ViewNow returns the view of a request that is to be given its resources now.
-// It covers the hosts where something is promised within the window.
+// ViewNow returns the view of a request that starts now. It overlays the hosts where something is
+// reserved within the request's window.
 func (st *Store) ViewNow(r *match.Request) *WindowView {
 	v := &WindowView{store: st}
 	v.MoveToNow(WindowOf(r))
 	return v
 }
 
-// MoveToNow turns to a window that begins now.
+// MoveToNow moves the view to a window that begins now.
 func (v *WindowView) MoveToNow(w Window) {
 	v.Restore()
 	v.window = w
@@ -39,8 +39,8 @@ func (v *WindowView) MoveToNow(w Window) {
 	}
 }
 
-// overlay has the columns say what there is of a host within the window. It returns
-// the host's node; nil if it has none.
+// overlay makes the columns show what is free on a host during the window. It returns the host's
+// node, or nil if there is none.
 func (v *WindowView) overlay(name string) *node {
 	at := v.store.hosts.byName[name]
 	if at == nil || at.node == nil {
@@ -64,7 +64,7 @@ func (v *WindowView) overlay(name string) *node {
 	return n
 }
 
-// free returns what of a leaf may be given out within the window.
+// free returns what may be given out of a leaf during the window.
 func (v *WindowView) free(n *node, k, l int) int64 {
 	if at := v.store.hosts.byName[n.name()]; len(v.overlaid) > 0 {
 		if _, ok := v.overlaid[at]; ok {
@@ -74,7 +74,7 @@ func (v *WindowView) free(n *node, k, l int) int64 {
 	return n.pools[k].leaves[l].free()
 }
 
-// Restore has the columns say what is held, and nothing else.
+// Restore makes the columns show what is held now, without reservations.
 func (v *WindowView) Restore() {
 	for at := range v.overlaid {
 		for k := range at.node.pools {
@@ -88,13 +88,13 @@ func (v *WindowView) Restore() {
 	clear(v.overlaid)
 }
 
-// Window returns the time that is looked at.
+// Window returns the view's window.
 func (v *WindowView) Window() Window { return v.window }
 
-// MoveTo turns to a window. It calls do with the name of each host where something begins or ends
-// between the window before and this one, until do is false. Do covers the host: until then the
-// columns do not say what is free there within the window. What is past its end goes on the way
-// from the present to the first later window.
+// MoveTo moves the view to another window. It calls do with the name of each host where something
+// starts or ends between the windows, until do returns false. Invariant: do calls Overlay for the
+// host, because until then the columns show what is free there during the window before. When the
+// view leaves the present, allocations past their end count as released.
 func (v *WindowView) MoveTo(to Window, do func(name string) bool) {
 	past := v.window
 	v.window = to
@@ -112,8 +112,8 @@ func (v *WindowView) MoveTo(to Window, do func(name string) bool) {
 	}
 }
 
-// Overlay has the columns say what is free of a host within the window. It returns the position of
-// the host's node, and is false if it has none.
+// Overlay makes the columns show what is free on a host during the window. It returns the position
+// of the host's node. It returns false if there is none.
 func (v *WindowView) Overlay(name string) (at int, ok bool) {
 	n := v.overlay(name)
 	if n == nil {
@@ -122,8 +122,8 @@ func (v *WindowView) Overlay(name string) (at int, ok bool) {
 	return n.position, true
 }
 
-// Next returns the first time after the given one at which more may come to be free: the end of
-// something held or promised. What is past its end at the present is free a while after it.
+// Next returns the first time after the given one at which an allocation or a reservation ends. An
+// allocation that is past its end at the present counts as ending overdueGrace later.
 func (v *WindowView) Next(after, present int64) (int64, bool) {
 	t, ok := v.store.reservations.ends.times.Next(after)
 	if then := present + overdueGrace; after < then && (!ok || then < t) && v.store.reservations.ends.hasUpTo(present) {
@@ -132,14 +132,13 @@ func (v *WindowView) Next(after, present int64) (int64, bool) {
 	return t, ok
 }
 
-// overdueGrace is how long after the present a slot that is past its end counts as given
-// back.
+// overdueGrace is how long after the present an allocation past its end counts as released.
 const overdueGrace = int64(time.Second)
 
-// OverlaySteps is how many steps it counts to cover a host.
+// OverlaySteps is the cost in steps of overlaying a host.
 const OverlaySteps = 64
 
-// StepsToChange is how many steps it counts to take slots off their hosts, or to put them back.
+// StepsToChange returns the cost in steps of taking slots off their hosts, or of putting them back.
 func (v *WindowView) StepsToChange(slots []*Slot) int {
 	steps := 0
 	for _, s := range slots {
@@ -148,7 +147,7 @@ func (v *WindowView) StepsToChange(slots []*Slot) int {
 	return steps
 }
 
-// stepsOf is how many steps it counts to cover a host anew after what it holds has changed.
+// stepsOf returns the cost in steps of overlaying a host again after its slots have changed.
 func (v *WindowView) stepsOf(name string) int {
 	at := v.store.hosts.byName[name]
 	if _, ok := v.overlaid[at]; !ok {
@@ -157,7 +156,7 @@ func (v *WindowView) stepsOf(name string) int {
 	return OverlaySteps * (1 + len(at.slots) - at.ignored + len(v.store.reservations.byNode[name]))
 }
 
-// Without calls do as if slots that stand were not there.
+// Without calls do while these slots are off their hosts.
 func (v *WindowView) Without(slots []*Slot, do func()) {
 	for _, s := range slots {
 		v.store.hosts.byName[s.node].drop(s, &v.store.graph.columns)
@@ -170,7 +169,7 @@ func (v *WindowView) Without(slots []*Slot, do func()) {
 	}
 }
 
-// overlayAgain covers a host anew if it is covered, after what it holds has changed.
+// overlayAgain overlays a host again after its slots have changed, if the host is overlaid.
 func (v *WindowView) overlayAgain(name string) {
 	if _, ok := v.overlaid[v.store.hosts.byName[name]]; ok {
 		v.overlay(name)

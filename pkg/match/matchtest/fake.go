@@ -9,13 +9,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Fake is a match.GraphEngine that does what a test tells it to: it notes every
-// call, fails or waits where it is told to, and answers otherwise from a script
-// or through another engine. It is safe for concurrent use.
+// A Fake is a match.GraphEngine for tests. It records every call. A call fails or waits if the test
+// demands it. Otherwise the script answers, or an inner engine. A Fake is safe for concurrent use.
 //
-// Left alone, a Fake from NewFake counts epochs up from 1, takes everything it
-// is given, keeps nothing, and fails a Match with an error that says that no
-// answer was scripted.
+// Without a script, a Fake from NewFake counts epochs up from 1, accepts everything and stores
+// nothing. Its Match fails with an error that names the missing answer.
 type Fake struct {
 	inner match.Engine
 
@@ -34,7 +32,7 @@ type Fake struct {
 
 var _ match.GraphEngine = (*Fake)(nil)
 
-// NewFake returns a Fake that answers from its script alone.
+// NewFake returns a Fake without an inner engine.
 func NewFake() *Fake {
 	return &Fake{
 		changed: make(chan struct{}),
@@ -44,15 +42,15 @@ func NewFake() *Fake {
 	}
 }
 
-// Spy returns a Fake that passes every call that it is not told to fail or to
-// answer on to e.
+// Spy returns a Fake that passes calls on to e, except those that the test makes fail or the script
+// answers.
 func Spy(e match.Engine) *Fake {
 	f := NewFake()
 	f.inner = e
 	return f
 }
 
-// Match answers with the next scripted answer, else through the engine behind.
+// Match returns the next scripted answer, or else the inner engine's.
 func (f *Fake) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
 	if err := f.enter(ctx, Call{Method: Match, Epoch: r.Epoch, ID: r.ID, Request: r}); err != nil {
 		return nil, err
@@ -66,7 +64,7 @@ func (f *Fake) Match(ctx context.Context, r match.Request) (*match.Allocation, e
 	return nil, fmt.Errorf("matchtest: no answer is scripted for the match of job %d", r.ID)
 }
 
-// Release is passed on, or done.
+// Release calls the inner engine, if there is one.
 func (f *Fake) Release(ctx context.Context, e match.Epoch, id match.JobID, keys ...string) error {
 	if err := f.enter(ctx, Call{Method: Release, Epoch: e, ID: id, Keys: keys}); err != nil || f.inner == nil {
 		return err
@@ -74,7 +72,7 @@ func (f *Fake) Release(ctx context.Context, e match.Epoch, id match.JobID, keys 
 	return f.inner.Release(ctx, e, id, keys...)
 }
 
-// Update is passed on, or done.
+// Update calls the inner engine, if there is one.
 func (f *Fake) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) error {
 	if err := f.enter(ctx, Call{Method: Update, Epoch: e, Jobs: jobs}); err != nil || f.inner == nil {
 		return err
@@ -82,7 +80,7 @@ func (f *Fake) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) err
 	return f.inner.Update(ctx, e, jobs...)
 }
 
-// PutNode is passed on, or done.
+// PutNode calls the inner engine, if there is one.
 func (f *Fake) PutNode(ctx context.Context, e match.Epoch, nodes ...*resource.Graph) error {
 	if err := f.enter(ctx, Call{Method: PutNode, Epoch: e, Nodes: nodes}); err != nil || f.inner == nil {
 		return err
@@ -90,7 +88,7 @@ func (f *Fake) PutNode(ctx context.Context, e match.Epoch, nodes ...*resource.Gr
 	return f.inner.PutNode(ctx, e, nodes...)
 }
 
-// RemoveNode is passed on, or done.
+// RemoveNode calls the inner engine, if there is one.
 func (f *Fake) RemoveNode(ctx context.Context, e match.Epoch, name string) error {
 	if err := f.enter(ctx, Call{Method: RemoveNode, Epoch: e, Name: name}); err != nil || f.inner == nil {
 		return err
@@ -98,7 +96,7 @@ func (f *Fake) RemoveNode(ctx context.Context, e match.Epoch, name string) error
 	return f.inner.RemoveNode(ctx, e, name)
 }
 
-// SetStatus is passed on, or done.
+// SetStatus calls the inner engine, if there is one.
 func (f *Fake) SetStatus(ctx context.Context, e match.Epoch, name string, s resource.Status) error {
 	if err := f.enter(ctx, Call{Method: SetStatus, Epoch: e, Name: name, Status: s}); err != nil || f.inner == nil {
 		return err
@@ -106,7 +104,7 @@ func (f *Fake) SetStatus(ctx context.Context, e match.Epoch, name string, s reso
 	return f.inner.SetStatus(ctx, e, name, s)
 }
 
-// Jobs is passed on, or answered with what SetJobs was last given.
+// Jobs calls the inner engine, or returns the jobs of the last SetJobs.
 func (f *Fake) Jobs(ctx context.Context, e match.Epoch) ([]match.Job, error) {
 	if err := f.enter(ctx, Call{Method: Jobs, Epoch: e}); err != nil {
 		return nil, err
@@ -119,7 +117,7 @@ func (f *Fake) Jobs(ctx context.Context, e match.Epoch) ([]match.Job, error) {
 	return f.jobs, nil
 }
 
-// Nodes is passed on; a Fake without an engine behind has no nodes to list.
+// Nodes calls the inner engine. It fails if there is none.
 func (f *Fake) Nodes(ctx context.Context, e match.Epoch, from string, limit int) ([]match.Node, error) {
 	if err := f.enter(ctx, Call{Method: Nodes, Epoch: e, From: from, Limit: limit}); err != nil {
 		return nil, err
@@ -130,7 +128,7 @@ func (f *Fake) Nodes(ctx context.Context, e match.Epoch, from string, limit int)
 	return nil, fmt.Errorf("matchtest: no answer is scripted for the nodes from %q on", from)
 }
 
-// Reset is passed on, or begins the next epoch.
+// Reset calls the inner engine, or begins the next epoch.
 func (f *Fake) Reset(ctx context.Context) (match.Epoch, error) {
 	if err := f.enter(ctx, Call{Method: Reset}); err != nil {
 		return 0, err
@@ -144,7 +142,7 @@ func (f *Fake) Reset(ctx context.Context) (match.Epoch, error) {
 	return f.epoch, nil
 }
 
-// Ready is passed on, or done.
+// Ready calls the inner engine, if there is one.
 func (f *Fake) Ready(ctx context.Context, e match.Epoch) error {
 	if err := f.enter(ctx, Call{Method: Ready, Epoch: e}); err != nil || f.inner == nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// graphs returns the engine behind; nil is none. It fails for one that takes no
+// graphs returns the inner engine, or nil if there is none. It fails if the inner engine accepts no
 // graphs.
 func (f *Fake) graphs() (match.GraphEngine, error) {
 	if f.inner == nil {
@@ -23,7 +23,7 @@ func (f *Fake) graphs() (match.GraphEngine, error) {
 	return g, nil
 }
 
-// AddSubgraph is passed on, or done.
+// AddSubgraph calls the inner engine, if there is one.
 func (f *Fake) AddSubgraph(ctx context.Context, e match.Epoch, jgf []byte) error {
 	if err := f.enter(ctx, Call{Method: AddSubgraph, Epoch: e, JGF: bytes.Clone(jgf)}); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (f *Fake) AddSubgraph(ctx context.Context, e match.Epoch, jgf []byte) error
 	return inner.AddSubgraph(ctx, e, jgf)
 }
 
-// RemoveSubgraph is passed on, or done.
+// RemoveSubgraph calls the inner engine, if there is one.
 func (f *Fake) RemoveSubgraph(ctx context.Context, e match.Epoch, path string) error {
 	if err := f.enter(ctx, Call{Method: RemoveSubgraph, Epoch: e, Name: path}); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (f *Fake) RemoveSubgraph(ctx context.Context, e match.Epoch, path string) e
 	return inner.RemoveSubgraph(ctx, e, path)
 }
 
-// Find is passed on, or answered with what SetFound was last given.
+// Find calls the inner engine, or returns the set of the last SetFound.
 func (f *Fake) Find(ctx context.Context, e match.Epoch, criteria string, now time.Time) (*resource.Set, error) {
 	if err := f.enter(ctx, Call{Method: Find, Epoch: e, Criteria: criteria, Now: now}); err != nil {
 		return nil, err

@@ -142,7 +142,7 @@ func TestFakeTakesGraphs(t *testing.T) {
 	if err := f.AddSubgraph(ctx, 3, text); err != nil {
 		t.Errorf("AddSubgraph() = %v", err)
 	}
-	text[0] = 'x' // It was read during the call alone.
+	text[0] = 'x' // The engine may read it only during the call.
 	if err := f.RemoveSubgraph(ctx, 3, "/cluster0/rack0"); err != nil {
 		t.Errorf("RemoveSubgraph() = %v", err)
 	}

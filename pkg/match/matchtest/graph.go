@@ -4,21 +4,21 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Pool is an amount of one kind of resource: what a node has, what a slot
-// needs, or what a slot holds.
+// A Pool is an amount of one resource type: what a node has, what a slot needs, or what a slot
+// holds.
 type Pool struct {
 	// Type is the type of the pool's vertex, for instance "core".
 	Type string
-	// Amount is counted in Unit.
+	// Amount is the amount in Unit.
 	Amount int64
-	// Unit is empty for things that are counted.
+	// Unit is empty if the resource is counted in pieces.
 	Unit string
 }
 
 // GiB is 2^30 bytes.
 const GiB = int64(1) << 30
 
-// Cores returns n whole cores, in thousandths ("m").
+// Cores returns n whole cores, counted in thousandths ("m").
 func Cores(n int64) Pool { return MilliCores(1000 * n) }
 
 // MilliCores returns n thousandths of a core.
@@ -30,19 +30,18 @@ func Memory(n int64) Pool { return Bytes(n * GiB) }
 // Bytes returns n bytes of memory.
 func Bytes(n int64) Pool { return Pool{Type: "memory", Amount: n, Unit: "B"} }
 
-// Pods returns places for n pods.
+// Pods returns room for n pods.
 func Pods(n int64) Pool { return Pool{Type: "pods", Amount: n} }
 
-// GPUs returns n GPUs, as Kubernetes names them.
+// GPUs returns n GPUs, under the name that Kubernetes uses.
 func GPUs(n int64) Pool { return Pool{Type: "nvidia.com/gpu", Amount: n} }
 
 // Cluster is the name of the root vertex of every graph that Node builds.
 const Cluster = "cluster0"
 
-// Node builds the graph that a PutNode takes: a cluster, below it the levels,
-// outermost first and each given as type and name, below the last of them a
-// node of this name, and its pools. The numbers in it (UniqID, ID) count within
-// this graph only, as those of a graph made from one object do.
+// Node builds the graph that PutNode takes: a cluster, the levels below it, a node with this name
+// below the last level, and its pools. Each level is a type and a name, the outermost first. The
+// numbers (UniqID, ID) are unique only in this graph, as in every graph of one node.
 func Node(name string, levels [][2]string, pools ...Pool) *resource.Graph {
 	g := &resource.Graph{}
 	at := g.Hang(-1, resource.Vertex{Type: resource.TypeCluster, Name: Cluster, Size: 1})
@@ -56,8 +55,8 @@ func Node(name string, levels [][2]string, pools ...Pool) *resource.Graph {
 	return g
 }
 
-// WithProperties returns g after giving its node vertex these properties, as
-// key, value, key, value.
+// WithProperties sets the properties of g's node vertex, and returns g. The pairs are key, value,
+// key, value.
 func WithProperties(g *resource.Graph, pairs ...string) *resource.Graph {
 	v := nodeOf(g)
 	v.Properties = make(map[string]string, len(pairs)/2)
@@ -67,7 +66,7 @@ func WithProperties(g *resource.Graph, pairs ...string) *resource.Graph {
 	return g
 }
 
-// WithStatus returns g after giving its node vertex this status.
+// WithStatus sets the status of g's node vertex, and returns g.
 func WithStatus(g *resource.Graph, s resource.Status) *resource.Graph {
 	nodeOf(g).Status = s
 	return g

@@ -10,8 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// invalid returns the rule that a request is match.ErrInvalid in a graph that
-// has room for it otherwise.
+// invalid returns the rule that a request is match.ErrInvalid in a graph with room for it.
 func invalid(id match.JobID, js *jobspec.Jobspec, how ...option) rule {
 	return rule{test: func(t *testing.T, s *subject) {
 		s.load(t, inRacks()...)
@@ -20,7 +19,7 @@ func invalid(id match.JobID, js *jobspec.Jobspec, how ...option) rule {
 	}}
 }
 
-// skewed returns a valid request after a change to it.
+// skewed returns a valid jobspec after a change.
 func skewed(change func(js *jobspec.Jobspec)) *jobspec.Jobspec {
 	js := Slots("a", 1, Cores(1))
 	change(js)
@@ -71,8 +70,7 @@ var argumentRules = map[string]rule{
 	}},
 }
 
-// badUpdate makes an update of a good job and a bad one, which must fail as a
-// whole.
+// badUpdate updates a good job and a bad job in one call, which must fail and change nothing.
 func (s *subject) badUpdate(t *testing.T, bad match.Job) {
 	t.Helper()
 	good := match.Job{ID: 8, Slots: []match.Slot{Held("a", "n1", Cores(1))}}

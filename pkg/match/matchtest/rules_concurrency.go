@@ -119,7 +119,7 @@ var concurrencyRules = map[string]rule{
 	}},
 }
 
-// spoil overwrites all of an allocation.
+// spoil overwrites everything in an allocation.
 func spoil(a *match.Allocation) {
 	spoilSet(a.R)
 	for i := range a.Slots {
@@ -137,7 +137,7 @@ func spoilSet(r *resource.Set) {
 	}
 }
 
-// audit checks that no more is held of the nodes of inRacks than they have.
+// audit checks that jobs hold no more of the nodes of inRacks than these have.
 func (s *subject) audit(t *testing.T) {
 	jobs, err := s.Jobs(t.Context(), s.epoch)
 	if err != nil {

@@ -94,8 +94,8 @@ var epochRules = map[string]rule{
 	}},
 }
 
-// callAll calls all methods but Reset with arguments that would change a graph
-// of nodes n1 and n2 in which job 5 holds slot x, and returns their errors.
+// callAll calls all methods except Reset, and returns their errors. The arguments would change a
+// graph of nodes n1 and n2 in which job 5 holds slot x.
 func (s *subject) callAll(ctx context.Context) map[string]error {
 	_, errMatch := s.try(ctx, 9, Slots("a", 1, Cores(1)))
 	_, errJobs := s.Jobs(ctx, s.epoch)

@@ -6,7 +6,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// expecting counts these slots as held for one request.
+// expecting makes these slots count as held for one request.
 func expecting(slots ...match.Slot) option {
 	return func(r *match.Request) { r.Expected = slots }
 }
@@ -79,8 +79,7 @@ var expectedRules = map[string]rule{
 	"an amount below 0 is not expected":             invalidExpectation(Held("x", "n1", Cores(-1))),
 }
 
-// invalidExpectation returns the rule that a request with this slot is
-// match.ErrInvalid.
+// invalidExpectation returns the rule that a request with this expected slot is match.ErrInvalid.
 func invalidExpectation(slot match.Slot) rule {
 	r := invalid(1, Slots("a", 1, Cores(1)), expecting(slot))
 	r.needs = expects

@@ -91,8 +91,8 @@ var graphBeginRules = map[string]graphRule{
 	},
 }
 
-// allFail makes every call that takes graphs, with arguments that would change a
-// graph of one rack.
+// allFail calls every method of graphs, and checks that each fails with want. The arguments would
+// change a graph of one rack.
 func (s *graphSubject) allFail(ctx context.Context, t *testing.T, want error) {
 	t.Helper()
 	_, found := s.graphs.Find(ctx, s.epoch, everything, Now)

@@ -61,7 +61,7 @@ var graphStatusRules = map[string]graphRule{
 	},
 }
 
-// withoutRack and rackAlone are parts of machine(2) that make it whole.
+// withoutRack and rackAlone are parts of machine(2). Together they are the whole graph.
 func withoutRack() *resource.Graph {
 	return part(machine(2), func(path string) bool { return !below(path, "/cluster0/rack1") })
 }

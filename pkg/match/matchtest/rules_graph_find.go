@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// searched is machine(1) with node1 and a core of node0 down, and one core of node0
-// held by a job.
+// searched loads machine(1). Node1 and a core of node0 are down, and a job holds another core of
+// node0.
 func (s *graphSubject) searched(t *testing.T) {
 	t.Helper()
 	s.loadGraph(t, machine(1))

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// exclusives lists the paths that a set holds exclusively, sorted.
+// exclusives lists the paths of the vertices that a set holds exclusively, sorted.
 func exclusives(r *resource.Set) []string {
 	var paths []string
 	for _, s := range r.Vertices {

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A mistake is a graph that no engine takes, and what the error must name.
+// A mistake is a graph that no engine accepts, and the words that the error must have.
 type mistake struct{ nodes, edges, says string }
 
 const (

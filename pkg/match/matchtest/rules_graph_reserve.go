@@ -8,11 +8,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// full is all cores of machine(1).
+// full requests all cores of machine(1).
 func full() *jobspec.Jobspec { return Slots("a", 2, whole("core", 4)) }
 
-// reserved fills machine(1) with job 1 for an hour, and reserves all of it for job
-// 2, for the hour after that.
+// reserved fills machine(1) with job 1 for an hour, and reserves all of it for job 2 for the hour
+// after.
 func (s *graphSubject) reserved(t *testing.T) *match.Allocation {
 	t.Helper()
 	s.loadGraph(t, machine(1))
@@ -20,7 +20,7 @@ func (s *graphSubject) reserved(t *testing.T) *match.Allocation {
 	return s.give(t, 2, full(), lasting(time.Hour), as(match.AllocateOrElseReserve), keys("x", "y"))
 }
 
-// wantReserved checks an answer: from so long after Now on, or not at all.
+// wantReserved checks whether an answer is a reservation, and its start and end as times after Now.
 func wantReserved(t *testing.T, a *match.Allocation, reserved bool, from, until time.Duration) {
 	t.Helper()
 	if a.Reserved != reserved || !a.Start.Equal(Now.Add(from)) || !a.End.Equal(Now.Add(until)) {
@@ -102,7 +102,7 @@ var graphReserveRules = map[string]graphRule{
 		s.reserved(t)
 		check := s.unchanged(t)
 		s.refuse(t, 2, full(), match.ErrBusy, lasting(time.Hour), as(match.WithoutAllocating))
-		// As if its own reservation stood in nobody's way.
+		// The job's own reservation does not count against the job.
 		a := s.give(t, 2, full(), lasting(2*time.Hour), as(match.WithoutAllocatingFuture))
 		wantReserved(t, a, true, time.Hour, 3*time.Hour)
 		check()

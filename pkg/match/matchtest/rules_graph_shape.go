@@ -7,7 +7,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// asked is a request of any shape, without tasks for what is no slot.
+// asked returns a jobspec of any shape. Its only task is on the slot "a".
 func asked(resources ...jobspec.Resource) *jobspec.Jobspec {
 	js := Jobspec(resources...)
 	js.Tasks = js.Tasks[:1]
@@ -15,7 +15,7 @@ func asked(resources ...jobspec.Resource) *jobspec.Jobspec {
 	return js
 }
 
-// vertices asks for a number of vertices of a type, with what is to be in each.
+// vertices requests a number of vertices of a type, with these resources in each.
 func vertices(kind string, n int64, with ...jobspec.Resource) jobspec.Resource {
 	return jobspec.Resource{Type: kind, Count: jobspec.Exactly(n), With: with}
 }

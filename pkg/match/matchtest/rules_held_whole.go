@@ -7,7 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// What the cluster holds counts for whole nodes as what was matched does.
+// heldWholeRules check that slots booked by an Update count for whole nodes just as matched slots
+// do.
 var heldWholeRules = map[string]rule{
 	"what the cluster holds keeps a node from being whole": {needs: wholeAndUpdates, test: func(t *testing.T, s *subject) {
 		s.load(t, three()...)
@@ -78,11 +79,11 @@ var heldWholeRules = map[string]rule{
 		s.match(t, 1, one(), wanting("x"))
 		s.update(t, 2, WithHolder(Held("a", "n1", Cores(1)), "y"), Held("b", "n1", Cores(1)))
 		s.holding(t, "1: 0@n1; 2: a@n1 b@n1")
-		// With two holders it is nobody's to use.
+		// A node with two holders is usable for neither.
 		s.places(t, 3, one(), "0@n2", wanting("x"))
 		s.refuses(t, 4, one(), match.ErrBusy, forHolder("y"))
 		s.release(t, 1)
-		// It is of y, and in use.
+		// The node belongs to y, and it is in use.
 		s.places(t, 4, one(), "0@n1", forHolder("y"))
 		s.refuses(t, 5, one(), match.ErrBusy, wanting("y"))
 		s.release(t, 2)

@@ -9,14 +9,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Limited returns js after adding limits to the slots of one label.
+// Limited adds limits to the slots of one label, and returns js.
 func Limited(js *jobspec.Jobspec, label string, l ...jobspec.Limit) *jobspec.Jobspec {
 	a := js.Attributes.System.Fluence[label]
 	a.Limits = append(a.Limits, l...)
 	return Constrain(js, label, a)
 }
 
-// mixed asks for x slots of a and y slots of b, each of one core.
+// mixed requests x slots of a and y slots of b, each of one core.
 func mixed(x, y int64) *jobspec.Jobspec {
 	return Jobspec(Slot("a", jobspec.Exactly(x), Cores(1)), Slot("b", jobspec.Exactly(y), Cores(1)))
 }
@@ -60,7 +60,7 @@ var limitRules = map[string]rule{
 		s.places(t, 1, js, "0@n1 1@n1")
 	}},
 	"hosts that overlap without nesting leave no way untried": {needs: limits, test: func(t *testing.T, s *subject) {
-		// One on n1 would leave no place for others.
+		// A slot on n1 would leave no room for the other slot.
 		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)), Node("n3", nil, Cores(2)))
 		js := Limited(Slots("a", 2, Cores(1)), "a",
 			jobspec.Limit{Name: "l", Hosts: []string{"n1,n2"}, Most: 1}, jobspec.Limit{Name: "m", Hosts: []string{"n1,n3"}, Most: 1})

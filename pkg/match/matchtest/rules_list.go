@@ -141,7 +141,7 @@ var listRules = map[string]rule{
 	}},
 }
 
-// page lists nodes.
+// page lists one page of nodes.
 func (s *subject) page(t *testing.T, from string, limit int) []match.Node {
 	t.Helper()
 	nodes, err := s.Nodes(t.Context(), s.epoch, from, limit)
@@ -151,7 +151,8 @@ func (s *subject) page(t *testing.T, from string, limit int) []match.Node {
 	return nodes
 }
 
-// lists checks a page: "n1 2: x@n1 y@n1" for a node where job 2 holds two slots.
+// lists checks a page, one word list for each node: "n1 2: x@n1 y@n1" is node n1 where job 2 holds
+// two slots.
 func (s *subject) lists(t *testing.T, from string, limit int, want ...string) {
 	t.Helper()
 	var got []string
@@ -168,8 +169,8 @@ func (s *subject) lists(t *testing.T, from string, limit int, want ...string) {
 	same(t, fmt.Sprintf("the page of %d from %q", limit, from), got, want)
 }
 
-// outline writes the vertices of a graph in their order, without an engine's own
-// numbers, each with what contains it.
+// outline renders the vertices of a graph in their order, each with its parent, without the numbers
+// that an engine chooses.
 func outline(g *resource.Graph) []string {
 	parents := make([]string, len(g.Vertices))
 	for _, e := range g.Edges {

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// inRacks are two racks of two nodes.
+// inRacks returns two racks of two nodes.
 func inRacks() []*resource.Graph {
 	pools := []Pool{Cores(4), Memory(8), Pods(10)}
 	return []*resource.Graph{
@@ -111,8 +111,8 @@ var matchRules = map[string]rule{
 	}},
 }
 
-// emitted checks that a set has the vertices of these names, each once, and
-// every one after what it contains.
+// emitted checks that a set has the vertices with these names, each once, and each after those
+// below it.
 func emitted(t *testing.T, r *resource.Set, want ...string) {
 	t.Helper()
 	names := make(map[string]int)

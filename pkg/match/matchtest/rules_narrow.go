@@ -38,7 +38,7 @@ var narrowRules = map[string]rule{
 		s.places(t, 1, js, "0@n2 1@n1")
 	}},
 	"slots spread over unequal nodes to leave another its place": {needs: both(shapes, constraints), test: func(t *testing.T, s *subject) {
-		// y needs 2 cores of n1; n2 is as large as n1 with one x less.
+		// y needs 2 cores of n1. If one slot of x is on n1, the room there equals n2's.
 		s.load(t, Node("n1", nil, Cores(3), Memory(3)), Node("n2", nil, Cores(2), Memory(2)), Node("n3", nil, Cores(10)))
 		js := Jobspec(Slot("x", jobspec.Exactly(3), Cores(1), Memory(1)), Slot("y", jobspec.Exactly(1), Cores(2)))
 		js = Constrain(js, "y", jobspec.SlotAttributes{Constraints: Hosts("n1")})
@@ -51,7 +51,7 @@ var narrowRules = map[string]rule{
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "a", Level: "cluster", Wanted: 3, Found: 2, Nodes: 4, Excluded: 2,
-				// Enough on each node, and then no more: short on none.
+				// Each node has enough for one slot, and no node has less: Nodes is 0.
 				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxFree: 4000}},
 			})
 		}
@@ -84,8 +84,7 @@ var narrowRules = map[string]rule{
 		}
 	}},
 	"a shape goes where it leaves the bound of another a place": {needs: both(shapes, maxPerLevel), test: func(t *testing.T, s *subject) {
-		// As far as amounts go all nodes are alike, but only with a on n2 or n3
-		// can b have one in each rack.
+		// By amounts all nodes are alike. But b can have one slot in each rack only if a is on n2 or n3.
 		s.load(t,
 			Node("n1", [][2]string{{"rack", "r1"}}, Cores(2)),
 			Node("n2", [][2]string{{"rack", "r2"}}, Cores(2)),

@@ -139,7 +139,7 @@ var nodeRules = map[string]rule{
 	"a graph below another root is invalid": badGraph(func(g *resource.Graph) { uprooted(g) }),
 }
 
-// uprooted returns g after giving its root another name.
+// uprooted gives the root of g another name, and returns g.
 func uprooted(g *resource.Graph) *resource.Graph {
 	g.Vertices[0].Name = "elsewhere"
 	for i := range g.Vertices {
@@ -149,8 +149,8 @@ func uprooted(g *resource.Graph) *resource.Graph {
 	return g
 }
 
-// badGraph returns the rule that a graph is match.ErrInvalid after a change, and
-// then nothing that was put with it is there.
+// badGraph returns the rule that a graph is match.ErrInvalid after a change, and that nothing of
+// the same call was put.
 func badGraph(change func(g *resource.Graph)) rule {
 	return rule{test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(1)))

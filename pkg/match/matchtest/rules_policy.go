@@ -11,8 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// crossed are two racks and a node beside them whose order by name is not that
-// of a walk through the graph: r1 holds n2 and n4, r2 holds n1 and n5.
+// crossed returns two racks and a node outside of racks: r1 has n2 and n4, r2 has n1 and n5. Their
+// order by name differs from the depth-first order.
 func crossed() []*resource.Graph {
 	in := func(name, rack string) *resource.Graph {
 		return Node(name, [][2]string{{"rack", rack}}, Cores(2))
@@ -20,7 +20,7 @@ func crossed() []*resource.Graph {
 	return []*resource.Graph{in("n5", "r2"), in("n4", "r1"), in("n1", "r2"), Node("n3", nil, Cores(2)), in("n2", "r1")}
 }
 
-// ordered returns the rule that a policy fills the crossed racks in this order, also where some of
+// ordered returns the rule that a policy fills the crossed racks in this order, even if a part of
 // the first node is taken.
 func ordered(p, want string) rule {
 	return rule{needs: policy(p), test: func(t *testing.T, s *subject) {
@@ -100,7 +100,7 @@ var policyRules = map[string]rule{
 		s.remove(t, "n0")
 		s.remove(t, "n2")
 		s.places(t, 1, js, "0@n3 1@n1 2@n4", how...)
-		s.put(t, in("n3", "r1")) // as it was
+		s.put(t, in("n3", "r1")) // n3 is put again as it was.
 		s.places(t, 1, js, "0@n3 1@n1 2@n4", how...)
 	}},
 }

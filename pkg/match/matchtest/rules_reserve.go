@@ -12,17 +12,17 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// orElse asks for the resources now or later.
+// orElse requests the resources now or later.
 func orElse() option { return as(match.AllocateOrElseReserve) }
 
-// in returns the time so many minutes after Now.
+// in returns the time this number of minutes after Now.
 func in(minutes int) time.Time { return Now.Add(time.Duration(minutes) * time.Minute) }
 
-// minutes has a request last so long.
+// minutes sets the duration of a request in minutes.
 func minutes(n int) option { return lasting(time.Duration(n) * time.Minute) }
 
-// span writes from when to when an allocation is, in minutes after Now: "10-20",
-// or "10-" without an end.
+// span renders the start and the end of an allocation in minutes after Now: "10-20", or "10-"
+// without an end.
 func span(start, end time.Time) string {
 	if end.IsZero() {
 		return fmt.Sprintf("%v-", start.Sub(Now).Minutes())
@@ -30,8 +30,7 @@ func span(start, end time.Time) string {
 	return fmt.Sprintf("%v-%v", start.Sub(Now).Minutes(), end.Sub(Now).Minutes())
 }
 
-// reserves asks for a jobspec that must be reserved, and checks from when to when
-// and where.
+// reserves requests a jobspec that must be reserved, and checks the time and the node of each slot.
 func (s *subject) reserves(t *testing.T, id match.JobID, js *jobspec.Jobspec, when, where string, how ...option) {
 	t.Helper()
 	a := s.match(t, id, js, append([]option{orElse()}, how...)...)
@@ -45,7 +44,7 @@ func (s *subject) reserves(t *testing.T, id match.JobID, js *jobspec.Jobspec, wh
 	}
 }
 
-// gives asks for a jobspec that must be allocated now.
+// gives requests a jobspec that must be allocated now.
 func (s *subject) gives(t *testing.T, id match.JobID, js *jobspec.Jobspec, where string, how ...option) {
 	t.Helper()
 	if a := s.places(t, id, js, where, append([]option{orElse()}, how...)...); a.Reserved {
@@ -53,7 +52,7 @@ func (s *subject) gives(t *testing.T, id match.JobID, js *jobspec.Jobspec, where
 	}
 }
 
-// reserved lists the reservations: "2: 10-20 0@n1; 3: 20- 0@n2".
+// reserved renders the reservations, each in the form "2: 10-20 0@n1".
 func (s *subject) reserved(t *testing.T) string {
 	t.Helper()
 	var words []string
@@ -65,7 +64,7 @@ func (s *subject) reserved(t *testing.T) string {
 	return strings.Join(words, "")
 }
 
-// promising checks what is reserved.
+// promising checks the reservations, as rendered by reserved.
 func (s *subject) promising(t *testing.T, want string) {
 	t.Helper()
 	if got := s.reserved(t); got != want {
@@ -73,11 +72,11 @@ func (s *subject) promising(t *testing.T, want string) {
 	}
 }
 
-// two asks for a slot of two cores, both for two of them.
+// two requests one slot of two cores, and all requests two such slots.
 func two() *jobspec.Jobspec { return Slots("a", 1, Cores(2)) }
 func all() *jobspec.Jobspec { return Slots("a", 2, Cores(2)) }
 
-// pair are nodes of two cores.
+// pair returns two nodes of two cores.
 func pair() []*resource.Graph {
 	return []*resource.Graph{Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2))}
 }

@@ -32,7 +32,7 @@ var shapeRules = map[string]rule{
 		s.places(t, 1, js, "w0@n2 w1@n2 w2@n2 l@n1", keys("w0", "w1", "w2", "l"))
 	}},
 	"shapes that fit only interleaved are found": {needs: shapes, test: func(t *testing.T, s *subject) {
-		// Filling n1 with both x leaves no place for z, and y on n1 none for x.
+		// If n1 has both slots of x, there is no room for z. If n1 has y, there is no room for x.
 		s.load(t, Node("n1", nil, Cores(7), Memory(4)), Node("n2", nil, Cores(5), Memory(6)))
 		js := Jobspec(
 			Slot("x", jobspec.Exactly(2), Cores(3), Memory(2)),
@@ -57,7 +57,7 @@ var shapeRules = map[string]rule{
 	}},
 	"shapes that can never fit together are told so": {needs: shapes, test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(3)), Node("n2", nil, Cores(3)))
-		// By amounts they would fit, 6 of 6; by nodes not.
+		// By amounts the slots would fit, 6 of 6 cores. By nodes they do not.
 		js := Jobspec(
 			Slot("x", jobspec.Exactly(2), Cores(2)),
 			Slot("y", jobspec.Exactly(1), Cores(2)),
@@ -103,7 +103,8 @@ var rangeRules = map[string]rule{
 			Slot("a", jobspec.Between(1, 4), Cores(1)),
 			Slot("b", jobspec.Between(2, 4), Cores(1)),
 		)
-		// One of a and two of b, then one more of a: it is listed first.
+		// The minimums take three cores, one for a and two for b. The last core goes to a, which is
+		// listed first.
 		s.places(t, 1, js, "a0@n1 a1@n1 b0@n1 b1@n1", keys("a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3"))
 	}},
 	"a range is repeated as it was given out": {needs: ranges, test: func(t *testing.T, s *subject) {

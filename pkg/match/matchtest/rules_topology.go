@@ -10,7 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Together returns js after giving the slots of all labels this topology.
+// Together sets the topology of the slots of all labels, and returns js.
 func Together(js *jobspec.Jobspec, at jobspec.Topology) *jobspec.Jobspec {
 	for _, r := range js.Resources {
 		a := js.Attributes.System.Fluence[r.Label]
@@ -20,7 +20,7 @@ func Together(js *jobspec.Jobspec, at jobspec.Topology) *jobspec.Jobspec {
 	return js
 }
 
-// inBlocks are four racks of two blocks, a node with these cores in each.
+// inBlocks returns four racks in two blocks. Each rack has one node, with these cores.
 func inBlocks(r1, r2, r3, r4 int64) []*resource.Graph {
 	return []*resource.Graph{
 		Node("n1", [][2]string{{"block", "b1"}, {"rack", "r1"}}, Cores(r1)),
@@ -30,7 +30,7 @@ func inBlocks(r1, r2, r3, r4 int64) []*resource.Graph {
 	}
 }
 
-// Topologies of the rules.
+// The topologies that the rules use.
 var (
 	inOneRack  = jobspec.Topology{Required: "rack"}
 	inOneBlock = jobspec.Topology{Required: "block"}
@@ -71,7 +71,7 @@ var topologyRules = map[string]rule{
 		r := s.refuses(t, 4, Together(Slots("a", 4, Cores(1)), inOneRack), match.ErrBusy)
 		same(t, "where it is closest", []any{r.Level, r.Vertex, r.Found}, []any{"rack", "r2", int64(2)})
 		same(t, "the end", r.Blocker, &match.Blocker{Job: 2, MoreSlots: 2})
-		// Nothing has changed by looking.
+		// The search for the blocker has changed nothing.
 		s.places(t, 5, Together(Slots("a", 2, Cores(1)), inOneRack), "0@n2 1@n2")
 	}},
 	"the fullest vertex that has room is taken, and else the first by path": {needs: topology, test: func(t *testing.T, s *subject) {

@@ -9,12 +9,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// three are nodes of four cores.
+// three returns three nodes of four cores.
 func three() []*resource.Graph {
 	return []*resource.Graph{Node("n1", nil, Cores(4)), Node("n2", nil, Cores(4)), Node("n3", nil, Cores(4))}
 }
 
-// one asks for a slot of one core.
+// one requests a slot of one core.
 func one() *jobspec.Jobspec { return Slots("a", 1, Cores(1)) }
 
 var wholeRules = map[string]rule{
@@ -75,7 +75,7 @@ var wholeRules = map[string]rule{
 		s.match(t, 1, one(), wanting("x"))
 		s.places(t, 2, one(), "0@n1", wanting("x"))
 		s.places(t, 3, one(), "0@n1", forHolder("x"))
-		// Job 3 is on behalf of x and not of the holder of a whole node.
+		// Job 3 is on behalf of x, but its slot has no holder.
 		s.places(t, 4, one(), "0@n2", wanting("x"))
 	}},
 	"the node is free for others with the last slot of its holder": {needs: both(wholeNodes, partial), test: func(t *testing.T, s *subject) {

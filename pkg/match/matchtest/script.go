@@ -10,10 +10,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Method names a method of match.GraphEngine.
+// A Method is the name of a method of match.GraphEngine.
 type Method string
 
-// The methods of match.GraphEngine, those of match.Engine first.
+// The methods of match.GraphEngine, first those of match.Engine.
 const (
 	Match      Method = "Match"
 	Release    Method = "Release"
@@ -31,8 +31,7 @@ const (
 	Find           Method = "Find"
 )
 
-// A Call is one call that a Fake was given. Only the fields that the method has
-// are set.
+// A Call is one call of a method of a Fake. Only the fields that the method has are set.
 type Call struct {
 	Method  Method
 	Epoch   match.Epoch
@@ -41,68 +40,68 @@ type Call struct {
 	Keys    []string
 	Jobs    []match.Job
 	Nodes   []*resource.Graph
-	// Name is a node's or, of SetStatus and RemoveSubgraph, a vertex's path.
+	// Name is the name of a node or, for SetStatus and RemoveSubgraph, the path of a vertex.
 	Name   string
 	Status resource.Status
 	From   string
 	Limit  int
-	// JGF is a copy of the text that AddSubgraph was given.
+	// JGF is a copy of AddSubgraph's text.
 	JGF      []byte
 	Criteria string
 	Now      time.Time
 }
 
-// Answer scripts the answer to the next Match that has none yet.
+// Answer appends an answer to the script. Each Match takes the next answer.
 func (f *Fake) Answer(a *match.Allocation, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answers = append(f.answers, func(match.Request) (*match.Allocation, error) { return a, err })
 }
 
-// Refuse scripts a refusal as the answer to the next Match that has none yet.
+// Refuse appends a refusal to the script.
 func (f *Fake) Refuse(verdict error, why match.Reason) {
 	f.Answer(nil, &match.Refusal{Err: verdict, Reason: why})
 }
 
-// OnMatch has every Match without a scripted answer answered by fn, until it is
-// told otherwise; nil ends it. fn may be called by several goroutines at once.
+// OnMatch makes fn answer every Match for which the script has no answer. Nil ends that. Several
+// goroutines may call fn at once.
 func (f *Fake) OnMatch(fn func(match.Request) (*match.Allocation, error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onMatch = fn
 }
 
-// SetJobs sets what Jobs answers where no engine stands behind.
+// SetJobs sets the answer of Jobs for a Fake without an inner engine.
 func (f *Fake) SetJobs(jobs ...match.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.jobs = jobs
 }
 
-// SetFound sets what Find answers where no engine stands behind.
+// SetFound sets the answer of Find for a Fake without an inner engine.
 func (f *Fake) SetFound(s *resource.Set) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.found = s
 }
 
-// Fail makes every call of a method fail with err; nil ends it.
+// Fail makes every call of a method fail with err. Nil ends that.
 func (f *Fake) Fail(m Method, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.always[m] = err
 }
 
-// FailNext makes the next calls of a method fail, one with each error; a nil
-// lets one pass. It comes before Fail.
+// FailNext makes the next calls of a method fail, one with each error. A nil error lets its call
+// pass. FailNext takes precedence over Fail.
 func (f *Fake) FailNext(m Method, errs ...error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next[m] = append(f.next[m], errs...)
 }
 
-// Hold makes every call of a method wait until the returned function is called
-// or the call's context ends. A held call is already among Calls.
+// Hold makes every call of a method wait until release is called or the call's context ends. Calls
+// already lists a call that waits.
 func (f *Fake) Hold(m Method) (release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +117,7 @@ func (f *Fake) Hold(m Method) (release func()) {
 	})
 }
 
-// Calls returns the calls so far, of these methods or without any of all.
+// Calls returns the calls so far of these methods, or of all methods if none is given.
 func (f *Fake) Calls(of ...Method) []Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,8 +134,8 @@ func (f *Fake) callsOf(of []Method) []Call {
 	return calls
 }
 
-// Await waits until a method has been called n times since the last Forget, and
-// returns these calls. It returns the error of ctx if that ends first.
+// Await waits until a method has been called n times since the last Forget, and returns these
+// calls. If ctx ends first, Await returns its error.
 func (f *Fake) Await(ctx context.Context, m Method, n int) ([]Call, error) {
 	for {
 		f.mu.Lock()
@@ -153,15 +152,15 @@ func (f *Fake) Await(ctx context.Context, m Method, n int) ([]Call, error) {
 	}
 }
 
-// Forget forgets the calls so far.
+// Forget clears the list of calls.
 func (f *Fake) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = nil
 }
 
-// enter notes a call, lets it wait where it is held, and returns the error that
-// it is to fail with.
+// enter records a call and waits if the method is held. It returns the error that the call has to
+// fail with.
 func (f *Fake) enter(ctx context.Context, c Call) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, c)
@@ -188,7 +187,8 @@ func (f *Fake) enter(ctx context.Context, c Call) error {
 	return f.always[c.Method]
 }
 
-// answer takes the next scripted answer to a Match; nil is none.
+// answer takes the next scripted answer to a Match, or else OnMatch's function. It returns nil if
+// there is neither.
 func (f *Fake) answer() func(match.Request) (*match.Allocation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Now is the time of the suite's requests: R tells time in whole seconds.
+// Now is the time of the suite's requests. It has whole seconds, because R counts time in seconds.
 var Now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // A subject is an engine under test.
@@ -26,7 +26,7 @@ type subject struct {
 	epoch match.Epoch
 }
 
-// load begins an epoch with these nodes and ends the loading.
+// load resets the engine, puts these nodes and calls Ready.
 func (s *subject) load(t *testing.T, nodes ...*resource.Graph) {
 	t.Helper()
 	s.reset(t)
@@ -97,12 +97,12 @@ func without(ids ...match.JobID) option { return func(r *match.Request) { r.Igno
 func underPolicy(p string) option       { return func(r *match.Request) { r.Policy = p } }
 func forHolder(h string) option         { return func(r *match.Request) { r.Holder = h } }
 
-// wanting asks for whole nodes.
+// wanting makes the request take whole nodes for a holder.
 func wanting(holder string) option {
 	return func(r *match.Request) { r.Policy, r.Holder = match.PolicyLonodex, holder }
 }
 
-// try asks for a jobspec.
+// try requests a jobspec, and returns what Match returns.
 func (s *subject) try(ctx context.Context, id match.JobID, js *jobspec.Jobspec, how ...option) (*match.Allocation, error) {
 	r := match.Request{Epoch: s.epoch, ID: id, Jobspec: js, Now: Now}
 	for _, h := range how {
@@ -111,7 +111,7 @@ func (s *subject) try(ctx context.Context, id match.JobID, js *jobspec.Jobspec, 
 	return s.Match(ctx, r)
 }
 
-// match asks for a jobspec that must fit, and returns what was given out.
+// match requests a jobspec that must fit, and returns the allocation.
 func (s *subject) match(t *testing.T, id match.JobID, js *jobspec.Jobspec, how ...option) *match.Allocation {
 	t.Helper()
 	a, err := s.try(t.Context(), id, js, how...)
@@ -124,8 +124,7 @@ func (s *subject) match(t *testing.T, id match.JobID, js *jobspec.Jobspec, how .
 	return a
 }
 
-// places asks for a jobspec that must fit, and checks which slot stands where:
-// "a@n1 b@n2".
+// places requests a jobspec that must fit, and checks the node of each slot: "a@n1 b@n2".
 func (s *subject) places(t *testing.T, id match.JobID, js *jobspec.Jobspec, want string, how ...option) *match.Allocation {
 	t.Helper()
 	a := s.match(t, id, js, how...)
@@ -135,7 +134,7 @@ func (s *subject) places(t *testing.T, id match.JobID, js *jobspec.Jobspec, want
 	return a
 }
 
-// refuses asks for a jobspec that must not fit, and returns the reason.
+// refuses requests a jobspec that must not fit, and returns the reason.
 func (s *subject) refuses(t *testing.T, id match.JobID, js *jobspec.Jobspec, verdict error, how ...option) match.Reason {
 	t.Helper()
 	a, err := s.try(t.Context(), id, js, how...)
@@ -149,7 +148,7 @@ func (s *subject) refuses(t *testing.T, id match.JobID, js *jobspec.Jobspec, ver
 	return refusal.Reason
 }
 
-// fails asks for a jobspec that must fail with an error that is no refusal.
+// fails requests a jobspec that must fail with the error want.
 func (s *subject) fails(t *testing.T, id match.JobID, js *jobspec.Jobspec, want error, how ...option) {
 	t.Helper()
 	if a, err := s.try(t.Context(), id, js, how...); !errors.Is(err, want) {
@@ -157,7 +156,7 @@ func (s *subject) fails(t *testing.T, id match.JobID, js *jobspec.Jobspec, want 
 	}
 }
 
-// standing writes which slot stands where.
+// standing renders the node of each slot.
 func standing(slots []match.Slot) string {
 	words := make([]string, len(slots))
 	for i, s := range slots {
@@ -166,7 +165,7 @@ func standing(slots []match.Slot) string {
 	return strings.Join(words, " ")
 }
 
-// held lists what is held: "1: a@n1 b@n2; 2: 0@n1".
+// held renders the jobs with their slots: "1: a@n1 b@n2; 2: 0@n1".
 func (s *subject) held(t *testing.T) string {
 	t.Helper()
 	jobs := s.jobs(t)
@@ -186,7 +185,7 @@ func (s *subject) jobs(t *testing.T) []match.Job {
 	return jobs
 }
 
-// holding checks what is held.
+// holding checks the jobs and their slots, as rendered by held.
 func (s *subject) holding(t *testing.T, want string) {
 	t.Helper()
 	if got := s.held(t); got != want {
@@ -194,7 +193,7 @@ func (s *subject) holding(t *testing.T, want string) {
 	}
 }
 
-// same fails where two values differ but for the time that it took.
+// same fails the test if two values differ in anything except Waited.
 func same(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(match.Allocation{}, "Waited")); diff != "" {

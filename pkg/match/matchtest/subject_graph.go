@@ -13,15 +13,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// everything are criteria that each vertex meets.
+// everything are criteria that every vertex meets.
 const everything = "status=up or status=down"
 
-// whole is a number of vertices of one type, or an amount of a pool that is given
-// out whole.
+// whole is a number of vertices of one type, or an amount of a pool that is given out whole.
 func whole(kind string, n int64) Pool { return Pool{Type: kind, Amount: n} }
 
-// machine builds a graph of racks with two nodes each, numbered through and each
-// with a rank, four cores, a gpu and a pool of 16 GB of memory.
+// machine builds a graph of racks with two nodes each. The nodes are numbered from 0 across the
+// racks, and their numbers are also the ranks. A node has four cores, a gpu and a pool of 16 GB of
+// memory.
 func machine(racks int) *resource.Graph {
 	g := &resource.Graph{}
 	root := g.Hang(-1, resource.Vertex{Type: resource.TypeCluster, Name: Cluster, Size: 1})
@@ -42,7 +42,7 @@ func machine(racks int) *resource.Graph {
 	return g
 }
 
-// part returns the vertices of g whose containment path keep says yes to.
+// part returns the vertices of g for whose containment paths keep returns true.
 func part(g *resource.Graph, keep func(path string) bool) *resource.Graph {
 	kept := &resource.Graph{}
 	at := map[int]int{}
@@ -62,7 +62,7 @@ func part(g *resource.Graph, keep func(path string) bool) *resource.Graph {
 	return kept
 }
 
-// below says whether a path is that of a vertex or of one below it.
+// below reports whether a path is that vertex's path, or the path of a vertex below it.
 func below(path, vertex string) bool { return path == vertex || strings.HasPrefix(path, vertex+"/") }
 
 func jgf(t *testing.T, g *resource.Graph) []byte {
@@ -74,13 +74,13 @@ func jgf(t *testing.T, g *resource.Graph) []byte {
 	return text
 }
 
-// A graphSubject is an engine under test that takes graphs.
+// A graphSubject is an engine under test that accepts graphs.
 type graphSubject struct {
 	*subject
 	graphs match.GraphEngine
 }
 
-// loadGraph begins an epoch with a graph and ends the loading.
+// loadGraph resets the engine, adds a graph and calls Ready.
 func (s *graphSubject) loadGraph(t *testing.T, g *resource.Graph) {
 	t.Helper()
 	s.reset(t)
@@ -102,29 +102,29 @@ func (s *graphSubject) removeSubgraph(t *testing.T, path string) {
 	}
 }
 
-// lonode asks for nodes of the lowest ids first, so that places are known.
+// lonode puts the policy with the lowest ids first before these options, so that placements are
+// known.
 func lonode(how []option) []option { return append([]option{underPolicy(match.PolicyLonode)}, how...) }
 
-// give asks for a jobspec that must fit, lowest nodes first.
+// give requests a jobspec that must fit, lowest nodes first.
 func (s *graphSubject) give(t *testing.T, id match.JobID, js *jobspec.Jobspec, how ...option) *match.Allocation {
 	t.Helper()
 	return s.match(t, id, js, lonode(how)...)
 }
 
-// stands asks for a jobspec that must fit, lowest nodes first, and checks which
-// slot stands where.
+// stands requests a jobspec that must fit, lowest nodes first, and checks the node of each slot.
 func (s *graphSubject) stands(t *testing.T, id match.JobID, js *jobspec.Jobspec, want string, how ...option) *match.Allocation {
 	t.Helper()
 	return s.places(t, id, js, want, lonode(how)...)
 }
 
-// refuse asks for a jobspec that must not fit.
+// refuse requests a jobspec that must not fit.
 func (s *graphSubject) refuse(t *testing.T, id match.JobID, js *jobspec.Jobspec, verdict error, how ...option) {
 	t.Helper()
 	s.refuses(t, id, js, verdict, lonode(how)...)
 }
 
-// find lists the paths of what meets criteria at the time Now, in its order.
+// find lists the paths of the vertices that meet criteria at the time Now, in the engine's order.
 func (s *graphSubject) find(t *testing.T, criteria string) []string {
 	t.Helper()
 	return s.findAt(t, criteria, Now)
@@ -146,8 +146,8 @@ func (s *graphSubject) findAt(t *testing.T, criteria string, now time.Time) []st
 	return paths
 }
 
-// leaves returns those of the paths that end in a vertex of this type, sorted and
-// without the name of the root.
+// leaves returns the paths that end in a vertex of this type, sorted and without the name of the
+// root.
 func leaves(paths []string, kind string) []string {
 	var of []string
 	for _, p := range paths {
@@ -159,7 +159,7 @@ func leaves(paths []string, kind string) []string {
 	return of
 }
 
-// cores lists cores of a node of machine, as leaves writes them.
+// cores lists the paths of cores of one node of machine, in the form of leaves.
 func cores(node int, ids ...int) []string {
 	var paths []string
 	for _, id := range ids {
@@ -168,8 +168,8 @@ func cores(node int, ids ...int) []string {
 	return paths
 }
 
-// unchanged fails unless what the engine has is as before, after something that
-// must not change it. Call it first and what it returns afterwards.
+// unchanged records what the engine has. The returned function fails the test if the engine has
+// something else by then.
 func (s *graphSubject) unchanged(t *testing.T) func() {
 	t.Helper()
 	look := func() [][]string {
@@ -185,7 +185,7 @@ func (s *graphSubject) unchanged(t *testing.T) func() {
 	}
 }
 
-// wantInvalid fails unless err is match.ErrInvalid and says each of these.
+// wantInvalid fails the test unless err is match.ErrInvalid and its text has all of these words.
 func wantInvalid(t *testing.T, what string, err error, says ...string) {
 	t.Helper()
 	if !errors.Is(err, match.ErrInvalid) {

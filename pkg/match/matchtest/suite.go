@@ -1,5 +1,5 @@
-// Package matchtest is the suite of rules that every match.Engine keeps, with
-// the builders it uses and a scripted engine for the tests of callers.
+// Package matchtest is the suite of rules that every match.Engine keeps. It also has the builders
+// that the suite uses, and a scripted engine for the tests of callers.
 package matchtest
 
 import (
@@ -9,59 +9,58 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Capabilities say what an engine offers beyond the least that every engine
-// does: whole pools given out and given back, exact repeats, epochs. A rule
-// about something that is not offered is skipped.
+// Capabilities lists what an engine offers beyond the minimum. The minimum is to give out and
+// release whole pools, to answer exact repeats, and to keep epochs. A rule about something that is
+// not offered is skipped.
 type Capabilities struct {
-	// Divisible: pools are given out in amounts of any size; without it, in
-	// whole cores and whole GiB.
+	// Divisible: pools are given out in amounts of any size. Without it, only whole cores and whole
+	// GiB are given out.
 	Divisible bool
 	// Shapes: a request may hold several slot requests.
 	Shapes bool
 	// Ranges: the count of a slot request may be a range.
 	Ranges bool
-	// PartialRelease: Release takes keys.
+	// PartialRelease: Release accepts keys.
 	PartialRelease bool
-	// Update: what the cluster holds can be booked.
+	// Update: slots that the cluster already holds can be booked.
 	Update bool
-	// Constraints: slots can be kept to nodes by name and property.
+	// Constraints: slots can be restricted to nodes by name and property.
 	Constraints bool
-	// MaxPerLevel: the slots below one vertex can be bounded.
+	// MaxPerLevel: the number of slots below one vertex can be bounded.
 	MaxPerLevel bool
-	// Limits: slots of several labels can be bounded together. Without it a limit is
+	// Limits: slots of several labels can be bounded together. Without it, a limit is
 	// match.ErrInvalid.
 	Limits bool
-	// Topology: slots can be kept together, or be balanced, by level. Without it a
-	// topology is match.ErrInvalid.
+	// Topology: slots can be kept together, or balanced, by level. Without it, a topology is
+	// match.ErrInvalid.
 	Topology bool
-	// Near: nodes can be taken by their distance.
+	// Near: nodes can be ordered by their distance.
 	Near bool
-	// Ignore: jobs can be counted as if they held nothing.
+	// Ignore: the resources of some jobs can count as free.
 	Ignore bool
-	// Expected: what no job holds can count as held for one request.
+	// Expected: slots that no job holds can count as held for one request.
 	Expected bool
-	// Reserve: AllocateOrElseReserve promises a later time. Without it the
-	// operation is match.ErrInvalid.
+	// Reserve: AllocateOrElseReserve reserves a later time. Without it, the operation is
+	// match.ErrInvalid.
 	Reserve bool
-	// Policies are those that a request may name beside match.PolicyLonode. One that
-	// an engine lacks is match.ErrInvalid there; with match.PolicyLonodex it gives
+	// Policies are the policies that a request may name, except match.PolicyLonode, which every engine
+	// has. A policy that is not listed is match.ErrInvalid. An engine with match.PolicyLonodex gives
 	// out whole nodes.
 	Policies []string
-	// Reasons: a refusal gives all numbers exactly. Without it only the verdict
-	// is looked at.
+	// Reasons: a refusal has all numbers, and they are exact. Without it, only the verdict is checked.
 	Reasons bool
 }
 
-// A rule is one thing that the contract says.
+// A rule is one rule of the contract.
 type rule struct {
-	// needs lists what the engine must offer for the rule to apply; nil is
-	// nothing.
+	// needs reports whether an engine with these capabilities must keep the rule. Nil means that every
+	// engine must.
 	needs func(Capabilities) bool
 	test  func(t *testing.T, s *subject)
 }
 
-// Test holds an engine to the rules of match.Engine, one subtest a rule.
-// newEngine returns an engine that was never reset.
+// Test checks that an engine keeps the rules of match.Engine, one subtest for each rule. newEngine
+// returns an engine that was never reset.
 func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engine) {
 	t.Helper()
 	chapters := map[string]map[string]rule{
@@ -114,7 +113,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// What rules may need.
+// The conditions of rules.
 func divisible(c Capabilities) bool   { return c.Divisible }
 func shapes(c Capabilities) bool      { return c.Shapes }
 func ranges(c Capabilities) bool      { return c.Ranges }

@@ -6,12 +6,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A graphRule is one thing that the contract says of graphs that were added.
+// A graphRule is one rule of the contract about graphs that were added.
 type graphRule func(t *testing.T, s *graphSubject)
 
-// TestGraph holds an engine to the rules of match.GraphEngine, one subtest a rule.
-// newEngine returns an engine that was never reset and whose pruning filters are
-// Fluxion's own, ALL:core,ALL:node. It goes beside Test, which puts nodes.
+// TestGraph checks that an engine keeps the rules of match.GraphEngine, one subtest for each rule.
+// newEngine returns an engine that was never reset and whose pruning filters are Fluxion's own,
+// ALL:core,ALL:node. TestGraph complements Test, which puts nodes.
 func TestGraph(t *testing.T, newEngine func(t *testing.T) match.GraphEngine) {
 	t.Helper()
 	chapters := map[string]map[string]graphRule{
