@@ -38,9 +38,10 @@ func (l blockers) min(o blockers) blockers {
 // progress. It belongs to the turn, not to the group: if another group
 // gets the turn and the one before did not start, the time goes on.
 type stallTimer struct {
-	// stalled is how long, until the time at, nodes were reserved without progress.
+	// stalled is how long nodes were reserved without progress, as of at.
 	stalled time.Duration
-	at      time.Time
+	// at is when the timer was last advanced.
+	at time.Time
 	// minSincePause has the fewest blockers since the timer began or the last pause ended.
 	// Only fewer blockers than these are progress: if other nodes get reserved, the blockers
 	// may increase and then decrease again without bringing the group closer to its start.
