@@ -32,9 +32,9 @@ type activator struct {
 
 // requests names the pods and groups to activate.
 type requests struct {
-	// allGroups asks for every group that may be placed.
+	// allGroups requests every group that may be placed.
 	allGroups bool
-	// groups asks for these groups, if they may be placed.
+	// groups are requested if they may be placed.
 	groups map[types.NamespacedName]bool
 	// admitted are groups that the bind queue has admitted.
 	admitted []types.NamespacedName

@@ -53,10 +53,11 @@ type Args struct {
 	// backfill). After that time nodes are reserved for the waiting group, as many
 	// as it needs. Zero means that no group may overtake it. Defaults to 10m.
 	MaxBypass metav1.Duration `json:"maxBypass"`
-	// MaxReserve is how long nodes stay reserved for a group without progress: nothing ends on them
-	// that keeps the group from them. After that time the reservation pauses, first for a quarter
-	// of MaxReserve. Each further pause without progress is twice as long, up to four times
-	// MaxReserve. Zero means that reservations never pause. Defaults to 4h; otherwise at least 1m.
+	// MaxReserve is how long nodes stay reserved for a group without progress,
+	// that is while nothing ends on them that the group waits for. After that time
+	// the reservation pauses, first for a quarter of MaxReserve. Each further
+	// pause without progress is twice as long, up to four times MaxReserve. Zero
+	// means that reservations never pause. Defaults to 4h; otherwise at least 1m.
 	MaxReserve metav1.Duration `json:"maxReserve"`
 	// MaxBinds is the maximum number of binds in flight. The API server
 	// accepts binds faster in parallel than one after another, and
@@ -107,7 +108,7 @@ const (
 	TellNamesAll = "all"
 )
 
-// The values of Args.WholeNodes: those of package group.
+// The values of Args.WholeNodes, which are defined in package group.
 const (
 	WholeNodesAll      = group.WholeNodesAll
 	WholeNodesLabelled = group.WholeNodesLabelled

@@ -18,11 +18,11 @@ import (
 // base is the state that all parts of the plugin share.
 type base struct {
 	args *Args
-	// profile is the name of the scheduler that the pods to be placed ask for.
+	// profile is the scheduler name of the pods that Fluence places.
 	profile string
 	handle  fwk.Handle
-	// log is for decisions about groups. It is used instead of the contextual
-	// logger of a scheduling cycle, because the latter adds keys that vary.
+	// log is for decisions about groups. The contextual logger of a
+	// scheduling cycle is not used for them, because it adds keys that vary.
 	log klog.Logger
 	now func() time.Time
 	// apply is Fluence.apply, for the parts of the plugin.

@@ -16,8 +16,7 @@ import (
 const (
 	// freePerAttempt is the time of each attempt that is not charged.
 	freePerAttempt = 20 * time.Millisecond
-	// debtDivisor: a debt shrinks by 1/debtDivisor of
-	// the time that passes (a token bucket below zero).
+	// debtDivisor: a debt shrinks by 1/debtDivisor of the time that passes.
 	debtDivisor = 10
 	// maxDebt limits a debt, so that it is paid within ten minutes.
 	maxDebt = time.Minute
@@ -42,11 +41,11 @@ const (
 	sweepDebts = 1 << 10
 )
 
-// debts has, for each namespace, the time that its attempts took,
-// without the free part of each and without what has been paid since. A
-// debt is paid by the time that passes. The zero value is ready for use.
+// debts has, by namespace, the time of attempts that is not paid yet. It is a token
+// bucket below zero: the time that passes pays a debt. The zero value is ready for use.
 type debts struct {
-	mu          sync.Mutex
+	mu sync.Mutex
+	// byNamespace has no entry for a namespace that owes nothing.
 	byNamespace map[string]*debt
 	// readyNamespaces is the last list of the namespaces that
 	// may be placed. It is read again at next at the earliest.

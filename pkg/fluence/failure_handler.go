@@ -13,9 +13,10 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// kube-scheduler's failure handler requeues a pod and writes its status. A whole
-// group may fail at once, so at most maxFailures pods are handled at a time. A
-// pod waits for its place at most failureWithin and is then handled anyway.
+// kube-scheduler's failure handler requeues a pod and writes its status. A
+// whole group may fail at once, so at most maxFailures pods that had a node
+// are handled at a time. A pod waits for its place at most failureWithin and
+// is then handled anyway. The same deadline holds for the handling itself.
 const (
 	maxFailures   = 16
 	failureWithin = 2 * time.Second

@@ -90,8 +90,8 @@ type Identity struct {
 	Version string
 }
 
-// factory returns the factory of Fluence. One call of the returned
-// factory may succeed, because only one profile may enable Fluence.
+// factory returns the factory of Fluence. At most one call of the
+// returned factory succeeds, because only one profile may enable Fluence.
 func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity Identity) frameworkruntime.PluginFactory {
 	var mu sync.Mutex
 	var owner string

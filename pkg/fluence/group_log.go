@@ -7,7 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// Each change of a group is one line of the log at V(2). The keys are the same in all lines.
+// Each change of a group is one line of the log at V(2),
+// with the same keys wherever the change is found out.
 
 // logRefusal logs a refusal at V(2) if its reason or
 // text is new, and at V(4) if only numbers have changed.

@@ -22,7 +22,7 @@ import (
 )
 
 // kubeletRejections watches for pods that a kubelet rejected for lack of room. That happens
-// if another client binds a pod to the same node after the match: the API server does not
+// if another scheduler binds a pod to the same node after the match: the API server does not
 // check room, and the kubelet rejects the pod that comes last. The rejections are counted
 // and reported. The room is released and the pod is replaced as with every pod that ends.
 //

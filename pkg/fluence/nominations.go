@@ -27,7 +27,8 @@ type nomination struct {
 	slot     match.Slot
 	priority int32
 	// until is zero while the pod is not on its node. Once the pod is there, the
-	// inventory books it; the nomination is kept until then, so that there is no gap.
+	// nomination is kept for settleTime more, until the inventory is sure to have
+	// booked the pod. Without that time, others could take the room in between.
 	until time.Time
 }
 

@@ -175,12 +175,13 @@ func (r *occupants) podOf(job match.JobID) *corev1.Pod {
 	return r.pods[job]
 }
 
-// mayName reports whether a message for the namespace asks may name objects of the other namespace.
+// mayName reports whether a message for one namespace
+// (asks) may name objects of another (namespace).
 func (b *base) mayName(namespace, asks string) bool {
 	return namespace == asks || b.args.TellNames == TellNamesAll
 }
 
-// describeGroup names a group in a message for the namespace asks. A group
+// describeGroup names a group in a message for one namespace (asks). A group
 // whose name the message may not contain is described by its priority.
 func (b *base) describeGroup(key types.NamespacedName, priority int32, asks string) string {
 	if b.mayName(key.Namespace, asks) {
@@ -189,7 +190,7 @@ func (b *base) describeGroup(key types.NamespacedName, priority int32, asks stri
 	return fmt.Sprintf("a group of another namespace, priority %d", priority)
 }
 
-// blockerOf names the group or pod whose end would help, for a message to the group asks. It
+// blockerOf names the group or pod whose end would help, for the message of one group (asks). It
 // returns "" if no end would help, if the holder is unknown, or if the group itself is the holder.
 func (b *base) blockerOf(r match.Reason, asks types.NamespacedName) string {
 	if r.Blocker == nil {

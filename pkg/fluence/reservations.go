@@ -148,7 +148,8 @@ func (a *reservations) begin(t gang.Turn, key types.NamespacedName, now time.Tim
 	return r
 }
 
-// endTenure releases the nodes of the group that had the turn, and reports whether there were any.
+// endTenure ends the reservation of the group that had the
+// turn, and reports whether nodes were reserved for it.
 func (r *reservation) endTenure(t gang.Turn, on occupancy, runs nodesOfGroup) bool {
 	had, left := len(r.nodes) > 0, maxBlockers()
 	if had {

@@ -78,8 +78,8 @@ func (ts *reserver) updateReservations() {
 //
 //   - If the lost member's node is lost too, or if
 //     reservations never pause, the pod may use any node.
-//   - Otherwise it may use the lost member's node, even if that node is reserved. If
-//     other pods have taken the room there, it waits until the reservation pauses.
+//   - Otherwise it may use the lost member's node, even if that node is reserved. If other
+//     pods have taken the room there, it waits until the reservations of other nodes pause.
 //   - It may not use any other reserved node. Otherwise a user could move one member after the
 //     other to reserved nodes, and start the next group in the room that each of them leaves.
 func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
@@ -167,11 +167,11 @@ func describeReserved(nodes int, group string, waited time.Duration) string {
 	return fmt.Sprintf("%s reserved for %s, which has waited %s", placement.NodesAre(nodes), group, duration.HumanDuration(waited))
 }
 
-// reserve reserves nodes for a group that was just refused for lack of room, if the
-// group has waited longer than maxBypass. It adds the result to the refusal's message.
-// It reserves as few nodes as the group needs once all pods on them have ended that
-// end, and prefers nodes with few such pods, so that they are free soon. If there are
-// no such nodes, the group yields its turn to the next group until nodes change.
+// reserve reserves nodes for a group that was just refused for lack of room, if the group has
+// waited longer than maxBypass. It adds the result to the refusal's message. It reserves as few
+// nodes as the group needs once all pods on them have ended that end, and prefers nodes with
+// few such pods, so that they are free soon. If there are no such nodes, and none is reserved
+// for another group, the group yields its turn to the next group until something has changed.
 func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement.Result, r *gang.Refusal) {
 	key, now := plan.Key, ts.now()
 	if plan.Late || r.WaitsFor != gang.WaitsForRoom || !ts.groups.IsHead(key, now, ts.args.MaxBypass.Duration) {
@@ -246,9 +246,9 @@ func (ts *reserver) reportReserved(key types.NamespacedName, nodes int) {
 	ts.groupReporter.reporter.RecordEvent(key, reason.NodesReserved, placement.NodesAre(nodes)+" reserved for the group")
 }
 
-// useFreePass reports whether a group may be placed although its namespace
-// is throttled, because its reserved nodes are free. It may so once: nodes
-// that are free and reserved are unused while the group waits.
+// useFreePass reports whether a group may be placed although its
+// namespace is throttled, because its reserved nodes are free. It returns
+// true once: no other group can use the nodes while this group waits.
 func (ts *reserver) useFreePass(plan gang.Plan) bool {
 	t := gang.TurnOf(plan.Key, plan.Rank)
 	return !plan.Late && ts.reservations.useFreePass(t, plan.Key, ts.freeFor(t))

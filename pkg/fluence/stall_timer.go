@@ -34,9 +34,9 @@ func (l blockers) min(o blockers) blockers {
 	return blockers{min(l.foreign, o.foreign), min(l.ownNodes, o.ownNodes)}
 }
 
-// stallTimer measures how long the reservation of a turn has made no
-// progress. It belongs to the turn, not to the group: if another group
-// gets the turn and the one before did not start, the time goes on.
+// stallTimer measures how long the reservation of a turn has made no progress. It
+// belongs to the turn, not to the group: if another group gets the turn, the time
+// goes on, without what endTenure subtracts for a start of the group before.
 type stallTimer struct {
 	// stalled is how long nodes were reserved without progress, as of at.
 	stalled time.Duration
@@ -81,9 +81,9 @@ type tenure struct {
 	foreign int
 	// foreignEnded means that the number of those pods has been lower since.
 	foreignEnded bool
-	// mayReset reports whether a start of the group may reset the pauses: time was added
-	// to uncontestedStall or foreignStall, or there were fewer blockers than ever before.
-	// A pause ends that if a start would then subtract less than half of the stalled time.
+	// mayReset reports whether a start of the group may reset the pauses: time was added to
+	// uncontestedStall or foreignStall, or there were fewer blockers than ever before. When a pause
+	// begins, mayReset becomes false if a start would subtract less than half of the stalled time.
 	mayReset bool
 }
 

@@ -33,9 +33,10 @@ type timeouts struct {
 
 // timeoutRecord has the timeouts of one namespace.
 type timeoutRecord struct {
-	// group is the group whose match timed out last; empty if the matcher has
-	// answered the group since. recoveries is breaker.recoveryCount at that timeout.
-	group      types.NamespacedName
+	// group is the group whose match timed out last;
+	// empty if the matcher has answered the group since.
+	group types.NamespacedName
+	// recoveries is breaker.recoveryCount at the last timeout.
 	recoveries uint64
 	// at is the time of the last timeout.
 	at time.Time
@@ -47,8 +48,8 @@ type timeoutRecord struct {
 }
 
 // observe records a match that timed out after the time took. blame reports whether the
-// group's namespace is to blame: the matcher was found to answer since the timeout before,
-// and either that timeout was of the same group or the namespace has maxTimeouts of them.
+// group's namespace is to blame: the matcher was found to answer since the timeout before, and
+// either the same group timed out twice in a row or the namespace has maxTimeouts timeouts.
 // The first timeout is never to blame. owed is the uncharged time of earlier timeouts.
 func (s *timeouts) observe(key types.NamespacedName, answered uint64, took time.Duration, now time.Time) (blame bool, owed time.Duration) {
 	s.mu.Lock()
