@@ -24,8 +24,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// podGroupAPI serves PodGroups as an API server would, without a network:
-// time in a bubble only passes while no goroutine waits for a network.
+// podGroupAPI serves PodGroups as an API server would, without a network, because
+// the time of a bubble does not pass while a goroutine waits for a network.
 type podGroupAPI struct {
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*scheduling.PodGroup

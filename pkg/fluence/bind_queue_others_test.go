@@ -237,7 +237,7 @@ func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
 		if c := r.scheduledCondition(); c.Reason != reason.Placed {
 			t.Errorf("while a late member waits for its turn: %+v", c)
 		}
-		// The group goes, and with it the pod to place.
+		// The late member goes, and its group no longer waits for admission.
 		r.remove("g-9")
 		r.pass(2 * time.Second)
 		if c := r.scheduledCondition(); c.Reason != reason.Placed || r.pl.bindQueue.IsWaiting(g) {

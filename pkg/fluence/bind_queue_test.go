@@ -490,7 +490,7 @@ func TestAGroupThatWaitsForItsTurnSaysSo(t *testing.T) {
 func TestOnlyAServerThatIsTooBusyIsAskedAgainAtOnce(t *testing.T) {
 	cases := map[string]struct {
 		answer func() *http.Response
-		// asked is how often a bind is refused in the first ten seconds.
+		// least and most limit how often a bind is refused in the first ten seconds.
 		least, most int
 		// counted reports whether each refusal is counted as a failed write.
 		counted bool

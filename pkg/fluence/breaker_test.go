@@ -59,7 +59,7 @@ func watched(t *testing.T, test func(*breaker, *patient)) {
 			}
 			return nil
 		}, func() { p.closed.Add(1) })
-		// Before that it is not known whether the matcher answers.
+		// It is not yet known whether the matcher answers.
 		wantOpen(t, b, true)
 		p.up.Store(true)
 		go b.run(t.Context())

@@ -18,8 +18,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// remover deletes a whole group during its placement, at the
-// point of the scheduling cycle that begins the group's name.
+// remover deletes a whole group during its placement. The group's name
+// begins with the point of the scheduling cycle at which that happens.
 type remover struct {
 	r    *rig
 	gone map[string]bool

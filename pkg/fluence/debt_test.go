@@ -302,8 +302,8 @@ func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
 		if most := int(time.Since(began)/(lookFactor*took)) + 1; looks > most {
 			t.Errorf("%d looks, want at most %d", looks, most)
 		}
-		// Once a second until it is paid, and then one
-		// after the other a hundredth of a second later.
+		// Once a second until the debt is paid, and then
+		// each a hundredth of a second after the one before.
 		if len(told) < 5000 {
 			t.Errorf("5000 groups are told of %d times, want one for each", len(told))
 		}

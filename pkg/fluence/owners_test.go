@@ -152,7 +152,7 @@ func TestANamesakeOfAnOwnerIsNotTakenForIt(t *testing.T) {
 }
 
 // Late members are placed when room comes, and one match is enough for
-// all that are alike (Requests 14 of the lessons of earlier systems).
+// all of one shape (Requests 14 of the lessons of earlier systems).
 func TestLateMembersFollowInOneMatch(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 4)

@@ -17,8 +17,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// grudge is a filter that no field of a pod predicts: it allows
-// at most one pod of a group on some nodes, and none on others.
+// grudge is a filter that no field of a pod predicts. It allows at most one pod on each of some
+// nodes. On others it allows none, but only in a pod's own scheduling cycle and not in a probe.
 type grudge struct {
 	one  func(node string) bool
 	none func(node string) bool
