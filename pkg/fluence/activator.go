@@ -15,27 +15,33 @@ import (
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// A waker puts pods into the scheduling queue from a goroutine of its own: the
-// queue calls PreEnqueue under its lock, so nobody may ask it for anything from
-// there, nor with a lock of ours.
+// activator activates pods: it puts them into the scheduling queue, from its
+// own goroutine. The queue calls PreEnqueue under its lock. A call to the queue
+// from there, or while a lock is held that PreEnqueue takes, would deadlock.
 type activator struct {
-	// activate puts into the queue what is wanted there, and returns when to be called
-	// again; zero is only when something is wanted.
+	// activate activates the requested pods and returns when it is to be
+	// called again. Zero means not before something more is requested.
 	activate func(ctx context.Context, w requests) (again time.Time)
 
-	mu     sync.Mutex
-	want   requests
+	mu sync.Mutex
+	// want is what was requested since the last call of activate.
+	want requests
+	// wakeup is signalled when something is requested.
 	wakeup chan struct{}
 }
 
-// requests is what is to be put into the queue.
+// requests names the pods and groups to activate.
 type requests struct {
+	// allGroups requests every group that may be placed.
 	allGroups bool
-	groups    map[types.NamespacedName]bool
-	// admitted are groups whose turn it is to ask.
+	// groups are requested if they may be placed.
+	groups map[types.NamespacedName]bool
+	// admitted are groups that the bind queue has admitted.
 	admitted []types.NamespacedName
-	pods     map[string]*corev1.Pod
-	// lost are pods, by UID, whose seats of this job a scheduling cycle lost.
+	// pods have an assignment. The key is the UID.
+	pods map[string]*corev1.Pod
+	// lost has, by pod UID, the match job of an assignment that is to be revoked,
+	// because the scheduling cycle that used the assignment ended without a result.
 	lost map[types.UID]match.JobID
 }
 
@@ -47,13 +53,14 @@ func newRequests() requests {
 	return requests{groups: map[types.NamespacedName]bool{}, pods: map[string]*corev1.Pod{}, lost: map[types.UID]match.JobID{}}
 }
 
-// activateAll wakes every group that may ask.
+// activateAll activates every group that may be placed.
 func (w *activator) activateAll() { w.add(func(want *requests) { want.allGroups = true }) }
 
-// activateDue wakes the groups whose refusals have run out.
+// activateDue activates the groups whose refusals have run out. It adds
+// nothing to want, because activate looks for such groups each time.
 func (w *activator) activateDue() { w.add(func(*requests) {}) }
 
-// activateGroups wakes a group, if it may ask.
+// activateGroups activates groups, if they may be placed.
 func (w *activator) activateGroups(keys ...types.NamespacedName) {
 	w.add(func(want *requests) {
 		for _, k := range keys {
@@ -62,12 +69,12 @@ func (w *activator) activateGroups(keys ...types.NamespacedName) {
 	})
 }
 
-// activateAdmitted wakes groups whose turn it is to ask.
+// activateAdmitted activates groups that the bind queue has admitted.
 func (w *activator) activateAdmitted(keys ...types.NamespacedName) {
 	w.add(func(want *requests) { want.admitted = append(want.admitted, keys...) })
 }
 
-// activatePods wakes pods that have a seat.
+// activatePods activates pods that have an assignment.
 func (w *activator) activatePods(activatePods []*corev1.Pod) {
 	w.add(func(want *requests) {
 		for _, p := range activatePods {
@@ -76,7 +83,7 @@ func (w *activator) activatePods(activatePods []*corev1.Pod) {
 	})
 }
 
-// revokeLost gives back the seat that a pod has of a job.
+// revokeLost revokes the assignment that a pod has from this match job.
 func (w *activator) revokeLost(uid types.UID, job match.JobID) {
 	w.add(func(want *requests) { want.lost[uid] = job })
 }
@@ -88,7 +95,7 @@ func (w *activator) add(change func(*requests)) {
 	signal.Send(w.wakeup)
 }
 
-// run wakes until ctx ends.
+// run activates what is requested until ctx ends.
 func (w *activator) run(ctx context.Context) {
 	for {
 		w.mu.Lock()
@@ -101,8 +108,8 @@ func (w *activator) run(ctx context.Context) {
 	}
 }
 
-// activate puts into the queue what is wanted there, and those whose refusals have
-// run out. It returns when the next one does.
+// activate activates the requested pods, and the groups whose
+// refusals have run out. It returns when the next refusal runs out.
 func (pl *Fluence) activate(ctx context.Context, w requests) time.Time {
 	now := pl.now()
 	for uid, job := range w.lost {
@@ -121,8 +128,8 @@ func (pl *Fluence) activate(ctx context.Context, w requests) time.Time {
 			pl.endAdmission(key)
 		}
 	}
-	// Who replaces what a started group lacks stands in the queue before the first of
-	// the others can be taken from it.
+	// Pods that replace lost members of a started group come first, so
+	// that they are in the queue before any of the other pods is popped.
 	urgent := map[string]*corev1.Pod{}
 	for _, p := range ready {
 		switch m, _ := pl.groups.GroupOf(p.UID); {

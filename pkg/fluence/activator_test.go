@@ -54,7 +54,7 @@ func TestWakerGathersWhatIsWantedWhileItWakes(t *testing.T) {
 	})
 }
 
-// Whoever wakes may want more: the queue calls PreEnqueue.
+// A call of activate may request more, because the queue calls PreEnqueue.
 func TestWakerIsFreeWhileItWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		woken := 0
@@ -95,8 +95,8 @@ func TestWakerWakesAgainWhenToldSo(t *testing.T) {
 	})
 }
 
-// A group that was left half bound, by a scheduler that was killed say, is waited for
-// until it is seen to be one, and stands in the queue before all others.
+// A group that a killed scheduler left half bound is not placed before
+// its state is known. Its missing pods then come first in the queue.
 func TestWhatAHalfBoundGroupLacksIsWokenFirst(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		listed := r.pl.initialSync.addSource()
@@ -122,7 +122,7 @@ func TestWhatAHalfBoundGroupLacksIsWokenFirst(t *testing.T) {
 	})
 }
 
-// activations notes what is put into the queue.
+// activations records which pods are activated.
 type activations struct {
 	fwk.Handle
 	batches [][]string

@@ -24,8 +24,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A podGroupAPI serves PodGroups as an API server would, without a network: a
-// bubble stands still only where no one waits for one.
+// podGroupAPI serves PodGroups as an API server would, without a network, because
+// the time of a bubble does not pass while a goroutine waits for a network.
 type podGroupAPI struct {
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*scheduling.PodGroup
@@ -36,7 +36,7 @@ type podGroupAPI struct {
 	broken func(n int) error
 }
 
-// A write is a status that was applied, whether or not it was taken.
+// write is a status that was applied, whether or not the API accepted it.
 type write struct {
 	uid       types.UID
 	manager   string
@@ -73,7 +73,7 @@ func (a *podGroupAPI) drop(k types.NamespacedName) {
 func (a *podGroupAPI) tell(kind string, pg *scheduling.PodGroup) {
 	a.mu.Lock()
 	a.version++
-	// Others may read the object that it was.
+	// Other goroutines may read the old object.
 	pg = pg.DeepCopy()
 	if k := (types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}); kind != "DELETED" && a.objects[k] != nil {
 		a.objects[k] = pg
@@ -84,7 +84,7 @@ func (a *podGroupAPI) tell(kind string, pg *scheduling.PodGroup) {
 	watches := slices.Clone(a.watches)
 	a.mu.Unlock()
 	for _, w := range watches {
-		// A watch that was given up has nobody to tell.
+		// A watch that was stopped has no reader.
 		_, _ = w.Write(line)
 	}
 }
@@ -162,7 +162,8 @@ func (a *podGroupAPI) apply(r *http.Request) *http.Response {
 	}
 	pg = pg.DeepCopy()
 	for _, own := range []string{report.ConditionScheduled, report.ConditionWholeNodes} {
-		// What its manager does not apply any more goes, and what it does apply is as it says.
+		// A field that its manager does not apply any more
+		// is removed, and a field that it applies is set.
 		meta.RemoveStatusCondition(&pg.Status.Conditions, own)
 	}
 	pg.Status.Conditions = append(pg.Status.Conditions, body.Status.Conditions...)
@@ -195,11 +196,11 @@ func encode(v any) []byte {
 	return append(text, '\n')
 }
 
-// A recorder notes events.
+// recorder records events.
 type recorder struct {
 	mu     sync.Mutex
 	events []event
-	// told, if set, is called at every event.
+	// told, if set, is called for every event.
 	told func()
 }
 

@@ -31,52 +31,59 @@ type Args struct {
 	Endpoint string `json:"endpoint"`
 	// TLS secures a TCP endpoint that is not on loopback.
 	TLS *TLS `json:"tls,omitempty"`
-	// MatchTimeout bounds one call of the matcher, for one that does not answer. Defaults to
-	// 2s; at most 30s, for a scheduling cycle waits that long.
+	// MatchTimeout is the deadline of one call to the matcher. Defaults to 2s; at most
+	// 30s, because a scheduling cycle waits that long for a matcher that does not answer.
 	MatchTimeout metav1.Duration `json:"matchTimeout"`
-	// MaxAsk is how long a scheduling cycle may look for nodes of one group before it goes on
-	// to the next: filters, matches and comparing the pods with each other, beyond what one
-	// kind of pods takes. Past it the group is TooHard. Defaults to 250ms; at most 30s.
+	// MaxAsk limits the time that one scheduling cycle spends on placing one group:
+	// running filters, calling the matcher and comparing the group's pods with each
+	// other. A group that exceeds MaxAsk is refused with reason TooHard. The time that
+	// the matcher works for other callers does not count. The time that filters spend
+	// on pods of other namespaces has a second limit: MaxAsk again, or the time that
+	// the filters take for one shape if that is longer. Defaults to 250ms; at most 30s.
 	MaxAsk metav1.Duration `json:"maxAsk"`
-	// MatchPolicy is the order in which nodes are filled for groups that name none:
-	// one of match.Policies. Defaults to lonode.
+	// MatchPolicy is the order in which nodes are filled for groups
+	// that name no policy: one of match.Policies. Defaults to lonode.
 	MatchPolicy string `json:"matchPolicy"`
-	// ScheduleTimeout bounds the time from a group's match until its minimum is
-	// reserved, where the PodGroup has no scheduleTimeoutSeconds. Defaults to
-	// 60s; at most 15m, which is the framework's own limit.
+	// ScheduleTimeout limits the time from a group's match until its
+	// minimum is reserved, if the PodGroup has no scheduleTimeoutSeconds.
+	// Defaults to 60s; at most 15m, which is the framework's own limit.
 	ScheduleTimeout metav1.Duration `json:"scheduleTimeout"`
-	// MaxBypass is how long a group may wait for room while groups after it in the
-	// queue, of its priority or a lower one, take what it could use. From then on as many
-	// nodes as it needs are reserved for it. 0 is that nobody may ever pass.
-	// Defaults to 10m.
+	// MaxBypass is how long groups after it in the queue, of the same or a lower
+	// priority, may overtake a group that waits for room (Slurm and Flux call that
+	// backfill). After that time nodes are reserved for the waiting group, as many
+	// as it needs. Zero means that no group may overtake it. Defaults to 10m.
 	MaxBypass metav1.Duration `json:"maxBypass"`
-	// MaxReserve is for how long nodes stay reserved for a group while nothing ends there. Then
-	// the reservation pauses for a quarter of that. 0 is without end. Defaults to 4h.
+	// MaxReserve is how long nodes stay reserved for a group without progress,
+	// that is while nothing ends on them that the group waits for. After that time
+	// the reservation pauses, first for a quarter of MaxReserve. Each further
+	// pause without progress is twice as long, up to four times MaxReserve. Zero
+	// means that reservations never pause. Defaults to 4h; otherwise at least 1m.
 	MaxReserve metav1.Duration `json:"maxReserve"`
-	// MaxBinds is how many binds may be in flight at most. The API server takes them
-	// faster than one after another, and refuses them where they are too many. Defaults
-	// to 32; at least 1.
+	// MaxBinds is the maximum number of binds in flight. The API server
+	// accepts binds faster in parallel than one after another, and
+	// throttles them if there are too many. Defaults to 32; at least 1.
 	MaxBinds int `json:"maxBinds"`
-	// PodEvents says when a pod's event Scheduled is sent: PodEventsDeferred or
-	// PodEventsAlways. Defaults to PodEventsDeferred.
+	// PodEvents selects when a pod's event Scheduled is sent:
+	// PodEventsDeferred or PodEventsAlways. Defaults to PodEventsDeferred.
 	PodEvents string `json:"podEvents"`
-	// TellNames says whose groups and pods a message names: TellNamesOwn or TellNamesAll.
-	// Defaults to TellNamesOwn.
+	// TellNames selects whose groups and pods a message names:
+	// TellNamesOwn or TellNamesAll. Defaults to TellNamesOwn.
 	TellNames string `json:"tellNames"`
-	// WholeNodes says in which namespaces annotations may ask for whole nodes: WholeNodesAll,
-	// WholeNodesLabelled or WholeNodesNone. Where MatchPolicy gives whole nodes they are every
-	// group's. Defaults to WholeNodesLabelled.
+	// WholeNodes selects the namespaces in which annotations may ask for whole nodes:
+	// WholeNodesAll, WholeNodesLabelled or WholeNodesNone. If MatchPolicy itself gives whole
+	// nodes, every group gets whole nodes, whatever WholeNodes is. Defaults to WholeNodesLabelled.
 	WholeNodes string `json:"wholeNodes"`
-	// TopologyLevels lists the node labels that make levels of the graph between
-	// the cluster and its nodes, the outermost first. Defaults to none.
+	// TopologyLevels lists the node labels whose values become the
+	// levels of the matcher's graph between the cluster and the nodes
+	// (for instance racks), the outermost first. Defaults to none.
 	TopologyLevels []string `json:"topologyLevels,omitempty"`
-	// StatusNamespace is where the leading scheduler keeps its figures for others, in
-	// the ConfigMap health.Name: its own namespace. Defaults to none, which is that it
-	// keeps none.
+	// StatusNamespace is the namespace of the ConfigMap statusmap.Name, to which
+	// the leading scheduler writes its status. It is meant to be the scheduler's
+	// own namespace. If it is empty, which is the default, no status is written.
 	StatusNamespace string `json:"statusNamespace,omitempty"`
 
-	// Unthrottled has no namespace pay for the time that its groups take. It is no argument:
-	// where it is set, nobody else waits.
+	// Unthrottled switches the throttling of namespaces off. It is not part of
+	// the configuration: only a rehearsal sets it, where no other group waits.
 	Unthrottled bool `json:"-"`
 }
 
@@ -85,23 +92,23 @@ const MaxAskLimit = 30 * time.Second
 
 // The values of Args.PodEvents.
 const (
-	// PodEventsDeferred has the events wait for binds and for the conditions of PodGroups,
-	// at most 30 seconds. Of more than 10,000 that wait the oldest are lost.
+	// PodEventsDeferred sends events after pending binds and PodGroup conditions, but
+	// at most 30 seconds late. If more than 10,000 events wait, the oldest are dropped.
 	PodEventsDeferred = "deferred"
-	// PodEventsAlways has each be sent right after its bind, as kube-scheduler does.
+	// PodEventsAlways sends each event right after its bind, as kube-scheduler does.
 	PodEventsAlways = "always"
 )
 
 // The values of Args.TellNames.
 const (
-	// TellNamesOwn has a message name groups and pods of its own namespace, and count those
-	// of others.
+	// TellNamesOwn: a message names groups and pods of the namespace that
+	// it is for. Of other namespaces it gives only numbers and priorities.
 	TellNamesOwn = "own"
-	// TellNamesAll has it name all.
+	// TellNamesAll: a message names groups and pods of every namespace.
 	TellNamesAll = "all"
 )
 
-// The values of Args.WholeNodes: those of package group.
+// The values of Args.WholeNodes, which are defined in package group.
 const (
 	WholeNodesAll      = group.WholeNodesAll
 	WholeNodesLabelled = group.WholeNodesLabelled
@@ -110,14 +117,15 @@ const (
 
 // TLS names PEM files for mutual TLS.
 type TLS struct {
-	// CertFile and KeyFile are the scheduler's own certificate and key.
+	// CertFile is the scheduler's own certificate.
 	CertFile string `json:"certFile"`
-	KeyFile  string `json:"keyFile"`
-	// CAFile holds the authorities that the matcher's certificate is checked
-	// against.
+	// KeyFile is the key of CertFile.
+	KeyFile string `json:"keyFile"`
+	// CAFile holds the certificate authorities against which the matcher's certificate is checked.
 	CAFile string `json:"caFile"`
 }
 
+// defaultArgs returns the arguments that apply if a configuration sets none.
 func defaultArgs() *Args {
 	return &Args{
 		Endpoint:        "unix:///run/fluence/fluxion.sock",
@@ -134,8 +142,8 @@ func defaultArgs() *Args {
 	}
 }
 
-// decodeArgs reads obj over the defaults and validates the result. A field that
-// does not exist is an error.
+// decodeArgs decodes obj on top of the defaults and
+// validates the result. An unknown field is an error.
 func decodeArgs(obj runtime.Object) (*Args, error) {
 	args := defaultArgs()
 	if obj == nil {
@@ -150,7 +158,7 @@ func decodeArgs(obj runtime.Object) (*Args, error) {
 		if err != nil {
 			return nil, fmt.Errorf("plugin %s: arguments: %w", Name, err)
 		}
-		// Unlike encoding/json this tells matchTimeout from matchtimeout.
+		// Unlike encoding/json, this decoder is case-sensitive: matchtimeout is an unknown field.
 		strict, err := kjson.UnmarshalStrict(raw, args)
 		if err := cmp.Or(wrongType(raw, err), errors.Join(strict...)); err != nil {
 			return nil, fmt.Errorf("plugin %s: arguments: %w", Name, err)
@@ -162,8 +170,8 @@ func decodeArgs(obj runtime.Object) (*Args, error) {
 	return args, nil
 }
 
-// wrongType says of a value that is of another type than its field what it is: the error
-// of the decoder has the type alone.
+// wrongType adds the offending value to a decoder's error about a wrong type, because the
+// decoder itself reports only the field and the type. It returns any other error unchanged.
 func wrongType(raw []byte, err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok || wrong.Field == "" {
@@ -228,7 +236,8 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.NotSupported(path.Child("matchPolicy"), a.MatchPolicy, match.Policies()))
 	}
 	for i, key := range a.TopologyLevels {
-		// Key by key for the path, the first keys with it for what clashes.
+		// One more key is parsed each time, so that the error names
+		// the first key that is wrong or clashes with an earlier key.
 		if _, err := translate.ParseLevels(a.TopologyLevels[:i+1]); err != nil {
 			errs = append(errs, field.Invalid(path.Child("topologyLevels").Index(i), key, err.Error()))
 			break

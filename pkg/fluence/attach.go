@@ -11,12 +11,16 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Attach completes the plugin in a scheduler that is not running yet. It replaces what the
-// framework offers plugins no extension point for. The profile's event recorder sends events
-// after binds. A namespace in debt is held before other plugins spend time on its pod. The failure
-// handler tells a pod once why it waits, has its status be written beside the scheduling loop, and
-// sees to at most maxFailures pods at a time that had a node. Attach changes no other profile. The
-// error says what the configuration lacks.
+// Attach wraps the parts of a scheduler that have no extension point, for the profile that enables
+// Fluence. It changes no other profile. Call it after the scheduler is built and before it runs.
+//
+//   - The event recorder sends events after binds.
+//   - RunPreFilterPlugins refuses a pod of a throttled namespace before other plugins
+//     spend time on the pod, and charges the namespace for the time of other plugins.
+//   - FailureHandler reports once why a pod waits, and writes the pod's status outside
+//     the scheduling loop. It handles at most maxFailures pods at a time that had a node.
+//
+// Attach returns an error that names what the configuration lacks.
 func Attach(sched *scheduler.Scheduler) error {
 	for name, profile := range sched.Profiles {
 		for _, p := range profile.PreEnqueuePlugins() {
@@ -39,15 +43,15 @@ func Attach(sched *scheduler.Scheduler) error {
 	return nil
 }
 
-// SetVersionSkew has Fluence in a scheduler say by its metrics whether the API server is of a version that
-// this build is not made for. It may be called at any time.
+// SetVersionSkew sets the gauge fluence_api_server_version_skew of a scheduler's plugins: whether
+// this build does not support the version of the API server. It may be called at any time.
 func SetVersionSkew(sched *scheduler.Scheduler, skewed bool) {
 	for pl := range pluginsOf(sched) {
 		pl.skewed.Store(skewed)
 	}
 }
 
-// pluginsOf lists the plugin of each profile that has it.
+// pluginsOf iterates over the plugins of all profiles that enable Fluence.
 func pluginsOf(sched *scheduler.Scheduler) iter.Seq[*Fluence] {
 	return func(yield func(*Fluence) bool) {
 		for _, profile := range sched.Profiles {
@@ -60,7 +64,8 @@ func pluginsOf(sched *scheduler.Scheduler) iter.Seq[*Fluence] {
 	}
 }
 
-// checkBinds says what a profile lacks for the plugin to bind its pods.
+// checkBinds returns an error if the profile does not let Fluence bind its pods:
+// Fluence must come before DefaultBinder under bind, and last under preBind.
 func checkBinds(plugins *config.Plugins) error {
 	binds := enabledNames(plugins.Bind)
 	own, stock := slices.Index(binds, Name), slices.Index(binds, names.DefaultBinder)
@@ -80,6 +85,7 @@ func checkBinds(plugins *config.Plugins) error {
 	return nil
 }
 
+// enabledNames returns the names of the enabled plugins, in order.
 func enabledNames(set config.PluginSet) []string {
 	all := make([]string, len(set.Enabled))
 	for i, p := range set.Enabled {

@@ -23,7 +23,7 @@ func TestAProfileHasToLetThePluginBind(t *testing.T) {
 	}
 	cases := map[string]struct {
 		bind, preBind config.PluginSet
-		// want are parts of the error; none is that there is none.
+		// want are parts of the error; without any, no error is expected.
 		want []string
 	}{
 		"as it is shipped":                         {bind: set("Fluence", "DefaultBinder"), preBind: set("VolumeBinding", "Fluence")},
@@ -60,7 +60,7 @@ func TestTheGuardLooksAtWhatTheProfileLooksAt(t *testing.T) {
 	}
 }
 
-// ranFilters is a handle that counts on how many nodes filters were run.
+// ranFilters is a handle that counts the nodes on which filters were run.
 type ranFilters struct {
 	fwk.Handle
 	nodes atomic.Int64
@@ -71,8 +71,8 @@ func (f *ranFilters) RunFilterPlugins(ctx context.Context, state fwk.CycleState,
 	return f.Handle.RunFilterPlugins(ctx, state, pod, node)
 }
 
-// The placer knows the filters of the profile: of a pod that they take for the same as one before it
-// asks them about no node.
+// The placer knows the filters of the profile. It runs them on
+// no node for a pod that is the same to them as one before it.
 func TestThePlacerKnowsTheFiltersOfTheProfile(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		f := &ranFilters{Handle: r.pl.placer.Handle}

@@ -15,16 +15,17 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement"
 )
 
-// base is what all parts of the plugin have in common.
+// base is the state that all parts of the plugin share.
 type base struct {
 	args *Args
-	// profile is the name of the scheduler that the pods to be placed ask for.
+	// profile is the scheduler name of the pods that Fluence places.
 	profile string
 	handle  fwk.Handle
-	// log takes what is decided on groups. The log of a scheduling cycle adds keys that vary.
+	// log is for decisions about groups. The contextual logger of a
+	// scheduling cycle is not used for them, because it adds keys that vary.
 	log klog.Logger
 	now func() time.Time
-	// apply does what a change of a group's state asks for.
+	// apply is Fluence.apply, for the parts of the plugin.
 	apply     func(context.Context, gang.Output)
 	groups    *gang.Groups
 	placer    *placement.Placer
@@ -35,26 +36,27 @@ type base struct {
 	cluster
 }
 
-// A cluster is what the scheduler's cache shows.
+// cluster is what the plugin knows of nodes, namespaces and pods on nodes.
 type cluster struct {
 	nodes      corelisters.NodeLister
 	namespaces corelisters.NamespaceLister
 	occupants  occupants
-	// guard says whether a node still takes a pod.
+	// guard checks whether a node still takes a pod.
 	guard guard
 }
 
-// A readiness is what has to be there before any group is placed.
+// readiness holds the conditions for placing any group: the matcher
+// answers, its graph is loaded, and all objects were listed once.
 type readiness struct {
 	breaker   *breaker
 	inventory *inventory.Inventory
-	// synced reports whether all pods that existed at the start were seen. Before
-	// that a group may seem to hold nothing.
+	// synced reports whether the event handlers have received all pods, nodes and namespaces of
+	// the first list. Before that a group may seem to have nothing on nodes although it runs.
 	synced      func() bool
 	initialSync initialSync
 }
 
-// whyNotReady says why no group can be placed at all, or nothing.
+// whyNotReady returns why no group can be placed at present. It returns "" if groups can be placed.
 func (r *readiness) whyNotReady() string {
 	if open, why := r.breaker.state(); open {
 		return why
@@ -68,19 +70,20 @@ func (r *readiness) whyNotReady() string {
 	return ""
 }
 
-// observeEvent takes note of an event that may help waiting groups.
+// observeEvent records an event and activates the groups that it may help.
 func (b *base) observeEvent(ev gang.Event) {
 	b.placer.ObserveEvent(ev)
 	b.groups.ObserveEvent(ev)
 	if ev == gang.MatcherBack {
-		// Also those go on that were not refused but held.
+		// PreEnqueue also held groups that were not refused, so activate all groups.
 		b.activator.activateAll()
 	} else {
 		b.activator.activateDue()
 	}
 }
 
-// groupKey returns the key of a pod's group. It is empty if the pod was not seen.
+// groupKey returns the key of a pod's group. It returns
+// the zero key if the plugin does not know the pod.
 func (b *base) groupKey(pod *corev1.Pod) types.NamespacedName {
 	key, _ := b.groups.KeyOf(pod.UID)
 	return key

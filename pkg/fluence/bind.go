@@ -18,11 +18,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/flowcontrol"
 )
 
-// bindTimeout bounds one bind, with what the API server has it wait.
+// bindTimeout is the deadline of one bind request, including
+// the time that the API server queues the request.
 const bindTimeout = 30 * time.Second
 
-// Bind binds a pod that has left the gate. One that the API server is too busy for goes
-// back to its place there.
+// Bind binds a pod that has left the bind queue. If the API server answers that it is overloaded
+// (429, or 503 with Retry-After), the pod goes back to the bind queue and is bound later.
 func (pl *Fluence) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	for {
 		err := postBinding(ctx, pl.bindClient, pod, node)
@@ -48,7 +49,8 @@ func (pl *Fluence) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	}
 }
 
-// newBindClient returns a client of the core API for requests that are made once.
+// newBindClient returns a client of the core API without a rate
+// limit. It is for requests that are sent without retries.
 func newBindClient(config *rest.Config) (rest.Interface, error) {
 	client, err := corev1client.NewForConfig(flowcontrol.Unlimited(config))
 	if err != nil {
@@ -57,8 +59,8 @@ func newBindClient(config *rest.Config) (rest.Interface, error) {
 	return client.RESTClient(), nil
 }
 
-// postBinding asks the API server once to bind a pod: the client's own repetitions would
-// hide an answer of 429, and sleep in the pod's place.
+// postBinding sends one bind request, without the retries of the client. Such retries would
+// hide an answer of 429 from the bind queue, and sleep while the bind counts as in flight.
 func postBinding(ctx context.Context, client rest.Interface, pod *corev1.Pod, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, bindTimeout)
 	defer cancel()
@@ -75,6 +77,6 @@ func postBinding(ctx context.Context, client rest.Interface, pod *corev1.Pod, no
 	return nil
 }
 
-// isAboutPod says whether a bind failed since the pod is gone, or is another or bound by now:
-// the API server is well, and took its bind as it should.
+// isAboutPod reports whether a bind failed because the pod was deleted, replaced or
+// already bound. Such a failure is not counted, because the API server works as it should.
 func isAboutPod(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

@@ -21,31 +21,36 @@ import (
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// bindQueue is the gate with those who wait at it. Pods wait in PreBind, after all other
-// plugins: there a pod can still be called back and other plugins' work on it, such as
-// binding volumes, is done. In Bind it could not be.
+// bindQueue is a bindqueue.Queue together with the binding goroutines that wait in it. They
+// wait in PreBind, after all other plugins. The work of those plugins, such as binding
+// volumes, is done by then, and a pod's bind can still be cancelled. In Bind it could not be.
 type bindQueue struct {
 	*bindqueue.Queue
-	// wakeup is signalled when the gate may have something to do.
+	// wakeup wakes runBindQueue.
 	wakeup chan struct{}
 
-	mu      sync.Mutex
+	// mu guards the fields below.
+	mu sync.Mutex
+	// waiting has the waiting goroutines, by the UID of their pod.
 	waiting map[types.UID]waiter
-	// apiThrottlings are what the API server said last to groups when it was too busy for a bind.
+	// apiThrottlings has, by group, the last answer of
+	// the API server that it was too busy for a bind.
 	apiThrottlings map[types.NamespacedName]apiThrottling
-	// idle is closed while the gate is empty.
-	idle       chan struct{}
+	// idle is closed while the queue is idle.
+	idle chan struct{}
+	// idleClosed reports whether idle is closed.
 	idleClosed bool
 }
 
-// A waiter is a pod's binding goroutine that waits at the gate.
+// waiter is a pod's binding goroutine that waits in the bind queue.
 type waiter struct {
-	// verdict receives why the pod is not to be bound; empty is that it is.
+	// verdict receives the reason not to bind the pod, or "" if the pod is to be bound.
 	verdict chan string
-	since   time.Time
+	// since is when the wait began.
+	since time.Time
 }
 
-// A refusal is what the API server said when it was too busy for a bind.
+// apiThrottling is an answer of the API server that it was too busy for a bind.
 type apiThrottling struct {
 	text string
 	at   time.Time
@@ -60,7 +65,7 @@ func newBindQueue(maxBinds int) *bindQueue {
 	return b
 }
 
-// addWaiter takes note that a pod's goroutine waits.
+// addWaiter registers a pod's goroutine. The returned channel receives the verdict.
 func (b *bindQueue) addWaiter(uid types.UID, now time.Time) <-chan string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,8 +74,8 @@ func (b *bindQueue) addWaiter(uid types.UID, now time.Time) <-chan string {
 	return w.verdict
 }
 
-// deliver gives a pod that waits the verdict, and returns since when it has waited; false if
-// it does not.
+// deliver sends the verdict to a waiting pod: the reason not to bind it, or "" to bind
+// it. It returns since when the pod has waited. ok is false if the pod does not wait.
 func (b *bindQueue) deliver(uid types.UID, why string) (since time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,28 +87,29 @@ func (b *bindQueue) deliver(uid types.UID, why string) (since time.Time, ok bool
 	return w.since, ok
 }
 
-// removeWaiter takes note that a pod's goroutine waits no more.
+// removeWaiter unregisters a pod's goroutine.
 func (b *bindQueue) removeWaiter(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.waiting, uid)
 }
 
-// observeAPIThrottling takes note of what the API server said when it was too busy for a bind of a group.
+// observeAPIThrottling records that the API server was too
+// busy for a bind of a group, with the server's answer.
 func (b *bindQueue) observeAPIThrottling(key types.NamespacedName, why string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.apiThrottlings[key] = apiThrottling{why, now}
 }
 
-// forget drops what the API server said of a group's binds.
+// forget drops the API server's last answer about a group's binds.
 func (b *bindQueue) forget(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.apiThrottlings, key)
 }
 
-// recentAPIThrottlings returns what the API server said of late, by group.
+// recentAPIThrottlings returns the answers of the last apiThrottlingLasts, by group.
 func (b *bindQueue) recentAPIThrottlings(now time.Time) map[types.NamespacedName]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +124,7 @@ func (b *bindQueue) recentAPIThrottlings(now time.Time) map[types.NamespacedName
 	return said
 }
 
-// updateIdle brings up to date whether the gate is empty.
+// updateIdle closes or replaces the channel idle, according to IsIdle.
 func (b *bindQueue) updateIdle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +138,7 @@ func (b *bindQueue) updateIdle() {
 	}
 }
 
-// whenIdle returns a channel that is closed when the gate is empty.
+// whenIdle returns a channel that is closed while the bind queue is idle.
 func (b *bindQueue) whenIdle() <-chan struct{} {
 	b.updateIdle()
 	b.mu.Lock()
@@ -140,12 +146,12 @@ func (b *bindQueue) whenIdle() <-chan struct{} {
 	return b.idle
 }
 
-// A binder sees to pods that are to be bound: they stand at the gate until it is their turn.
+// binder binds pods in the order of the bind queue.
 type binder struct {
 	*base
 	status    *status
 	bindQueue *bindQueue
-	// bindClient is the client that binds.
+	// bindClient sends binds.
 	bindClient rest.Interface
 }
 
@@ -154,13 +160,14 @@ func newBinder(b *base, seen *status) (binder, error) {
 	return binder{base: b, status: seen, bindQueue: newBindQueue(b.args.MaxBinds), bindClient: core}, err
 }
 
-// waitToBind has a pod's goroutine wait at the gate, to which arrive brings it, and returns why
-// the pod is not to be bound; empty is that it is. An error is that the scheduler does
-// not want it any more.
+// waitToBind blocks a pod's binding goroutine until the bind queue decides. arrive puts the pod
+// into the queue and returns false if the queue does not take it. waitToBind returns the reason
+// not to bind the pod, or "" if the pod is to be bound. It returns an error if ctx ends first.
 func (b *binder) waitToBind(ctx context.Context, uid types.UID, arrive func(bindqueue.Pod, time.Time) bool) (why string, err error) {
 	verdict := b.bindQueue.addWaiter(uid, b.now())
 	defer b.bindQueue.removeWaiter(uid)
-	// The seat is read after wait: who takes it away from here on tells this goroutine.
+	// The assignment is read only after addWaiter, because whoever
+	// revokes it from here on sends this goroutine a verdict.
 	r, ok := b.groups.ReservedPod(uid)
 	if !ok {
 		return whyRevoked, nil
@@ -185,12 +192,13 @@ func (b *binder) waitToBind(ctx context.Context, uid types.UID, arrive func(bind
 	return why, err
 }
 
-// whyRevoked is the reason of a pod that has lost its seat.
+// whyRevoked is the reason for a pod that has lost its assignment.
 const whyRevoked = "the group gave its nodes back"
 
-// bindsCanceled is the status of a pod that was called back from the gate. It is Unschedulable
-// and no error. Its UnschedulablePlugins are empty. The queue would look up the events of a
-// plugin that stands there, and has dropped them after Permit: it would log an error.
+// bindCanceled returns the status of a pod whose bind was cancelled in the bind
+// queue. The status is Unschedulable, and not an error. UnschedulablePlugins stays
+// empty: the scheduling queue would look up the events that concern a plugin named
+// there, and it has dropped those events after Permit, so it would log an error.
 func bindCanceled(pod *corev1.Pod, node, why string) *fwk.Status {
 	fit := &schedulerframework.FitError{
 		NumAllNodes: 1, Pod: pod,
@@ -203,11 +211,12 @@ func bindCanceled(pod *corev1.Pod, node, why string) *fwk.Status {
 	return fwk.NewStatus(fwk.Unschedulable).WithError(fit).WithPlugin(Name)
 }
 
-// runBindQueue lets pods leave the gate, and groups ask whose turn it is, until ctx ends.
+// runBindQueue releases pods to be bound, and activates
+// the groups that may be placed, until ctx ends.
 func (b *binder) runBindQueue(ctx context.Context) {
 	for {
-		// Again is asked with the time from before the look: a pause that ended meanwhile
-		// has the gate look once more.
+		// NextTime is called with the time from before serveBindQueue.
+		// If a pause has ended since, serveBindQueue runs again at once.
 		now := b.now()
 		b.serveBindQueue(ctx)
 		if !signal.Wait(ctx, b.bindQueue.wakeup, b.bindQueue.NextTime(now)) {
@@ -216,7 +225,8 @@ func (b *binder) runBindQueue(ctx context.Context) {
 	}
 }
 
-// serveBindQueue lets those leave that may, and wakes the groups that may ask.
+// serveBindQueue releases every pod that may be bound
+// now, and activates the groups that are admitted now.
 func (b *binder) serveBindQueue(ctx context.Context) {
 	for {
 		now := b.now()
@@ -226,7 +236,7 @@ func (b *binder) serveBindQueue(ctx context.Context) {
 		}
 		why, out := b.commitBind(p.UID, now)
 		b.apply(ctx, out)
-		// A pod that may not be bound has lost its seat.
+		// A pod that may not be bound has lost its assignment in commitBind.
 		r, seated := b.groups.ReservedPod(p.UID)
 		if seated {
 			b.inventory.BindSent(r.Pod, r.Node)
@@ -247,8 +257,8 @@ func (b *binder) serveBindQueue(ctx context.Context) {
 	}
 }
 
-// sweepBindQueue makes good for what reached nobody: pods that were expected and did not come,
-// and groups that were to ask and did not.
+// sweepBindQueue repairs what was missed. It stops counting pods that were expected in the
+// bind queue and did not come, and activates again the admitted groups that were not placed.
 func (b *binder) sweepBindQueue() {
 	now := b.now()
 	b.bindQueue.Sweep(now, b.status.leads.Load())
@@ -258,36 +268,39 @@ func (b *binder) sweepBindQueue() {
 	signal.Send(b.bindQueue.wakeup)
 }
 
-// idleAfter is after how long a group is woken again that was to ask and did not: its pod
-// may have been missed, or stands behind many others in the queue.
+// idleAfter is the time after which an admitted group is activated again if no attempt to
+// place it was made. Its pod may have been missed, or waits behind many others in the queue.
 const idleAfter = 2 * time.Second
 
-// endAdmission takes note that a group has asked.
+// endAdmission ends the admission of a group that was placed or refused, or that
+// does not want to be placed any more. The next group can be admitted then.
 func (b *binder) endAdmission(key types.NamespacedName) {
 	b.bindQueue.EndAdmission(key, b.now())
 	signal.Send(b.bindQueue.wakeup)
 }
 
 const (
-	// bindingAfter is how long pods stand at the gate before their group says so.
+	// bindingAfter is how long a group's pods wait for their binds before the PodGroup reports it.
 	bindingAfter = time.Second
-	// reportAdmissionAfter is how long a group waits for its turn to ask before it says so. Many
-	// groups may wait for it, and each of them costs a write.
+	// reportAdmissionAfter is how long a group waits for admission before
+	// the PodGroup reports it. It is longer than bindingAfter because
+	// many groups may wait for admission, and each report is a write.
 	reportAdmissionAfter = 10 * time.Second
 )
 
-// apiThrottlingLasts is for how long a refusal of the API server is told as the reason of a wait.
+// apiThrottlingLasts is how long an answer of the API
+// server that it was too busy is part of a group's message.
 const apiThrottlingLasts = time.Minute
 
-// reportBindWaits reports the groups that wait for binds.
+// reportBindWaits reports the groups that wait for binds or for admission.
 func (tl *groupReporter) reportBindWaits(ctx context.Context) {
 	f := tl.binder.bindQueue.Snapshot()
 	if f.InFlight+f.Pods[bindqueue.Small]+f.Pods[bindqueue.Large]+f.Groups[bindqueue.Small]+f.Groups[bindqueue.Large] == 0 {
-		// To find out who leads costs a reading of all metrics. At rest nobody needs it.
+		// Leads gathers all metrics, so it is not called while there is nothing to report.
 		return
 	}
 	if !tl.reporter.Leads() {
-		// A standby asks for nobody, and knows nothing of the leader's gate.
+		// A standby places no group, and its bind queue does not show the binds of the leader.
 		return
 	}
 	now := tl.now()
@@ -295,14 +308,14 @@ func (tl *groupReporter) reportBindWaits(ctx context.Context) {
 	for key, n := range tl.binder.bindQueue.LongWaitingPods(now, bindingAfter) {
 		bound, of, whole := tl.groups.OnNodes(key)
 		if whole {
-			continue // what is late is told with that
+			continue // the message of a complete group counts its late pods
 		}
 		message := fmt.Sprintf("%d of %s bound; the API server is to take the binds of %s (binds in flight: %d, at most %d", bound, reason.Plural(of, "pod"), reason.Plural(n, "more pod"), f.InFlight, f.Limit)
 		if why := refused[key]; why != "" {
 			message += "; refused last: " + why
 		}
 		tl.reportBinding(key, message+")")
-		// The last of them may have been bound in the moment before.
+		// The last pod may just have been bound: then the group is reported as placed again.
 		tl.apply(ctx, tl.groups.ReportAgain(key))
 	}
 	for _, key := range tl.binder.bindQueue.LongWaitingGroups(now, reportAdmissionAfter) {
@@ -327,21 +340,21 @@ func (tl *groupReporter) reportBinding(key types.NamespacedName, message string)
 	tl.forgetGone(key)
 }
 
-// commitBind looks once more at the seats that a pod departs with, and lets it go or says why
-// not.
+// commitBind checks once more the assignments that have to be good for a pod's
+// bind. It returns the reason not to bind the pod, or "" if the bind may be sent.
 func (b *binder) commitBind(uid types.UID, now time.Time) (why string, out gang.Output) {
 	for {
 		d := b.groups.PrepareBind(uid)
-		// The group may start meanwhile, where the API shows a pod of it on a node, or lose its
-		// start by an answer of 429.
+		// CommitBind fails if the group has meanwhile started, because the API shows one of its
+		// pods on a node, or is no longer started, because its only bind was answered with 429.
 		if why, out, ok := b.groups.CommitBind(d, b.whyUnusable(d.Assignments), now); ok {
 			return why, out
 		}
 	}
 }
 
-// whyUnusable says which of the seats is not good any more, and why, from memory; empty is that
-// all are.
+// whyUnusable returns why one of the assignments cannot be used
+// any more. It returns "" if all can be used. It makes no request.
 func (b *binder) whyUnusable(seats []gang.Assignment) string {
 	on := map[string][]*corev1.Pod{}
 	for _, s := range seats {
@@ -350,7 +363,7 @@ func (b *binder) whyUnusable(seats []gang.Assignment) string {
 	for _, s := range seats {
 		pods := on[s.Node]
 		if pods == nil {
-			continue // looked at
+			continue // checked already
 		}
 		delete(on, s.Node)
 		node, err := b.nodes.Get(s.Node)
@@ -369,8 +382,8 @@ func (b *binder) whyUnusable(seats []gang.Assignment) string {
 	return ""
 }
 
-// whyFull says why a node has no room any more for pods that it was matched for; empty is that
-// it has.
+// whyFull returns which room a node now lacks for the pods that were matched
+// to it. It returns "" if the pods fit, or if the profile does not check room.
 func (b *binder) whyFull(node string, pods []*corev1.Pod) string {
 	if !b.guard.room {
 		return ""
@@ -386,7 +399,7 @@ func (b *binder) whyFull(node string, pods []*corev1.Pod) string {
 	return fmt.Sprintf("node %s, which was matched for %s, has too little room now: %s", node, who, lacking)
 }
 
-// expect takes note of pods that were matched together.
+// expect announces pods to the bind queue that were matched together and will come.
 func (b *binder) expect(slots []match.Slot) {
 	uids := make([]types.UID, len(slots))
 	for i, s := range slots {
@@ -395,8 +408,8 @@ func (b *binder) expect(slots []match.Slot) {
 	b.bindQueue.Expect(uids, b.now())
 }
 
-// unexpect takes note of pods that lost their seats, are gone, or are on their
-// nodes.
+// unexpect removes pods from the bind queue: they have lost their
+// assignments, are gone, or are on their nodes. The keys are the UIDs.
 func (b *binder) unexpect(keys ...string) {
 	uids := make([]types.UID, len(keys))
 	for i, k := range keys {
@@ -407,6 +420,7 @@ func (b *binder) unexpect(keys ...string) {
 	signal.Send(b.bindQueue.wakeup)
 }
 
+// keysOf returns the keys of slots: the UIDs of their pods.
 func keysOf(slots []match.Slot) []string {
 	keys := make([]string, len(slots))
 	for i, s := range slots {

@@ -17,14 +17,14 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// atTheGate counts the pods whose goroutines wait to be bound.
+// atTheGate returns the number of pods whose goroutines wait in the bind queue.
 func (r *rig) atTheGate() int {
 	r.pl.bindQueue.mu.Lock()
 	defer r.pl.bindQueue.mu.Unlock()
 	return len(r.pl.bindQueue.waiting)
 }
 
-// A pod that another plugin holds out of the queue takes no turn from others.
+// A pod that another plugin holds out of the queue takes no admission from others.
 func TestPodsThatOthersHoldTakeNoTurn(t *testing.T) {
 	unclaimed := func(p *corev1.Pod) {
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "x", ResourceClaimName: new("missing")}}
@@ -47,7 +47,7 @@ func TestPodsThatOthersHoldTakeNoTurn(t *testing.T) {
 	})
 }
 
-// A group whose turn has come and that was not woken for it is woken again.
+// A group that was admitted and not activated is activated again.
 func TestATurnThatReachesNobodyIsTakenLater(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.narrow(1, 100*time.Millisecond)
@@ -71,7 +71,7 @@ func TestATurnThatReachesNobodyIsTakenLater(t *testing.T) {
 	})
 }
 
-// A holder holds pods out of the queue until a ResourceClaim comes.
+// holder is a plugin that holds pods out of the queue until a ResourceClaim comes.
 type holder struct{ hold atomic.Bool }
 
 func (*holder) Name() string { return "Holder" }
@@ -87,7 +87,7 @@ func (h *holder) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add}}}, nil
 }
 
-// What another plugin holds comes into the queue by an event of that plugin.
+// A pod that another plugin holds enters the queue by an event of that plugin.
 func TestPodsThatOthersHoldComeWhenTheseLetThem(t *testing.T) {
 	h := &holder{}
 	inRig(t, realEngine(t), func(r *rig) {
@@ -109,9 +109,9 @@ func TestPodsThatOthersHoldComeWhenTheseLetThem(t *testing.T) {
 	}, h)
 }
 
-// The scheduling queue asks plugins in any order, the one that held a pod last before all others,
-// and none after one that holds it. Whom another plugin holds is not due, so that no namespace in
-// debt waits for it. There are as many as it takes for both orders to come about.
+// The scheduling queue runs plugins in any order, first the one that held a pod last, and
+// none after one that holds the pod. A pod that another plugin holds is not ready, so that
+// no namespace in debt waits for it. The test has enough pods for both orders to occur.
 func TestPodsThatOthersHoldAreNotDue(t *testing.T) {
 	h := &holder{}
 	const n = 30
@@ -155,8 +155,8 @@ func TestPodsThatOthersHoldAreNotDue(t *testing.T) {
 	}, h)
 }
 
-// The API shows a pod on a node that waits to be bound: an earlier bind was made though no
-// answer came, or somebody else has bound it.
+// The API shows a waiting pod on a node: an earlier bind was made
+// although no answer came, or another client has bound the pod.
 func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
 	for _, node := range []string{"n1", "n2"} {
 		t.Run(node, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
 	}
 }
 
-// What is late does not take from a group that it is placed.
+// A late member does not change that its group is placed.
 func TestALateMemberAtTheGateLeavesItsGroupPlaced(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 10)
@@ -218,7 +218,7 @@ func TestALateMemberAtTheGateLeavesItsGroupPlaced(t *testing.T) {
 	})
 }
 
-// Neither does what waits for its turn to ask.
+// Neither does a late member that waits for admission.
 func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 100)
@@ -237,7 +237,7 @@ func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
 		if c := r.scheduledCondition(); c.Reason != reason.Placed {
 			t.Errorf("while a late member waits for its turn: %+v", c)
 		}
-		// It goes, and with it what was to ask.
+		// The late member goes, and its group no longer waits for admission.
 		r.remove("g-9")
 		r.pass(2 * time.Second)
 		if c := r.scheduledCondition(); c.Reason != reason.Placed || r.pl.bindQueue.IsWaiting(g) {
@@ -248,7 +248,8 @@ func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
 	})
 }
 
-// A server that is too busy for one pod, and for no other, refuses that pod: a webhook may.
+// A server may be too busy for one pod only, for instance
+// because of a webhook. Only that pod is held up.
 func TestAPodThatIsAlwaysRefusedDoesNotHoldUpOthers(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 100)

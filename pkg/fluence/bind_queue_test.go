@@ -27,7 +27,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// narrow lets so many binds be in flight, each of which takes a while.
+// narrow limits the binds in flight to maxBinds, and makes each bind take a while.
 func (r *rig) narrow(maxBinds int, takes time.Duration) {
 	r.pl.bindQueue.Queue = bindqueue.New(maxBinds)
 	r.binds.set(takes, nil)
@@ -42,7 +42,7 @@ func (r *rig) named(name string, n int, edit ...func(*corev1.Pod)) {
 	}
 }
 
-// closeFor answers the bindings of pods with 429 whose names begin so.
+// closeFor answers binds with 429 if the pod's name begins with one of the prefixes.
 func (r *rig) closeFor(prefixes ...string) {
 	r.binds.set(0, func(pod string) *http.Response {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(pod, p) }) {
@@ -70,8 +70,8 @@ func TestBindsInFlightAreBounded(t *testing.T) {
 	})
 }
 
-// A group is asked for when those before it have been bound but for what leaves the gate in
-// a second; so one that matters more and comes meanwhile need not wait for many.
+// A group is placed once those before it have been bound, except for what is bound within
+// a second. So a more important group that comes meanwhile does not wait for many binds.
 func TestDecisionsDoNotRunAheadOfBinds(t *testing.T) {
 	for name, standby := range map[string]time.Duration{"of a scheduler that leads": 0, "of one that was a standby": time.Minute} {
 		t.Run(name, func(t *testing.T) { testDecisionsAhead(t, standby) })
@@ -94,7 +94,8 @@ func testDecisionsAhead(t *testing.T, standby time.Duration) {
 		r.schedule()
 		for range 19 {
 			r.pass(time.Second)
-			// What leaves in a second, the group that was asked for last, and those in flight.
+			// This counts the binds of a second, the group
+			// that was placed last, and the binds in flight.
 			if ahead, most := r.pl.groups.Stats().Tentative, 8+8+4; ahead > most {
 				t.Errorf("%d pods have nodes and are not bound, want %d at most", ahead, most)
 			}
@@ -111,7 +112,7 @@ func testDecisionsAhead(t *testing.T, standby time.Duration) {
 			t.Errorf("%d pods are bound, want all", got)
 		}
 		order := r.binds.bound()
-		// Four find the gate open, and four are in flight.
+		// Four are bound at once, and four are in flight.
 		for i := 12; i < 100; i++ {
 			if order[i-12][:3] > order[i][:3] {
 				t.Errorf("pod %s was bound before %s", order[i-12], order[i])
@@ -135,7 +136,8 @@ func TestALonePodIsBoundWhileALargeGangIs(t *testing.T) {
 	})
 }
 
-// What happens to pods that stand at the gate, with the API server too busy to bind them.
+// The nodes of pods that wait in the bind queue change,
+// while the API server is too busy to bind them.
 func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 	cordon := func(r *rig, name string) {
 		r.updateNode(name, func(n *corev1.Node) { n.Spec.Unschedulable = true })
@@ -145,10 +147,11 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 		busy    []string
 		happens func(r *rig)
 		// closed is the node that no pod may be on in the end.
-		// back is how many pods give their seats back at a time. A group may do that twice:
-		// the scheduler's cache may still count its pods on their old nodes when it asks again.
 		closed string
-		back   int
+		// back is how many pods lose their assignments at a time. A
+		// group may lose them twice, because the scheduler's cache may
+		// still count its pods on their old nodes at the next attempt.
+		back int
 	}{
 		"a node that is cordoned costs a group without a bind all its seats": {
 			busy:    []string{"g-"},
@@ -274,11 +277,11 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 	}
 }
 
-// ofOthers has another scheduler place a pod.
+// ofOthers gives a pod to another scheduler.
 func ofOthers(p *corev1.Pod) { p.Spec.SchedulerName = "other" }
 
-// A group without a bind is looked at as a whole: where a node takes one of its pods no more,
-// the others are not bound either.
+// A group without a bind is checked as a whole: if a node
+// rejects one of its pods, the others are not bound either.
 func TestAGroupIsLookedAtAsAWholeBeforeItsFirstBind(t *testing.T) {
 	taint := corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoSchedule}
 	cases := map[string]func(r *rig){
@@ -301,7 +304,7 @@ func TestAGroupIsLookedAtAsAWholeBeforeItsFirstBind(t *testing.T) {
 				r.schedule()
 				r.pod("before")
 				r.named("g", 4, func(p *corev1.Pod) {
-					if p.Name == "g-2" { // the first of those on n2
+					if p.Name == "g-2" { // the first pod on n2
 						p.Spec.Tolerations = []corev1.Toleration{{Key: taint.Key, Operator: corev1.TolerationOpExists}}
 					}
 				})
@@ -321,7 +324,7 @@ func TestAGroupIsLookedAtAsAWholeBeforeItsFirstBind(t *testing.T) {
 	}
 }
 
-// A lister counts how often nodes are looked up, and has something happen at the first time.
+// lister counts how often nodes are looked up, and runs a function at the first time.
 type lister struct {
 	corelisters.NodeLister
 	looks int
@@ -335,7 +338,7 @@ func (l *lister) Get(name string) (*corev1.Node, error) {
 	return l.NodeLister.Get(name)
 }
 
-// What was looked at for a group that had started is looked at again if it has not.
+// A check that was made for a started group is made again if the group has lost its start.
 func TestALookThatGoesOutOfDateIsMadeAgain(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
@@ -354,7 +357,7 @@ func TestALookThatGoesOutOfDateIsMadeAgain(t *testing.T) {
 	})
 }
 
-// A bind in flight takes room before the API server shows the pod on its node.
+// A bind in flight takes room before the API shows the pod on its node.
 func TestABindInFlightTakesItsRoom(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.narrow(2, 100*time.Millisecond)
@@ -386,7 +389,7 @@ func TestABindInFlightTakesItsRoom(t *testing.T) {
 	})
 }
 
-// A pod can be let go in the moment in which its goroutine ends.
+// A pod may be released just when its goroutine ends.
 func TestABindThatNobodySendsTakesNoRoom(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 2)
@@ -402,7 +405,7 @@ func TestABindThatNobodySendsTakesNoRoom(t *testing.T) {
 	})
 }
 
-// What a bind takes is free again when it was not made.
+// The room of a bind is free again if the bind was not made.
 func TestABindThatIsNotMadeTakesNoRoom(t *testing.T) {
 	answers := map[string]func() *http.Response{
 		"the API server is too busy": func() *http.Response { return tooMany("5") },
@@ -429,7 +432,8 @@ func TestABindThatIsNotMadeTakesNoRoom(t *testing.T) {
 	}
 }
 
-// gateCounts returns how many pods were called back from the gate, and how many have left it.
+// gateCounts returns how many binds were cancelled
+// in the bind queue, and how many pods have left it.
 func (r *rig) gateCounts() (calledBack float64, left uint64) {
 	r.Helper()
 	calledBack, err := testutil.GetCounterMetricValue(r.pl.counters.bindsCanceled)
@@ -482,13 +486,13 @@ func TestAGroupThatWaitsForItsTurnSaysSo(t *testing.T) {
 	})
 }
 
-// The API server's answers to a binding, and what becomes of the pod.
+// The cases are answers of the API server to a bind, and what becomes of the pod.
 func TestOnlyAServerThatIsTooBusyIsAskedAgainAtOnce(t *testing.T) {
 	cases := map[string]struct {
 		answer func() *http.Response
-		// asked is how often a binding is refused in the first ten seconds.
+		// least and most limit how often a bind is refused in the first ten seconds.
 		least, most int
-		// counted says whether each is counted as a write that failed.
+		// counted reports whether each refusal is counted as a failed write.
 		counted bool
 	}{
 		"too many requests, in plain text": {func() *http.Response { return tooMany("2") }, 3, 3, false},
@@ -529,7 +533,7 @@ func TestOnlyAServerThatIsTooBusyIsAskedAgainAtOnce(t *testing.T) {
 	}
 }
 
-// The framework cancels what a pod waits for in PreBind when it is preempted there.
+// The framework cancels the wait of a pod in PreBind if the pod is preempted there.
 func TestAPodAtTheGateCanBeCancelled(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)

@@ -14,17 +14,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A bindAPI takes bindings and events as the API server does.
+// bindAPI accepts binds and events as the API server does.
 type bindAPI struct {
 	rig *rig
 
 	mu sync.Mutex
-	// takes is how long it takes a binding, and answer what it answers instead of taking
-	// it, unless that is nil. An answer of 429 is in plain text, as flow control gives it.
+	// takes is how long a bind takes. answer, unless it is nil, returns the answer
+	// instead of a bind. An answer of 429 is in plain text, as flow control gives it.
 	takes  time.Duration
 	answer func(pod string) *http.Response
-	// binds and sent are what was taken, in order; most is how many bindings were under
-	// way at a time.
+	// binds and sent are the accepted binds and events, in
+	// order. most is the largest number of binds at a time.
 	binds   []string
 	sent    []sentEvent
 	now     int
@@ -32,20 +32,20 @@ type bindAPI struct {
 	refused int
 }
 
-// A sentEvent is an event that was sent, and when.
+// sentEvent is an event and the time when it was sent.
 type sentEvent struct {
 	pod, reason, note string
 	at, made          time.Time
 }
 
-// tooMany is how flow control refuses a request.
+// tooMany returns the answer with which flow control refuses a request.
 func tooMany(after string) *http.Response {
 	r := response(http.StatusTooManyRequests, http.NoBody)
 	r.Header = http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "Retry-After": {after}}
 	return r
 }
 
-// RoundTrip takes a binding or an event.
+// RoundTrip accepts a bind or an event.
 func (a *bindAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	name := parts[len(parts)-2]
@@ -81,7 +81,7 @@ func (a *bindAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (a *bindAPI) bind(b *corev1.Binding) *http.Response {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
-	// The fake client holds it while it patches a pod.
+	// The fake client holds its lock while it patches a pod.
 	a.rig.client.Lock()
 	defer a.rig.client.Unlock()
 	obj, err := a.rig.client.Tracker().Get(pods, b.Namespace, b.Name)
@@ -118,14 +118,14 @@ func (a *bindAPI) event(r *http.Request) *http.Response {
 	return response(http.StatusCreated, http.NoBody)
 }
 
-// bound lists the pods that were bound, in order.
+// bound returns the pods that were bound, in order.
 func (a *bindAPI) bound() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.binds)
 }
 
-// events lists the events that were sent.
+// events returns the events that were sent.
 func (a *bindAPI) events() []sentEvent {
 	a.mu.Lock()
 	defer a.mu.Unlock()

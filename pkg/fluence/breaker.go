@@ -15,31 +15,39 @@ import (
 )
 
 const (
+	// pingTimeout is the deadline of one ping.
 	pingTimeout = time.Second
-	// pingEvery is the time between two pings of a matcher that does not answer: a
-	// group waits no longer than that after its return.
+	// pingEvery is the time between two pings of a matcher that does not
+	// answer. Groups go on at most that long after the matcher has come back.
 	pingEvery = 200 * time.Millisecond
 )
 
 // whyListing is why pods are held until all PodGroups and owners have been listed.
 const whyListing = "PodGroups and the owners of pods are being listed"
 
-// A breaker keeps scheduling cycles away from a matcher that does not answer. It
-// is open at first and when a call, or the inventory, says so, and closes when a
-// ping is answered.
+// breaker is a circuit breaker: it keeps scheduling cycles away from a
+// matcher that does not answer. It starts open. A failed call, an unanswered
+// ping or the loss of the graph opens it, and an answered ping closes it.
 type breaker struct {
-	ping    func(context.Context) error
+	// ping calls the matcher once.
+	ping func(context.Context) error
+	// onClose is called each time the breaker has closed.
 	onClose func()
 	// onOutage, if set, is called when the matcher is found not to answer.
 	onOutage func()
 
-	mu      sync.Mutex
-	why     string
+	// mu guards the fields below.
+	mu sync.Mutex
+	// why is why the breaker is open; "" means that it is closed.
+	why string
+	// tripped is signalled when the matcher is to be pinged.
 	tripped chan struct{}
-	// recoveries counts how often it was closed.
+	// recoveries counts how often the matcher was found to answer
+	// after a failure or a doubt, whether or not the breaker was open.
 	recoveries uint64
-	// silence is for how long no ping has had an answer, the last of which ended at asked.
-	silence  time.Duration
+	// silence is how long pings have gone unanswered, without an answer in between.
+	silence time.Duration
+	// lastPing is when the last unanswered ping ended.
 	lastPing time.Time
 }
 
@@ -49,29 +57,31 @@ func newBreaker(ping func(context.Context) error, closed func()) *breaker {
 	return b
 }
 
+// state reports whether the breaker is open, and why.
 func (b *breaker) state() (open bool, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.why != "", b.why
 }
 
-// recoveryCount counts how often the matcher was found to answer again.
+// recoveryCount returns how often the matcher was found to answer after a failure or a doubt.
 func (b *breaker) recoveryCount() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.recoveries
 }
 
-// silentFor says for how long the matcher was asked and gave no answer at all; 0 if it did
-// the last time. One that answers that it takes no calls yet, for it loads, is not silent.
+// silentFor returns how long the matcher has not answered any ping.
+// It returns 0 if the matcher answered the last one. An error answer,
+// such as that the matcher is still loading, counts as an answer.
 func (b *breaker) silentFor() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.silence
 }
 
-// observePing takes note of how a ping ended that began at a time. Of the time since the one
-// before it counts what pings take: a process that was stopped meanwhile asked nobody.
+// observePing records the result of a ping. Each ping adds at most pingTimeout+pingEvery to
+// silence, so that time in which this process was suspended and sent no pings does not count.
 func (b *breaker) observePing(began time.Time, err error) {
 	now := time.Now()
 	b.mu.Lock()
@@ -88,12 +98,12 @@ func (b *breaker) observePing(began time.Time, err error) {
 	b.lastPing = now
 }
 
-// isSilence says that a ping which ended with an error had no answer.
+// isSilence reports whether the error of a ping means that there was no answer at all.
 func isSilence(err error) bool {
 	return errors.Is(err, match.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// trip opens the breaker.
+// trip opens the breaker and requests a ping.
 func (b *breaker) trip(why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,10 +111,10 @@ func (b *breaker) trip(why string) {
 	signal.Send(b.tripped)
 }
 
-// requestPing has the matcher be pinged, and the breaker opened if that is not answered.
+// requestPing requests a ping. The breaker opens if the ping is not answered.
 func (b *breaker) requestPing() { signal.Send(b.tripped) }
 
-// run pings while the breaker is open, until ctx ends.
+// run pings the matcher when requested, and then repeatedly until it answers, until ctx ends.
 func (b *breaker) run(ctx context.Context) {
 	for {
 		select {
@@ -115,7 +125,7 @@ func (b *breaker) run(ctx context.Context) {
 		open, _ := b.state()
 		answers, _ := b.answers(ctx)
 		if !open && answers {
-			// What trips it meanwhile has a signal of its own.
+			// A trip since the call of state has signalled tripped again.
 			b.confirm()
 			continue
 		}
@@ -135,14 +145,14 @@ func (b *breaker) run(ctx context.Context) {
 	}
 }
 
-// confirm counts an answer of a matcher that was only doubted.
+// confirm counts an answered ping while the breaker was closed.
 func (b *breaker) confirm() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.recoveries++
 }
 
-// close also takes back what tripped the breaker again while it was open.
+// close closes the breaker. It discards a signal that came while the breaker was open.
 func (b *breaker) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,13 +164,16 @@ func (b *breaker) close() {
 	}
 }
 
+// answers pings the matcher, and reports whether it answers without an
+// error. The error is always nil; wait.PollUntilContextCancel asks for it.
 func (b *breaker) answers(ctx context.Context) (bool, error) {
 	call, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	began := time.Now()
 	err := b.ping(call)
 	if err != nil && !isSilence(err) {
-		// It answers, and is at work for another call. That one may end in time.
+		// The matcher answers, with an error. It may be busy with
+		// another call, so the ping is repeated until pingTimeout.
 		_ = wait.PollUntilContextCancel(call, pingEvery, false, func(ctx context.Context) (bool, error) {
 			if again := b.ping(ctx); ctx.Err() == nil {
 				err = again

@@ -14,12 +14,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement"
 )
 
-// A patient is what a breaker pings.
+// patient is the matcher that a breaker pings.
 type patient struct {
 	up    atomic.Bool
 	hangs atomic.Bool
-	loads atomic.Bool // it answers, and says that it takes no calls
-	// stopped says that the one who pings does not run meanwhile.
+	loads atomic.Bool // it answers that it takes no calls yet
+	// stopped means that the pinging process does not run.
 	stopped atomic.Bool
 	closed  atomic.Int32
 
@@ -27,14 +27,14 @@ type patient struct {
 	pings []time.Duration // since the start
 }
 
-// pinged lists the pings so far.
+// pinged returns the times of the pings so far.
 func (p *patient) pinged() []time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.pings)
 }
 
-// watched runs test with a breaker in a bubble, after the matcher answered once.
+// watched runs test with a breaker in a bubble, after the matcher has answered once.
 func watched(t *testing.T, test func(*breaker, *patient)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func watched(t *testing.T, test func(*breaker, *patient)) {
 				return ctx.Err()
 			}
 			if p.stopped.Load() {
-				time.Sleep(time.Hour) // as it seems to a process that does not run
+				time.Sleep(time.Hour) // as in a process that does not run
 			}
 			if !p.up.Load() {
 				return match.ErrUnavailable
@@ -59,7 +59,7 @@ func watched(t *testing.T, test func(*breaker, *patient)) {
 			}
 			return nil
 		}, func() { p.closed.Add(1) })
-		// Whether the matcher answers is not known before.
+		// It is not yet known whether the matcher answers.
 		wantOpen(t, b, true)
 		p.up.Store(true)
 		go b.run(t.Context())
@@ -142,14 +142,14 @@ func TestBreakerBoundsAPing(t *testing.T) {
 		p.up.Store(true)
 		time.Sleep(pingTimeout - time.Millisecond)
 		wantOpen(t, b, true)
-		// The first ping is given up, and the next one answered.
+		// The first ping times out, and the next one is answered.
 		time.Sleep(2 * pingEvery)
 		wantOpen(t, b, false)
 	})
 }
 
-// A call that fails while the matcher is pinged, since it was doubted, opens the breaker, and its
-// group hears of the matcher's return.
+// A call that fails during a requested ping opens the
+// breaker, and its group learns when the matcher is back.
 func TestATripDuringAPingIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b *breaker
@@ -171,8 +171,7 @@ func TestATripDuringAPingIsNotLost(t *testing.T) {
 	})
 }
 
-// wantSilence compares for how long the matcher is said to be silent, give or take what
-// one ping takes.
+// wantSilence compares how long the matcher is reported to be silent, within the time of one ping.
 func wantSilence(t *testing.T, b *breaker, want time.Duration) {
 	t.Helper()
 	const near = pingTimeout + pingEvery
@@ -198,7 +197,7 @@ func TestBreakerTellsForHowLongTheMatcherIsSilent(t *testing.T) {
 				p.up.Store(true)
 				time.Sleep(2 * pingTimeout)
 				wantSilence(t, b, 0)
-				// What was before counts no more.
+				// Earlier silence does not count any more.
 				p.up.Store(false)
 				b.trip("again")
 				time.Sleep(10 * time.Second)
@@ -221,7 +220,7 @@ func TestAMatcherThatSaysThatItLoadsIsNotSilent(t *testing.T) {
 	})
 }
 
-// A matcher that is at work for another call is asked until that has ended.
+// A matcher that is busy with another call is pinged until that call has ended.
 func TestAMatcherThatIsAtWorkForLessThanAPingMayTakeIsNotDoubted(t *testing.T) {
 	cases := map[string]struct {
 		works time.Duration

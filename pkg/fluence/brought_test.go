@@ -13,8 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// A pod that is created on a node, which need not exist, gives the others of its group no way past
-// the priority of others, nor past what is reserved for them.
+// A pod that is created on a node, which need not exist, does not let the rest of
+// its group overtake groups of a higher priority or use nodes reserved for others.
 func TestAPodThatIsCreatedOnANodeOpensNoWay(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		priority := func(n int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &n } }
@@ -48,8 +48,8 @@ func TestAPodThatIsCreatedOnANodeOpensNoWay(t *testing.T) {
 	})
 }
 
-// A minimum that is raised after a start is not owed by the next scheduler, which knows from the
-// group's status how many pods were placed.
+// A minimum that is raised after a start is not missing after a restart. The
+// next scheduler knows from the group's status how many pods were placed.
 func TestARaisedMinimumIsNotOwedAfterARestart(t *testing.T) {
 	for message, want := range map[string]int{
 		"3 pods on 2 nodes (n0: 2, n1: 1)": 2, "1 pod on 1 node (n0: 1)": 0, "pods are on nodes": 49, "": 49,

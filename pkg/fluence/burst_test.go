@@ -18,8 +18,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// A remover deletes a whole group in the midst of its placement: at the point of
-// the scheduling cycle that the group's name begins with.
+// remover deletes a whole group during its placement. The group's name
+// begins with the point of the scheduling cycle at which that happens.
 type remover struct {
 	r    *rig
 	gone map[string]bool
@@ -34,13 +34,13 @@ func (m *remover) at(point string, pod *corev1.Pod) {
 	}
 	m.gone[name] = true
 	for i := range 3 {
-		// Those that are not made yet are not there to be deleted.
+		// Pods that are not created yet cannot be deleted.
 		_ = m.r.client.CoreV1().Pods(ns).Delete(m.r.ctx, fmt.Sprintf("%s.%d", name, i), metav1.DeleteOptions{})
 	}
 	m.r.api.drop(types.NamespacedName{Namespace: ns, Name: name})
 }
 
-// Filter runs in earnest only where a node was matched.
+// Filter acts only on the node that was matched.
 func (m *remover) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
 	if _, err := state.Read(assignedNodeKey); err == nil {
 		m.at("matched", pod)
@@ -58,8 +58,8 @@ func (m *remover) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 
 func (*remover) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
 
-// State 6 of the lessons of earlier systems: groups that are deleted while they are
-// being placed leave no allocation, whatever had been done for them by then.
+// Groups that are deleted while they are placed leave no allocation, whatever
+// has been done for them by then (State 6 of the lessons of earlier systems).
 func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 	if raceDetector {
 		t.Skip("kube-scheduler 1.37.1 sets waitingPod.done under a read lock: a pod that is deleted while its group is rejected is rejected by both at once")
@@ -101,7 +101,7 @@ func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 	}, m)
 }
 
-// A leaver deletes group g while the filters are asked which nodes it may have.
+// leaver deletes group g while the filters run.
 type leaver struct {
 	r    *rig
 	once sync.Once
@@ -116,18 +116,18 @@ func (l *leaver) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	return nil
 }
 
-// deleteGang deletes PodGroup g and its n pods from another goroutine than the test's,
-// and returns when all others have learned of it.
+// deleteGang deletes PodGroup g and its n pods from another goroutine
+// than the test's. It returns when all others have seen that.
 func (r *rig) deleteGang(n int) {
 	for i := range n {
-		// Those that are not made yet are not there to be deleted.
+		// Pods that are not created yet cannot be deleted.
 		_ = r.client.CoreV1().Pods(ns).Delete(r.ctx, fmt.Sprintf("g-%d", i), metav1.DeleteOptions{})
 	}
 	r.api.drop(g)
 	time.Sleep(time.Millisecond)
 }
 
-// Which nodes its filters refused a group is kept for its next attempt, if there is one.
+// The nodes that filters rejected for a group are kept for its next attempt only if there is one.
 func TestNoNodesAreKeptOfAGroupThatEndsWhileItAsks(t *testing.T) {
 	l := &leaver{}
 	inRig(t, realEngine(t), func(r *rig) {
@@ -145,7 +145,7 @@ func TestNoNodesAreKeptOfAGroupThatEndsWhileItAsks(t *testing.T) {
 	}, l)
 }
 
-// An interrupter does something in the moment in which a line is logged.
+// interrupter runs a function when a line is logged.
 type interrupter struct {
 	klog.LogSink
 	line string
@@ -159,8 +159,8 @@ func (i interrupter) Info(level int, msg string, values ...any) {
 	}
 }
 
-// What is kept of a group to tell it is kept by one goroutine, and forgotten by the one
-// that learns of its end: nothing stays where the end comes first.
+// One goroutine stores what was reported about a group, and another
+// forgets it when the group ends. Nothing is left if the end comes first.
 func TestNothingIsKeptOfAGroupThatEndsWhileItIsSpokenOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		line  string

@@ -18,8 +18,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// crowded has two nodes with a pod of one core each, and a group that needs both
-// nodes whole and so has to wait.
+// crowded creates two nodes with a pod of one core each, and a
+// group that needs both nodes completely and so has to wait.
 func (r *rig) crowded() (big []*corev1.Pod) {
 	r.Helper()
 	r.node("n1", 4)
@@ -35,7 +35,7 @@ func (r *rig) crowded() (big []*corev1.Pod) {
 	return big
 }
 
-// swap ends a pod and has another one come in its place.
+// swap ends a pod and creates another one in its place.
 func (r *rig) swap(ends, comes string, edit ...func(*corev1.Pod)) {
 	r.Helper()
 	r.pod(comes, edit...)
@@ -46,7 +46,7 @@ func (r *rig) swap(ends, comes string, edit ...func(*corev1.Pod)) {
 
 func (r *rig) runs(name string) bool { return r.assigned()[name] != "" }
 
-// message is what the first condition of group g says.
+// message returns the message of the first condition of group g.
 func (r *rig) message() string {
 	r.Helper()
 	pg := r.api.get(g)
@@ -56,9 +56,8 @@ func (r *rig) message() string {
 	return pg.Status.Conditions[0].Message
 }
 
-// TestSmallGroupsPassALargeOneUntilItsTime: Flow 17 of the lessons of earlier systems: a
-// stream of small pods, each of which overlaps with the next, would keep a large
-// group waiting for ever.
+// TestSmallGroupsPassALargeOneUntilItsTime: without maxBypass, a stream of small pods that
+// overlap would keep a large group waiting forever (Flow 17 of the lessons of earlier systems).
 func TestSmallGroupsPassALargeOneUntilItsTime(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.crowded()
@@ -79,7 +78,7 @@ func TestSmallGroupsPassALargeOneUntilItsTime(t *testing.T) {
 		if passed < 8 || passed > 12 {
 			t.Errorf("%d small ones passed, want about one for each of 10 minutes", passed)
 		}
-		// What had to wait for it comes next.
+		// The pods that had to wait for the group come next.
 		r.remove("g-0")
 		r.remove("g-1")
 		r.pass(5 * time.Second)
@@ -89,8 +88,8 @@ func TestSmallGroupsPassALargeOneUntilItsTime(t *testing.T) {
 	})
 }
 
-// Whoever has made PodGroups before the large group came, and has new pods in them one after the
-// other, passes it no longer than others.
+// Old PodGroups that get new pods one after the other
+// overtake a large group no longer than others do.
 func TestOldPodGroupsThatAreUsedAgainPassNoLonger(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		const old = 4
@@ -141,8 +140,8 @@ func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
 	})
 }
 
-// A scheduler that takes over knows from the PodGroup for how long a group has waited, unless what
-// it was told last ends its time.
+// A scheduler that takes over knows from the PodGroup how long a group
+// has waited, unless the last reason that was reported ends the wait.
 func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
 	for is, goesOn := range map[string]bool{
 		reason.NoRoom: true, reason.MatcherUnavailable: true, reason.Throttled: true, reason.TooHard: true, reason.NodeRefused: true,
@@ -220,7 +219,7 @@ func TestNodesAreReservedOnlyWhereThatIsOfUse(t *testing.T) {
 				}
 				r.gang(3, 3, objects.CPU("4"), edit)
 				if tc.place != "" {
-					// Without the third it could never fit.
+					// Without the third node it could never fit.
 					r.node("n4", 4, big, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
 					r.pod("old-4", objects.CPU("3"), objects.OnNode("n4"))
 				}
@@ -268,7 +267,8 @@ func TestWhoIsKeptFromTheRoomOfAnother(t *testing.T) {
 	}
 }
 
-// TestAHeadThatGoesLetsEverybodyPass: nobody waits for nodes that are reserved for nobody.
+// TestAHeadThatGoesLetsEverybodyPass: no group waits
+// for nodes that are reserved for a group that is gone.
 func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 	cases := map[string]func(r *rig, big []*corev1.Pod){
 		"it is deleted":  func(r *rig, big []*corev1.Pod) { r.remove("g-0"); r.remove("g-1") },
@@ -303,8 +303,9 @@ func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 	}
 }
 
-// TestWhatAGroupLacksWaitsForNobody: those that run may wait for it before they end, and so would
-// the group that waits for them. Who does not replace what was lost waits like a new group.
+// TestWhatAGroupLacksWaitsForNobody: running members may need a replacement
+// before they end, and the group that waits for the nodes would wait for
+// them too. A pod that replaces no lost member waits like a new group.
 func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
 	lost := func(r *rig) { r.remove("first-1") }
 	cases := map[string]struct {
@@ -356,9 +357,9 @@ func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
 	}
 }
 
-// Who takes the place of a member on a node that is there still goes back there, or waits for those
-// before it: its author could move one member after the other to nodes that are reserved, and have
-// other groups take what they leave.
+// A pod that replaces a member whose node still exists goes back to that node, or
+// waits for the groups before it. Otherwise its author could move one member after
+// the other to reserved nodes, and start other groups in the room that they leave.
 func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 	taint := func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "kept", Effect: corev1.TaintEffectNoSchedule})
@@ -380,8 +381,8 @@ func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 	}
 	taken := func(r *rig) { r.pod("taken", objects.CPU("2"), objects.Elsewhere, objects.OnNode("n2")) }
 	cases := map[string]struct {
-		// both edits both nodes, and node edits n2, on which the members are. Was edits the old members,
-		// and comes the new one. Goes is called when the old member has left n2.
+		// both edits both nodes, and node edits n2, on which the members are. was edits the old
+		// members, and comes edits the new one. goes is called when the old member has left n2.
 		both, node func(*corev1.Node)
 		was, comes func(*corev1.Pod)
 		most       time.Duration
@@ -462,7 +463,8 @@ func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 	}
 }
 
-// Of members that are asked for together each goes back to its own node.
+// If several lost members are replaced together, each
+// replacement goes back to the node of its member.
 func TestALostNodeFreesNoOtherMember(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		for i := range 3 {
@@ -495,8 +497,8 @@ func TestALostNodeFreesNoOtherMember(t *testing.T) {
 	})
 }
 
-// What is made early and becomes ready late is no older than that: whoever keeps such pods could
-// have one after the other pass a group that waits.
+// A pod that is created early and becomes ready late counts as new from then on. Otherwise
+// a namespace could keep such pods and let one after the other overtake a waiting group.
 func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 	inSmall := objects.InGroup("small")
 	cases := map[string]struct {
@@ -623,7 +625,7 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 	}
 }
 
-// A group that has long run has no claim for what joins it now.
+// A member that joins an old group waits for the groups before it.
 func TestWhatJoinsAnOldGroupWaitsForThoseBeforeIt(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.api.put(aPodGroup("first", 1, "first"))
@@ -641,7 +643,7 @@ func TestWhatJoinsAnOldGroupWaitsForThoseBeforeIt(t *testing.T) {
 	})
 }
 
-// Of members that come together those that the group lacks are placed, and no more.
+// If members come together, those that the group lacks are placed, and no more.
 func TestOfLateMembersOnlyThoseThatAreLackingPass(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.api.put(aPodGroup("first", 2, "first"))
@@ -674,8 +676,8 @@ func TestOfLateMembersOnlyThoseThatAreLackingPass(t *testing.T) {
 	})
 }
 
-// TestTwoHeadsOfDifferentPriorities: the lower one waits for the higher, and never
-// the other way round.
+// TestTwoHeadsOfDifferentPriorities: the group of the lower
+// priority waits for the higher one, and never the other way round.
 func TestTwoHeadsOfDifferentPriorities(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)

@@ -19,7 +19,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// said is the reason and the message of the group's condition.
+// said returns the reason and the message of the group's condition.
 func (r *rig) said() string {
 	c := r.api.get(g).Status.Conditions
 	if len(c) == 0 {
@@ -41,7 +41,7 @@ func inRack(name string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels["rack"] = name }
 }
 
-// racks creates so many nodes in so many racks.
+// racks creates racks with a number of nodes each.
 func (r *rig) racks(racks, nodes int, cores int64) {
 	r.Helper()
 	for i := range nodes {
@@ -49,7 +49,7 @@ func (r *rig) racks(racks, nodes int, cores int64) {
 	}
 }
 
-// Groups for which there is one place, or many, and which have to find it.
+// The groups have one possible placement, or many, and must find one.
 func TestSiblingsFindTheirPlace(t *testing.T) {
 	spread := func(racks, nodes, pods int) func(r *rig) int {
 		return func(r *rig) int {
@@ -132,8 +132,8 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 	}
 }
 
-// oneDevice is a filter that lets one pod of an app onto each node, and knows of those
-// alone that were reserved: as DynamicResources does.
+// oneDevice is a filter that lets one pod of an app onto each node.
+// It knows only of pods that were reserved, as DynamicResources does.
 type oneDevice struct{}
 
 func (oneDevice) Name() string { return "OneDevice" }
@@ -170,7 +170,7 @@ type withExtenders struct {
 
 func (h *withExtenders) Extenders() []fwk.Extender { return h.all }
 
-// No event says so.
+// No event reports that an extender has changed its mind.
 func TestAnExtenderThatChangesItsMindIsAskedAgain(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 4)
@@ -220,7 +220,8 @@ func TestOnePodsAnnotationHoldsForItsGroup(t *testing.T) {
 	}
 }
 
-// Two that shun two others are objected to again and again while there is little room.
+// Two pods with anti-affinity to two others are
+// rejected again and again while there is little room.
 func TestTheTimeOfAGroupThatFiltersObjectToGoesOn(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 4)
@@ -278,7 +279,7 @@ func TestNothingIsKeptOfSiblingsThatHaveStartedOrAreGone(t *testing.T) {
 	})
 }
 
-// Whose end would help is another each time, and so is what else is short.
+// The blocker that a message names is another one each time, and so is the resource that is short.
 func TestAPodIsToldOnceThoughOthersComeAndGo(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
@@ -338,8 +339,8 @@ func TestAnnotationsThatChangeLetAGroupAskAgain(t *testing.T) {
 	}
 }
 
-// The search ended at its limit in the empty graph too: whether there is a place at all
-// is not known, and nobody else is to wait for it.
+// The search ended at its limit in the empty graph too. Whether the group
+// can be placed at all is not known, and no other group waits for it.
 func TestNothingIsReservedForWhatMayNeverFit(t *testing.T) {
 	for name, tc := range map[string]struct{ mayNeverFit, runs bool }{
 		"it is known to fit":     {false, false},
@@ -371,7 +372,7 @@ func TestNothingIsReservedForWhatMayNeverFit(t *testing.T) {
 	}
 }
 
-// excluding counts the groups of which the placer keeps excluded nodes.
+// excluding returns the number of groups for which the placer remembers excluded nodes.
 func (r *rig) excluding() int {
 	return reflect.ValueOf(r.pl.placer).Elem().FieldByName("exclusions").FieldByName("groups").Len()
 }

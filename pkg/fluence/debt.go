@@ -14,55 +14,61 @@ import (
 )
 
 const (
-	// freePerAttempt is what an enquiry may take that nobody has to pay for.
+	// freePerAttempt is the time of each attempt that is not charged.
 	freePerAttempt = 20 * time.Millisecond
-	// debtDivisor is the part of the time that passes by which a debt becomes less.
+	// debtDivisor: a debt shrinks by 1/debtDivisor of the time that passes.
 	debtDivisor = 10
-	// maxDebt bounds a debt, so that it is paid within ten minutes.
+	// maxDebt limits a debt, so that it is paid within ten minutes.
 	maxDebt = time.Minute
-	// indebtedPause is the least time between two enquiries of a namespace in debt, and
-	// yieldStep the time between two of its groups that yield to those of others.
+	// indebtedPause is the minimum time between two attempts of a namespace in debt.
 	indebtedPause = time.Second
-	yieldStep     = 10 * time.Millisecond
-	// failedDivisor is the part of the time that a namespace's enquiries which find no nodes may take,
-	// and failedBurst how much of it at once. Past that groups of others ask first, unless their
-	// priority is lower.
+	// yieldStep is the time between the retries of two
+	// groups of a namespace that only yields to others.
+	yieldStep = 10 * time.Millisecond
+	// failedDivisor: failed attempts of a namespace may take 1/failedDivisor of the time. If they
+	// take more, groups of other namespaces are placed first, except those of a lower priority.
 	failedDivisor = 5
-	failedBurst   = time.Second
-	// latestYield is how long after its debt is paid a group is told to ask at the latest: of more
-	// groups than yieldStep leaves times for some are told the same.
+	// failedBurst is how much time failed attempts may take at once beyond that share.
+	failedBurst = time.Second
+	// latestYield is the maximum time from the payment of a namespace's debt to the retry of one
+	// of its groups. If there are more groups than steps in that time, several get the same time.
 	latestYield = time.Minute
-	// lookFactor is the part of the time that may be taken to look who else may ask.
+	// lookFactor: at most about 1/lookFactor of the time is
+	// spent on listing the namespaces that may be placed.
 	lookFactor = 20
-	// sweepDebts is from how many debts on those that are paid are looked for.
+	// sweepDebts is the number of entries from which paid
+	// debts are removed before another entry is added.
 	sweepDebts = 1 << 10
 )
 
-// debts are the time that enquiries took of each namespace, as far as it is not free and not paid
-// for by the time that has passed. The zero value is ready for use.
+// debts has, by namespace, the time of attempts that is not paid yet. It is a token
+// bucket below zero: the time that passes pays a debt. The zero value is ready for use.
 type debts struct {
-	mu          sync.Mutex
+	mu sync.Mutex
+	// byNamespace has no entry for a namespace that owes nothing.
 	byNamespace map[string]*debt
-	// readyNamespaces are those who may ask, as they were at the last look, which counts until the next.
+	// readyNamespaces is the last list of the namespaces that
+	// may be placed. It is read again at next at the earliest.
 	readyNamespaces []gang.ReadyNamespace
 	next            time.Time
 }
 
-// A debt is that of one namespace.
+// debt is the account of one namespace.
 type debt struct {
-	// owed is what its enquiries took beyond what is free for each, and vain what those took of
-	// it that found no nodes. Both were so at the time since.
+	// owed is the overrun: the time of attempts beyond what is free for each. failed is the free
+	// part of the attempts that found no nodes, at most freePerAttempt each. Both are as of since.
 	owed, failed time.Duration
 	since        time.Time
-	// failedTotal is all that was taken in vain from the time began on, when nothing was owed of it.
+	// failedTotal is the total time of failed attempts since began, at most freePerAttempt
+	// each. began is when failed was last zero. Both are for the message only.
 	failedTotal time.Duration
 	began       time.Time
-	// next is when the namespace may ask while it is in debt, and told the latest time that
-	// a group of it was told to ask at.
+	// next is the earliest time of the next attempt while the namespace is in
+	// debt. lastRetry is the latest retry time that one of its groups was given.
 	next, lastRetry time.Time
 }
 
-// decay brings what is owed to a time.
+// decay lowers what is owed by what has been paid until now.
 func (d *debt) decay(now time.Time) {
 	passed := now.Sub(d.since)
 	d.owed, d.failed, d.since = max(0, d.owed-passed/debtDivisor), max(0, d.failed-passed/failedDivisor), now
@@ -71,7 +77,7 @@ func (d *debt) decay(now time.Time) {
 	}
 }
 
-// get returns the debt of a namespace at a time, nil if there is none.
+// get returns the debt of a namespace as of now. It returns nil if there is none.
 func (a *debts) get(namespace string, now time.Time) *debt {
 	d := a.byNamespace[namespace]
 	if d == nil {
@@ -84,8 +90,8 @@ func (a *debts) get(namespace string, now time.Time) *debt {
 	return d
 }
 
-// charge adds what an enquiry for a group of a namespace took. In vain is that it found no nodes:
-// then it returns how much of that others do not have to bear.
+// charge adds the time of one attempt of a namespace. failed means that the attempt found no
+// nodes. Then charge returns how much of its free part exceeds what failed attempts may take.
 func (a *debts) charge(namespace string, took time.Duration, failed bool, now time.Time) (tooMuch time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,28 +124,29 @@ func (a *debts) charge(namespace string, took time.Duration, failed bool, now ti
 	return max(0, min(took, d.failed-failedBurst))
 }
 
-// hasDebt says whether anything is owed by a namespace.
+// hasDebt reports whether a namespace owes anything.
 func (a *debts) hasDebt(namespace string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.get(namespace, now) != nil
 }
 
-// forget forgets the debt of a namespace that is gone.
+// forget drops the debt of a namespace that is gone.
 func (a *debts) forget(namespace string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.byNamespace, namespace)
 }
 
-// hasNoOverrun says that of what is owed nothing is beyond what is free for each enquiry.
+// hasNoOverrun reports whether the namespace owes nothing except, perhaps, for failed attempts.
 func (d *debt) hasNoOverrun() bool { return d == nil || d.owed == 0 }
 
-// isUnthrottled says that nothing is owed that makes a namespace wait for others.
+// isUnthrottled reports whether a namespace owes nothing that makes it wait for others.
 func (d *debt) isUnthrottled() bool { return d.hasNoOverrun() && (d == nil || d.failed <= failedBurst) }
 
-// nextRetry returns what the next group is told: a time of its own, a step after the one before and not
-// before the least, nor long after the debt is paid.
+// nextRetry returns the retry time of the next group: one step after the
+// retry of the group before, and not before least. After paid, the step is
+// yieldStep. A time later than latestYield after paid is replaced by paid.
 func (d *debt) nextRetry(least, paid time.Time, step time.Duration) time.Time {
 	at := latest(least, d.lastRetry.Add(step))
 	if at.After(paid) {
@@ -152,11 +159,11 @@ func (d *debt) nextRetry(least, paid time.Time, step time.Duration) time.Time {
 	return at
 }
 
-// A register reads who may ask. It looks at all groups.
+// readyLister lists the namespaces that may be placed. It looks at all groups.
 type readyLister func() []gang.ReadyNamespace
 
-// listReady returns who may ask. It looks no more often than it may: between two looks the answer may
-// be that of the first.
+// listReady returns the namespaces that may be placed. Between two calls of read the list
+// may be out of date, because each call of read looks at all groups: see lookFactor.
 func (a *debts) listReady(read readyLister, clock func() time.Time) []gang.ReadyNamespace {
 	began := clock()
 	if began.Before(a.next) {
@@ -168,23 +175,23 @@ func (a *debts) listReady(read readyLister, clock func() time.Time) []gang.Ready
 	return a.readyNamespaces
 }
 
-// A delay is that a group may not ask now.
+// delay is the time that a group has to wait, and why.
 type delay struct {
-	// after is after which time it may ask again; 0 is that it may ask now.
+	// after is the time until the group's retry. Zero means that the group may be placed now.
 	after time.Duration
-	// owed is what its namespace owes. It is 0 where that only yields to others: then it has lost
-	// so much of the last time.
+	// owed is what the namespace owes. If owed is zero, the namespace waits
+	// because its failed attempts took the time failed out of the last window.
 	owed, failed, window time.Duration
 }
 
-// delayFor says whether a group may ask now, by its namespace and its own priority. Each group is told
-// another time.
+// delayFor returns how long a group has to wait before it may be placed, by its namespace
+// and priority. Each group gets another retry time, if there are enough of them.
 func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func() time.Time) delay {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := clock()
 	d := a.get(who.Namespace, now)
-	// One that has to wait itself is nobody to wait for.
+	// A namespace that has to wait itself does not make others wait.
 	others := func(least int32, mayAsk func(*debt) bool) bool {
 		for _, o := range a.listReady(read, clock) {
 			if o.Priority < least {
@@ -216,15 +223,18 @@ func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func()
 	return delay{after: at.Sub(now), owed: d.owed}
 }
 
+// latest returns the latest of some times.
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// accounts keep what each namespace owes of the scheduler's time. They say who may ask.
+// accounts charges namespaces for the time that their groups
+// take in the scheduling loop, and throttles those in debt.
 type accounts struct {
 	*base
 	debts debts
 }
 
-// checkThrottle refuses a group whose namespace is in debt, if it may not ask now.
+// checkThrottle returns the refusal of a group whose namespace
+// is throttled. It returns nil if the group may be placed now.
 func (c *accounts) checkThrottle(plan gang.Plan, now time.Time) *gang.Refusal {
 	if c.args.Unthrottled {
 		return nil
@@ -241,8 +251,8 @@ func (c *accounts) checkThrottle(plan gang.Plan, now time.Time) *gang.Refusal {
 	}
 }
 
-// why says what a namespace took, and who goes first. Times are in seconds: in other units one
-// would be news.
+// why returns what a namespace took, and which groups go first. Times are always
+// in seconds: a changed number is no new message, but a changed unit would be one.
 func (d delay) why() string {
 	if d.owed > 0 {
 		return fmt.Sprintf("%s more of the scheduler's time than is free for each: those of others ask first", d.owed.Round(time.Millisecond))
@@ -250,7 +260,7 @@ func (d delay) why() string {
 	return fmt.Sprintf("%.1fs of the scheduler's last %.1fs and found no nodes: those of others whose priority is not lower ask first", d.failed.Seconds(), d.window.Seconds())
 }
 
-// forgetNamespace drops what is kept of a namespace.
+// forgetNamespace drops the debt and the metrics of a namespace.
 func (c *accounts) forgetNamespace(name string) {
 	c.debts.forget(name)
 	c.counters.forget(name)

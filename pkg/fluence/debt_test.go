@@ -20,7 +20,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// throttlePassed has groups of these namespaces be those that may ask, all of the priority 0.
+// mayAsk lists these namespaces as those with groups that may be placed, all of priority 0.
 func mayAsk(namespaces ...string) readyLister {
 	var all []gang.ReadyNamespace
 	for _, namespace := range namespaces {
@@ -104,8 +104,8 @@ func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
 	want("but that asks once a second", later, due("c"), time.Second, 2*time.Second)
 }
 
-// A queue that waits in vain is not passed by groups of a lower priority. Who owes more than that
-// waits for all.
+// A namespace with failed attempts is not overtaken by groups of a lower
+// priority. A namespace that owes more than failed time waits for all.
 func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
 	noon := func() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 	var d debts
@@ -139,8 +139,8 @@ func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
 	}
 }
 
-// A group of a namespace that has asked much in vain asks before one of a lower priority, and after
-// one of its own.
+// A group of a namespace with many failed attempts is placed before
+// one of a lower priority, and after one of the same priority.
 func TestAQueueIsNotPassedForAskingInVain(t *testing.T) {
 	for of, refused := range map[int32]bool{-1: false, 0: true} {
 		inRig(t, nil, func(r *rig) {
@@ -159,7 +159,7 @@ func TestAQueueIsNotPassedForAskingInVain(t *testing.T) {
 	}
 }
 
-// What a namespace takes in vain is told and counted as far as others need not bear it.
+// The time of failed attempts is reported and counted if it exceeds what they may take.
 func TestWhatIsTakenInVainIsTold(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
@@ -182,7 +182,7 @@ func TestWhatIsTakenInVainIsTold(t *testing.T) {
 			r.pass(10 * time.Millisecond)
 			r.pl.charge(ns, 10*time.Millisecond, true)
 		}
-		// After 1.25 seconds it is one more than a fifth of them.
+		// After 1.25 seconds the failed attempts take one more than a fifth of the time.
 		if n := counted() - before; n < 0.74 || n > 0.76 {
 			t.Errorf("%v seconds are counted, want 0.75", n)
 		}
@@ -201,7 +201,7 @@ func TestWhatIsTakenInVainIsTold(t *testing.T) {
 	})
 }
 
-// slowly takes long to read the pods of one namespace, in PreFilter.
+// slowly is a plugin whose PreFilter takes long for the pods of one namespace.
 type slowly struct {
 	namespace string
 	refuses   bool
@@ -222,8 +222,8 @@ func (s slowly) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 
 func (slowly) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// What other plugins take to read a pod before Fluence is asked is its namespace's, too: others ask
-// first then, and nothing is read for one that may not ask.
+// The time of other plugins before Fluence is charged to the pod's namespace too. Other
+// namespaces are placed first then, and no plugin runs for a pod that is throttled.
 func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		inRig(t, realEngine(t), func(r *rig) {
@@ -234,7 +234,7 @@ func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 				r.pod(fmt.Sprintf("long-%03d", i), objects.CPU("8"))
 			}
 			r.schedule()
-			// When a pod ends, the pods that wait ask again.
+			// When a pod ends, the waiting pods retry.
 			ends := func(n int) {
 				for i := range n {
 					name := fmt.Sprintf("ends-%d", i)
@@ -253,8 +253,8 @@ func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 	}
 }
 
-// A pod that comes to a node pays for the time as one does that is refused, but not for what plugins
-// take for the sake of pods of other namespaces. To measure that takes a part of the time at most.
+// A pod that gets a node is charged for the time like a refused pod, but not for the time that
+// plugins take for pods of other namespaces. Measuring that time takes a limited share of the time.
 func TestWhatOtherPluginsTakeForOthersIsNotPaidFor(t *testing.T) {
 	for theirs, pays := range map[bool]bool{true: false, false: true} {
 		inRig(t, realEngine(t), func(r *rig) {
@@ -281,7 +281,8 @@ func TestWhatOtherPluginsTakeForOthersIsNotPaidFor(t *testing.T) {
 	}
 }
 
-// To look who may ask takes a part of the time at the most, however many groups are refused.
+// Listing the namespaces that may be placed takes a limited
+// share of the time, however many groups are refused.
 func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d debts
@@ -301,7 +302,8 @@ func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
 		if most := int(time.Since(began)/(lookFactor*took)) + 1; looks > most {
 			t.Errorf("%d looks, want at most %d", looks, most)
 		}
-		// Once a second until it is paid, and then ever a hundredth later.
+		// Once a second until the debt is paid, and then
+		// each a hundredth of a second after the one before.
 		if len(told) < 5000 {
 			t.Errorf("5000 groups are told of %d times, want one for each", len(told))
 		}
@@ -334,7 +336,7 @@ func TestANamespaceInDebtAsksAfterOthers(t *testing.T) {
 	})
 }
 
-// Nor does an enquiry bring its debt and its series back that ends after it.
+// An attempt that ends after the namespace is gone does not bring its debt or its metrics back.
 func TestANamespaceThatIsGoneOwesNothing(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		namespaces := r.client.CoreV1().Namespaces()
@@ -387,8 +389,8 @@ func TestANamespaceThatIsGoneOwesNothing(t *testing.T) {
 	})
 }
 
-// An enquiry that takes no more than is free adds nothing, and takes nothing away; debts that are
-// paid are forgotten.
+// An attempt within the free time adds nothing to a debt,
+// and takes nothing away. Paid debts are forgotten.
 func TestDebtsThatArePaidAreForgotten(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	var d debts

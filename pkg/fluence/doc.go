@@ -1,60 +1,58 @@
-// Package fluence is the scheduler plugin of that name: it starts the pods of a
-// group together or not at all, on nodes that a matcher chose for all of them
-// at once.
+// Package fluence is the scheduler plugin of that name. It starts the pods of a group
+// together or not at all, on nodes that a matcher chose for all of them at once.
 //
-// The first pod of a complete group stands for all: its scheduling cycle asks
-// the matcher, and the siblings that wait in PreEnqueue are let through with a
-// node each. Callbacks of the framework are hints; what must not be lost also
-// has a deadline.
+// One pod of a complete group, the representative, is scheduled on behalf of
+// all: its scheduling cycle calls the matcher. The siblings are held in
+// PreEnqueue until then, and pass with a node each. The plugin does not rely on
+// callbacks of the framework alone: whatever must happen also has a deadline.
 //
-// The plugin is no fwk.SignPlugin, so kube-scheduler signs no pod of the profile: by a
-// signature one pod would be given the answer that was made for another.
+// The plugin does not implement fwk.SignPlugin, so kube-scheduler signs no pod of the
+// profile. With a signature, a pod could get the result that was found for another.
 //
-// One profile of a scheduler may enable Fluence. Others beside it are as
-// kube-scheduler's own, but for the order of the queue that they share: where there
-// are some, all of them enable the plugin FluenceSort under queueSort, which has no
-// arguments.
+// One profile of a scheduler may enable Fluence. Other profiles work as in kube-scheduler,
+// except that all profiles share one queue and its order. If there are other profiles,
+// every profile enables the plugin FluenceSort under queueSort, which has no arguments.
 //
-//	args.go          what may an administrator say?
-//	metrics.go       what is counted?
-//	breaker.go       does the matcher answer?
-//	release_queue.go       how does the matcher get back what groups no longer want?
-//	timed_matcher.go         how long do matches take?
-//	guard.go         does a node still take a pod?
-//	initial_sync.go       has all been listed that groups need?
-//	last_messages.go    is this what was said last?
-//	activator.go         how do pods come into the queue again?
-//	base.go          what have all parts in common?
-//	occupants.go           who holds what, and whose end would help?
-//	exclusive.go         who may have nodes for itself alone?
-//	stall_timer.go         for how long does a reservation get on?
-//	reservations.go  which nodes are reserved, and for whom?
-//	debt.go          who may ask, and who pays?
-//	timeouts.go          who is too hard, and who is to blame for a match that does not end?
-//	nominations.go   which pods of others are about to take room?
+//	args.go                which arguments may an administrator set?
+//	metrics.go             which metrics count events?
+//	breaker.go             does the matcher answer?
+//	release_queue.go       how are resources released to the matcher?
+//	timed_matcher.go       how long do matches take?
+//	guard.go               does a node still take a pod after the match?
+//	initial_sync.go        has everything been listed that groups need?
+//	last_messages.go       does a message repeat the last one?
+//	activator.go           how do pods come into the scheduling queue again?
+//	base.go                what do all parts share?
+//	occupants.go           which pods are on a node, and whose end would help?
+//	exclusive.go           which namespaces may have whole nodes?
+//	stall_timer.go         how long has a reservation made no progress?
+//	reservations.go        which nodes are reserved, and for which group?
+//	debt.go                which namespaces are throttled?
+//	timeouts.go            which namespace is to blame for matches that time out?
+//	nominations.go         which pods of other schedulers are about to take room?
 //	bind_queue.go          which pod is bound next?
-//	bind.go          how is it bound?
-//	podgroups.go     how are PodGroups watched and written?
-//	owners.go        what controls a pod?
-//	group_reporter.go        with what are users told what became of groups?
-//	group_log.go        what is logged and told of a group?
-//	siblings.go        what are pods told that do not ask themselves?
-//	kubelet_rejections.go         which pods did a kubelet reject?
-//	reserver.go      who has nodes reserved, and from whom?
-//	group_placer.go           how is the matcher asked for a group, and what follows from the answer?
-//	handover.go      when does a leader give up its lease?
-//	status.go       what do those see who look on?
-//	watch.go         what follows from a change in the cluster, or from time?
-//	fluence.go       what is the plugin, and of what is it built?
-//	gauges.go        how are the figures served?
-//	sort.go          how is the queue of several profiles ordered?
-//	queuesort.go     QueueSort: which pod is first?
-//	preenqueue.go    PreEnqueue: which pod may enter the queue?
-//	prefilter.go     PreFilter and Filter: which node does a pod come to?
-//	metered_framework.go        who pays for what other plugins take before that?
-//	reserve.go       PostFilter, Reserve, Permit and PostBind: what becomes of a seat?
-//	prebind.go       PreBind: where do pods wait to be bound?
-//	failure_handler.go          how often is a pod told why it waits?
-//	attach.go        what of the scheduler is replaced?
-//	inspect.go      what may those ask who drive a scheduler step by step?
+//	bind.go                how is a pod bound?
+//	podgroups.go           how are PodGroups watched and written?
+//	owners.go              what controls a pod?
+//	group_reporter.go      which writers report to users?
+//	group_log.go           what is logged about a group?
+//	siblings.go            what is reported to pods that only wait for their representative?
+//	kubelet_rejections.go  which pods did a kubelet reject?
+//	reserver.go            when are nodes reserved, and which groups must leave them free?
+//	group_placer.go        how is a group placed, and what follows from the matcher's answer?
+//	handover.go            when does a leader give up its lease?
+//	status.go              what does a snapshot of the plugin's state contain?
+//	watch.go               what follows from a change in the cluster, or from time?
+//	fluence.go             what is the plugin, and what are its parts?
+//	gauges.go              which metrics show the current state?
+//	sort.go                how is the queue of several profiles ordered?
+//	queuesort.go           QueueSort: which pod is first?
+//	preenqueue.go          PreEnqueue: which pod may enter the queue?
+//	prefilter.go           PreFilter and Filter: which node does a pod get?
+//	metered_framework.go   who is charged for the time of other PreFilter plugins?
+//	reserve.go             PostFilter, Reserve, Permit and PostBind: what becomes of an assignment?
+//	prebind.go             PreBind: where do pods wait to be bound?
+//	failure_handler.go     how often is it reported why a pod waits?
+//	attach.go              which parts of the scheduler are wrapped?
+//	inspect.go             what can a caller read that runs a scheduler step by step?
 package fluence

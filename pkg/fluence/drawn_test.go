@@ -14,7 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// A knob is a byte that says something of a group and a cluster. 0 is nothing of the kind.
+// knob is the index of a byte that describes a group and a
+// cluster. A byte of 0 means that there is nothing of the kind.
 type knob int
 
 const (
@@ -56,7 +57,7 @@ const (
 	knobs
 )
 
-// Ways to choose keys of the nodes' labels.
+// These are ways to choose keys of the nodes' labels.
 const (
 	hostnames byte = iota
 	byZone
@@ -65,7 +66,7 @@ const (
 	keyWays
 )
 
-// Ways to select pods.
+// These are ways to select pods.
 const (
 	allOf    byte = iota
 	oneOfAll      // one pod for each term, of the other half of the group
@@ -79,19 +80,19 @@ const (
 )
 
 const (
-	// keysOfNodes is how many keys nodes have for those who take another for each term.
+	// keysOfNodes is the number of label keys that nodes have, for terms that take a key each.
 	keysOfNodes = 16
-	// mostTerms bounds the terms of a group, and fewTerms those of one that a fuzzer draws: to
-	// make its pods may not take long, for a fuzzer gives up after 10 s.
+	// mostTerms limits the terms of a group, and fewTerms those of a group that a fuzzer
+	// draws: creating its pods may not take long, because a fuzzer gives up after 10 s.
 	mostTerms, fewTerms = 80_000, 8_000
-	// leastNonsense lets most of a group be in order: else it does not come to ask.
+	// leastNonsense keeps most of a group valid: otherwise no attempt is made.
 	leastNonsense = 16
 )
 
-// settings turn knobs.
+// settings sets knobs.
 type settings map[knob]byte
 
-// bytes are what a fuzzer would say.
+// bytes returns the settings as a fuzzer would draw them.
 func (s settings) bytes() []byte {
 	data := make([]byte, knobs)
 	for k, v := range s {
@@ -100,7 +101,7 @@ func (s settings) bytes() []byte {
 	return data
 }
 
-// drawn is a group and a cluster as bytes say.
+// drawn is a group and a cluster that are drawn from bytes.
 type drawn struct {
 	knobs [knobs]int
 	pods  int
@@ -123,10 +124,10 @@ func draw(data []byte, terms int) drawn {
 	return d
 }
 
-// every says whether the i-th is one of every so many.
+// every reports whether the i-th object is one of every n, where n is the value of the knob.
 func (d drawn) every(k knob, i int) bool { return d.knobs[k] > 0 && i%d.knobs[k] == 0 }
 
-// value is the i-th of the values that a knob says how many there are of.
+// value returns the i-th of the values, whose number is the value of the knob.
 func (d drawn) value(k knob, i int) string { return strconv.Itoa(i % max(1, d.knobs[k])) }
 
 func (d drawn) nodes() []*corev1.Node {
@@ -159,7 +160,7 @@ func (d drawn) podGroup() *scheduling.PodGroup {
 	return pg
 }
 
-// alive are the pods of the group, and others that run already.
+// alive returns the pods of the group, and other pods that run already.
 func (d drawn) alive() (waiting, running []*corev1.Pod) {
 	for i := range d.pods {
 		waiting = append(waiting, d.pod(i))
@@ -219,7 +220,7 @@ func (d drawn) pod(i int) *corev1.Pod {
 	return p
 }
 
-// spoiled are edits that no API server would let pass, or no user would mean.
+// spoiled are edits that no API server would accept, or no user would want.
 var spoiled = []func(*corev1.Pod){
 	func(p *corev1.Pod) { p.Labels[group.Label] = "no name at all!" },
 	func(p *corev1.Pod) { p.Labels[group.SizeLabel] = "-1" },
@@ -254,7 +255,7 @@ var spoiled = []func(*corev1.Pod){
 	},
 }
 
-// terms are the i-th pod's of apart or beside, of which the knobs after these say more.
+// terms returns the affinity terms of the i-th pod, for the knobs of anti-affinity or of affinity.
 func (d drawn) terms(of knob, i int) []corev1.PodAffinityTerm {
 	way := byte(d.knobs[of+2])
 	if way%selectWays == ofFirst && d.value(knobKinds, i) == "0" {

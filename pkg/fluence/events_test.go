@@ -35,7 +35,8 @@ func TestEventsOfBindsWaitForBinds(t *testing.T) {
 				t.Errorf("event %d: %+v", i, e)
 			}
 		}
-		// They say when pods were bound, and not when they were sent. Several are sent at a time.
+		// Events have the time when pods were bound, not
+		// when they were sent. Several are sent at a time.
 		times := map[time.Time]bool{}
 		for _, e := range events {
 			times[e.made] = true
@@ -46,8 +47,8 @@ func TestEventsOfBindsWaitForBinds(t *testing.T) {
 	})
 }
 
-// While binds go on, conditions and events wait, but no event gets older than half a minute,
-// and no condition than two seconds.
+// While pods are bound, conditions and events wait, but no event gets
+// older than half a minute, and no condition older than two seconds.
 func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.narrow(1, 100*time.Millisecond)
@@ -132,8 +133,8 @@ func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
 	}
 }
 
-// With podEvents: always the goroutine of a bind posts the event. The workers of the
-// eventWriter wait for a signal meanwhile.
+// With podEvents: always, the goroutine of a bind sends the event.
+// The workers of the EventWriter wait for a signal meanwhile.
 func TestAnEventOfALonePodThatTheServerIsTooBusyForIsSentLater(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.events.SendInline = true

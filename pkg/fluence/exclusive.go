@@ -13,22 +13,24 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// exclusiveRules are the rules for whole nodes that the arguments and the namespaces make.
+// exclusiveRules returns the rules for exclusive nodes that
+// follow from the arguments and from the labels of namespaces.
 func (b *base) exclusiveRules() gang.ExclusiveRules {
 	return gang.ExclusiveRules{WhyDenied: b.whyNoWholeNodes, HasForeignPods: b.occupants.hasForeign}
 }
 
-// whyNoWholeNodes says why annotations in a namespace give no whole nodes; nothing if they do.
+// whyNoWholeNodes returns why annotations in a namespace
+// cannot ask for whole nodes. It returns "" if they can.
 func (b *base) whyNoWholeNodes(namespace string) string {
 	label := ""
-	// One that is not there has no label.
+	// A namespace that does not exist counts as one without the label.
 	if ns, err := b.namespaces.Get(namespace); err == nil {
 		label = ns.Labels[group.WholeNodesLabel]
 	}
 	return group.WhyNoWholeNodes(b.args.WholeNodes, namespace, label)
 }
 
-// observeNamespace takes note of a namespace that came or changed.
+// observeNamespace handles a namespace that came or changed.
 func (w *watcher) observeNamespace(ctx context.Context, old, ns *corev1.Namespace) {
 	was := ""
 	if old != nil {
@@ -40,7 +42,7 @@ func (w *watcher) observeNamespace(ctx context.Context, old, ns *corev1.Namespac
 	w.apply(ctx, w.groups.NamespaceChanged(ns.Name))
 }
 
-// namespaceGone forgets what a namespace that is gone has taken.
+// namespaceGone drops the debt and the metrics of a deleted namespace.
 func (w *watcher) namespaceGone(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -50,7 +52,8 @@ func (w *watcher) namespaceGone(obj any) {
 	}
 }
 
-// exclusivityOf is what the status of a PodGroup says of its pods' nodes.
+// exclusivityOf returns whether the nodes of a PodGroup's pods
+// are exclusive, by the PodGroup's status, and since when.
 func exclusivityOf(pg *scheduling.PodGroup) (gang.Exclusivity, time.Time) {
 	switch whole, known, since := report.WholeNodes(pg); {
 	case !known:

@@ -18,7 +18,7 @@ import (
 
 func alone(p *corev1.Pod) { p.Annotations = map[string]string{group.ExclusiveAnnotation: "true"} }
 
-// labelled gives the namespace of the groups a value of the label for whole nodes.
+// labelled sets the label for whole nodes of the groups' namespace.
 func (r *rig) labelled(value string) {
 	r.Helper()
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{group.WholeNodesLabel: value}}}
@@ -27,12 +27,12 @@ func (r *rig) labelled(value string) {
 	r.pass(0)
 }
 
-// Annotations give whole nodes where the administrator says so, and else the group waits with
-// the reason: it is not placed on nodes that others share.
+// Annotations give whole nodes if the administrator allows it. Otherwise
+// the group waits with the reason, and is not placed on shared nodes.
 func TestWhoMayHaveWholeNodes(t *testing.T) {
 	cases := map[string]struct {
 		rule, label string
-		why         string // empty is that they may
+		why         string // "" if whole nodes are allowed
 	}{
 		"all":              {WholeNodesAll, "", ""},
 		"labelled, it is":  {WholeNodesLabelled, "allowed", ""},
@@ -82,7 +82,7 @@ func TestALabelOfTheNamespaceLetsItsGroupsAsk(t *testing.T) {
 	})
 }
 
-// Pods of 1 core that say exclusive once they run take no node from others.
+// Pods of 1 core that get the annotation exclusive once they run take no node from others.
 func TestAnAnnotationOnPodsThatRunTakesNoNode(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 8)
@@ -107,7 +107,7 @@ func TestAnAnnotationOnPodsThatRunTakesNoNode(t *testing.T) {
 	})
 }
 
-// What the match settled is in the status, and a scheduler that comes after this one goes by it.
+// The status has what the match has decided, and the next scheduler goes by it.
 func TestWholeNodesAreInTheStatus(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 8)
@@ -132,8 +132,8 @@ func TestWholeNodesAreInTheStatus(t *testing.T) {
 	})
 }
 
-// Whose the nodes are is said of the pods that were there when it was said. Of a group that starts
-// anew before anything else was told of it, it is said anew.
+// The status describes the pods that existed when it was written. If a group
+// starts anew before anything else was reported of it, the status is written anew.
 func TestWholeNodesAreToldOfEachIncarnation(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 8)
@@ -161,8 +161,8 @@ func TestWholeNodesAreToldOfEachIncarnation(t *testing.T) {
 	})
 }
 
-// A node that is booked before its group is known is the group's once the PodGroup, whose status says
-// that it is, has been seen: nobody else comes to it.
+// A node may be booked before its group is known. Once the PodGroup has been
+// seen, whose status makes the node exclusive, no other pod gets the node.
 func TestANodeIsAGroupsOnceItsStatusIsSeen(t *testing.T) {
 	for name, whole := range map[string]metav1.ConditionStatus{"its own": metav1.ConditionTrue, "shared": metav1.ConditionFalse} {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestFactoryMakesOnePlugin(t *testing.T) {
 	})
 }
 
-// A profile that failed does not keep the next one out.
+// A profile that failed does not block the next one.
 func TestFactoryIsUsedUpBySuccessAlone(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		fails := true
@@ -88,7 +88,7 @@ func TestPluginAsksForNoEvent(t *testing.T) {
 	}
 }
 
-// By a signature a pod would be given the answer that was made for another.
+// With a signature, a pod could get the result that was found for another.
 func TestNoPodIsSigned(t *testing.T) {
 	if _, signs := fwk.Plugin(&Fluence{}).(fwk.SignPlugin); signs {
 		t.Error("the plugin signs pods, want none signed in its profile")

@@ -13,17 +13,19 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// The failure handler puts a pod that failed into the queue, and has its status be written. A
-// whole group may be called back at once: at most maxFailures pods are handled at a time. After
-// failureWithin a pod waits for its place no longer.
+// kube-scheduler's failure handler requeues a pod and writes its status. A
+// whole group may fail at once, so at most maxFailures pods that had a node
+// are handled at a time. A pod waits for its place at most failureWithin and
+// is then handled anyway. The same deadline holds for the handling itself.
 const (
 	maxFailures   = 16
 	failureWithin = 2 * time.Second
 )
 
-// wrapFailureHandler has the pods of Fluence's profile be told only once why they wait: the scheduler
-// itself tells them at every attempt, though nothing but a number may be another. The
-// API server may have bound the pod already: then it waits for nothing, and is told nothing.
+// wrapFailureHandler wraps the scheduler's failure handler for the pods of Fluence's
+// profile. It suppresses an event that repeats the last one except for its numbers;
+// kube-scheduler would send one for each attempt. If the API already shows the pod on
+// a node, the pod is bound and does not wait: it is only marked as done in the queue.
 func wrapFailureHandler(sched *scheduler.Scheduler, pl *Fluence) {
 	next, places := sched.FailureHandler, make(chan struct{}, maxFailures)
 	sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
@@ -43,8 +45,8 @@ func wrapFailureHandler(sched *scheduler.Scheduler, pl *Fluence) {
 					sched.SchedulingQueue.Done(p.UID)
 					return
 				}
-				// A group that gave its nodes back may ask as soon as its pods are in the
-				// queue again.
+				// A group that has released its nodes may be placed as soon as its
+				// pods are in the queue again, which they are after the handler.
 				defer func() { pl.activator.activateGroups(pl.groupKey(p)) }()
 			}
 		}
@@ -52,7 +54,7 @@ func wrapFailureHandler(sched *scheduler.Scheduler, pl *Fluence) {
 	}
 }
 
-// failureFramework is the framework that a failed attempt of one pod is told to.
+// failureFramework is the framework that the failure handler gets for one pod.
 type failureFramework struct {
 	schedulerframework.Framework
 	pl  *Fluence
@@ -67,7 +69,7 @@ func (h failureFramework) EventRecorder() events.EventRecorderLogger {
 	return dedupRecorder{EventRecorderLogger: h.Framework.EventRecorder(), pl: h.pl, pod: h.pod}
 }
 
-// dedupRecorder records an event about a pod unless it is the last one again.
+// dedupRecorder drops an event about a pod that repeats the last one.
 type dedupRecorder struct {
 	events.EventRecorderLogger
 	pl  *Fluence
@@ -86,7 +88,7 @@ func (o dedupRecorder) Eventf(regarding, related runtime.Object, eventType, reas
 		o.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, note, args...)
 	}
 	if _, there := o.pl.groups.KeyOf(o.pod); !there {
-		// It was deleted during its cycle, and is not forgotten later.
+		// The pod was deleted during its cycle, so podGone has run already: drop the entry here.
 		o.pl.reported.forget(o.pod)
 	}
 }

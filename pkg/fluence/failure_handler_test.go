@@ -21,8 +21,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// failures stands before the scheduler's own handler of failed attempts, which asks the API
-// server: for each pod that had a node it takes so long, unless its context ends before.
+// failures comes before the scheduler's own failure handler, which calls the API server.
+// It takes a while for each pod that had a node, unless its context ends before.
 type failures struct {
 	mu        sync.Mutex
 	takes     time.Duration
@@ -58,8 +58,8 @@ func (f *failures) end() {
 	f.now--
 }
 
-// A pod comes back to the queue when the failure handler is done with its failed attempt. That takes
-// a bounded time, however many are called back at once, and its group asks as soon as it is done.
+// A pod returns to the queue when the failure handler is done with it. That takes a limited time,
+// however many pods fail at once, and the pod's group is placed as soon as the handler is done.
 func TestAGroupThatIsCalledBackAsksWhenItsPodsAreInTheQueueAgain(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		const pods = 40
@@ -102,8 +102,8 @@ func TestAGroupThatIsCalledBackAsksWhenItsPodsAreInTheQueueAgain(t *testing.T) {
 	})
 }
 
-// Flow 16 of the lessons of earlier systems: a pod that is refused again and again
-// for the same reason is told once. Its condition has the newest numbers.
+// A pod that is refused again and again for the same reason gets one event. Its
+// condition has the newest numbers (Flow 16 of the lessons of earlier systems).
 func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		asked := 0
@@ -124,7 +124,7 @@ func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
 		if got := r.refusals(); got != 1 {
 			t.Errorf("%d events that say why the pod waits, want one; it was asked for %d times", got, asked)
 		}
-		// Another reason is news, and so is the first one after it.
+		// Another reason is reported too.
 		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) { return nil, errors.New("out of order") })
 		r.updateNode("n", func(n *corev1.Node) { n.Labels["round"] = "other" })
 		r.pass(10 * time.Second)
@@ -139,7 +139,7 @@ func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
 	})
 }
 
-// The scheduler tells also of a pod that was deleted during its cycle.
+// The scheduler also reports a pod that was deleted during its cycle.
 func TestWhatPodsWereToldGoesWithThem(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		const pods = 10

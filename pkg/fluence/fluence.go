@@ -25,19 +25,27 @@ import (
 // Name is the plugin's name in a KubeSchedulerConfiguration.
 const Name = placement.PluginName
 
-// A Matcher is an engine that can be asked whether it answers.
+// Matcher is a match.Engine with a health check.
 type Matcher interface {
 	match.Engine
-	// Ping returns nil when the engine answers within the context's deadline.
+	// Ping returns nil if the matcher answers within the context's deadline.
 	Ping(ctx context.Context) error
 }
 
-// A Dialer connects to the matcher that the arguments name. It does not wait for
-// the matcher to answer.
+// Dialer connects to the matcher that the arguments
+// name. It does not wait for the matcher to answer.
 type Dialer func(ctx context.Context, args *Args) (Matcher, error)
 
-// Fluence is the plugin. Its own methods are the framework's extension points; what they need done is
-// done by its parts.
+// Fluence is the plugin. Its methods implement the extension points of
+// the framework. The embedded parts do the work; they share one base.
+//
+//   - watcher handles events of informers, and timers.
+//   - groupPlacer calls the matcher for groups.
+//   - accounts throttles namespaces.
+//   - reserver reserves nodes.
+//   - binder binds pods in the order of the bind queue.
+//   - groupReporter reports and logs what becomes of groups.
+//   - status collects the state for metrics and for the status ConfigMap.
 type Fluence struct {
 	*base
 	watcher
@@ -47,7 +55,8 @@ type Fluence struct {
 	binder
 	groupReporter
 	status
-	// otherPlugins are the other plugins of the profile that may hold a pod out of the queue.
+	// otherPlugins are the profile's other PreEnqueue
+	// plugins. Each of them may hold a pod out of the queue.
 	otherPlugins []fwk.PreEnqueuePlugin
 }
 
@@ -66,20 +75,23 @@ var (
 	_ fwk.PostBindPlugin           = &Fluence{}
 )
 
-// Factory returns the plugin's factory, for a scheduler without FluenceSort; see
-// Factories.
+// Factory returns the plugin's factory, for a scheduler
+// without FluenceSort. Factories describes the arguments.
 func Factory(dial Dialer, leading func() bool, identity ...Identity) frameworkruntime.PluginFactory {
 	return factory(dial, leading, &sharedOrder{}, cmp.Or(identity...))
 }
 
-// An Identity is what a scheduler says of itself in its figures.
+// Identity names a scheduler process in its status and in its events.
 type Identity struct {
-	// Name tells it from others that could lead, such as that of its pod.
+	// Name distinguishes the process from the other
+	// replicas. It may be the name of the process's pod.
 	Name string
 	// Version is the release.
 	Version string
 }
 
+// factory returns the factory of Fluence. At most one call of the
+// returned factory succeeds, because only one profile may enable Fluence.
 func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity Identity) frameworkruntime.PluginFactory {
 	var mu sync.Mutex
 	var owner string
@@ -111,6 +123,8 @@ func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity Ide
 	}
 }
 
+// newFluence builds the plugin with all its parts,
+// registers its event handlers and starts its goroutines.
 func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement.PreFilters, matcher Matcher, leading func() bool, identity Identity) (*Fluence, error) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(Name))
 	levels, err := translate.ParseLevels(args.TopologyLevels)
@@ -157,7 +171,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	}
 	pl.status = status{base: pl.base, groupPlacer: &pl.groupPlacer, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
 	pl.initStatus(leading, identity)
-	// Also where it never comes to run: the queue has a goroutine of its own.
+	// These writers are also stopped if they never run, because
+	// their queues start goroutines when they are built.
 	context.AfterFunc(ctx, pl.reporter.Stop)
 	context.AfterFunc(ctx, pl.podStatuses.Stop)
 	if err := pl.watch(ctx, leading); err != nil {
@@ -169,7 +184,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	return pl, nil
 }
 
-// initMatcher builds what asks the matcher, and what keeps its graph equal to the cluster.
+// initMatcher builds the parts around the matcher: the breaker,
+// the inventory, the queue of releases and the placer.
 func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, levels []translate.Level) (err error) {
 	core := pl.handle.SharedInformerFactory().Core().V1()
 	pl.breaker = newBreaker(matcher.Ping, func() { pl.observeEvent(gang.MatcherBack) })
@@ -203,7 +219,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 	return nil
 }
 
-// levelsOf names the levels for annotations.
+// levelsOf converts the levels to the type of package group, for annotations.
 func levelsOf(levels []translate.Level) []group.Level {
 	var all []group.Level
 	for _, l := range levels {
@@ -215,13 +231,14 @@ func levelsOf(levels []translate.Level) []group.Level {
 // Name returns the plugin's name.
 func (pl *Fluence) Name() string { return Name }
 
-// EventsToRegister names no event: a pod that this plugin refused is put back
-// into the queue by the plugin itself, which knows what can help.
+// EventsToRegister returns no events: the plugin itself activates a pod
+// that it has refused, when something changes that can help the pod.
 func (pl *Fluence) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
 
-// apply does what a change of a group's state asks for. It is the only place that does.
+// apply carries out the actions that follow from a change of
+// a group's state. Invariant: nothing else carries them out.
 func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	for _, uid := range out.Reject {
 		if wp := pl.handle.GetWaitingPod(uid); wp != nil {
@@ -255,7 +272,7 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	}
 }
 
-// onChange is told by the inventory what the engine took note of.
+// onChange handles a change of the matcher's graph. The inventory calls it.
 func (pl *Fluence) onChange(c inventory.Change) {
 	switch c.Kind {
 	case inventory.Lost:
@@ -268,14 +285,14 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	case inventory.Freed:
 		pl.observeEvent(gang.Released)
 		if c.Shared {
-			// What never fitted may fit now, as on a node that has grown.
+			// Even a group that never fitted may fit now, because
+			// pods that run on every node have released room.
 			pl.observeEvent(gang.SharedPodGone)
 		}
 	}
 }
 
-// tentative lists for the inventory what groups were given and the API does not
-// show yet.
+// tentative reports to the inventory the assignments that the API does not show yet.
 type tentative struct{ groups *gang.Groups }
 
 // Jobs implements inventory.Source.

@@ -17,24 +17,25 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// gauges read the plugin of this process when somebody asks for its metrics.
+// gauges is a collector of metrics. At each scrape it reads the state of this process's plugin.
 type gauges struct {
 	metrics.BaseStableCollector
 	entries []gauge
-	// plugin is nil while there is no plugin.
+	// plugin is the plugin to read; nil if there is none.
 	plugin atomic.Pointer[Fluence]
 
+	// mu guards the fields below: the last snapshot, its plugin and its time.
 	mu   sync.Mutex
 	last snapshot
 	from *Fluence
 	at   time.Time
 }
 
-// snapshotEvery is the least time between two readings. The scheduler itself gathers all
-// metrics more often than anybody scrapes them, to see whether it leads.
+// snapshotEvery is the minimum time between two snapshots. The scheduler itself gathers
+// all metrics more often than anything scrapes them, to find out whether it leads.
 const snapshotEvery = 5 * time.Second
 
-// latest returns one that is new enough.
+// latest returns the last snapshot, or a new one if the last is older than snapshotEvery.
 func (g *gauges) latest(pl *Fluence) snapshot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,17 +45,17 @@ func (g *gauges) latest(pl *Fluence) snapshot {
 	return g.last
 }
 
-// A gauge is one metric: tell is called with each value and that of the label, if it
-// has one.
+// gauge is one metric.
 type gauge struct {
-	desc    *metrics.Desc
+	desc *metrics.Desc
+	// collect calls tell once for each value, with the value of the label if the metric has one.
 	collect func(r snapshot, tell func(v float64, label ...string))
-	// alsoOnStandby says that a standby tells it too. What it leaves to the leader is of
-	// groups: a standby has asked for none, so that to it all wait unanswered.
+	// alsoOnStandby means that standbys expose the gauge too. Gauges about groups are exposed
+	// by the leader only: a standby places no group, and would report all of them as waiting.
 	alsoOnStandby bool
 }
 
-// serveGauges has the gauges of this process read the plugin until ctx ends.
+// serveGauges registers the gauges once for each process, and lets them read pl until ctx ends.
 func serveGauges(ctx context.Context, pl *Fluence) error {
 	g := newGauges()
 	err := legacyregistry.CustomRegister(g)
@@ -71,6 +72,7 @@ func serveGauges(ctx context.Context, pl *Fluence) error {
 	return nil
 }
 
+// newGauges returns the gauges without a plugin.
 func newGauges() *gauges {
 	g := &gauges{}
 	g.addGroups()
@@ -88,7 +90,7 @@ func newGauges() *gauges {
 	return g
 }
 
-// addGroups adds what only the leader tells.
+// addGroups adds the gauges that only the leader exposes.
 func (g *gauges) addGroups() {
 	g.add("fluence_groups", "Groups by phase, lone pods among them.", func(r snapshot, tell func(float64, ...string)) {
 		for _, p := range gang.Phases() {
@@ -120,7 +122,7 @@ func (g *gauges) addGroups() {
 	})
 	g.add("fluence_reserved_nodes", "Nodes that are reserved for groups of a namespace that has any.", func(r snapshot, tell func(float64, ...string)) {
 		if len(r.reservedNodes) == 0 {
-			tell(0, "") // of none, for the metric to be there
+			tell(0, "") // without a namespace, so that the metric exists
 		}
 		for namespace, n := range r.reservedNodes {
 			tell(float64(n), namespace)
@@ -128,7 +130,7 @@ func (g *gauges) addGroups() {
 	}, "namespace")
 }
 
-// addBinds adds what is to be told of binds.
+// addBinds adds the gauges about binds and events, which only the leader exposes.
 func (g *gauges) addBinds() {
 	g.plain("fluence_binds_in_flight", "Binds that were sent to the API server and not answered.", func(r snapshot) float64 { return float64(r.bindQueue.InFlight) })
 	g.plain("fluence_binds_in_flight_limit", "How many binds may be in flight: maxBinds, or fewer after the API server had too many requests.", func(r snapshot) float64 { return float64(r.bindQueue.Limit) })
@@ -144,14 +146,17 @@ func (g *gauges) addBinds() {
 	g.plain("fluence_events_waiting", "Events that are to be sent behind binds and conditions.", func(r snapshot) float64 { return float64(r.events) })
 }
 
+// add adds a metric with any number of values.
 func (g *gauges) add(name, help string, read func(r snapshot, tell func(float64, ...string)), labels ...string) {
 	g.entries = append(g.entries, gauge{desc: metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, ""), collect: read})
 }
 
+// plain adds a metric with one value and no label.
 func (g *gauges) plain(name, help string, value func(r snapshot) float64) {
 	g.add(name, help, func(r snapshot, tell func(float64, ...string)) { tell(value(r)) })
 }
 
+// flag returns 1 for true and 0 for false.
 func flag(on bool) float64 {
 	if on {
 		return 1

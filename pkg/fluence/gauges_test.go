@@ -14,8 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// gauged reads the samples of a gauge as they are served, by the value of its label,
-// those left out that are 0.
+// gauged returns the samples of a gauge as they are served,
+// by the value of its label, without those that are 0.
 func gauged(name string) map[string]float64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
@@ -38,7 +38,7 @@ func gauged(name string) map[string]float64 {
 	return by
 }
 
-// wantGauges compares gauges, by name, with what they are to be.
+// wantGauges compares gauges, by name, with the expected ones.
 func (r *rig) wantGauges(when string, want map[string]map[string]float64) {
 	r.Helper()
 	r.pass(snapshotEvery)

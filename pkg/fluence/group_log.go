@@ -7,11 +7,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// What becomes of a group is one line of the log each, at V(2), with the same keys
-// whoever finds it out.
+// Each change of a group is one line of the log at V(2),
+// with the same keys wherever the change is found out.
 
-// logRefusal logs what a group is refused for, again only for another reason or
-// other words: numbers alone change all the time.
+// logRefusal logs a refusal at V(2) if its reason or
+// text is new, and at V(4) if only numbers have changed.
 func (tl *groupReporter) logRefusal(key types.NamespacedName, reason, message string) {
 	level := 4
 	if tl.logged.update(key, reason+"\n"+message) {
@@ -20,7 +20,7 @@ func (tl *groupReporter) logRefusal(key types.NamespacedName, reason, message st
 	tl.log.V(level).Info("Group refused", "group", key, "reason", reason, "message", message)
 }
 
-// logTransition logs and counts what became of a group.
+// logTransition logs and counts a change of a group's state.
 func (tl *groupReporter) logTransition(t gang.Transition) {
 	log := tl.log.V(2)
 	switch t.Type {
@@ -37,7 +37,7 @@ func (tl *groupReporter) logTransition(t gang.Transition) {
 	}
 }
 
-// reportPlaced logs and reports a group that has come to hold nodes.
+// reportPlaced logs and reports that the pods of a group are on nodes.
 func (tl *groupReporter) reportPlaced(p gang.PlacedGroup) {
 	pods := 0
 	for _, n := range p.Nodes {

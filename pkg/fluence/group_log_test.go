@@ -16,10 +16,10 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// varying is what of a line of the log differs from run to run.
+// varying matches the parts of a log line that differ from run to run.
 var varying = regexp.MustCompile(` (job|took|waited)="[^"]+"`)
 
-// decisions lists the lines of the log about groups, without what varies.
+// decisions returns the log lines about groups, without the varying parts.
 func (r *rig) decisions() []string {
 	r.Helper()
 	var lines []string
@@ -50,7 +50,8 @@ func TestEachDecisionOnAGroupIsOneLine(t *testing.T) {
 		refusals := counted("fluence_refusals_total")
 		r.pod("g-1", objects.InGroup(g.Name), objects.CPU("3"))
 		r.pass(10 * time.Second)
-		// It asks again whenever something may help, and is told the same but for numbers.
+		// The group retries whenever an event may help,
+		// and the message is the same except for numbers.
 		for _, name := range []string{"small-1", "small-2"} {
 			r.node(name, 1)
 			r.pass(10 * time.Second)
@@ -80,8 +81,8 @@ func TestEachDecisionOnAGroupIsOneLine(t *testing.T) {
 	})
 }
 
-// The matcher may know a node before the scheduling cycle that asks for it: the cycle
-// sees the cluster as it was when it began.
+// The matcher may know a node before the scheduling cycle that uses
+// it: the cycle sees the cluster as it was when the cycle began.
 func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
@@ -92,7 +93,7 @@ func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
 			if _, err := r.client.CoreV1().Nodes().Create(r.ctx, node, metav1.CreateOptions{}); err != nil {
 				return nil, err
 			}
-			// All others learn of it.
+			// All other parts learn of the node.
 			time.Sleep(time.Millisecond)
 			return &match.Allocation{ID: req.ID, Slots: []match.Slot{{Key: req.Keys[0], Node: "n2"}, {Key: req.Keys[1], Node: "n1"}}}, nil
 		})
@@ -110,7 +111,7 @@ func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
 	})
 }
 
-// The scheduler itself may hear of a node last of all.
+// The scheduler itself may see the node last of all.
 func TestASeatOnANewNodeWaitsForTheSchedulerToSeeIt(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
@@ -157,7 +158,7 @@ func TestAGroupThatGivesBackSaysWhy(t *testing.T) {
 	})
 }
 
-// end has a pod succeed.
+// end lets a pod succeed.
 func (r *rig) end(name string) {
 	r.Helper()
 	r.update(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })

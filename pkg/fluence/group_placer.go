@@ -16,25 +16,27 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// An asker asks the matcher for groups in their scheduling cycles.
+// groupPlacer places groups in their scheduling cycles, by calls to the matcher.
 type groupPlacer struct {
 	*base
 	accounts      *accounts
 	reserver      *reserver
 	binder        *binder
 	groupReporter *groupReporter
-	// nominations are pods of others that are about to take room, and returns what the matcher is to be
-	// given back.
+	// nominations are the pods of other schedulers that are nominated to a node.
 	nominations nominations
-	releases    *releaseQueue
-	timeouts    timeouts
+	// releases is the queue of releases to the matcher.
+	releases *releaseQueue
+	// timeouts has the namespaces whose matches timed out.
+	timeouts timeouts
 }
 
-// placeGroup makes one match for all pods of a plan and seats them. It returns the node
-// of the pod that asked, empty if another pod has to come to its node first, or why there is none.
-// MayAsk is that its namespace was found to be allowed to ask already.
+// placeGroup places all pods of a plan together, and gives each pod its assignment.
+// It returns the node of the plan's first pod. The node is "" if another pod of the
+// group has to be placed first. If no nodes are found, placeGroup returns the
+// refusal. throttlePassed means that the throttle was already checked in this cycle.
 func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePassed bool, nodes []fwk.NodeInfo) (node string, refused *gang.Refusal) {
-	// 1. A namespace that is in debt has others ask first.
+	// 1. If the namespace is throttled, groups of other namespaces are placed first.
 	began := a.now()
 	if !throttlePassed {
 		if owes := a.accounts.checkThrottle(plan, began); owes != nil && !a.reserver.useFreePass(plan) {
@@ -42,49 +44,54 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 		}
 	}
 
-	// 2. The namespace pays for what the rest takes, whatever comes of it.
+	// 2. Charge the namespace for the time of the remaining steps, whether or not they find nodes.
 	budget := placement.NewBudget(ctx, a.now, began, a.args.MaxAsk.Duration)
 	defer func() { a.chargeAttempt(plan, budget, refused) }()
 
-	// 3. Find a node for each pod. This changes nothing but the matcher's graph.
+	// 3. Find a node for each pod. This step changes
+	// only the matcher's graph, not the plugin's state.
 	plan = a.reserver.withSameReserved(plan)
 	found := a.placer.Place(ctx, budget, plan, nodes)
 	if !found.MatcherCalled {
 		return "", found.Refusal
 	}
 
-	// 4. See to what the answer says of the matcher.
+	// 4. Handle what the answers mean beyond this group: allocations
+	// to release, a stale graph, a matcher that does not answer.
 	refused = a.handleMatcherEffects(ctx, plan, found)
 
-	// 5. A group that has waited for room for too long has nodes reserved for it.
+	// 5. Reserve nodes for a group that has waited too long for room.
 	if refused != nil {
 		a.reserver.reserve(ctx, plan, found, refused)
 		refused.AlsoRefused = found.FirstShape
 		return "", refused
 	}
 
-	// 6. Give each pod its seat, and wake the siblings of the pod that asked.
+	// 6. Give each pod its assignment, and activate the siblings.
 	plan.InOrder = found.InOrder
 	return a.assign(ctx, plan, found)
 }
 
-// chargeAttempt counts an enquiry, and has its namespace pay for it.
+// chargeAttempt counts and logs an attempt, and charges the namespace for its time.
 func (a *groupPlacer) chargeAttempt(plan gang.Plan, budget *placement.Budget, refused *gang.Refusal) {
 	a.counters.countAttempt(refused, budget.Elapsed())
 	if refused == nil || refused.Reason != reason.MatcherUnavailable {
-		// A matcher that does not answer is nobody's fault, until that is known.
+		// If the matcher does not answer, the cause is not known yet. If the namespace's
+		// groups turn out to be the cause, handleMatcherEffects charges the namespace.
 		a.accounts.charge(plan.Key.Namespace, budget.Took(), refused != nil)
 	}
 	a.logSlow(plan, refused, budget)
 }
 
-// assign gives the pods of a plan the slots that were found for them. It returns what ask does.
+// assign gives the pods of a plan the slots that were
+// found for them. It returns the same as placeGroup.
 func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placement.Result) (string, *gang.Refusal) {
 	slots, timeout := found.Slots, plan.Timeout
 	if timeout == 0 {
 		timeout = a.args.ScheduleTimeout.Duration
 	}
-	// Before they have their seats: one that loses its seat is no longer expected.
+	// Call expect before Assign: a pod may lose its assignment right
+	// after Assign, and then unexpect has to come after expect.
 	a.binder.expect(slots)
 	node, siblings, out, err := a.groups.Assign(plan, slots, found.At.Add(timeout))
 	a.apply(ctx, out)
@@ -93,48 +100,50 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 		return "", &gang.Refusal{Reason: reason.Gathering, Message: err.Error(), RetryOn: gang.ClusterEvents(), Backoff: true, NodesFound: true}
 	}
 	if a.inventory.Epoch() != found.Epoch {
-		// The graph was filled anew, perhaps without these seats.
+		// The graph was reloaded during the match and may lack these assignments.
 		a.apply(ctx, a.groups.RevokeLost(plan.Pod(), plan.Job, found.At))
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was loaded anew during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
 	a.groupReporter.logged.forget(plan.Key)
 	a.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", countNodes(slots), "took", a.now().Sub(found.At))
-	// Not from here: the queue is told when this cycle is over the match.
+	// The activator puts the siblings into the queue from its
+	// own goroutine, so this cycle does not wait for the queue.
 	a.activator.activatePods(siblings)
 	if plan.InOrder && slots[0].Key != string(plan.Pod()) {
-		// Another comes first.
+		// Another pod of the group has to be placed first.
 		a.groups.Unclaim(plan.Pod())
 		return "", nil
 	}
 	return node, nil
 }
 
-// clusterState is what is others' as it is now, and the matcher's epoch.
+// clusterState returns the room that a plan must leave to others, which is the room
+// of nominated pods and the reserved nodes, and the epoch of the matcher's graph.
 func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	reserved, now := a.reserver.reservedFor(plan), a.now()
 	return placement.ClusterState{
 		At:    now,
 		Epoch: a.inventory.Epoch(),
-		// As kube-scheduler does when it filters.
+		// Only nominations of the same or a higher priority count, as in kube-scheduler.
 		Expected: a.nominations.slots(minPriority(slices.Concat(plan.Required, plan.Optional)), now),
 		Reserved: reserved,
 	}
 }
 
-// charge has a namespace pay for what an enquiry took of the loop, and for what it took in vain
-// if it found no nodes.
+// charge charges a namespace for the time that an attempt took in the scheduling loop. failed
+// means that the attempt found no nodes; its free part then counts as time of failed attempts.
 func (c *accounts) charge(namespace string, took time.Duration, failed bool) {
 	if !c.args.Unthrottled {
 		c.counters.countFailedTime(namespace, c.debts.charge(namespace, took, failed, c.now()))
 	}
 	c.counters.countOverrun(namespace, took-freePerAttempt)
 	if _, err := c.namespaces.Get(namespace); apierrors.IsNotFound(err) {
-		// It may have gone, and been forgotten, in the moment before.
+		// The namespace may just have been deleted: then drop what the lines above have created.
 		c.forgetNamespace(namespace)
 	}
 }
 
-// countNodes counts the nodes of slots.
+// countNodes returns the number of different nodes in slots.
 func countNodes(slots []match.Slot) int {
 	names := sets.New[string]()
 	for i := range slots {
@@ -143,9 +152,10 @@ func countNodes(slots []match.Slot) int {
 	return len(names)
 }
 
-// handleMatcherEffects does what follows from the matcher's answers. It counts what was done, and takes note of
-// reservations that are in the group's way. It returns why the group has no nodes: that may be another
-// reason than was found, where the matcher answers other groups.
+// handleMatcherEffects handles the consequences of the matcher's answers: metrics, contested
+// reservations, allocations to release, a stale graph, and a matcher that does not answer. It
+// returns the group's refusal, which is found.Refusal with one exception: if matches of the
+// namespace time out again and again while the matcher answers others, the reason is TooHard.
 func (a *groupPlacer) handleMatcherEffects(ctx context.Context, plan gang.Plan, found placement.Result) *gang.Refusal {
 	key, after, refused := plan.Key, found.Effects, found.Refusal
 	a.counters.countPlacement(found.Stats)

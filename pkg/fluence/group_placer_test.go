@@ -17,7 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// nodeOf returns the one node that PreFilter left.
+// nodeOf returns the only node that PreFilter left.
 func (r *rig) nodeOf(pod *corev1.Pod) string {
 	r.Helper()
 	_, result, status := r.preFilter(pod)
@@ -35,14 +35,14 @@ func TestOneMatchAsksForAllPodsOfAGroup(t *testing.T) {
 			r.pod("g-1", objects.InGroup(g.Name), objects.CPU("4")),
 			r.pod("g-2", objects.InGroup(g.Name)),
 			r.pod("g-3", objects.InGroup(g.Name)),
-			r.pod("g-4", objects.InGroup(g.Name), objects.CPU("2")), // more than the minimum, and of a shape of its own
+			r.pod("g-4", objects.InGroup(g.Name), objects.CPU("2")), // beyond the minimum, and of another shape
 		}
 		r.give("n1", "n1", "n2", "n3")
 		var nodes []string
 		for _, p := range pods[:4] {
 			nodes = append(nodes, r.nodeOf(p))
 		}
-		// Keys go shape by shape, in each the required pods first.
+		// Keys are in the order of shapes, and in each shape the required pods come first.
 		if want := []string{"n1", "n3", "n1", "n2"}; !slices.Equal(nodes, want) {
 			t.Errorf("nodes = %v, want %v", nodes, want)
 		}

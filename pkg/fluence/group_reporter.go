@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// A teller tells users what became of groups and pods, and keeps what it has told.
+// groupReporter reports to users what becomes of groups and pods. It remembers its last messages.
 type groupReporter struct {
 	*base
 	binder    *binder
@@ -16,15 +16,17 @@ type groupReporter struct {
 	podGroups *podGroups
 	recorder  events.EventRecorder
 	reporter  *report.Reporter
-	// events are sent after binds.
-	events      *report.EventWriter
+	// events is the queue of events, which are sent after binds.
+	events *report.EventWriter
+	// podStatuses writes conditions of pods outside the scheduling loop.
 	podStatuses *report.PodStatusWriter
-	// reported is what pods were told last, and logged what was logged of groups.
+	// reported has the last event of each pod, to suppress repetitions.
 	reported lastMessages[types.UID]
-	logged   lastMessages[types.NamespacedName]
+	// logged has the last logged refusal of each group.
+	logged lastMessages[types.NamespacedName]
 }
 
-// initReporting builds what the teller writes with.
+// initReporting builds the event recorder, the reporter and the writer of pod statuses.
 func (tl *groupReporter) initReporting(leading func() bool, identity Identity) (err error) {
 	if tl.events, err = report.NewEventWriter(tl.handle.KubeConfig(), tl.profile, identity.Name); err != nil {
 		return err

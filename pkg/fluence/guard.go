@@ -12,11 +12,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// A guard says whether a node still takes a pod that was matched to it a moment ago, as far
-// as the profile's own filters look at that. The zero value lets all pass. With room set, the
-// inventory is asked, too, whether there is room.
+// guard repeats, right before a bind, those checks of the profile's filters whose
+// result may have changed after the match. It checks cordons and taints itself.
+// binder.whyFull checks room if room is set. The zero value checks nothing.
 type guard struct {
-	// cordons, taints and room say which of the filters the profile enables.
+	// cordons, taints and room tell which of the filters the profile
+	// enables: NodeUnschedulable, TaintToleration and NodeResourcesFit.
 	cordons, taints, room bool
 }
 
@@ -31,7 +32,8 @@ func guardOf(filters []string) guard {
 	return g
 }
 
-// whyRejected says why a node takes a pod no more; empty is that it does.
+// whyRejected returns why a node does not take a pod
+// any more. It returns "" if the node takes the pod.
 func (g guard) whyRejected(log klog.Logger, node *corev1.Node, pod *corev1.Pod) string {
 	operators := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
 	if g.cordons && node.Spec.Unschedulable {

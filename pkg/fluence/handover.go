@@ -20,51 +20,54 @@ import (
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
-// handoverEvery is how often a leader reads what standbys say, and a standby looks whether
-// there is something else to say.
+// handoverEvery is the period at which a leader reads what standbys
+// report, and a standby checks whether its own report is out of date.
 const handoverEvery = 5 * time.Second
 
-// A handover has a scheduler lead whose matcher answers: while this one stands by, it says
-// in the ConfigMap of package health whether its own does; while it leads and its own is
-// silent, it gives up its lease to one that says so.
+// handover moves leadership to a scheduler whose matcher answers. A standby writes to the
+// ConfigMap statusmap.Name whether its matcher answers. A leader whose matcher has been
+// silent for statusmap.MaxSilence gives up its lease if the matcher of a standby answers.
 type handover struct {
 	client    kubernetes.Interface
 	namespace string
-	// name is that of this process, and key what it says stands under.
+	// name is the name of this process. key is its own key in the ConfigMap.
 	name, key string
 	leading   func() bool
-	// silentFor says for how long the matcher gives no answer, and well that groups can be
-	// asked for.
+	// silentFor returns how long the matcher has not answered.
 	silentFor func() time.Duration
-	ready     func() bool
-	// giveUp has this process give up its lease; nil where it cannot.
+	// ready reports whether this scheduler could place groups.
+	ready func() bool
+	// giveUp gives up the lease of this process; nil if the process has none to give up.
 	giveUp func()
-	// failed is told of each write that failed.
+	// failed is called for each failed write.
 	failed func()
 
 	observer statusmap.Observer
-	// lastWritten is what was said last, and wrong what was logged of a failure.
+	// lastWritten is what this standby wrote last.
 	lastWritten statusmap.Standby
-	lastError   string
-	// handedOver says that the lease was given up.
+	// lastError is the last failure that was logged, so that it is logged once.
+	lastError string
+	// handedOver reports whether the lease was given up.
 	handedOver bool
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// latest is the result of the leader's last read, for metrics. mu guards it.
 	latest standbySnapshot
 }
 
-// standbySnapshot are what a leader last read.
+// standbySnapshot is what a leader read last.
 type standbySnapshot struct {
-	// read says that it has read at all.
-	read         bool
+	// read reports whether the leader has read anything.
+	read bool
+	// healthy is the number of standbys whose matcher answers.
 	healthy      int
 	lastHandover time.Time
 }
 
-// EnableHandover has Fluence in a scheduler call giveUp, once, when this scheduler leads, its
-// matcher is silent, and a standby's is well: giveUp has the process give up its lease and
-// end. Without it a leader leads to its end, and a standby says nothing of itself. It is to
-// be called before the scheduler runs.
+// EnableHandover sets giveUp, which is called at most once: when this scheduler
+// leads, its matcher does not answer, and the matcher of a standby does. giveUp
+// must release the lease and end the process. Without EnableHandover a leader never
+// hands over, and a standby reports nothing. Call it before the scheduler runs.
 func EnableHandover(sched *scheduler.Scheduler, giveUp func()) {
 	for pl := range pluginsOf(sched) {
 		pl.handover.giveUp = giveUp
@@ -75,7 +78,8 @@ func newHandover(client kubernetes.Interface, namespace, name string) *handover 
 	return &handover{client: client, namespace: namespace, name: name, key: statusmap.StandbyKey(name, rand.String(8))}
 }
 
-// run looks until ctx ends; without a namespace, or a lease to give up, it has nothing to do.
+// run takes a step each handoverEvery until ctx ends. It returns at
+// once if there is no namespace to write to, or no lease to give up.
 func (h *handover) run(ctx context.Context) {
 	if h.namespace == "" || h.giveUp == nil {
 		return
@@ -89,7 +93,7 @@ func (h *handover) run(ctx context.Context) {
 		case <-t.C:
 		}
 		if err := h.step(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			// It is tried again and again, and said once.
+			// Each step tries again, but a failure is logged once.
 			if why := err.Error(); why != h.lastError {
 				h.lastError = why
 				klog.FromContext(ctx).Error(err, "Tell or read whose matcher answers", "namespace", h.namespace, "name", statusmap.Name, "again", handoverEvery)
@@ -100,7 +104,7 @@ func (h *handover) run(ctx context.Context) {
 	}
 }
 
-// step does what there is to do at a time.
+// step takes one step as leader or as standby.
 func (h *handover) step(ctx context.Context, now time.Time) error {
 	switch {
 	case h.handedOver:
@@ -112,7 +116,7 @@ func (h *handover) step(ctx context.Context, now time.Time) error {
 	}
 }
 
-// standBy says whether the matcher answers.
+// standBy writes whether the matcher answers, if that has changed or the last report is old.
 func (h *handover) standBy(ctx context.Context, now time.Time) error {
 	s := statusmap.Standby{Name: h.name, MatcherAnswers: h.ready(), Updated: now.UTC().Truncate(time.Second)}
 	if s.MatcherAnswers == h.lastWritten.MatcherAnswers && now.Sub(h.lastWritten.Updated) < statusmap.HeartbeatInterval {
@@ -128,7 +132,8 @@ func (h *handover) standBy(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// lead reads what standbys say, and hands over to them if it is time to.
+// lead reads what standbys report, and hands over to a standby if it
+// is time to. Otherwise it removes the keys of standbys that are gone.
 func (h *handover) lead(ctx context.Context, now time.Time) error {
 	if err := h.read(ctx, now); err != nil {
 		return err
@@ -141,7 +146,8 @@ func (h *handover) lead(ctx context.Context, now time.Time) error {
 	return h.remove(ctx, h.observer.StaleKeys(now))
 }
 
-// handOver writes down that the lease is given up before it is: who comes next is to know.
+// handOver records the handover in the ConfigMap, and then gives up the
+// lease. Without that record the next leader might hand over again too soon.
 func (h *handover) handOver(ctx context.Context, now time.Time, silent time.Duration, to statusmap.Standby) error {
 	text, err := statusmap.Handover{From: h.name, At: now.UTC().Truncate(time.Second)}.Text()
 	if err == nil {
@@ -157,7 +163,7 @@ func (h *handover) handOver(ctx context.Context, now time.Time, silent time.Dura
 	return nil
 }
 
-// publish notes for those who look on what was read.
+// publish stores what was read, for metrics.
 func (h *handover) publish(well int) {
 	last, _ := h.observer.LastHandover()
 	h.mu.Lock()
@@ -165,13 +171,14 @@ func (h *handover) publish(well int) {
 	h.latest = standbySnapshot{read: true, healthy: well, lastHandover: last.At}
 }
 
+// standbys returns what was read last.
 func (h *handover) standbys() standbySnapshot {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.latest
 }
 
-// read has the observer read the ConfigMap.
+// read reads the ConfigMap into the observer.
 func (h *handover) read(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
@@ -187,7 +194,8 @@ func (h *handover) read(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// write writes one key, of which a manager of its own is the owner: all others stay as they are.
+// write applies one key with a field manager for that key,
+// so that server-side apply leaves all other keys unchanged.
 func (h *handover) write(ctx context.Context, key, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
@@ -201,7 +209,7 @@ func (h *handover) write(ctx context.Context, key, text string) error {
 	return nil
 }
 
-// remove removes keys.
+// remove deletes keys from the ConfigMap.
 func (h *handover) remove(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil

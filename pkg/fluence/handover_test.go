@@ -20,8 +20,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
-// leaderRig is a rig whose scheduler may give up its lease, and other schedulers that write
-// to the same ConfigMap.
+// leaderRig is a rig whose scheduler may give up its lease,
+// with other schedulers that write to the same ConfigMap.
 type leaderRig struct {
 	*rig
 	gaveUp atomic.Int32
@@ -39,8 +39,8 @@ func inLeaderRig(t *testing.T, test func(*leaderRig)) {
 	})
 }
 
-// restart has the part in handovers be taken by one that knows nothing of before, as a
-// process that has just started.
+// restart replaces the part in handovers by one that knows
+// nothing of before, as after a restart of the process.
 func (s *leaderRig) restart() {
 	s.end()
 	was, h := s.pl.handover, newHandover(s.client, "fluence-system", "me")
@@ -56,8 +56,8 @@ func (s *leaderRig) begin(h *handover) {
 	s.pass(handoverEvery)
 }
 
-// other has another scheduler stand by until it is told to end: it says every ten
-// seconds whether its matcher answers, for as long as it is not mute.
+// other is another scheduler that stands by until it is ended. Every
+// ten seconds it writes whether its matcher answers, unless it is mute.
 type other struct {
 	answers, mute atomic.Bool
 	end           func()
@@ -98,14 +98,14 @@ func (s *leaderRig) apply(manager, key, text string) {
 	}
 }
 
-// handedOver writes down a handover of another process.
+// handedOver writes a handover of another process.
 func (s *leaderRig) handedOver(at time.Time) {
 	text, err := statusmap.Handover{From: "before", At: at}.Text()
 	s.must(err)
 	s.apply("before", statusmap.HandoverKey, text)
 }
 
-// data is what the ConfigMap has.
+// data returns the data of the ConfigMap.
 func (s *leaderRig) data() map[string]string {
 	s.Helper()
 	cm, err := s.client.CoreV1().ConfigMaps("fluence-system").Get(s.ctx, statusmap.Name, metav1.GetOptions{})
@@ -113,7 +113,7 @@ func (s *leaderRig) data() map[string]string {
 	return cm.Data
 }
 
-// hush has the matcher give no answer to anything, from now on.
+// hush makes the matcher silent from now on.
 func (s *leaderRig) hush() {
 	s.matcher.silence(true)
 	s.fake.FailNext(matchtest.Update, match.ErrUnavailable)
@@ -128,8 +128,8 @@ func (s *leaderRig) wantGivenUp(when string, want int32) {
 	}
 }
 
-// late is when a handover has come at the latest that is to come: after the silence, a
-// look, and what it takes to notice.
+// late is the time until a handover has happened at the
+// latest: the silence, one step, and the time to notice.
 const late = statusmap.MaxSilence + 2*handoverEvery
 
 func TestALeaderWithASilentMatcherHandsOverOnce(t *testing.T) {
@@ -146,7 +146,7 @@ func TestALeaderWithASilentMatcherHandsOverOnce(t *testing.T) {
 		if log := s.logged(0); strings.Count(log, "Giving up the lease: the matcher is silent") != 1 || !strings.Contains(log, `standby="well"`) {
 			t.Errorf("the log does not say once why and to whom:\n%s", log)
 		}
-		// Who comes next reads when it was, and from whom.
+		// The next leader reads when the handover was, and from whom.
 		var o statusmap.Observer
 		o.Update(s.data(), time.Now())
 		if last, ok := o.LastHandover(); !ok || last.From != "me" || time.Since(last.At) < 0 || time.Since(last.At) > late {
@@ -323,7 +323,7 @@ func TestAStandbySaysWhetherItsMatcherAnswers(t *testing.T) {
 		s.pass(2 * handoverEvery)
 		says("with one that answers again", `"matcherAnswers":true`)
 		s.wantGivenUp("a standby", 0)
-		// Nobody overwrites the other.
+		// No process overwrites the keys of another.
 		data := s.data()
 		if data["figures.json"] != figures || data[statusmap.StandbyKey("beside", "1")] == "" {
 			t.Errorf("the ConfigMap has %q, want the figures and the word of the other as they were", slices.Collect(maps.Keys(data)))
@@ -339,7 +339,7 @@ func TestTheKeysOfStandbysThatAreGoneAreRemoved(t *testing.T) {
 			s.other(name).end()
 		}
 		s.pass(statusmap.StandbyTTL - 2*statusmap.HeartbeatInterval)
-		if n := len(s.data()); n != 6 { // the figures, the handover and four standbys
+		if n := len(s.data()); n != 6 { // the status, the handover and four standbys
 			t.Errorf("%d keys within ten minutes, want 6: %q", n, slices.Collect(maps.Keys(s.data())))
 		}
 		s.pass(4 * statusmap.HeartbeatInterval)

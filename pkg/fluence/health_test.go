@@ -21,7 +21,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// figures reads what the scheduler wrote of itself.
+// figures returns the status that the scheduler wrote.
 func (r *rig) figures() statusmap.Status {
 	r.Helper()
 	cm, err := r.client.CoreV1().ConfigMaps("fluence-system").Get(r.ctx, statusmap.Name, metav1.GetOptions{})
@@ -31,7 +31,7 @@ func (r *rig) figures() statusmap.Status {
 	return f
 }
 
-// healthWrites counts the writes of figures, whether or not they were taken.
+// healthWrites returns the number of writes of the status, whether or not the API accepted them.
 func (r *rig) healthWrites() int {
 	n := 0
 	for _, a := range r.client.Actions() {
@@ -52,7 +52,7 @@ func TestTheLeaderSaysHowItDoes(t *testing.T) {
 		matched := time.Now().Add(-time.Second).UTC().Truncate(time.Second)
 		r.pod("late", objects.CPU("3"))
 		r.pod("other", objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
-		// The first word came when the scheduler did.
+		// The first status was written when the scheduler started.
 		r.pass(statusmap.MinWriteInterval + report.ConfigMapInterval)
 		got := r.figures()
 		want := statusmap.Status{
@@ -85,7 +85,7 @@ func TestFiguresAreWrittenRarely(t *testing.T) {
 		if n := r.healthWrites(); n != 1 {
 			t.Fatalf("%d writes at the start, want 1", n)
 		}
-		// Nothing but the time is another.
+		// Only the time differs.
 		r.pass(statusmap.MaxWriteInterval - statusmap.MinWriteInterval)
 		if n := r.healthWrites(); n != 1 {
 			t.Errorf("%d writes though nothing happened, want 1", n)
@@ -94,7 +94,7 @@ func TestFiguresAreWrittenRarely(t *testing.T) {
 		if n := r.healthWrites(); n != 2 {
 			t.Errorf("%d writes, want another as a sign of life", n)
 		}
-		// However much happens.
+		// However much happens, the writes are limited.
 		const minutes = 5
 		before := r.healthWrites()
 		for i := range minutes * 30 {

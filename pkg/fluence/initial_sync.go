@@ -10,21 +10,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// syncTimeout is how long is waited for what cannot be listed for a reason that may
-// pass. Gangs go on waiting for their PodGroups then; pods that need none do not.
+// syncTimeout is how long the start waits for a list that fails for a reason that may pass.
+// After that, pods without a PodGroup are placed, and gangs still wait for their PodGroups.
 const syncTimeout = 15 * time.Second
 
-// A listing says when all that the plugin watches by itself has been listed for the
-// first time, or is known not to be had, for want of a CRD or of a right, or has been
-// waited for long enough. Before that a group that was left half bound may look
-// whole, and the room that it lacks free.
+// initialSync is done when each watch that the plugin runs itself has finished
+// its first list, cannot finish it (a CRD or a right is missing), or has taken
+// longer than syncTimeout. Before that no group is placed: a half-bound group
+// might look complete, and the room that it needs might look free.
 type initialSync struct {
+	// pending is the number of watches that are not done.
 	pending atomic.Int32
-	onDone  func()
+	// onDone is called when the last watch is done.
+	onDone func()
 }
 
-// addSource returns a function by which one more watch says that it is that far, once
-// or more often.
+// addSource adds a watch to wait for. The returned function
+// marks the watch as done, and may be called more than once.
 func (l *initialSync) addSource() (listed func()) {
 	l.pending.Add(1)
 	return sync.OnceFunc(func() {
@@ -36,14 +38,14 @@ func (l *initialSync) addSource() (listed func()) {
 
 func (l *initialSync) isDone() bool { return l.pending.Load() == 0 }
 
-// A registration says whether a watcher has been told of all objects that an informer listed. The
-// informer itself knows them a while earlier.
+// registration reports whether an event handler has received all objects of
+// the informer's first list. That is later than the informer's own HasSynced.
 type registration interface {
 	HasSyncedChecker() cache.DoneChecker
 }
 
-// whenListed calls listed when a watcher has been told of all that there was, or after
-// syncTimeout.
+// whenListed calls listed when the handler has received the first
+// list, or after syncTimeout. what names the list for the log.
 func whenListed(ctx context.Context, told registration, what string, listed func()) {
 	go func() {
 		patience := time.NewTimer(syncTimeout)

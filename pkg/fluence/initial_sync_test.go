@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-// A kind that the API server fails to list, for a reason that may pass, keeps nobody
-// waiting for ever.
+// A kind that the API server fails to list, for a
+// reason that may pass, keeps no pod waiting forever.
 func TestWhatCannotBeListedIsNotWaitedForForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ctx := ktesting.NewTestContext(t)
@@ -25,7 +25,7 @@ func TestWhatCannotBeListedIsNotWaitedForForEver(t *testing.T) {
 		whenListed(ctx, never, "pods", l.addSource())
 		other := l.addSource()
 		other()
-		other() // says it twice
+		other() // marks the source as done twice
 		time.Sleep(syncTimeout - time.Second)
 		synctest.Wait()
 		if complete.Load() || l.isDone() {

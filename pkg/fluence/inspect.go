@@ -10,8 +10,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// PluginOf returns the plugin that a profile was built with, or nil. It is for those who
-// drive a scheduler step by step, and want to know what the plugin has to say.
+// PluginOf returns the plugin of a profile, or nil if the profile does not enable Fluence.
+// It is for callers that run a scheduler step by step and read the plugin's state.
 func PluginOf(profile schedulerframework.Framework) *Fluence {
 	for _, p := range profile.PreEnqueuePlugins() {
 		if pl, ok := p.(*Fluence); ok {
@@ -21,31 +21,31 @@ func PluginOf(profile schedulerframework.Framework) *Fluence {
 	return nil
 }
 
-// WhyNotReady says why no group can be placed at all, or nothing.
+// WhyNotReady returns why no group can be placed at present. It returns "" if groups can be placed.
 func (pl *Fluence) WhyNotReady() string { return pl.whyNotReady() }
 
-// A Standing is how it stands with a pod that waits for a node.
+// PodState is the state of a pod that waits for a node.
 type PodState struct {
-	// Group is that of the pod's PodGroup if Named, and else names the pod alone.
-	Group      types.NamespacedName
+	// Group is the key of the pod's PodGroup, or the key of the pod itself if InPodGroup is false.
+	Group types.NamespacedName
+	// InPodGroup reports whether the pod belongs to a PodGroup.
 	InPodGroup bool
-	// MayPlace says that the pod may go through a scheduling cycle as far as its group goes: it
-	// has a seat whose turn it is, or asks for its group. The turn of the group may be to
-	// come, where pods of others are to be bound first.
+	// MayPlace reports whether the group lets the pod enter a scheduling cycle: the pod has an
+	// assignment and no sibling has to be placed before it, or the pod is the group's
+	// representative. The bind queue may still hold the group until pods of other groups are bound.
 	MayPlace bool
-	// Assigned says that the pod was given a node that the API does not show yet.
+	// Assigned reports whether the pod has an assignment that the API does not show yet.
 	Assigned bool
-	// Started says that members of the group have nodes, or that binds were sent, and Lacking
-	// how many are missing then to its minimum.
+	// Started reports whether members of the group are on nodes, or binds were sent.
 	Started bool
+	// Missing is how many members a started group lacks to its minimum.
 	Missing int
-	// Reason and Message say what stands in the way of the group, as its PodGroup is
-	// told. They are empty while nothing is known to, also where the pod waits for
-	// siblings that ask.
+	// Reason and Message are what blocks the group, as reported to its PodGroup. They are empty
+	// if nothing is known to block it, and if the pod only waits for the group's representative.
 	Reason, Message string
 }
 
-// StateOf returns how it stands with a pod, and false if it has not been seen.
+// StateOf returns the state of a pod. It returns false if the plugin does not know the pod.
 func (pl *Fluence) StateOf(pod *corev1.Pod) (PodState, bool) {
 	m, ok := pl.groups.GroupOf(pod.UID)
 	if !ok {
@@ -57,7 +57,7 @@ func (pl *Fluence) StateOf(pod *corev1.Pod) (PodState, bool) {
 		Started: m.Started, Missing: m.Missing, Reason: v.Reason, Message: v.Message,
 	}
 	if v.Reason == "" {
-		// It waits for a sibling, which is nothing to tell.
+		// The pod only waits for its group's representative, which is not reported.
 		s.Message = ""
 	}
 	if told, ok := pl.reporter.Latest(m.Key); ok && told.Status == metav1.ConditionFalse && told.Reason == s.Reason {
@@ -66,18 +66,18 @@ func (pl *Fluence) StateOf(pod *corev1.Pod) (PodState, bool) {
 	return s, true
 }
 
-// MarkStarted takes note that a pod which Permit let through would be bound now: its group has
-// started.
+// MarkStarted marks the group of a pod as started, as if the
+// pod's bind had been sent. Permit must have let the pod through.
 func (pl *Fluence) MarkStarted(pod *corev1.Pod) {
 	pl.groups.CommitBind(pl.groups.PrepareBind(pod.UID), "", pl.now())
 }
 
-// ExpireBackoff lets a group ask again that is to do so after a while, as if that had passed, and
-// says whether there is such a group.
+// ExpireBackoff ends at once the refusals of a group that
+// run out after a while. It reports whether there were any.
 func (pl *Fluence) ExpireBackoff(key types.NamespacedName) bool { return pl.groups.ExpireBackoff(key) }
 
-// LevelsOf returns the levels that the plugin's arguments ask for, as they stand in a
-// KubeSchedulerConfiguration. It fails where they are wrong, as the plugin does.
+// LevelsOf returns the topology levels of the plugin's arguments in a
+// KubeSchedulerConfiguration. It returns the error of the plugin if the arguments are invalid.
 func LevelsOf(args runtime.Object) ([]translate.Level, error) {
 	a, err := decodeArgs(args)
 	if err != nil {

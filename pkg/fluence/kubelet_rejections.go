@@ -21,18 +21,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// Races are lost where somebody else took the room of a pod between its match and
-// its start: the API server checks no node's room, and the kubelet rejects whoever
-// comes last. They are counted and told; that the pod's share is free again, and
-// that another takes its place, follows as with every pod that ends.
+// kubeletRejections watches for pods that a kubelet rejected for lack of room. That happens
+// if another scheduler binds a pod to the same node after the match: the API server does not
+// check room, and the kubelet rejects the pod that comes last. The rejections are counted
+// and reported. The room is released and the pod is replaced as with every pod that ends.
 //
-// The scheduler's own informer drops pods that have failed without saying why, so
-// these have one of their own.
+// It has its own informer, because the scheduler's informer
+// leaves out failed pods and so does not show why a pod failed.
 type kubeletRejections struct {
 	informer cache.SharedIndexInformer
 	profile  string
-	// leading says whether this scheduler is the one that decides: a standby sees
-	// the same pods.
+	// leading reports whether this scheduler leads. A
+	// standby sees the same pods and must not count them.
 	leading   func() bool
 	owners    group.Owners
 	podGroups *podGroups
@@ -62,14 +62,15 @@ func newKubeletRejections(ctx context.Context, h fwk.Handle, recorder events.Eve
 	}
 	_, err = r.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, before bool) {
-			// What had failed before the watch began was counted by others.
+			// Skip the first list: pods in it failed before this
+			// watch began, and an earlier scheduler has counted them.
 			if !before {
 				r.observe(ctx, obj.(*corev1.Pod))
 			}
 		},
 		UpdateFunc: func(old, obj any) {
-			// Another pod of that name, where a deletion went unseen; or one that this
-			// watch was told of for another reason.
+			// Either this is a new pod of the same name, and the deletion of the old
+			// one was missed; or the old one was not rejected when it was last seen.
 			if was, pod := old.(*corev1.Pod), obj.(*corev1.Pod); was.UID != pod.UID || !isRejected(was) {
 				r.observe(ctx, pod)
 			}
@@ -84,7 +85,7 @@ func newKubeletRejections(ctx context.Context, h fwk.Handle, recorder events.Eve
 // run watches until ctx ends.
 func (r *kubeletRejections) run(ctx context.Context) { r.informer.RunWithContext(ctx) }
 
-// observe counts and tells of a pod that lost a race.
+// observe counts and reports a pod that a kubelet rejected.
 func (r *kubeletRejections) observe(ctx context.Context, pod *corev1.Pod) {
 	if !isRejected(pod) || pod.Spec.SchedulerName != r.profile || !r.leading() {
 		return
@@ -101,14 +102,14 @@ func (r *kubeletRejections) observe(ctx context.Context, pod *corev1.Pod) {
 		fmt.Sprintf("pod %s was bound to node %s, whose kubelet rejected it: %s: %s", pod.Name, pod.Spec.NodeName, pod.Status.Reason, pod.Status.Message))
 }
 
-// isRejected says whether a kubelet had no room for a pod: OutOfcpu, OutOfpods,
-// OutOfnvidia.com/gpu and so on.
+// isRejected reports whether a kubelet had no room for a pod: the
+// reason is OutOfcpu, OutOfpods, OutOfnvidia.com/gpu and so on.
 func isRejected(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && pod.Spec.NodeName != "" && strings.HasPrefix(pod.Status.Reason, "OutOf")
 }
 
-// trimPod keeps of a failed pod what is looked at here: there may be many, and they
-// stay for long.
+// trimPod is an informer transform that keeps only those fields of a failed
+// pod that are used here, because there may be many such pods for a long time.
 func trimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

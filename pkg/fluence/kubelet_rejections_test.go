@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// rejectedFor is a pod that a kubelet had no room for.
+// rejectedFor returns an edit: a kubelet has no room for the pod.
 func rejectedFor(reason string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.NodeName = "n1"
@@ -21,7 +21,7 @@ func rejectedFor(reason string) func(*corev1.Pod) {
 	}
 }
 
-// racesLost counts since the process began.
+// racesLost returns the number of rejections since the process began.
 func (r *rig) racesLost() float64 {
 	r.Helper()
 	n, err := testutil.GetCounterMetricValue(r.pl.kubeletRejections.count)
@@ -60,7 +60,7 @@ func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
 				r.pod("p", tc.pod...)
 				r.update("p", tc.then...)
 				r.pass(time.Second)
-				// It is told of again, with another label.
+				// The pod is updated again, with another label.
 				r.update("p", func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, "told", "again") })
 				r.pass(time.Second)
 				if got := r.racesLost() - before; got != float64(len(tc.want)) {
@@ -74,7 +74,7 @@ func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
 	}
 }
 
-// rejections lists the events that tell of lost races.
+// rejections returns the events that report rejections.
 func (r *rig) rejections() []event {
 	all := append(r.recorder.of("PodGroup"), r.recorder.of("Pod")...)
 	return slices.DeleteFunc(all, func(e event) bool { return e.reason != reason.RejectedByKubelet })
@@ -87,7 +87,7 @@ func TestRacesOfBeforeAndOfOthersAreNotCounted(t *testing.T) {
 		r.pod("told-to-a-standby", rejectedFor("OutOfcpu"))
 		r.pass(time.Second)
 		r.standby.Store(false)
-		// A scheduler that comes now finds it in its first list, and hears of others.
+		// A scheduler that starts now finds the pod in its first list, and sees others later.
 		again, err := newKubeletRejections(r.ctx, r.fwk, r.recorder, r.pl.owners, r.pl.podGroups, func() bool { return true })
 		r.must(err)
 		go again.run(r.ctx)
@@ -100,7 +100,8 @@ func TestRacesOfBeforeAndOfOthersAreNotCounted(t *testing.T) {
 		if got := r.racesLost() - before; got != 2 {
 			t.Errorf("%v races counted by two that watch, want one each", got)
 		}
-		// Its successor of that name is another, also where nobody saw it go.
+		// The next pod of that name is another pod, even
+		// if the deletion of the first one was missed.
 		r.update("p", func(p *corev1.Pod) { p.UID = "successor" })
 		r.pass(time.Second)
 		if got := r.racesLost() - before; got != 4 {

@@ -6,14 +6,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// lastMessages are what was said last of something, such as to a pod, by UID. The zero value
-// is ready for use.
+// lastMessages has the last message about each object, to suppress repetitions.
+// Messages that differ only in numbers count as equal. The zero value is ready for use.
 type lastMessages[K comparable] struct {
 	mu   sync.Mutex
 	last map[K]string
 }
 
-// update says whether something is said that was not said last.
+// update stores a message and reports whether it differs from the last one about the object.
 func (w *lastMessages[K]) update(key K, text string) bool {
 	text = report.StableText(text)
 	w.mu.Lock()
@@ -28,7 +28,7 @@ func (w *lastMessages[K]) update(key K, text string) bool {
 	return true
 }
 
-// forget drops what was said of something, such as a pod that is gone or has a node.
+// forget drops the last message about an object, such as a pod that is gone or has a node.
 func (w *lastMessages[K]) forget(key K) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// shunning keeps pods of an app from a pod, in all of its domain.
+// shunning returns an edit: anti-affinity of the pod to an app in the whole domain.
 func shunning(key, app string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -21,8 +21,8 @@ func shunning(key, app string) func(*corev1.Pod) {
 	}
 }
 
-// Nodes from which a pod that does not end keeps a group, by other things than amounts, are
-// reserved for nobody; those from which one keeps it that ends are.
+// A pod that does not end may keep a group from a node by other things than amounts.
+// Such a node is reserved for no group. If the pod ends, the node is reserved.
 func TestWhatBarsAGroupForGoodReservesNothing(t *testing.T) {
 	cases := map[string]struct {
 		bars, asks func(*corev1.Pod)

@@ -11,8 +11,8 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// meteredFramework is the framework of the profile, as the scheduling loop sees it. Its events are sent in
-// order, and what other plugins take before a node is found is paid for.
+// meteredFramework wraps the profile's framework for the scheduling loop. It replaces the
+// event recorder, and it charges a pod's namespace for the time of the PreFilter plugins.
 type meteredFramework struct {
 	schedulerframework.Framework
 	pl       *Fluence
@@ -22,9 +22,9 @@ type meteredFramework struct {
 // EventRecorder implements framework.Framework.
 func (c meteredFramework) EventRecorder() events.EventRecorderLogger { return c.recorder }
 
-// RunPreFilterPlugins implements framework.Framework. Other plugins read what a pod asks for before
-// Fluence comes, which its author may make long. So the debt of his namespace is looked at first, and
-// then it pays for what they took.
+// RunPreFilterPlugins implements framework.Framework. Other plugins may run before
+// Fluence, and the author of a pod can make their work long. So the debt of the
+// pod's namespace is checked before they run, and their time is charged afterwards.
 func (c meteredFramework) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	in := &cycle{began: c.pl.now()}
 	state.Write(cycleKey, in)
@@ -36,21 +36,24 @@ func (c meteredFramework) RunPreFilterPlugins(ctx context.Context, state fwk.Cyc
 	return result, status, by
 }
 
-// A cycle is what is known of a scheduling cycle in which a node is looked for. It is in its state.
+// cycle is Fluence's data in the CycleState of one scheduling cycle.
 type cycle struct {
+	// began is when the cycle began.
 	began time.Time
-	// throttlePassed says that the pod's namespace was found to be allowed to ask, in this cycle.
+	// throttlePassed means that the throttle was checked
+	// in this cycle and lets the pod's group be placed.
 	throttlePassed bool
-	// own is what Fluence's PreFilter took.
+	// own is the time that Fluence's own PreFilter took.
 	own time.Duration
 }
 
-// Clone returns the same: a cycle is one.
+// Clone returns c itself, because clones of a CycleState share one cycle.
 func (c *cycle) Clone() fwk.StateData { return c }
 
 const cycleKey fwk.StateKey = Name + "/cycle"
 
-// cycleOf returns the cycle of a state; a new one where the scheduling loop has not begun it.
+// cycleOf returns the cycle in a CycleState. It returns an empty
+// cycle if the PreFilter plugins were run without meteredFramework.
 func cycleOf(state fwk.CycleState) *cycle {
 	if c, err := state.Read(cycleKey); err == nil {
 		return c.(*cycle)
@@ -58,7 +61,8 @@ func cycleOf(state fwk.CycleState) *cycle {
 	return &cycle{}
 }
 
-// refuseThrottled refuses a pod that is to ask, if its namespace is in debt and may not ask now.
+// refuseThrottled refuses a pod whose group would be placed now, if the
+// pod's namespace is throttled. It returns nil if the pod may go on.
 func (a *groupPlacer) refuseThrottled(ctx context.Context, state fwk.CycleState, in *cycle, pod *corev1.Pod) *fwk.Status {
 	if !a.accounts.debts.hasDebt(pod.Namespace, in.began) || a.whyNotPlaceable(pod) != "" || a.groups.HasAssignment(pod.UID) {
 		return nil
@@ -78,8 +82,9 @@ func (a *groupPlacer) refuseThrottled(ctx context.Context, state fwk.CycleState,
 	return a.refuse(ctx, plan, *owes)
 }
 
-// chargeOtherPlugins has a pod's namespace pay for what other plugins have taken in a cycle, but for the
-// sake of pods of other namespaces. In vain is that the pod was refused.
+// chargeOtherPlugins charges a pod's namespace for the time that
+// other plugins took in a cycle, without the time that they spent on
+// pods of other namespaces. failed means that the pod was refused.
 func (c *accounts) chargeOtherPlugins(ctx context.Context, in *cycle, pod *corev1.Pod, failed bool) {
 	took := c.now().Sub(in.began) - in.own
 	if !failed && took <= freePerAttempt {

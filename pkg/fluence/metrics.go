@@ -16,15 +16,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// counters count what happens; kube-scheduler serves them with its own at /metrics.
-// What is at the moment is told by gauges.
+// counters are the metrics that count events. kube-scheduler serves them
+// with its own at /metrics. gauges has the metrics of the current state.
 type counters struct {
 	matcherCounters
 	groupCounters
 	writeCounters
 }
 
-// matcherCounters are of the matcher and its graph.
+// matcherCounters count what happens to the matcher and its graph.
 type matcherCounters struct {
 	drift        *metrics.CounterVec
 	auditedNodes *metrics.Counter
@@ -34,7 +34,7 @@ type matcherCounters struct {
 	matches      *metrics.HistogramVec
 }
 
-// groupCounters are of groups that ask.
+// groupCounters count what happens to groups.
 type groupCounters struct {
 	attempts          *metrics.HistogramVec
 	groupWaits        *metrics.Histogram
@@ -46,7 +46,7 @@ type groupCounters struct {
 	failedTime        *metrics.CounterVec
 }
 
-// writeCounters are of what is sent to the API server.
+// writeCounters count what is sent to the API server.
 type writeCounters struct {
 	failedWrites    *metrics.CounterVec
 	writesThrottled *metrics.CounterVec
@@ -55,7 +55,8 @@ type writeCounters struct {
 	eventsDropped   *metrics.Counter
 }
 
-// How an enquiry ends, and a verification.
+// These are the values of the label outcome: how a
+// placement attempt ends, and how a verification ends.
 const (
 	outcomeMatched  = "matched"
 	outcomeRefused  = "refused"
@@ -63,7 +64,7 @@ const (
 	outcomeRejected = "rejected"
 )
 
-// What the scheduler writes to, beside bindings and events.
+// These are the values of the label object: what a write to the API server was for.
 const (
 	writesPodGroup = "podgroup"
 	writesPod      = "pod"
@@ -72,8 +73,8 @@ const (
 	writesEvent    = "event"
 )
 
-// newCounters registers the metrics, or finds those that the process has already:
-// they count for all that is in it.
+// newCounters registers the metrics. If the process has registered them before,
+// newCounters reuses them: the metrics belong to the process, not to one scheduler.
 func newCounters() (*counters, error) {
 	c := &counters{}
 	var errs []error
@@ -87,7 +88,7 @@ func newCounters() (*counters, error) {
 		*to, err = registerMetric(metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, []string{label}))
 		errs = append(errs, err)
 		for _, v := range values {
-			(*to).WithLabelValues(v).Add(0) // so that it can be seen to rise
+			(*to).WithLabelValues(v).Add(0) // so that the first increase is visible
 		}
 	}
 	timer := func(to **metrics.HistogramVec, name, help string, outcomes []string) {
@@ -114,7 +115,7 @@ func newCounters() (*counters, error) {
 	counter(&c.rematches, "fluence_rematches_total", "Matches that were made anew since the filters objected to the last one.")
 	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, events and those that it had too many requests for left out, by what they were to.", "object", []string{writesPodGroup, writesPod, writesHealth, writesBinding})
 	vector(&c.writesThrottled, "fluence_writes_throttled_total", "Writes that the API server refused since it had too many requests (429, or 503 with a time to wait), by what they were to.", "object", []string{writesBinding, writesEvent})
-	vector(&c.overrun, "fluence_namespace_overrun_seconds_total", "Time that it took to look for nodes of a namespace's groups beyond what is free for each. Those that take much ask after others.", "namespace", []string{""}) // of none, for the metric to be there
+	vector(&c.overrun, "fluence_namespace_overrun_seconds_total", "Time that it took to look for nodes of a namespace's groups beyond what is free for each. Those that take much ask after others.", "namespace", []string{""}) // without a namespace, so that the metric exists
 	vector(&c.failedTime, "fluence_namespace_failed_attempt_seconds_total", "Time that enquiries for a namespace's groups took and found no nodes, of each up to what is free, while it was more than a fifth of the time. Such groups ask after others whose priority is not lower.", "namespace", []string{""})
 	counter(&c.bindsCanceled, "fluence_binds_canceled_total", "Pods that were called back from the gate since their node or their group had changed.")
 	counter(&c.eventsDropped, "fluence_events_dropped_total", "Events that were never sent: too many waited, or the API server would not have them.")
@@ -134,7 +135,7 @@ func newCounters() (*counters, error) {
 	return c, errors.Join(append(errs, err)...)
 }
 
-// registerMetric registers a metric, or returns the one that is registered already.
+// registerMetric registers a metric. It returns the registered one if there is one already.
 func registerMetric[M metrics.Registerable](m M) (M, error) {
 	err := legacyregistry.Register(m)
 	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
@@ -148,6 +149,7 @@ func registerMetric[M metrics.Registerable](m M) (M, error) {
 	return m, nil
 }
 
+// texts converts a list of a string type to strings.
 func texts[T ~string](all []T) []string {
 	values := make([]string, len(all))
 	for i, v := range all {
@@ -156,7 +158,8 @@ func texts[T ~string](all []T) []string {
 	return values
 }
 
-// onAudit counts what the inventory compared.
+// onAudit counts the nodes that the inventory has compared.
+// round means that the whole graph has been compared.
 func (c *counters) onAudit(nodes int, round bool) {
 	c.auditedNodes.Add(float64(nodes))
 	if round {
@@ -164,7 +167,7 @@ func (c *counters) onAudit(nodes int, round bool) {
 	}
 }
 
-// countAttempt counts an enquiry.
+// countAttempt counts a placement attempt.
 func (c *counters) countAttempt(refused *gang.Refusal, took time.Duration) {
 	outcome := outcomeMatched
 	if refused != nil {
@@ -173,7 +176,7 @@ func (c *counters) countAttempt(refused *gang.Refusal, took time.Duration) {
 	c.attempts.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// countPlacement counts what a placement did.
+// countPlacement counts the verifications and repeated matches of a placement.
 func (c *counters) countPlacement(s placement.Stats) {
 	for outcome, n := range map[string]int{outcomePassed: s.Passed, outcomeRejected: s.Rejected, outcomeRefused: s.Refused} {
 		c.verifications.WithLabelValues(outcome).Add(float64(n))
@@ -184,16 +187,16 @@ func (c *counters) countPlacement(s placement.Stats) {
 // countFailedWrite counts a write that failed.
 func (c *counters) countFailedWrite(object string) { c.failedWrites.WithLabelValues(object).Inc() }
 
-// countOverrun counts time that was looked for nodes beyond what is free. A namespace has a
-// series from the first on.
+// countOverrun counts the time of an attempt beyond what is free.
+// The series of a namespace begins with its first such time.
 func (c *counters) countOverrun(namespace string, over time.Duration) {
 	if over > 0 {
 		c.overrun.WithLabelValues(namespace).Add(over.Seconds())
 	}
 }
 
-// countFailedTime counts time that was taken in vain beyond what others have to bear. Namespaces have
-// series as with countOverrun.
+// countFailedTime counts the time of failed attempts beyond
+// what they may take. The series begin as in countOverrun.
 func (c *counters) countFailedTime(namespace string, over time.Duration) {
 	if over > 0 {
 		c.failedTime.WithLabelValues(namespace).Add(over.Seconds())

@@ -9,7 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/inventory"
 )
 
-// counted sums a metric up as it is served, of a histogram what was observed.
+// counted returns the sum of a metric as it is served;
+// for a histogram, the sum of what was observed.
 func counted(name string) float64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {

@@ -14,24 +14,27 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// Nominations are the pods of others that are about to take room on a node and have
-// not got there: mostly preemptors whose victims have yet to end. Who stands in the
-// queue behind them leaves them that room.
+// nominations are the pods of other schedulers that are nominated to a node and
+// are not there yet. Most are preemptors whose victims have yet to end. Fluence
+// leaves that room to a nominated pod of the same or a higher priority.
 type nominations struct {
 	mu   sync.Mutex
 	pods map[types.UID]nomination
 }
 
+// nomination is the room that one pod is about to take.
 type nomination struct {
 	slot     match.Slot
 	priority int32
-	// until is zero until the pod has come to its node. From then on the inventory
-	// charges it; the nomination stands until that is sure to have been done.
+	// until is zero while the pod is not on its node. Once the pod is there, the
+	// nomination is kept for settleTime more, until the inventory is sure to have
+	// booked the pod. Without that time, others could take the room in between.
 	until time.Time
 }
 
-// put takes note of a pod as it is now, and says whether room may have become free,
-// or will with the end of the nomination.
+// put updates the nomination of a pod. freed reports whether room may have
+// become free, or will be when the nomination ends: the nomination was
+// dropped, moved to another node, or ends because the pod is on its node.
 func (n *nominations) put(pod *corev1.Pod, now time.Time) (freed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -56,7 +59,8 @@ func (n *nominations) put(pod *corev1.Pod, now time.Time) (freed bool) {
 	return true
 }
 
-// drop takes note that a pod is gone, and says whether room may have become free.
+// drop removes the nomination of a pod that is gone. freed reports
+// whether there was one, so that room may have become free.
 func (n *nominations) drop(uid types.UID) (freed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,7 +69,7 @@ func (n *nominations) drop(uid types.UID) (freed bool) {
 	return stood
 }
 
-// slots lists what is nominated at this priority or above it, ordered by pod.
+// slots lists the room of the nominated pods of this or a higher priority, ordered by pod.
 func (n *nominations) slots(priority int32, now time.Time) []match.Slot {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,19 +83,20 @@ func (n *nominations) slots(priority int32, now time.Time) []match.Slot {
 	return slots
 }
 
-// sweep forgets the nominations that have had their time.
+// sweep removes the nominations that have run out.
 func (n *nominations) sweep(now time.Time) {
 	maps.DeleteFunc(n.pods, func(_ types.UID, p nomination) bool {
 		return !p.until.IsZero() && !now.Before(p.until)
 	})
 }
 
+// hasEnded reports whether a pod has succeeded or failed.
 func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// minPriority returns the lowest priority among pods: what is kept for those above it is
-// kept from all of them, for they go together.
+// minPriority returns the lowest priority among pods. A group is placed as a whole,
+// so room that must be left by its pod of the lowest priority must be left by all.
 func minPriority(pods []*corev1.Pod) int32 {
 	least := corev1helpers.PodPriority(pods[0])
 	for _, p := range pods[1:] {

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// nominatedFor is a pod of another scheduler that is to come to a node.
+// nominatedFor returns an edit: a pod of another scheduler that is nominated to a node.
 func nominatedFor(node string, priority int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.SchedulerName, p.Spec.Priority, p.Status.NominatedNodeName = others, &priority, node
@@ -105,7 +105,7 @@ func TestAMatchCountsWhatIsNominatedAtItsPriorityOrAbove(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
 				r.pod("equal", nominatedFor("n1", 5))
 				r.pod("above", nominatedFor("n2", 7))
-				// Its own profile's nominations say nothing: Fluence makes none.
+				// Nominations of its own profile do not count, because Fluence makes none.
 				r.pod("mine", nominatedFor("n3", 9), func(p *corev1.Pod) { p.Spec.SchedulerName = profile })
 				r.api.put(aPodGroup(g.Name, 2, "pg"))
 				var pods []*corev1.Pod
@@ -113,7 +113,7 @@ func TestAMatchCountsWhatIsNominatedAtItsPriorityOrAbove(t *testing.T) {
 					pods = append(pods, r.pod([]string{"g-0", "g-1"}[i], objects.InGroup(g.Name), urgent(priority)))
 				}
 				r.give("n1", "n1")
-				// Who has the lowest priority asks for all.
+				// The pod of the lowest priority decides for all.
 				r.nodeOf(pods[slices.Index(tc.members, slices.Min(tc.members))])
 				var got []string
 				for _, s := range r.matches()[0].Expected {
@@ -127,8 +127,7 @@ func TestAMatchCountsWhatIsNominatedAtItsPriorityOrAbove(t *testing.T) {
 	}
 }
 
-// What is charged is what the pod asks for, and the end of its nomination is an
-// event that helps.
+// The nomination takes the amount that the pod requests, and its end is an event that helps.
 func TestAGroupWaitsForANominatedPodWithNumbers(t *testing.T) {
 	cases := map[string]func(*rig){
 		"until it is deleted":                func(r *rig) { r.remove("preemptor") },

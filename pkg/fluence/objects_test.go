@@ -18,10 +18,10 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// g is the group that most tests are about.
+// g is the group of most tests.
 var g = types.NamespacedName{Namespace: ns, Name: "g"}
 
-// createdOn has a pod be created on a node, by nobody's bind.
+// createdOn returns an edit: the pod is created on a node, without a bind.
 func createdOn(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = name }
 }
@@ -64,7 +64,7 @@ func (r *rig) gang(minMember int32, n int, edit ...func(*corev1.Pod)) []*corev1.
 	return pods
 }
 
-// node creates a node with so many cores.
+// node creates a node with a number of cores.
 func (r *rig) node(name string, cores int64, edit ...func(*corev1.Node)) {
 	r.Helper()
 	node := objects.ReadyNode(name, cores)
@@ -74,8 +74,8 @@ func (r *rig) node(name string, cores int64, edit ...func(*corev1.Node)) {
 	r.add(node)
 }
 
-// add creates an object. A Create of the fake client says the same and takes 7 ms, for it
-// lists all kinds of Kubernetes to find out who manages which field.
+// add creates an object. Create of the fake client does the same and takes 7 ms,
+// because it lists all kinds of Kubernetes to find out who manages which field.
 func (r *rig) add(obj runtime.Object) {
 	r.Helper()
 	r.must(r.client.Tracker().Add(obj))
@@ -93,7 +93,7 @@ func (r *rig) give(nodes ...string) {
 	})
 }
 
-// enqueue says what PreEnqueue makes of a pod: nothing if it passes.
+// enqueue returns the message of PreEnqueue for a pod, or "" if the pod passes.
 func (r *rig) enqueue(pod *corev1.Pod) string {
 	return r.pl.PreEnqueue(r.ctx, pod).Message()
 }
@@ -106,7 +106,7 @@ func (r *rig) wantStatus(s *fwk.Status, code fwk.Code, message string) {
 	}
 }
 
-// realEngine returns an engine that matches in earnest.
+// realEngine returns an engine that computes matches.
 func realEngine(t *testing.T) match.Engine {
 	t.Helper()
 	var epochs atomic.Uint64

@@ -14,26 +14,28 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// Running are the pods that hold something, by the jobs that stand for them where
-// nobody known has matched them: those of other schedulers, and all that were there
-// before this scheduler. The zero value is ready for use.
+// occupants has the pods that hold room on nodes. The zero value is ready for use.
 type occupants struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+	// pods has all of them by the job ID under which the matcher's graph
+	// has a pod that this scheduler did not match: a pod of another
+	// scheduler, or one that was bound before this scheduler started.
 	pods map[match.JobID]*corev1.Pod
-	// byNode has by node the pods there, by their UIDs, but for those that run on every node.
+	// byNode has the pods by node and UID, without those
+	// that run on every node (DaemonSets, static pods).
 	byNode map[string]map[types.UID]occupant
 }
 
-// An occupant is a pod on a node.
+// occupant is a pod on a node.
 type occupant struct {
 	namespace string
-	// job is what it is to the matcher where it was not matched, and endless says that it does
-	// not end.
-	job     match.JobID
+	// job is the pod's job ID in the matcher's graph if this scheduler did not match the pod.
+	job match.JobID
+	// endless reports whether the pod does not end by itself.
 	endless bool
 }
 
-// update takes note of a pod as it is now.
+// update records the present state of a pod.
 func (r *occupants) update(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,6 +59,7 @@ func (r *occupants) update(pod *corev1.Pod) {
 	}
 }
 
+// forget removes the pod of a job.
 func (r *occupants) forget(job match.JobID) {
 	if pod := r.pods[job]; pod != nil {
 		node := pod.Spec.NodeName
@@ -67,7 +70,7 @@ func (r *occupants) forget(job match.JobID) {
 	delete(r.pods, job)
 }
 
-// blockers is what stands on nodes for a group of a namespace that waits for them.
+// blockers returns what has to end on nodes before a group of the namespace own can use them.
 func (r *occupants) blockers(nodes []string, own string) (l blockers) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +88,8 @@ func (r *occupants) blockers(nodes []string, own string) (l blockers) {
 	return l
 }
 
-// podsOf returns the pods of a namespace on nodes, with those of some before that are there still.
+// podsOf returns the pods of a namespace on nodes,
+// together with those pods of before that still exist.
 func (r *occupants) podsOf(nodes []string, namespace string, before sets.Set[types.UID]) sets.Set[types.UID] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +109,8 @@ func (r *occupants) podsOf(nodes []string, namespace string, before sets.Set[typ
 	return own
 }
 
-// isFree says whether nothing is on nodes that ends, but for what stays.
+// isFree reports whether no pod on nodes is expected to end. stays
+// reports whether a pod is treated as one that does not end.
 func (r *occupants) isFree(nodes []string, stays func(*corev1.Pod) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +124,8 @@ func (r *occupants) isFree(nodes []string, stays func(*corev1.Pod) bool) bool {
 	return true
 }
 
-// jobOf returns what a pod is to the matcher where it was not matched.
+// jobOf returns the job ID under which the matcher's
+// graph has a pod that this scheduler did not match.
 func (r *occupants) jobOf(pod *corev1.Pod) match.JobID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +135,8 @@ func (r *occupants) jobOf(pod *corev1.Pod) match.JobID {
 	return match.NewJobID("pod", string(pod.UID))
 }
 
-// hasForeign says whether a pod of another namespace is on a node, but for those that run on every
-// node.
+// hasForeign reports whether a pod of another namespace
+// is on a node, without those that run on every node.
 func (r *occupants) hasForeign(node, namespace string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,14 +148,14 @@ func (r *occupants) hasForeign(node, namespace string) bool {
 	return false
 }
 
-// remove takes note that a pod is gone.
+// remove removes a pod that is gone.
 func (r *occupants) remove(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(match.NewJobID("pod", string(pod.UID)))
 }
 
-// countOtherSchedulers counts the pods that ask for another scheduler than the one named.
+// countOtherSchedulers returns the number of pods of other schedulers than this one.
 func (r *occupants) countOtherSchedulers(scheduler string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,19 +168,21 @@ func (r *occupants) countOtherSchedulers(scheduler string) int {
 	return n
 }
 
-// podOf returns the pod that a job stands for, or nil.
+// podOf returns the pod of a job. It returns nil if there is none.
 func (r *occupants) podOf(job match.JobID) *corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.pods[job]
 }
 
-// mayName says whether a message for one namespace names what is of another.
+// mayName reports whether a message for one namespace
+// (asks) may name objects of another (namespace).
 func (b *base) mayName(namespace, asks string) bool {
 	return namespace == asks || b.args.TellNames == TellNamesAll
 }
 
-// describeGroup names a group to one that asks; of another namespace it tells the priority alone.
+// describeGroup names a group in a message for one namespace (asks). A group
+// whose name the message may not contain is described by its priority.
 func (b *base) describeGroup(key types.NamespacedName, priority int32, asks string) string {
 	if b.mayName(key.Namespace, asks) {
 		return key.String()
@@ -182,8 +190,8 @@ func (b *base) describeGroup(key types.NamespacedName, priority int32, asks stri
 	return fmt.Sprintf("a group of another namespace, priority %d", priority)
 }
 
-// blockerOf says in words whose end would help: that of a group, or of a pod. It is empty
-// if none would, or nobody known holds what is named, or it is the group's own.
+// blockerOf names the group or pod whose end would help, for the message of one group (asks). It
+// returns "" if no end would help, if the holder is unknown, or if the group itself is the holder.
 func (b *base) blockerOf(r match.Reason, asks types.NamespacedName) string {
 	if r.Blocker == nil {
 		return ""
@@ -195,7 +203,7 @@ func (b *base) blockerOf(r match.Reason, asks types.NamespacedName) string {
 			return ""
 		}
 		if m, ok := b.groups.GroupOf(pod.UID); ok && m.InPodGroup {
-			// One pod of a group that started before this scheduler.
+			// The pod belongs to a group that started before this scheduler.
 			key, word = m.Key, "pod "+podName(pod)+" of group "+m.Key.String()
 		} else {
 			word = "pod " + podName(pod)
@@ -214,6 +222,7 @@ func (b *base) blockerOf(r match.Reason, asks types.NamespacedName) string {
 	return word
 }
 
+// podName returns the namespace and name of a pod.
 func podName(pod *corev1.Pod) string {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String()
 }

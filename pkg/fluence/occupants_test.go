@@ -13,12 +13,12 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// TestWhoseEndWouldHelpIsNamed: the matcher knows jobs, people know groups and pods.
+// TestWhoseEndWouldHelpIsNamed: the matcher knows jobs, and messages name groups and pods.
 func TestWhoseEndWouldHelpIsNamed(t *testing.T) {
 	lone := func(uid string) match.JobID { return match.NewJobID("pod", uid) }
 	cases := map[string]struct {
 		job  func(r *rig) match.JobID
-		want string // empty is that nobody is named
+		want string // "" if no blocker is named
 	}{
 		"a group that was matched here":       {job: func(r *rig) match.JobID { return r.matches()[0].ID }, want: "; 3 more if group ns/g ends"},
 		"a pod of another scheduler":          {job: func(*rig) match.JobID { return lone("foreign") }, want: "; 3 more if pod ns/foreign ends"},
@@ -59,7 +59,7 @@ func TestWhoseEndWouldHelpIsNamed(t *testing.T) {
 	}
 }
 
-// What is of another namespace is counted, and not named, unless the administrator wants that.
+// Objects of another namespace are counted and not named, unless the administrator allows that.
 func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
 	for tell, want := range map[string]struct{ ends, reserved string }{
 		TellNamesOwn: {"; 3 more if a pod of another namespace, priority 7, ends", "2 nodes are reserved for a group of another namespace, priority 0, which has waited 10m"},
@@ -94,8 +94,8 @@ func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
 	}
 }
 
-// TestWhatADaemonSetLeavesIsAllThereEverIs: "never" counts its pods, and is said no
-// longer when they go.
+// TestWhatADaemonSetLeavesIsAllThereEverIs: the reason NeverFits
+// counts the pods of DaemonSets, and ends when they go.
 func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
@@ -120,8 +120,8 @@ func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
 	})
 }
 
-// What stands on nodes: of others each pod, of one's own each node, and nothing that is on every
-// node or has ended.
+// Blockers are each pod of other namespaces and each node with
+// own pods, without pods that run on every node or have ended.
 func TestWhatStandsOnNodes(t *testing.T) {
 	in := func(namespace, node string, edit ...func(*corev1.Pod)) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {

@@ -21,7 +21,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// bound has another scheduler bind a pod.
+// bound lets another scheduler bind a pod.
 func (r *rig) bound(name, node string) {
 	r.Helper()
 	pods := r.client.CoreV1().Pods(ns)
@@ -34,8 +34,7 @@ func (r *rig) bound(name, node string) {
 	r.pass(0)
 }
 
-// While a scheduler stands by, the pods in its queue keep the place that they had
-// when they came.
+// While a scheduler stands by, the pods in its queue keep the place that they had when they came.
 func TestWhatAGroupLacksGoesFirstThoughItCameIntoTheQueueBefore(t *testing.T) {
 	priority := int32(1000)
 	preferred := func(p *corev1.Pod) { p.Spec.Priority = &priority }
@@ -81,9 +80,9 @@ func (h hung) Match(ctx context.Context, _ match.Request) (*match.Allocation, er
 	return nil, fmt.Errorf("%w: %w", match.ErrUnavailable, ctx.Err())
 }
 
-// Flow 18 of the lessons of earlier systems: a cycle that asks on behalf of another
-// group first does not wait a second time for a matcher that does not answer, whether
-// or not it answers a ping before the cycle goes on.
+// A cycle that places another group first does not wait a second time
+// for a matcher that does not answer, even if the matcher answers a ping
+// before the cycle goes on (Flow 18 of the lessons of earlier systems).
 func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
 	for name, pinged := range map[string]bool{"as it comes": false, "a ping is answered meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +107,7 @@ func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
 	}
 }
 
-// tellOnlyOncePinged has the next refusal told only after the breaker has closed.
+// tellOnlyOncePinged delays the report of the next refusal until the breaker has closed.
 func (r *rig) tellOnlyOncePinged() {
 	closed := r.pl.breaker.onClose
 	pinged := make(chan struct{})
@@ -119,8 +118,8 @@ func (r *rig) tellOnlyOncePinged() {
 	r.beforeReport.Store(new(func() { <-pinged }))
 }
 
-// What a group lacks is refused a moment before there is room, and another asks a
-// moment after: the pause between two refusals is no reason to let it go first.
+// A replacement of a lost member is refused just before there is room, and another pod is placed
+// just after. The pause between two refusals is no reason to let that other pod go first.
 func TestWhatAGroupLacksGoesFirstThoughItWasJustRefused(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 1)
@@ -152,8 +151,8 @@ func TestWhatAGroupLacksGoesFirstThoughItWasJustRefused(t *testing.T) {
 	})
 }
 
-// A rival that is first in the queue asks for all that goes before it: the oldest of
-// the incomplete groups first, and not only for one.
+// A pod that is first in the queue places all that comes before
+// it: the oldest incomplete group first, and not only one.
 func TestAllThatGroupsLackGoesFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cores int64
@@ -191,8 +190,8 @@ func TestAllThatGroupsLackGoesFirst(t *testing.T) {
 	}
 }
 
-// What a refusal without an event to end it waits for is only a guess: such a group is
-// not asked for again and again on behalf of others.
+// A refusal without an event that ends it can only be retried by guessing.
+// Such a group is not placed again and again on behalf of others.
 func TestARefusalThatMayRepeatIsNotEndedByOthers(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 2)

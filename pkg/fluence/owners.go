@@ -18,16 +18,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// owners knows what controls the objects that control pods. As with PodGroups the
-// watch is the plugin's own: without the right to read them the pods that they
-// control wait, and all others are scheduled. Of each object it keeps who
-// controls it.
+// owners watches the objects that control pods (Jobs, ReplicaSets and so
+// on) and knows the controller of each. As with PodGroups, the watch is
+// separate from the scheduler's informers: without the right to read those
+// objects, only the pods that they control wait. Only metadata is kept.
 type owners struct {
 	informers     map[schema.GroupKind]cache.SharedIndexInformer
 	registrations map[schema.GroupKind]registration
 }
 
-// newOwners calls seen with the UID of each object that comes to be known.
+// newOwners builds the watches. seen is called with the UID of each object that becomes known.
 func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 	config = metadata.ConfigFor(config)
 	client, err := metadata.NewForConfig(config)
@@ -45,7 +45,8 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 		o.registrations[kind], err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { seen(uidOf(obj)) },
 			UpdateFunc: func(old, obj any) {
-				// It went and another came under its name while nobody watched.
+				// The object was deleted and another one was created
+				// under its name, and the watch missed the deletion.
 				if uid := uidOf(obj); uid != uidOf(old) {
 					seen(uid)
 				}
@@ -66,7 +67,7 @@ func uidOf(obj any) types.UID {
 	return ""
 }
 
-// trimOwner drops all that is not read of an object.
+// trimOwner is an informer transform that keeps only the fields that are read.
 func trimOwner(obj any) (any, error) {
 	m, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -79,7 +80,8 @@ func trimOwner(obj any) (any, error) {
 	return m, nil
 }
 
-// run watches until ctx ends. It expects of l that each kind is listed.
+// run watches until ctx ends. It adds each kind to l as a
+// source, so that l is done only after every kind was listed.
 func (o *owners) run(ctx context.Context, l *initialSync) {
 	for _, k := range group.FollowedKinds() {
 		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
@@ -112,7 +114,7 @@ func (o *owners) ControllerOf(namespace string, owner group.Owner) (group.Owner,
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil || m.GetUID() != owner.UID {
-		// A namesake that came before or after it.
+		// The object is an older or newer one of the same name.
 		return group.Owner{}, false
 	}
 	return group.ControllerOf(m), true

@@ -25,7 +25,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// transport sends requests to the one of three API servers that serves them.
+// transport sends each request to the one of three API servers that serves it.
 type transport struct {
 	podGroups *podGroupAPI
 	owners    *ownerAPI
@@ -42,12 +42,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.owners.RoundTrip(r)
 }
 
-// An ownerAPI serves the metadata of objects that control pods, by resource.
+// ownerAPI serves the metadata of objects that control pods, by resource.
 type ownerAPI struct {
 	mu      sync.Mutex
 	objects map[string][]metav1.PartialObjectMetadata
 	watches map[string][]*io.PipeWriter
-	// forbidden answers every request so.
+	// forbidden makes the server forbid every request.
 	forbidden bool
 }
 
@@ -55,7 +55,7 @@ func newOwnerAPI() *ownerAPI {
 	return &ownerAPI{objects: map[string][]metav1.PartialObjectMetadata{}, watches: map[string][]*io.PipeWriter{}}
 }
 
-// create adds an object of a resource, which above controls unless it is zero.
+// create adds an object of a resource. above is its controller, unless above is zero.
 func (a *ownerAPI) create(resource, name string, uid types.UID, above group.Owner) {
 	m := metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
@@ -98,14 +98,14 @@ func (a *ownerAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// controlledBy makes an object the controller of a pod.
+// controlledBy returns an edit: an object is the controller of a pod.
 func controlledBy(apiVersion, kind, name string, uid types.UID) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}}
 	}
 }
 
-// scheduledCondition is that of PodGroup g.
+// scheduledCondition returns the condition Scheduled of PodGroup g.
 func (r *rig) scheduledCondition() metav1.Condition {
 	r.Helper()
 	c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, report.ConditionScheduled)
@@ -115,7 +115,7 @@ func (r *rig) scheduledCondition() metav1.Condition {
 	return *c
 }
 
-// The pods of all Jobs of a JobSet start together, though no label says so.
+// The pods of all Jobs of a JobSet start together without a label.
 func TestPodsFindTheirGroupByWhatControlsThem(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 4)
@@ -141,7 +141,7 @@ func TestPodsFindTheirGroupByWhatControlsThem(t *testing.T) {
 	})
 }
 
-// A namesake that was deleted and made again is another object.
+// An object that was deleted and recreated under the same name is another object.
 func TestANamesakeOfAnOwnerIsNotTakenForIt(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.makers.create("replicasets", "web", "old-uid", group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "d"})
@@ -151,8 +151,8 @@ func TestANamesakeOfAnOwnerIsNotTakenForIt(t *testing.T) {
 	})
 }
 
-// Requests 14 of the lessons of earlier systems: what comes late follows as room
-// comes, and costs one question for all that are alike.
+// Late members are placed when room comes, and one match is enough for
+// all of one shape (Requests 14 of the lessons of earlier systems).
 func TestLateMembersFollowInOneMatch(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 4)
@@ -185,7 +185,7 @@ func TestLateMembersFollowInOneMatch(t *testing.T) {
 	})
 }
 
-// A group asks by its own policy, and in its own name.
+// A group is matched by its own policy and in its own name.
 func TestAGroupIsMatchedByItsOwnPolicy(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pg := aPodGroup(g.Name, 1, "pg")
@@ -199,7 +199,7 @@ func TestAGroupIsMatchedByItsOwnPolicy(t *testing.T) {
 	})
 }
 
-// As after a watch that was interrupted: the informer tells of an update.
+// As after an interrupted watch, the informer sends an update.
 func TestAnOwnerThatWasMadeAgainUnseenIsSeen(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 8)
@@ -218,7 +218,7 @@ func TestAnOwnerThatWasMadeAgainUnseenIsSeen(t *testing.T) {
 	})
 }
 
-// A late member without its claim is no reason for the next one to wait.
+// A late member without its claim does not hold up the next one.
 func TestALateMemberThatAnotherPluginKeepsOutHoldsUpNobody(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 8)
@@ -241,7 +241,7 @@ func TestALateMemberThatAnotherPluginKeepsOutHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// What is refused to late members of one shape lets those of another ask.
+// If late members of one shape are refused, those of another shape are still placed.
 func TestLateMembersOfAnotherShapeAreAskedForToo(t *testing.T) {
 	gpu := func(p *corev1.Pod) {
 		amount := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}

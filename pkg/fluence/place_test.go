@@ -17,8 +17,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// A grudge is a filter that nothing of a pod foretells: at most one pod of a group on
-// each of some nodes, or, in earnest, none at all on others.
+// grudge is a filter that no field of a pod predicts. It allows at most one pod on each of some
+// nodes. On others it allows none, but only in a pod's own scheduling cycle and not in a probe.
 type grudge struct {
 	one  func(node string) bool
 	none func(node string) bool
@@ -83,10 +83,10 @@ func TestWhatNoRoundRepairsIsToldByPodNodeAndFilter(t *testing.T) {
 		if len(c) != 1 || c[0].Reason != reason.NodesRuledOut || !strings.Contains(c[0].Message, "on node n0 was refused by Grudge: one is enough") {
 			t.Errorf("conditions = %+v, want %s with pod, node and filter", c, reason.NodesRuledOut)
 		}
-		if got := len(r.matches()); got > 4 { // the first, and three repairs
+		if got := len(r.matches()); got > 4 { // the first, and three rematches
 			t.Errorf("%d matches in one enquiry, want %d at the most", got, 4)
 		}
-		// Also when it asks again and again the reason stays.
+		// The reason stays the same over several attempts.
 		r.pass(10 * time.Minute)
 		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodesRuledOut {
 			t.Errorf("conditions = %+v, want %s", c, reason.NodesRuledOut)
@@ -102,7 +102,7 @@ func TestANodeThatIsRefusedInEarnestIsNotMatchedAgain(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 8)
 		r.node("n1", 8)
-		r.pass(time.Second) // for the news of the nodes to be out
+		r.pass(time.Second) // until all parts have seen the nodes
 		r.schedule()
 		r.gang(2, 2, objects.OfApp("x"), objects.AwayFrom("nobody"))
 		r.pass(5 * time.Second)
@@ -131,7 +131,7 @@ func TestMoreThanTheMinimumIsSpreadAsFarAsItGoes(t *testing.T) {
 			r.pod(fmt.Sprintf("g-%d", i), objects.InGroup(g.Name), objects.OfApp("x"), objects.SpreadOver(objects.ZoneKey, "x", 1))
 		}
 		r.pass(5 * time.Second)
-		// Three in b beside two in a are as many as there may be.
+		// At most three may be in b with two in a.
 		if got := r.perNode(); got["n0"] != 2 || got["n1"] != 3 {
 			t.Errorf("pods by node = %v, want 2 and 3", got)
 		}

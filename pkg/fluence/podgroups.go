@@ -22,17 +22,17 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// podGroups watches PodGroups for the plugin and writes the part of their status
-// that is the scheduler's. The watch is the plugin's own, so that the scheduler's
-// start never waits for it: without the CRD, or without the right to read it,
-// gangs wait and all other pods are scheduled.
+// podGroups watches PodGroups and writes the scheduler's part of their
+// status. The watch is separate from the scheduler's informers, so that the
+// scheduler's start never waits for it. Without the CRD, or without the
+// right to read PodGroups, gangs wait and all other pods are scheduled.
 type podGroups struct {
 	client       rest.Interface
 	informer     cache.SharedIndexInformer
 	registration registration
 }
 
-// podGroupWatcher is told of PodGroups.
+// podGroupWatcher handles changes of PodGroups.
 type podGroupWatcher interface {
 	observePodGroup(ctx context.Context, pg *scheduling.PodGroup)
 	podGroupGone(ctx context.Context, k types.NamespacedName)
@@ -63,8 +63,8 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 	return p, nil
 }
 
-// run watches until ctx ends. Listed is called when all have been told of, or
-// cannot be.
+// run watches until ctx ends. listed is called when all
+// PodGroups were received once, or cannot be listed.
 func (p *podGroups) run(ctx context.Context, listed func()) {
 	whenListed(ctx, p.registration, scheduling.PodGroups.Resource, listed)
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
@@ -86,7 +86,7 @@ func (p *podGroups) run(ctx context.Context, listed func()) {
 	p.informer.RunWithContext(ctx)
 }
 
-// asGroup is what a PodGroup says of its group.
+// asGroup converts a PodGroup to the form of package gang.
 func asGroup(pg *scheduling.PodGroup) gang.PodGroup {
 	g := gang.PodGroup{
 		UID:       pg.UID,
@@ -104,7 +104,7 @@ func asGroup(pg *scheduling.PodGroup) gang.PodGroup {
 	return g
 }
 
-// Get implements report.Store. It returns the PodGroup as last seen, or nil.
+// Get implements report.Store. It returns the PodGroup as last seen, or nil if there is none.
 func (p *podGroups) Get(k types.NamespacedName) *scheduling.PodGroup {
 	obj, ok, err := p.informer.GetStore().GetByKey(k.String())
 	if err != nil || !ok {
@@ -113,15 +113,16 @@ func (p *podGroups) Get(k types.NamespacedName) *scheduling.PodGroup {
 	return obj.(*scheduling.PodGroup)
 }
 
-// Apply implements report.Store. It writes the scheduler's conditions by server-side apply, for this very object. Those of
-// it that are not among them go.
+// Apply implements report.Store. It writes the scheduler's conditions
+// with server-side apply, to the object of this UID only. Conditions
+// that the scheduler wrote before and that are not in cs are removed.
 func (p *podGroups) Apply(ctx context.Context, pg *scheduling.PodGroup, cs ...metav1.Condition) error {
 	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": scheduling.GroupVersion.String(),
 		"kind":       "PodGroup",
-		// The UID keeps the write off an object that took the name over.
+		// With the UID, the write fails if the PodGroup was recreated under the same name.
 		"metadata": map[string]any{"name": pg.Name, "namespace": pg.Namespace, "uid": pg.UID},
 		"status":   map[string]any{"conditions": cs},
 	})

@@ -17,12 +17,12 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// whyNot is a condition with a message.
+// whyNot returns a condition with a message.
 func whyNot(message string) []*corev1.PodCondition {
 	return []*corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}
 }
 
-// toldPod is what a pod's condition says.
+// toldPod returns the message of the pod's condition.
 func (r *rig) toldPod(name string) string {
 	r.Helper()
 	for _, c := range r.shown(name).Status.Conditions {
@@ -40,8 +40,8 @@ func (r *rig) shown(name string) *corev1.Pod {
 	return obj.(*corev1.Pod)
 }
 
-// However long the API server takes, nobody waits for a pod to be told why it waits; and of what is
-// to be said meanwhile only the last is written.
+// However long the API server takes, nothing waits for the write
+// of a pod's status. Of several statuses only the last is written.
 func TestStatusesOfPodsAreWrittenBesideTheLoop(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		var writes atomic.Int32
@@ -65,7 +65,7 @@ func TestStatusesOfPodsAreWrittenBesideTheLoop(t *testing.T) {
 		if got, n := r.toldPod("p"), writes.Load(); got != "words 49" || n > 2 {
 			t.Errorf("the pod is told %q by %d writes, want the last words by two at the most", got, n)
 		}
-		// The same again is not written.
+		// The same status is not written again.
 		if _, err := r.pl.podStatuses.PatchPodStatus(pod, whyNot("words 49"), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -10,12 +10,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/bindqueue"
 )
 
-// PreBindPreFlight says that PreBind has something to do, by itself and after the others.
+// PreBindPreFlight returns an empty result: PreBind is not
+// skipped, and does not run in parallel with other plugins.
 func (pl *Fluence) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	return &fwk.PreBindPreFlightResult{}, nil
 }
 
-// PreBind has the pod wait at the gate until it may be bound, or is called back.
+// PreBind blocks until the pod may be bound or its
+// bind is cancelled. The pod waits in the bind queue.
 func (pl *Fluence) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	why, err := pl.waitToBind(ctx, pod.UID, func(p bindqueue.Pod, now time.Time) bool {
 		pl.bindQueue.Arrive(p, now)

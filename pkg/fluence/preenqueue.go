@@ -11,11 +11,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// PreEnqueue lets one representative of a complete group into the queue, and
-// those of its siblings that have a node. It runs under the queue's lock: it
-// reads memory, and calls nothing that could want the queue.
+// PreEnqueue lets into the scheduling queue one representative of
+// each complete group, and every pod that has an assignment. It runs
+// under the queue's lock, so it must not block or call the queue.
 func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
-	// A pod with a seat needs no matcher any more.
+	// A pod with an assignment does not need the matcher any more.
 	if why := pl.whyNotReady(); why != "" && !pl.groups.HasAssignment(pod.UID) {
 		return unschedulable(why)
 	}
@@ -25,13 +25,14 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 	}
 	if v.Pass {
 		if v.Key == (types.NamespacedName{}) {
-			return nil // it has a seat
+			return nil // the pod has an assignment
 		}
 		free := pl.otherPluginsLetPass(ctx, pod)
 		pl.groups.ObserveOtherPlugins(pod.UID, free)
 		if !free {
-			// The group would take a turn and not ask. The queue is to hear it from that
-			// plugin: it knows the events that end it.
+			// Another plugin holds this pod, so the group could not use its admission:
+			// end the admission. Return nil, so that the queue records the other plugin
+			// as the one that holds the pod and requeues the pod on that plugin's events.
 			pl.endAdmission(v.Key)
 			return nil
 		}
@@ -47,8 +48,8 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 	return unschedulable(v.Message)
 }
 
-// otherPluginsLetPass says whether no other plugin keeps a pod out of the queue. The queue may have
-// asked them before this one, and asks them in any order.
+// otherPluginsLetPass reports whether all other PreEnqueue plugins let a pod pass.
+// The queue runs the plugins in any order, so the others may not have run yet.
 func (pl *Fluence) otherPluginsLetPass(ctx context.Context, pod *corev1.Pod) bool {
 	for _, p := range pl.otherPlugins {
 		if !p.PreEnqueue(ctx, pod).IsSuccess() {
@@ -58,4 +59,5 @@ func (pl *Fluence) otherPluginsLetPass(ctx context.Context, pod *corev1.Pod) boo
 	return true
 }
 
+// unschedulable returns the status of a pod that has to wait, with the reason.
 func unschedulable(why string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, why) }

@@ -14,30 +14,33 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// assignedNode is the node of a pod's seat, in the state of its scheduling cycle.
+// assignedNode is the node of a pod's assignment. PreFilter
+// writes it to the CycleState for Filter and PostFilter.
 type assignedNode string
 
-// Clone returns the same: it never changes.
+// Clone returns c itself, because an assignedNode never changes.
 func (c assignedNode) Clone() fwk.StateData { return c }
 
 const assignedNodeKey fwk.StateKey = Name + "/node"
 
-// whyOrder is what a pod is told that has a node which another of its group has to be
-// placed before.
+// whyOrder is the message for a pod that has a node
+// but must be placed after another pod of its group.
 const whyOrder = "waits for its turn among its siblings"
 
-// decided is in the state of a scheduling cycle that this plugin had its say in.
+// decided marks a CycleState in which Fluence has decided. Without the mark,
+// PostFilter knows that another plugin rejected the pod before Fluence ran.
 type decided struct{}
 
-// Clone returns the same: it never changes.
+// Clone returns s itself, because a decided never changes.
 func (s decided) Clone() fwk.StateData { return s }
 
 const decidedKey fwk.StateKey = Name + "/spoken"
 
-// PreFilter gives the pod the node that its group's match chose for it. For a
-// representative it asks the matcher first, for the whole group.
+// PreFilter gives the pod the node of its assignment.
+// For a representative it first places the whole group.
 func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	// 1. Of a pod that this plugin asks other plugins about it says nothing itself.
+	// 1. Skip probes: the placer runs the profile's PreFilter plugins for
+	// other pods of the group, and Fluence must not answer its own question.
 	if placement.IsProbe(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -48,26 +51,26 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		defer pl.endAdmission(pl.groupKey(pod))
 	}
 
-	// 2. A pod without a seat needs a matcher that answers.
+	// 2. A pod without an assignment needs a matcher that answers.
 	if why := pl.whyNotPlaceable(pod); why != "" {
 		return nil, unschedulable(why)
 	}
 
-	// 3. Who goes before the pod, and does not stand before it in the queue, asks first.
+	// 3. Place pods that come before this pod but are behind it in the queue.
 	silent := pl.placeOvertaken(ctx, pod, nodes)
 	if why := pl.whyNotPlaceable(pod); why != "" {
 		return nil, unschedulable(why)
 	}
 
-	// 4. Find out what there is to ask for: nothing where the pod has a seat, or has to wait.
+	// 4. Get the plan. If the pod has an assignment or must wait, the plan has nothing to place.
 	plan, out := pl.groups.Plan(pod.UID, pl.now())
 	pl.apply(ctx, out)
 	if plan.Node == "" && plan.Wait.Message != "" {
 		return nil, unschedulable(plan.Wait.Message)
 	}
 
-	// 5. Ask for the whole group. A cycle waits once for a matcher that does not answer; that a
-	// ping was answered since says little.
+	// 5. Place the whole group, except if the matcher did not answer in step 3. A cycle waits only
+	// once for a matcher that does not answer, even if the matcher has answered a ping since.
 	node, refused := plan.Node, silent
 	if node == "" && silent == nil {
 		node, refused = pl.placeGroup(ctx, plan, in.throttlePassed, nodes)
@@ -80,7 +83,8 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil, unschedulable(whyOrder)
 	}
 
-	// 6. The filters cannot see a node that is new in this cycle, but in one of the pod's next.
+	// 6. The matcher may know a node that is not in this
+	// cycle's snapshot. Then leave the pod to a later cycle.
 	if pl.isNewNode(node) {
 		pl.groups.Unclaim(pod.UID)
 		if plan.Node == "" {
@@ -89,13 +93,13 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil, unschedulable(fmt.Sprintf("node %s is new and looked at next", node))
 	}
 
-	// 7. The pod may come to its own node alone.
+	// 7. Restrict the pod to its node.
 	state.Write(assignedNodeKey, assignedNode(node))
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }
 
-// isNewNode says whether a node is in the cluster, but not in what the scheduling cycle sees
-// of it: the matcher may hear of a node before the scheduler does.
+// isNewNode reports whether a node exists but is missing in the snapshot
+// of this cycle. The matcher may know a node before the scheduler does.
 func (a *groupPlacer) isNewNode(node string) bool {
 	if _, err := a.handle.SnapshotSharedLister().NodeInfos().Get(node); err == nil {
 		return false
@@ -104,8 +108,8 @@ func (a *groupPlacer) isNewNode(node string) bool {
 	return err == nil
 }
 
-// whyNotPlaceable says why a pod cannot be placed now, or nothing. One that has a seat
-// needs no matcher.
+// whyNotPlaceable returns why a pod cannot be placed now. It returns "" if
+// the pod can be placed. A pod with an assignment does not need the matcher.
 func (a *groupPlacer) whyNotPlaceable(pod *corev1.Pod) string {
 	if a.groups.HasAssignment(pod.UID) {
 		return ""
@@ -113,12 +117,12 @@ func (a *groupPlacer) whyNotPlaceable(pod *corev1.Pod) string {
 	return a.whyNotReady()
 }
 
-// maxOvertaken bounds how often a cycle asks for others first.
+// maxOvertaken limits how many other pods a cycle places before its own pod.
 const maxOvertaken = 4
 
-// placeOvertaken asks for what goes before a pod and does not stand before it in the
-// queue. If the matcher gives no answer, it returns what the pod itself is to be told:
-// it asks again after a while too, since what it waits for may have happened already.
+// placeOvertaken places pods that replace lost members and are behind this pod in the
+// queue. If the matcher does not answer, it returns the refusal of this pod. That refusal
+// also has a backoff, because the event that it waits for may have happened already.
 func (a *groupPlacer) placeOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *gang.Refusal) {
 	for range maxOvertaken {
 		if a.whyNotReady() != "" {
@@ -146,7 +150,7 @@ func (a *groupPlacer) placeOvertaken(ctx context.Context, pod *corev1.Pod, nodes
 	return nil
 }
 
-// refuse records a refusal and turns it into the pod's status.
+// refuse records a refusal and returns it as the pod's status.
 func (a *groupPlacer) refuse(ctx context.Context, plan gang.Plan, r gang.Refusal) *fwk.Status {
 	if r.Reason == reason.MatcherUnavailable {
 		r.WaitsFor = gang.WaitsForAnswer
@@ -159,8 +163,8 @@ func (a *groupPlacer) refuse(ctx context.Context, plan gang.Plan, r gang.Refusal
 	return fwk.NewStatus(fwk.Unschedulable, r.Message)
 }
 
-// reportRefusal logs, counts and reports a refusal. On a lone pod the scheduler itself
-// says what it was refused for.
+// reportRefusal logs, counts and reports a refusal. It does not report the refusal
+// of a lone pod, because the scheduler itself writes the reason to the pod.
 func (tl *groupReporter) reportRefusal(pod *corev1.Pod, reason, message string) {
 	tl.counters.refusals.WithLabelValues(reason).Inc()
 	m, ok := tl.groups.GroupOf(pod.UID)
@@ -173,7 +177,7 @@ func (tl *groupReporter) reportRefusal(pod *corev1.Pod, reason, message string) 
 	case !m.InPodGroup:
 		return
 	case m.Started && m.Missing == 0:
-		// The group is placed; what is late is told with that.
+		// The group is placed. The message about that also covers its late pods.
 		return
 	case m.Started:
 		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Minimum-m.Missing, m.Minimum, message)
@@ -181,11 +185,10 @@ func (tl *groupReporter) reportRefusal(pod *corev1.Pod, reason, message string) 
 	tl.reporter.Report(m.Key, report.NotScheduled(reason, message), pod)
 }
 
-// PreFilterExtensions returns nil: pods that come and go elsewhere do not move a
-// seat.
+// PreFilterExtensions returns nil: pods that come and go do not change the assigned node.
 func (pl *Fluence) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter lets the one node pass that PreFilter chose.
+// Filter lets only the node pass that PreFilter wrote to the CycleState.
 func (pl *Fluence) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c, err := state.Read(assignedNodeKey)
 	if err != nil {

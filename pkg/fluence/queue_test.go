@@ -29,7 +29,7 @@ func queued(t *testing.T, pod *corev1.Pod) fwk.QueuedEntityInfo {
 	return &schedulerframework.QueuedPodInfo{PodInfo: info}
 }
 
-// native is a group of the scheduler's own kind in the queue.
+// native is a pod group of kube-scheduler in the queue.
 type native struct {
 	fwk.QueuedEntityInfo
 	name     string
@@ -55,7 +55,7 @@ func TestQueueIsOrderedByPriorityThenGroup(t *testing.T) {
 	for i, name := range []string{"a", "b", "z"} {
 		pl.groups.PutPodGroup(types.NamespacedName{Namespace: ns, Name: name}, gang.PodGroup{UID: "pg", MinMember: 2, Created: noon.Add(time.Duration(i/2) * time.Second)})
 	}
-	// Pods of a group stand together, whenever they came.
+	// Pods of a group are together in the queue, whenever they came.
 	want := []fwk.QueuedEntityInfo{
 		pod("urgent", "z", 2, noon.Add(time.Hour)),
 		pod("a-0", "a", 1, noon),
@@ -145,7 +145,7 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 				asked := len(r.matches())
 				_, _, status := r.preFilter(lone)
 				r.wantStatus(status, fwk.Unschedulable, tc.want)
-				// Who has a node already needs no matcher.
+				// A pod that has a node does not need the matcher.
 				if got := r.enqueue(pods[1]); got != "" {
 					t.Errorf("PreEnqueue of a pod with a seat: %q", got)
 				}
@@ -165,7 +165,7 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 	}
 }
 
-// A Filter of another plugin that returns an error ends a cycle, and tells nobody.
+// An error of another plugin's Filter ends a cycle, and no plugin is notified.
 func TestPreEnqueueGivesTheSeatsOfALostCycleBack(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)

@@ -31,7 +31,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		message  string
 		reason   string
 		until    []gang.Event
-		again    time.Duration // without any event; 0 is never
+		again    time.Duration // without any event; 0 means never
 		released bool
 		trips    bool
 	}{
@@ -121,8 +121,9 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 	}
 }
 
-// What the matcher breaks on costs others its graph: the group asks again ever more rarely, and its
-// namespace after others. What it refuses as such costs nobody anything.
+// A request that breaks the matcher costs other groups the graph. Its
+// group retries ever more rarely, and its namespace is placed after
+// others. A request that the matcher rejects costs others nothing.
 func TestWhatBreaksTheMatcherIsPaidFor(t *testing.T) {
 	for err, paid := range map[error]bool{errors.New("oops"): true, match.ErrConflict: false, match.ErrInvalid: false} {
 		inRig(t, nil, func(r *rig) {

@@ -14,28 +14,31 @@ import (
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// releaseQueue gives back to the engine what groups no longer want. It never makes
-// its caller wait, and tries again until the engine took note: a job id is used
-// for one match only, so that it can never be too late.
+// releaseQueue is the queue of releases to the matcher. add does not
+// block. A release is retried until it succeeds. That is safe however
+// late it succeeds, because a job ID is used for one match only.
 type releaseQueue struct {
 	engine match.Engine
-	// epoch is 0 while the graph is being loaded: what is given back then would
-	// be overtaken by the load.
-	epoch   func() match.Epoch
+	// epoch returns 0 while the graph is being loaded. Releases
+	// wait until then, because the load would undo them.
+	epoch func() match.Epoch
+	// onFreed is called after releases have succeeded.
 	onFreed func()
 
+	// mu guards queue.
 	mu     sync.Mutex
 	queue  []gang.Release
 	wakeup chan struct{}
 }
 
-// releaseTimeout bounds one Release.
+// releaseTimeout is the deadline of one release.
 const releaseTimeout = 2 * time.Second
 
 func newReleaseQueue(engine match.Engine, epoch func() match.Epoch, freed func()) *releaseQueue {
 	return &releaseQueue{engine: engine, epoch: epoch, onFreed: freed, wakeup: make(chan struct{}, 1)}
 }
 
+// add queues releases.
 func (r *releaseQueue) add(releases ...gang.Release) {
 	if len(releases) == 0 {
 		return
@@ -46,14 +49,14 @@ func (r *releaseQueue) add(releases ...gang.Release) {
 	signal.Send(r.wakeup)
 }
 
-// pending is how many releases the engine has yet to take.
+// pending returns the number of releases that the matcher has not confirmed.
 func (r *releaseQueue) pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.queue)
 }
 
-// has says whether a slot is still to be given back.
+// has reports whether the release of a slot is still pending.
 func (r *releaseQueue) has(job match.JobID, key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +65,7 @@ func (r *releaseQueue) has(job match.JobID, key string) bool {
 	})
 }
 
-// run gives back until ctx ends.
+// run releases until ctx ends.
 func (r *releaseQueue) run(ctx context.Context) {
 	const retry = 200 * time.Millisecond
 	for {
@@ -76,7 +79,7 @@ func (r *releaseQueue) run(ctx context.Context) {
 	}
 }
 
-// drain returns false if something is left to be given back.
+// drain sends the queued releases. It returns false if a release has to be retried.
 func (r *releaseQueue) drain(ctx context.Context) bool {
 	done := false
 	defer func() {

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// A counter gives back to a Fake.
+// counter releases to a Fake and counts.
 type counter struct {
 	*releaseQueue
 	fake  *matchtest.Fake
@@ -120,7 +120,7 @@ func TestAReturnNeverMakesItsCallerWait(t *testing.T) {
 		if took := time.Since(before); took != 0 {
 			t.Errorf("add took %v", took)
 		}
-		// A call that hangs is given up, and made again.
+		// A call that hangs times out, and is made again.
 		time.Sleep(releaseTimeout - time.Millisecond)
 		c.wantReleased(t, "1: 1 []")
 		time.Sleep(time.Millisecond)
@@ -131,7 +131,7 @@ func TestAReturnNeverMakesItsCallerWait(t *testing.T) {
 	})
 }
 
-// slowRelease is an engine that takes its time to take back.
+// slowRelease is an engine whose releases take time.
 type slowRelease struct{ match.Engine }
 
 func (s slowRelease) Release(ctx context.Context, e match.Epoch, id match.JobID, keys ...string) error {
@@ -143,8 +143,8 @@ func (s slowRelease) Release(ctx context.Context, e match.Epoch, id match.JobID,
 	return s.Engine.Release(ctx, e, id, keys...)
 }
 
-// That an engine has what is still to be given back is no drift, which every test
-// here looks for in the end.
+// An allocation whose release is pending is no drift. Every
+// test here checks at its end that there is no drift.
 func TestWhatWaitsToBeGivenBackIsNoDrift(t *testing.T) {
 	inRig(t, slowRelease{realEngine(t)}, func(r *rig) {
 		r.node("n1", 64)

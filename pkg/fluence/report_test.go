@@ -19,17 +19,17 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// report tells news of the group and waits for what comes of it.
+// report reports a reason of the group and waits for the writes.
 func (r *rig) report(because, message string) {
 	n := report.NotScheduled(because, message)
 	if because == reason.Placed {
 		n.Status = metav1.ConditionTrue
 	}
 	r.pl.reporter.Report(g, n, objects.Pod("g-0"))
-	r.pass(50 * time.Millisecond) // events go behind conditions
+	r.pass(50 * time.Millisecond) // events are sent after conditions
 }
 
-// quiet creates a PodGroup that the plugin itself has nothing to say of.
+// quiet creates a PodGroup about which the plugin itself reports nothing.
 func (r *rig) quiet(uid types.UID, edit ...func(*scheduling.PodGroup)) {
 	pg := aPodGroup(g.Name, 2, uid)
 	pg.Status.Phase = scheduling.PodGroupFinished
@@ -85,7 +85,7 @@ func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 		r.report("NoRoom", "1 of 2")
 		r.report("NoRoom", "1 of 2")
 		r.wantWrites([]string{"NoRoom 1 of 2"}, []string{"NoRoom"})
-		// Other numbers alone are no event, and can wait.
+		// Changed numbers are no event, and can wait.
 		for range 3 {
 			r.report("NoRoom", "0 of 2")
 			r.report("NoRoom", "1 of 3")
@@ -150,7 +150,7 @@ func TestReportTriesAgainUntilItIsWritten(t *testing.T) {
 	})
 }
 
-// The CRD of scheduler-plugins serves, and its PodGroups have no conditions.
+// The CRD of scheduler-plugins is enough. Its PodGroups have no conditions.
 func TestReportIsContentWithEventsWhereThereAreNoConditions(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.quiet("uid")
@@ -180,7 +180,8 @@ func TestReportDropsNewsOfAPodGroupThatIsGone(t *testing.T) {
 				r.report("NoRoom", "why")
 				r.pass(time.Hour)
 				r.wantWrites([]string{"NoRoom why"}, nil)
-				// Its successor of the same name gets its own, be it the same.
+				// The next PodGroup of the same name gets
+				// its own condition, even if it is the same.
 				r.api.drop(g)
 				r.api.broken = nil
 				r.quiet("new")
@@ -203,7 +204,7 @@ func TestReportKeepsNewsThatComeWhileTheOldAreDropped(t *testing.T) {
 			if n > 1 {
 				return nil
 			}
-			// While the write is under way, the group is made anew and refused again.
+			// During the write, the group is created anew and refused again.
 			r.api.drop(g)
 			r.quiet("new")
 			time.Sleep(time.Second)

@@ -13,44 +13,50 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement"
 )
 
-// reservations are the nodes that are reserved for groups that have waited for room longer
-// than maxBypass. The zero value is ready for use.
+// reservations has the nodes that are reserved for groups that have
+// waited for room longer than maxBypass. The zero value is ready for use.
 type reservations struct {
 	mu     sync.Mutex
 	byTurn map[gang.Turn]*reservation
 }
 
-// A reservation is that of the group whose turn it is.
+// reservation is the state of one turn. A turn is one namespace
+// and priority, of which one group at a time has nodes reserved.
 type reservation struct {
+	// key is the group that has the turn.
 	key types.NamespacedName
-	// nodes are reserved for the group; none if it does not fit what may be, or while it pauses.
+	// nodes are reserved for the group. There are none if the group does
+	// not fit on the nodes that may be reserved, and during a pause.
 	nodes []string
+	// timer measures how long the turn's reservations make no progress.
 	timer stallTimer
-	// outlasted are the pods of the turn's namespace that stood on reserved nodes when a
-	// reservation paused, as far as they were there still when the last one did.
+	// outlasted are the pods of the turn's namespace that were on reserved
+	// nodes when a reservation paused, and still existed at the last pause.
 	outlasted sets.Set[types.UID]
-	// idle is since when the turn is nobody's; zero where it is somebody's.
+	// idle is since when no group has the turn; zero while one has it.
 	idle time.Time
-	// searchedAt is when nodes were last looked for, unknown that it was cut short before there was
-	// an answer, and again that they are to be looked for once more: the group asked too soon
-	// after that, or the search was cut short.
-	searchedAt           time.Time
+	// searchedAt is when nodes to reserve were last searched.
+	searchedAt time.Time
+	// unknown means that the last search ran out of time without an answer.
+	// searchAgain means that another search is due: the group wanted one
+	// within searchEvery of the last, or the last one is not finished.
 	unknown, searchAgain bool
-	// search is that for fewer nodes.
+	// search is the unfinished binary search for the smallest number of nodes.
 	search *placement.Bisection
-	// activated says that the group was called to its nodes when they were free, and came that it
-	// has asked since.
+	// activated means that the group was activated because its nodes are free.
+	// usedFreePass means that the group has used its free pass for them.
 	activated, usedFreePass bool
 }
 
 const (
-	// forgetTurn is for how long the clock of a turn that is nobody's is kept at the least.
+	// forgetTurn is the minimum time for which the timer of a turn without a group is kept.
 	forgetTurn = time.Hour
-	// searchEvery is how often nodes are looked for at the most, for one turn.
+	// searchEvery is the minimum time between two searches for one turn.
 	searchEvery = 5 * time.Second
 )
 
-// nodes returns what is reserved for a group whose turn it is.
+// nodes returns the nodes that are reserved for a group.
+// There are none if the group does not have the turn.
 func (a *reservations) nodes(t gang.Turn, key types.NamespacedName) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,13 +66,13 @@ func (a *reservations) nodes(t gang.Turn, key types.NamespacedName) []string {
 	return nil
 }
 
-// A holding is what is reserved for a group.
+// reservedNodes are the nodes that are reserved for a group.
 type reservedNodes struct {
 	key   types.NamespacedName
 	nodes []string
 }
 
-// listReserved returns what is reserved, by turn.
+// listReserved returns the reserved nodes, by turn.
 func (a *reservations) listReserved() map[gang.Turn]reservedNodes {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,7 +85,7 @@ func (a *reservations) listReserved() map[gang.Turn]reservedNodes {
 	return of
 }
 
-// hasOutlasted says whether a pod has outlasted a reservation of its namespace.
+// hasOutlasted reports whether a pod has outlasted a reservation of its namespace.
 func (a *reservations) hasOutlasted(namespace string, uid types.UID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,7 +97,7 @@ func (a *reservations) hasOutlasted(namespace string, uid types.UID) bool {
 	return false
 }
 
-// pause returns when the pause of a turn ends, and whether it has one.
+// pause returns when the pause of a turn ends, and whether the turn has a pause.
 func (a *reservations) pause(t gang.Turn) (until time.Time, paused bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,18 +108,17 @@ func (a *reservations) pause(t gang.Turn) (until time.Time, paused bool) {
 	return r.timer.pausedUntil, true
 }
 
-// A ground knows the pods on nodes: what stands there for a group of a namespace, and which are the
-// namespace's own, with those of some that are there still.
+// occupancy knows the pods on nodes. occupants describes the methods.
 type occupancy interface {
 	blockers(nodes []string, own string) blockers
 	podsOf(nodes []string, namespace string, before sets.Set[types.UID]) sets.Set[types.UID]
 }
 
-// A nodesOfGroup returns the nodes that a group runs on; none if it has not started.
+// nodesOfGroup returns the nodes that a group runs on. There are none if the group has not started.
 type nodesOfGroup func(types.NamespacedName) []string
 
-// giveTurn gives a turn to a group. It says whether it had it not just before, and whether nodes are
-// others' again for that.
+// giveTurn gives a turn to a group. anew reports whether the group did not have the turn
+// just before. freed reports whether the nodes of the group before are no longer reserved.
 func (a *reservations) giveTurn(t gang.Turn, key types.NamespacedName, on occupancy, runs nodesOfGroup, now time.Time) (anew, freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -122,7 +127,7 @@ func (a *reservations) giveTurn(t gang.Turn, key types.NamespacedName, on occupa
 		a.begin(t, key, now)
 		return true, false
 	}
-	// Who comes back to its turn is to be told of it as who is new to it.
+	// A group that comes back to its turn counts as new, because it has to be activated too.
 	back := !r.idle.IsZero()
 	r.idle = time.Time{}
 	if r.key == key {
@@ -133,7 +138,7 @@ func (a *reservations) giveTurn(t gang.Turn, key types.NamespacedName, on occupa
 	return true, freed
 }
 
-// begin gives a group a turn that is nobody's.
+// begin creates the reservation of a turn that has none.
 func (a *reservations) begin(t gang.Turn, key types.NamespacedName, now time.Time) *reservation {
 	if a.byTurn == nil {
 		a.byTurn = map[gang.Turn]*reservation{}
@@ -143,7 +148,8 @@ func (a *reservations) begin(t gang.Turn, key types.NamespacedName, now time.Tim
 	return r
 }
 
-// endTenure takes the nodes from the group whose turn it was. It says whether there were any.
+// endTenure ends the reservation of the group that had the
+// turn, and reports whether nodes were reserved for it.
 func (r *reservation) endTenure(t gang.Turn, on occupancy, runs nodesOfGroup) bool {
 	had, left := len(r.nodes) > 0, maxBlockers()
 	if had {
@@ -154,14 +160,14 @@ func (r *reservation) endTenure(t gang.Turn, on occupancy, runs nodesOfGroup) bo
 	return had
 }
 
-// clear reserves nothing until nodes are looked for anew.
+// clear drops the reserved nodes and the state of the search.
 func (r *reservation) clear() {
 	r.nodes, r.search, r.searchedAt = nil, nil, time.Time{}
 	r.unknown, r.searchAgain, r.activated, r.usedFreePass = false, false, false, false
 }
 
-// reserve reserves nodes for the group whose turn it is, and no others. It says whether they
-// are others than before, and whether others may have any that they could not have.
+// reserve replaces the nodes that are reserved for a turn, and gives the turn to the group. changed
+// reports whether the nodes differ from before. freed reports whether a node is no longer reserved.
 func (a *reservations) reserve(t gang.Turn, key types.NamespacedName, nodes []string, on occupancy, runs nodesOfGroup, now time.Time) (changed, freed bool) {
 	_, freed = a.giveTurn(t, key, on, runs, now)
 	a.mu.Lock()
@@ -179,7 +185,7 @@ func (a *reservations) reserve(t gang.Turn, key types.NamespacedName, nodes []st
 	return changed, freed
 }
 
-// unreserve takes the nodes from a group that has a turn. It says whether there were any.
+// unreserve drops the nodes of a group that has the turn, and reports whether there were any.
 func (a *reservations) unreserve(t gang.Turn, key types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -192,9 +198,9 @@ func (a *reservations) unreserve(t gang.Turn, key types.NamespacedName) bool {
 	return freed
 }
 
-// startSearch says whether nodes may be looked for now, for the group whose turn it is, and with what
-// search to go on. If not, they are to be looked for later. Known says that the last look had an
-// answer.
+// startSearch reports whether nodes may be searched now for the group that has
+// the turn (ok), and returns the binary search to continue. If not, another
+// search becomes due later. known is false if the last search ran out of time.
 func (a *reservations) startSearch(t gang.Turn, key types.NamespacedName, now time.Time) (search *placement.Bisection, ok, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,7 +215,7 @@ func (a *reservations) startSearch(t gang.Turn, key types.NamespacedName, now ti
 	return r.search, true, !r.unknown
 }
 
-// endSearch takes note of how far nodes were looked for, for a group that is first in its turn.
+// endSearch stores the state of a search. It gives the group the turn if no group has had it.
 func (a *reservations) endSearch(t gang.Turn, key types.NamespacedName, search *placement.Bisection, known bool, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -222,7 +228,7 @@ func (a *reservations) endSearch(t gang.Turn, key types.NamespacedName, search *
 	}
 }
 
-// markContested takes note that a group of another namespace is kept from the nodes of some turns.
+// markContested marks turns whose reserved nodes a group of another namespace was kept from.
 func (a *reservations) markContested(turns []gang.Turn, by string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -233,8 +239,8 @@ func (a *reservations) markContested(turns []gang.Turn, by string) {
 	}
 }
 
-// pollActivation says whether the group whose turn it is is to ask now: nodes are to be looked for again, or
-// those that it has are free. For free nodes it is called once.
+// pollActivation reports whether to activate the group that has the turn: another search
+// is due, or the group's nodes are free. For free nodes the group is activated once.
 func (a *reservations) pollActivation(t gang.Turn, free func(nodes []string) bool, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -257,8 +263,8 @@ func (a *reservations) pollActivation(t gang.Turn, free func(nodes []string) boo
 	return true
 }
 
-// useFreePass says whether a group asks for reserved nodes that are free, for the first time since they
-// are.
+// useFreePass reports whether a group may be placed although its namespace is throttled,
+// because its reserved nodes are free. It returns true once each time they become free.
 func (a *reservations) useFreePass(t gang.Turn, key types.NamespacedName, free func(nodes []string) bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -270,9 +276,9 @@ func (a *reservations) useFreePass(t gang.Turn, key types.NamespacedName, free f
 	return true
 }
 
-// endExcept takes the nodes from turns of other groups than these. It says whether there were any.
-// The clock of a turn is forgotten a while after it was somebody's last, unless there are own pods
-// that have outlasted it.
+// endExcept ends the reservations of all turns except those of the groups in but. It reports
+// whether a node is no longer reserved. The timer of a turn without a group is forgotten
+// after some time, except if pods that have outlasted its reservation still exist.
 func (a *reservations) endExcept(but []gang.Head, on occupancy, runs nodesOfGroup, maxReserve time.Duration, now time.Time) (freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -292,7 +298,7 @@ func (a *reservations) endExcept(but []gang.Head, on occupancy, runs nodesOfGrou
 			return false
 		}
 		if len(r.outlasted) > 0 {
-			// It is looked at again after as long.
+			// Check again after the same time.
 			r.outlasted, r.idle = on.podsOf(nil, t.Namespace, r.outlasted), now
 		}
 		return len(r.outlasted) == 0
@@ -300,8 +306,9 @@ func (a *reservations) endExcept(but []gang.Head, on occupancy, runs nodesOfGrou
 	return freed
 }
 
-// advance looks whether a reservation gets on. One that does not pauses; its nodes are others' again,
-// and the own pods there have outlasted it.
+// advance advances the timer of a reservation. A reservation that has
+// made no progress for maxReserve pauses: its nodes are no longer
+// reserved, and the pods of its namespace on them have outlasted it.
 func (a *reservations) advance(t gang.Turn, on occupancy, maxReserve time.Duration, now time.Time) (paused, resumed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -314,8 +321,8 @@ func (a *reservations) advance(t gang.Turn, on occupancy, maxReserve time.Durati
 	return paused, resumed
 }
 
-// outlasted returns the pods of a turn's namespace that have outlasted a reservation. Nobody
-// changes them.
+// outlasted returns the pods of a turn's namespace that have
+// outlasted a reservation. The caller must not modify the set.
 func (a *reservations) outlasted(t gang.Turn) sets.Set[types.UID] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -325,7 +332,8 @@ func (a *reservations) outlasted(t gang.Turn) sets.Set[types.UID] {
 	return nil
 }
 
-// count says for how many groups nodes are reserved, and how many nodes by namespace.
+// count returns the number of groups with reserved
+// nodes, and the number of reserved nodes by namespace.
 func (a *reservations) count() (groups int, nodes map[string]int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

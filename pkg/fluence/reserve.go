@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// Reserve confirms the pod's seat.
+// Reserve confirms the pod's assignment.
 func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	if err := pl.groups.Reserve(pod.UID, node); err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, err.Error())
@@ -26,10 +26,11 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	return nil
 }
 
-// Unreserve gives the seats of a group back that can no longer start together.
-// A group that has started keeps them.
+// Unreserve handles a pod that will not be bound in this cycle. If the group has not
+// started, all its assignments are revoked, because its pods can no longer start
+// together. If the group has started, the pod keeps its assignment and is tried again.
 func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	pl.inventory.ForgetBind(pod) // before the engine gives its seat to others
+	pl.inventory.ForgetBind(pod) // before the matcher gives its room to others
 	pl.apply(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved or bound", pod.Name)))
 	pl.bindQueue.Failed(pod.UID, pl.now())
 	if !pl.groups.HasAssignment(pod.UID) {
@@ -39,11 +40,12 @@ func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	signal.Send(pl.bindQueue.wakeup)
 }
 
-// permitTimeout is the framework's own limit: it is the group's deadline that
-// ends the wait, with its reason.
+// permitTimeout is the longest wait that the framework allows. The wait
+// normally ends earlier, at the group's deadline, with the reason for that.
 const permitTimeout = 15 * time.Minute
 
-// Permit lets nobody bind before the group's minimum is reserved.
+// Permit holds a pod until the group's minimum is reserved.
+// Then all pods of the group that wait may be bound.
 func (pl *Fluence) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 	ok, others := pl.groups.Permit(pod.UID)
 	if !ok {
@@ -56,14 +58,15 @@ func (pl *Fluence) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	return nil, 0
 }
 
+// allow ends the wait of a pod in Permit.
 func (pl *Fluence) allow(uid types.UID) {
 	if wp := pl.handle.GetWaitingPod(uid); wp != nil {
 		wp.Allow(Name)
 	}
 }
 
-// sweepWaiting makes good for a pod that was allowed or rejected in the moment
-// before the framework had it among its waiting pods.
+// sweepWaiting repeats decisions about pods in Permit. A decision that came
+// just before the framework added the pod to its waiting pods had no effect.
 func (w *watcher) sweepWaiting() {
 	var allow, reject []fwk.WaitingPod
 	w.handle.IterateOverWaitingPods(func(wp fwk.WaitingPod) {
@@ -85,9 +88,9 @@ func (w *watcher) sweepWaiting() {
 	}
 }
 
-// PostFilter takes note that the filters refused the node of a seat. It says
-// that nothing can be done about it, and comes first: nobody is evicted for a
-// pod whose group could not start anyway.
+// PostFilter records that the filters rejected the assigned node of a pod. It
+// returns UnschedulableAndUnresolvable and comes before DefaultPreemption, so
+// that no pod is evicted for one whose group could not start anyway.
 func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if c, err := state.Read(assignedNodeKey); err == nil {
 		node := string(c.(assignedNode))
@@ -98,24 +101,24 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		}
 		pl.apply(ctx, pl.groups.FilterRejected(pod.UID, pl.now(), why))
 	} else if _, err := state.Read(decidedKey); err != nil {
-		// Another plugin refused the pod on all nodes, before this one was asked.
-		// Those that can be placed without it go on.
+		// Another PreFilter plugin rejected the pod before Fluence ran.
+		// The rest of the group may still be placed without this pod.
 		pl.endAdmission(pl.groupKey(pod))
 		why := fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message())
 		pl.apply(ctx, pl.groups.RefusePod(pod.UID, pl.now(), reason.NodesRuledOut, why))
 	}
-	// A nomination, of a former scheduler perhaps, would keep room on a node that
-	// the pod may not come to.
+	// Clear the pod's nominated node. A nomination, perhaps left by an
+	// earlier scheduler, would keep room on a node that the pod may not get.
 	clear := &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}}
 	return clear, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// PodGroupPostFilter does the same for a group of the scheduler's own kind.
+// PodGroupPostFilter prevents preemption for kube-scheduler's own pod groups.
 func (pl *Fluence) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, fwk.PodGroupInfo, fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
-// PostBind records progress.
+// PostBind records that the pod is bound.
 func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	out := pl.groups.ObserveBind(pod.UID)
 	pl.bindQueue.Bound(pod.UID, pl.now())

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// reserve takes a pod through its cycle up to Permit, and has it wait if it is to.
+// reserve runs a pod's cycle up to Permit, in which the pod waits if it has to.
 func (r *rig) reserve(pod *corev1.Pod) fwk.CycleState {
 	r.Helper()
 	state, result, status := r.preFilter(pod)
@@ -35,13 +35,13 @@ func (r *rig) reserve(pod *corev1.Pod) fwk.CycleState {
 	return state
 }
 
-// leave takes a pod that is reserved on node n1 through the gate.
+// leave binds a pod that is reserved on node n1, through the bind queue.
 func (r *rig) leave(state fwk.CycleState, pod *corev1.Pod) {
 	r.Helper()
 	r.wantStatus(r.fwk.RunPreBindPlugins(r.ctx, state, pod, "n1"), fwk.Success, "")
 }
 
-// permitted is what a pod that waits in Permit is told; it waits until then.
+// permitted waits until the wait of a pod in Permit ends, and returns the status.
 func (r *rig) permitted(pod *corev1.Pod) *fwk.Status { return r.fwk.WaitOnPermit(r.ctx, pod) }
 
 func TestReserveTakesTheMatchedNodeAlone(t *testing.T) {
@@ -79,7 +79,7 @@ func TestPermitLetsAllBindWithTheLastOfTheMinimum(t *testing.T) {
 	})
 }
 
-// The API server shows a bound pod a little later.
+// The API shows a bound pod a little later.
 func TestPostBindSaysThatTheGroupIsPlaced(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
@@ -181,8 +181,8 @@ func TestPostFilterAfterARefusalTellsNothingNew(t *testing.T) {
 	})
 }
 
-// The other plugins come first in PreFilter, and the framework asks no more of
-// them when one says never.
+// The other plugins come first in PreFilter, and the framework runs no
+// more of them after one that returns UnschedulableAndUnresolvable.
 func TestPostFilterTellsWhatAnotherPluginRefused(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
@@ -211,8 +211,8 @@ func TestAPodGroupOfTheSchedulersOwnIsNotPreemptedFor(t *testing.T) {
 	}
 }
 
-// Permit says that a pod is to wait before the framework has it among the waiting
-// pods. What happens in between reaches nobody.
+// Permit returns Wait before the framework has the pod among
+// the waiting pods. A decision in between reaches no pod.
 func TestThePodThatWasNotYetWaitingIsNotForgotten(t *testing.T) {
 	cases := map[string]struct {
 		meanwhile func(r *rig, sibling *corev1.Pod)

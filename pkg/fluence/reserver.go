@@ -20,17 +20,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// reserver reserve nodes for the groups that have waited for room longest.
+// reserver reserves nodes for the groups that have waited for room longest.
 type reserver struct {
 	*base
 	groupReporter *groupReporter
 	reservations  reservations
 }
 
-// updateReservations brings the reservations up to date with who has waited for long, and with what has
-// ended. Groups ask again that had to leave nodes which are reserved no longer: the group
-// that it was for has started or is gone, or waits for something else, or its reservation
-// pauses.
+// updateReservations updates the reservations. It ends those of groups that have started, are gone
+// or wait for something else, and pauses those without progress. It gives turns to the groups that
+// have waited longest. If nodes are no longer reserved, the groups that were kept from them retry.
 func (ts *reserver) updateReservations() {
 	now, most := ts.now(), ts.args.MaxReserve.Duration
 	heads := ts.groups.Starving(now, ts.args.MaxBypass.Duration)
@@ -47,13 +46,14 @@ func (ts *reserver) updateReservations() {
 		nodes := ts.reservations.nodes(t, h.Key)
 		overlaps := taken.HasAny(nodes...)
 		if overlaps {
-			// One before it has come to need them.
+			// A group before this one now needs some of the same nodes.
 			others = ts.reservations.unreserve(t, h.Key) || others
 		}
 		taken.Insert(nodes...)
 		freed = freed || others || paused
 		if anew || again || paused || overlaps || ts.reservations.pollActivation(t, ts.freeFor(t), now) {
-			// It is in its own cycle that nodes are reserved for a group, and told.
+			// Nodes are reserved for a group in its own scheduling
+			// cycle, which also reports them: so activate the group.
 			ts.groups.RetryNow(h.Key)
 			ts.activator.activateGroups(h.Key)
 		}
@@ -67,15 +67,21 @@ func (ts *reserver) updateReservations() {
 	}
 }
 
-// reservedFor returns the room that is reserved for the groups before a plan.
+// reservedFor returns the nodes that a plan must leave
+// free, because they are reserved for groups before it.
 //
-// A group waits only for groups before it in one order, so that no two wait for each other. A pod that
-// takes the place of a lost member is an exception, since the members that run may need it before they
-// end. It may have any node if the lost member's node is lost too. Otherwise it may go back to that
-// node, whoever has it reserved. If others have taken the room there, it waits until the reservation
-// pauses. Where no reservation pauses it may have any node. It may not have any node otherwise: its
-// author could move one member after the other to reserved nodes, and have the next group take the
-// room that each of them leaves.
+// Invariant: a group waits only for groups before it in
+// one order, so that no two groups wait for each other.
+//
+// A pod that replaces a lost member is an exception, because
+// the running members may need it before they can end:
+//
+//   - If the lost member's node is lost too, or if
+//     reservations never pause, the pod may use any node.
+//   - Otherwise it may use the lost member's node, even if that node is reserved. If other
+//     pods have taken the room there, it waits until the reservations of other nodes pause.
+//   - It may not use any other reserved node. Otherwise a user could move one member after the
+//     other to reserved nodes, and start the next group in the room that each of them leaves.
 func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
 	if len(plan.LostMembers) > 0 && (ts.args.MaxReserve.Duration == 0 || ts.isNodeLost(plan.LostMembers[0], plan.Required[0])) {
 		return room
@@ -111,9 +117,10 @@ func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
 	return room
 }
 
-// isNodeLost says whether a pod cannot go to the node of the member whose place it takes, whatever room there
-// is. The node is gone, is not ready or is closed to both, or one of its devices has failed. A node that
-// is closed to the new pod alone is not lost: the pod's author chose that. An unknown node is lost.
+// isNodeLost reports whether a pod cannot use the node of the lost member that it
+// replaces, whatever room there is. The node is unknown, deleted or not ready, it
+// rejects both the old and the new pod, or a device has failed. A node that
+// rejects only the new pod is not lost, because the pod's author chose that.
 func (ts *reserver) isNodeLost(left gang.LostMember, pod *corev1.Pod) bool {
 	node, err := ts.nodes.Get(left.Node)
 	if err != nil || !nodeutil.IsNodeReady(node) || hasFailed(node, pod) {
@@ -122,8 +129,8 @@ func (ts *reserver) isNodeLost(left gang.LostMember, pod *corev1.Pod) bool {
 	return ts.guard.whyRejected(ts.log, node, pod) != "" && ts.guard.whyRejected(ts.log, node, left.Pod) != ""
 }
 
-// hasFailed says whether a device of a kind that a pod asks for has failed on a node: the node has
-// more of them than may be given out, or fewer may be than the pod asks for.
+// hasFailed reports whether a device that a pod requests has failed on a node. The node then
+// has less of the extended resource allocatable than its capacity, or less than the request.
 func hasFailed(node *corev1.Node, pod *corev1.Pod) bool {
 	for r, asks := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 		may, there := node.Status.Allocatable[r]
@@ -137,8 +144,8 @@ func hasFailed(node *corev1.Node, pod *corev1.Pod) bool {
 	return false
 }
 
-// withSameReserved keeps, of the pods of a plan that take places, those to which the same reserved nodes are open
-// as to the one that asks. The others ask next.
+// withSameReserved reduces a plan of pods that replace lost members to those that may use
+// the same reserved nodes as the first pod. The others are placed in a later attempt.
 func (ts *reserver) withSameReserved(plan gang.Plan) gang.Plan {
 	if len(plan.LostMembers) < 2 || ts.args.MaxReserve.Duration == 0 || len(ts.reservations.listReserved()) == 0 {
 		return plan
@@ -155,14 +162,16 @@ func (ts *reserver) withSameReserved(plan gang.Plan) gang.Plan {
 	return plan
 }
 
+// describeReserved returns the message that nodes are reserved for another group.
 func describeReserved(nodes int, group string, waited time.Duration) string {
 	return fmt.Sprintf("%s reserved for %s, which has waited %s", placement.NodesAre(nodes), group, duration.HumanDuration(waited))
 }
 
-// reserve reserves nodes for a group that has just been refused for want of room, if it has
-// waited for so long that it may have some, and says so. They are as few as it fits when all has
-// ended there that ends: those on which the fewest such pods are, so that they are free soon.
-// A group for which there are none leaves its turn to the next until nodes change.
+// reserve reserves nodes for a group that was just refused for lack of room, if the group has
+// waited longer than maxBypass. It adds the result to the refusal's message. It reserves as few
+// nodes as the group needs once all pods on them have ended that end, and prefers nodes with
+// few such pods, so that they are free soon. If there are no such nodes, and none is reserved
+// for another group, the group yields its turn to the next group until something has changed.
 func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement.Result, r *gang.Refusal) {
 	key, now := plan.Key, ts.now()
 	if plan.Late || r.WaitsFor != gang.WaitsForRoom || !ts.groups.IsHead(key, now, ts.args.MaxBypass.Duration) {
@@ -196,7 +205,7 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 	l := ts.placer.FindReservable(ctx, found, had, search, ts.outlastedFor(t))
 	yields := false
 	defer func() {
-		// One that yields is not called again: it looks when it asks.
+		// A group that yields is not activated for another search. It searches when it retries.
 		if !yields {
 			ts.reservations.endSearch(t, key, l.Search, l.Known, now)
 		}
@@ -231,28 +240,31 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 	}
 }
 
-// reportReserved tells that nodes are reserved for a group for which none were. It leaves a trace: the
-// reason for which the group waits is the same as before.
+// reportReserved reports that nodes are reserved for a group that had none. It is an event,
+// because the reason for which the group waits, and so its condition, does not change.
 func (ts *reserver) reportReserved(key types.NamespacedName, nodes int) {
 	ts.groupReporter.reporter.RecordEvent(key, reason.NodesReserved, placement.NodesAre(nodes)+" reserved for the group")
 }
 
-// useFreePass says whether a group whose namespace may not ask now asks for the nodes that are reserved
-// for it and are free. It may, once: while it waits nobody has them.
+// useFreePass reports whether a group may be placed although its
+// namespace is throttled, because its reserved nodes are free. It returns
+// true once: no other group can use the nodes while this group waits.
 func (ts *reserver) useFreePass(plan gang.Plan) bool {
 	t := gang.TurnOf(plan.Key, plan.Rank)
 	return !plan.Late && ts.reservations.useFreePass(t, plan.Key, ts.freeFor(t))
 }
 
-// freeFor says of nodes whether nothing ends there any more that a turn waits for.
+// freeFor returns a function that reports whether no
+// pod is left on nodes for whose end a turn waits.
 func (ts *reserver) freeFor(t gang.Turn) func(nodes []string) bool {
 	stays := ts.outlastedFor(t)
 	return func(nodes []string) bool { return ts.occupants.isFree(nodes, stays) }
 }
 
-// outlastedFor says of a pod whether it is taken for one that does not end: it is of a turn's own
-// namespace, a reservation has paused over it, and it has no deadline that is near. Whoever has such
-// pods can end them, and shall not have nodes kept from others for them again and again.
+// outlastedFor returns a function that reports whether a pod is treated as one that does not
+// end: it belongs to the turn's namespace, it has outlasted a reservation, and its deadline is
+// not within maxReserve (deletion or activeDeadlineSeconds). The namespace could end such pods
+// itself. Without this, nodes would be kept from other namespaces for them again and again.
 func (ts *reserver) outlastedFor(t gang.Turn) func(*corev1.Pod) bool {
 	pods, near := ts.reservations.outlasted(t), ts.now().Add(ts.args.MaxReserve.Duration)
 	return func(p *corev1.Pod) bool {

@@ -22,8 +22,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// filled has nodes of four cores with a pod of three each that ends some day, and a group that
-// needs some nodes whole.
+// filled creates nodes of four cores with a pod of three cores each that
+// ends some day, and a group that needs some of the nodes completely.
 func (r *rig) filled(nodes, needs int, old ...func(*corev1.Pod)) {
 	r.Helper()
 	for i := range nodes {
@@ -39,7 +39,7 @@ func (r *rig) filled(nodes, needs int, old ...func(*corev1.Pod)) {
 	r.pass(time.Second)
 }
 
-// reserved counts the groups with nodes that are reserved for them, and these nodes.
+// reserved returns the number of groups with reserved nodes, and the number of these nodes.
 func (r *rig) reserved() (groups, nodes int) {
 	groups, of := r.pl.reservations.count()
 	for _, n := range of {
@@ -48,8 +48,8 @@ func (r *rig) reserved() (groups, nodes int) {
 	return groups, nodes
 }
 
-// Nodes are reserved that are free, or on which the fewest pods are, and no more of them than
-// the group needs.
+// The reserved nodes are free, or have the fewest pods.
+// There are no more of them than the group needs.
 func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(4, 2)
@@ -81,8 +81,8 @@ func TestAsManyNodesAreReservedAsAGroupNeeds(t *testing.T) {
 	})
 }
 
-// For a group that does not fit beside what does not end no nodes are reserved, and it is told what
-// is in its way.
+// No nodes are reserved for a group that does not fit beside
+// pods that do not end. The message names the blocker.
 func TestNothingIsReservedForAGroupThatNeedsWhatNeverEnds(t *testing.T) {
 	of := func(kind, api string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -93,7 +93,7 @@ func TestNothingIsReservedForAGroupThatNeedsWhatNeverEnds(t *testing.T) {
 	elsewhere := func(p *corev1.Pod) { objects.Always(p); p.Namespace = "elsewhere" }
 	cases := map[string]struct {
 		edit func(*corev1.Pod)
-		way  string // empty is that the node is reserved
+		way  string // "" if the node is reserved
 	}{
 		"a Deployment's pod":             {of("ReplicaSet", "apps/v1"), "ns/way"},
 		"a StatefulSet's pod":            {of("StatefulSet", "apps/v1"), "ns/way"},
@@ -125,8 +125,8 @@ func TestNothingIsReservedForAGroupThatNeedsWhatNeverEnds(t *testing.T) {
 	}
 }
 
-// A reservation on whose nodes nothing ends pauses for a quarter of maxReserve. Others pass
-// meanwhile, and then it is the group's turn again.
+// A reservation pauses for a quarter of maxReserve if nothing ends on its nodes.
+// Others overtake the group meanwhile, and then the group has its turn again.
 func TestAReservationThatDoesNotGetOnPauses(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.args.MaxReserve.Duration = time.Hour
@@ -142,7 +142,7 @@ func TestAReservationThatDoesNotGetOnPauses(t *testing.T) {
 			t.Fatalf("a small pod passes: %s", r.message())
 		}
 		r.pass(40 * time.Minute)
-		r.removeFrom("elsewhere", "old-0") // it gets on
+		r.removeFrom("elsewhere", "old-0") // progress
 		r.pass(50 * time.Minute)
 		if passes("later") {
 			t.Errorf("a small pod passes within an hour of the last end: %s", r.message())
@@ -166,7 +166,7 @@ func TestAReservationThatDoesNotGetOnPauses(t *testing.T) {
 	})
 }
 
-// One namespace has nodes reserved for one group of a priority at a time.
+// One group at a time of each namespace and priority has nodes reserved.
 func TestOneGroupOfANamespaceAtATime(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(3, 1)
@@ -180,8 +180,8 @@ func TestOneGroupOfANamespaceAtATime(t *testing.T) {
 	})
 }
 
-// A gang that needs all nodes starts, though jobs of three times maxReserve end one after
-// another, and small groups come all the time.
+// A gang that needs all nodes starts, although jobs of three times
+// maxReserve end one after another, and small groups come all the time.
 func TestAGangThatNeedsAllNodesStarts(t *testing.T) {
 	const nodes, reserve = 6, time.Hour
 	inRig(t, realEngine(t), func(r *rig) {
@@ -198,7 +198,7 @@ func TestAGangThatNeedsAllNodesStarts(t *testing.T) {
 			ends[name] = time.Now().Add(3 * reserve)
 			for pod, at := range ends {
 				if _, placed := r.assigned()[pod]; !placed && strings.HasPrefix(pod, "small") {
-					ends[pod] = time.Now().Add(3 * reserve) // it has yet to begin
+					ends[pod] = time.Now().Add(3 * reserve) // it has not begun yet
 					continue
 				}
 				if !time.Now().Before(at) {
@@ -215,7 +215,7 @@ func TestAGangThatNeedsAllNodesStarts(t *testing.T) {
 	})
 }
 
-// A group that fits the cluster when it is empty, and never does, keeps nobody from anything.
+// A group that fits the empty cluster, and never starts, keeps no other group from anything.
 func TestAGroupThatNeverStartsFencesOffNothing(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		const n = 3
@@ -240,7 +240,7 @@ func TestAGroupThatNeverStartsFencesOffNothing(t *testing.T) {
 	})
 }
 
-// Where a group fits beside what does not end, that is in nobody's way.
+// Pods that do not end block no group that fits beside them.
 func TestNodesAreReservedBesideWhatNeverEnds(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		for i := range 2 {
@@ -267,8 +267,8 @@ func TestNodesAreReservedBesideWhatNeverEnds(t *testing.T) {
 	})
 }
 
-// The clock of a reservation is that of a namespace and priority: to make groups anew, to have
-// the reserved nodes change for a moment, or to end pods of one's own renews nothing.
+// The timer of a reservation belongs to a namespace and priority. New groups, a
+// short change of the reserved nodes, or the end of own pods do not reset it.
 func TestAReservationIsNotRenewed(t *testing.T) {
 	attacks := map[string]func(r *rig, turn int){
 		"by a group that is made anew": func(r *rig, turn int) {
@@ -368,8 +368,8 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 	}
 }
 
-// Those with the fewest pods are chosen, however many the group needs, and one that comes to need
-// nodes before another takes them from it.
+// The nodes with the fewest pods are reserved, however many the group
+// needs. If a group before comes to need some of them, it gets them.
 func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(4, 3)
@@ -390,8 +390,9 @@ func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
 	})
 }
 
-// Who is refused something that room does not cure has no nodes any more, and gets them again with
-// the time that it has waited; one that was given nodes which were refused keeps them.
+// A group that is refused for something other than room loses its reserved
+// nodes, and gets some again with the time that it has waited. A group that
+// was matched to nodes which were then rejected keeps its reserved nodes.
 func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
 	again := func(n int, r gang.Refusal) []gang.Refusal { return slices.Repeat([]gang.Refusal{r}, n) }
 	found := gang.Refusal{Reason: reason.NodeRefused, Message: "no", Backoff: true, NodesFound: true}
@@ -436,7 +437,7 @@ func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
 	}
 }
 
-// A group whose namespace may not ask now asks once when the nodes that are reserved for it are free.
+// A group of a throttled namespace is placed once when its reserved nodes are free.
 func TestAGroupInDebtComesIntoItsNodes(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(2, 2)
@@ -456,8 +457,8 @@ func TestAGroupInDebtComesIntoItsNodes(t *testing.T) {
 	})
 }
 
-// The first of a turn that cannot be helped by waiting for what ends leaves the turn to the next,
-// until nodes change.
+// If waiting for pods to end does not help the first group of a
+// turn, it yields the turn to the next group until nodes change.
 func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pod("way", objects.CPU("100m"), objects.Always, objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" })
@@ -480,15 +481,15 @@ func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
 	})
 }
 
-// Who makes pods and deletes them has the groups of others look for nodes no more often, unless
-// the pods were in their way.
+// Pods that are created and deleted make the groups of other
+// namespaces search no more often, unless those pods were blockers.
 func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 	daemon := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
 	}
 	cases := map[string]struct {
 		edit []func(*corev1.Pod)
-		// late has the pod come after the group looked.
+		// late creates the pod after the group's search.
 		late  bool
 		looks bool
 	}{
@@ -544,8 +545,9 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 	}
 }
 
-// A pod that has outlasted a reservation of its own namespace is taken for one that does not end, unless
-// its end is near. A deletion is near only if its grace period ends soon: the author chooses that.
+// A pod that has outlasted a reservation of its namespace is treated as
+// one that does not end, unless its end is near. A deletion is near only
+// if its grace period ends soon, because the author chooses that period.
 func TestWhichPodsAreTakenForOnesThatDoNotEnd(t *testing.T) {
 	deleted := func(in time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(time.Now().Add(in))) }
@@ -581,14 +583,15 @@ func TestWhichPodsAreTakenForOnesThatDoNotEnd(t *testing.T) {
 
 func ofUID(uid types.UID) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = uid } }
 
-// A still ground is one where nothing ends.
+// still is an occupancy in which nothing ends.
 type still struct{ is blockers }
 
 func (s still) blockers([]string, string) blockers { return s.is }
 
 func (still) podsOf([]string, string, sets.Set[types.UID]) sets.Set[types.UID] { return nil }
 
-// What a start does to the clock of its turn goes by the reserved nodes that the group runs on.
+// The effect of a start on the timer of its turn
+// depends on how many reserved nodes the group runs on.
 func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	first, second := types.NamespacedName{Namespace: ns, Name: "first"}, types.NamespacedName{Namespace: ns, Name: "second"}
@@ -629,7 +632,7 @@ func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 	}
 }
 
-// A group that starts elsewhere for a moment renews nothing.
+// A group that starts on other nodes for a moment resets nothing.
 func TestAStartElsewhereForgetsNoClock(t *testing.T) {
 	var a reservations
 	at, key := gang.Turn{Namespace: ns}, g
@@ -648,14 +651,14 @@ func TestAStartElsewhereForgetsNoClock(t *testing.T) {
 	}
 }
 
-// What ends of a tenant's own renews nothing where others are kept from the nodes, and other nodes
-// with more on them renew nothing either.
+// The end of own pods is no progress if groups of other namespaces
+// are kept from the nodes, and neither is a change to other nodes.
 func TestWhatIsProgress(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	cases := map[string]struct {
 		contested bool
-		loads     []blockers // one each 50 minutes
-		others    int        // the load that is of other nodes than the one before
+		loads     []blockers // one for each 50 minutes
+		others    int        // the index of the first load of other nodes
 		paused    bool
 	}{
 		"pods of others end": {contested: true, loads: []blockers{{3, 0}, {2, 0}, {1, 0}}},
@@ -685,7 +688,7 @@ func TestWhatIsProgress(t *testing.T) {
 	}
 }
 
-// Nodes that are reserved for one namespace are contested by groups of others alone.
+// Only groups of other namespaces contest reserved nodes.
 func TestReservedNodesAreContestedByOthers(t *testing.T) {
 	for of, want := range map[string]bool{ns: false, "elsewhere": true} {
 		inRig(t, nil, func(r *rig) {
@@ -700,7 +703,8 @@ func TestReservedNodesAreContestedByOthers(t *testing.T) {
 	}
 }
 
-// Small pods of one's own that end one by one hold the nodes against others no longer than none.
+// Small own pods that end one by one keep nodes from
+// other namespaces no longer than no such pods would.
 func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.args.MaxReserve.Duration = time.Hour
@@ -732,9 +736,9 @@ func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 	})
 }
 
-// The next group of a turn has its own time once the one before has started on its nodes; but not
-// for the time in which that waited for nothing but pods of its own namespace, and others wanted
-// the nodes.
+// The next group of a turn has its own time once the group before has started on
+// its nodes. That does not hold for the time in which the group before waited
+// only for pods of its own namespace, and other namespaces wanted the nodes.
 func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
 	cases := map[string]struct {
 		theirs, ends bool
@@ -785,8 +789,8 @@ func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
 	}
 }
 
-// Pods of the group's own namespace over which its reservation has paused stay, as far as anybody
-// knows: nodes are not reserved again for what they leave too little room for, until they are gone.
+// Own pods that have outlasted a reservation are assumed to stay: nodes are not reserved
+// again for a group that these pods leave too little room for, until they are gone.
 func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 	deadline := func(d time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -796,7 +800,7 @@ func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 	}
 	cases := map[string]struct {
 		sleeps func(*corev1.Pod)
-		again  bool // nodes are reserved again after the pause
+		again  bool // whether nodes are reserved again after the pause
 	}{
 		"without a deadline":                {objects.Never, false},
 		"with one that is far":              {deadline(1000 * time.Hour), false},
@@ -850,8 +854,8 @@ func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 	}
 }
 
-// While no less stands on reserved nodes than ever before, the pauses become longer, to four times
-// maxReserve, whatever comes in a pause and ends after it.
+// Without fewer blockers than ever before, the pauses become longer, up
+// to four times maxReserve, whatever comes in a pause and ends after it.
 func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
 	const most = time.Hour
 	starts := func(runs, others int) func(*stallTimer) {
@@ -859,9 +863,10 @@ func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
 	}
 	cases := map[string]struct {
 		contested bool
-		// loads are those at the begin of each time that nodes are reserved, and half an hour later.
+		// loads are the blockers at the start of each time
+		// that nodes are reserved, and half an hour later.
 		loads [][2]blockers
-		// begins is what happens at the begin of the third.
+		// begins is run at the start of the third time.
 		begins func(*stallTimer)
 		want   string
 	}{
@@ -956,7 +961,7 @@ func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
 	}
 }
 
-// A start on one node takes no more from the clock than its part of the nodes that the turn has had.
+// A start on one node subtracts only its share of the nodes that the turn has had.
 func TestASmallStartForgetsLittleOfTheClock(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	c := newStallTimer(now)
@@ -972,7 +977,7 @@ func TestASmallStartForgetsLittleOfTheClock(t *testing.T) {
 	}
 }
 
-// The clock of a turn outlasts its longest pause while the turn is nobody's.
+// The timer of a turn without a group outlasts the longest pause.
 func TestAClockIsNotForgottenBeforeItsPauseEnds(t *testing.T) {
 	const most = 4 * time.Hour
 	var a reservations
@@ -992,7 +997,7 @@ func TestAClockIsNotForgottenBeforeItsPauseEnds(t *testing.T) {
 	}
 }
 
-// Own pods that have outlasted a reservation are remembered for as long as they are there.
+// Own pods that have outlasted a reservation are remembered until they are gone.
 func TestOwnPodsThatOutlastAreNotForgottenBeforeTheyGo(t *testing.T) {
 	const most = 4 * time.Hour
 	var a reservations
@@ -1013,17 +1018,17 @@ func TestOwnPodsThatOutlastAreNotForgottenBeforeTheyGo(t *testing.T) {
 	}
 }
 
-// A sleeping ground is one where the pods that were there are still.
+// sleeping is an occupancy in which the pods of before still exist.
 type sleeping struct{ still }
 
 func (sleeping) podsOf(_ []string, _ string, before sets.Set[types.UID]) sets.Set[types.UID] {
 	return before
 }
 
-// A slow matcher takes a while for each match that books nothing.
+// slow is a matcher that takes a while for each match that books nothing.
 type slow struct {
 	match.Engine
-	takes atomic.Int64 // nanoseconds; a test changes it while others match
+	takes atomic.Int64 // nanoseconds; a test changes it while other goroutines match
 }
 
 func slowed(e match.Engine, takes time.Duration) *slow {
@@ -1043,7 +1048,7 @@ func (s *slow) Match(ctx context.Context, r match.Request) (*match.Allocation, e
 	return s.Engine.Match(ctx, r)
 }
 
-// looks counts the matches that nodes to reserve were looked for with.
+// looks returns the number of matches of searches for nodes to reserve.
 func (r *rig) looks() int {
 	n := 0
 	for _, m := range r.matches() {
@@ -1054,9 +1059,8 @@ func (r *rig) looks() int {
 	return n
 }
 
-// Everybody can make pods that seem to run on every node, or that are always restarted, and have
-// them come and go. A group that yields does not look for nodes each time, for which its namespace
-// pays.
+// Anyone can create and delete pods that seem to run on every node, or that are always restarted.
+// A group that yields does not search each time, because its namespace is charged for that.
 func TestPodsThatComeAndGoHaveNobodyLookForNodesOften(t *testing.T) {
 	daemon := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "DaemonSet", Name: "x", UID: "x", Controller: new(true)}}
@@ -1092,7 +1096,7 @@ func TestPodsThatComeAndGoHaveNobodyLookForNodesOften(t *testing.T) {
 	}
 }
 
-// A group that asks often does not have nodes looked for as often.
+// Frequent attempts of a group do not make searches as frequent.
 func TestNodesAreLookedForOnceInAWhile(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(2, 2)
@@ -1117,7 +1121,7 @@ func TestNodesAreLookedForOnceInAWhile(t *testing.T) {
 	})
 }
 
-// A search for nodes that takes longer than it may goes on the next time.
+// A search for nodes that exceeds its limit continues the next time.
 func TestASearchForNodesThatIsCutShortGoesOn(t *testing.T) {
 	inRig(t, slowed(realEngine(t), 200*time.Millisecond), func(r *rig) {
 		r.filled(4, 2)
@@ -1135,9 +1139,9 @@ func TestASearchForNodesThatIsCutShortGoesOn(t *testing.T) {
 	})
 }
 
-// A search for nodes that its allowance cuts short says nothing of the group: it goes on waiting
-// for room, and looks again. It costs the loop the allowance for each look, which its namespace pays
-// for.
+// A search for nodes that is cut short decides nothing about the group: the
+// group goes on waiting for room, and searches again. Each search takes at most
+// its budget of the scheduling loop, and the namespace is charged for that.
 func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 	for name, takes := range map[string]time.Duration{
 		"by a match that takes longer": 300 * time.Millisecond,
@@ -1185,7 +1189,7 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 	}
 }
 
-// The first look of a turn counts as one: the next is a while later.
+// The first search of a turn counts as one: the next one comes a while later.
 func TestTheFirstLookIsFollowedByAPause(t *testing.T) {
 	var a reservations
 	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -1207,12 +1211,12 @@ func port(n int32) func(*corev1.Pod) {
 	}
 }
 
-// selecting has a pod ask for one node by its name.
+// selecting returns an edit: the pod selects one node by name.
 func selecting(node string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node} }
 }
 
-// A group of which a pod was made anew waits anew, and has nodes reserved when its time has come.
+// A group with a recreated pod waits anew, and has nodes reserved when its time has come.
 func TestAGroupThatComesBackToItsTurnIsCalled(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(2, 2)

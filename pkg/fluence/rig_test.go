@@ -44,26 +44,25 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// profile is the name of the scheduler that pods of the tests ask for, and ns
-// their namespace.
+// profile is the name of the scheduler of the tests' pods, and ns is their namespace.
 const (
 	profile = objects.Scheduler
 	ns      = objects.Namespace
 )
 
 func TestMain(m *testing.M) {
-	// A watch of the fake API panics when so many changes are not read yet, as in a burst of
-	// binds that takes no time in a bubble.
+	// A watch of the fake API panics if too many changes are unread,
+	// as in a burst of binds that takes no time in a bubble.
 	watch.DefaultChanSize = 10_000
-	// Errors that nobody handles are logged. That one after another is slowed down
-	// is left out: the times of different bubbles do not compare.
+	// Errors that no code handles are logged. The delay between such errors
+	// is left out, because the times of different bubbles cannot be compared.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	os.Exit(m.Run())
 }
 
-// A rig is a whole kube-scheduler with the plugin and the configuration that is
-// shipped, in a bubble of its own time. The API server and the matcher are in
-// the test's hands. Nothing is scheduled until schedule.
+// rig is a whole kube-scheduler with the plugin and the shipped
+// configuration, in a bubble with a fake clock. The test controls the API
+// server and the matcher. Nothing is scheduled until schedule is called.
 type rig struct {
 	*testing.T
 	ctx      context.Context
@@ -82,14 +81,14 @@ type rig struct {
 	matcher  *matcher
 	standby  atomic.Bool
 
-	// reported are the groups of which anything was ever reported, and beforeReport, unless it is
-	// nil, is called before.
+	// reported are the groups of which anything was reported.
+	// beforeReport, unless it is nil, is called before each report.
 	mu           sync.Mutex
 	reported     map[types.NamespacedName]bool
 	beforeReport atomic.Pointer[func()]
 }
 
-// watchReports has the rig see what is reported.
+// watchReports makes the rig record what is reported.
 func (r *rig) watchReports() {
 	whole := r.pl.reporter.Exclusive
 	r.reported = map[types.NamespacedName]bool{}
@@ -108,7 +107,7 @@ func (r *rig) watchReports() {
 type matcher struct {
 	*matchtest.Fake
 
-	// hangs has pings wait until their caller has gone.
+	// hangs makes pings wait until their caller has gone.
 	hangs atomic.Bool
 
 	mu   sync.Mutex
@@ -125,7 +124,7 @@ func (m *matcher) Ping(ctx context.Context) error {
 	return m.says
 }
 
-// silence has pings fail or succeed.
+// silence makes pings fail or succeed.
 func (m *matcher) silence(down bool) {
 	if down {
 		m.answer(fmt.Errorf("%w: down", match.ErrUnavailable))
@@ -134,20 +133,20 @@ func (m *matcher) silence(down bool) {
 	}
 }
 
-// answer has pings be answered so.
+// answer makes pings return this error.
 func (m *matcher) answer(says error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.says = says
 }
 
-// inRig runs test in a rig over an empty cluster, with a matcher that is loaded.
-// It answers from the engine behind it or, without one, from its script. More
-// plugins come after those of the profile.
+// inRig runs test in a rig with an empty cluster and a matcher whose graph
+// is loaded. The matcher answers from the engine behind it or, without one,
+// from its script. The plugins in more come after those of the profile.
 func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugin) {
 	t.Helper()
-	// The scheduler asks for this signal. The first to ask for any starts a
-	// goroutine that never ends, and that may not be in a bubble.
+	// The scheduler asks for this signal. The first caller starts
+	// a goroutine that never ends and that may not be in a bubble.
 	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2)
 	// As the program has it.
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.NominatedNodeNameForExpectation, false)
@@ -184,7 +183,7 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 	})
 }
 
-// pass lets time go by, and then waits until all stands still.
+// pass lets time pass, and then waits until all goroutines are idle.
 func (r *rig) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -230,23 +229,23 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	return factory
 }
 
-// schedule starts the scheduler's loop, which runs until the test ends.
+// schedule starts the scheduling loop, which runs until the test ends.
 func (r *rig) schedule() {
 	go r.sched.Run(r.ctx)
 	synctest.Wait()
 }
 
-// preFilter runs the first step of a scheduling cycle for a pod as it is now.
+// preFilter runs the first step of a scheduling cycle for a pod in its present state.
 func (r *rig) preFilter(pod *corev1.Pod) (fwk.CycleState, *fwk.PreFilterResult, *fwk.Status) {
 	r.Helper()
 	r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), r.snapshot))
 	state := schedulerframework.NewCycleState()
 	result, status, _ := r.fwk.RunPreFilterPlugins(r.ctx, state, pod)
-	r.pass(0) // for the siblings to be put into the queue
+	r.pass(0) // so that the siblings are in the queue
 	return state, result, status
 }
 
-// matches lists the requests that the matcher was given.
+// matches returns the requests that the matcher got.
 func (r *rig) matches() []match.Request {
 	var all []match.Request
 	for _, c := range r.fake.Calls(matchtest.Match) {
@@ -255,7 +254,7 @@ func (r *rig) matches() []match.Request {
 	return all
 }
 
-// assigned maps pods to their nodes, of those that have one.
+// assigned returns the nodes of the pods that have one.
 func (r *rig) assigned() map[string]string {
 	r.Helper()
 	list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(r.ctx, metav1.ListOptions{})
@@ -269,8 +268,8 @@ func (r *rig) assigned() map[string]string {
 	return nodes
 }
 
-// logged returns what was logged so far at a verbosity or a lower one, line by line,
-// without the header.
+// logged returns what was logged so far at a verbosity
+// or a lower one, line by line, without the header.
 func (r *rig) logged(verbosity int) string {
 	r.Helper()
 	sink, ok := klog.FromContext(r.ctx).GetSink().(ktesting.Underlier)
@@ -295,13 +294,13 @@ func (r *rig) logged(verbosity int) string {
 	return b.String()
 }
 
-// lose has the matcher lose its graph, as a restart does.
+// lose makes the matcher lose its graph, as a restart does.
 func (r *rig) lose() {
 	r.fake.FailNext(matchtest.Update, match.ErrStale)
 	r.pl.inventory.Resync()
 }
 
-// wantHeld fails the test unless PreEnqueue holds a pod and says why.
+// wantHeld fails the test unless PreEnqueue holds a pod with this message.
 func (r *rig) wantHeld(pod *corev1.Pod, why string) {
 	r.Helper()
 	if got := r.enqueue(pod); got != why {

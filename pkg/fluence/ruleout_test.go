@@ -18,7 +18,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// The filters are the real ones, of the shipped configuration.
+// The filters are the real ones of the shipped configuration.
 func TestFiltersBecomeConstraints(t *testing.T) {
 	hostPort := func(p *corev1.Pod) {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
@@ -54,7 +54,7 @@ func TestFiltersBecomeConstraints(t *testing.T) {
 				r.node("ported", 8)
 				r.node("slow", 8)
 				r.node("good", 8, fast)
-				r.node("full", 1, fast) // how much room there is, the matcher says
+				r.node("full", 1, fast) // the matcher decides about room
 				r.pod("guest", objects.OnNode("ported"), hostPort)
 				r.pod("hog", objects.OnNode("full"))
 				r.give("good")
@@ -73,7 +73,7 @@ func TestFiltersBecomeConstraints(t *testing.T) {
 	}
 }
 
-// narrow is a plugin whose PreFilter leaves one node and whose Filter is none.
+// narrow is a plugin whose PreFilter leaves one node, and which has no Filter.
 type narrow struct{}
 
 func (narrow) Name() string { return "Narrow" }

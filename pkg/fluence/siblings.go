@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// siblingReportEvery is how often the pods are looked through that wait beside the one
-	// that asks: what they are told has lasted for as long.
+	// siblingReportEvery is the period at which the siblings of waiting groups
+	// are checked. A reason is written only if it was the same one period ago.
 	siblingReportEvery = 5 * time.Second
-	// siblingReportPause is the least time between two writes, for there may be many.
+	// siblingReportPause is the minimum time between
+	// two writes, because there may be many siblings.
 	siblingReportPause = 20 * time.Millisecond
 )
 
-// reportSiblings has all pods of a group that finds no room say so, not only the one that
-// asks, until ctx ends. The scheduler itself writes nothing on pods that PreEnqueue
-// holds, and autoscalers make room for those pods only that have a condition
-// PodScheduled=False. Numbers alone are not written again.
+// reportSiblings writes the condition PodScheduled=False to the siblings of a
+// waiting group, until ctx ends. kube-scheduler writes the condition only to the pod
+// that goes through a scheduling cycle, but cluster autoscalers add nodes only for
+// pods that have it. A message that differs only in numbers is not written again.
 func (tl *groupReporter) reportSiblings(ctx context.Context, leading func() bool) {
 	t := time.NewTicker(siblingReportEvery)
 	defer t.Stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// perNode counts the pods of group g by node.
+// perNode returns the number of pods of group g by node.
 func (r *rig) perNode() map[string]int {
 	r.Helper()
 	n := map[string]int{}
@@ -27,8 +27,8 @@ func (r *rig) perNode() map[string]int {
 	return n
 }
 
-// placedSoon fails the test unless group g has so many pods on nodes at once, without
-// a refusal of any pod on the way.
+// placedSoon fails the test unless n pods of group g
+// get nodes at once, without a refusal of any pod.
 func (r *rig) placedSoon(n int) map[string]int {
 	r.Helper()
 	r.pass(time.Second)
@@ -85,7 +85,7 @@ func TestMorePodsThanNodesThatKeepApartNeverFit(t *testing.T) {
 	})
 }
 
-// The anti-affinity of one member against others counts in both directions.
+// The anti-affinity of one member to others counts in both directions.
 func TestALeaderKeepsItsWorkersAway(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 8)
@@ -111,8 +111,8 @@ func TestPodsAreSpreadOverZonesBesideThoseThere(t *testing.T) {
 		for i := range 6 {
 			r.node(fmt.Sprintf("n%d", i), 16, objects.InZone(string(rune('a'+i/2))))
 		}
-		// Two in a, one in c: a filter that looks before any member is placed would leave
-		// zone b alone.
+		// Two in a and one in c: a filter that runs before
+		// any member is placed would leave only zone b.
 		r.pod("old-0", objects.OfApp("x"), objects.OnNode("n0"))
 		r.pod("old-1", objects.OfApp("x"), objects.OnNode("n1"))
 		r.pod("old-2", objects.OfApp("x"), objects.OnNode("n4"))
@@ -155,7 +155,7 @@ func TestAGangThatWantsToBeOnOneNodeIs(t *testing.T) {
 	})
 }
 
-// The pod that asks stands for all, and may not be the one that comes first.
+// The representative may not be the pod that has to be placed first.
 func TestWorkersFollowTheirLeaderIntoAZone(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 2, objects.InZone("a"))
@@ -192,14 +192,14 @@ func TestWhatIsVerifiedIsBookedOnceOnly(t *testing.T) {
 	})
 }
 
-// A group that pods of others keep off a node, each pod in a way of its own, is placed where
-// they do not.
+// Pods of others keep a group off some nodes, each pod in
+// another way. The group is placed on the other nodes.
 func TestAGroupIsPlacedBesideManyObjections(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 8)
 		r.node("n2", 8)
 		var lists [][]string
-		for i := range 200 { // more selectors than are told apart
+		for i := range 200 { // more selectors than are distinguished
 			lists = append(lists, []string{fmt.Sprint(i)})
 		}
 		there := objects.KeepingOff("there", lists...)
@@ -216,7 +216,7 @@ func TestAGroupIsPlacedBesideManyObjections(t *testing.T) {
 	})
 }
 
-// Hundreds of pods over three zones are one round of the filters, not hundreds.
+// Hundreds of pods over three zones take one round of the filters, not hundreds.
 func TestAWideSpreadIsVerifiedInOneRound(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		const pods = 400

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// unscheduled is what the condition PodScheduled=False of a pod says; empty if it has
-// none.
+// unscheduled returns the message of the condition
+// PodScheduled=False of a pod, or "" if the pod has none.
 func (r *rig) unscheduled(name string) string {
 	r.Helper()
 	pod, err := r.client.CoreV1().Pods(ns).Get(r.ctx, name, metav1.GetOptions{})
@@ -27,7 +27,7 @@ func (r *rig) unscheduled(name string) string {
 	return ""
 }
 
-// toldPods counts the writes of pods' conditions.
+// toldPods returns the number of writes of pods' conditions.
 func (r *rig) toldPods() int {
 	n := 0
 	for _, a := range r.client.Actions() {
@@ -38,7 +38,7 @@ func (r *rig) toldPods() int {
 	return n
 }
 
-// TestAllPodsOfAGroupSayThatThereIsNoRoom: autoscalers count pods that say so.
+// TestAllPodsOfAGroupSayThatThereIsNoRoom: autoscalers count pods with this condition.
 func TestAllPodsOfAGroupSayThatThereIsNoRoom(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
@@ -58,7 +58,7 @@ func TestAllPodsOfAGroupSayThatThereIsNoRoom(t *testing.T) {
 				t.Errorf("pod %s says %q, want %q", name, got, room1)
 			}
 		}
-		// Nothing is said again, nor for another number.
+		// Nothing is written again, not even another number.
 		before := r.toldPods()
 		r.remove("small")
 		r.pass(time.Minute)
@@ -68,7 +68,7 @@ func TestAllPodsOfAGroupSayThatThereIsNoRoom(t *testing.T) {
 		if got := r.toldPods() - before; got > 1 {
 			t.Errorf("%d pods were told again, want at the most the one that asks", got)
 		}
-		// What has become of it is told, though more room would not help.
+		// The new reason is reported, although more room would not help.
 		r.remove("g-2")
 		r.pass(12 * time.Second)
 		if got, want := r.unscheduled("g-1"), "waits for 1 more pod: has 2 of minMember 3"; got != want {
@@ -81,7 +81,7 @@ func TestPodsBesideAreToldByTheLeaderOfRoomAlone(t *testing.T) {
 	cases := map[string]struct {
 		refuse    error
 		standby   bool
-		minMember int32 // more than the three pods there are; 0 is three
+		minMember int32 // more than the three existing pods; 0 means three
 		want      int
 	}{
 		"there is no room": {refuse: match.ErrBusy, want: 2},

@@ -18,14 +18,12 @@ import (
 // SortName is the name of the plugin FluenceSort in a KubeSchedulerConfiguration.
 const SortName = "FluenceSort"
 
-// Sort is the plugin FluenceSort: it orders the scheduling queue as Fluence does,
-// in every profile of a scheduler.
+// Sort is the plugin FluenceSort. It orders the scheduling queue as Fluence
+// does, in every profile of a scheduler. It neither holds nor places a pod.
 //
-// A scheduler has one queue for all its profiles, and demands of them the same
-// QueueSort plugin with the same arguments. Fluence has arguments, and places in
-// one profile only; so where there are others, FluenceSort stands under queueSort
-// in all of them, with no arguments anywhere. It implements nothing else: it
-// neither holds nor places a pod.
+// A scheduler has one queue for all its profiles, and they must all enable the same QueueSort
+// plugin with the same arguments. Fluence has arguments and is enabled in one profile only. So
+// with several profiles, all of them enable FluenceSort under queueSort, which has no arguments.
 type Sort struct{ order *sharedOrder }
 
 var _ fwk.QueueSortPlugin = &Sort{}
@@ -33,18 +31,19 @@ var _ fwk.QueueSortPlugin = &Sort{}
 // Name returns the plugin's name.
 func (s *Sort) Name() string { return SortName }
 
-// Less orders the queue as Fluence's Less does, whichever profile it is called of.
+// Less orders two entities as Fluence's Less does, whichever profile's instance is called.
 func (s *Sort) Less(a, b fwk.QueuedEntityInfo) bool { return s.order.less(a, b) }
 
-// An order is what all instances of FluenceSort in one scheduler share, whichever
-// profile is made first.
+// sharedOrder is shared by all instances of FluenceSort in one scheduler.
 type sharedOrder struct {
-	// plugin is the plugin that knows the groups; nil until its profile is made.
-	// The queue is made after all profiles.
-	plugin  atomic.Pointer[Fluence]
+	// plugin is the plugin Fluence; nil until its profile is built. Profiles
+	// are built in any order, but the queue is built after all of them.
+	plugin atomic.Pointer[Fluence]
+	// missing logs once that no profile enables Fluence.
 	missing sync.Once
 }
 
+// less reports whether a comes before b in the queue.
 func (o *sharedOrder) less(a, b fwk.QueuedEntityInfo) bool {
 	if pl := o.plugin.Load(); pl != nil {
 		return pl.Less(a, b)
@@ -55,9 +54,9 @@ func (o *sharedOrder) less(a, b fwk.QueuedEntityInfo) bool {
 	return rankOfOther(a).Less(rankOfOther(b))
 }
 
-// rankOfOther is the place in the queue of what Fluence does not place: as with
-// kube-scheduler's own plugin it goes by priority and then by the time at which it
-// came into the queue, so that one that was refused comes after its equals.
+// rankOfOther returns the rank of an entity that Fluence does not place. As in
+// kube-scheduler's PrioritySort, it goes by priority and then by the time when
+// the entity entered the queue, so that a refused entity comes after its equals.
 func rankOfOther(e fwk.QueuedEntityInfo) gang.Rank {
 	r := gang.Rank{Priority: e.GetPriority(), Created: e.GetTimestamp()}
 	if n, ok := e.(namespacedName); ok {
@@ -66,12 +65,12 @@ func rankOfOther(e fwk.QueuedEntityInfo) gang.Rank {
 	return r
 }
 
-// Factories returns the factories of the plugins Fluence and FluenceSort of one
-// scheduler. One profile may enable Fluence: two would keep two inventories of one
-// graph. Any number may enable FluenceSort.
+// Factories returns the factories of the plugins Fluence and FluenceSort,
+// for one scheduler. One profile may enable Fluence: two would keep two
+// inventories of one graph. Any number of profiles may enable FluenceSort.
 //
-// Leading says whether this scheduler is the one that decides, or stands by, and as
-// what it calls itself; without one it has no name.
+// leading reports whether this scheduler leads. identity names the scheduler;
+// only the first one is used, and without one the scheduler has no name.
 func Factories(dial Dialer, leading func() bool, identity ...Identity) (place, sort frameworkruntime.PluginFactory) {
 	shared := &sharedOrder{}
 	return factory(dial, leading, shared, cmp.Or(identity...)), func(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {

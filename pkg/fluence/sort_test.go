@@ -45,7 +45,7 @@ func twoProfiles(t *testing.T) *config.KubeSchedulerConfiguration {
 	return obj.(*config.KubeSchedulerConfiguration)
 }
 
-// build makes another scheduler of these profiles.
+// build builds another scheduler with these profiles.
 func (r *rig) build(profiles []config.KubeSchedulerProfile) (*scheduler.Scheduler, error) {
 	place, sort := Factories(func(context.Context, *Args) (Matcher, error) { return r.matcher, nil }, func() bool { return true })
 	registry := frameworkruntime.Registry{}
@@ -93,10 +93,10 @@ func TestASecondProfileSortsByTheGroupsOfTheFirst(t *testing.T) {
 					queuedAt(t, foreign("urgent", 1), noon.Add(time.Hour)),
 					queuedAt(t, foreign("before", 0), noon.Add(-time.Second)),
 					queued(t, early),
-					// The group's time counts, though the pod came long after the next.
+					// The group's time counts, although the pod came long after the next one.
 					queued(t, late),
 					queuedAt(t, foreign("first-in-the-queue", 0), noon.Add(time.Second)),
-					// It is older, but was refused meanwhile.
+					// The pod is older, but was refused meanwhile.
 					queuedAt(t, foreign("aged", 0), noon.Add(time.Minute)),
 				}
 				for i, a := range want {
@@ -113,7 +113,7 @@ func TestASecondProfileSortsByTheGroupsOfTheFirst(t *testing.T) {
 	}
 }
 
-// foreign is a pod of the second profile.
+// foreign returns a pod of the second profile.
 func foreign(name string, priority int32) *corev1.Pod {
 	return objects.Pod(name, func(p *corev1.Pod) { p.Spec.SchedulerName, p.Spec.Priority = others, &priority })
 }
@@ -169,7 +169,7 @@ func TestProfilesThatWouldPlaceTwiceOrSortOtherwiseAreRefused(t *testing.T) {
 	}
 }
 
-// Without Fluence the order is that of kube-scheduler's own plugin.
+// Without Fluence the order is the one of kube-scheduler's own plugin.
 func TestSortingWithoutFluenceGoesByPriorityAndTime(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	_, factory := Factories(nil, nil)

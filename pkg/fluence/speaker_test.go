@@ -10,7 +10,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// One pod of a high priority does not lead the rest of its gang past who is in between.
+// One pod of a high priority does not let the rest of
+// its gang overtake pods of a priority in between.
 func TestOnePodOfAHighPriorityLeadsNobody(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		priority := func(n int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &n } }
@@ -37,7 +38,7 @@ func TestOnePodOfAHighPriorityLeadsNobody(t *testing.T) {
 	})
 }
 
-// A group that was refused and is made of smaller pods starts.
+// A group that was refused and is recreated with smaller pods starts.
 func TestAGroupOfSmallerPodsStarts(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(2, 2)

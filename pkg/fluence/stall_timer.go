@@ -6,81 +6,91 @@ import (
 )
 
 const (
-	// pauseDivisor is the part of maxReserve for which a reservation pauses that did not get on.
+	// pauseDivisor: the first pause of a reservation
+	// without progress lasts maxReserve/pauseDivisor.
 	pauseDivisor = 4
-	// maxPauseFactor is how many times maxReserve it pauses at the most, when each pause before was
-	// half as long and nothing got nearer after it.
+	// maxPauseFactor limits a pause to maxPauseFactor*maxReserve. Each
+	// further pause without progress is twice as long as the one before.
 	maxPauseFactor = 4
 )
 
-// A load is what stands on nodes before a group can have them: how many pods of other namespaces,
-// and how many nodes with pods of its own. That an own pod ends beside others brings no node
-// nearer, and everybody can make such.
+// blockers is what has to end on nodes before a group can use them: foreign is the number
+// of pods of other namespaces, and ownNodes the number of nodes with pods of the group's
+// namespace. Own pods are not counted one by one. A node is no nearer when one of several
+// own pods ends, and anyone can create own pods whose end would look like progress.
 type blockers struct{ foreign, ownNodes int }
 
-// maxBlockers is a load that every other is lower than.
+// maxBlockers returns more blockers than any nodes have.
 func maxBlockers() blockers { return blockers{math.MaxInt, math.MaxInt} }
 
-// isProgressOver says that a load is progress over another. That an own node becomes free is none where
-// others are kept from them.
+// isProgressOver reports whether l is progress over o: fewer pods of other
+// namespaces or, if the nodes are not contested, fewer nodes with own pods.
 func (l blockers) isProgressOver(o blockers, contested bool) bool {
 	return l.foreign < o.foreign || !contested && l.ownNodes < o.ownNodes
 }
 
+// min returns the lower number of each kind.
 func (l blockers) min(o blockers) blockers {
 	return blockers{min(l.foreign, o.foreign), min(l.ownNodes, o.ownNodes)}
 }
 
-// A clock says for how long the reservations of a turn have not got on. It is the turn's: it goes
-// on where another group follows one that did not start.
+// stallTimer measures how long the reservation of a turn has made no progress. It
+// belongs to the turn, not to the group: if another group gets the turn, the time
+// goes on, without what endTenure subtracts for a start of the group before.
 type stallTimer struct {
-	// stalled is for how long, until the time at, nodes were reserved and did not get on.
+	// stalled is how long nodes were reserved without progress, as of at.
 	stalled time.Duration
-	at      time.Time
-	// minSincePause is the lowest load that reserved nodes have had since the clock began, or the last
-	// pause ended. A load is progress if it is lower than that: that of other nodes may be higher
-	// first and then fall, and brings the group no nearer than it was.
+	// at is when the timer was last advanced.
+	at time.Time
+	// minSincePause has the fewest blockers since the timer began or the last pause ended.
+	// Only fewer blockers than these are progress: if other nodes get reserved, the blockers
+	// may increase and then decrease again without bringing the group closer to its start.
 	minSincePause blockers
-	// contested says that a group of another namespace was kept from reserved nodes. Until then
-	// nobody but the group's own namespace has less for it, so that what ends of its own is
-	// progress as well.
+	// contested means that a group of another namespace was kept from
+	// the reserved nodes. Until then the reservation costs only the
+	// group's own namespace, so the end of own pods is progress too.
 	contested bool
-	// pausedUntil is when a pause ends; zero where there is none. Pause is how long the last one was, if
-	// the reserved nodes have not had a lower load since than ever before, which is best: what
-	// comes in a pause and ends after it brings the group no nearer either.
+	// pausedUntil is when the present pause ends; zero if there is none.
 	pausedUntil time.Time
-	pause       time.Duration
-	minEver     blockers
-	// maxNodes is the most nodes that were reserved at a time since a group started on as many.
+	// pause is the length of the last pause. Fewer blockers than minEver reset it to zero.
+	pause time.Duration
+	// minEver has the fewest blockers since the timer began or was reset by
+	// a start. It also counts those before the last pause: pods that come
+	// in a pause and end after it bring the group no closer to its start.
+	minEver blockers
+	// maxNodes is the largest number of nodes reserved at once since a group started on that many.
 	maxNodes int
-	// tenure is the part of the clock that is the present group's.
+	// tenure is the part of the timer that belongs to the present group.
 	tenure tenure
 }
 
-// A run is the time in which nodes were reserved for one group.
+// tenure is the time in which nodes were reserved for one group.
 type tenure struct {
-	// maxNodes is the most nodes at a time.
+	// maxNodes is the largest number of nodes reserved at once.
 	maxNodes int
-	// uncontestedStall is the part of what the clock stood that a start of the group takes away. While nothing
-	// but its own namespace's pods kept the group from nodes that others want, it is none: who has
-	// such pods and such groups could else keep nodes from others for ever, by hardly any request.
+	// uncontestedStall is the stalled time before the nodes were contested. If the group
+	// starts, it is subtracted from the turn's stalled time. The time in which only own
+	// pods held contested nodes is never subtracted: otherwise a namespace with such pods
+	// and small groups could keep nodes from others forever, with hardly any request.
 	uncontestedStall time.Duration
-	// foreignStall is what the clock stood while pods of others were on the nodes. A start takes it away as
-	// well where one of these ended: the group stood beside the rest, and did not wait for them.
+	// foreignStall is the stalled time with pods of other namespaces on contested
+	// nodes. If the group starts and one of those pods has ended, it is
+	// subtracted too: the group waited for that pod, and runs beside the rest.
 	foreignStall time.Duration
-	// foreign is how many pods of others there were when the nodes were reserved, and ended that there
-	// were fewer of them since.
-	foreign      int
+	// foreign is the number of pods of other namespaces on the nodes when they were reserved.
+	foreign int
+	// foreignEnded means that the number of those pods has been lower since.
 	foreignEnded bool
-	// mayReset says that there was time to take away, as much of it as other time when the reservation
-	// last paused, or that the nodes had a lower load than ever before.
+	// mayReset reports whether a start of the group may reset the pauses: time was added to
+	// uncontestedStall or foreignStall, or there were fewer blockers than ever before. When a pause
+	// begins, mayReset becomes false if a start would subtract less than half of the stalled time.
 	mayReset bool
 }
 
-// observe takes note of what stands on the nodes.
+// observe records the present blockers of the nodes.
 func (r *tenure) observe(l blockers) { r.foreignEnded = r.foreignEnded || l.foreign < r.foreign }
 
-// refund is what a start of the group takes away.
+// refund returns how much stalled time a start of the group subtracts.
 func (r *tenure) refund() time.Duration {
 	if r.foreignEnded {
 		return r.uncontestedStall + r.foreignStall
@@ -88,12 +98,14 @@ func (r *tenure) refund() time.Duration {
 	return r.uncontestedStall
 }
 
+// newStallTimer returns a timer that begins now.
 func newStallTimer(now time.Time) stallTimer {
 	return stallTimer{at: now, minSincePause: maxBlockers(), minEver: maxBlockers()}
 }
 
-// change takes note that others than nodes of one load are reserved now, so many of another: what
-// has ended on the former is progress, and that the latter have less on them is none.
+// change records that other nodes are reserved from now on. old are the present blockers
+// of the nodes before: pods that have ended there are progress. l and nodes are the
+// blockers and the number of the new nodes. That l is lower than old is no progress.
 func (c *stallTimer) change(old, l blockers, nodes int) {
 	c.observe(old)
 	c.tenure.foreign = l.foreign
@@ -101,7 +113,8 @@ func (c *stallTimer) change(old, l blockers, nodes int) {
 	c.maxNodes, c.tenure.maxNodes = max(c.maxNodes, nodes), max(c.tenure.maxNodes, nodes)
 }
 
-// observe says whether the load of the reserved nodes is progress.
+// observe records the present blockers of the reserved nodes, and reports
+// whether they are progress. Progress sets the stalled time to zero.
 func (c *stallTimer) observe(l blockers) bool {
 	c.tenure.observe(l)
 	if l.isProgressOver(c.minEver, c.contested) {
@@ -114,9 +127,10 @@ func (c *stallTimer) observe(l blockers) bool {
 	return progress
 }
 
-// advance lets the clock go on. The load is that of the reserved nodes; without any it stands still. A
-// reservation that has not got on for as long as most pauses, unless that is 0, and after the
-// pause begins again.
+// advance advances the timer to now. l are the blockers of the reserved nodes;
+// if no nodes are reserved, the stalled time does not grow. paused reports
+// whether a pause begins, because there was no progress for maxReserve (zero
+// means no limit). resumed reports whether a pause has just ended.
 func (c *stallTimer) advance(reserved bool, l blockers, maxReserve time.Duration, now time.Time) (paused, resumed bool) {
 	passed := now.Sub(c.at)
 	c.at = now
@@ -150,14 +164,19 @@ func (c *stallTimer) advance(reserved bool, l blockers, maxReserve time.Duration
 	return true, false
 }
 
-// isMostlyRefunded says that a start of the present group takes away half of what the clock stood, or more.
+// isMostlyRefunded reports whether a start of the present
+// group would subtract at least half of the stalled time.
 func (c *stallTimer) isMostlyRefunded() bool { return 2*c.tenure.refund() >= c.stalled }
 
-// endTenure takes note that nodes are reserved for the turn's group no more, which runs on so many of those
-// that were; they have this load now. Each of these takes its part of the group's own time away: a start
-// elsewhere is no progress, and a start of one group gives nothing for the time of another. Pauses begin
-// anew only where that takes away half of what the clock stood or more: a start on nodes that its own
-// namespace's pods kept from others for most of the time makes no later pause shorter.
+// endTenure records that nodes are no longer reserved for the present group. runs is the
+// number of its reserved nodes that the group now runs on, and l are their present blockers.
+//
+// Each of these nodes subtracts its share of the group's refund from the stalled time. So a start
+// on other nodes is no progress, and the start of one group does not count for the time of another.
+//
+// Pauses are short again only if the group runs on maxNodes nodes and
+// the refund is at least half of the stalled time. So a start on nodes
+// that were mostly kept from others by own pods shortens no later pause.
 func (c *stallTimer) endTenure(runs int, l blockers) {
 	c.observe(l)
 	if own := c.tenure; own.maxNodes > 0 {

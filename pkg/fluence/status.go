@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
-// status say how the plugin is: metrics and the ConfigMap of package health read them.
+// status collects the state of the plugin for metrics and for the status ConfigMap.
 type status struct {
 	*base
 	groupPlacer   *groupPlacer
@@ -22,17 +22,18 @@ type status struct {
 	statusWriter  *report.ConfigMapWriter
 	handover      *handover
 	groupReporter *groupReporter
-	// drifted counts what the inventory found, and matchedAt is when the last match gave
-	// out room, in nanoseconds of Unix; 0 is never.
-	drifted   atomic.Int64
+	// drifted counts the differences that the inventory found.
+	drifted atomic.Int64
+	// matchedAt is the time of the last successful
+	// allocation, in Unix nanoseconds; 0 if there was none.
 	matchedAt atomic.Int64
-	// leads says whether this scheduler led when it was last asked.
+	// leads reports whether this scheduler led when that was last checked.
 	leads atomic.Bool
-	// skewed says that the API server is of a version that this build is not made for.
+	// skewed reports whether this build does not support the version of the API server.
 	skewed atomic.Bool
 }
 
-// initStatus builds what writes the figures, and what hands over to a standby by them.
+// initStatus builds the writer of the status ConfigMap and the handover.
 func (f *status) initStatus(leading func() bool, identity Identity) {
 	f.statusWriter = &report.ConfigMapWriter{
 		Client: f.handle.ClientSet(), Namespace: f.args.StatusNamespace, Leading: leading,
@@ -45,39 +46,42 @@ func (f *status) initStatus(leading func() bool, identity Identity) {
 	f.handover.failed = func() { f.counters.countFailedWrite(writesHealth) }
 }
 
-// A reading is what the plugin knows at one moment, for those who look on.
+// snapshot is the state of the plugin at one moment, for metrics and for the status ConfigMap.
 type snapshot struct {
 	gang.Stats
-	// longestWait is how long the group has waited that has waited longest.
+	// longestWait is how long the longest-waiting group has waited.
 	longestWait time.Duration
-	// others is how many pods hold room that no group of the profile has.
+	// others is the number of pods of other schedulers that hold room.
 	others int
-	nodes  int
-	epoch  match.Epoch
-	// leads says that this scheduler leads, or did a few seconds ago.
+	// nodes is the number of nodes that the matcher's graph has or is to get.
+	nodes int
+	// epoch is the epoch of the matcher's graph; 0 while the graph is being loaded.
+	epoch match.Epoch
+	// leads reports whether this scheduler leads, or led a few seconds ago.
 	leads bool
-	// answers says that the matcher does.
+	// answers reports whether the matcher answers.
 	answers bool
-	// pendingReleases is how much is to be given back to the matcher.
+	// pendingReleases is the number of releases that the matcher has not confirmed.
 	pendingReleases int
-	// reservingGroups is how many groups have nodes reserved for them, and reserved how many nodes
-	// are by namespace.
+	// reservingGroups is the number of groups with reserved nodes.
 	reservingGroups int
-	reservedNodes   map[string]int
-	// bindQueue is how it stands at the gate, and events how many wait to be sent.
+	// reservedNodes is the number of reserved nodes by namespace.
+	reservedNodes map[string]int
+	// bindQueue has the numbers of the bind queue.
 	bindQueue bindqueue.Snapshot
-	events    int
-	// skewed says that the API server is of a version that this build is not made for.
+	// events is the number of events that wait to be sent.
+	events int
+	// skewed reports whether this build does not support the version of the API server.
 	skewed bool
-	// standbys is what is known of those who could lead.
+	// standbys is what this scheduler, as leader, last read about standbys.
 	standbys standbySnapshot
 }
 
-// stateQueued is what a group waits for that is complete and has yet to be answered.
+// stateQueued is the reason of a complete group that has been neither placed nor refused yet.
 const stateQueued = "Queued"
 
-// takeSnapshot looks at everything once. It calls nothing that could block, nor asks whether
-// this scheduler leads: that is read from metrics, of which this is a part.
+// takeSnapshot returns the present state. It does not block. It does not check whether this
+// scheduler leads, because that check gathers all metrics and would call takeSnapshot again.
 func (f *status) takeSnapshot() snapshot {
 	r := snapshot{
 		Stats: f.groups.Stats(), others: f.occupants.countOtherSchedulers(f.profile),
@@ -93,6 +97,8 @@ func (f *status) takeSnapshot() snapshot {
 	if !r.LongestSince.IsZero() {
 		r.longestWait = f.now().Sub(r.LongestSince)
 	}
+	// Of the groups without a reason, those that wait for admission
+	// count as Binding. The rest counts as MatcherUnavailable or Queued.
 	if turn := min(r.WaitingByReason[""], r.bindQueue.Groups[bindqueue.Small]+r.bindQueue.Groups[bindqueue.Large]); turn > 0 && !unready {
 		r.WaitingByReason[""] -= turn
 		r.WaitingByReason[reason.Binding] += turn
@@ -108,7 +114,7 @@ func (f *status) takeSnapshot() snapshot {
 	return r
 }
 
-// toStatus is a reading in the words of package health.
+// toStatus converts a snapshot to the form of package statusmap.
 func (r snapshot) toStatus(from *status, identity Identity) statusmap.Status {
 	f := statusmap.Status{
 		Epoch: uint64(r.epoch), Nodes: r.nodes,
@@ -128,7 +134,7 @@ func (r snapshot) toStatus(from *status, identity Identity) statusmap.Status {
 	return f
 }
 
-// onDrift counts a difference between the engine and the cluster that the inventory found.
+// onDrift counts a difference that the inventory found between the matcher's graph and the cluster.
 func (f *status) onDrift(d inventory.Drift) {
 	f.drifted.Add(1)
 	f.counters.drift.WithLabelValues(string(d.Kind)).Inc()

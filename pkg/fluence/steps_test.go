@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	// stepTime is what a step takes by the clock of steps: about what it takes on a usual
-	// machine.
+	// stepTime is the time of one step by the clock of
+	// steps: about the real time on a usual machine.
 	stepTime = time.Microsecond
-	// stepsPerLook is how many steps stand for the work of the engine between two looks at
-	// the context, which are 1<<14 of its own.
+	// stepsPerLook is the number of steps for the engine's work between
+	// two checks of the context, which are 1<<14 steps of the engine.
 	stepsPerLook = 128
-	// stepsPerFilter is how many steps stand for the filters of one pod on one node.
+	// stepsPerFilter is the number of steps for the filters of one pod on one node.
 	stepsPerFilter = 16
-	// mostLooks is how often a match looks at its context before it has done all that it may:
-	// 1<<22 steps of the engine while it holds the graph, and 1<<25 beside it, each at the end of a
-	// match in parts.
+	// mostLooks is the number of times that a match checks its context before
+	// it has done all that it may: 1<<22 steps of the engine while it holds
+	// the graph, and 1<<25 beside it, each at the end of a match in parts.
 	mostLooks = (1<<22+1<<25)>>14 + 64
 )
 
-// steps counts from outside what an enquiry does: looks at a node, runs of a filter, pods
-// compared with a term, and looks of the engine at its context. Its clock goes by them, so that
-// an allowance of time is one of steps, on every machine the same.
+// steps counts the work of a placement attempt from outside: reads of a node, runs of a
+// filter, comparisons of pods with a term, and checks of the context by the engine. Its clock
+// advances with them, so that a limit of time is a limit of steps, the same on every machine.
 type steps struct {
-	// taken are all, and most how many there may be; late are those of the plugin beyond
-	// these, and after how many matches began then.
+	// taken is the number of all steps, and most the limit. late is the number of the
+	// plugin's steps beyond the limit, and after the number of matches that began then.
 	taken, most, late, after atomic.Int64
-	// looks is the most that one match has made.
+	// looks is the largest number of checks that one match has made.
 	looks atomic.Int64
 }
 
-// begin has the clock go, and counts from 0.
+// begin starts the clock, and counts from 0.
 func (s *steps) begin(allowed time.Duration) {
 	s.most.Store(s.taken.Load() + int64(allowed/stepTime))
 	s.late.Store(0)
@@ -58,13 +58,13 @@ func (s *steps) take(n int) {
 	}
 }
 
-// now is the clock. To look at it is a step, too.
+// now is the clock. Reading it is a step too.
 func (s *steps) now() time.Time {
 	s.take(1)
 	return time.Now().Add(time.Duration(s.taken.Load()) * stepTime)
 }
 
-// countSteps has a rig's plugin count.
+// countSteps makes a rig's plugin count steps.
 func (r *rig) countSteps(s *steps) {
 	r.pl.now = s.now
 	r.pl.handle = countedHandle{r.pl.handle, s}
@@ -72,8 +72,8 @@ func (r *rig) countSteps(s *steps) {
 	r.pl.placer.PreFilters = countedPreFilters{r.pl.placer.PreFilters, s, func() int { n, _ := r.snapshot.NodeInfos().List(); return len(n) }}
 }
 
-// countedHandle counts runs of filters, and terms that are compared with a pod: each asks for
-// the labels of the pod's namespace.
+// countedHandle counts runs of filters, and comparisons of terms
+// with a pod: each reads the labels of the pod's namespace.
 type countedHandle struct {
 	fwk.Handle
 	*steps
@@ -82,7 +82,7 @@ type countedHandle struct {
 func (h countedHandle) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	h.take(stepsPerFilter)
 	if n, ok := node.(countedNode); ok {
-		// How often they look at it for the terms of one pod is theirs to say.
+		// The plugins decide how often they read the labels for the terms of one pod.
 		node = n.NodeInfo
 	}
 	return h.Handle.RunFilterPlugins(ctx, state, pod, node)
@@ -141,7 +141,7 @@ func (c countedLister) Get(name string) (*corev1.Namespace, error) {
 	return c.NamespaceLister.Get(name)
 }
 
-// countedPreFilters counts for each run before the filters a look at every node.
+// countedPreFilters counts one read of every node for each run of the PreFilter plugins.
 type countedPreFilters struct {
 	placement.PreFilters
 	*steps
@@ -153,7 +153,7 @@ func (f countedPreFilters) RunPreFilterPlugins(ctx context.Context, state fwk.Cy
 	return f.PreFilters.RunPreFilterPlugins(ctx, state, pod)
 }
 
-// countedNode counts looks at a node, and at each of its pods.
+// countedNode counts reads of a node, and of each of its pods.
 type countedNode struct {
 	fwk.NodeInfo
 	*steps
@@ -170,7 +170,7 @@ func (n countedNode) GetPods() []fwk.PodInfo {
 	return pods
 }
 
-// countedEngine counts how often a match looks at its context.
+// countedEngine counts how often a match checks its context.
 type countedEngine struct {
 	match.Engine
 	*steps
@@ -197,7 +197,7 @@ func (c *countedContext) Err() error {
 	return c.Context.Err()
 }
 
-// processorTime is what the process has had so far of all processors.
+// processorTime returns the processor time that the process has used so far.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -30,7 +30,7 @@ func (r *rig) wantAssigned(want map[string]string) {
 	}
 }
 
-// news lists the groups that the reporter knows news of.
+// news returns the groups that the reporter has something to report about.
 func (r *rig) news() []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +43,7 @@ func (r *rig) news() []types.NamespacedName {
 	return known
 }
 
-// refusals counts the pods that the scheduler said it could not place.
+// refusals returns the number of pods that the scheduler reported as not placed.
 func (r *rig) refusals() int {
 	n := 0
 	for _, e := range r.recorder.of("Pod") {
@@ -87,7 +87,7 @@ func TestARefusedGangCostsOneCycleAndWaitsForRoom(t *testing.T) {
 			t.Errorf("%d matches and %d pods refused, want one each", matches, refused)
 		}
 		r.node("n2", 4)
-		r.pass(5 * time.Second) // the engine may know of the node before the scheduler does
+		r.pass(5 * time.Second) // the matcher may know the node before the scheduler does
 		if got := len(r.assigned()); got != 8 {
 			t.Errorf("%d pods on nodes, want all 8", got)
 		}
@@ -136,7 +136,7 @@ func TestRoomThatIsFreedDuringAMatchIsNotMissed(t *testing.T) {
 		r.schedule()
 		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
 			r.pl.observeEvent(gang.Released)
-			time.Sleep(time.Millisecond) // by now the word of it is out
+			time.Sleep(time.Millisecond) // by now all parts know
 			r.give("n1", "n1")
 			return nil, &match.Refusal{Err: match.ErrBusy}
 		})
@@ -150,7 +150,7 @@ func TestAGangStartsThoughTheMatcherGoesAwayAfterTheMatch(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
-			// By the time the siblings come, nobody answers.
+			// When the siblings come, the matcher does not answer.
 			r.matcher.silence(true)
 			r.pl.breaker.trip(placement.WhyUnavailable)
 			a := &match.Allocation{}
@@ -194,8 +194,8 @@ func TestAfterAnOutageAllGoOn(t *testing.T) {
 	})
 }
 
-// A faulty plugin's Filter returns an error on the node that was matched: the
-// framework tells no plugin that such a cycle is over.
+// faulty is a plugin whose Filter returns an error on the matched
+// node. The framework notifies no plugin that such a cycle is over.
 type faulty struct{ well bool }
 
 func (*faulty) Name() string { return "Faulty" }
@@ -267,7 +267,7 @@ func TestAMemberDeletedWhileItsSiblingsWaitInPermitFreesThem(t *testing.T) {
 	})
 }
 
-// State 6 of the lessons of earlier systems.
+// A burst of groups leaves nothing behind (State 6 of the lessons of earlier systems).
 func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 	e := realEngine(t)
 	inRig(t, e, func(r *rig) {

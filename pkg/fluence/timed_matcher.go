@@ -9,11 +9,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A timed matcher takes the time of its matches.
+// timedMatcher is a Matcher that measures the duration of each match.
 type timedMatcher struct {
 	Matcher
 	took *metrics.HistogramVec
-	// matched is told of each that gave out room, with the time.
+	// matched is called after each successful allocation, with the time.
 	matched func(time.Time)
 }
 

@@ -12,41 +12,45 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// whyTimeout is why a group is too hard whose matches end at their deadline, one after another.
+// whyTimeout is the message for a group that is refused as TooHard
+// because matches of its namespace time out again and again.
 const whyTimeout = "the matcher answers others, and twice gave no answer for this group in time: fewer kinds of pods, affinity terms or spread constraints take less"
 
 const (
-	// timeoutMemory is how long a match that ended at its deadline is held against a namespace.
+	// timeoutMemory is how long the timeouts of a namespace are remembered after the last one.
 	timeoutMemory = 10 * time.Minute
-	// maxTimeouts is how many such matches of a namespace, in so long, are its own fault
-	// whatever became of the groups.
+	// maxTimeouts is the number of timeouts from which a
+	// namespace is to blame even if each was of another group.
 	maxTimeouts = 3
 )
 
-// timeouts are the namespaces of which a match ended at its deadline. The matcher may have
-// been at fault, or the group. The zero value is ready for use.
+// timeouts has the namespaces whose matches timed out, to find out whether
+// the matcher or the group is the cause. The zero value is ready for use.
 type timeouts struct {
 	mu          sync.Mutex
 	byNamespace map[string]*timeoutRecord
 }
 
-// A suspect is a namespace.
+// timeoutRecord has the timeouts of one namespace.
 type timeoutRecord struct {
-	// group is whose match it was last, unless it was answered since, and answered how often
-	// the matcher had been found to answer by then.
-	group      types.NamespacedName
+	// group is the group whose match timed out last;
+	// empty if the matcher has answered the group since.
+	group types.NamespacedName
+	// recoveries is breaker.recoveryCount at the last timeout.
 	recoveries uint64
-	at         time.Time
-	// count is how many matches there were, each but the first with an answer of the matcher
-	// to others before it, and owed what they took that is not charged yet.
+	// at is the time of the last timeout.
+	at time.Time
+	// count is the number of timeouts. Each one after the first counts
+	// only if the matcher was found to answer since the one before.
 	count int
-	owed  time.Duration
+	// owed is the time of those timeouts that has not been charged yet.
+	owed time.Duration
 }
 
-// observe takes note of a match that ended at its deadline after a while. It says whether
-// the group's namespace is to blame, which the first time it never is: its match before ended
-// so as well, or those of other groups of it have, and the matcher has answered in between.
-// Owed is what the matches before have taken.
+// observe records a match that timed out after the time took. blame reports whether the
+// group's namespace is to blame: the matcher was found to answer since the timeout before, and
+// either the same group timed out twice in a row or the namespace has maxTimeouts timeouts.
+// The first timeout is never to blame. owed is the uncharged time of earlier timeouts.
 func (s *timeouts) observe(key types.NamespacedName, answered uint64, took time.Duration, now time.Time) (blame bool, owed time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +78,8 @@ func (s *timeouts) observe(key types.NamespacedName, answered uint64, took time.
 	return false, 0
 }
 
-// clear takes note that a group was answered.
+// clear records that the matcher answered for a group,
+// so that the group's next timeout is no repetition.
 func (s *timeouts) clear(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +88,7 @@ func (s *timeouts) clear(key types.NamespacedName) {
 	}
 }
 
-// logSlow logs what took a group long, or too long.
+// logSlow logs a group that was refused as TooHard or took at least MaxAsk.
 func (a *groupPlacer) logSlow(plan gang.Plan, refused *gang.Refusal, budget *placement.Budget) {
 	hard := refused != nil && refused.Reason == reason.TooHard
 	switch took, pods := budget.Took(), len(plan.Required)+len(plan.Optional); {

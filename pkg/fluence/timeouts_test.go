@@ -20,7 +20,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// What users read of a group that is too hard.
+// These are the messages for a group that is TooHard.
 const (
 	whyTooHard   = "finding nodes takes more work than one group may have: fewer kinds of pods, affinity terms or spread constraints take less"
 	whyForOthers = "finding nodes takes long, since for each kind of its pods the filters read the anti-affinity of pods of other namespaces: fewer kinds of pods take less"
@@ -104,8 +104,8 @@ func isNotTooHardAnyMore(t *testing.T, change func(*rig)) {
 	})
 }
 
-// A match that ends at its deadline says nothing of whose fault it is. The second one says
-// that it is the group's, where the matcher has answered in between.
+// A timed-out match does not show what the cause is. The second one
+// shows that it is the group, if the matcher has answered in between.
 func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 	cases := map[string]struct {
 		between func(r *rig, pod *corev1.Pod)
@@ -152,8 +152,8 @@ func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 	}
 }
 
-// To make a group anew does not make the namespace another: the third match that ends at its
-// deadline is its own fault, and it pays for all of them.
+// A recreated group does not clear its namespace: the third timeout
+// is the namespace's fault, and it is charged for all of them.
 func TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
@@ -186,7 +186,8 @@ func TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces(t *testing.T) {
 	})
 }
 
-// Nobody pays for the time that others had the matcher, nor is too hard for it.
+// No namespace is charged for the time in which the matcher
+// works for others, and no group is TooHard for it.
 func TestWhoWaitsForOthersIsNotTooHard(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
@@ -204,7 +205,7 @@ func TestWhoWaitsForOthersIsNotTooHard(t *testing.T) {
 	})
 }
 
-// slowFilters take so long before they filter, for pods by what these are.
+// slowFilters are plugins that take a while before they filter, depending on the pod.
 type slowFilters struct {
 	placement.PreFilters
 	takes func(*corev1.Pod) time.Duration
@@ -215,8 +216,8 @@ func (f slowFilters) RunPreFilterPlugins(ctx context.Context, state fwk.CycleSta
 	return f.PreFilters.RunPreFilterPlugins(ctx, state, pod)
 }
 
-// The filters compare each pod with the terms of all that are there, whosever these are: nobody is
-// too hard for that, or pays for it. What its own terms take is its own.
+// The filters compare each pod with the terms of all existing pods, of all namespaces. No
+// group is TooHard for that time or charged for it. The time for the group's own terms counts.
 func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
 	cases := map[string]struct {
 		takes func(*corev1.Pod) time.Duration
@@ -251,7 +252,7 @@ func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
 	}
 }
 
-// kinds creates PodGroup g and pods of so many kinds.
+// kinds creates PodGroup g and pods of n shapes.
 func (r *rig) kinds(n int) []*corev1.Pod {
 	r.Helper()
 	i := 0
@@ -261,8 +262,8 @@ func (r *rig) kinds(n int) []*corev1.Pod {
 	})
 }
 
-// What the filters take for others holds up the loop for a bounded time, whoever these are; and who
-// fills his own namespace with terms has them counted for his groups.
+// The time that filters take for other namespaces holds up the loop for a limited time.
+// If a user fills his own namespace with terms, their time counts for his groups.
 func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 	const takes = 50 * time.Millisecond
 	for name, tc := range map[string]struct {
@@ -271,7 +272,7 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 		owes bool
 		most time.Duration
 	}{
-		"terms of others": {of: []func(*corev1.Pod){objects.Elsewhere}, told: whyForOthers, most: 6*takes + 2*takes}, // as often as the filters run for one kind of pods,
+		"terms of others": {of: []func(*corev1.Pod){objects.Elsewhere}, told: whyForOthers, most: 6*takes + 2*takes}, // as often as the filters run for one shape,
 		"its own":         {told: whyTooHard, owes: true, most: 250*time.Millisecond + 3*takes},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -313,7 +314,7 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 	}
 }
 
-// What is found out of runs that take little each counts for all of them.
+// What a measurement finds for several short runs counts for all of them.
 func TestRunsForOthersThatTakeLittleEachAreNotTheGroups(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.placer.PreFilters = slowFilters{r.pl.placer.PreFilters, func(*corev1.Pod) time.Duration { return 2*time.Millisecond - 1 }}
@@ -328,13 +329,13 @@ func TestRunsForOthersThatTakeLittleEachAreNotTheGroups(t *testing.T) {
 	})
 }
 
-// When a namespace is to blame for matches that end at their deadlines, and what it pays for.
+// The cases are when a namespace is to blame for timeouts, and what it is charged for.
 func TestWhoIsToBlameForATimeout(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	type step struct {
-		group    string // of a namespace, ns/name; empty is that the group before was answered
+		group    string // ns/name; "" if the group before was answered
 		minutes  int    // after noon
-		answered uint64 // by others, by then
+		answered uint64 // recoveries of the matcher until then
 		blame    bool
 		owed     time.Duration
 	}
@@ -371,7 +372,7 @@ func TestWhoIsToBlameForATimeout(t *testing.T) {
 	}
 }
 
-// To be answered clears the group whose match it was, and none that timed out after it.
+// An answer clears the group of the match, and no group that timed out after it.
 func TestAnAnswerClearsNoOtherGroup(t *testing.T) {
 	var s timeouts
 	x, y := types.NamespacedName{Namespace: ns, Name: "x"}, types.NamespacedName{Namespace: ns, Name: "y"}

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// tick is how often deadlines are looked at.
+	// tick is the period of runTicks.
 	tick = 500 * time.Millisecond
-	// settleTime is after how long an event of a node, a pod or a volume is taken
-	// to have reached the scheduler's own cache too, which hears of it at the same
-	// time as the plugin: until then the filters may answer from before it.
+	// settleTime is the time after which an event of a node, a pod or a volume is
+	// assumed to be in the scheduler's cache as well. The plugin and the cache receive
+	// events independently, so until then the filters may still see the old state.
 	settleTime = 300 * time.Millisecond
 )
 
-// A watcher hears of what changes in the cluster, and of the time that passes.
+// watcher handles informer events and periodic work.
 type watcher struct {
 	*base
 	groupPlacer       *groupPlacer
@@ -43,8 +43,8 @@ type watcher struct {
 	debouncer         debouncer
 }
 
-// watch registers the plugin's event handlers and starts its goroutines. They
-// begin to work when the scheduler has started its informers.
+// watch registers the plugin's event handlers and starts its goroutines.
+// They begin to work when the scheduler has started its informers.
 func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 	core := w.handle.SharedInformerFactory().Core().V1()
 	pods, err := core.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -107,7 +107,8 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 			return
 		}
-		// Only now is the queue there to be woken.
+		// Start these only now: the scheduling queue, which
+		// the activator calls, does not exist before.
 		go w.activator.run(ctx)
 		go w.binder.runBindQueue(ctx)
 		go w.breaker.run(ctx)
@@ -132,9 +133,11 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 	return nil
 }
 
+// observePod handles a pod that came or changed.
 func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	if old != nil && old.UID != pod.UID {
-		// It went and another came under its name while nobody watched.
+		// The pod was deleted and another one was created
+		// under its name, and the watch missed the deletion.
 		w.podGone(ctx, old)
 		old = nil
 	}
@@ -150,7 +153,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 		}
 		out := w.groups.PutPod(pod, w.now())
 		if pod.Spec.NodeName != "" {
-			// By a bind of which no answer came, or by somebody else's.
+			// The pod was bound by a request whose answer was lost, or by another client.
 			w.binder.bindQueue.deliver(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))
 		}
 		w.apply(ctx, out)
@@ -162,18 +165,18 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	}
 }
 
-// affectsFilters says whether a change of a pod can matter to other pods' filters.
+// affectsFilters reports whether a change of a pod can change the filters' results for other pods.
 func affectsFilters(old, pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
 	}
 	return old == nil || old.Spec.NodeName == "" || old.Status.Phase != pod.Status.Phase ||
-		// A pod that is to end is not counted by spread constraints.
+		// Spread constraints do not count a pod that is being deleted.
 		(old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil) ||
 		!equality.Semantic.DeepEqual(old.Labels, pod.Labels)
 }
 
-// observePodGroup takes note of a PodGroup that came or changed.
+// observePodGroup handles a PodGroup that came or changed.
 func (w *watcher) observePodGroup(ctx context.Context, pg *scheduling.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	out := w.groups.PutPodGroup(k, asGroup(pg))
@@ -182,12 +185,12 @@ func (w *watcher) observePodGroup(ctx context.Context, pg *scheduling.PodGroup) 
 	w.groupReporter.reporter.ObservePodGroup(k)
 }
 
-// podGroupGone takes note of a PodGroup that was deleted.
+// podGroupGone handles a PodGroup that was deleted.
 func (w *watcher) podGroupGone(ctx context.Context, k types.NamespacedName) {
 	w.apply(ctx, w.groups.DropPodGroup(k))
 }
 
-// forget drops what is kept of a group beside package group.
+// forget drops everything that the plugin keeps about a group outside package gang.
 func (tl *groupReporter) forget(k types.NamespacedName) {
 	tl.reporter.Forget(k)
 	tl.placer.Forget(k)
@@ -196,19 +199,21 @@ func (tl *groupReporter) forget(k types.NamespacedName) {
 	tl.binder.bindQueue.forget(k)
 }
 
-// forgetGone forgets a group that has ended. Who keeps something of a group calls it
-// thereafter: the group may have gone, and been forgotten, in the moment before.
+// forgetGone calls forget for a group that has ended. Call it after anything about a group was
+// stored: the group may just have ended and been forgotten, and then the entry would leak.
 func (tl *groupReporter) forgetGone(k types.NamespacedName) {
 	if !tl.groups.Knows(k) {
 		tl.forget(k)
 	}
 }
 
-// observeOwner takes note of an object that controls pods, or others that do.
+// observeOwner handles an object that became known and
+// controls pods, directly or through another object.
 func (w *watcher) observeOwner(ctx context.Context, uid types.UID) {
 	w.apply(ctx, w.groups.ObserveOwner(uid))
 }
 
+// podGone handles a pod that was deleted.
 func (w *watcher) podGone(ctx context.Context, obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
@@ -237,8 +242,8 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 	}
 }
 
-// blockerGone takes note that a pod is gone which may have kept groups from nodes that could be
-// reserved for them.
+// blockerGone records the end of a pod that was not expected to end.
+// The groups that yield because of the pod may get reserved nodes now.
 func (ts *reserver) blockerGone(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || translate.OnEveryNode(pod) {
 		return
@@ -248,13 +253,14 @@ func (ts *reserver) blockerGone(pod *corev1.Pod) {
 	}
 }
 
-// observeTwice takes note of an event that the filters will see, now and again when
-// the scheduler's cache is sure to have it.
+// observeTwice observes an event now, and once more after
+// settleTime, when the scheduler's cache has the change too.
 func (w *watcher) observeTwice(ctx context.Context, ev gang.Event) {
 	w.observeEvent(ev)
 	w.debouncer.after(ctx, ev, settleTime, func() { w.observeEvent(ev) })
 }
 
+// nodeDiffers reports whether a change of a node can change the results of filters.
 func nodeDiffers(old, node *corev1.Node) bool {
 	return old.Spec.Unschedulable != node.Spec.Unschedulable ||
 		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
@@ -263,11 +269,13 @@ func nodeDiffers(old, node *corev1.Node) bool {
 		nodeutil.IsNodeReady(old) != nodeutil.IsNodeReady(node)
 }
 
-// runTicks looks at deadlines until ctx ends.
+// runTicks does the periodic work each tick until ctx ends: expired assignments, pods in
+// Permit, the bind queue and reservations. Every fourth tick it also reports waiting groups.
 func (w *watcher) runTicks(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	// A group that is just being made is no news: what is told has lasted.
+	// lasting has the reasons of the last check. A reason is reported only if it
+	// lasts, so that a group whose pods are still being created is not reported.
 	lasting := map[types.NamespacedName]string{}
 	for n := 0; ; n++ {
 		select {
@@ -288,8 +296,9 @@ func (w *watcher) runTicks(ctx context.Context) {
 	}
 }
 
-// reportWaiting reports the groups that could not ask for anything now nor at the
-// last call: PreEnqueue holds their pods, and nobody else says so.
+// reportWaiting reports the groups that cannot be placed, for the
+// same reason as at the check before. It returns the present reasons.
+// kube-scheduler reports nothing for pods that PreEnqueue holds.
 func (tl *groupReporter) reportWaiting(before map[types.NamespacedName]string) map[types.NamespacedName]string {
 	now := map[types.NamespacedName]string{}
 	unready := tl.whyNotReady()
@@ -307,15 +316,16 @@ func (tl *groupReporter) reportWaiting(before map[types.NamespacedName]string) m
 	return now
 }
 
-// debouncer runs something a while after an event, once for all events of a kind
-// that come meanwhile, and once more a while after these.
+// debouncer runs a function a fixed time after an event. Further events of the same
+// kind before that are merged into one more run, the same time after the first.
 type debouncer struct {
 	mu sync.Mutex
-	// pending holds the kinds for which a run is to come, and whether they came
-	// again since it was.
+	// pending has the kinds of event with a scheduled run. The value
+	// reports whether the event has come again since the run was scheduled.
 	pending map[gang.Event]bool
 }
 
+// after schedules f to run the time d after an event.
 func (l *debouncer) after(ctx context.Context, ev gang.Event, d time.Duration, f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -105,7 +105,7 @@ func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		// What came in just before the first is not yet settled then.
+		// An event just before the first run is not yet settled then.
 		if want := []time.Duration{settleTime, 2 * settleTime}; !slices.Equal(at, want) {
 			t.Errorf("came at %v, want at %v", at, want)
 		}
@@ -124,7 +124,8 @@ func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
 	})
 }
 
-// The scheduler's own cache hears of a node at the same time as the plugin.
+// The scheduler's cache receives an event of a node independently of the
+// plugin. So a refusal by filters that saw the old state does not last.
 func TestARefusalByFiltersFromBeforeAnEventDoesNotLast(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
@@ -185,7 +186,8 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 	}
 }
 
-// State 6 of the lessons of earlier systems: DeletedFinalStateUnknown.
+// A pod whose deletion was missed (DeletedFinalStateUnknown) loses
+// its assignment (State 6 of the lessons of earlier systems).
 func TestAPodGoneUnseenGivesItsSeatBack(t *testing.T) {
 	for name, final := range map[string]func(*corev1.Pod) any{
 		"deleted":                     func(p *corev1.Pod) any { return p },
@@ -273,8 +275,8 @@ func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
 	})
 }
 
-// State 6 of the lessons of earlier systems: where a watch was interrupted, a pod
-// may turn into its successor of the same name in one update.
+// After an interrupted watch, one update may turn a pod into the next
+// pod of the same name (State 6 of the lessons of earlier systems).
 func TestAPodReplacedUnseenGivesItsSeatBack(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.give("n1", "n1")

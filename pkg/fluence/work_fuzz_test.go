@@ -15,16 +15,15 @@ import (
 )
 
 const (
-	// mostLate is how many steps an enquiry may take beyond its allowance: it looks at that
-	// before each kind of pods, of which the filters take 16,000 with 1,000 nodes.
+	// mostLate is the number of steps that an attempt may take beyond its budget. The budget
+	// is checked before each shape, for which the filters take 16,000 steps with 1,000 nodes.
 	mostLate = 40_000
-	// mostTime is what an enquiry may take of the processors beside four times its allowance:
-	// ten times what it takes on a usual machine. What is done with neither nodes nor terms nor
-	// matches is in no other count.
+	// mostTime is the processor time that an attempt may take beyond four times its budget:
+	// ten times the usual time. Work without nodes, terms or matches is in no other count.
 	mostTime = 5 * time.Second
 )
 
-// dear are groups that are known to be dear.
+// dear are groups that are known to be expensive.
 var dear = map[string]settings{
 	"20 pods spread by eight labels, each with a maxSkew of its own": {
 		knobNodes: 15, knobPods: 9, knobSpreads: 8, knobSpreadKeys: byTheirOwn, knobSpreadSkews: 1,
@@ -49,9 +48,9 @@ var dear = map[string]settings{
 	},
 }
 
-// FuzzEnquiry has a group of up to 500 pods ask for nodes among up to 1,000. Whatever its pods
-// say, it takes no more steps than one enquiry may: neither at once, nor when it has waited for
-// so long that nodes are reserved for it.
+// FuzzEnquiry places a group of up to 500 pods on up to 1,000 nodes. Whatever
+// its pods ask for, an attempt takes no more steps than its budget, neither at
+// first nor when the group has waited so long that nodes are reserved for it.
 func FuzzEnquiry(f *testing.F) {
 	for _, s := range dear {
 		f.Add(s.bytes())
@@ -59,15 +58,15 @@ func FuzzEnquiry(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { enquire(t, draw(data, fewTerms)) })
 }
 
-// TestDearEnquiries does so for groups that are known to be dear.
+// TestDearEnquiries does the same for groups that are known to be expensive.
 func TestDearEnquiries(t *testing.T) {
 	for name, s := range dear {
 		t.Run(name, func(t *testing.T) { enquire(t, draw(s.bytes(), mostTerms)) })
 	}
 }
 
-// TestRandomEnquiries does so with bytes by chance. Most knobs are not turned far: all of them
-// together let no group come as far as to the matcher.
+// TestRandomEnquiries does the same with random bytes. Most knobs are not turned
+// far, because all of them together would let no group reach the matcher.
 func TestRandomEnquiries(t *testing.T) {
 	for seed := range trials.Seeds(8) {
 		random := rand.New(rand.NewPCG(seed, 5))
@@ -89,7 +88,7 @@ func enquire(t *testing.T, d drawn) {
 	s := &steps{}
 	inRig(t, countedEngine{realEngine(t), s}, func(r *rig) {
 		r.countSteps(s)
-		// It tells nobody: to write to each pod of the fake API takes longest.
+		// Reports are off, because writes to each pod of the fake API take longest.
 		r.standby.Store(true)
 		if d.knobs[knobAllowed]%2 == 1 {
 			r.pl.args.MaxAsk.Duration *= 2
@@ -121,7 +120,7 @@ func enquire(t *testing.T, d drawn) {
 	})
 }
 
-// wantCheap has the group of a pod ask.
+// wantCheap places the group of a pod and checks the steps.
 func (r *rig) wantCheap(s *steps, pod *corev1.Pod) {
 	r.Helper()
 	r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), r.snapshot))

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// A gang of a thousand pods, as the controller of each kind of workload makes them, stays far below
-// every bound: on any machine, for it is counted in steps.
+// A gang of a thousand pods, as the controller of each kind of workload creates
+// it, stays far below every limit on any machine, because steps are counted.
 func TestThousandPodsOfEveryKindOfWorkloadAreNotTooHard(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a thousand pods on a thousand nodes, once for each kind, take long under the race detector")
@@ -90,7 +90,7 @@ func TestThousandPodsOfEveryKindOfWorkloadAreNotTooHard(t *testing.T) {
 				s := &steps{}
 				inRig(t, countedEngine{realEngine(t), s}, func(r *rig) {
 					r.countSteps(s)
-					// It tells nobody: to write to each pod of the fake API takes longest.
+					// Reports are off, because writes to each pod of the fake API take longest.
 					r.standby.Store(true)
 					waits := storagev1.VolumeBindingWaitForFirstConsumer
 					r.must(r.client.Tracker().Add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "example.com/any", VolumeBindingMode: &waits}))
