@@ -38,7 +38,8 @@ func TestReadJGFAgreesWithFluxion(t *testing.T) {
 		seen[name] = true
 		t.Run(name, func(t *testing.T) {
 			g, err := resource.ReadJGF(c.GraphText)
-			refused := c.Family == "graph" && !c.Expect.Init.OK // otherwise the options may be the reason
+			// In other families the options may be the reason.
+			refused := c.Family == "graph" && !c.Expect.Init.OK
 			switch {
 			case refused && (err == nil || !strings.HasSuffix(err.Error(), graphFaults[name])):
 				t.Errorf("ReadJGF: %v, want %s", err, graphFaults[name])
