@@ -28,7 +28,8 @@ type node struct {
 type part struct {
 	node *node
 	from int64 // the time of its first step
-	// sum is by how much the sum rises over all steps of the node.
+	// sum is by how much the sum rises over all steps of the node. high
+	// is the largest rise after any of the steps, and low the smallest.
 	sum, high, low int64
 }
 

@@ -34,9 +34,10 @@ type Vertex struct {
 	// UniqID is the number of the vertex in its graph.
 	UniqID int64
 	Type   string
-	// Name is by default the basename followed by ID.
+	// Basename is by default the type.
 	Basename string
-	Name     string
+	// Name is by default Basename followed by ID.
+	Name string
 	// ID is the number of the vertex among the vertices of its type below its parent.
 	ID int64
 	// Rank is the rank of the broker that serves the vertex, or NoRank.
@@ -71,8 +72,9 @@ type Graph struct {
 
 // A Set is R (RFC 20): resources taken from a graph for a time.
 type Set struct {
-	// Expiration is when the time ends, in the same form. Zero means no known end.
-	Start      time.Time
+	// Start is when the time begins. RFC 20 has times in seconds since the epoch.
+	Start time.Time
+	// Expiration is when the time ends. Zero means no known end.
 	Expiration time.Time
 	// Vertices are in emission order: each vertex comes after the vertices that it contains.
 	Vertices []Share

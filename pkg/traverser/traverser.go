@@ -22,7 +22,8 @@ type Traverser struct {
 	policy  policy
 	g       graph
 	jobs    map[match.JobID]*job
-	// holding is the number of jobs that hold something. Reservations do not count.
+	// holding is the number of jobs that hold something, and slots
+	// the number of slots that they hold. Reservations do not count.
 	holding, slots int
 	// queue is the last queue that a jobspec named. As with Fluxion,
 	// every later R has this queue until a jobspec names another.

@@ -72,18 +72,18 @@ func (t *topologySearch) placeShares(domains []*domain, at int, total int64, k i
 type equalShares struct {
 	*topologySearch
 	domains []*domain
+	level   *Level
 	// share is the number of slots of a plain share. A larger share has one more.
-	level *Level
-	share int64
-	// quotas has the share of each domain in chosen.
+	share  int64
 	chosen []*domain
+	// quotas has the share of each domain in chosen.
 	quotas []int64
 	result Outcome
 	found  *plan
 }
 
-// guess gives the larger shares to the first domains that have room
-// for them, then the plain shares to the next, and tries that.
+// guess gives the larger shares to the first domains that have room for
+// them, and the plain shares to the next. It tries only this choice.
 func (s *equalShares) guess(k, larger int) bool {
 	s.chosen, s.quotas = nil, nil
 	for _, part := range []struct {

@@ -33,7 +33,7 @@ type branchAndBound struct {
 	budgetEnd int // the budget that this run must leave
 	// radix[s] is the factor of missing[s] in the key.
 	radix []uint64
-	// numbered is set if every state has its own key. Otherwise the search does not run.
+	// numbered is set if every state has its own key. Otherwise the search is not run.
 	numbered bool
 }
 

@@ -12,18 +12,19 @@ const SortSteps = 16
 // A domain is the set of nodes below one vertex of a
 // level. It has only nodes that the search considers.
 type domain struct {
+	level *Level
 	// cell is the index of the vertex in level.Names; -1
 	// for the nodes that are below no vertex of the level.
-	level *Level
-	cell  int32
+	cell int32
 	// order has the positions of the nodes, in the order in which they are to be used.
 	order []int32
-	// room has upper bounds. Those of a union of domains are the sums of the bounds of the
-	// domains. First comes, by shape, how many slots fit if no other shape takes room. If
-	// there are several shapes, next comes the total amount of each need. Last comes, for
-	// several shapes too, how many slots fit if all were as small as the smallest.
+	// room has upper bounds. The bounds of a union of domains are the sums of the
+	// domains' bounds. First comes, by shape, how many slots fit if no other shape
+	// takes room. If there are several shapes, the total amount of each need
+	// follows, and then how many slots fit if all were as small as the smallest.
 	room []int64
-	// total is the sum of the slots that fit, over all shapes.
+	// total is the sum of the slots that fit, over all shapes. useful
+	// is an upper bound on how many of the wanted slots fit together.
 	total, useful int64
 	// distance is the Problem.Distance of the closest node.
 	distance int

@@ -3,13 +3,13 @@ package solver
 // An Exclusivity summarizes who holds slots on a node, to decide
 // which requesters may use the node. Shared slots are not counted.
 type Exclusivity struct {
-	// WithoutHolder is the number of slots that have no holder.
-	// A request for whole nodes cannot use a node that has any.
+	// WithoutHolder is the number of slots that have no holder. A
+	// request for whole nodes cannot use a node that has such slots.
 	WithoutHolder int32
 	// Holders is the number of holders; 2 means two or more.
 	// Only an update can put several holders on one node.
 	Holders int32
-	// Holder is the name of the holder if there is exactly one.
+	// Holder is the name of the holder if there is only one.
 	Holder string
 }
 
@@ -28,7 +28,7 @@ const (
 	NoConflict Conflict = iota
 	// OtherHolder means that the node belongs to another holder.
 	OtherHolder
-	// InUse means that the request wants whole nodes, and slots without a holder are on the node.
+	// InUse means that the request wants whole nodes, and the node has slots without a holder.
 	InUse
 )
 

@@ -23,7 +23,8 @@ const (
 type exhaustiveSearch struct {
 	*Layout
 	shapeOrder []int
-	// failed has the states, each at the start of a shape, from which no placement exists.
+	// failed has the states from which no placement
+	// exists. A state is taken before a shape is placed.
 	failed map[string]struct{}
 	key    []byte // buffer for one state
 	// roomAhead[k][i] is an upper bound on the slots of shapeOrder[k] that fit on the
@@ -31,10 +32,10 @@ type exhaustiveSearch struct {
 	roomAhead [][]int64
 	// budget is the number of nodes that may still be looked at.
 	budget int
-	// keptLimits[k][l] reports whether any of the shapes from position
+	// keptLimits[k][l] is true if any of the shapes from position
 	// k on is subject to limit l. It is computed on first use.
 	keptLimits [][]bool
-	// classifiers has the classifier of the shapes from position k on. It is computed on first use.
+	// classifiers[k] is the classifier for the shapes from position k on. It is made on first use.
 	classifiers []*classifier
 }
 
@@ -121,9 +122,9 @@ func (s *exhaustiveSearch) state(k int) string {
 	return string(key)
 }
 
-// placeRest places want more slots of the shape at position k on the
-// nodes from i on, and then the shapes after it. last is the run that was
-// tried on the node before, which may have no slots; it is nil at first.
+// placeRest places want more slots of the shape at position k on the nodes
+// from i on, and then the shapes after it. last is the run that was tried on
+// the node before i that has room. It may have 0 slots, and is nil at first.
 func (s *exhaustiveSearch) placeRest(k, i int, want int64, last *Run) bool {
 	if want == 0 {
 		return s.placeShape(k + 1)
@@ -176,8 +177,8 @@ func (s *exhaustiveSearch) tryRun(k int, r Run, want int64) bool {
 	return false
 }
 
-// isInterchangeable reports whether node i is, for all slots still to be
-// placed, now like the node of last was before last was placed there.
+// isInterchangeable reports whether node i can take the place of last's node for all slots
+// that are still to be placed: node i is now as last's node was before last was placed there.
 func (s *exhaustiveSearch) isInterchangeable(k, i int, last *Run) bool {
 	each := s.shapes[last.Shape].Each
 	mine, its := s.row(i), s.row(last.Node)

@@ -40,9 +40,9 @@ func (c *FitCounter) ChargeCount(beside int) bool { return c.Charge(beside + c.c
 // amounts have changed. The caller must call ChargeCount first.
 func (c *FitCounter) Count(at int) { c.count(int(c.index[at])) }
 
+// count counts again what fits on the node with index i.
 func (c *FitCounter) count(i int) {
 	c.rowStamp[c.order[i]] = 0
-	// count counts again what fits on the node with index i.
 	for s := range c.shapes {
 		fit := &c.fit[s*len(c.order)+i]
 		c.sums[s] -= *fit

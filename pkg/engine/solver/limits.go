@@ -89,7 +89,7 @@ func nestedCells(order []int32, x, y *Limit) bool {
 	return true
 }
 
-// insideOneCell returns for each cell of x whether its
+// insideOneCell returns, for each cell of x, whether its
 // nodes are all in the same cell of y, or all in none.
 func insideOneCell(order []int32, x, y *Limit) []bool {
 	first, alike := make([]int32, x.Cells), make([]bool, x.Cells)

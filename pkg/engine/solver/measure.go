@@ -114,9 +114,10 @@ func (y Survey) CountUnusable(s int, present bool) (down, excluded int64) {
 	return down, excluded
 }
 
-// CountConflicts counts the nodes that the requester could use for the shape if others held
-// nothing there, in the view of the last attempt. whole is the number of nodes that belong to
-// another holder. inUse is the number of nodes that are wanted whole and have slots of others.
+// CountConflicts counts the nodes that the requester could use for the shape
+// if others held nothing there, in the view of the last attempt. whole is the
+// number of nodes that belong to another holder. inUse is the number of nodes
+// on which others hold something although the request wants whole nodes.
 func (y Survey) CountConflicts(s int) (whole, inUse int64) {
 	b := y.layout
 	b.Spend(len(b.order))
@@ -135,9 +136,9 @@ func (y Survey) CountConflicts(s int) (whole, inUse int64) {
 	return whole, inUse
 }
 
-// RoomInClosest places slots in the domain that came closest: the minimum of
-// every shape before the one that failed, then as many slots as fit of the
-// one that failed, up to its minimum. It returns the number of the latter.
+// RoomInClosest places slots in the domain that came closest. It places the minimum of
+// every shape before the shape that failed, and then as many slots as fit of the shape that
+// failed, up to its minimum. It returns how many slots of the shape that failed it placed.
 func (y Survey) RoomInClosest(failed *Shortfall) int64 {
 	part := y.closest(failed).layout
 	part.start(ViewNow)

@@ -10,7 +10,8 @@ const StepsPerCheck = 1 << 14
 // the same request on the same graph must have the same result on every machine.
 type Meter struct {
 	ctx context.Context
-	// remain is the number of steps left.
+	// remain is the number of steps left. The context is
+	// checked next when remain falls below nextCheck.
 	remain, nextCheck int
 	// overrun is the number of steps taken although none were left (see Spend).
 	overrun int

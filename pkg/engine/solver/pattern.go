@@ -35,8 +35,9 @@ type nodeClass struct {
 // An enumerator lists the patterns of one node.
 type enumerator struct {
 	*packing
+	// node is the index of the node into the layout's order.
+	node int
 	// counts has, by shape, the slots that are placed on the node now.
-	node   int
 	counts []int32
 	// stride[j] is the difference between the counts that are tried of the shape at position j.
 	stride []int64
@@ -82,8 +83,8 @@ func (p *packing) classify() bool {
 	return true
 }
 
-// classKey appends the key of the node's class: which shapes fit there, and what
-// is left of each need. If there are limits, the index of the node takes the place
+// classKey appends the key of the node's class: which shapes fit there, and what is
+// left of each need. If there are limits, the key has the index of the node instead
 // of the amounts, so every node is a class. The result is false if no shape fits.
 func (p *packing) classKey(classKey []byte, i int) ([]byte, bool) {
 	p.spendBudget(p.width)

@@ -79,7 +79,7 @@ type Need struct {
 	// Unit is the unit of the amounts, for messages.
 	// It is empty if the columns have different units.
 	Unit string
-	// Columns hold the amounts, one column per unit. Invariant:
+	// Columns hold the amounts, with one column per unit. Invariant:
 	// a node has an amount in at most one of the columns.
 	Columns []*Column
 }
@@ -89,8 +89,8 @@ type Need struct {
 // if only permanent slots are held. Free is the amount that is free now.
 type Column struct{ Capacity, Free []int64 }
 
-// Constraints evaluates the constraints of a shape on the node at a position. always is true
-// if the constraints that never change hold. now is true if all constraints hold at present.
+// Constraints evaluates the constraints of a shape on the node at a position. The result
+// always leaves out the constraints that hold only at present. The result now includes them.
 type Constraints interface {
 	Allow(shape int, at int32) (always, now bool)
 }
@@ -143,9 +143,9 @@ type View struct {
 	Now bool
 }
 
-// Verdicts are based on these views. ViewNow is what fits now. ViewUp
-// is what would fit on the nodes that are up if no job held anything.
-// ViewEver is what would fit if, besides, all nodes were up.
+// Verdicts are based on these views. ViewNow is what fits now. ViewUp is
+// what would fit on the nodes that are up if no job held anything. ViewEver
+// is what would fit if no job held anything and all nodes were up.
 var (
 	ViewNow  = View{Up: true, Now: true}
 	ViewUp   = View{Empty: true, Up: true}
