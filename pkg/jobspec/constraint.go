@@ -122,10 +122,10 @@ func (c *Constraint) compile() Condition {
 }
 
 // combine joins conditions with an operator. Without
-// any condition, and holds, but or and not do not hold.
+// conditions, "and" holds, but "or" and "not" do not hold.
 func combine(op string, args []Condition) Condition {
-	// The operator and stops at the first condition that is false. The operator not stops there
-	// too, and inverts the result. The operator or stops at the first condition that is true.
+	// "and" stops at the first condition that is false. "not" stops there too,
+	// and inverts the result. "or" stops at the first condition that is true.
 	stop, then := false, false
 	switch op {
 	case OpOr:

@@ -23,8 +23,10 @@ type step struct {
 	index int
 }
 
-// Error returns line, path and fault: `line 4: resources[0].count:
-// "x": ...`. It shortens a long path to its head and tail.
+// Error returns the line, the path and the fault. It
+// shortens a long path to its head and tail. The form is:
+//
+//	line 4: resources[0].count: "x": ...
 func (e *fieldError) Error() string {
 	const head, tail = 8, 8
 	var b strings.Builder

@@ -125,7 +125,6 @@ type Constraint struct {
 	// properties, or lack the property p if the value is "^p". It must be in one of the
 	// hostlists or ranks. A value of hostlist or ranks may be a range, such as "a[0-9]".
 	Values []string
-	// Args are the operands of and, or and not. The
-	// operator not holds unless all its operands hold.
+	// Args are the operands of "and", "or" and "not". "not" holds if not all of its operands hold.
 	Args []Constraint
 }

@@ -26,16 +26,17 @@ type Limit struct {
 type Topology struct {
 	// Required is a level; all slots must be in one domain of it.
 	Required string
-	// Preferred are levels; the slots are in as few domains
-	// as possible of each. Earlier levels come first.
+	// Preferred are levels; the slots are in as few domains as possible
+	// of each. An earlier level takes precedence over a later one.
 	Preferred []string
-	// Balanced is a level; the slots are in as few of its domains as possible. Each
-	// domain has equally many slots, or one fewer if the number of slots is no multiple.
+	// Balanced is a level; the slots are in as few of its domains as
+	// possible. Each domain has equally many slots. If the number of slots is
+	// no multiple of the number of domains, some domains have one slot fewer.
 	Balanced string
 }
 
-// validate subtracts the number of names in the hostlists from room. Names are counted only once
-// if another label has the same hostlists under the same limit name; said has these hostlists.
+// validate checks the limit, and subtracts the number of names in its hostlists from room. said
+// has, by limit name, hostlists that are counted already; their names are not counted again.
 func (l Limit) validate(room *int, said map[string][]string) error {
 	switch {
 	case l.Name == "":

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// raw returns a value that this package does not interpret as compact JSON. YAML has
-// numbers that JSON does not have. raw rewrites these, and rejects .inf and .nan.
+// raw returns a value as compact JSON; it is for values that this package does not interpret.
+// YAML has numbers that JSON does not have. raw rewrites these, and rejects .inf and .nan.
 func raw(v value) (json.RawMessage, error) { return appendRaw(nil, v) }
 
 // rawMapping returns the values of a mapping as JSON. For null it returns an empty mapping.

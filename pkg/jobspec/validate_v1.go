@@ -7,12 +7,13 @@ const (
 	typeGPU  = "gpu"
 )
 
-// ValidateV1 returns an error, which names field and value, if RFC 25 (version 1) does not allow
-// the jobspec. RFC 14 may allow it all the same. Parse does not call it, and neither does Fluxion.
+// ValidateV1 returns an error, which names field and value, if RFC 25 (version
+// 1) does not allow the jobspec. RFC 14 may allow it all the same. Parse does
+// not call ValidateV1, because Fluxion does not demand version 1 either.
 //
 // The only resource must be a slot, or a node with a slot. A slot has cores, or cores
 // and gpus. All counts are plain numbers of at least 1. There is exactly one task,
-// and it runs in that slot: either once per slot, or in total at least as often as
+// and it runs in that slot. It runs once per slot, or in total at least as often as
 // there are nodes and at most as often as there are slots. A duration must be set.
 func (j *Jobspec) ValidateV1() error {
 	if err := j.Validate(); err != nil {
@@ -86,7 +87,7 @@ func (r *Resource) slotV1() error {
 	return nil
 }
 
-// vertexV1 checks a vertex without what is in it. The vertex must have one of these types.
+// vertexV1 checks a vertex, but not its children. The vertex must have one of these types.
 func (r *Resource) vertexV1(types ...string) error {
 	known := false
 	for _, t := range types {

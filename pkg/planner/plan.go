@@ -15,10 +15,10 @@ const Forever = math.MaxInt64
 // without bookings has no memory besides the struct. A Plan must not be copied once something
 // is booked. Invariant: the sum of what is booked at any one time fits in an int64.
 type Plan struct {
-	// single is the only booking while root is nil. There is no booking if its end is not after
-	// its start. A single booking takes no other memory, because most plans have at most one.
+	// single is the only booking while root is nil. If its end is not after its start, there
+	// is no booking. Most plans have at most one booking, so most plans need no other memory.
 	single booking
-	// root is the tree of all bookings if there were several at once.
+	// root is the tree of all bookings, if there were ever two at once since the plan was empty.
 	root *node
 }
 
@@ -83,8 +83,8 @@ func (p *Plan) grow(s booking) {
 }
 
 // Remove takes back what Add booked with the same arguments. The order of calls
-// does not matter. It panics if no booking begins or ends at one of these times, or
-// if the last one there had another amount. It does not notice every other mistake.
+// does not matter. It panics if no booking begins or ends at one of these times,
+// or if the last one there had another amount. Other mistakes may go unnoticed.
 func (p *Plan) Remove(start, end, amount int64) {
 	if p.root == nil {
 		if p.single != (booking{start, end, amount}) {

@@ -25,17 +25,17 @@ func Formats() []string {
 // Format returns the set as Fluxion writes it in one of its formats.
 // There is a line break at the end. An unknown format is FormatSimple.
 //
-// FormatSimple has one line per vertex, such as "core0[1:x]", in emission order and indented
-// by depth. FormatPrettySimple has the same lines from the root down, and "exclusive" in
-// place of "x". FormatJGF is the graph of the vertices, where size is the amount held.
-// FormatRLite has the ids of the cores and gpus, by the rank of the node that follows them.
-// FormatRV1 is R (RFC 20) with both the graph and these ids. FormatRV1NoSched is R without
-// the graph and the queue. A set without an end is written with the end of Fluxion's graphs:
-// a hundred years after 1970, or after its start if the start is later than that.
+// FormatSimple has one line per vertex, such as "core0[1:x]", in emission order and indented by
+// depth. FormatPrettySimple has the same lines from the root down, with words such as
+// "exclusive" instead of "x". FormatJGF is the graph of the vertices, where size is the amount
+// held. FormatRLite has the ids of the cores and gpus, by the rank of the node that follows
+// them. FormatRV1 is R (RFC 20) with both of these and the queue. FormatRV1NoSched is R without
+// the graph and the queue. If the set has no end, R ends with Fluxion's graphs. That is a
+// hundred years after 1970, or a hundred years after the start if the start is not before that.
 //
-// The last three formats cannot express a set that has no cores or gpus below
-// nodes. FormatRLite fails then, and the other two write nothing. All three also
-// fail if such a node has no rank, if a core or gpu has a negative id, and
+// FormatRLite, FormatRV1 and FormatRV1NoSched need cores or gpus below nodes. For a
+// set without them, FormatRLite fails, and the other two write nothing. All three fail
+// if a node with cores or gpus has no rank, if a core or gpu has a negative id, and
 // whenever Encode fails. The other formats fail only for a text that is not UTF-8.
 func (s *Set) Format(format string) ([]byte, error) {
 	if err := s.checkTexts(); err != nil {

@@ -12,9 +12,11 @@ import (
 //
 //	a vertex without a type, with a negative size or with an unknown status
 //	a path that is no path
-//	no root of containment, or two roots of one subsystem; the path of a root has one step
+//	no root of containment, or two roots of one subsystem (a root has a path of one step)
 //	two vertices with the same path and rank
-//	an edge to a vertex that is not there, and the same edge twice
+//	an edge to a vertex that is not there
+//	an edge without a subsystem
+//	the same edge twice
 //	two children of one vertex with the same UniqID
 //	a text that is not UTF-8
 func (g *Graph) Validate() error {

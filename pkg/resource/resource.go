@@ -10,7 +10,7 @@ import "time"
 // tree in which each vertex contains its children (RFC 4, "Subsystems").
 const Containment = "containment"
 
-// Only these vertex types have a meaning here. All other types are just names.
+// TypeCluster and TypeNode are the vertex types that have a meaning throughout the project.
 const (
 	TypeCluster = "cluster"
 	TypeNode    = "node"

@@ -116,8 +116,8 @@ func (c *cursor) key() ([]byte, error) {
 	return key, err
 }
 
-// bytes returns the content of a string, which is valid as
-// long as data is. It never returns nil without an error.
+// bytes returns the content of a string. It is valid
+// as long as data is, and nil only with an error.
 func (c *cursor) bytes() ([]byte, error) {
 	if c.peek() != '"' {
 		return nil, c.wrong("a string")

@@ -8,13 +8,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 )
 
-// Encode returns R (RFC 20) as one line of compact JSON. Execution is for those who run programs.
-// Scheduling is for those who hold resources, and ParseSet takes the vertices only from there.
+// Encode returns R (RFC 20) as one line of compact JSON. Its execution
+// is for programs that run jobs. Its scheduling is for programs that
+// hold resources, and ParseSet takes the vertices only from there.
 //
-// R_lite has the ranks that hold cores or gpus that are counted. A vertex without a
-// rank and an amount in a unit cannot be in it, so R_lite is empty for a Kubernetes
-// node. nodelist names the node vertices by rank, and in the order of the set if
-// ranks are equal. A time that is zero is left out. In scheduling, size is the amount
+// R_lite has the ranks that hold cores or gpus that are counted. A vertex without a rank
+// cannot be in R_lite, and neither can an amount in a unit, so R_lite is empty for a
+// Kubernetes node. nodelist names the node vertices by rank, and in the order of the set
+// if ranks are equal. A time that is zero is left out. In scheduling, size is the amount
 // that is held, and exclusive is whether the vertex is held exclusively. The edges
 // follow from the containment paths. The queue is attributes.system.scheduler.queue.
 //
@@ -40,8 +41,8 @@ func (s *Set) Encode() ([]byte, error) {
 	return append(s.appendQueue(b), '}'), nil
 }
 
-// appendGraph writes the vertices and the edges between them.
-// The function as returns the form in which a vertex is written.
+// appendGraph writes the vertices and the edges between them. It
+// writes each vertex in the form that the function as returns.
 func (s *Set) appendGraph(b []byte, as func(*Share) (*Share, extra)) []byte {
 	b = append(b, `{"graph":{"nodes":[`...)
 	ids := numbering(len(s.Vertices), func(i int) int64 { return s.Vertices[i].UniqID })

@@ -71,8 +71,8 @@ type graph struct {
 	odd        map[vid]string            // the paths of odd vertices (see isOdd)
 	byPath     map[string][]vid          // the odd vertices by path; nil until it is needed
 	paths      map[vid]map[string]string // in other subsystems
-	// labels has the label under which a vertex was given out
-	// last. It stays after the vertex is released, as in Fluxion.
+	// labels has the last label under which a vertex was given
+	// out. It stays after the vertex is released, as in Fluxion.
 	labels map[vid]string
 
 	// aside has the edges of other subsystems.

@@ -45,8 +45,8 @@ const (
 )
 
 // ParseOptions reads Fluxion's initialisation options from a JSON object. It ignores
-// unknown keys. A missing key has the default of flux-sched 0.54.0. That is grug for
-// load_format, which is not allowed, so the text must set load_format. For a value
+// unknown keys. A missing key has the default of flux-sched 0.54.0. For load_format that
+// default is grug, which is not allowed, so the text must set load_format. For a value
 // that New would not accept, ParseOptions returns an error that names key and value.
 func ParseOptions(text []byte) (Options, error) {
 	o := DefaultOptions()

@@ -6,8 +6,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// TestEveryPolicyIsGoneBy checks that every policy of package
-// match has an effect here, and that no two policies are equal.
+// TestEveryPolicyIsGoneBy checks that every policy of package match is known here,
+// with the properties that match has for it, and that no two policies are equal.
 func TestEveryPolicyIsGoneBy(t *testing.T) {
 	by := map[policy]string{}
 	for _, name := range match.GraphPolicies() {

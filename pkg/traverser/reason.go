@@ -79,8 +79,8 @@ func (t *Traverser) busy(q *ask, r *match.Request, now int64) error {
 	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
 }
 
-// never returns the refusal of a request that does not fit even
-// in the empty graph. The last attempt must have been made there.
+// never returns the refusal of a request that does not fit even in
+// the empty graph. The last attempt must have been an empty one.
 func (t *Traverser) never(q *ask) error {
 	reason := t.reason(q)
 	if reason.Code == match.TooFew && reason.Found == 0 && len(reason.Shortages) > 0 {

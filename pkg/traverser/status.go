@@ -5,7 +5,7 @@ import (
 )
 
 // SetStatus marks the vertex with this containment path as up or down. It
-// changes no other vertex, but the vertices below one that is down cannot
+// changes no other vertex, but the vertices below a vertex that is down cannot
 // be reached. It fails with match.ErrInvalid if there is no such vertex.
 func (t *Traverser) SetStatus(path string, s resource.Status) error {
 	u := t.g.find(path, anyRank)

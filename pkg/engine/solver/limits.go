@@ -61,9 +61,10 @@ func (b *Layout) countInLimit(k int, at int32, n int64) {
 	b.allowances[x.firstCell+c] -= n
 }
 
-// limitsNest reports whether the limits of a shape are laminar: if two of their cells share a
-// node, one cell lies inside the other. Filling node by node then places the largest possible
-// number of slots of the shape. It returns false if there are too few steps left to find out.
+// limitsNest reports whether the limits of a shape are laminar: if two of
+// their cells share a node, one of the cells lies inside the other. Filling
+// node by node then places the largest possible number of slots of the shape.
+// limitsNest returns false if there are too few steps left to find out.
 func (b *Layout) limitsNest(s int) bool {
 	limits := b.shapes[s].Limits
 	for i, k := range limits {
