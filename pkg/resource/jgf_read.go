@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// ReadJGF reads a resource graph, or a part of one that begins at the root (RFC 4; RFC 20,
-// "Scheduling"). If the text of a vertex lacks a key, the key has the default of Fluxion:
+// ReadJGF reads a resource graph, or a part of a graph that begins at the root (RFC 4; RFC
+// 20, "Scheduling"). If the text of a vertex lacks a key, the key has the default of Fluxion:
 //
 //	basename  the type
 //	uniq_id   the number at the start of the vertex id

@@ -55,8 +55,8 @@ type Vertex struct {
 	Paths map[string]string
 }
 
-// An Edge leads from a vertex to one that it contains, or to which it relates
-// in another subsystem. Source and Target are indexes into Graph.Vertices.
+// An Edge leads from a vertex to its child, or to a related vertex in
+// another subsystem. Source and Target are indexes into Graph.Vertices.
 type Edge struct {
 	Source    int
 	Target    int

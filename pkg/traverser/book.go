@@ -16,7 +16,8 @@ type job struct {
 	asked    bool
 	request  Fingerprint
 	reserved bool
-	// passing is set if the job stands in for what a request expects others to take.
+	// passing is set if the job is booked only during one
+	// request, for what the request expects others to take.
 	passing bool
 	// start and end are the time for which the job is booked. The start of an allocation is
 	// before all times. The end of an allocation that is held longer than promised moves on.

@@ -71,8 +71,8 @@ func (c *choice) markWay(g *graph, u vid) {
 	c.mark(g, mark{u: u, amount: g.size[u], slot: -1})
 }
 
-// pick puts candidates of a list on the stack: as many as r asks for,
-// of those that were found. It returns false if there are not enough.
+// pick puts candidates of a list on the stack: as many as r asks for. If r asks for a range, it
+// takes as many as the range accepts of what was found. It returns false if there are not enough.
 func (a *attempt) pick(c *choice, r *request, l *list, o order) bool {
 	need := r.count.Floor(l.sum)
 	if need == 0 {

@@ -65,8 +65,8 @@ type finder struct {
 	out       []emission
 }
 
-// visit adds u and the vertices below it if they meet the criterion
-// or are above one that does. It reports whether it added any.
+// visit adds each vertex at u and below that meets the criterion, and
+// the vertices above it up to u. It reports whether it added any.
 func (f *finder) visit(u vid, above state) bool {
 	g := &f.t.g
 	s := above

@@ -12,9 +12,9 @@ func Read(jgf []byte) (*Part, error) {
 	return &Part{g}, nil
 }
 
-// Add adds a part. The traverser owns the part from then on. A vertex of the part
-// with the path and the rank of an existing vertex is that vertex, which does not
-// change. If the traverser already has a graph, Add uses only the containment
+// Add adds a part. The traverser owns the part from then on. If a vertex of the part has the
+// path and the rank of an existing vertex, it is the same vertex, and the existing vertex
+// does not change. If the traverser already has a graph, Add uses only the containment
 // subsystem of the part. Add fails with match.ErrInvalid, and changes nothing then.
 func (t *Traverser) Add(p *Part) error {
 	part := p.g

@@ -42,7 +42,7 @@ func TestSlotsNameTheirNode(t *testing.T) {
 }
 
 // TestDown checks that no request gets a vertex that is down or
-// below one that is down, and that jobs keep what they hold there.
+// any vertex below it, and that jobs keep what they hold there.
 func TestDown(t *testing.T) {
 	for _, policy := range drawnPolicies {
 		for _, path := range []string{"/cluster0", "/cluster0/rack0", "/cluster0/rack0/node0", "/cluster0/rack0/node0/core1"} {

@@ -178,7 +178,7 @@ func (s *equalShares) tryShares() bool {
 }
 
 // balancedShortfall returns how many slots fit in equal shares, judged by the room
-// of each domain alone. It names the last shape as the one that does not fit.
+// of each domain alone. It reports the last shape as the shape that does not fit.
 func (t *topologySearch) balancedShortfall(domains []*domain, at int, total int64) Shortfall {
 	last := len(t.shapes) - 1
 	least := t.shapes[last].Count.Min

@@ -27,7 +27,7 @@ type Layout struct {
 	// levels is the topology that is still to be satisfied. It is nil inside a topology
 	// search, which expresses the topology by restricting order and adding limits.
 	levels []Level
-	// limits are the limits of the problem, and those that a topology search adds.
+	// limits are the limits of the problem, and the limits that a topology search adds.
 	limits []Limit
 	view   View
 	runs   []Run
