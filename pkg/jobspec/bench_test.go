@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// excluding asks for slots anywhere but on so many nodes, as a scheduler does
-// that knows which nodes a pod must not use.
+// excluding asks for slots on any but this number of nodes, as
+// a scheduler does that knows which nodes a pod must not use.
 func excluding(nodes int) *Jobspec {
 	j := small()
 	hosts := Constraint{Op: OpHostlist}

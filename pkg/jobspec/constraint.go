@@ -7,23 +7,23 @@ import (
 	"github.com/flux-k8s/fluence/pkg/idset"
 )
 
-// maxConstraintDepth bounds how deep and, or and not may nest.
+// maxConstraintDepth is the largest depth to which and, or and not may nest.
 const maxConstraintDepth = 64
 
-// A Condition tells whether a node vertex with this name, rank and properties
-// satisfies a constraint.
+// A Condition reports whether a node vertex with this
+// name, rank and properties satisfies a constraint.
 type Condition func(name string, rank int64, properties map[string]string) bool
 
-// Validate fails for a constraint that RFC 31 does not know, naming the operand:
-// an unknown operator, operands of the wrong kind, a malformed hostlist (RFC 29)
-// or idset (RFC 22), or hostlists of more than a million names. A nil constraint
-// is valid.
+// Validate returns an error, which names the operand, if RFC 31 does not allow the constraint:
+// it has an unknown operator, operands of the wrong kind, a malformed hostlist (RFC 29) or
+// idset (RFC 22), or hostlists of more than maxHosts names. A nil constraint is valid.
 func (c *Constraint) Validate() error {
 	room := maxHosts
 	return c.validate(0, &room)
 }
 
-// validate takes the names that the hostlists stand for off room.
+// validate is Validate for a constraint at this depth. It
+// subtracts the number of names in the hostlists from room.
 func (c *Constraint) validate(depth int, room *int) error {
 	if c == nil {
 		return nil
@@ -69,9 +69,8 @@ func (c *Constraint) validate(depth int, room *int) error {
 	return nil
 }
 
-// Compile turns the constraint into a condition that costs one look-up for a
-// hostlist however long it is. A nil constraint holds everywhere. It fails as
-// Validate does.
+// Compile returns the constraint as a condition. A hostlist costs one look-up there,
+// however long it is. A nil constraint holds everywhere. Compile fails if Validate does.
 func (c *Constraint) Compile() (Condition, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -82,8 +81,8 @@ func (c *Constraint) Compile() (Condition, error) {
 	return c.compile(), nil
 }
 
-// Leaves counts what there is to look up to see whether the constraint holds: each property,
-// each hostlist and each set of ranks.
+// Leaves returns the number of look-ups that it takes to evaluate the
+// constraint: one per property, per hostlist operator and per ranks operator.
 func (c *Constraint) Leaves() int {
 	switch {
 	case c == nil:
@@ -100,9 +99,10 @@ func (c *Constraint) Leaves() int {
 	return n
 }
 
+// always is the condition that holds everywhere.
 func always(string, int64, map[string]string) bool { return true }
 
-// compile builds the condition of a valid constraint.
+// compile returns the condition of a valid constraint.
 func (c *Constraint) compile() Condition {
 	switch c.Op {
 	case OpProperties:
@@ -121,10 +121,11 @@ func (c *Constraint) compile() Condition {
 	return always
 }
 
-// combine joins conditions. Of none, and holds, or and not do not.
+// combine joins conditions with an operator. Without
+// conditions, "and" holds, but "or" and "not" do not hold.
 func combine(op string, args []Condition) Condition {
-	// and stops at the first false, not at the first false too and turns the
-	// answer, or stops at the first true.
+	// "and" stops at the first condition that is false. "not" stops there too,
+	// and inverts the result. "or" stops at the first condition that is true.
 	stop, then := false, false
 	switch op {
 	case OpOr:
@@ -142,6 +143,7 @@ func combine(op string, args []Condition) Condition {
 	}
 }
 
+// hasProperties returns the condition of the operator properties.
 func hasProperties(values []string) Condition {
 	var present, absent []string
 	for _, v := range values {
@@ -166,6 +168,7 @@ func hasProperties(values []string) Condition {
 	}
 }
 
+// isOneOf returns the condition of the operator hostlist.
 func isOneOf(values []string) Condition {
 	names := make(map[string]struct{}, len(values))
 	for _, v := range values {
@@ -173,7 +176,7 @@ func isOneOf(values []string) Condition {
 			names[v] = struct{}{}
 			continue
 		}
-		list, _ := hostlist.Parse(v) // valid, as Compile has checked
+		list, _ := hostlist.Parse(v) // valid, because Compile has checked it
 		for name := range list.Names() {
 			names[name] = struct{}{}
 		}
@@ -184,18 +187,19 @@ func isOneOf(values []string) Condition {
 	}
 }
 
+// hasRank returns the condition of the operator ranks.
 func hasRank(values []string) Condition {
 	var spans []idset.Span
 	for _, v := range values {
-		set, _ := idset.Parse(v) // valid, as Compile has checked
+		set, _ := idset.Parse(v) // valid, because Compile has checked it
 		spans = append(spans, set...)
 	}
 	set := idset.Merge(spans)
 	return func(_ string, rank int64, _ map[string]string) bool { return set.Has(rank) }
 }
 
-// checkProperty refuses the characters that Fluxion refuses: they are operators
-// of the syntax that constraints are written in on a command line.
+// checkProperty rejects the characters that Fluxion rejects. They
+// are operators in the syntax for constraints on a command line.
 func checkProperty(text string) error {
 	p := strings.TrimPrefix(text, "^")
 	if i := strings.IndexAny(p, "!&'\"^`|()"); i >= 0 {

@@ -2,12 +2,12 @@ package jobspec
 
 import "math"
 
-// NoLimit is the Max of a range that has none.
+// NoLimit is the Max of a range that has no upper limit.
 const NoLimit = math.MaxInt64
 
-// Validate fails for a count that no text can say: a plain number is at least 0;
-// a range starts at 1 or more, and at 2 with '^', does not end below its start,
-// and has an operand of at least 1 with '+' and 2 with '*' and '^'.
+// Validate returns an error if no text can express the count. A plain number must be at
+// least 0. A range must start at 1 or more, or at 2 or more with '^', and must not end below
+// its start. Its operand must be at least 1 with '+', and at least 2 with '*' and '^'.
 func (c Count) Validate() error {
 	least, operand := int64(1), int64(2)
 	switch {
@@ -34,11 +34,11 @@ func (c Count) Validate() error {
 	return nil
 }
 
-// plain says whether the count is a single number and written as one.
+// plain reports whether the count is a single number that is written as a plain number.
 func (c Count) plain() bool { return c.Min == c.Max && c.Operator == '+' && c.Operand == 1 }
 
-// Floor returns the largest number that the count accepts and that is at most n;
-// 0 if there is none.
+// Floor returns the largest number that the count accepts
+// and that is at most n. It returns 0 if there is none.
 func (c Count) Floor(n int64) int64 {
 	if c.Min > c.Max || c.Min > n || c.Min < 1 {
 		return 0
@@ -66,8 +66,8 @@ func (c Count) Floor(n int64) int64 {
 	return 0
 }
 
-// power raises base to an exponent; ok is false where that is no growth or
-// passes most.
+// power raises base to an exponent. ok is false if the result
+// would not be larger than base, or would be larger than most.
 func power(base, exponent, most int64) (p int64, ok bool) {
 	if base < 2 || exponent < 2 {
 		return base, false

@@ -43,7 +43,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// FuzzFloor compares Floor with trying out all numbers.
+// FuzzFloor compares Floor with a search through all numbers.
 func FuzzFloor(f *testing.F) {
 	f.Add(uint8(1), uint8(8), uint8(0), uint8(3), uint8(6))
 	f.Add(uint8(3), uint8(20), uint8(1), uint8(2), uint8(13))

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Encode writes the jobspec as compact JSON, always the same text for the same
-// jobspec: fields in the order of RFC 14, other keys sorted, and nothing that is
-// empty. Parse reads it back as it was, except that empty maps and lists become
-// nil. It fails as Validate does, or if the text would exceed MaxSize.
+// Encode returns the jobspec as compact JSON. The text is always the same for the same
+// jobspec: fields are in the order of RFC 14, other keys are sorted, and empty fields are
+// left out. Parse reads the same jobspec back, except that empty maps and lists become
+// nil. Encode fails if Validate does, or if the text would be larger than MaxSize.
 func (j *Jobspec) Encode() ([]byte, error) {
 	if err := j.Validate(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func appendResource(b []byte, r Resource) []byte {
 	return append(b, '}')
 }
 
-// appendCount writes a plain number as one if it may be: see maxPlain.
+// appendCount writes a plain number as such if maxPlain allows it, and a range otherwise.
 func appendCount(b []byte, c Count, unit string) []byte {
 	if c.plain() && (unit != "" || c.Min <= maxPlain) {
 		return strconv.AppendInt(b, c.Min, 10)
@@ -140,7 +140,7 @@ func appendConstraint(b []byte, c Constraint) []byte {
 	return append(b, '}')
 }
 
-// appendSeconds writes a time to the nanosecond, without zeros at the end.
+// appendSeconds writes a time to the nanosecond, without trailing zeros.
 func appendSeconds(b []byte, d time.Duration) []byte {
 	b = strconv.AppendInt(b, int64(d/time.Second), 10)
 	if ns := d % time.Second; ns != 0 {
@@ -150,7 +150,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	return b
 }
 
-// appendMessage writes a value in its compact form; Validate has checked it.
+// appendMessage writes a value in its compact form. Validate has checked the value.
 func appendMessage(b []byte, m json.RawMessage) []byte {
 	v, _, _ := readJSON(m)
 	b, _ = appendRaw(b, v)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// appendKey writes a key, and a comma before all but an object's first.
+// appendKey writes a key. It writes a comma before every key but the first of an object.
 func appendKey(b []byte, key string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
@@ -14,7 +14,7 @@ func appendKey(b []byte, key string) []byte {
 	return append(appendText(b, key), ':')
 }
 
-// appendField writes a key with a text that is not empty.
+// appendField writes a key and its text. It writes nothing if the text is empty.
 func appendField(b []byte, key, text string) []byte {
 	if text == "" {
 		return b
@@ -41,8 +41,8 @@ func appendMap[T any](b []byte, m map[string]T, write func([]byte, T) []byte) []
 	return append(b, '}')
 }
 
-// appendText writes a JSON string. It also escapes what JSON would allow but
-// YAML, which most readers of a jobspec use, takes for line breaks or refuses.
+// appendText writes a JSON string. It also escapes characters that JSON allows, but that
+// YAML takes for line breaks or rejects, because most readers of a jobspec use YAML.
 func appendText(b []byte, s string) []byte {
 	b = append(b, '"')
 	done := 0
@@ -68,7 +68,7 @@ func appendText(b []byte, s string) []byte {
 	return append(append(b, s[done:]...), '"')
 }
 
-// escaped says which characters appendText escapes; all are below 0x10000.
+// escaped reports whether appendText escapes a character. All these characters are below 0x10000.
 func escaped(r rune) bool {
 	switch {
 	case r < ' ', r == '"', r == '\\':

@@ -60,7 +60,8 @@ func TestEncodeRoundTrips(t *testing.T) {
 	}
 }
 
-// The text of Encode is YAML too, for readers that know nothing else.
+// TestEncodedTextsReadTheSameAsYAML checks that the text of
+// Encode is YAML too, because some readers know nothing else.
 func TestEncodedTextsReadTheSameAsYAML(t *testing.T) {
 	j := small()
 	j.Tasks[0].Command = []string{"\x00\t\n\r\x1b\x7f\u0085\u2028\ufeff\uffff", `"\`, "ä😀", "/"}

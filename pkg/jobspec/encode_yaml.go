@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// EncodeYAML writes the jobspec as Encode does, for people to read: as YAML with a
-// line a key. Texts are quoted, since YAML would take some for numbers and the like.
+// EncodeYAML returns the jobspec of Encode as YAML for people to read, with one line per
+// key. Texts are quoted, because YAML would take some of them for numbers or truth values.
 func (j *Jobspec) EncodeYAML() ([]byte, error) {
 	text, err := j.Encode()
 	if err != nil {
@@ -33,15 +33,16 @@ func (j *Jobspec) EncodeYAML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// plainKeys are those of RFC 14 and RFC 31, which YAML takes for nothing but texts.
+// plainKeys are keys of RFC 14, of RFC 31 and of attributes.system.fluence.
+// They need no quotes, because YAML takes them for texts.
 var plainKeys = strings.Fields(`version resources tasks attributes
 	type count unit exclusive with label id min max operator operand
 	command slot per_slot total distribution
 	user system duration queue cwd environment constraints fluence constraintsNow maxPerLevel
 	properties hostlist ranks and or not`)
 
-// unfold gives each entry a line, but for lists of texts or numbers, and takes the
-// quotes off plain keys.
+// unfold puts each entry on a line, except in lists of
+// texts or numbers. It takes the quotes off plain keys.
 func unfold(n *yaml.Node, key bool) {
 	lines := n.Kind == yaml.MappingNode
 	for i, item := range n.Content {

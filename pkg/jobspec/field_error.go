@@ -8,23 +8,25 @@ import (
 	"strings"
 )
 
-// A fieldError says what is wrong with one field. It is made where the fault is
-// found and learns its path on the way out, so that reading a sound document
-// costs nothing.
+// A fieldError describes what is wrong with one field. It is made where the fault is found, and
+// its callers add the path on the way out. So reading a valid document costs nothing for errors.
 type fieldError struct {
-	line int // 0 where there is no text to point at
+	line int // 0 if no line is known
+	// path has the steps from the field up to the document.
 	path []step
 	text string
 }
 
-// A step is a key of a mapping or, where key is empty, an index of a list.
+// A step is a key of a mapping, or an index of a list if key is empty.
 type step struct {
 	key   string
 	index int
 }
 
-// Error renders line, path and fault: `line 4: resources[0].count: "x": ...`.
-// Of a path that nests without end only head and tail are shown.
+// Error returns the line, the path and the fault. It
+// shortens a long path to its head and tail. The form is:
+//
+//	line 4: resources[0].count: "x": ...
 func (e *fieldError) Error() string {
 	const head, tail = 8, 8
 	var b strings.Builder
@@ -53,20 +55,23 @@ func (e *fieldError) Error() string {
 	return b.String()
 }
 
+// fault returns an error that has no path and no line yet.
 func fault(format string, args ...any) error {
 	return &fieldError{text: fmt.Sprintf(format, args...)}
 }
 
+// faultAt returns an error at the line of a value.
 func faultAt(v value, format string, args ...any) error {
 	return &fieldError{line: v.line, text: fmt.Sprintf(format, args...)}
 }
 
-// in adds the key that err happened under.
+// in adds the key under which err happened.
 func in(key string, err error) error { return within(step{key: key}, err) }
 
-// inItem adds the index that err happened under.
+// inItem adds the index under which err happened.
 func inItem(i int, err error) error { return within(step{index: i}, err) }
 
+// within adds a step to the path of err.
 func within(s step, err error) error {
 	if e, ok := errors.AsType[*fieldError](err); ok {
 		e.path = append(e.path, s)
@@ -74,7 +79,8 @@ func within(s step, err error) error {
 	return err
 }
 
-// located gives an error without a line the line of the field it names in doc.
+// located sets the line of an error that has none. The line
+// is the line of the field in doc that the error names.
 func located(doc value, err error) error {
 	e, ok := errors.AsType[*fieldError](err)
 	if !ok || e.line > 0 {
@@ -92,7 +98,8 @@ func located(doc value, err error) error {
 	return e
 }
 
-// shorten quotes a text for an error message, which shall stay readable.
+// shorten quotes a text for an error message. It cuts
+// a long text, because the message must stay readable.
 func shorten(s string) string {
 	const most = 60
 	if len(s) > most {

@@ -2,8 +2,8 @@ package jobspec
 
 import "testing"
 
-// FuzzParse checks that no text brings Parse down, and that what it accepts is
-// valid and survives Encode.
+// FuzzParse checks that no text makes Parse panic, and
+// that what Parse accepts is valid and survives Encode.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(sound().text()))
 	f.Add([]byte(`{"version":1,"resources":[{"type":"slot","count":{"min":2},"label":"s"}],"tasks":[],` +

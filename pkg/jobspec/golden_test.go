@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/test/golden"
 )
 
-// engineFaults are what Fluxion says of jobspecs that are sound by themselves.
+// engineFaults are errors of Fluxion for jobspecs that are valid by themselves.
 var engineFaults = []string{
 	"siblings in jobspec request same resource type",
 	"exclusivity conflicts",
@@ -17,7 +17,8 @@ var engineFaults = []string{
 	"traverser: Success", // nothing exclusive is asked for
 }
 
-// Parse takes what Fluxion 0.54 takes, and refuses what it refuses.
+// TestParseAgreesWithFluxion checks that Parse accepts
+// what Fluxion 0.54 accepts, and refuses what it refuses.
 func TestParseAgreesWithFluxion(t *testing.T) {
 	cases, err := golden.Load("../../test/testdata/golden")
 	if err != nil {

@@ -6,10 +6,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 )
 
-// maxHosts bounds the names that the hostlists of one jobspec stand for.
+// maxHosts is the largest number of names in all hostlists of one jobspec.
 const maxHosts = 1 << 20
 
-// checkHostlist takes the number of names off the room that is left for them.
+// checkHostlist checks a hostlist and subtracts its number of
+// names from room. It returns an error if room gets negative.
 func checkHostlist(text string, room *int) error {
 	if hostlist.Single(text) {
 		*room--

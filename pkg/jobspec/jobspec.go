@@ -1,8 +1,7 @@
-// Package jobspec holds a request for resources as the Flux project writes it:
-// RFC 14 (canonical jobspec), with the constraints of RFC 31.
+// Package jobspec holds a request for resources in the format of the Flux
+// project: RFC 14 (canonical jobspec), with the constraints of RFC 31.
 //
-// The types are plain data. Nothing in them refers to a resource graph or to
-// Kubernetes.
+// The types are plain data. They do not refer to a resource graph or to Kubernetes.
 package jobspec
 
 import (
@@ -10,12 +9,11 @@ import (
 	"time"
 )
 
-// SlotType is the resource type that marks a task slot (RFC 14, "Slots"): the
-// indivisible unit in which resources are counted out.
+// SlotType is the resource type of a task slot (RFC 14, "Slots"). A slot is
+// the indivisible unit of a request: resources are given in whole slots.
 const SlotType = "slot"
 
-// A Jobspec is one request (RFC 14). Its version is 1 or, as Fluxion reads it,
-// any whole number up to 9999.
+// A Jobspec is one request (RFC 14). Its version is a whole number from 1 to 9999, as in Fluxion.
 type Jobspec struct {
 	Version    int
 	Resources  []Resource
@@ -27,35 +25,34 @@ type Jobspec struct {
 type Resource struct {
 	Type  string
 	Count Count
-	// Unit is the unit that Count is in, for instance "m" or "B"; empty for
-	// things that are counted.
+	// Unit is the unit of Count, for instance "m" or "B". It
+	// is empty for resources that are counted one by one.
 	Unit string
-	// Label names a slot; tasks and slot attributes refer to it. Required on
-	// type slot.
+	// Label is the name of a slot. Tasks and slot attributes refer to it. A slot must have one.
 	Label string
 	ID    string
-	// Exclusive is nil where the request does not say.
+	// Exclusive is nil if the request does not set it.
 	Exclusive *bool
 	With      []Resource
 }
 
-// A Count is a whole number or a range of them (RFC 14, "Count"). A plain
-// number n is {n, n, '+', 1}.
+// A Count is a whole number or a range of whole numbers
+// (RFC 14, "Count"). A plain number n is {n, n, '+', 1}.
 type Count struct {
 	Min int64
 	Max int64
-	// Operator steps from one acceptable count to the next: '+', '*' or '^'.
+	// Operator is the step from one acceptable count to the next: '+', '*' or '^'.
 	Operator byte
 	Operand  int64
 }
 
-// Exactly returns the count that accepts n alone.
+// Exactly returns the count that accepts only n.
 func Exactly(n int64) Count { return Between(n, n) }
 
 // Between returns the count that accepts every number from low to high.
 func Between(low, high int64) Count { return Count{Min: low, Max: high, Operator: '+', Operand: 1} }
 
-// A Task says what runs in a slot (RFC 14, "Tasks"). Matching ignores it.
+// A Task describes what runs in a slot (RFC 14, "Tasks"). Matching ignores tasks.
 type Task struct {
 	Command      []string
 	Slot         string
@@ -64,51 +61,49 @@ type Task struct {
 	Attributes   map[string]json.RawMessage
 }
 
-// A TaskCount says how many tasks run: so many a slot, or so many in all. One
-// of the two is set.
+// A TaskCount is the number of tasks that run, either
+// per slot or in total. Exactly one of the two is set.
 type TaskCount struct {
 	PerSlot int64
 	Total   int64
 }
 
-// Attributes are what a request says beside its resources (RFC 14,
-// "Attributes").
+// Attributes are what a request has besides its resources and tasks (RFC 14, "Attributes").
 type Attributes struct {
 	User   map[string]json.RawMessage
 	System System
 }
 
-// System holds attributes.system. Keys that this package does not know are
-// kept in Other and written back.
+// System has the attributes of attributes.system. Keys that this package
+// does not know are kept in Other, and Encode writes them again.
 type System struct {
-	// Duration is how long the resources are wanted; 0 is no known end.
+	// Duration is the time for which the resources are wanted. Zero means no known end.
 	Duration time.Duration
-	// ZeroDuration says that a Duration of 0 is written down, as RFC 25 demands.
+	// ZeroDuration is set if the text has a duration of 0, as RFC 25 requires it.
 	ZeroDuration bool
 
 	Queue       string
 	Cwd         string
 	Environment map[string]string
 	Constraints *Constraint
-	// Fluence holds what RFC 14 has no words for, by slot label
-	// (attributes.system.fluence).
+	// Fluence has, by slot label, the attributes that
+	// RFC 14 cannot express (attributes.system.fluence).
 	Fluence map[string]SlotAttributes
 	Other   map[string]json.RawMessage
 }
 
-// SlotAttributes narrow where the slots of one label may stand.
+// SlotAttributes restrict where the slots of one label may be placed.
 type SlotAttributes struct {
-	// Constraints hold for good: they count in a verdict of "never" too.
+	// Constraints hold at any time. They also count in a verdict of "never".
 	Constraints *Constraint
-	// ConstraintsNow hold for the present only: a verdict of "never" is given
-	// without them.
+	// ConstraintsNow hold only at present. A verdict of "never" ignores them.
 	ConstraintsNow *Constraint
-	// MaxPerLevel bounds the slots of this label below any one vertex of a
-	// type, for instance {"node": 1}.
+	// MaxPerLevel has, by type of vertex, the largest number of slots of
+	// this label below any one vertex of the type, for instance {"node": 1}.
 	MaxPerLevel map[string]int64
-	// Limits bound the slots of this label further.
+	// Limits are further bounds on the number of slots of this label.
 	Limits []Limit
-	// Topology says how the slots stand together; nil where that does not matter.
+	// Topology is how the slots are distributed. It is nil if that does not matter.
 	Topology *Topology
 }
 
@@ -122,14 +117,14 @@ const (
 	OpNot        = "not"
 )
 
-// A Constraint is a condition on a node vertex (RFC 31): one operator with
+// A Constraint is a condition on a node vertex (RFC 31). It has one operator, and
 // either values or further constraints. The zero Constraint holds everywhere.
 type Constraint struct {
 	Op string
-	// Values are the operands of properties, hostlist and ranks. All of the
-	// properties must be there ("^p": must not be); hosts and ranks are
-	// alternatives. A value of hostlist or ranks may be a range, as "a[0-9]".
+	// Values are the operands of properties, hostlist and ranks. A node must have all the
+	// properties, or lack the property p if the value is "^p". It must be in one of the
+	// hostlists or ranks. A value of hostlist or ranks may be a range, such as "a[0-9]".
 	Values []string
-	// Args are the operands of and, or and not. not is true unless all hold.
+	// Args are the operands of "and", "or" and "not". "not" holds if not all of its operands hold.
 	Args []Constraint
 }

@@ -5,38 +5,38 @@ import (
 	"strconv"
 )
 
-// A Limit bounds how many slots stand on some nodes: below any one vertex of a type, or
-// on the nodes of any one list.
+// A Limit bounds how many slots are below any one
+// vertex of a type, or on the nodes of any one list.
 type Limit struct {
-	// Name is that of the limit: slots of all labels with a limit of this name count
-	// together, and all of them say the same of it.
+	// Name is the name of the limit. Slots of all labels that have a limit
+	// of this name count together. Limits of the same name must be equal.
 	Name string
-	// Level is the type of vertex, for instance node or rack; empty where Hosts are
-	// given.
+	// Level is the type of vertex, for instance node or rack. It is empty if Hosts is set.
 	Level string
-	// Hosts are hostlists (RFC 29) without a name in common. Nodes that are in none of
-	// them are not bounded.
+	// Hosts are hostlists (RFC 29). No name may be in two of
+	// them. Nodes that are in none of them are not bounded.
 	Hosts []string
-	// Most is how many slots there may be at the most; 0 is none.
+	// Most is the largest number of slots. Zero means no slots at all.
 	Most int64
 }
 
-// A Topology says how the slots of one label stand together. Those of all labels with
-// the same Topology count as one set. Levels are types of vertices that stand above
-// the nodes, or node itself; what of a level a set stands on are domains.
+// A Topology is how the slots of one label are distributed. The slots of all labels
+// that have the same Topology count as one set. A level is a type of vertices above
+// the nodes, or node itself. A domain is the set of nodes below one vertex of a level.
 type Topology struct {
-	// Required: all in one domain of this level.
+	// Required is a level; all slots must be in one domain of it.
 	Required string
-	// Preferred: in as few domains as there can be of each of these levels, the first
-	// before the next.
+	// Preferred are levels; the slots are in as few domains as possible
+	// of each. An earlier level takes precedence over a later one.
 	Preferred []string
-	// Balanced: in as few domains of this level as there can be, each with as many
-	// slots as the others, or one fewer where their number is no multiple.
+	// Balanced is a level; the slots are in as few of its domains as
+	// possible. Each domain has equally many slots. If the number of slots is
+	// no multiple of the number of domains, some domains have one slot fewer.
 	Balanced string
 }
 
-// validate takes the names that the lists stand for off room. Lists that another label said
-// under the same name stand for no more.
+// validate checks the limit, and subtracts the number of names in its hostlists from room. said
+// has, by limit name, hostlists that are counted already; their names are not counted again.
 func (l Limit) validate(room *int, said map[string][]string) error {
 	switch {
 	case l.Name == "":

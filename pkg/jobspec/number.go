@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// MaxDuration is the longest time that a job may ask for: 100 years, the life
-// that Fluxion gives a graph.
+// MaxDuration is the longest time that a job may ask for:
+// 100 years, the lifetime that Fluxion gives a graph.
 const MaxDuration = 3153600000 * time.Second
 
-// wholeNumber reads a number as a C++ stream does in Fluxion: 0x2 is 2, 010 is 8
-// and +2 is 2, blanks around it do not count, and 2.0 or 1e1 is none.
+// wholeNumber reads a number as a C++ stream does in Fluxion: +2 is 2, 0x2 is 2 and
+// 010 is 8. Blanks around the number are ignored. 2.0 and 1e1 are not whole numbers.
 func wholeNumber(v value) (int64, error) {
 	text, err := v.scalar()
 	if err != nil {
@@ -44,8 +44,8 @@ func wholeNumber(v value) (int64, error) {
 	return 0, faultAt(v, "%v: not a whole number", v)
 }
 
-// seconds reads a time in seconds, which may have a fraction. What is finer than
-// a nanosecond is rounded up: 0 would mean no known end.
+// seconds reads a time in seconds, which may have a fraction. Fractions of a
+// nanosecond are rounded up, because a result of 0 would mean no known end.
 func seconds(v value) (time.Duration, error) {
 	text, err := v.scalar()
 	if err != nil {
@@ -70,8 +70,9 @@ func seconds(v value) (time.Duration, error) {
 	return time.Duration(math.Ceil(f * float64(time.Second))), nil
 }
 
-// exactSeconds reads a plain decimal number of seconds to the nanosecond, which
-// a float cannot hold beyond some months. The number is known to be in range.
+// exactSeconds reads a plain decimal number of seconds to the nanosecond, because
+// a float cannot hold the nanoseconds of more than some months. The caller has
+// checked the range. It returns false if the text is not a plain decimal number.
 func exactSeconds(text string) (time.Duration, bool) {
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(text, "+"), ".")
 	if strings.Trim(whole+fraction, "0123456789") != "" {

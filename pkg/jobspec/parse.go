@@ -2,11 +2,10 @@ package jobspec
 
 import "math"
 
-// Parse reads a jobspec (RFC 14) from YAML or JSON, as Fluxion takes it: of
-// several documents the first, unknown keys are errors except under
-// attributes.user and attributes.system, which keep them, and whole numbers may
-// be written in hexadecimal (0x2) or octal (010). The result has passed Validate.
-// An error names line, field and value. A text has at most MaxSize bytes.
+// Parse reads a jobspec (RFC 14) from YAML or JSON, as Fluxion does. Of several documents it reads
+// the first. An unknown key is an error, except under attributes.user and attributes.system, which
+// keep it. Whole numbers may be hexadecimal (0x2) or octal (010). The text may have at most
+// MaxSize bytes. The result has passed Validate. An error names line, field and value.
 func Parse(data []byte) (*Jobspec, error) {
 	doc, err := readValue(data)
 	if err != nil {
@@ -59,7 +58,7 @@ func setVersion(version *int, v value) error {
 	return nil
 }
 
-// only fails for a key that is none of these.
+// only returns an error if the mapping has a key that is not listed.
 func only(v value, keys ...string) error {
 next:
 	for i, key := range v.keys {
@@ -73,7 +72,7 @@ next:
 	return nil
 }
 
-// setText reads the text under a key that may be missing.
+// setText reads the text of a key. It changes nothing if the key is missing.
 func setText(to *string, v value, key string) error {
 	item, ok := v.get(key)
 	if !ok {

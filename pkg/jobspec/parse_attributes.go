@@ -2,7 +2,7 @@ package jobspec
 
 import "encoding/json"
 
-// parseAttributes reads attributes (RFC 14, "Attributes"); null is none.
+// parseAttributes reads attributes (RFC 14, "Attributes"). The value null means no attributes.
 func parseAttributes(v value) (Attributes, error) {
 	var a Attributes
 	if v.kind == kindNull {
@@ -90,8 +90,8 @@ func parseSlotAttributes(v value) (SlotAttributes, error) {
 	return s, nil
 }
 
-// parseConstraint reads a constraint (RFC 31): a mapping of one operator to its
-// list of operands, or {} for no condition.
+// parseConstraint reads a constraint (RFC 31): a mapping of one
+// operator to the list of its operands, or {} for no condition.
 func parseConstraint(v value) (*Constraint, error) {
 	if err := v.mapping(); err != nil {
 		return nil, err
@@ -129,8 +129,8 @@ func parseConstraint(v value) (*Constraint, error) {
 	return c, nil
 }
 
-// operand reads an operand of a leaf. Properties are quoted texts, as Fluxion
-// demands: in YAML the plain words 1, yes or null are none.
+// operand reads an operand of properties, hostlist or ranks. A property must be a quoted
+// text, as Fluxion requires: in YAML the plain words 1, yes and null are not texts.
 func operand(op string, v value) (string, error) {
 	if op == OpProperties && !v.quoted {
 		return "", faultAt(v, "%v: not a quoted text", v)
@@ -138,7 +138,7 @@ func operand(op string, v value) (string, error) {
 	return v.scalar()
 }
 
-// mapOf reads a mapping of texts to one kind of thing; an empty one is nil.
+// mapOf reads a mapping with values of one type. It returns nil for an empty mapping.
 func mapOf[T any](v value, read func(value) (T, error)) (map[string]T, error) {
 	if err := v.mapping(); err != nil {
 		return nil, err

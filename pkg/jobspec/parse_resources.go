@@ -58,7 +58,7 @@ func parseResource(v value) (Resource, error) {
 	return r, nil
 }
 
-// parseExclusive takes "true" and "false" and none of YAML's other words.
+// parseExclusive accepts "true" and "false", and no other word that YAML takes for a truth value.
 func parseExclusive(v value) (*bool, error) {
 	if text, err := v.scalar(); err == nil && (text == "true" || text == "false") {
 		is := text == "true"
@@ -67,12 +67,12 @@ func parseExclusive(v value) (*bool, error) {
 	return nil, faultAt(v, "%v: neither true nor false", v)
 }
 
-// maxPlain is the largest plain number without a unit, as in Fluxion. An amount
-// in a unit may be larger, and so may the ends of a range.
+// maxPlain is the largest plain number without a unit, as in Fluxion.
+// An amount in a unit may be larger, and so may the ends of a range.
 const maxPlain = math.MaxUint32
 
-// parseCount reads a whole number or a range of them. A range has min alone, and
-// then no limit, or all of its keys.
+// parseCount reads a whole number or a range. A range has either
+// only the key min, and then no upper limit, or all of its keys.
 func parseCount(v value, unit string) (Count, error) {
 	if v.kind == kindBool || v.kind == kindNumber || v.kind == kindText {
 		n, err := wholeNumber(v)
@@ -122,7 +122,7 @@ func parseCount(v value, unit string) (Count, error) {
 	return c, rangeMin(low, c.Min)
 }
 
-// rangeMin refuses a range from 0, which as a plain number would be a count.
+// rangeMin rejects a range that starts below 1. As a plain number, 0 would be a valid count.
 func rangeMin(v value, low int64) error {
 	if low < 1 {
 		return in("min", faultAt(v, "%v: less than 1", v))

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A document is the parts of a jobspec text, of which a case changes one.
+// A document has the parts of a jobspec text. Each case changes one of them.
 type document struct{ version, resources, tasks, attributes string }
 
 func sound() document {
@@ -22,7 +22,7 @@ func sound() document {
 	}
 }
 
-// text has one part a line, so that the line of an error tells the part.
+// text puts each part on one line, so that the line of an error identifies the part.
 func (d document) text() string {
 	return "version: " + d.version + "\nresources: " + d.resources +
 		"\ntasks: " + d.tasks + "\nattributes: " + d.attributes + "\n"
@@ -119,7 +119,7 @@ attributes:
 	roundTrip(t, got)
 }
 
-// roundTrip fails unless j is the same after Encode and Parse.
+// roundTrip fails if Encode and Parse change j.
 func roundTrip(t *testing.T, j *Jobspec) {
 	t.Helper()
 	text, err := j.Encode()

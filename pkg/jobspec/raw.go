@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// raw renders a value that this package does not interpret as compact JSON. YAML
-// knows numbers that JSON lacks: they are rewritten, or refused as .inf is.
+// raw returns a value as compact JSON; it is for values that this package does not interpret.
+// YAML has numbers that JSON does not have. raw rewrites these, and rejects .inf and .nan.
 func raw(v value) (json.RawMessage, error) { return appendRaw(nil, v) }
 
-// rawMapping renders the values of a mapping; null is an empty one.
+// rawMapping returns the values of a mapping as JSON. For null it returns an empty mapping.
 func rawMapping(v value) (map[string]json.RawMessage, error) {
 	if v.kind == kindNull {
 		return nil, nil
@@ -80,7 +80,7 @@ func appendRaw(b []byte, v value) ([]byte, error) {
 	return nil, faultAt(v, "%v: not a value of JSON", v)
 }
 
-// jsonNumber writes a number of YAML as JSON has it.
+// jsonNumber returns a number of YAML in the form of JSON.
 func jsonNumber(text string) (string, error) {
 	if c := text[len(text)-1]; c >= '0' && c <= '9' && json.Valid([]byte(text)) {
 		return text, nil

@@ -12,10 +12,10 @@ const (
 	maxResourceDepth = 64
 )
 
-// Validate fails, naming field and value, for a jobspec that Parse would not
-// accept: see Parse and Count.Validate; every slot has a label, and a label in
-// attributes.system.fluence is a slot's. Whether a resource type exists is for
-// the engine to say.
+// Validate returns an error, which names field and value, if Parse would not accept
+// the jobspec. See Parse and Count.Validate. Every slot must have a label, and every
+// label in attributes.system.fluence must be the label of a slot. Validate does not
+// check whether a resource type exists, because only the engine knows that.
 func (j *Jobspec) Validate() error {
 	if j.Version < 1 || j.Version > maxVersion {
 		return in("version", fault("%d: not from 1 to %d", j.Version, maxVersion))
@@ -41,7 +41,7 @@ func (j *Jobspec) Validate() error {
 	return nil
 }
 
-// validateResources checks a list of resources and adds its slots' labels.
+// validateResources checks a list of resources, and adds the labels of its slots to slots.
 func validateResources(rs []Resource, slots map[string]struct{}, depth int) error {
 	if len(rs) > 0 && depth >= maxResourceDepth {
 		return fault("nested deeper than %d", maxResourceDepth)
@@ -154,10 +154,10 @@ func (s SlotAttributes) validate(label string, slots map[string]struct{}, room *
 	return in("topology", s.Topology.validate())
 }
 
-// validateRaws fails for values that are not JSON, or nested too deep for the
-// document that they go into.
+// validateRaws returns an error for values that are not JSON,
+// or that nest too deep for the document that contains them.
 func validateRaws(m map[string]json.RawMessage) error {
-	const enclosing = 8 // more than there are levels above any of them
+	const enclosing = 8 // more than the number of levels above any of them
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if err := validateTexts(key); err != nil {
 			return err
@@ -176,7 +176,7 @@ func validateRaws(m map[string]json.RawMessage) error {
 	return nil
 }
 
-// depth counts the levels of a value; a scalar has one.
+// depth returns the number of levels of a value. A scalar has one.
 func (v value) depth() int {
 	deepest := 0
 	for _, item := range v.items {
@@ -185,7 +185,7 @@ func (v value) depth() int {
 	return deepest + 1
 }
 
-// validateTexts fails for what JSON cannot hold.
+// validateTexts returns an error for a text that JSON cannot hold.
 func validateTexts(texts ...string) error {
 	for _, t := range texts {
 		if !utf8.ValidString(t) {

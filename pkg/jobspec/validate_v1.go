@@ -1,17 +1,20 @@
 package jobspec
 
-// The resource types that version 1 has beside SlotType.
+// Version 1 has these resource types besides SlotType.
 const (
 	typeNode = "node"
 	typeCore = "core"
 	typeGPU  = "gpu"
 )
 
-// ValidateV1 fails, naming field and value, for a jobspec that RFC 25 (version 1)
-// does not allow, though RFC 14 may: resources other than a slot or a node of
-// slots, each of cores or of cores and gpus, in plain numbers of at least 1; not
-// exactly one task, of that slot, once a slot or as often in all as there are nodes
-// at least and slots at most; no duration. Parse, as Fluxion, does not demand it.
+// ValidateV1 returns an error, which names field and value, if RFC 25 (version
+// 1) does not allow the jobspec. RFC 14 may allow it all the same. Parse does
+// not call ValidateV1, because Fluxion does not demand version 1 either.
+//
+// The only resource must be a slot, or a node with a slot. A slot has cores, or cores
+// and gpus. All counts are plain numbers of at least 1. There is exactly one task,
+// and it runs in that slot. It runs once per slot, or in total at least as often as
+// there are nodes and at most as often as there are slots. A duration must be set.
 func (j *Jobspec) ValidateV1() error {
 	if err := j.Validate(); err != nil {
 		return err
@@ -38,8 +41,8 @@ func (j *Jobspec) ValidateV1() error {
 	return nil
 }
 
-// validateV1 checks the only resource and returns how many nodes are asked for, 0
-// where none are named, and the slot.
+// validateV1 checks the only resource. It returns the slot,
+// and how many nodes are asked for; 0 if no nodes are named.
 func (r *Resource) validateV1() (nodes int64, slot *Resource, err error) {
 	if err := r.vertexV1(typeNode, SlotType); err != nil {
 		return 0, nil, err
@@ -60,7 +63,7 @@ func (r *Resource) validateV1() (nodes int64, slot *Resource, err error) {
 	return r.Count.Min, slot, err
 }
 
-// slotV1 checks what is in a slot.
+// slotV1 checks the resources in a slot.
 func (r *Resource) slotV1() error {
 	held := map[string]bool{}
 	for i := range r.With {
@@ -84,7 +87,7 @@ func (r *Resource) slotV1() error {
 	return nil
 }
 
-// vertexV1 checks a vertex by itself, which has to be of one of these types.
+// vertexV1 checks a vertex, but not its children. The vertex must have one of these types.
 func (r *Resource) vertexV1(types ...string) error {
 	known := false
 	for _, t := range types {

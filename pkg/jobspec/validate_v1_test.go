@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// v1 is a jobspec text of version 1 in parts, of which a case changes one.
+// v1 has the parts of a jobspec text of version 1. Each case changes one of them.
 type v1 struct{ version, resources, tasks, attributes string }
 
 func (d v1) text() string { return document(d).text() }
 
-// The four shapes of resources that RFC 25 allows.
+// RFC 25 allows these four shapes of resources.
 const (
 	slotOfCores     = `[{"type": "slot", "count": 10, "label": "s", "with": [{"type": "core", "count": 2}]}]`
 	slotWithGPUs    = `[{"type": "slot", "count": 10, "label": "s", "with": [{"type": "gpu", "count": 1}, {"type": "core", "count": 2, "unit": ""}]}]`
@@ -44,7 +44,7 @@ func TestValidateV1(t *testing.T) {
 	}
 	cases := map[string]struct {
 		text v1
-		want string // the error; empty where there is none
+		want string // the error; empty for none
 	}{
 		"a slot of cores":                       {v1{"1", slotOfCores, oncePerSlot, anHour}, ""},
 		"a slot of cores and gpus":              {v1{"1", slotWithGPUs, oncePerSlot, anHour}, ""},

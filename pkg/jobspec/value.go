@@ -2,20 +2,19 @@ package jobspec
 
 import "bytes"
 
-// The limits of a text. A jobspec that excludes each of 50,000 nodes by name
-// stays below them.
+// These limits apply to a text. A jobspec that excludes each of 50,000 nodes by name is below them.
 const (
-	// MaxSize bounds the text of a jobspec, in bytes.
+	// MaxSize is the largest size of the text of a jobspec, in bytes.
 	MaxSize = 4 << 20
-	// maxDepth bounds how deep lists and mappings may nest.
+	// maxDepth is the largest depth to which lists and mappings may nest.
 	maxDepth = 256
-	// maxCost bounds the document with its aliases followed: valueCost bytes a
-	// value, and the bytes of its text.
+	// maxCost is the largest size of a document after its aliases are
+	// followed. A value counts valueCost bytes and the bytes of its text.
 	maxCost   = 16 << 20
 	valueCost = 16
 )
 
-// A kind is what a value is by its form in the text.
+// A kind is the form of a value in the text.
 type kind int
 
 const (
@@ -27,19 +26,19 @@ const (
 	kindMapping
 )
 
-// A value is a node of the document, whether it was written in YAML or JSON:
-// scalars keep their text, because number forms are the field's to judge.
+// A value is a node of the document, no matter whether the text is YAML or JSON. A
+// scalar keeps its text, because each field has its own rules for the form of a number.
 type value struct {
 	kind   kind
 	line   int
 	text   string
 	quoted bool
-	keys   []string // of a mapping, in order
+	keys   []string // of a mapping, in the order of the text
 	items  []value  // of a list, or the values of a mapping
 }
 
-// readValue reads the first document of a text. JSON is read as JSON where it
-// is: YAML has no surrogate pairs and is many times slower.
+// readValue reads the first document of a text. If the text is JSON, it is
+// read as JSON, because YAML has no surrogate pairs and is many times slower.
 func readValue(data []byte) (value, error) {
 	if len(data) > MaxSize {
 		return value{}, fault("jobspec has %d bytes, at most %d are read", len(data), MaxSize)
@@ -52,7 +51,7 @@ func readValue(data []byte) (value, error) {
 	return readYAML(data)
 }
 
-// child returns the value under a step.
+// child returns the value at a step of a path.
 func (v value) child(s step) (value, bool) {
 	if s.key != "" {
 		return v.get(s.key)
@@ -63,7 +62,7 @@ func (v value) child(s step) (value, bool) {
 	return v.items[s.index], true
 }
 
-// get returns the value under a key.
+// get returns the value of a key.
 func (v value) get(key string) (value, bool) {
 	for i, k := range v.keys {
 		if k == key {
@@ -73,7 +72,7 @@ func (v value) get(key string) (value, bool) {
 	return value{}, false
 }
 
-// String says what the value is, for error messages.
+// String describes the value for error messages.
 func (v value) String() string {
 	switch v.kind {
 	case kindNull:
@@ -98,7 +97,7 @@ func (v value) scalar() (string, error) {
 	return "", faultAt(v, "%v: not a text", v)
 }
 
-// list returns the items of a list.
+// list returns the items of a list. It returns an error for any other value.
 func (v value) list() ([]value, error) {
 	if v.kind != kindList {
 		return nil, faultAt(v, "%v: not a list", v)
@@ -106,7 +105,7 @@ func (v value) list() ([]value, error) {
 	return v.items, nil
 }
 
-// mapping fails for all but a mapping.
+// mapping returns an error if the value is not a mapping.
 func (v value) mapping() error {
 	if v.kind != kindMapping {
 		return faultAt(v, "%v: not a mapping", v)
@@ -114,7 +113,7 @@ func (v value) mapping() error {
 	return nil
 }
 
-// require returns the value of a key that has to be there.
+// require returns the value of a key. It returns an error if the key is missing.
 func (v value) require(key string) (value, error) {
 	item, ok := v.get(key)
 	if !ok {

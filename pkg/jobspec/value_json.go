@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// readJSON reads a text that is valid JSON; ok says whether it is.
+// readJSON reads a text that is valid JSON. ok reports whether it is.
 func readJSON(data []byte) (v value, ok bool, err error) {
 	if !json.Valid(data) || !utf8.Valid(data) {
 		return value{}, false, nil
@@ -16,9 +16,9 @@ func readJSON(data []byte) (v value, ok bool, err error) {
 	return v, true, err
 }
 
-// A jsonReader turns JSON into values. The text is known to be valid, so a byte
-// tells what follows it; and texts without escapes are parts of it, not copies,
-// of which a jobspec can have thousands.
+// A jsonReader turns JSON into values. The text is known to be valid, so
+// one byte decides what follows. A text without escapes is a part of the
+// input and not a copy, because a jobspec can have thousands of texts.
 type jsonReader struct {
 	text string
 	pos  int
@@ -26,7 +26,7 @@ type jsonReader struct {
 	left int
 }
 
-// next passes over what stands between values and returns the byte behind it.
+// next skips the characters between values. It returns the byte after them.
 func (r *jsonReader) next() byte {
 	for ; ; r.pos++ {
 		switch c := r.text[r.pos]; c {
@@ -105,7 +105,7 @@ func (r *jsonReader) mapping(v *value, depth int) error {
 	return nil
 }
 
-// string reads the string that the reader stands at.
+// string reads the string at the current position.
 func (r *jsonReader) string() string {
 	start, escapes := r.pos, false
 	for end := start + 1; ; end++ {

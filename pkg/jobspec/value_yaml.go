@@ -25,14 +25,14 @@ func readYAML(data []byte) (value, error) {
 	return r.value(doc.Content[0], 0)
 }
 
-// A yamlReader turns yaml's nodes into values. It follows aliases, and so
-// counts what they multiply.
+// A yamlReader turns the nodes of the yaml package into values.
+// It follows aliases, so left also counts what an alias repeats.
 type yamlReader struct{ left int }
 
 func (r *yamlReader) value(n *yaml.Node, depth int) (value, error) {
 	v := value{line: n.Line}
 	if n.Kind == yaml.AliasNode {
-		// An anchor may hold its own alias; the depth ends that too.
+		// An anchor may contain its own alias. The depth ends that recursion too.
 		return r.value(n.Alias, depth+1)
 	}
 	if r.left -= valueCost + len(n.Value); r.left < 0 {
@@ -90,7 +90,7 @@ func (r *yamlReader) mapping(v *value, n *yaml.Node, depth int) error {
 	return nil
 }
 
-// scalarKind says what YAML takes a scalar for, and whether it was quoted.
+// scalarKind returns the kind that YAML gives a scalar, and whether the scalar was quoted.
 func scalarKind(n *yaml.Node) (k kind, quoted bool) {
 	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
 		return kindText, true

@@ -1,7 +1,7 @@
 package planner
 
-// upTo adds to sum what the node's steps up to t change, but for those of the
-// node that it returns, where some are before and some after.
+// upTo adds to sum what the steps up to t change. It leaves out one node: the node below that
+// may have steps both before and after t. It returns that node, or nil if there is none.
 func (n *node) upTo(t, sum int64) (int64, *node) {
 	for i := range n.steps {
 		if n.steps[i].at > t {
@@ -21,8 +21,8 @@ func (n *node) upTo(t, sum int64) (int64, *node) {
 	return sum, nil
 }
 
-// peak carries the sum and the peak since start on over the node, all of whose
-// steps are before bound.
+// peak continues the sum, and the peak since start, over the
+// steps of the node. All steps of the node are before bound.
 func (n *node) peak(start, end, bound, sum, peak int64) (int64, int64) {
 	for i := range n.steps {
 		s := &n.steps[i]
@@ -59,7 +59,7 @@ func (n *node) peak(start, end, bound, sum, peak int64) (int64, int64) {
 	return sum, peak
 }
 
-// next returns the time of the first step after the given time.
+// next returns the time of the first step after the given time. It returns false if there is none.
 func (n *node) next(after int64) (int64, bool) {
 	for i := range n.steps {
 		if n.steps[i].at > after {
@@ -77,14 +77,15 @@ func (n *node) next(after int64) (int64, bool) {
 	return 0, false
 }
 
-// A crossing looks for the time at which the sum passes a limit.
+// A crossing searches for the time at which the sum passes a limit.
 type crossing struct {
 	limit int64
-	sum   int64
+	// sum is the sum up to the step that the search has reached.
+	sum int64
 }
 
-// find returns the first step after the given time from which on the sum is over
-// the limit, or not over it.
+// find returns the first step after the given time from which the sum is over the
+// limit if over is set, and not over it otherwise. It returns false if there is none.
 func (c *crossing) find(root *node, after int64, over bool) (int64, bool) {
 	if root == nil {
 		return 0, false
@@ -93,7 +94,7 @@ func (c *crossing) find(root *node, after int64, over bool) (int64, bool) {
 	return c.below(root, after, Forever, over)
 }
 
-// below does find for what stands in a node, all of whose steps are before bound.
+// below is find for the steps below a node. All of them are before bound.
 func (c *crossing) below(n *node, after, bound int64, over bool) (int64, bool) {
 	for i := range n.steps {
 		s := &n.steps[i]

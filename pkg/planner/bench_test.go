@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkPlan asks a plan by the number of its spans, all of whose ends differ.
+// BenchmarkPlan queries plans with different numbers of bookings, which all end at different times.
 func BenchmarkPlan(b *testing.B) {
 	for _, spans := range []int64{10, 1_000, 100_000} {
 		r := rand.New(rand.NewPCG(1, 0))
@@ -43,8 +43,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// BenchmarkEarliestAmongTeeth looks for a gap in a plan that goes up and down all
-// the time, with the one that is long enough at its end.
+// BenchmarkEarliestAmongTeeth searches for a gap in a plan that goes up
+// and down all the time. The only gap that is long enough is at the end.
 func BenchmarkEarliestAmongTeeth(b *testing.B) {
 	for _, spans := range []int64{10, 1_000, 100_000} {
 		b.Run(fmt.Sprintf("spans=%d", spans), func(b *testing.B) {

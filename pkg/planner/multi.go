@@ -1,16 +1,16 @@
 package planner
 
-// A Multi is what is booked of several amounts, each span of all of them at once:
-// what stands below a vertex of a graph, type by type.
+// A Multi has the bookings of several amounts, where each booking takes of all amounts
+// at once. The amounts are those below a vertex of a graph, one for each type.
 type Multi struct {
 	totals []int64
-	// plans are of the amounts. The first has every span, also where it takes
-	// nothing of that amount: it knows all times. The others have those that take
-	// something.
+	// plans has one plan for each amount. The first plan has every booking, even
+	// a booking that takes nothing of the first amount, so it knows all events.
+	// Each other plan has the bookings that take something of its amount.
 	plans []Plan
 }
 
-// NewMulti returns a Multi of amounts with these totals and nothing booked.
+// NewMulti returns a Multi with these totals and nothing booked.
 func NewMulti(totals []int64) *Multi {
 	return &Multi{
 		totals: append([]int64(nil), totals...),
@@ -18,11 +18,11 @@ func NewMulti(totals []int64) *Multi {
 	}
 }
 
-// Totals returns the totals, which the caller must not change.
+// Totals returns the total of each amount. The caller must not change the slice.
 func (m *Multi) Totals() []int64 { return m.totals }
 
-// Add books amounts, one for each total and 0 or more, over [start, end). End has
-// to be after start and may be Forever.
+// Add books amounts over [start, end), one for each total. No amount
+// may be negative. The end must be after the start, and may be Forever.
 func (m *Multi) Add(start, end int64, amounts []int64) {
 	m.plans[0].Add(start, end, first(amounts))
 	for i := 1; i < len(amounts); i++ {
@@ -42,7 +42,7 @@ func (m *Multi) Remove(start, end int64, amounts []int64) {
 	}
 }
 
-// first returns the first of amounts, 0 where there are none.
+// first returns the first of the amounts; 0 if there are none.
 func first(amounts []int64) int64 {
 	if len(amounts) == 0 {
 		return 0
@@ -50,25 +50,24 @@ func first(amounts []int64) int64 {
 	return amounts[0]
 }
 
-// Peak returns the most that is booked of amount i at any time of [start, end).
+// Peak returns the largest part of amount i that is booked at any time of [start, end).
 func (m *Multi) Peak(i int, start, end int64) int64 { return m.plans[i].Peak(start, end) }
 
-// Free returns how much of amount i is free all through [start, end): 0 where
-// more than the total is booked.
+// Free returns how much of amount i is free throughout [start,
+// end). It returns 0 if more than the total is booked.
 func (m *Multi) Free(i int, start, end int64) int64 {
 	return max(0, m.totals[i]-m.Peak(i, start, end))
 }
 
-// Empty says whether nothing is booked.
+// Empty reports whether nothing is booked.
 func (m *Multi) Empty() bool { return m.plans[0].Empty() }
 
-// Next returns the first time after the given one at which a span begins or ends.
-// It is false where there is none.
+// Next returns the first event after the given time. It returns false if there is none.
 func (m *Multi) Next(after int64) (int64, bool) { return m.plans[0].Next(after) }
 
-// Earliest returns the first time, from or an event after it, from which on
-// everything wanted fits for the duration, which is more than 0 and may be
-// Forever. It is false where there is none.
+// Earliest returns the first time from which all wanted amounts are free for the
+// duration. The time is from or an event after it. The duration must be more
+// than 0, and may be Forever. Earliest returns false if there is no such time.
 func (m *Multi) Earliest(from, duration int64, wanted []int64) (int64, bool) {
 	for t := from; ; {
 		was := t

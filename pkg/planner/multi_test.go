@@ -6,7 +6,7 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// fits says whether so much is free of each amount all through [start, end).
+// fits reports whether the wanted amounts are free throughout [start, end).
 func fits(m *Multi, start, end int64, wanted []int64) bool {
 	for i, w := range wanted {
 		if w > 0 && m.Free(i, start, end) < w {

@@ -8,16 +8,16 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A span is one booking, of one amount or several.
+// A span is one booking of one amount or several.
 type span struct {
 	start, end int64
 	amounts    []int64
 }
 
-// A record is a list of spans, from which every answer is added up anew.
+// A record is a list of spans. It computes every answer from the whole list.
 type record struct{ spans []span }
 
-// at adds up what is booked of amount i at t.
+// at returns the sum of what is booked of amount i at t.
 func (r *record) at(i int, t int64) int64 {
 	sum := int64(0)
 	for _, s := range r.spans {
@@ -28,7 +28,7 @@ func (r *record) at(i int, t int64) int64 {
 	return sum
 }
 
-// events lists the times at which spans begin or end, in order.
+// events returns the times at which spans begin or end, in order.
 func (r *record) events() []int64 {
 	var all []int64
 	for _, s := range r.spans {
@@ -41,7 +41,7 @@ func (r *record) events() []int64 {
 	return slices.Compact(all)
 }
 
-// peak looks at the start and at every event within.
+// peak returns the largest sum at the start and at every event within.
 func (r *record) peak(i int, start, end int64) int64 {
 	most := r.at(i, start)
 	for _, t := range r.events() {
@@ -79,8 +79,7 @@ func (r *record) earliest(from, duration int64, wanted, totals []int64) (int64, 
 	return 0, false
 }
 
-// randomSpan returns a span of so many amounts within the horizon, now and then
-// one without an end.
+// randomSpan returns a span of n amounts within the horizon. Now and then the span has no end.
 func randomSpan(r *rand.Rand, horizon int64, amounts int) span {
 	s := span{start: r.Int64N(horizon), amounts: make([]int64, amounts)}
 	s.end = s.start + 1 + r.Int64N(horizon)
@@ -93,7 +92,7 @@ func randomSpan(r *rand.Rand, horizon int64, amounts int) span {
 	return s
 }
 
-// newRandom returns a source of random numbers after saying how to repeat it.
+// newRandom returns a source of random numbers. It logs how to repeat them.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
 	return rand.New(rand.NewPCG(trials.Seed(t), 0))

@@ -5,35 +5,35 @@ import (
 	"slices"
 )
 
-// wide is how many steps or parts a node has at the most.
+// wide is the largest number of steps or parts of a node.
 const wide = 64
 
-// A step is a time at which spans begin or end.
+// A step is a time at which bookings begin or end.
 type step struct {
 	at int64
-	// change is by how much the sum rises there.
+	// change is by how much the sum rises at this time.
 	change int64
-	// edges counts the spans that begin or end there.
+	// edges is the number of bookings that begin or end at this time.
 	edges int
 }
 
-// A node is a piece of a plan, in the order of time: a leaf has steps, any other
-// node has parts. All leaves are equally deep.
+// A node is a piece of a plan, in the order of time. A leaf has steps,
+// any other node has parts. Invariant: all leaves have the same depth.
 type node struct {
 	steps []step
 	parts []part
 }
 
-// A part is what a node knows of one below it, which is never empty.
+// A part is a summary of one node below another. Invariant: the node below is not empty.
 type part struct {
 	node *node
 	from int64 // the time of its first step
-	// sum is by how much the sum rises over all its steps; high and low are the
-	// most and the least by which it has risen after any of them.
+	// sum is by how much the sum rises over all steps of the node. high
+	// is the largest rise after any of the steps, and low the smallest.
 	sum, high, low int64
 }
 
-// partOf looks at a node anew.
+// partOf computes the summary of a node.
 func partOf(n *node) part {
 	if len(n.parts) == 0 {
 		p := part{node: n, from: n.steps[0].at, high: n.steps[0].change, low: n.steps[0].change}
@@ -53,11 +53,11 @@ func partOf(n *node) part {
 	return p
 }
 
-// size counts the steps or parts of the node.
+// size returns the number of steps or parts of the node.
 func (n *node) size() int { return len(n.steps) + len(n.parts) }
 
-// mark puts edges on a time below the node, or takes them off. What no longer has
-// room in the node is returned as one more, to stand right of it.
+// mark adds or takes off edges at a time below the node. If the node gets too
+// wide, it splits: mark returns the right half as a new node, and nil otherwise.
 func (n *node) mark(at, change int64, edges int) *node {
 	if len(n.parts) == 0 {
 		return n.markStep(at, change, edges)
@@ -76,7 +76,7 @@ func (n *node) mark(at, change int64, edges int) *node {
 	return right
 }
 
-// of returns the index of the part in whose time t is.
+// of returns the index of the part that covers t.
 func (n *node) of(t int64) int {
 	i, found := slices.BinarySearchFunc(n.parts, t, func(p part, t int64) int { return cmp.Compare(p.from, t) })
 	if found || i == 0 {
@@ -85,8 +85,8 @@ func (n *node) of(t int64) int {
 	return i - 1
 }
 
-// settle brings a part up to date after it changed: one that is empty goes, one
-// that is small is put together with the next.
+// settle updates a part after its node changed. It removes
+// an empty node, and merges a small one with its neighbour.
 func (n *node) settle(i int) {
 	size := n.parts[i].node.size()
 	if size == 0 {
@@ -108,7 +108,7 @@ func (n *node) settle(i int) {
 	n.parts = shrunk(slices.Delete(n.parts, i+1, i+2))
 }
 
-// markStep does mark in a leaf.
+// markStep is mark for a leaf.
 func (n *node) markStep(at, change int64, edges int) *node {
 	i, found := slices.BinarySearchFunc(n.steps, at, func(s step, t int64) int { return cmp.Compare(s.at, t) })
 	if found {
@@ -136,13 +136,14 @@ func (n *node) markStep(at, change int64, edges int) *node {
 	return right
 }
 
-// cut returns the first of s, and lets go of what the others point to.
+// cut returns the first elements of s. It clears the
+// others, so that what they point to can be collected.
 func cut[T any](s []T, first int) []T {
 	clear(s[first:])
 	return s[:first]
 }
 
-// shrunk returns s in less memory if most of what it has is unused.
+// shrunk returns s in less memory if most of its capacity is unused.
 func shrunk[T any](s []T) []T {
 	if cap(s) < 8 || len(s) > cap(s)/4 {
 		return s

@@ -1,33 +1,34 @@
-// Package planner keeps the availability of an amount over time: what is booked
-// of it from when to when, and when so much of it is free for so long.
+// Package planner records how much of an amount is booked over time. It answers how
+// much is booked at a time, and when some of the amount is free for a duration.
 //
-// Times are whole numbers in whatever unit and from whatever origin the caller
-// counts; the package has no clock. Nothing in it is safe for concurrent use.
+// Times are whole numbers. The caller chooses their unit and their origin.
+// The package has no clock. Nothing in it is safe for concurrent use.
 package planner
 
 import "math"
 
-// Forever is the time after all others: the end of what has no known end. It is
-// no event.
+// Forever is the time after all others. It is the end of a booking that has no known
+// end, and it is not an event. An event is a time at which a booking begins or ends.
 const Forever = math.MaxInt64
 
-// A Plan is what is booked of one amount. The zero value has nothing booked, and
-// a Plan without bookings holds no memory beside itself. It must not be copied
-// once something is booked. The sum of all that is booked at any one time has to
-// stay within an int64.
+// A Plan has the bookings of one amount. The zero value has nothing booked, and a Plan
+// without bookings has no memory besides the struct. A Plan must not be copied once something
+// is booked. Invariant: the sum of what is booked at any one time fits in an int64.
 type Plan struct {
-	// single is the only booking while root is nil; without an end it is none. Most
-	// plans have no more than one, which so takes no memory of its own.
+	// single is the only booking while root is nil. If its end is not after its start, there
+	// is no booking. Most plans have at most one booking, so most plans need no other memory.
 	single booking
-	root   *node
+	// root is the tree of all bookings, if there were ever two at once since the plan was empty.
+	root *node
 }
 
 // A booking is an amount that is booked over [start, end).
 type booking struct{ start, end, amount int64 }
 
+// none reports whether this is no booking.
 func (s *booking) none() bool { return s.end <= s.start }
 
-// peak returns what the span takes at the most of [start, end).
+// peak returns the largest amount that the booking takes at any time of [start, end).
 func (s *booking) peak(start, end int64) int64 {
 	if s.start < end && start < s.end {
 		return s.amount
@@ -35,6 +36,7 @@ func (s *booking) peak(start, end int64) int64 {
 	return 0
 }
 
+// next returns the first event after the given time. It returns false if there is none.
 func (s *booking) next(after int64) (int64, bool) {
 	switch {
 	case s.none():
@@ -46,8 +48,8 @@ func (s *booking) next(after int64) (int64, bool) {
 	return 0, false
 }
 
-// earliest returns the first time, from or after the span, from which on no more
-// than limit is taken for the duration.
+// earliest returns the first time, from or the end of the booking, from which the
+// booking takes at most limit for the duration. It returns false if there is none.
 func (s *booking) earliest(from, duration, limit int64) (int64, bool) {
 	switch {
 	case s.peak(from, later(from, duration)) <= limit:
@@ -58,8 +60,8 @@ func (s *booking) earliest(from, duration, limit int64) (int64, bool) {
 	return 0, false
 }
 
-// Add books amount, which is 0 or more, over [start, end). End has to be after
-// start and may be Forever.
+// Add books an amount over [start, end). The amount must not be
+// negative. The end must be after the start, and may be Forever.
 func (p *Plan) Add(start, end, amount int64) {
 	if p.root == nil {
 		if p.single.none() {
@@ -72,6 +74,7 @@ func (p *Plan) Add(start, end, amount int64) {
 	p.grow(booking{start, end, amount})
 }
 
+// grow adds a booking to the tree.
 func (p *Plan) grow(s booking) {
 	p.mark(s.start, s.amount, 1)
 	if s.end < Forever {
@@ -79,8 +82,9 @@ func (p *Plan) grow(s booking) {
 	}
 }
 
-// Remove takes back what Add booked with the same arguments; in which order does
-// not matter. It panics where no span begins or ends as the one to be removed.
+// Remove takes back what Add booked with the same arguments. The order of calls
+// does not matter. It panics if no booking begins or ends at one of these times,
+// or if the last one there had another amount. Other mistakes may go unnoticed.
 func (p *Plan) Remove(start, end, amount int64) {
 	if p.root == nil {
 		if p.single != (booking{start, end, amount}) {
@@ -95,8 +99,8 @@ func (p *Plan) Remove(start, end, amount int64) {
 	}
 }
 
-// mark puts the edges of spans on a time, or with a negative number takes them
-// off.
+// mark adds a change of the sum, and this number of edges, at a time. An edge
+// is the begin or the end of a booking. A negative number takes edges off.
 func (p *Plan) mark(at, change int64, edges int) {
 	if p.root == nil {
 		p.root = &node{}
@@ -112,10 +116,10 @@ func (p *Plan) mark(at, change int64, edges int) {
 	}
 }
 
-// Empty says whether nothing is booked.
+// Empty reports whether nothing is booked.
 func (p *Plan) Empty() bool { return p.root == nil && p.single.none() }
 
-// At returns what is booked at t.
+// At returns the amount that is booked at t.
 func (p *Plan) At(t int64) int64 {
 	if p.root == nil {
 		return p.single.peak(t, later(t, 1))
@@ -127,7 +131,7 @@ func (p *Plan) At(t int64) int64 {
 	return sum
 }
 
-// Peak returns the most that is booked at any time of [start, end).
+// Peak returns the largest amount that is booked at any time of [start, end).
 func (p *Plan) Peak(start, end int64) int64 {
 	if p.root == nil {
 		return p.single.peak(start, end)
@@ -136,8 +140,8 @@ func (p *Plan) Peak(start, end int64) int64 {
 	return peak
 }
 
-// Next returns the first time after the given one at which a span begins or ends,
-// also where the sum stays the same. It is false where there is none.
+// Next returns the first event after the given time, even if the
+// sum stays the same there. It returns false if there is none.
 func (p *Plan) Next(after int64) (int64, bool) {
 	if p.root == nil {
 		return p.single.next(after)
@@ -145,9 +149,9 @@ func (p *Plan) Next(after int64) (int64, bool) {
 	return p.root.next(after)
 }
 
-// Earliest returns the first time, from or an event after it, from which on
-// amount is free of total for the duration, which is more than 0 and may be
-// Forever. It is false where there is none.
+// Earliest returns the first time from which amount is free for the duration, if the
+// plan has total in all. The time is from or an event after it. The duration must be
+// more than 0, and may be Forever. Earliest returns false if there is no such time.
 func (p *Plan) Earliest(from, duration, amount, total int64) (int64, bool) {
 	if amount > total {
 		return 0, false
@@ -170,7 +174,7 @@ func (p *Plan) Earliest(from, duration, amount, total int64) (int64, bool) {
 	}
 }
 
-// later returns the time a duration after t, Forever where that is past it.
+// later returns the time a duration after t. It returns Forever if that is past Forever.
 func later(t, duration int64) int64 {
 	if t > 0 && duration > Forever-t {
 		return Forever

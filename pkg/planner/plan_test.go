@@ -105,8 +105,7 @@ func TestRemoveOfWhatWasNotAdded(t *testing.T) {
 	}
 }
 
-// checkNodes fails where what the nodes know of what stands below is wrong, or
-// where they are wider than they may be.
+// checkNodes fails if a part does not describe the node below it, or if a node is too wide.
 func checkNodes(t *testing.T, n *node, root bool) (depth int) {
 	t.Helper()
 	if size := n.size(); size > wide || size == 0 || len(n.steps) > 0 && len(n.parts) > 0 || len(n.parts) == 1 && root {
@@ -163,7 +162,7 @@ func TestRandomBookingsOfAPlan(t *testing.T) {
 	}
 }
 
-// checkPlan asks a plan one of everything at random and compares.
+// checkPlan compares one answer of each kind, for random arguments, with the expected answer.
 func checkPlan(t *testing.T, r *rand.Rand, p *Plan, known *record, horizon int64) {
 	t.Helper()
 	at := r.Int64N(2*horizon) - horizon/8
@@ -202,7 +201,7 @@ func checkPlan(t *testing.T, r *rand.Rand, p *Plan, known *record, horizon int64
 	}
 }
 
-// A profile is the sum over time as a list: from each time on, up to the next.
+// A profile is the sum over time as a list: each element holds from its time up to the next.
 type profile []step
 
 // profileOf adds up spans.
@@ -223,7 +222,7 @@ func profileOf(spans []span) profile {
 	return p
 }
 
-// peak looks at all of the profile.
+// peak returns the largest sum of the profile within [start, end).
 func (p profile) peak(start, end int64) int64 {
 	most := int64(0)
 	for _, s := range p {
@@ -237,8 +236,8 @@ func (p profile) peak(start, end int64) int64 {
 	return most
 }
 
-// earliest goes through the profile once, and begins anew after each time at which
-// there is not enough.
+// earliest goes through the profile once. It starts
+// again after each time at which too little is free.
 func (p profile) earliest(from, duration, limit int64) (int64, bool) {
 	t, ok := from, p.peak(from, from+1) <= limit
 	for _, s := range p {
@@ -253,7 +252,7 @@ func (p profile) earliest(from, duration, limit int64) (int64, bool) {
 	return t, ok
 }
 
-// TestManyRandomBookings does so with plans of several layers of nodes.
+// TestManyRandomBookings compares answers of plans that have several layers of nodes.
 func TestManyRandomBookings(t *testing.T) {
 	r := newRandom(t)
 	var p Plan
@@ -392,7 +391,7 @@ func TestMemoryAfterAMillionSpans(t *testing.T) {
 	}
 }
 
-// heap returns what memory is in use.
+// heap returns the size of the memory in use.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Sizes of a cluster in nodes, of two vertices each.
+// sizes has the numbers of nodes of the clusters. Each node has two vertices.
 var sizes = []int{100, 10_000}
 
 func BenchmarkReadJGF(b *testing.B) {
@@ -27,8 +27,8 @@ func BenchmarkReadJGF(b *testing.B) {
 	}
 }
 
-// flat is the text of a graph of nodes of 64 cores and 8 gpus each, as others
-// write it: with every key, defaults or not.
+// flat returns the text of a graph of nodes with 64 cores and 8 gpus each,
+// as other programs write it: with every key, even if it is a default.
 func flat(nodes int) []byte {
 	var b, edges []byte
 	uniq := 0
@@ -94,7 +94,7 @@ func BenchmarkJGF(b *testing.B) {
 	}
 }
 
-// onNode is what a pod holds once it has been matched: a node and four pools.
+// onNode returns what a pod holds once it is matched: a node and four pools.
 func onNode() *Set {
 	s := pod()
 	const node = "/cluster0/zone-a/ip-10-0-0-0.internal"

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The formats that Fluxion writes a match in (its option match_format).
+// Fluxion writes a match in one of these formats (its option match_format).
 const (
 	FormatJGF          = "jgf"
 	FormatRLite        = "rlite"
@@ -17,26 +17,26 @@ const (
 	FormatPrettySimple = "pretty_simple"
 )
 
-// Formats lists them.
+// Formats returns all formats.
 func Formats() []string {
 	return []string{FormatJGF, FormatRLite, FormatRV1, FormatRV1NoSched, FormatSimple, FormatPrettySimple}
 }
 
-// Format writes the set as Fluxion does in one of its formats, with a line break
-// at the end. An unknown format is FormatSimple.
+// Format returns the set as Fluxion writes it in one of its formats.
+// There is a line break at the end. An unknown format is FormatSimple.
 //
-// FormatSimple has a line a vertex in emission order, indented by its depth, as
-// "core0[1:x]", and FormatPrettySimple the same from the root down, in words.
-// FormatJGF is the graph of the vertices, size being the amount held. FormatRLite
-// gives the ids of the cores and gpus by the rank of the node that follows them.
-// FormatRV1 is R (RFC 20) with both of these, FormatRV1NoSched without the graph and
-// the queue. A set without an end is written to end with Fluxion's graphs, a hundred
-// years after 1970 or, from then on, after its start.
+// FormatSimple has one line per vertex, such as "core0[1:x]", in emission order and indented by
+// depth. FormatPrettySimple has the same lines from the root down, with words such as
+// "exclusive" instead of "x". FormatJGF is the graph of the vertices, where size is the amount
+// held. FormatRLite has the ids of the cores and gpus, by the rank of the node that follows
+// them. FormatRV1 is R (RFC 20) with both of these and the queue. FormatRV1NoSched is R without
+// the graph and the queue. If the set has no end, R ends with Fluxion's graphs. That is a
+// hundred years after 1970, or a hundred years after the start if the start is not before that.
 //
-// A set without cores and gpus below nodes has no place in the last three:
-// FormatRLite fails for it, and the others write nothing. All three fail for such a
-// node that has no rank, for a core or gpu with a negative id, and as Encode does;
-// the rest fail only for a text that is not UTF-8.
+// FormatRLite, FormatRV1 and FormatRV1NoSched need cores or gpus below nodes. For a
+// set without them, FormatRLite fails, and the other two write nothing. All three fail
+// if a node with cores or gpus has no rank, if a core or gpu has a negative id, and
+// whenever Encode fails. The other formats fail only for a text that is not UTF-8.
 func (s *Set) Format(format string) ([]byte, error) {
 	if err := s.checkTexts(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (s *Set) Format(format string) ([]byte, error) {
 	return append(spaced(b), '\n'), nil
 }
 
-// asFluxion leaves out what Fluxion does not write of a vertex.
+// asFluxion returns a function that leaves out the fields of a vertex that Fluxion does not write.
 func asFluxion() func(*Share) (*Share, extra) {
 	var v Share
 	return func(share *Share) (*Share, extra) {
@@ -78,6 +78,7 @@ func asFluxion() func(*Share) (*Share, extra) {
 	}
 }
 
+// simple returns the set in FormatSimple or FormatPrettySimple.
 func (s *Set) simple(pretty bool) []byte {
 	var b []byte
 	for i := range s.Vertices {
@@ -100,7 +101,7 @@ func (s *Set) simple(pretty bool) []byte {
 	return b
 }
 
-// rv1 writes R, with scheduling and attributes or without.
+// rv1 returns R, with or without scheduling and attributes.
 func (s *Set) rv1(holdings []holding, scheduling bool) []byte {
 	if len(holdings) == 0 {
 		return nil
@@ -130,11 +131,11 @@ func (s *Set) rv1(holdings []holding, scheduling bool) []byte {
 	return append(spaced(append(b, '}')), '\n')
 }
 
-// graphLife is how long Fluxion's graphs last from their beginning, which is the
-// time 0 there. What has no known end is written as ending with the graph.
+// graphLife is the lifetime of Fluxion's graphs, which begins at the time
+// 0. A set without a known end is written with the end of the graph.
 const graphLife = 3153600000 * time.Second
 
-// holdings gathers the cores and gpus of every node, which stand before it.
+// holdings collects the cores and gpus of every node. They come before the node in the set.
 func (s *Set) holdings() ([]holding, error) {
 	var all []holding
 	var cores, gpus []int64
@@ -149,7 +150,7 @@ func (s *Set) holdings() ([]holding, error) {
 			all = append(all, holding{v.Rank, v, children(cores, gpus)})
 			cores, gpus = nil, nil
 			continue
-		case v.Unit != "" && !v.Exclusively: // an amount
+		case v.Unit != "" && !v.Exclusively: // an amount in a unit
 			continue
 		case v.Type == typeGPU:
 			ids = &gpus

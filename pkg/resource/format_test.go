@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// An answer is a match that Fluxion 0.54 gave, in the formats that it was asked
-// to write it in.
+// An answer is a match of Fluxion 0.54, in the formats that it was asked for.
 type answer struct {
 	Name       string
 	Start, End int64
@@ -75,7 +74,8 @@ func TestFormatWritesAsFluxion(t *testing.T) {
 	}
 }
 
-// What JGF and R with a graph say of a set is all that Format needs.
+// TestFormatWritesAgainWhatParseRReads checks that JGF,
+// and R with a graph, have all that Format needs of a set.
 func TestFormatWritesAgainWhatParseRReads(t *testing.T) {
 	for _, a := range answers(t) {
 		for _, format := range []string{FormatJGF, FormatRV1, FormatRV1NoSched} {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzReadJGF checks that no text brings ReadJGF down, that what it accepts is
-// JSON, and that it survives JGF.
+// FuzzReadJGF checks that no text makes ReadJGF panic,
+// and that what it accepts is JSON and survives JGF.
 func FuzzReadJGF(f *testing.F) {
 	f.Add([]byte(jgf(toNode, item("0", rootMeta), item("1", nodeMeta))))
 	f.Add([]byte(jgf(toNode+`,{"source":"1","target":"0","metadata":{"subsystem":"power","name":{"a":[1.5e3,null]}}}`, item("0", rootMeta),
@@ -24,7 +24,7 @@ func FuzzReadJGF(f *testing.F) {
 	})
 }
 
-// FuzzParseSet checks the same of ParseSet and Encode.
+// FuzzParseSet checks the same for ParseSet and Encode.
 func FuzzParseSet(f *testing.F) {
 	of := func(execution, graph string) []byte {
 		return []byte(`{"version":1,"execution":` + execution + `,"scheduling":` + graph + `}`)

@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/test/golden"
 )
 
-// graphFaults are what ReadJGF says of the graphs that Fluxion refuses.
+// graphFaults has the errors of ReadJGF for the graphs that Fluxion refuses.
 var graphFaults = map[string]string{
 	"g-no-nodes":      "graph has no nodes",
 	"g-empty":         "graph has no root of containment",
@@ -22,8 +22,8 @@ var graphFaults = map[string]string{
 	"g-same-path":     `has the containment path "/cluster0/node0/socket0/core0" and the rank of vertex 3`,
 }
 
-// ReadJGF takes the graphs that Fluxion 0.54 takes, and says what is wrong with
-// those that it refuses.
+// TestReadJGFAgreesWithFluxion checks that ReadJGF accepts the graphs that Fluxion
+// 0.54 accepts, and returns the right error for the graphs that Fluxion refuses.
 func TestReadJGFAgreesWithFluxion(t *testing.T) {
 	cases, err := golden.Load("../../test/testdata/golden")
 	if err != nil {
@@ -38,7 +38,8 @@ func TestReadJGFAgreesWithFluxion(t *testing.T) {
 		seen[name] = true
 		t.Run(name, func(t *testing.T) {
 			g, err := resource.ReadJGF(c.GraphText)
-			refused := c.Family == "graph" && !c.Expect.Init.OK // in others it may be the options
+			// In other families the options may be the reason.
+			refused := c.Family == "graph" && !c.Expect.Init.OK
 			switch {
 			case refused && (err == nil || !strings.HasSuffix(err.Error(), graphFaults[name])):
 				t.Errorf("ReadJGF: %v, want %s", err, graphFaults[name])

@@ -1,9 +1,8 @@
 package resource
 
-// Hang adds v below the vertex with the index parent, or as the root where that
-// is -1, and returns its index. Of v it needs the type and the name: it numbers v
-// by its place in the graph, calls it after its type, gives it no rank and the
-// path of containment that its parent leads to.
+// Hang adds v below the vertex with index parent, or as the root if parent is -1. It returns
+// the index of v. The caller must set the type and the name of v. Hang sets UniqID to the
+// index, Basename to the type, Rank to NoRank, and Path to the path of the parent and the name.
 func (g *Graph) Hang(parent int, v Vertex) int {
 	at := len(g.Vertices)
 	path := "/" + v.Name

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// complete fills in what was left out.
+// complete sets the fields that the text left out. seen has the keys that the text had.
 func (n *node) complete(seen int) error {
 	if seen&keyUniqID == 0 {
 		uniq, ok := leadingInteger(string(n.id))
@@ -32,8 +32,8 @@ func (n *node) complete(seen int) error {
 	return nil
 }
 
-// leadingInteger reads the number at the start of a text as C does: blanks and a
-// sign may precede it, anything may follow.
+// leadingInteger reads the number at the start of a text as C does:
+// blanks and a sign may come before it, and anything may follow it.
 func leadingInteger(s string) (int64, bool) {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	end := 0
@@ -47,6 +47,7 @@ func leadingInteger(s string) (int64, bool) {
 	return n, err == nil
 }
 
+// trailingInteger reads the digits at the end of a text.
 func trailingInteger(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s[len(strings.TrimRight(s, "0123456789")):], 10, 64)
 	return n, err == nil

@@ -62,8 +62,8 @@ func (r *reader) edgeMetadata(e *Edge) error {
 	})
 }
 
-// vertexNumber reads the id of a vertex, which may be there only once, as its
-// place in the order.
+// vertexNumber reads the id of a vertex, and sets *to to
+// the index of the vertex. It fails if *to is set already.
 func (r *reader) vertexNumber(to *int) error {
 	id, err := r.bytes()
 	if err != nil {

@@ -1,7 +1,7 @@
 package resource
 
-// An extra is the metadata key fluence, in which a Set keeps those fields of a
-// pool whose JGF names say what is held of it. Other readers pass it over.
+// An extra is the metadata key fluence. In the JGF of a Set the usual keys have what is held
+// of a pool, so this key has the pool's own size and exclusive. Other readers ignore the key.
 type extra struct {
 	size      int64
 	sized     bool
@@ -24,7 +24,7 @@ func (r *reader) extra(x *extra) error {
 	})
 }
 
-// label reads a label if there is one; what else may stand there is not ours.
+// label reads the label from the key ephemeral, if there is one. It ignores all other content.
 func (r *reader) label(x *extra) error {
 	if r.peek() != '{' {
 		return r.skip()

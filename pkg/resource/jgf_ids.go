@@ -1,20 +1,20 @@
 package resource
 
-// A vertexIndex finds vertices by the ids of their text. Most graphs count
-// through their vertices; those numbers need no table of strings.
+// A vertexIndex finds vertices by the ids in their text. In most graphs
+// the ids are consecutive numbers, and these need no table of strings.
 type vertexIndex struct {
-	byNumber []uint32 // index + 1
-	most     int      // numbers from here on are looked up as texts
+	byNumber []uint32 // the index of the vertex + 1, by number; 0 for none
+	most     int      // numbers from here on are looked up in byText
 	byText   map[string]int
 }
 
-// newVertexIndex is sized for a text of so many bytes.
+// newVertexIndex returns an index for a graph whose text has this many bytes.
 func newVertexIndex(text int) vertexIndex {
-	const perVertex = 16 // no vertex takes less
+	const perVertex = 16 // no vertex takes fewer bytes
 	return vertexIndex{most: text / perVertex}
 }
 
-// add enters the vertex i; false says that the id is taken.
+// add adds the vertex i. It returns false if another vertex has the id.
 func (x *vertexIndex) add(id []byte, i int) bool {
 	n, ok := smallNumber(id)
 	if !ok || n >= x.most {
@@ -39,6 +39,7 @@ func (x *vertexIndex) add(id []byte, i int) bool {
 	return true
 }
 
+// find returns the index of the vertex with an id.
 func (x *vertexIndex) find(id []byte) (int, bool) {
 	if n, ok := smallNumber(id); ok && n < x.most {
 		if n >= len(x.byNumber) || x.byNumber[n] == 0 {
@@ -50,7 +51,7 @@ func (x *vertexIndex) find(id []byte) (int, bool) {
 	return i, ok
 }
 
-// smallNumber reads a number of at most nine digits as strconv writes it.
+// smallNumber reads a number of at most nine digits in the form in which strconv writes it.
 func smallNumber(id []byte) (int, bool) {
 	if len(id) == 0 || len(id) > 9 || id[0] == '0' && len(id) > 1 {
 		return 0, false

@@ -2,7 +2,7 @@ package resource
 
 import "fmt"
 
-// The metadata keys that may not be there twice, or whose absence matters.
+// These metadata keys may not be there twice, or their absence matters.
 const (
 	keyType = 1 << iota
 	keyBasename
@@ -50,7 +50,7 @@ func (r *reader) metadata(n *node) error {
 	return n.complete(seen)
 }
 
-// field reads the value of one key and says which.
+// field reads the value of one key. It returns the bit of the key, or 0 for an unknown key.
 func (r *reader) field(n *node, key []byte) (bit int, err error) {
 	switch string(key) {
 	case "type":
@@ -116,6 +116,7 @@ func (r *reader) places(n *node) error {
 	return err
 }
 
+// place reads the path of one subsystem.
 func (r *reader) place(n *node) error {
 	key, err := r.key()
 	if err != nil {

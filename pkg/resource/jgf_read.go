@@ -5,13 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// ReadJGF reads a resource graph, or a part of one that begins at the root (RFC
-// 4; RFC 20, "Scheduling"). What a vertex may leave out takes the defaults that
-// Fluxion gives it: basename is the type, id the uniq_id or, of a node with a
-// name, the digits that the name ends in, name the basename and the id, uniq_id
-// the number that the vertex id begins with, rank NoRank, size 1. Keys that are
-// not known are passed over. An error names vertex or edge, key and value; see
-// (*Graph).Validate for what makes a graph unsound.
+// ReadJGF reads a resource graph, or a part of a graph that begins at the root (RFC 4; RFC
+// 20, "Scheduling"). If the text of a vertex lacks a key, the key has the default of Fluxion:
+//
+//	basename  the type
+//	uniq_id   the number at the start of the vertex id
+//	id        the digits at the end of the name for a node with a name, otherwise uniq_id
+//	name      the basename and the id
+//	rank      NoRank
+//	size      1
+//
+// Unknown keys are ignored. An error names vertex or edge, key and value.
+// ReadJGF also fails for a graph that (*Graph).Validate does not accept.
 func ReadJGF(data []byte) (*Graph, error) {
 	g := &Graph{}
 	err := walkJGF(data, false, func(v *Vertex) error {
@@ -33,22 +38,21 @@ func ReadJGF(data []byte) (*Graph, error) {
 	return g, nil
 }
 
-// WalkJGF reads a graph as ReadJGF does without keeping it: it calls vertex with
-// every vertex in the order of the text, and then edge with every edge, whose
-// ends are numbers of vertices in that order. A Vertex and its maps are only
-// lent for the call; strings may be kept. An error of theirs ends the walk and is
-// wrapped.
+// WalkJGF reads a graph as ReadJGF does, but does not keep it. It calls vertex with every vertex
+// in the order of the text, and then edge with every edge. The ends of an edge are indexes into
+// that order. The Vertex and its maps are valid only during the call, but the strings may be kept.
+// If vertex or edge returns an error, the walk ends, and WalkJGF returns that error wrapped.
 //
-// It fails where the text is not a graph: for what is not JSON, keys that are
-// missing, there twice or of a wrong type, vertices of the same id, edges to a
-// vertex that is not there, and for a vertex that is unsound by itself. How the
-// vertices stand to one another, which Validate looks at, is the caller's to
-// judge. Some vertices and edges may have been given before the error is found.
+// It fails if the text is not a graph: if it is not JSON, if a key is missing, there
+// twice or of a wrong type, if two vertices have the same id, if an edge leads to a
+// vertex that is not there, or if a vertex is invalid by itself. It does not check how
+// the vertices relate to one another, as Validate does; that is left to the caller.
+// Some vertices and edges may have been passed to the caller before the error is found.
 func WalkJGF(data []byte, vertex func(*Vertex) error, edge func(Edge) error) error {
 	return walkJGF(data, true, vertex, edge)
 }
 
-// walkJGF walks with maps that are lent, or that the caller may keep.
+// walkJGF is WalkJGF if lent is set. Otherwise the caller may keep the maps of the vertices.
 func walkJGF(data []byte, lent bool, vertex func(*Vertex) error, edge func(Edge) error) error {
 	if !utf8.Valid(data) {
 		return fmt.Errorf("graph is not UTF-8")
@@ -70,8 +74,8 @@ func walkJGF(data []byte, lent bool, vertex func(*Vertex) error, edge func(Edge)
 	return r.end()
 }
 
-// graph reads {"graph": {"nodes": ..., "edges": ...}}, calling vertex and edge
-// with what it finds.
+// graph reads {"graph": {"nodes": ..., "edges": ...}}.
+// It calls vertex and edge with each vertex and edge.
 func (r *reader) graph(vertex func(*node) error, edge func(Edge) error) error {
 	there := false
 	err := r.object(func(key []byte) error {
@@ -90,6 +94,7 @@ func (r *reader) graph(vertex func(*node) error, edge func(Edge) error) error {
 	return err
 }
 
+// body reads {"nodes": ..., "edges": ...}, in any order of the two keys.
 func (r *reader) body(vertex func(*node) error, edge func(Edge) error) error {
 	nodes, edges := -1, -1
 	err := r.object(func(key []byte) error {
@@ -109,7 +114,7 @@ func (r *reader) body(vertex func(*node) error, edge func(Edge) error) error {
 		if string(key) == "nodes" {
 			return r.nodes(vertex)
 		}
-		if nodes < 0 { // edges refer to the nodes, so those have to be read first
+		if nodes < 0 { // the edges refer to the nodes, so the nodes must be read first
 			return r.skip()
 		}
 		return r.edges(edge)

@@ -6,11 +6,11 @@ import "fmt"
 type reader struct {
 	cursor
 	ids vertexIndex
-	// words keeps the strings of a graph, where types, units and the like repeat in
-	// every vertex; in a set it is nil.
+	// words keeps the strings of a graph, because types, units and
+	// the like repeat in every vertex. It is nil while a set is read.
 	words *words
-	// paths and properties, where they are not nil, serve one vertex after the
-	// other.
+	// paths and properties are reused for every vertex. They
+	// are nil if each vertex needs maps that can be kept.
 	paths, properties map[string]string
 }
 
@@ -18,7 +18,7 @@ func newReader(data []byte) reader {
 	return reader{cursor: cursor{data: data}, ids: newVertexIndex(len(data))}
 }
 
-// word reads a string that is likely to come again.
+// word reads a string that probably occurs more than once.
 func (r *reader) word() (string, error) {
 	b, err := r.bytes()
 	if err != nil {
@@ -27,6 +27,7 @@ func (r *reader) word() (string, error) {
 	return r.keep(b), nil
 }
 
+// keep returns b as a string that may be shared.
 func (r *reader) keep(b []byte) string {
 	if r.words == nil {
 		return string(b)
@@ -34,7 +35,7 @@ func (r *reader) keep(b []byte) string {
 	return r.words.word(b)
 }
 
-// in names the key that err is about.
+// in adds the key to an error. It returns nil if err is nil.
 func in(key string, err error) error {
 	if err == nil {
 		return nil
@@ -42,8 +43,8 @@ func in(key string, err error) error {
 	return fmt.Errorf("%s: %w", key, err)
 }
 
-// texts reads an object of strings into m or, where that is nil, a new map; an
-// empty one is nil.
+// texts reads an object of strings into m, or into a new map if m is nil. It returns
+// nil for an empty object. repeated is set if the values probably occur more than once.
 func (r *reader) texts(m map[string]string, repeated bool) (map[string]string, error) {
 	clear(m)
 	more, err := r.enter('{', '}', "an object")

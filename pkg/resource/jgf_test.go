@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// item is one vertex of a JGF text, metadata without its braces.
+// item returns one vertex of a JGF text. metadata has no braces.
 func item(id, metadata string) string {
 	return fmt.Sprintf(`{"id":%q,"metadata":{%s}}`, id, metadata)
 }
@@ -75,7 +75,7 @@ func TestReadJGFFillsInDefaults(t *testing.T) {
 	}
 }
 
-// graphRoundTrip fails unless g is the same after JGF and ReadJGF.
+// graphRoundTrip fails if JGF and ReadJGF change g.
 func graphRoundTrip(t *testing.T, g *Graph) {
 	t.Helper()
 	text, err := g.JGF()
@@ -240,7 +240,7 @@ func TestJGFRefuses(t *testing.T) {
 	}
 }
 
-// cluster builds a graph of so many Kubernetes nodes of one pool each.
+// cluster returns a graph of Kubernetes nodes with one pool each.
 func cluster(nodes int) *Graph {
 	g := &Graph{Vertices: []Vertex{{Type: TypeCluster, Basename: TypeCluster, Name: "cluster0", Rank: NoRank, Size: 1, Path: "/cluster0"}}}
 	for i := range nodes {

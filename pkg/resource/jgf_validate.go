@@ -7,12 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Validate fails, naming the vertices, for a graph that an engine could not
-// load: a vertex without a type or with a negative size, a path that is no path,
-// not exactly one root of containment (whose path has one step) or two roots of
-// another subsystem, two vertices of one path and rank, an edge to a vertex that
-// is not there, the same edge twice, two children of one vertex with the same
-// UniqID, or a text that is not UTF-8.
+// Validate returns an error, which names the vertices,
+// if an engine could not load the graph. It fails for:
+//
+//	a vertex without a type, with a negative size or with an unknown status
+//	a path that is no path
+//	no root of containment, or two roots of one subsystem (a root has a path of one step)
+//	two vertices with the same path and rank
+//	an edge to a vertex that is not there
+//	an edge without a subsystem
+//	the same edge twice
+//	two children of one vertex with the same UniqID
+//	a text that is not UTF-8
 func (g *Graph) Validate() error {
 	for i := range g.Vertices {
 		v := &g.Vertices[i]
@@ -35,8 +41,8 @@ func (g *Graph) Validate() error {
 	return g.checkEdges()
 }
 
-// checkPlaces fails unless there is one root of containment and one vertex at
-// every place.
+// checkPlaces fails unless there is exactly one root of containment, at most
+// one root of every other subsystem, and at most one vertex at every place.
 func (g *Graph) checkPlaces() error {
 	roots := map[string]int{}
 	places := make(map[place]int, len(g.Vertices))
@@ -63,13 +69,13 @@ func (g *Graph) checkPlaces() error {
 	return nil
 }
 
-// A place is where a vertex stands: there can be only one.
+// A place is the position of a vertex in a subsystem. Two vertices cannot have the same place.
 type place struct {
 	subsystem, path string
 	rank            int64
 }
 
-// A bond is an edge by the child's number, which is the child's among siblings.
+// A bond identifies an edge by the UniqID of the child, which must be unique among siblings.
 type bond struct {
 	source    int
 	uniq      int64
@@ -100,13 +106,13 @@ func (g *Graph) checkEdges() error {
 	return nil
 }
 
-// about names the vertex that err is about, by number and path.
+// about adds the number and the path of a vertex to an error.
 func (g *Graph) about(i int, err error) error {
 	v := &g.Vertices[i]
 	return fmt.Errorf("vertex %d (%s): %w", v.UniqID, v.Path, err)
 }
 
-// check looks at what a vertex is by itself, in a graph or in a Set.
+// check checks a vertex by itself, whether it is in a graph or in a Set.
 func (v *Vertex) check() error {
 	switch {
 	case v.Type == "":
@@ -128,8 +134,7 @@ func (v *Vertex) check() error {
 
 func isPath(path string) bool { return len(path) >= 2 && path[0] == '/' }
 
-// everyPath runs through the paths of a vertex by subsystem, that of containment
-// first.
+// everyPath returns the paths of a vertex by subsystem. The path of containment comes first.
 func (v *Vertex) everyPath() iter.Seq2[string, string] {
 	return func(yield func(subsystem, path string) bool) {
 		if v.Path != "" && !yield(Containment, v.Path) {

@@ -2,8 +2,8 @@ package resource
 
 import "fmt"
 
-// A node is a vertex as it is written: under an id that the edges refer to, with
-// what only a Set has to say about it.
+// A node is a vertex in the text. It has an id, to which
+// the edges refer, and the keys that only a Set has.
 type node struct {
 	id []byte
 	Vertex
@@ -37,7 +37,7 @@ func (r *reader) node(n *node) error {
 	return err
 }
 
-// within names the vertex that err is about.
+// within adds the id of the vertex to an error.
 func (n *node) within(err error) error {
 	if err == nil {
 		return nil
@@ -45,11 +45,11 @@ func (n *node) within(err error) error {
 	return fmt.Errorf("vertex %q: %w", n.id, err)
 }
 
-// already stands for the place of metadata that have been read, as no other can.
+// already is the position of metadata that have been read. No metadata can be at position 0.
 const already = 0
 
-// nodeField reads one key of a vertex's item. It notes where the metadata are if
-// the id, which errors name, is not known yet.
+// nodeField reads one key of a vertex's item. If the id is not known yet, it
+// only records the position of the metadata, because errors in them name the id.
 func (r *reader) nodeField(n *node, metadata *int) error {
 	key, err := r.key()
 	if err != nil {

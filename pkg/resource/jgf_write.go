@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// JGF writes the graph as ReadJGF reads it, in the order it has and without what
-// is a default. It fails as Validate does. The text takes some 200 bytes a vertex,
-// and Validate as much meanwhile: a JGFWriter takes neither.
+// JGF returns the graph in the form that ReadJGF reads. It keeps the order and
+// leaves out defaults. It fails if Validate does. The text takes some 200 bytes
+// per vertex, and Validate takes as much meanwhile. A JGFWriter takes neither.
 func (g *Graph) JGF() ([]byte, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
-	const vertexSize, edgeSize = 160, 32 // about what they take
+	const vertexSize, edgeSize = 160, 32 // about the size of each
 	b := make([]byte, 0, len(g.Vertices)*vertexSize+len(g.Edges)*edgeSize)
 	ids := numbering(len(g.Vertices), func(i int) int64 { return g.Vertices[i].UniqID })
 	var share Share
@@ -36,8 +36,8 @@ func (g *Graph) JGF() ([]byte, error) {
 	return append(b, "]}}"...), nil
 }
 
-// A vertexIDs gives every vertex the id that edges refer to it by: its UniqID as
-// in Fluxion, or where those are not unique its index.
+// A vertexIDs has the id of every vertex, to which edges refer. The id is
+// the UniqID as in Fluxion if all are unique, and the index otherwise.
 type vertexIDs struct {
 	uniq   func(i int) int64
 	unique bool
@@ -60,8 +60,8 @@ func (ids vertexIDs) append(b []byte, i int) []byte {
 	return append(strconv.AppendInt(append(b, '"'), n, 10), '"')
 }
 
-// appendNode writes a vertex with the keys and in the order that Fluxion writes,
-// of which uniq_id, unit, status and fluence are ours.
+// appendNode writes a vertex with the keys of Fluxion, in the order
+// of Fluxion. Only Fluence writes uniq_id, unit, status and fluence.
 func (ids vertexIDs) appendNode(b []byte, i int, v *Share, x extra) []byte {
 	b = ids.append(append(b, `{"id":`...), i)
 	b = appendText(append(b, `,"metadata":{"type":`...), v.Type)
@@ -140,7 +140,7 @@ func (ids vertexIDs) appendEdge(b []byte, e Edge) []byte {
 	return append(b, '}')
 }
 
-// defaultName says whether a reader would give the vertex its name unasked.
+// defaultName reports whether a reader would give the vertex its name by default.
 func (v *Vertex) defaultName() bool {
 	if len(v.Name) <= len(v.Basename) || v.Name[:len(v.Basename)] != v.Basename {
 		return false

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// A JGFWriter writes a graph as ReadJGF reads it, vertex by vertex and then edge
-// by edge, so that a graph of any size takes no more than a buffer of 64 KiB. It
-// looks at each vertex and edge by itself alone; see Validate for the rest. After an
-// error it writes no more, and returns the same error again.
+// A JGFWriter writes a graph in the form that ReadJGF reads: first each vertex,
+// then each edge. So a graph of any size takes only a buffer of 64 KiB. It
+// checks each vertex and edge by itself alone; see Validate for the rest. After
+// an error it writes nothing more, and returns the same error again.
 type JGFWriter struct {
 	w        io.Writer
 	b        []byte
@@ -25,8 +25,8 @@ func NewJGFWriter(w io.Writer) *JGFWriter {
 	return &JGFWriter{w: w, b: append(make([]byte, 0, buffer), `{"graph":{"nodes":[`...)}
 }
 
-// Vertex writes the next vertex. It fails after an edge, for a vertex that is
-// unsound by itself, and as the io.Writer does.
+// Vertex writes the next vertex. It fails after an edge, for a
+// vertex that is invalid by itself, and if the io.Writer fails.
 func (w *JGFWriter) Vertex(v *Vertex) error {
 	err := v.check()
 	if err == nil {
@@ -48,9 +48,9 @@ func (w *JGFWriter) Vertex(v *Vertex) error {
 	return w.flush(false)
 }
 
-// Edge writes the next edge, whose ends are numbers of vertices in the order in
-// which they were written. It fails for an end that was not, for an edge without a
-// subsystem, and as the io.Writer does.
+// Edge writes the next edge. Its ends are indexes into the order in
+// which the vertices were written. It fails for an end that was not
+// written, for an edge without a subsystem, and if the io.Writer fails.
 func (w *JGFWriter) Edge(e Edge) error {
 	switch {
 	case w.err != nil:
@@ -81,13 +81,13 @@ func (w *JGFWriter) Close() error {
 	return w.flush(true)
 }
 
-// numberedInOrder gives every vertex its place as its id. uniq_id goes without
-// saying where it is the same.
+// numberedInOrder gives every vertex its index as its
+// id. If the UniqID is the same, uniq_id is left out.
 func numberedInOrder(same bool) vertexIDs {
 	return vertexIDs{uniq: func(i int) int64 { return int64(i) }, unique: same}
 }
 
-// flush passes the buffer on, when it is all but full or at the end.
+// flush writes the buffer to the io.Writer if the buffer is nearly full, or if end is set.
 func (w *JGFWriter) flush(end bool) error {
 	const room = 4 << 10
 	if !end && len(w.b) < cap(w.b)-room {

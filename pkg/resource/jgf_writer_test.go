@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// write sends a graph through a JGFWriter.
+// write writes a graph with a JGFWriter.
 func write(w io.Writer, g *Graph) error {
 	out := NewJGFWriter(w)
 	for i := range g.Vertices {
@@ -81,7 +81,7 @@ func TestJGFWriterKeepsNoMoreThanABuffer(t *testing.T) {
 	}
 }
 
-// full is an io.Writer that takes so many bytes.
+// full is an io.Writer that accepts this number of bytes.
 type full int
 
 func (f *full) Write(b []byte) (int, error) {

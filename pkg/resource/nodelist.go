@@ -19,8 +19,8 @@ func namedNodes(shares []Share) []*Share {
 	return nodes
 }
 
-// appendNodes writes the keys nodelist and, if a node with a rank has any,
-// properties of R's execution. It sorts the nodes by rank.
+// appendNodes writes two keys of R's execution: nodelist and, if a
+// node with a rank has any, properties. It sorts the nodes by rank.
 func appendNodes(b []byte, nodes []*Share) []byte {
 	b = append(b, `,"nodelist":[`...)
 	if len(nodes) == 0 {
@@ -35,8 +35,8 @@ func appendNodes(b []byte, nodes []*Share) []byte {
 	return appendProperties(append(b, ']'), nodes)
 }
 
-// appendProperties writes the ranks that have each property, as name or, with a
-// value, as name=value.
+// appendProperties writes the ranks that have each property. A
+// property is written as name, or as name=value if it has a value.
 func appendProperties(b []byte, nodes []*Share) []byte {
 	ranks := map[string][]int64(nil)
 	for _, n := range nodes {

@@ -5,19 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// ParseR reads R (RFC 20) as Flux and Fluxion write it: with scheduling, which
-// then says what vertices there are as in ParseSet, or with execution alone; or
-// the bare graph that Fluxion writes as FormatJGF, which has no times.
+// ParseR reads R (RFC 20) as Flux and Fluxion write it. If R has scheduling, the
+// vertices are taken from it as in ParseSet. Otherwise they are taken from execution.
+// ParseR also reads the bare graph that Fluxion writes as FormatJGF, which has no times.
 //
-// Of execution alone the vertices are, rank by rank, the cores and gpus that
-// R_lite lists, each exclusively, and then the node, if nodelist names it, with its
-// properties. They are known by type, rank and id: they have no paths and no
-// numbers of a graph.
+// From execution alone, the vertices are, rank by rank, the cores and gpus in R_lite, each
+// held exclusively. Then comes the node with its properties, if nodelist names it. These
+// vertices are known by type, rank and id. They have no paths and no numbers of a graph.
 //
-// It fails as ParseSet does, and for what RFC 20 does not allow in execution: a
-// rank or id that is no idset (RFC 22), hosts that are no hostlist (RFC 29) or not
-// as many as there are ranks, a rank that is there twice; and for more than
-// MaxListed vertices.
+// ParseR fails if ParseSet does. It also fails for more than MaxListed
+// vertices, and for an execution that RFC 20 does not allow: a rank or id
+// that is no idset (RFC 22), hosts that are no hostlist (RFC 29), a number
+// of hosts that is not the number of ranks, or a rank that is there twice.
 func ParseR(data []byte) (*Set, error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("resource set is not UTF-8")
@@ -46,7 +45,7 @@ func ParseR(data []byte) (*Set, error) {
 	return s, nil
 }
 
-// listed reads the vertices from those keys of execution that were passed over.
+// listed reads the vertices from the keys of execution whose positions passOver recorded.
 func (r *reader) listed(s *Set, seen *setKeys) error {
 	if seen.rlite == 0 {
 		return fmt.Errorf("no R_lite")

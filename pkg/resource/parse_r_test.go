@@ -131,8 +131,8 @@ func TestParseRTakesAsManyVerticesAsAreAllowed(t *testing.T) {
 	}
 }
 
-// FuzzParseR checks that no text brings ParseR down, and that what it accepts has
-// an R that says the same of cores and gpus.
+// FuzzParseR checks that no text makes ParseR panic, and that
+// what it accepts has an R with the same cores and gpus.
 func FuzzParseR(f *testing.F) {
 	f.Add([]byte(`{"version":1,"execution":{"R_lite":[{"rank":"0-2,5","children":{"core":"0-3","gpu":"1"}}],"nodelist":["a[0-2],login"],"properties":{"amd":"0","z=y":"0-5"},"starttime":1,"expiration":2}}`))
 	f.Add([]byte(`{"version":1,"execution":{"R_lite":[]},"scheduling":` + jgf(toNode, item("0", rootMeta), item("1", nodeMeta+`,"ephemeral":{"label":"x"}`)) + `,"attributes":{"system":{"scheduler":{"queue":"q"}}}}`))

@@ -10,23 +10,23 @@ import (
 	"github.com/flux-k8s/fluence/pkg/idset"
 )
 
-// MaxListed bounds the vertices that ParseR makes of an R without a graph: its
-// text grows far slower than they do.
+// MaxListed is the largest number of vertices that ParseR makes of an R without a
+// graph. There must be a limit, because a short text can list very many vertices.
 const MaxListed = 1 << 20
 
-// A listedRank is what R_lite says of one rank.
+// A listedRank is the part of R_lite for one rank.
 type listedRank struct {
 	rank  int64
 	pools []listedPool
 }
 
-// A listedPool is the ids of one type.
+// A listedPool has the ids of one type of vertex.
 type listedPool struct {
 	vertexType string
 	ids        idset.Set
 }
 
-// rlite reads R_lite, and returns the ranks in ascending order.
+// rlite reads R_lite. It returns the ranks in ascending order.
 func (r *reader) rlite() ([]listedRank, error) {
 	var ranks []listedRank
 	vertices := int64(0)
@@ -35,7 +35,7 @@ func (r *reader) rlite() ([]listedRank, error) {
 		if err != nil {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
-		each := int64(1) // the node
+		each := int64(1) // for the node
 		for _, p := range pools {
 			each += min(p.ids.Len(), MaxListed)
 		}
@@ -113,7 +113,7 @@ func (r *reader) idset() (idset.Set, error) {
 	return s, nil
 }
 
-// nodelist reads the hosts of so many ranks; nil if there are none at all.
+// nodelist reads the hosts of this number of ranks. It returns nil if the list has no hosts.
 func (r *reader) nodelist(ranks int) ([]string, error) {
 	var hosts []string
 	err := r.array(func(i int) error {
@@ -137,7 +137,7 @@ func (r *reader) nodelist(ranks int) ([]string, error) {
 	return hosts, err
 }
 
-// A property is what the nodes of some ranks have.
+// A property is a property of the nodes of some ranks.
 type property struct {
 	name, value string
 	ranks       idset.Set

@@ -1,17 +1,16 @@
-// Package resource holds the two data structures that a matcher speaks of:
-// the resource graph (Flux RFC 4, written as JGF) and R, a set taken from it
-// (RFC 20).
+// Package resource holds the two data structures of a matcher: the resource graph (Flux
+// RFC 4, in the format JGF), and R, a set of resources taken from a graph (RFC 20).
 //
-// The types are plain data; who holds what is an engine's to know.
+// The types are plain data. Only an engine knows which job holds what.
 package resource
 
 import "time"
 
-// Containment is the subsystem that every vertex here belongs to: the tree of
-// what stands inside what (RFC 4, "Subsystems").
+// Containment is the subsystem to which every vertex here belongs: the
+// tree in which each vertex contains its children (RFC 4, "Subsystems").
 const Containment = "containment"
 
-// The vertex types that carry meaning of their own. All others are names.
+// TypeCluster and TypeNode are the vertex types that have a meaning throughout the project.
 const (
 	TypeCluster = "cluster"
 	TypeNode    = "node"
@@ -20,11 +19,11 @@ const (
 // NoRank is the rank of a vertex that no broker serves.
 const NoRank = -1
 
-// A Status says whether a vertex may be given out.
+// A Status is whether a vertex may be given out.
 type Status int
 
-// The states of a vertex, numbered as in JGF. A down vertex counts in a verdict
-// of "never fits" as if it were up: it may come back.
+// The states of a vertex have the numbers of JGF. A verdict of "never fits"
+// counts a vertex that is down as if it were up, because it may become up again.
 const (
 	Up Status = iota
 	Down
@@ -32,15 +31,16 @@ const (
 
 // A Vertex is a resource pool of the graph (RFC 4, "Resource pool").
 type Vertex struct {
-	// UniqID is the vertex's number in its graph.
+	// UniqID is the number of the vertex in its graph.
 	UniqID int64
 	Type   string
-	// Basename and Name default to the type, and to the basename followed by ID.
+	// Basename is by default the type.
 	Basename string
-	Name     string
-	// ID numbers the vertices of one type below one parent.
+	// Name is by default Basename followed by ID.
+	Name string
+	// ID is the number of the vertex among the vertices of its type below its parent.
 	ID int64
-	// Rank is the broker that serves the vertex; NoRank for none.
+	// Rank is the rank of the broker that serves the vertex, or NoRank.
 	Rank int64
 	// Size is the amount in the pool, in Unit.
 	Size       int64
@@ -48,50 +48,50 @@ type Vertex struct {
 	Exclusive  bool
 	Status     Status
 	Properties map[string]string
-	// Path is the vertex's path of containment, as "/cluster0/node1"; empty for one
-	// that has none.
+	// Path is the path in the containment subsystem, such as
+	// "/cluster0/node1". It is empty if the vertex has none.
 	Path string
-	// Paths gives its paths in other subsystems.
+	// Paths has the paths in other subsystems, by subsystem.
 	Paths map[string]string
 }
 
-// An Edge says that one vertex contains another, or relates to it in another
-// subsystem. Source and Target are indexes into the graph's Vertices.
+// An Edge leads from a vertex to its child, or to a related vertex in
+// another subsystem. Source and Target are indexes into Graph.Vertices.
 type Edge struct {
 	Source    int
 	Target    int
 	Subsystem string
 }
 
-// A Graph is a resource graph or a part of one. A part starts with the path
-// from the root down to it, so that it can be hung into a whole.
+// A Graph is a resource graph or a part of one. A part has the path
+// from the root down to it, so that it can be added to a whole graph.
 type Graph struct {
 	Vertices []Vertex
 	Edges    []Edge
 }
 
-// A Set is R (RFC 20): resources taken from a graph, for a time.
+// A Set is R (RFC 20): resources taken from a graph for a time.
 type Set struct {
-	// Start and Expiration bound the time; a zero Expiration is no known end.
-	// RFC 20 writes them in seconds since the epoch.
-	Start      time.Time
+	// Start is when the time begins. RFC 20 has times in seconds since the epoch.
+	Start time.Time
+	// Expiration is when the time ends. Zero means no known end.
 	Expiration time.Time
-	// Vertices stand in emission order: each after what it contains.
+	// Vertices are in emission order: each vertex comes after the vertices that it contains.
 	Vertices []Share
-	// Queue is the queue that the job was in; empty for none.
+	// Queue is the queue of the job; empty for none.
 	Queue string
 }
 
-// A Share is what a Set holds of one vertex.
+// A Share is the part of one vertex that a Set holds.
 type Share struct {
 	Vertex
-	// Amount is how much of the vertex's Size is held; 1 for a vertex that is
-	// only on the way to others.
+	// Amount is how much of the vertex's Size is held. It
+	// is 1 for a vertex that is only on the path to others.
 	Amount int64
-	// Exclusively says that nobody else may hold the vertex meanwhile. A
-	// divisible pool is held by amount, and so is not exclusive.
+	// Exclusively is set if no other job may hold the vertex meanwhile.
+	// A divisible pool is held by amount, so it is not exclusive.
 	Exclusively bool
-	// Label is that of the request, other than for a slot, which the vertex was
-	// taken for.
+	// Label is the label of the part of the request that
+	// the vertex was taken for, unless that part is a slot.
 	Label string
 }

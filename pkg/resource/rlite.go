@@ -7,14 +7,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/idset"
 )
 
-// The types of vertices that R_lite knows (RFC 20, "Execution").
+// R_lite has vertices of these types (RFC 20, "Execution").
 const (
 	typeCore = "core"
 	typeGPU  = "gpu"
 )
 
-// appendRLite writes the cores and gpus by rank, ranks that hold the same ids
-// together.
+// appendRLite writes the cores and gpus by rank. Ranks that hold the same ids are written together.
 func appendRLite(b []byte, shares []Share) []byte {
 	cores, gpus := map[int64][]int64(nil), map[int64][]int64(nil)
 	for i := range shares {
@@ -41,15 +40,15 @@ func appendRLite(b []byte, shares []Share) []byte {
 	return appendHoldings(b, all)
 }
 
-// A holding is what R_lite says of one rank: the node, where it is known, and the
-// ids that it holds.
+// A holding is the part of R_lite for one rank: the node
+// if it is known, and the ids that are held, as JSON.
 type holding struct {
 	rank     int64
 	node     *Share
 	children string
 }
 
-// appendHoldings writes R_lite, ranks that hold the same together.
+// appendHoldings writes R_lite. Ranks that hold the same ids are written together.
 func appendHoldings(b []byte, holdings []holding) []byte {
 	ranks := map[string][]int64(nil)
 	for _, h := range holdings {
@@ -67,6 +66,7 @@ func appendHoldings(b []byte, holdings []holding) []byte {
 	return append(b, ']')
 }
 
+// collect appends id to the list of a key. It makes the map if m is nil.
 func collect[K comparable](m map[K][]int64, key K, id int64) map[K][]int64 {
 	if m == nil {
 		m = map[K][]int64{}
@@ -75,6 +75,7 @@ func collect[K comparable](m map[K][]int64, key K, id int64) map[K][]int64 {
 	return m
 }
 
+// children returns the value of the key children of R_lite.
 func children(cores, gpus []int64) string {
 	b := []byte{'{'}
 	if cores != nil {
@@ -89,7 +90,7 @@ func children(cores, gpus []int64) string {
 	return string(append(b, '}'))
 }
 
-// appendIDSet writes a set of ids (RFC 22), quoted.
+// appendIDSet writes a set of ids (RFC 22) as a JSON string.
 func appendIDSet(b []byte, ids []int64) []byte {
 	return append(idset.Of(ids...).Append(append(b, '"')), '"')
 }

@@ -8,7 +8,7 @@ import (
 	"math/bits"
 )
 
-// A cursor reads JSON from front to back without building a tree of it: a graph
+// A cursor reads JSON from front to back without building a tree, because a graph
 // may have a million vertices, and 50,000 sets are read when an engine starts.
 type cursor struct {
 	data    []byte
@@ -16,11 +16,12 @@ type cursor struct {
 	nesting int
 }
 
+// fault returns an error at the current position.
 func (c *cursor) fault(format string, args ...any) error {
 	return fmt.Errorf("byte %d: %s", c.pos, fmt.Sprintf(format, args...))
 }
 
-// peek passes over blanks and returns the next byte, 0 at the end.
+// peek skips blanks. It returns the next byte, or 0 at the end.
 func (c *cursor) peek() byte {
 	for ; c.pos < len(c.data); c.pos++ {
 		switch b := c.data[c.pos]; b {
@@ -32,6 +33,7 @@ func (c *cursor) peek() byte {
 	return 0
 }
 
+// expect skips blanks and the byte b. It fails if another byte comes.
 func (c *cursor) expect(b byte) error {
 	if got := c.peek(); got != b {
 		return c.fault("%q expected", b)
@@ -40,7 +42,7 @@ func (c *cursor) expect(b byte) error {
 	return nil
 }
 
-// end fails unless nothing but blanks is left.
+// end fails if anything but blanks is left.
 func (c *cursor) end() error {
 	c.peek()
 	if c.pos < len(c.data) {
@@ -49,8 +51,8 @@ func (c *cursor) end() error {
 	return nil
 }
 
-// object calls each with every key, standing at its value. The key is valid only
-// during the call.
+// object reads an object. It calls each with every key; the cursor is
+// at the value of the key then. The key is valid only during the call.
 func (c *cursor) object(each func(key []byte) error) error {
 	more, err := c.enter('{', '}', "an object")
 	for more && err == nil {
@@ -65,7 +67,7 @@ func (c *cursor) object(each func(key []byte) error) error {
 	return err
 }
 
-// array calls each with every index, standing at the item.
+// array reads an array. It calls each with every index; the cursor is at the item then.
 func (c *cursor) array(each func(i int) error) error {
 	more, err := c.enter('[', ']', "an array")
 	for i := 0; more && err == nil; i++ {
@@ -76,8 +78,8 @@ func (c *cursor) array(each func(i int) error) error {
 	return err
 }
 
-// enter passes over the bracket that begins an object or array, and says whether
-// there is anything in it: if not, it has passed over the other bracket too.
+// enter skips the bracket that begins an object or array. If the object or
+// array is empty, enter skips the closing bracket too and returns false.
 func (c *cursor) enter(open, closing byte, what string) (more bool, err error) {
 	if c.peek() != open {
 		return false, c.wrong(what)
@@ -90,8 +92,8 @@ func (c *cursor) enter(open, closing byte, what string) (more bool, err error) {
 	return true, nil
 }
 
-// next passes over what stands between one entry and another, or behind the last
-// one, and says which.
+// next skips the comma between two entries and returns true, or
+// the closing bracket after the last entry and returns false.
 func (c *cursor) next(closing byte) (more bool, err error) {
 	switch c.peek() {
 	case ',':
@@ -104,8 +106,8 @@ func (c *cursor) next(closing byte) (more bool, err error) {
 	return false, c.fault("%q expected", ',')
 }
 
-// key reads the key of an object's entry, and stands at its value. The key is
-// valid until the text is.
+// key reads the key of an object's entry and the colon
+// after it. The key is valid as long as data is.
 func (c *cursor) key() ([]byte, error) {
 	key, err := c.bytes()
 	if err == nil {
@@ -114,7 +116,8 @@ func (c *cursor) key() ([]byte, error) {
 	return key, err
 }
 
-// bytes returns the content of a string, valid until the text is; never nil.
+// bytes returns the content of a string. It is valid
+// as long as data is, and nil only with an error.
 func (c *cursor) bytes() ([]byte, error) {
 	if c.peek() != '"' {
 		return nil, c.wrong("a string")
@@ -140,18 +143,18 @@ func (c *cursor) bytes() ([]byte, error) {
 	return c.data[start:i], nil
 }
 
-// special returns the place of the first of eight bytes that ends a string,
-// begins an escape or is a control character; 8 if there is none.
+// special returns the index of the first of eight bytes that ends a string,
+// begins an escape or is a control character. It returns 8 if there is none.
 func special(w uint64) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := w^'"'*ones, w^'\\'*ones
-	// A byte's top bit comes out set where the byte is less than what is taken from
-	// it. Borrowing spoils only the bytes above the first.
+	// The top bit of a byte is set in the result if the byte is less than what is subtracted
+	// from it. A borrow can be wrong only for the bytes above the first such byte.
 	found := (quote-ones)&^quote | (backslash-ones)&^backslash | (w-' '*ones)&^w
 	return bits.TrailingZeros64(found&tops) / 8
 }
 
-// escaped returns the content of a string with escapes, the first one at i.
+// escaped returns the content of a string with escapes. The first escape is at i.
 func (c *cursor) escaped(start, i int) ([]byte, error) {
 	for ; i < len(c.data) && c.data[i] != '"'; i++ {
 		if c.data[i] == '\\' {
@@ -179,9 +182,10 @@ func (c *cursor) boolean() (bool, error) {
 	return false, c.wrong("true or false")
 }
 
-// null passes over null if that is what comes next.
+// null skips null if it comes next. It reports whether it did.
 func (c *cursor) null() bool { return c.literal("null") }
 
+// literal skips a word if it comes next. It reports whether it did.
 func (c *cursor) literal(word string) bool {
 	c.peek()
 	if !bytes.HasPrefix(c.data[c.pos:], []byte(word)) {

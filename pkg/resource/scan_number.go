@@ -26,7 +26,8 @@ func numeric(b byte) bool {
 	return b >= '0' && b <= '9' || b == '-' || b == '.' || b == 'e' || b == 'E' || b == '+'
 }
 
-// plainInteger spares most numbers the full check.
+// plainInteger reports whether n is a number without sign,
+// fraction and exponent. It saves most numbers the full check.
 func plainInteger(n []byte) bool {
 	if len(n) > 1 && n[0] == '0' {
 		return false
@@ -58,8 +59,8 @@ func (c *cursor) integer() (int64, error) {
 	return n, nil
 }
 
-// shortInteger reads a number of at most 18 digits without anything else to it,
-// or nothing.
+// shortInteger reads a number of at most 18 digits that has no sign, fraction
+// or exponent. If another number comes, it returns false and skips nothing.
 func (c *cursor) shortInteger() (int64, bool) {
 	const most = 18
 	n, i := int64(0), c.pos

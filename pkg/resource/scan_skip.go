@@ -2,10 +2,10 @@ package resource
 
 import "fmt"
 
-// maxNesting bounds how deep the parts of a text may nest that are passed over.
+// maxNesting is the largest depth to which the skipped parts of a text may nest.
 const maxNesting = 128
 
-// skip passes over a value.
+// skip skips a value.
 func (c *cursor) skip() error {
 	if c.nesting++; c.nesting > maxNesting {
 		return c.fault("nested deeper than %d", maxNesting)
@@ -33,7 +33,8 @@ func (c *cursor) skip() error {
 	return err
 }
 
-// wrong names the value that stands where another kind of value should.
+// wrong returns an error that names the value at the
+// cursor. what is the kind of value that should be there.
 func (c *cursor) wrong(what string) error {
 	start := c.pos
 	word := c.data[start:min(start+4, len(c.data))]

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A string is read eight bytes at a time: what is special has to be seen in every
-// place of them.
+// TestStringsOfEveryLength checks that a special byte is found
+// at every place of the eight bytes that are read at a time.
 func TestStringsOfEveryLength(t *testing.T) {
 	specials := map[string]string{
 		"nothing special": "", "a control character": "\n", "NUL": "\x00", "the last control character": "\x1f",

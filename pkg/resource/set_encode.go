@@ -8,19 +8,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 )
 
-// Encode writes R (RFC 20) as one line of compact JSON: execution for those who
-// run programs, scheduling for those who hold resources, which alone ParseSet
-// reads back.
+// Encode returns R (RFC 20) as one line of compact JSON. Its execution
+// is for programs that run jobs. Its scheduling is for programs that
+// hold resources, and ParseSet takes the vertices only from there.
 //
-// R_lite has an entry for the ranks that hold cores or gpus that are counted;
-// a vertex without a rank and an amount in a unit have no place in it, so that
-// of a Kubernetes node it is empty. nodelist names the node vertices by rank,
-// and in the order of the set where ranks are equal. A time that is zero is left
-// out. In scheduling, a vertex's size is the amount held and its exclusive says
-// whether it is held exclusively; edges follow from the containment paths. The
-// queue is attributes.system.scheduler.queue.
+// R_lite has the ranks that hold cores or gpus that are counted. A vertex without a rank
+// cannot be in R_lite, and neither can an amount in a unit, so R_lite is empty for a
+// Kubernetes node. nodelist names the node vertices by rank, and in the order of the set
+// if ranks are equal. A time that is zero is left out. In scheduling, size is the amount
+// that is held, and exclusive is whether the vertex is held exclusively. The edges
+// follow from the containment paths. The queue is attributes.system.scheduler.queue.
 //
-// It fails, naming what is wrong, for what ParseSet would not read: see there.
+// Encode returns an error, which names the fault, for a set that ParseSet would not read.
 func (s *Set) Encode() ([]byte, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
@@ -42,8 +41,8 @@ func (s *Set) Encode() ([]byte, error) {
 	return append(s.appendQueue(b), '}'), nil
 }
 
-// appendGraph writes the vertices, each as the one that as makes of it, and the
-// edges between them, each after its child.
+// appendGraph writes the vertices and the edges between them. It
+// writes each vertex in the form that the function as returns.
 func (s *Set) appendGraph(b []byte, as func(*Share) (*Share, extra)) []byte {
 	b = append(b, `{"graph":{"nodes":[`...)
 	ids := numbering(len(s.Vertices), func(i int) int64 { return s.Vertices[i].UniqID })
@@ -64,7 +63,7 @@ func (s *Set) appendGraph(b []byte, as func(*Share) (*Share, extra)) []byte {
 	return append(b, "]}}"...)
 }
 
-// appendQueue writes the key attributes of R if there is anything to it.
+// appendQueue writes the key attributes of R. It writes nothing if there is no queue.
 func (s *Set) appendQueue(b []byte) []byte {
 	if s.Queue == "" {
 		return b
@@ -73,8 +72,8 @@ func (s *Set) appendQueue(b []byte) []byte {
 	return append(b, "}}}"...)
 }
 
-// containment returns the edge to every vertex from that which its path hangs
-// below, if the set has it.
+// containment returns the edges of the set. Each vertex has an edge
+// from the vertex above it in its path, if the set has that vertex.
 func containment(shares []Share) []Edge {
 	var at map[string]int
 	for i := range shares {
@@ -100,7 +99,7 @@ func containment(shares []Share) []Edge {
 	return edges
 }
 
-// validate fails for what ParseSet would not read.
+// validate fails for a set that ParseSet would not read.
 func (s *Set) validate() error {
 	if err := s.checkTexts(); err != nil {
 		return err
@@ -126,7 +125,7 @@ func (s *Set) checkTexts() error {
 	return nil
 }
 
-// check does what validate does, but for texts, which are known to be UTF-8.
+// check is validate without checkTexts.
 func (s *Set) check() error {
 	for i := range s.Vertices {
 		v := &s.Vertices[i]
@@ -145,7 +144,7 @@ func (s *Set) check() error {
 	return s.checkTimes()
 }
 
-// about names the vertex that err is about, by its index.
+// about adds the index, the type and the name of a vertex to an error.
 func (s *Set) about(i int, err error) error {
 	return fmt.Errorf("vertex %d (%s %s): %w", i, s.Vertices[i].Type, s.Vertices[i].Name, err)
 }

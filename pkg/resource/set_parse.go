@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// ParseSet reads R (RFC 20): the times from execution and the vertices from
-// scheduling, which therefore has to be there; what else execution says follows
-// from those. Vertices take the defaults of ReadJGF, and keep their order. Times
-// come back in UTC, to the nanosecond; an expiration of 0 is none. The queue is
-// that of attributes. ParseR reads what others write too.
+// ParseSet reads R (RFC 20): the times from execution, the vertices from scheduling
+// and the queue from attributes. Scheduling must be there. The rest of execution is
+// ignored, because it follows from the vertices. The vertices have the defaults of
+// ReadJGF and keep their order. Times are in UTC, to the nanosecond. An expiration
+// of 0 means no expiration. ParseR also reads an R that other programs write.
 //
-// It fails, naming vertex, key and value, for another version, a vertex without
-// type or paths (which may be empty) or with a negative size, a node whose name
-// no hostlist can hold (RFC 29), an edge to a vertex that is not there, an
-// expiration not after the start, or a time beyond the year 9999.
+// ParseSet returns an error, which names vertex, key and value, for another version,
+// a vertex without a type or without paths (which may be empty), a negative size, a
+// node whose name no hostlist can hold (RFC 29), an edge to a vertex that is not
+// there, an expiration that is not after the start, and a time after the year 9999.
 func ParseSet(data []byte) (*Set, error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("resource set is not UTF-8")
@@ -38,8 +38,8 @@ func ParseSet(data []byte) (*Set, error) {
 	return s, nil
 }
 
-// A setKeys says which keys of R were there, and where those of execution stand
-// that were passed over: 0 is nowhere.
+// A setKeys counts the keys of R. For the keys of execution that
+// are read later it has their positions; 0 if the key is not there.
 type setKeys struct {
 	versions, executions, schedulings, attributes, graphs int
 
@@ -78,7 +78,7 @@ func (r *reader) set(s *Set, seen *setKeys) error {
 	return r.end()
 }
 
-// once reads the value of a key that may be there only once.
+// once reads the value of a key. It fails if the key was there before.
 func once(times *int, key string, read func() error) error {
 	if *times++; *times > 1 {
 		return fmt.Errorf("%s is there twice", key)
@@ -119,7 +119,8 @@ func (r *reader) execution(s *Set, seen *setKeys) error {
 	})
 }
 
-// passOver notes where the value of a key stands that may be there only once.
+// passOver records the position of a key's value and
+// skips the value. It fails if the key was there before.
 func (r *reader) passOver(at *int, key string) error {
 	if *at > 0 {
 		return fmt.Errorf("%s is there twice", key)
@@ -141,7 +142,7 @@ func (r *reader) attributes(s *Set) error {
 	})
 }
 
-// below reads an object, of which it knows one key.
+// below reads an object. It calls read for the value of one key, and ignores all other keys.
 func (r *reader) below(known string, read func() error) error {
 	times := 0
 	return r.object(func(key []byte) error {
@@ -160,7 +161,7 @@ func (r *reader) time(t *time.Time) error {
 	return err
 }
 
-// shares returns what adds the vertices of a graph to a set.
+// shares returns functions for graph that add the vertices to a set and ignore the edges.
 func (r *reader) shares(s *Set) (vertex func(*node) error, edge func(Edge) error) {
 	vertex = func(n *node) error {
 		share := Share{Vertex: n.Vertex, Amount: n.Size, Exclusively: n.Exclusive, Label: n.extra.label}
@@ -169,7 +170,7 @@ func (r *reader) shares(s *Set) (vertex func(*node) error, edge func(Edge) error
 			share.Size = n.extra.size
 		}
 		if s.Vertices == nil {
-			s.Vertices = make([]Share, 0, 8) // a pod's, mostly
+			s.Vertices = make([]Share, 0, 8) // enough for most pods
 		}
 		s.Vertices = append(s.Vertices, share)
 		return nil

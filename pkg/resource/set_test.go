@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// setRoundTrip fails unless s is the same after Encode and ParseSet.
+// setRoundTrip fails if Encode and ParseSet change s.
 func setRoundTrip(t *testing.T, s *Set) string {
 	t.Helper()
 	text, err := s.Encode()
@@ -26,7 +26,7 @@ func setRoundTrip(t *testing.T, s *Set) string {
 	return string(text)
 }
 
-// pod is what a pod of Kubernetes holds: shares of pools that name no vertex.
+// pod returns what a pod of Kubernetes holds: shares of pools that name no vertex.
 func pod() *Set {
 	pool := func(name, unit string, amount int64) Share {
 		return Share{Vertex: Vertex{Type: name, Rank: NoRank, Size: amount, Unit: unit}, Amount: amount}
@@ -37,7 +37,7 @@ func pod() *Set {
 	}
 }
 
-// placed is a share of a vertex that a graph has, its path under its name.
+// placed returns a share of a vertex in a graph. The name is the end of the path.
 func placed(uniq int64, vertexType, path string, id, rank int64) Share {
 	return Share{
 		Vertex: Vertex{
@@ -246,7 +246,8 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// What Fluxion 0.54 answers a request for three cores and memory with.
+// TestParseSetReadsFluxion reads the answer of Fluxion
+// 0.54 to a request for three cores and memory.
 func TestParseSetReadsFluxion(t *testing.T) {
 	const text = `{"version": 1, "execution": {"R_lite": [{"rank": "0", "children": {"core": "0"}}], "nodelist": ["node0"], "starttime": 0, "expiration": 3600}, ` +
 		`"scheduling": {"graph": {"nodes": [{"id": "3", "metadata": {"type": "core", "id": 0, "rank": 0, "exclusive": true, "paths": {"containment": "/cluster0/node0/core0"}}}, ` +
@@ -272,5 +273,5 @@ func TestParseSetReadsFluxion(t *testing.T) {
 	}
 }
 
-// compact takes the blanks out of a text whose strings have none.
+// compact removes the blanks from a text whose strings have none.
 func compact(text string) string { return strings.Join(strings.Fields(text), "") }

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// lastSecond is the last one of the year 9999, since the epoch.
+// lastSecond is the last second of the year 9999, since the epoch.
 const lastSecond = 253402300799
 
-// representable says whether RFC 20's seconds since the epoch can say t, and
-// others can read it.
+// representable reports whether t can be written in the seconds
+// since the epoch of RFC 20, and read by other programs.
 func representable(t time.Time) bool {
 	return t.Unix() >= 0 && t.Unix() <= lastSecond
 }
 
-// epoch says whether t is 0 in seconds since the epoch.
+// epoch reports whether t is 0 in seconds since the epoch.
 func epoch(t time.Time) bool { return t.Unix() == 0 && t.Nanosecond() == 0 }
 
 // appendTime writes seconds since the epoch, with as many decimals as needed.
@@ -34,8 +34,8 @@ func appendTime(b []byte, t time.Time) []byte {
 	return b
 }
 
-// parseTime reads seconds since the epoch. Decimals count down to nanoseconds; a
-// number with an exponent is only as exact as a float.
+// parseTime reads seconds since the epoch. It reads decimals to the
+// nanosecond. A number with an exponent is only as exact as a float.
 func parseTime(text string) (time.Time, error) {
 	if strings.ContainsAny(text, "eE-") {
 		f, err := strconv.ParseFloat(text, 64)
@@ -51,6 +51,6 @@ func parseTime(text string) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%s: not a time from 1970 to 9999, in seconds", text)
 	}
 	fraction = (fraction + "000000000")[:9]
-	ns, _ := strconv.ParseInt(fraction, 10, 64) // nine digits, as a number of JSON has
+	ns, _ := strconv.ParseInt(fraction, 10, 64) // nine digits of a JSON number
 	return time.Unix(sec, ns).UTC(), nil
 }

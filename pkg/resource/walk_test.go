@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// walked collects what WalkJGF lends.
+// walked returns a graph of copies of what WalkJGF passes to its functions.
 func walked(text []byte) (*Graph, error) {
 	g := &Graph{}
 	err := WalkJGF(text, func(v *Vertex) error {
@@ -51,7 +51,7 @@ func TestWalkJGFGivesWhatReadJGFKeeps(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("WalkJGF (-read +walked):\n%s", diff)
 			}
-			clear(text) // the strings are no part of it
+			clear(text) // the strings must not be a part of it
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("after the text is gone:\n%s", diff)
 			}
@@ -124,7 +124,7 @@ func TestWalkJGFFindsVerticesByAnyID(t *testing.T) {
 	}
 }
 
-// FuzzWalkJGF holds WalkJGF against a reader that is built on encoding/json.
+// FuzzWalkJGF compares WalkJGF with a reader that is built on encoding/json.
 func FuzzWalkJGF(f *testing.F) {
 	f.Add([]byte(jgf(toNode, item("0", rootMeta), item("1", nodeMeta))))
 	f.Add([]byte(jgf(toNode+`,{"source":"1","target":"0","metadata":{"subsystem":"power","name":{"a":[1.5e3,null]}}}`, item("0", rootMeta),
@@ -135,7 +135,7 @@ func FuzzWalkJGF(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := walked(text)
 		if bytes.Contains(text, []byte("fluence")) || err != nil && strings.Contains(err.Error(), "nested deeper") {
-			return // what only a Set has, and only this reader minds
+			return // a key that only a Set has, and that only this reader checks
 		}
 		want, wantErr := plainly(text)
 		if (err != nil) != (wantErr != nil) {
@@ -150,7 +150,7 @@ func FuzzWalkJGF(f *testing.F) {
 	})
 }
 
-// plainly reads JGF without any care for speed.
+// plainly reads JGF in a simple and slow way.
 func plainly(text []byte) (g *Graph, err error) {
 	defer func() {
 		if fault, ok := recover().(plainFault); ok {
@@ -175,7 +175,7 @@ func plainly(text []byte) (g *Graph, err error) {
 	return g, nil
 }
 
-// A plainFault is what plainly gives up for.
+// A plainFault is the reason for which plainly gives up.
 type plainFault string
 
 func (f plainFault) Error() string { return string(f) }
@@ -186,15 +186,15 @@ func demand(ok bool, what string) {
 	}
 }
 
-// plain decodes a value that has to be of one kind, and not null.
+// plain decodes a value that must be of type T and not null.
 func plain[T any](text json.RawMessage) T {
 	var v T
 	demand(string(text) != "null" && json.Unmarshal(text, &v) == nil, "another kind of value")
 	return v
 }
 
-// plainObject decodes an object in which these keys are required, and those that
-// WalkJGF knows are there only once.
+// plainObject decodes an object that must have these keys.
+// The keys that WalkJGF knows may be there only once.
 func plainObject(text json.RawMessage, required ...string) map[string]json.RawMessage {
 	o := plain[map[string]json.RawMessage](text)
 	for _, key := range required {
@@ -204,7 +204,7 @@ func plainObject(text json.RawMessage, required ...string) map[string]json.RawMe
 	return o
 }
 
-// plainOnce demands that these keys or, without any, all keys are there only once.
+// plainOnce fails if one of these keys is there twice. Without keys it checks all keys.
 func plainOnce(text json.RawMessage, keys []string) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	_, err := d.Token()

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// appendText writes a JSON string. The text is known to be UTF-8.
+// appendText writes a JSON string. The text must be UTF-8.
 func appendText(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := range len(s) {
@@ -22,7 +22,7 @@ func appendText(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendTexts writes an object of strings, its keys sorted.
+// appendTexts writes an object of strings, with sorted keys.
 func appendTexts(b []byte, m map[string]string) []byte {
 	b = append(b, '{')
 	if len(m) == 1 { // nearly always

@@ -6,8 +6,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Vertices that are visited cost no memory: one node out of twenty times as many is
-// found with the same allocations.
+// TestMatchAllocatesNothingPerVertex checks that a visit to a vertex allocates no
+// memory: finding one node takes the same allocations among twenty times as many nodes.
 func TestMatchAllocatesNothingPerVertex(t *testing.T) {
 	measure := func(nodesInAll int, q match.Request) float64 {
 		r := load(t, match.PolicyLow, grown(of("cluster", 1, of("node", nodesInAll, of("core", 8), of("gpu", 2)))))

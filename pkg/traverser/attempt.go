@@ -7,70 +7,69 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// An attempt is one walk through the graph for one request and one time.
+// An attempt is one walk through the graph, for one request and one time.
 type attempt struct {
 	g      *graph
 	policy policy
-	// whole marks the types of which a vertex is given out with all that is below.
+	// whole has, by type, whether a vertex of the type is given out with everything below it.
 	whole []bool
-	// holds is the request's constraint; nil for none.
+	// holds is the constraint of the request; nil for none.
 	holds      jobspec.Condition
 	start, end int64
-	// empty walks as if nobody held anything and nothing were down.
+	// empty ignores what jobs hold and which vertices are down.
 	empty bool
-	// factor is that of the node that the walk is in.
+	// factor is the nodeFactor of the node that the walk is in.
 	factor int64
-	// seen counts the vertices that were looked through, over all attempts of a call.
+	// seen is the number of vertices that were looked at, in all attempts of a call.
 	seen int
-	// fault is why the request is wrong, found out on the way.
+	// fault is the reason why the request is invalid, if the walk finds one.
 	fault error
-	// broken is why the attempt cannot be trusted: a second look at a vertex told
-	// otherwise than the first, which is a fault of this package.
+	// broken is the reason why the result cannot be trusted: a second look
+	// at a vertex differed from the first. That is a bug of this package.
 	broken error
 
-	frames []frame // by depth; what was found below the vertex that is visited
-	// members are the candidates that make up slots.
+	frames []frame // by depth: what was found below the vertex that is visited
+	// members are the candidates in slots.
 	members []candidate
 	items   []item
 	sorted  []candidate
 }
 
-// A candidate is a vertex, or a slot below one, that may be chosen.
+// A candidate is a vertex, or a slot below a vertex, that may be chosen.
 type candidate struct {
 	score int64
-	// count is how much it offers: what is free of the vertex, 1 for a slot.
+	// count is how much the candidate offers: the free amount of a vertex, or 1 for a slot.
 	count int64
-	// at is the vertex, or that which the slot stands below.
+	// at is the vertex, or the vertex that the slot is below.
 	at vid
-	// by are the requests that the vertex was visited with.
+	// by are the requests for which the vertex was visited.
 	by        *requests
 	slot      *request // nil for a vertex
 	exclusive bool
-	// first and last bound the members of a slot.
+	// members[first:last] are the members of a slot.
 	first, last int32
 }
 
 // A list has the candidates of one type that were found.
 type list struct {
 	typ   typeID
-	sum   int64 // of their counts
+	sum   int64 // of the counts of the candidates
 	count int64
-	// each is the count of every one of them, or -1 if they differ.
+	// each is the count of every candidate, or -1 if the counts differ.
 	each  int64
 	found []candidate
 }
 
-// A frame is what was found below one vertex.
+// A frame has what was found below one vertex.
 type frame struct {
 	lists []list
-	// keeping says that the candidates themselves are wanted and not only how many
-	// they are.
+	// keeping is set if the candidates themselves are wanted, and not only their number.
 	keeping bool
 }
 
 var errSiblings = invalid("jobspec: resources: two of one type, or two slots, in one place")
 
-// frame returns the frame of a depth, emptied.
+// frame returns the frame of a depth, with no lists.
 func (a *attempt) frame(depth int, keeping bool) *frame {
 	for len(a.frames) <= depth {
 		a.frames = append(a.frames, frame{})
@@ -97,7 +96,7 @@ func (f *frame) want(typ typeID) {
 	f.lists = append(f.lists, list{typ: typ})
 }
 
-// of returns the list of a type, or nil where it is not wanted.
+// of returns the list of a type, or nil if the type is not wanted.
 func (f *frame) of(typ typeID) *list {
 	for i := range f.lists {
 		if f.lists[i].typ == typ {
@@ -107,7 +106,7 @@ func (f *frame) of(typ typeID) *list {
 	return nil
 }
 
-// sum returns how much was found of a type.
+// sum returns how much of a type was found.
 func (f *frame) sum(typ typeID) int64 {
 	if l := f.of(typ); l != nil {
 		return l.sum
@@ -115,7 +114,7 @@ func (f *frame) sum(typ typeID) int64 {
 	return 0
 }
 
-// note counts n candidates of a list with the same count.
+// note adds n candidates of the same count to the numbers of a list.
 func (l *list) note(n, count int64) {
 	switch {
 	case l.count == 0:
@@ -127,7 +126,7 @@ func (l *list) note(n, count int64) {
 	l.sum += n * count
 }
 
-// take counts what was found further down.
+// take adds what was found below another vertex.
 func (l *list) take(from *list, keeping bool) {
 	if from.count == 0 {
 		return
@@ -144,16 +143,16 @@ func (l *list) take(from *list, keeping bool) {
 	}
 }
 
-// An order is the way candidates are sorted.
+// An order is where candidates are sorted.
 type order int
 
 const (
 	orderInside  order = iota // below a vertex
-	orderContent              // what slots are made of
+	orderContent              // the content of slots
 	orderTop                  // at the root
 )
 
-// sort puts the candidates of a list in the policy's order.
+// sort sorts the candidates of a list in the order of the policy.
 func (a *attempt) sort(l *list, o order) {
 	if len(l.found) < 2 {
 		return
@@ -179,8 +178,8 @@ func (a *attempt) sort(l *list, o order) {
 	}
 }
 
-// joinRuns gives those whose scores are consecutive numbers one key, that of the
-// highest.
+// joinRuns gives all candidates of a run of consecutive scores the
+// same key: the key of the first one in the order of the policy.
 func (a *attempt) joinRuns() {
 	byKey := make([]item, len(a.items))
 	copy(byKey, a.items)

@@ -12,36 +12,36 @@ import (
 // A job is what one job holds, or what is reserved for it.
 type job struct {
 	id match.JobID
-	// asked says that all of it was given out for one request.
+	// asked is set if everything that the job holds was given out for one request.
 	asked    bool
 	request  Fingerprint
 	reserved bool
-	// passing says that it is what one request expects others to take.
+	// passing is set if the job is booked only during one
+	// request, for what the request expects others to take.
 	passing bool
-	// start and end bound the spans that are booked: of an allocation start is
-	// before all times, and end moves on while it is held longer than it said.
+	// start and end are the time for which the job is booked. The start of an allocation is
+	// before all times. The end of an allocation that is held longer than promised moves on.
 	start, end int64
-	// at and until are what was promised; until is planner.Forever for no end.
+	// at and until are the time that was promised. until is planner.Forever if there is no end.
 	at, until int64
 	keys      []string
-	labels    []string // of the slots
+	labels    []string // by slot
 	emissions []emission
-	// given are the labels that the job's vertices get by it, as long as it is not
-	// booked.
+	// given has the labels that the job gives its vertices. It is nil once the job is booked.
 	given map[vid]string
 	queue string
-	place int // in the deadlines
+	place int // the index in the deadlines
 }
 
-// A Fingerprint tells two requests of a job apart.
+// A Fingerprint identifies a request of a job.
 type Fingerprint [32]byte
 
-// lifetime is how long Fluxion's graph lasts from its time 0: a job that asks for
-// so much, or does not say, has no known end.
+// lifetime is the lifetime of Fluxion's graph, from its time 0. A
+// job that asks for that long, or for no duration, has no known end.
 const lifetime = jobspec.MaxDuration
 
-// until returns the end of a duration that begins at a time, in whole seconds as
-// Fluxion counts them, rounded up.
+// until returns the end of a duration that begins at a time.
+// The duration is rounded up to whole seconds, as in Fluxion.
 func until(at int64, d time.Duration) int64 {
 	if d <= 0 || d >= lifetime {
 		return planner.Forever
@@ -55,7 +55,7 @@ func until(at int64, d time.Duration) int64 {
 	return at + int64(d)
 }
 
-// book puts what a job holds on the plans, or with on false takes it off.
+// book adds what a job holds to the plans if on is set, and removes it otherwise.
 func (t *Traverser) book(j *job, on bool) {
 	g := &t.g
 	run := gathering{parent: none}
@@ -93,7 +93,7 @@ func (t *Traverser) book(j *job, on bool) {
 	t.space.gathered = t.space.gathered[:0]
 }
 
-// bookOwn books the plan of the vertex itself.
+// bookOwn books or removes a vertex in its own plan.
 func (t *Traverser) bookOwn(e *emission, j *job, on bool) {
 	g := &t.g
 	p := &g.plans[e.u]
@@ -105,14 +105,14 @@ func (t *Traverser) bookOwn(e *emission, j *job, on bool) {
 	g.mark(e.u, isBooked, !p.Empty())
 }
 
-// A gathering is what is held of some children of one vertex, of one type.
+// A gathering is the amount held of the children of one type below one vertex.
 type gathering struct {
 	parent vid
 	typ    typeID
 	amount int64
 }
 
-// gather adds what is held to the filters of all that it stands in.
+// gather adds an amount to the sums of all pruning filters above.
 func (t *Traverser) gather(r gathering) {
 	g := &t.g
 	for u := r.parent; u != none; u = g.parent[u] {
@@ -133,9 +133,9 @@ func (t *Traverser) gather(r gathering) {
 	}
 }
 
-// reweigh gives the edges that a job was found by their new weights: what is left
-// now, below the vertex, of the last type that is tracked there. A release changes
-// no weight, as with Fluxion.
+// reweigh sets new weights for the edges to the vertices of a job. The
+// weight is how much is left now, below the vertex, of the last type
+// that is tracked there. A release changes no weight, as in Fluxion.
 func (t *Traverser) reweigh(j *job, now int64) {
 	g := &t.g
 	for i := range j.emissions {

@@ -11,7 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Whatever the clock says, calls come to an end and what is held stays held.
+// TestClocksFarOff checks that calls end, and that
+// jobs keep what they hold, at any time of the clock.
 func TestClocksFarOff(t *testing.T) {
 	for name, now := range map[string]time.Time{
 		"the year 2200":    time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -40,7 +41,7 @@ func TestClocksFarOff(t *testing.T) {
 	}
 }
 
-// What is held far in the future is held.
+// TestUpdateWithAnEndFarOff checks that what is held far in the future is held.
 func TestUpdateWithAnEndFarOff(t *testing.T) {
 	r := load(t, match.PolicyLow, one(1))
 	a := r.gets(wants(1, 0, nodes(1)))
@@ -76,11 +77,12 @@ func TestAnswersAreTheCallersToChange(t *testing.T) {
 	}
 }
 
-// A search for a reservation is bounded, and says that it was.
+// TestReservationsAreNotSoughtForEver checks that a search for a
+// reservation is bounded, and that the refusal names that reason.
 func TestReservationsAreNotSoughtForEver(t *testing.T) {
 	const n = 50
 	r := load(t, match.PolicyLonode, grown(of("cluster", 1, of("node", n, of("core", 16)))))
-	// Every node has a job with an end of its own, and one without an end.
+	// Every node has a job with a different end, and a job without an end.
 	for i := range n {
 		r.gets(wants(match.JobID(i+1), 0, cores(1, 8), lasting(int64(1000+i))))
 		r.gets(wants(match.JobID(n+i+1), 0, cores(1, 8)))
@@ -113,7 +115,8 @@ func TestTooManyTypes(t *testing.T) {
 	}
 }
 
-// Vertices and edges of other subsystems are kept, also while the graph changes.
+// TestOtherSubsystemsAreKept checks that vertices and edges
+// of other subsystems are kept, also while the graph changes.
 func TestOtherSubsystemsAreKept(t *testing.T) {
 	g := one(2)
 	apart := resource.Vertex{UniqID: 99, Type: "pdu", Basename: "pdu", Name: "pdu0", Rank: resource.NoRank, Size: 1,

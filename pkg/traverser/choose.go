@@ -5,29 +5,30 @@ import (
 	"slices"
 )
 
-// A mark is a vertex that was chosen, or stands on the way to one.
+// A mark is a vertex that was chosen, or a vertex above one.
 type mark struct {
 	u vid
-	// amount is what is taken of the vertex if it is taken exclusively.
+	// amount is how much of the vertex is taken if it is taken exclusively.
 	amount    int64
 	exclusive bool
-	// slot numbers the slot that the vertex was chosen for; -1 for none.
+	// slot is the number of the slot for which the vertex was chosen; -1 for none.
 	slot int32
-	// own is the request that the vertex was chosen for; nil for one on the way.
+	// own is the request for which the vertex was chosen;
+	// nil for a vertex that is only above others.
 	own *request
-	// child and next chain the marks below a vertex, by index; -1 ends them. children
-	// counts them.
+	// child is the index of the first mark below the vertex, and next the index of the next mark
+	// below the same parent; -1 for none. children is the number of marks below the vertex.
 	child, next, children int32
 }
 
-// A choice gathers what was chosen.
+// A choice collects what was chosen.
 type choice struct {
 	marks []mark
-	// at has the index of a vertex's mark, plus one.
+	// at has, by vertex, the index of its mark plus 1; 0 for none.
 	at []int32
-	// slots are the requests of the slots that were chosen, in their order.
+	// slots has the request of each chosen slot, in the order of choice.
 	slots []*request
-	// picked is the stack of candidates that are being looked into.
+	// picked is a stack of the candidates that were picked.
 	picked []candidate
 }
 
@@ -41,7 +42,7 @@ func (c *choice) reset(vertices int) {
 	}
 }
 
-// mark notes a vertex, and those that it stands in as far as they are not noted.
+// mark adds a mark for a vertex, or changes the mark that the vertex has.
 func (c *choice) mark(g *graph, m mark) {
 	if i := c.at[m.u]; i > 0 {
 		old := &c.marks[i-1]
@@ -61,7 +62,7 @@ func (c *choice) mark(g *graph, m mark) {
 	}
 }
 
-// markWay notes what a vertex stands in, as shared.
+// markWay marks a vertex and all vertices above it as shared, unless they have marks.
 func (c *choice) markWay(g *graph, u vid) {
 	if u == none || c.at[u] > 0 {
 		return
@@ -70,8 +71,8 @@ func (c *choice) markWay(g *graph, u vid) {
 	c.mark(g, mark{u: u, amount: g.size[u], slot: -1})
 }
 
-// pick puts as many candidates of a list on the stack as r asks for of what was
-// found, or returns false if there are not enough.
+// pick puts candidates of a list on the stack: as many as r asks for. If r asks for a range, it
+// takes as many as the range accepts of what was found. It returns false if there are not enough.
 func (a *attempt) pick(c *choice, r *request, l *list, o order) bool {
 	need := r.count.Floor(l.sum)
 	if need == 0 {
@@ -85,8 +86,8 @@ func (a *attempt) pick(c *choice, r *request, l *list, o order) bool {
 	return true
 }
 
-// settle marks what was picked from the stack, and what has to be chosen below it
-// in turn.
+// settle marks what was picked since the stack had
+// the size from, and chooses what is needed below it.
 func (a *attempt) settle(c *choice, from int, slot int32, top bool, depth int) {
 	for i := from; i < len(c.picked); i++ {
 		p := c.picked[i]
@@ -104,7 +105,7 @@ func (a *attempt) settle(c *choice, from int, slot int32, top bool, depth int) {
 	c.picked = c.picked[:from]
 }
 
-// take marks a vertex and chooses below it.
+// take marks a vertex and chooses what is needed below it.
 func (a *attempt) take(c *choice, p *candidate, slot int32, top bool, depth int) {
 	g := a.g
 	own := &p.by.list[p.by.at[g.typ[p.at]]]
@@ -117,8 +118,8 @@ func (a *attempt) take(c *choice, p *candidate, slot int32, top bool, depth int)
 	}
 }
 
-// chooseBelow looks once more at a vertex that was chosen, now for what is to be
-// chosen below it: that was not kept of every vertex that might have been.
+// chooseBelow looks again at a vertex that was chosen, to choose what is needed below it.
+// It must look again, because the first walk did not keep what it found below each vertex.
 func (a *attempt) chooseBelow(c *choice, p *candidate, slot int32, depth int) {
 	a.factor = 0
 	if n := a.g.nodeOf(p.at); a.policy.nodeCentric && n != none && n != p.at {
@@ -150,18 +151,18 @@ type emission struct {
 	amount    int64
 }
 
-// An emitter walks what was marked, in the order of the edges.
+// An emitter walks the marked vertices, in the order of the edges.
 type emitter struct {
 	a   *attempt
 	c   *choice
 	out []emission
-	// taken says that something is held exclusively.
+	// taken is set if anything is held exclusively.
 	taken bool
 	order []vid
 }
 
-// emit writes a marked vertex after what is held below it, if there is anything,
-// and says whether there is. With whole everything below is held.
+// emit writes a vertex after what is held below it. It writes nothing, and
+// returns false, if nothing is held. With whole, everything below is held.
 func (e *emitter) emit(u vid, whole bool, slot int32) bool {
 	g := e.a.g
 	whole = whole || e.a.whole[g.typ[u]]
@@ -192,10 +193,11 @@ func (e *emitter) emit(u vid, whole bool, slot int32) bool {
 	return true
 }
 
-// emitMarked writes the children that are marked, in the order of the edges.
+// emitMarked writes the marked children, in the order
+// of the edges. It reports whether it wrote any.
 func (e *emitter) emitMarked(in *inner, m *mark, slot int32) bool {
 	some := false
-	if int(m.children) > len(in.children)/8 { // asking each is cheaper than sorting
+	if int(m.children) > len(in.children)/8 { // checking each child is cheaper than sorting
 		for _, c := range in.children {
 			if e.c.at[c] > 0 {
 				some = e.emit(c, false, slot) || some

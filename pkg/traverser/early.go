@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// exploreEarly visits children by the weights of their edges and their numbers,
-// both falling, and stops when enough was found of everything.
+// exploreEarly visits children by the weight of their edge and their
+// UniqID, both descending. It stops when enough of everything is found.
 func (a *attempt) exploreEarly(v *visit, exclusive bool, depth int) {
 	goals := make([]goal, 0, 4)
 	times := int64(1)
@@ -34,16 +34,17 @@ func (a *attempt) exploreEarly(v *visit, exclusive bool, depth int) {
 	}
 }
 
-// A goal is how much of a type is enough: so many times what is needed, each time
-// of whole children.
+// A goal is the amount of a type that is enough: a number of
+// times the needed amount. Each time takes whole children.
 type goal struct {
 	typ   typeID
 	need  int64
-	times int64 // still to go
-	had   int64 // of the sum that was found so far
-	got   int64 // towards the next time
+	times int64 // times that are still missing
+	had   int64 // the sum when reach was last called
+	got   int64 // the amount found for the next time
 }
 
+// reach updates the goal with the sum that is found now.
 func (g *goal) reach(sum int64) {
 	g.got += sum - g.had
 	g.had = sum
@@ -53,7 +54,7 @@ func (g *goal) reach(sum int64) {
 	}
 }
 
-// met says whether enough was found of a type.
+// met reports whether enough of a type is found.
 func met(goals []goal, typ typeID) bool {
 	for i := range goals {
 		if goals[i].typ == typ {
@@ -63,8 +64,7 @@ func met(goals []goal, typ typeID) bool {
 	return false
 }
 
-// byWeight runs through the children by the weights of their edges and their
-// numbers, both falling.
+// byWeight returns the children by the weight of their edge and their UniqID, both descending.
 func (in *inner) byWeight(g *graph) func(yield func(vid) bool) {
 	return func(yield func(vid) bool) {
 		if in.order == nil && in.ragged {
@@ -86,19 +86,19 @@ func (in *inner) byWeight(g *graph) func(yield func(vid) bool) {
 	}
 }
 
-// arrange sorts the children by weight and number.
+// arrange sorts the children by weight and UniqID.
 func (in *inner) arrange(g *graph) {
 	in.order = slices.Clone(in.children)
 	slices.SortFunc(in.order, g.heavier)
 }
 
-// heavier compares two children of one vertex by the weight of the edge to them
-// and their number, the larger first.
+// heavier compares two children of one vertex by the weight
+// of their edge and their UniqID. The larger comes first.
 func (g *graph) heavier(a, b vid) int {
 	return cmp.Or(cmp.Compare(g.weight(b), g.weight(a)), cmp.Compare(g.uniq[b], g.uniq[a]))
 }
 
-// weight returns the weight of the edge to a vertex: that of a leaf never changes.
+// weight returns the weight of the edge to a vertex. The weight for a leaf never changes.
 func (g *graph) weight(u vid) uint64 {
 	if in := g.in(u); in != nil {
 		return in.weight

@@ -16,8 +16,9 @@ func (a *attempt) explore(v *visit, depth int) {
 	}
 }
 
-// countLeaves counts without looking at each child, where all are leaves that
-// nothing was ever done to.
+// countLeaves counts what the children offer, without a look at each child. It counts
+// nothing, and returns false, if a child has children, if a child is down or booked, or if a
+// request needs a look at each child. In an empty attempt, children may be down or booked.
 func (a *attempt) countLeaves(v *visit, exclusive bool, depth int) bool {
 	q := v.next
 	if q.slots > 0 || v.in.touched > 0 && (!a.empty || v.in.hasInner()) {
@@ -48,8 +49,8 @@ func (a *attempt) countLeaves(v *visit, exclusive bool, depth int) bool {
 	return true
 }
 
-// enough returns after how many children, each of a size, a policy that stops early
-// has what a request asks for.
+// enough returns the number of children of a size after
+// which a policy that stops early has enough for a request.
 func (v *visit) enough(r *request, size int64) int64 {
 	each := (max(1, r.most)-1)/size + 1
 	if v.slot == nil {
@@ -58,7 +59,7 @@ func (v *visit) enough(r *request, size int64) int64 {
 	return times(v.slot.most, each)
 }
 
-// hasInner says whether a child has children.
+// hasInner reports whether a child has children.
 func (in *inner) hasInner() bool {
 	leaves := int64(0)
 	for _, t := range in.leaves {
@@ -67,15 +68,15 @@ func (in *inner) hasInner() bool {
 	return leaves < int64(len(in.children))
 }
 
-// visitChild visits a child, sparing the leaves that are not asked for or have
-// nothing special the whole of it.
+// visitChild visits a child. It skips a leaf that is not asked
+// for, and takes a shorter way for a leaf that needs no checks.
 func (a *attempt) visitChild(c vid, v *visit, exclusive bool, depth int) {
 	g, q := a.g, v.next
 	typ := g.typ[c]
 	if g.inside[c] < 0 && q.slots == 0 {
 		i := q.at[typ]
 		if i < 0 {
-			return // a leaf that is passed through offers nothing that is asked for
+			return // a leaf that is not asked for offers nothing
 		}
 		r := &q.list[i]
 		if g.flags[c]&(isDown|isBooked) == 0 && len(r.with.list) == 0 && !r.exclusive && !r.shareable &&
@@ -87,7 +88,7 @@ func (a *attempt) visitChild(c vid, v *visit, exclusive bool, depth int) {
 	a.visit(c, q, exclusive, v.pristine, depth+1)
 }
 
-// takeLeaf notes a free leaf.
+// takeLeaf adds a free leaf to the list of its type.
 func (a *attempt) takeLeaf(c vid, q *requests, exclusive bool, depth int) {
 	f := &a.frames[depth]
 	l := f.of(typeID(a.g.typ[c]))

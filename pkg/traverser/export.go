@@ -10,7 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// moment writes a time of the plans; their end is no time.
+// moment returns a time of the plans. It returns a zero time for planner.Forever.
 func moment(at int64) time.Time {
 	if at == planner.Forever {
 		return time.Time{}
@@ -18,8 +18,8 @@ func moment(at int64) time.Time {
 	return time.Unix(0, at).UTC()
 }
 
-// allocation writes what a job holds. A slot has the vertices that it holds, and
-// not those that they stand in.
+// allocation returns the allocation of a job. A slot has the
+// vertices that it holds, but not the vertices above them.
 func (t *Traverser) allocation(j *job) *match.Allocation {
 	a := &match.Allocation{ID: j.id, Reserved: j.reserved, Start: moment(j.at), End: moment(j.until)}
 	a.R = &resource.Set{Start: a.Start, Expiration: a.End, Queue: j.queue, Vertices: t.g.shares(j.emissions)}
@@ -38,8 +38,8 @@ func (t *Traverser) allocation(j *job) *match.Allocation {
 	return a
 }
 
-// fillSlots shares out the vertices of an allocation. Those of a slot mostly stand
-// together, and are the allocation's own then.
+// fillSlots divides the vertices of an allocation among its slots. The vertices of
+// one slot are mostly consecutive, and the slot then shares the allocation's slice.
 func (t *Traverser) fillSlots(j *job, a *match.Allocation) {
 	nodes := make([]vid, len(a.Slots))
 	all := a.R.Vertices
@@ -77,7 +77,7 @@ func (t *Traverser) fillSlots(j *job, a *match.Allocation) {
 	}
 }
 
-// shares writes the vertices of a result.
+// shares returns the vertices of a result.
 func (g *graph) shares(of []emission) []resource.Share {
 	list := make([]resource.Share, len(of))
 	for i := range of {
@@ -86,7 +86,7 @@ func (g *graph) shares(of []emission) []resource.Share {
 	return list
 }
 
-// share writes a vertex of a result.
+// share sets s to a vertex of a result.
 func (g *graph) share(s *resource.Share, e *emission) {
 	u := e.u
 	path := g.composed(u)

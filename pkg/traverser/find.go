@@ -10,13 +10,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Find lists the vertices that meet criteria, each after what it contains, and
-// what they stand in; those that meet them are marked as exclusive, as Fluxion
-// writes them. A vertex is down, allocated or reserved where one that it stands in
-// is. It fails with match.ErrInvalid for criteria that are not known.
+// Find returns the vertices that meet criteria, and the vertices above them, each after
+// the vertices below it. As in Fluxion, the vertices that meet the criteria themselves
+// are marked as exclusive. A vertex counts as down, allocated or reserved if it or a
+// vertex above it is. Find fails with match.ErrInvalid for unknown criteria.
 //
-// Beside those of match.GraphEngine there are names=HOSTLIST-like lists apart by
-// commas, property=KEY, jobid-alloc=ID and jobid-reserved=ID.
+// Besides the criteria of match.GraphEngine there are names=NAME,...,
+// property=KEY, jobid-alloc=ID and jobid-reserved=ID.
 func (t *Traverser) Find(criteria string, now int64) (*resource.Set, error) {
 	p := criteriaParser{words: splitCriteria(criteria)}
 	c, err := p.any()
@@ -44,7 +44,7 @@ func (t *Traverser) Find(criteria string, now int64) (*resource.Set, error) {
 	return set, nil
 }
 
-// A state is what criteria ask about.
+// A state is the state of a vertex to which criteria apply.
 type state struct {
 	g         *graph
 	u         vid
@@ -54,8 +54,10 @@ type state struct {
 	reserved  bool
 }
 
+// A criterion reports whether a vertex meets it.
 type criterion func(s *state) bool
 
+// A finder collects the vertices that meet a criterion.
 type finder struct {
 	t         *Traverser
 	holders   map[vid][]*job
@@ -63,8 +65,8 @@ type finder struct {
 	out       []emission
 }
 
-// visit lists u and what is below it as far as it meets the criteria, and says
-// whether anything was listed.
+// visit adds each vertex at u and below that meets the criterion, and
+// the vertices above it up to u. It reports whether it added any.
 func (f *finder) visit(u vid, above state) bool {
 	g := &f.t.g
 	s := above
@@ -89,13 +91,14 @@ func (f *finder) visit(u vid, above state) bool {
 	return true
 }
 
-// splitCriteria takes the criteria apart at blanks and parentheses.
+// splitCriteria splits criteria at blanks and parentheses.
 func splitCriteria(text string) []string {
 	text = strings.NewReplacer("(", " ( ", ")", " ) ").Replace(text)
 	return strings.Fields(text)
 }
 
-// A criteriaParser reads criteria: or binds less than and, and a blank is an and.
+// A criteriaParser parses criteria. The word "and" binds more
+// tightly than "or". A blank between two criteria means "and".
 type criteriaParser struct {
 	words []string
 	at    int
@@ -109,6 +112,7 @@ func (p *criteriaParser) peek() string {
 	return ""
 }
 
+// any parses criteria that are joined by "or".
 func (p *criteriaParser) any() (criterion, error) {
 	left, err := p.all()
 	for err == nil && p.peek() == "or" {
@@ -122,6 +126,7 @@ func (p *criteriaParser) any() (criterion, error) {
 	return left, err
 }
 
+// all parses criteria that are joined by "and" or a blank.
 func (p *criteriaParser) all() (criterion, error) {
 	left, err := p.one()
 	for err == nil {
@@ -140,9 +145,10 @@ func (p *criteriaParser) all() (criterion, error) {
 	return nil, err
 }
 
-// maxNesting bounds the parentheses in criteria.
+// maxNesting is the largest depth of parentheses in criteria.
 const maxNesting = 64
 
+// one parses a single criterion or criteria in parentheses.
 func (p *criteriaParser) one() (criterion, error) {
 	word := p.peek()
 	p.at++
@@ -164,7 +170,7 @@ func (p *criteriaParser) one() (criterion, error) {
 	return inside, err
 }
 
-// readCriterion reads KEY=VALUE.
+// readCriterion parses KEY=VALUE.
 func readCriterion(word string) (criterion, error) {
 	key, value, ok := strings.Cut(word, "=")
 	if !ok || value == "" {

@@ -11,13 +11,14 @@ import (
 // A vid is the index of a vertex in the graph.
 type vid = int32
 
+// none is the vid of no vertex.
 const none vid = -1
 
-// A typeID is the place of a type's name among all that were seen. Sets of types
-// are in the order of these numbers (Fluxion interns names alike).
+// A typeID is the index of a type's name in the order in which the
+// names were first seen. Sets of types are sorted by it, as in Fluxion.
 type typeID = int32
 
-// The types that are known before any graph is.
+// These types are known before there is a graph.
 const (
 	typeCluster typeID = iota
 	typeCore
@@ -28,51 +29,53 @@ const (
 	typeSlot
 )
 
-// firstTypes lists them in their order.
+// firstTypes lists their names in the same order.
 var firstTypes = []string{resource.TypeCluster, "core", "socket", "gpu", resource.TypeNode, "rack", "slot"}
 
-// The marks of a vertex.
+// A vertex has these marks.
 const (
 	isDown   uint8 = 1 << iota
-	isBooked       // something of its plans is booked, at whatever time
-	isOdd          // has a path that is not its parent's and its name, or a slash in that
-	hasEdges       // has a child, or an edge back to what it stands in
+	isBooked       // something is booked in its plans, at any time
+	isOdd          // its path is not the parent's path and its name, or the name has a slash
+	hasEdges       // it has a child, or an edge back to a vertex above it
 )
 
-// A graph is the containment tree, vertex by vertex in the order of arrival. What
-// nearly every vertex has is in columns; what few have is kept aside.
+// A graph is the containment tree. Its vertices are in the order in
+// which they were read. A field that nearly every vertex has is a slice
+// with one element per vertex. A field that few vertices have is a map.
 type graph struct {
 	types   []string
 	typeIDs map[string]typeID
 	root    vid
 	count   int   // of the vertices that containment reaches
-	nodes   []vid // of type node, in the order of a walk
-	total   int64 // of the sizes; at most maxTotal
+	nodes   []vid // the vertices of type node, in the order of a walk
+	total   int64 // the sum of all sizes; at most maxTotal
 
 	typ      []uint16
 	flags    []uint8
 	parent   []vid
-	position []int32 // among the edges of the parent
-	inside   []int32 // index into inner; -1 for a vertex without children
+	position []int32 // the index in the parent's children
+	inside   []int32 // the index into inner; -1 for a vertex without children
 	id       []int64
 	uniq     []int64
 	rank     []int64
 	size     []int64
-	plans    []planner.Plan // of the vertex's own amount
+	plans    []planner.Plan // by vertex: the bookings of its own amount
 
 	inner      []*inner
-	basenames  map[vid]string // where it is not the type
-	names      map[vid]string // where it is not basename and id
+	basenames  map[vid]string // if it is not the type
+	names      map[vid]string // if it is not the basename and the id
 	units      map[vid]string
 	exclusive  map[vid]bool
 	properties map[vid]map[string]string
-	odd        map[vid]string            // paths of the odd
-	byPath     map[string][]vid          // the odd by path; nil until somebody asks
+	odd        map[vid]string            // the paths of odd vertices (see isOdd)
+	byPath     map[string][]vid          // the odd vertices by path; nil until it is needed
 	paths      map[vid]map[string]string // in other subsystems
-	// labels stick to vertices once they were given out under them, as in Fluxion.
+	// labels has the last label under which a vertex was given
+	// out. It stays after the vertex is released, as in Fluxion.
 	labels map[vid]string
 
-	// aside are the edges of other subsystems.
+	// aside has the edges of other subsystems.
 	aside []aside
 }
 
@@ -82,36 +85,36 @@ type aside struct {
 	subsystem string
 }
 
-// An inner is what a vertex with children has beside.
+// An inner has the fields that only a vertex with children has.
 type inner struct {
 	children []vid // in the order of the edges
-	// back are the types of the vertices that it has edges back to.
+	// back has the types of the vertices to which it has edges back.
 	back []typeID
-	// leaves sums the sizes and counts of the children that are leaves, by type.
+	// leaves has, by type, the sizes and counts of the children that are leaves.
 	leaves []tally
-	// below lists the types of the children.
+	// below has the types of the children, and of the vertices in back.
 	below []typeID
-	// touched counts the children that are marked down or booked, or are no leaves.
+	// touched is the number of children that are down or booked, or that are no leaves.
 	touched int32
-	// use counts the jobs that hold something here or below, over time; Fluxion's
-	// x-checker.
+	// use is the number of jobs that hold something here or below, over time (Fluxion's x-checker).
 	use planner.Plan
-	// free has the amounts of the tracked types below; nil where none is tracked.
+	// free has the amounts of the tracked types below; nil if no type is tracked.
 	free *aggregate
-	// weight is that of the edge to this vertex.
+	// weight is the weight of the edge to this vertex.
 	weight uint64
-	// order has the children by weight and number, both falling; nil while that is
-	// the order of the edges from the end.
+	// order has the children by weight and UniqID, both descending.
+	// It is nil while that is the reverse order of the edges.
 	order []vid
-	// ragged says that the weights fall or the numbers do not rise along the edges.
+	// ragged is set if the weights fall, or the UniqIDs do not rise, along the edges.
 	ragged bool
-	// byName has the children by name, the first of those with one name; twins are
-	// the others of these. It is nil until somebody asks.
+	// byName has the children by name; of children with the
+	// same name, the first. It is nil until it is needed.
 	byName map[string]vid
-	twins  []vid
-	// text has the paths of the children one after another, which end at ends; both
-	// are nil until somebody asks.
+	// twins has the children whose name an earlier child has.
+	twins []vid
+	// text has the paths of the children, one after another. It is empty until it is needed.
 	text string
+	// ends has, by child, where its path ends in text. It is nil until it is needed.
 	ends []int
 }
 
@@ -120,17 +123,17 @@ type tally struct {
 	typ   typeID
 	count int64
 	sum   int64
-	size  int64 // of each, or -1 if they differ
+	size  int64 // of each leaf; -1 if the sizes differ
 }
 
-// An aggregate is the pruning filter of a vertex: what is free of some types
-// below it, over time.
+// An aggregate is the pruning filter of a vertex: how
+// much of some types is free below the vertex, over time.
 type aggregate struct {
-	types []typeID // rising
+	types []typeID // ascending
 	plan  *planner.Multi
-	// booked says that something was booked here once.
+	// booked is set if something was ever booked here.
 	booked bool
-	// sums gathers what a job holds below, while open.
+	// sums adds up what a job holds below, while open is set.
 	sums []int64
 	open bool
 }
@@ -148,7 +151,7 @@ func newGraph() graph {
 	return g
 }
 
-// typeOf returns the number of a type, given out where it is new.
+// typeOf returns the number of a type. A new type gets the next number.
 func (g *graph) typeOf(name string) typeID {
 	if t, ok := g.typeIDs[name]; ok {
 		return t
@@ -159,7 +162,7 @@ func (g *graph) typeOf(name string) typeID {
 	return t
 }
 
-// in returns what a vertex with children has, or nil.
+// in returns the inner of a vertex, or nil if the vertex has no children.
 func (g *graph) in(u vid) *inner {
 	if i := g.inside[u]; i >= 0 {
 		return g.inner[i]
@@ -181,7 +184,7 @@ func (g *graph) name(u vid) string {
 	return g.basename(u) + strconv.FormatInt(g.id[u], 10)
 }
 
-// vertex describes a vertex as it was read.
+// vertex returns a vertex as it was read.
 func (g *graph) vertex(u vid) resource.Vertex {
 	v := resource.Vertex{
 		UniqID: g.uniq[u], Type: g.types[g.typ[u]], Basename: g.basename(u), Name: g.name(u),
@@ -194,7 +197,7 @@ func (g *graph) vertex(u vid) resource.Vertex {
 	return v
 }
 
-// under says whether v is u or stands below it.
+// under reports whether v is u or is below u.
 func (g *graph) under(v, u vid) bool {
 	for ; v != none; v = g.parent[v] {
 		if v == u {
@@ -204,15 +207,14 @@ func (g *graph) under(v, u vid) bool {
 	return false
 }
 
-// nodeOf returns the node vertex that a vertex is or stands below, or none.
+// nodeOf returns the node vertex that u is or is below, or none.
 func (g *graph) nodeOf(u vid) vid {
 	for ; u != none && typeID(g.typ[u]) != typeNode; u = g.parent[u] {
 	}
 	return u
 }
 
-// mark sets or clears a flag of a vertex, and has its parent know whether it is
-// touched.
+// mark sets or clears a mark of a vertex, and updates the parent's touched.
 func (g *graph) mark(u vid, flag uint8, on bool) {
 	const touching = isDown | isBooked
 	was := g.flags[u]&touching != 0

@@ -1,10 +1,9 @@
 package traverser
 
-// A Part is a graph, or a part of one that begins at the root, that was read to be
-// added.
+// A Part is a graph that was read to be added, or a part of a graph that begins at the root.
 type Part struct{ g *graph }
 
-// Read reads JGF. It fails with match.ErrInvalid, naming what is wrong.
+// Read reads JGF. It fails with match.ErrInvalid. The error names what is wrong.
 func Read(jgf []byte) (*Part, error) {
 	g, err := read(jgf)
 	if err != nil {
@@ -13,10 +12,10 @@ func Read(jgf []byte) (*Part, error) {
 	return &Part{g}, nil
 }
 
-// Add adds a part, which is the traverser's from then on. A vertex with path and
-// rank of one that is there is that one, and stays as it is; of a part that is added
-// to others, only containment counts. It fails with match.ErrInvalid, changing
-// nothing.
+// Add adds a part. The traverser owns the part from then on. If a vertex of the part has the
+// path and the rank of an existing vertex, it is the same vertex, and the existing vertex
+// does not change. If the traverser already has a graph, Add uses only the containment
+// subsystem of the part. Add fails with match.ErrInvalid, and changes nothing then.
 func (t *Traverser) Add(p *Part) error {
 	part := p.g
 	if t.Empty() {
@@ -39,7 +38,7 @@ func (t *Traverser) Add(p *Part) error {
 	return nil
 }
 
-// rebuild changes the graph while nothing is booked, and books all anew.
+// rebuild calls change while nothing is booked. Then it books all jobs again.
 func (t *Traverser) rebuild(change func()) {
 	for _, j := range t.jobs {
 		t.book(j, false)

@@ -15,14 +15,14 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// below says whether a vertex is on the way to path, or is there or below it.
+// below returns a function that reports whether a vertex is at path, above it or below it.
 func below(path string) func(v *resource.Vertex) bool {
 	return func(v *resource.Vertex) bool {
 		return strings.HasPrefix(path+"/", v.Path+"/") || strings.HasPrefix(v.Path, path+"/")
 	}
 }
 
-// A graph that is added in parts is the whole.
+// TestGrowth checks that a graph that is added in parts equals the whole graph.
 func TestGrowth(t *testing.T) {
 	random := seed(t)
 	cut := map[string][]*resource.Graph{
@@ -66,8 +66,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// What jobs hold stays theirs while the graph grows, and what edges learned is not
-// forgotten.
+// TestGrowthWhileHeld checks that jobs keep what they hold
+// while the graph grows, and that the edges keep their weights.
 func TestGrowthWhileHeld(t *testing.T) {
 	random := seed(t)
 	for range trials.Count(100) {
@@ -94,7 +94,7 @@ func TestGrowthWhileHeld(t *testing.T) {
 	}
 }
 
-// moved returns a change to a vertex of a copy of small.
+// moved returns a copy of small in which one vertex is changed.
 func moved(t testing.TB, path string, change func(v *resource.Vertex)) *resource.Graph {
 	t.Helper()
 	g := small()
@@ -178,7 +178,7 @@ func TestRemove(t *testing.T) {
 	r.gets(wants(3, 0, nodes(4)))
 }
 
-// Vertices that come and go leave nothing.
+// TestRemoveLeavesNothing checks that vertices that are added and removed leave nothing behind.
 func TestRemoveLeavesNothing(t *testing.T) {
 	r := load(t, match.PolicyFirst, small())
 	r.gets(wants(1, 0, cores(1, 1)))
@@ -210,7 +210,7 @@ func TestRemoveLeavesNothing(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// inUse returns the bytes of the heap that are in use.
+// inUse returns the number of bytes of the heap that are in use.
 func inUse() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -219,9 +219,8 @@ func inUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Vertices without a rank and those whose paths are not their parents' and their
-// names are found by their paths, and are taken for what they are when they come
-// again.
+// TestOddGraphs checks vertices without a rank, and vertices whose path is not the parent's
+// path and the name. They are found by their paths, and recognised when they are added again.
 func TestOddGraphs(t *testing.T) {
 	rename := func(from, to string) func(g *resource.Graph) {
 		return func(g *resource.Graph) {
@@ -312,7 +311,7 @@ func TestOddGraphs(t *testing.T) {
 	}
 }
 
-// Vertices that containment does not reach are not there for anybody.
+// TestVerticesApart checks that no request gets vertices that containment does not reach.
 func TestVerticesApart(t *testing.T) {
 	g := small()
 	g.Vertices = append(g.Vertices, resource.Vertex{
@@ -340,8 +339,9 @@ func TestVerticesApart(t *testing.T) {
 	r.fails(wants(1, 0, nodes(5)), match.ErrUnsatisfiable)
 }
 
-// Containment is a tree whatever the edges say: the first edge to reach a vertex
-// counts. Edges back and other subsystems do no harm and paths in these are kept.
+// TestOtherEdges checks that containment is a tree, whatever the edges
+// are: the first edge that reaches a vertex counts. Edges back and
+// other subsystems do no harm, and paths in other subsystems are kept.
 func TestOtherEdges(t *testing.T) {
 	extra := func(g *resource.Graph, from, to, subsystem string) {
 		index := func(path string) int {

@@ -45,15 +45,14 @@ func (l *loading) hang() error {
 	return nil
 }
 
-// leaveApart keeps the path of a vertex that the walk does not reach.
+// leaveApart keeps the path of a vertex in odd.
 func (l *loading) leaveApart(u vid) {
 	g := &l.g
 	g.flags[u] |= isOdd
 	g.odd[u] = l.way[u]
 }
 
-// checkPath keeps the path of a vertex if it is not that of its parent and its
-// name.
+// checkPath keeps the path of a vertex if it is not the parent's path and the vertex's name.
 func (l *loading) checkPath(u vid) {
 	above := ""
 	if p := l.g.parent[u]; p != none {
@@ -62,7 +61,7 @@ func (l *loading) checkPath(u vid) {
 	path := l.way[u]
 	if len(path) > len(above) && path[:len(above)] == above && path[len(above)] == '/' {
 		rest := path[len(above)+1:]
-		// A path is taken apart at its slashes, which would take such a name apart too.
+		// A search for a path splits it at its slashes, so a name with a slash would be split too.
 		slashed := strings.Contains(rest, "/")
 		if name, own := l.g.names[u]; own && rest == name && !slashed {
 			return
@@ -76,7 +75,7 @@ func (l *loading) checkPath(u vid) {
 	l.leaveApart(u)
 }
 
-// adjacent lists the ends of the edges from each vertex, in their order.
+// adjacent returns, for each vertex, the targets of its edges in their order.
 func (l *loading) adjacent() [][]vid {
 	count := make([]int32, len(l.g.typ))
 	for _, s := range l.from {
@@ -97,8 +96,8 @@ func (l *loading) adjacent() [][]vid {
 	return lists
 }
 
-// climb walks the edges depth first from the root: the first to reach a vertex is
-// what it stands in.
+// climb walks the edges depth first from the root. The parent of
+// a vertex is the vertex from which the walk first reaches it.
 func (l *loading) climb(children [][]vid) error {
 	g := &l.g
 	type step struct {
@@ -130,7 +129,7 @@ func (l *loading) climb(children [][]vid) error {
 	return nil
 }
 
-// settle gives a vertex the children that stand in it, of all that it has edges to.
+// settle sets the children of a vertex: the targets of its edges whose parent it is.
 func (g *graph) settle(u vid, to []vid) {
 	g.flags[u] |= hasEdges
 	kept := to[:0]
@@ -147,7 +146,7 @@ func (g *graph) settle(u vid, to []vid) {
 	g.inner = append(g.inner, &inner{children: kept, back: back, weight: math.MaxUint64})
 }
 
-// checkSiblings fails for two children of one vertex with one number.
+// checkSiblings fails if two children of one vertex have the same UniqID.
 func (l *loading) checkSiblings(children [][]vid) error {
 	for u, list := range children {
 		if err := l.checkNumbers(vid(u), list); err != nil { //nolint:gosec // fewer than maxVertices
@@ -157,7 +156,7 @@ func (l *loading) checkSiblings(children [][]vid) error {
 	return nil
 }
 
-// checkNumbers spares lists whose numbers rise the map.
+// checkNumbers checks the children of one vertex. It needs no map if their UniqIDs rise.
 func (l *loading) checkNumbers(u vid, list []vid) error {
 	g := &l.g
 	rises := true
@@ -182,8 +181,8 @@ func (l *loading) checkNumbers(u vid, list []vid) error {
 	return nil
 }
 
-// checkPlaces fails for two children with one path and rank. It spares lists where
-// ids rise type by type, and make the names and paths, the map.
+// checkPlaces fails if two children have the same path and rank. It needs no map if
+// ids rise type by type and decide names and paths, because the paths then differ.
 func (l *loading) checkPlaces(u vid, list []vid) error {
 	g := &l.g
 	last := make([]sum, 0, 8)

@@ -9,11 +9,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Update books what jobs hold, whether or not there is room: each slot replaces
-// the job's slot of that key. Of its R count the vertices that are held
-// exclusively, found by their containment path or, without one, by type and id on
-// the node of the slot or of their rank. It fails with match.ErrInvalid, changing
-// nothing.
+// Update books what jobs hold, whether or not there is room. Each slot replaces the job's slot
+// with the same key. Only the vertices of R that are held exclusively count. They are found by
+// their containment path. A vertex without a path is found by type and id on the node of the slot,
+// or on the node with its rank. Update fails with match.ErrInvalid, and changes nothing then.
 func (t *Traverser) Update(jobs ...match.Job) error {
 	books := make([]*job, len(jobs))
 	for i := range jobs {
@@ -30,7 +29,7 @@ func (t *Traverser) Update(jobs ...match.Job) error {
 	return nil
 }
 
-// read returns a job with no more than what it is given.
+// read returns a job that holds only the given slots.
 func (t *Traverser) read(from *match.Job) (*job, error) {
 	j := &job{id: from.ID, reserved: from.Reserved, start: Instant(from.Start), end: planner.Forever}
 	if !from.End.IsZero() {
@@ -89,7 +88,7 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32, seen map[vid]b
 	return nil
 }
 
-// locate finds the vertex that a share is of, or none.
+// locate returns the vertex of a share, or none.
 func (g *graph) locate(h *resource.Share, node string) vid {
 	if path := h.Path; path != "" {
 		u := g.find(path, h.Rank)
@@ -114,10 +113,10 @@ func (g *graph) locate(h *resource.Share, node string) vid {
 	return none
 }
 
-// attached says whether containment reaches a vertex.
+// attached reports whether containment reaches a vertex.
 func (g *graph) attached(u vid) bool { return u == g.root || g.parent[u] != none }
 
-// below finds a vertex of a type by its id among u and all that stands in it.
+// below returns the vertex with this type and id among u and the vertices below u, or none.
 func (g *graph) below(u vid, typ typeID, id int64) vid {
 	if typeID(g.typ[u]) == typ && g.id[u] == id {
 		return u
@@ -132,7 +131,7 @@ func (g *graph) below(u vid, typ typeID, id int64) vid {
 	return none
 }
 
-// replace books a job's slots in place of those with the same keys.
+// replace books a job's slots in place of the slots with the same keys.
 func (t *Traverser) replace(j *job) {
 	was := t.jobs[j.id]
 	if was == nil {
@@ -169,7 +168,7 @@ func (t *Traverser) replace(j *job) {
 	t.hold(j)
 }
 
-// dropUnused takes out the keys that nothing is held under.
+// dropUnused removes the keys under which nothing is held.
 func (j *job) dropUnused() {
 	used := make([]int32, len(j.keys))
 	for i := range j.emissions {
@@ -194,8 +193,7 @@ func (j *job) dropUnused() {
 	}
 }
 
-// same says whether all that is given is held already, from and until when it is
-// given.
+// same reports whether everything that is given is already held, for the same time.
 func (j *job) same(given *job) bool {
 	if j.reserved != given.reserved || j.at != given.at || j.until != given.until {
 		return false
@@ -227,8 +225,8 @@ func (j *job) same(given *job) bool {
 	return true
 }
 
-// setAside has the jobs that a request ignores hold nothing, and what it expects
-// be held, until restore is called.
+// setAside takes off the bookings of the ignored jobs, and books
+// what the request expects others to take. restore undoes both.
 func (t *Traverser) setAside(ignored []match.JobID, expects []match.Slot, now int64) (restore func()) {
 	if len(ignored) == 0 && len(expects) == 0 {
 		return func() {}

@@ -44,7 +44,7 @@ var drawnPolicies = []string{
 	match.PolicyFirstnodex, match.PolicyLonodex, match.PolicyHinodex, match.PolicyLocality, match.PolicyVariation,
 }
 
-// draw returns some request that books.
+// draw returns a random request that books.
 func draw(random *rand.Rand, id match.JobID, now int64) match.Request {
 	return wants(id, now, shapes[random.IntN(len(shapes))](1+random.Int64N(3)), lasting(random.Int64N(4)*20),
 		func(q *match.Request) {
@@ -55,14 +55,14 @@ func draw(random *rand.Rand, id match.JobID, now int64) match.Request {
 		})
 }
 
-// seed is the source of what a test draws.
+// seed returns the source of a test's random numbers.
 func seed(t testing.TB) *rand.Rand {
 	t.Helper()
 	return rand.New(rand.NewPCG(trials.Seed(t), 1))
 }
 
-// What Jobs lists makes, by Update, of a new traverser one that holds the same and
-// answers the same.
+// TestJobsRoundTrip checks that a new traverser, after an Update
+// with the result of Jobs, holds the same and answers the same.
 func TestJobsRoundTrip(t *testing.T) {
 	random := seed(t)
 	for range trials.Count(200) {
@@ -98,8 +98,8 @@ func TestJobsRoundTrip(t *testing.T) {
 	}
 }
 
-// answers are those to a series of questions under one policy, which must not be
-// one that learns from what it gave out.
+// answers returns the answers to a series of random requests under one
+// policy. The policy must not depend on what was given out before.
 func (r *rig) answers(random *rand.Rand, policy string, now int64) []string {
 	var list []string
 	for i := range 20 {
@@ -119,7 +119,7 @@ func overdue(jobs []match.Job, now int64) bool {
 	return slices.ContainsFunc(jobs, func(j match.Job) bool { return !j.End.IsZero() && !j.End.After(seconds(now)) })
 }
 
-// bare leaves out of jobs what only the traverser that gave a vertex out knows.
+// bare returns jobs without the labels, which only the traverser that gave a vertex out knows.
 func bare(jobs []match.Job) []match.Job {
 	list := make([]match.Job, len(jobs))
 	for i, j := range jobs {
@@ -137,8 +137,8 @@ func bare(jobs []match.Job) []match.Job {
 	return list
 }
 
-// What is left of jobs whose slots are released key by key, in any order, is as if
-// the rest alone had ever been there.
+// TestReleaseLeavesNoTrace checks slots that are released key by key, in
+// any order: the traverser is then as if it had only ever held the rest.
 func TestReleaseLeavesNoTrace(t *testing.T) {
 	random := seed(t)
 	for range trials.Count(200) {
@@ -184,8 +184,8 @@ func TestReleaseLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// Jobs that come, are reserved, overdue and go leave plans, counts and filters as if
-// there had been none.
+// TestManyJobsLeaveNoBooking checks that plans, counts and filters are
+// empty after many jobs were booked, reserved, overdue and released.
 func TestManyJobsLeaveNoBooking(t *testing.T) {
 	random := seed(t)
 	r := load(t, match.PolicyFirst, small())
@@ -213,7 +213,7 @@ func TestManyJobsLeaveNoBooking(t *testing.T) {
 	same(t, "dump", r.dump(), load(t, match.PolicyLow, small()).dump())
 }
 
-// holding returns a job that holds these vertices, one slot each.
+// holding returns a job that holds these vertices, with one slot for each.
 func holding(t testing.TB, id match.JobID, g *resource.Graph, paths ...string) match.Job {
 	t.Helper()
 	j := match.Job{ID: id, Start: seconds(0)}
@@ -226,8 +226,8 @@ func holding(t testing.TB, id match.JobID, g *resource.Graph, paths ...string) m
 	return j
 }
 
-// More than there is may be booked, which nothing is given out of; each release
-// takes off its own.
+// TestOverCommittedUpdate checks that more may be booked than there is. Nothing
+// is given out of it then, and each release removes only its own bookings.
 func TestOverCommittedUpdate(t *testing.T) {
 	g := small()
 	const core = "/cluster0/rack0/node0/core0"
@@ -250,7 +250,8 @@ func TestOverCommittedUpdate(t *testing.T) {
 	same(t, "dump", r.dump(), before)
 }
 
-// An Update of what is held already leaves it as it is, its request included.
+// TestUpdateOfWhatIsHeld checks that an Update with what
+// is held already changes nothing, and keeps the request.
 func TestUpdateOfWhatIsHeld(t *testing.T) {
 	r := load(t, match.PolicyLow, small())
 	q := wants(1, 5, cores(3, 2), lasting(50), named("a", "b", "c"))
@@ -341,8 +342,8 @@ func TestUpdateFails(t *testing.T) {
 	}
 }
 
-// Keys name the slots in the order of the jobspec; where a range gives out fewer,
-// the last ones of each parent's share go unused.
+// TestKeys checks that keys name the slots in the order of the jobspec. If a
+// range gives out fewer slots, the last keys of each parent's share are unused.
 func TestKeys(t *testing.T) {
 	between := func(low, high int64, with ...jobspec.Resource) jobspec.Resource {
 		r := several("slot", low, with...)
@@ -384,7 +385,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A caller that went away gets nothing, and no reservation is lost by it.
+// TestCallerGone checks that a caller that went away gets nothing, and loses no reservation.
 func TestCallerGone(t *testing.T) {
 	r := load(t, match.PolicyLow, small())
 	r.gets(wants(1, 0, nodes(4), lasting(10)))

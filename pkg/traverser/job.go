@@ -13,8 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/planner"
 )
 
-// give books a job that was found, and has the edges and the vertices that it got
-// know.
+// give books a job that was found. It updates the
+// weights of the edges and the labels of the vertices.
 func (t *Traverser) give(j *job, now int64) {
 	t.hold(j)
 	t.reweigh(j, now)
@@ -22,8 +22,8 @@ func (t *Traverser) give(j *job, now int64) {
 	j.given = nil
 }
 
-// hold books a job. What is allocated is held at all times up to its end, so that
-// it stays held for a clock that goes back.
+// hold books a job. An allocation is booked from the beginning of time up to
+// its end. Otherwise it would not be held any more if the clock went back.
 func (t *Traverser) hold(j *job) {
 	t.jobs[j.id] = j
 	if !j.reserved {
@@ -38,7 +38,7 @@ func (t *Traverser) hold(j *job) {
 	}
 }
 
-// forget takes a job off.
+// forget removes a job and its bookings.
 func (t *Traverser) forget(j *job) {
 	delete(t.jobs, j.id)
 	if !j.reserved {
@@ -51,8 +51,8 @@ func (t *Traverser) forget(j *job) {
 	}
 }
 
-// advance lets time pass: a reservation that nobody took up is gone once it is
-// over, and an allocation that is not released holds on.
+// advance moves the time forward to now. A reservation whose end has passed is removed. An
+// allocation whose end has passed stays held until it is released, so its end is moved on.
 func (t *Traverser) advance(now int64) {
 	for len(t.due) > 0 && t.due[0].end <= now {
 		j := t.due[0]
@@ -60,14 +60,14 @@ func (t *Traverser) advance(now int64) {
 		if j.reserved {
 			continue
 		}
-		// Ever longer, so that a job that never ends costs little.
+		// Each extension is longer than the last, so that a job that never ends costs little.
 		j.end = soon(now, max(int64(time.Second), now-j.until))
 		t.hold(j)
 	}
 }
 
-// soon returns the time a while after now, which is before planner.Forever; both
-// are positive.
+// soon returns the time a while after now, at most
+// planner.Forever. Both arguments must be positive.
 func soon(now, while int64) int64 {
 	if while > planner.Forever-now {
 		return planner.Forever
@@ -102,8 +102,8 @@ func (d *deadlines) Pop() any {
 	return j
 }
 
-// nameSlots gives the slots that were chosen their keys and labels. What was taken
-// outside of them is one slot more.
+// nameSlots sets the keys and labels of the chosen slots. The
+// vertices that were taken outside of slots form one more slot.
 func (j *job) nameSlots(chosen []*request, q *requests, keys []string) {
 	next := make(map[*request]int)
 	q.offsets(next, new(int64), 1)
@@ -128,7 +128,7 @@ func (j *job) nameSlots(chosen []*request, q *requests, keys []string) {
 	j.keys, j.labels = append(j.keys, outside(j.keys)), append(j.labels, "")
 }
 
-// noteLabels notes the labels of the requests that vertices were chosen for.
+// noteLabels records the labels of the requests for which vertices were chosen.
 func (j *job) noteLabels(c *choice) {
 	for i := range j.emissions {
 		u := j.emissions[i].u
@@ -143,7 +143,7 @@ func (j *job) noteLabels(c *choice) {
 	}
 }
 
-// outside returns the key of what was taken outside of slots: one that no slot has.
+// outside returns a key for what was taken outside of slots. No slot has this key.
 func outside(keys []string) string {
 	key := ""
 	for slices.Contains(keys, key) {
@@ -152,7 +152,7 @@ func outside(keys []string) string {
 	return key
 }
 
-// offsets notes where the keys of each slot request begin.
+// offsets sets at to the index of the first key of each slot request.
 func (q *requests) offsets(at map[*request]int, next *int64, parents int64) {
 	for i := range q.list {
 		r := &q.list[i]
@@ -165,8 +165,8 @@ func (q *requests) offsets(at map[*request]int, next *int64, parents int64) {
 	}
 }
 
-// Release gives back the slots of a job with these keys, or without keys all of
-// them. What is not held is no error.
+// Release releases the slots of a job with these keys, or all its slots
+// if there are no keys. It ignores keys and jobs that hold nothing.
 func (t *Traverser) Release(id match.JobID, keys ...string) {
 	j := t.jobs[id]
 	if j == nil {
@@ -195,7 +195,8 @@ func (t *Traverser) Release(id match.JobID, keys ...string) {
 	}
 }
 
-// compose gives a job what it holds exclusively, and all that this stands in.
+// compose sets the emissions of a job: the vertices that
+// it holds exclusively, and all vertices above them.
 func (t *Traverser) compose(j *job, held func(yield func(*emission))) {
 	c := &t.space.choice
 	c.reset(len(t.g.typ))
@@ -213,12 +214,12 @@ func (t *Traverser) compose(j *job, held func(yield func(*emission))) {
 	j.emissions = slices.Clone(e.out)
 }
 
-// Jobs lists what is held and reserved, ordered by job id and in it by key.
+// Jobs returns what is held and reserved, ordered by job id and then by key.
 func (t *Traverser) Jobs() []match.Job {
 	return t.list(func(*job) bool { return true })
 }
 
-// list lists those of the jobs that are wanted.
+// list returns the jobs for which wanted returns true, in the order of Jobs.
 func (t *Traverser) list(wanted func(*job) bool) []match.Job {
 	var list []match.Job
 	for _, j := range t.jobs {

@@ -10,32 +10,31 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// maxVertices bounds a graph: a vid has 31 bits.
+// maxVertices is the largest number of vertices, because a vid has 31 bits.
 const maxVertices = math.MaxInt32 - 1
 
-// maxTotal bounds the sizes of all vertices together: sums of what is booked stay
-// numbers, though all of it were booked a hundred times.
+// maxTotal is the largest sum of the sizes of all vertices. It leaves room for sums
+// of bookings: even if all were booked a hundred times, the sums would not overflow.
 const maxTotal = math.MaxInt64 >> 8
 
-// maxTypes bounds the types of a graph: what is counted type by type stays cheap.
+// maxTypes is the largest number of types. It keeps tables with an entry per type small.
 const maxTypes = 1 << 10
 
-// maxDepth bounds the levels of a graph.
+// maxDepth is the largest number of levels of a graph.
 const maxDepth = 128
 
 // A loading is a graph that is being read.
 type loading struct {
 	g graph
-	// way has the containment path of every vertex, by the order of the text; empty
-	// for one that stands in other subsystems alone.
+	// way has the containment path of every vertex, in the order of the
+	// text. It is empty for a vertex that is only in other subsystems.
 	way      []string
-	from, to []vid // the edges of containment
+	from, to []vid // the ends of the containment edges
 	scratch  []byte
 }
 
-// read returns the graph that a text describes. Vertices that containment does not
-// reach from the root are kept, and not walked; so are edges to a vertex that
-// already stands in another.
+// read returns the graph of a JGF text. It keeps vertices that containment does not reach from the
+// root, but does not walk them. The same holds for an edge to a vertex that already has a parent.
 func read(jgf []byte) (*graph, error) {
 	l := loading{g: newGraph()}
 	if err := resource.WalkJGF(jgf, l.vertex, l.edge); err != nil {
@@ -86,7 +85,7 @@ func (l *loading) vertex(v *resource.Vertex) error {
 	return nil
 }
 
-// keepRare keeps what few vertices have.
+// keepRare keeps the fields that few vertices have.
 func (l *loading) keepRare(u vid, v *resource.Vertex) {
 	g := &l.g
 	if v.Basename != v.Type {
@@ -109,7 +108,7 @@ func (l *loading) keepRare(u vid, v *resource.Vertex) {
 	}
 }
 
-// defaultName returns the name of a vertex that says none.
+// defaultName returns the name that a vertex has by default.
 func (l *loading) defaultName(v *resource.Vertex) []byte {
 	l.scratch = strconv.AppendInt(append(l.scratch[:0], v.Basename...), v.ID, 10)
 	return l.scratch

@@ -10,18 +10,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/planner"
 )
 
-// A workspace is memory that one call leaves to the next.
+// A workspace is memory that one call reuses from the last.
 type workspace struct {
 	choice   choice
 	emitter  emitter
 	gathered []*aggregate
 }
 
-// Match answers a request as match.Engine does. The fingerprint is the request's;
-// see match.Request for the rest. It fails with match.ErrInvalid, a *match.Refusal
-// that wraps match.ErrBusy or match.ErrUnsatisfiable, match.ErrConflict, or the
-// error of ctx, and changes nothing then, but that with a refusal a reservation that
-// the request would renew is gone.
+// Match answers a request as match.Engine does; see match.Request. The fingerprint
+// identifies the request. Match fails with match.ErrInvalid, with a *match.Refusal
+// that wraps match.ErrBusy or match.ErrUnsatisfiable, with match.ErrConflict, or
+// with the error of ctx. A failed Match changes nothing, with one exception: after
+// a refusal, the reservation that the request would have renewed is gone.
 func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) (*match.Allocation, error) {
 	q, err := t.prepare(r)
 	if err != nil {
@@ -40,7 +40,7 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 		return t.allocation(j), nil
 	}
 	ignored := r.Ignore
-	var given *job // the reservation that is given up
+	var given *job // the job's reservation, which the request replaces
 	if j := t.jobs[r.ID]; j != nil && !slices.Contains(ignored, r.ID) {
 		switch {
 		case !j.reserved && j.asked && j.request == f:
@@ -50,7 +50,7 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 		case booksAnything(r.Op):
 			t.forget(j)
 			given = j
-		default: // It would be given up, and nothing is.
+		default: // Nothing is booked, so the reservation is only ignored.
 			ignored = append(slices.Clip(ignored), r.ID)
 		}
 	}
@@ -69,12 +69,13 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 	return t.allocation(j), nil
 }
 
+// booksAnything reports whether a match with this operation books what it finds.
 func booksAnything(op match.Op) bool {
 	return op == match.Allocate || op == match.AllocateOrElseReserve
 }
 
-// find looks for a time at which the request fits: now and, if the operation says
-// so, the times after it at which something begins or ends.
+// find searches for a time at which the request fits. It tries now. If the operation
+// allows a later time, it also tries the times at which a booking begins or ends.
 func (t *Traverser) find(ctx context.Context, q *ask, r *match.Request, now int64) (*job, error) {
 	t.attempt.seen = 0
 	later := r.Op == match.AllocateOrElseReserve || r.Op == match.WithoutAllocatingFuture
@@ -105,9 +106,8 @@ func (t *Traverser) find(ctx context.Context, q *ask, r *match.Request, now int6
 	return nil, t.refuse(q, r, now)
 }
 
-// candidate returns the first time after the given one at which a job holds
-// something more or less than before and the totals that the root's filter counts
-// suffice for the whole duration.
+// candidate returns the first time after the given one at which a booking begins or ends,
+// and at which the totals of the root's pruning filter are enough for the whole duration.
 func (t *Traverser) candidate(q *ask, r *match.Request, after int64) (int64, bool) {
 	free := t.g.in(t.g.root)
 	if free == nil || free.free == nil {
@@ -127,8 +127,8 @@ func (t *Traverser) candidate(q *ask, r *match.Request, after int64) (int64, boo
 	}
 }
 
-// try makes one attempt: at a time, or with empty in a graph that nobody holds
-// anything of. It returns nil if there is no room.
+// try makes one attempt at a time. If empty is set, it ignores what jobs hold
+// and which vertices are down. It returns nil if the request does not fit.
 func (t *Traverser) try(q *ask, r *match.Request, now, at int64, empty bool) (*job, error) {
 	a := &t.attempt
 	a.g, a.policy, a.whole, a.holds = &t.g, q.policy, q.whole, q.holds

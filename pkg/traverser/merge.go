@@ -11,11 +11,11 @@ import (
 // A merger adds one graph to another.
 type merger struct {
 	g, part *graph
-	to      []vid // where the vertices of the part are in the graph; none for new ones
+	to      []vid // by vertex of the part: its vid in the graph; none for a new one
 }
 
-// match finds out which of the part's vertices at u and below are those of the
-// graph at at and below.
+// match sets to for the vertex u of the part, which is the
+// vertex at of the graph, and for all vertices below u.
 func (m *merger) match(u, at vid) error {
 	g, part := m.g, m.part
 	if g.types[g.typ[at]] != part.types[part.typ[u]] || g.rank[at] != part.rank[u] || g.name(at) != part.name(u) ||
@@ -46,7 +46,7 @@ func (m *merger) match(u, at vid) error {
 	return nil
 }
 
-// numbers returns the children of a vertex by their numbers.
+// numbers returns the children of a vertex by UniqID.
 func (g *graph) numbers(u vid) map[int64]vid {
 	numbers := make(map[int64]vid)
 	if in := g.in(u); in != nil {
@@ -57,7 +57,7 @@ func (g *graph) numbers(u vid) map[int64]vid {
 	return numbers
 }
 
-// checkTotal fails where the graph came to be too large.
+// checkTotal fails if the graph would become too large.
 func (m *merger) checkTotal() error {
 	total := m.g.total
 	for u, at := range m.to {
@@ -73,7 +73,7 @@ func (m *merger) checkTotal() error {
 	return nil
 }
 
-// child returns the child of at that c of the part is, or none.
+// child returns the child of at that is the part's vertex c, or none.
 func (m *merger) child(at, c vid) vid {
 	if m.part.flags[c]&isOdd == 0 {
 		return m.g.childNamed(at, m.part.name(c), m.part.rank[c])
@@ -84,7 +84,7 @@ func (m *merger) child(at, c vid) vid {
 	return none
 }
 
-// apply adds what is new.
+// apply adds the vertices and edges that are new.
 func (m *merger) apply() {
 	g, part := m.g, m.part
 	for u := range vid(len(part.typ)) { //nolint:gosec // fewer than maxVertices
@@ -104,7 +104,7 @@ func (m *merger) apply() {
 			g.flags[at] |= hasEdges
 		}
 		to := g.in(at)
-		to.children = slices.Clip(to.children) // of one list with others'
+		to.children = slices.Clip(to.children) // may share memory with other lists
 		for _, c := range in.children {
 			if n := m.to[c]; g.parent[n] == none && n != g.root {
 				g.parent[n] = at
@@ -123,7 +123,7 @@ func (m *merger) types(of []typeID) []typeID {
 	return list
 }
 
-// copy appends a vertex of the part to the graph, standing nowhere.
+// copy appends a vertex of the part to the graph, without a parent. It returns its vid.
 func (m *merger) copy(u vid) vid {
 	g, part := m.g, m.part
 	n := vid(len(g.typ))                                             //nolint:gosec // fewer than maxVertices

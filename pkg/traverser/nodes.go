@@ -8,8 +8,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Nodes lists node vertices as match.Engine does: at most limit of them, by name,
-// from the name from on.
+// Nodes returns node vertices as match.Engine does: at most
+// limit nodes, ordered by name, beginning with the name from.
 func (t *Traverser) Nodes(from string, limit int) []match.Node {
 	g := &t.g
 	if t.byName == nil {
@@ -45,14 +45,14 @@ func (t *Traverser) Nodes(from string, limit int) []match.Node {
 	return nodes
 }
 
-// standsOn says whether a job holds something on one of these nodes.
+// standsOn reports whether a job holds something on one of these nodes.
 func (t *Traverser) standsOn(j *job, nodes map[vid]bool) bool {
 	return slices.ContainsFunc(j.emissions, func(e emission) bool {
 		return typeID(t.g.typ[e.u]) == typeNode && nodes[e.u]
 	})
 }
 
-// part writes u with what it stands in, from the root down, and what stands in it.
+// part returns the vertices above u from the root down, u, and the vertices below u.
 func (g *graph) part(u vid) *resource.Graph {
 	p := &resource.Graph{}
 	at := make(map[vid]int)
@@ -63,7 +63,8 @@ func (g *graph) part(u vid) *resource.Graph {
 	return p
 }
 
-// write appends v and what stands in it to p, as far as wanted.
+// write appends v and the vertices below it to p. It leaves out the
+// vertices for which wanted returns false, and everything below them.
 func (g *graph) write(p *resource.Graph, v vid, parent int, wanted func(vid) bool) {
 	if !wanted(v) {
 		return
@@ -80,8 +81,8 @@ func (g *graph) write(p *resource.Graph, v vid, parent int, wanted func(vid) boo
 	}
 }
 
-// Graph writes the whole graph: containment as it is walked, then what stands in
-// other subsystems alone, and the edges of these.
+// Graph returns the whole graph: first the vertices of the containment tree in the order of a walk,
+// then the vertices that are only in other subsystems, and then the edges of these subsystems.
 func (t *Traverser) Graph() *resource.Graph {
 	g, p := &t.g, &resource.Graph{}
 	if t.Empty() {

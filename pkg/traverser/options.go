@@ -12,27 +12,26 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Options are what Fluxion's library is initialised with, by its names. The zero
-// value has no pruning filter; see DefaultOptions.
+// Options are the options with which Fluxion's library is initialised, under
+// Fluxion's names. The zero value has no pruning filter; see DefaultOptions.
 type Options struct {
-	// LoadFormat is the format of graphs: only "jgf" is read here.
+	// LoadFormat is the format of graphs. Only "jgf" is allowed.
 	LoadFormat string `json:"load_format"`
-	// MatcherPolicy is one of match.GraphPolicies or a custom text, for requests
-	// that name none.
+	// MatcherPolicy is the policy for requests that name none. It
+	// is one of match.GraphPolicies or the text of a custom policy.
 	MatcherPolicy string `json:"matcher_policy"`
-	// MatcherName picks the subsystems that are walked: only "CA", containment,
-	// in any case.
+	// MatcherName is the choice of subsystems to walk. Only
+	// "CA" (containment) is allowed, in upper or lower case.
 	MatcherName string `json:"matcher_name"`
-	// MatchFormat is the format of R for those who write it; see
-	// (*resource.Set).Format.
+	// MatchFormat is the format in which R is written; see (*resource.Set).Format.
 	MatchFormat string `json:"match_format"`
-	// PruneFilters are pairs HIGH:low, apart by commas: vertices of type HIGH, or
-	// with ALL every one, keep count of what is free of type low below them.
+	// PruneFilters are pairs HIGH:low, separated by commas. A vertex of type HIGH counts
+	// how much of type low is free below it. With ALL as HIGH, every vertex does.
 	PruneFilters string `json:"prune_filters"`
 }
 
-// DefaultOptions returns the defaults of flux-sched 0.54.0, but for the load
-// format, which there is grug and here is jgf.
+// DefaultOptions returns the defaults of flux-sched 0.54.0.
+// Only the load format differs: it is jgf instead of grug.
 func DefaultOptions() Options {
 	return Options{
 		LoadFormat: formatJGF, MatcherPolicy: match.PolicyFirst, MatcherName: containmentOnly,
@@ -45,10 +44,10 @@ const (
 	containmentOnly = "CA"
 )
 
-// ParseOptions reads Fluxion's initialisation options: a JSON object, where other
-// keys are passed over and what is left out has the default of flux-sched 0.54.0,
-// load_format grug included, so that it has to be there. It fails, naming key and
-// value, for a value that New would refuse.
+// ParseOptions reads Fluxion's initialisation options from a JSON object. It ignores
+// unknown keys. A missing key has the default of flux-sched 0.54.0. For load_format that
+// default is grug, which is not allowed, so the text must set load_format. For a value
+// that New would not accept, ParseOptions returns an error that names key and value.
 func ParseOptions(text []byte) (Options, error) {
 	o := DefaultOptions()
 	o.LoadFormat = "grug"
@@ -86,13 +85,13 @@ func (o *Options) check() (policy, error) {
 	return p, nil
 }
 
-// filters say which types are counted at which.
+// filters are the pruning filters: which types are counted at which vertices.
 type filters struct {
-	everywhere []string            // low types of ALL
+	everywhere []string            // low types of the high type ALL
 	at         map[string][]string // low types by high type
 }
 
-// allTypes is the high type that stands for every one.
+// allTypes is the high type that means every type.
 const allTypes = "ALL"
 
 // parseFilters reads HIGH:low[,HIGH:low...].

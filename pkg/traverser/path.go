@@ -18,13 +18,13 @@ func (g *graph) path(u vid) string {
 	return g.path(g.parent[u]) + "/" + g.name(u)
 }
 
-// maxKept bounds the path that those of the children are kept with, in bytes: kept
-// paths take about as much memory as the names in them.
+// maxKept is the longest path, in bytes, of a vertex whose children's paths are kept.
+// With this limit, the kept paths take about as much memory as the names in them.
 const maxKept = 256
 
-// composed returns the path of a vertex as its parent's and its name, which is its
-// path unless it is odd. Results name the same vertices again and again, so the paths
-// of siblings are kept together once one was asked for.
+// composed returns the parent's path and the vertex's name, which is the
+// vertex's path unless the vertex is odd. Results name the same vertices
+// often, so the first call for a vertex keeps the paths of all its siblings.
 func (g *graph) composed(u vid) string {
 	p := g.parent[u]
 	if p == none {
@@ -41,13 +41,13 @@ func (g *graph) composed(u vid) string {
 	return in.text[from:in.ends[at]]
 }
 
-// keepPaths keeps the paths of children, unless they are too long.
+// keepPaths keeps the paths of the children of u. It returns false if they are too long.
 func (g *graph) keepPaths(u vid, in *inner) bool {
 	prefix := g.path(u)
 	if len(prefix) > maxKept {
 		return false
 	}
-	const name = 8 // about what a name takes
+	const name = 8 // about the size of a name
 	text := make([]byte, 0, len(in.children)*(len(prefix)+name))
 	ends := make([]int, len(in.children))
 	for i, c := range in.children {
@@ -60,11 +60,11 @@ func (g *graph) keepPaths(u vid, in *inner) bool {
 	return true
 }
 
-// anyRank stands for a rank that is not known.
+// anyRank means that the rank is not known.
 const anyRank = math.MinInt64
 
-// find returns the vertex with this containment path, or none. Where there are
-// several that of the rank is meant, or the first if none has it.
+// find returns the vertex with this containment path, or none. If there are several,
+// it returns the one with the given rank, or the first if none has that rank.
 func (g *graph) find(path string, rank int64) vid {
 	if g.root == none || !strings.HasPrefix(path, "/") {
 		return none
@@ -80,7 +80,7 @@ func (g *graph) find(path string, rank int64) vid {
 	return g.findOdd(path, rank)
 }
 
-// findOdd is find for vertices that are odd or stand below an odd one.
+// findOdd is find for vertices that are odd or below an odd vertex.
 func (g *graph) findOdd(path string, rank int64) vid {
 	if len(g.odd) == 0 {
 		return none
@@ -106,7 +106,8 @@ func (g *graph) findOdd(path string, rank int64) vid {
 	return none
 }
 
-// ofRank returns the first vertex of a list with this rank, or else the first.
+// ofRank returns the first vertex of a list with this
+// rank. If there is none, it returns the first vertex.
 func (g *graph) ofRank(list []vid, rank int64) vid {
 	for _, u := range list {
 		if g.rank[u] == rank {
@@ -129,11 +130,11 @@ func (g *graph) descend(u vid, path string, rank int64) vid {
 	return u
 }
 
-// manyChildren is from how many on they are found by a map.
+// manyChildren is the number of children above which childNamed uses a map.
 const manyChildren = 32
 
-// childNamed returns the child whose path goes on with this name, or none. Where
-// there are several that of the rank is meant, or the first if none has it.
+// childNamed returns the child with this name that is not odd, or none. If there are
+// several, it returns the one with the given rank, or the first if none has that rank.
 func (g *graph) childNamed(u vid, name string, rank int64) vid {
 	in := g.in(u)
 	if in == nil {
@@ -169,7 +170,7 @@ func (g *graph) childNamed(u vid, name string, rank int64) vid {
 	return first
 }
 
-// index has children be found by name.
+// index makes byName and twins.
 func (g *graph) index(in *inner) {
 	in.byName, in.twins = make(map[string]vid, len(in.children)), nil
 	for _, c := range in.children {

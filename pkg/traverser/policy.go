@@ -8,32 +8,31 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A policy is how one candidate is preferred to another (Fluxion's match
-// policies).
+// A policy is the preference among candidates (Fluxion's match policies).
 type policy struct {
-	// high prefers the larger score.
+	// high prefers the highest score; otherwise the lowest is preferred.
 	high bool
-	// nodeCentric has the id of the node weigh more than the vertex's own.
+	// nodeCentric gives the id of the node more weight than the id of the vertex.
 	nodeCentric bool
-	// nodeExclusive gives out nodes with all that is below them.
+	// nodeExclusive gives out a node with everything below it.
 	nodeExclusive bool
-	// early stops as soon as enough was found, and visits children by the weights
-	// of their edges.
+	// early stops the walk as soon as enough is found, and
+	// visits children in the order of their edges' weights.
 	early bool
 	// locality prefers runs of consecutive scores.
 	locality bool
-	// variation scores by the property perf_class.
+	// variation takes the score from the property perf_class.
 	variation bool
 }
 
-// policyOf returns how candidates are preferred under a policy that match names.
+// policyOf returns the policy for a policy of package match.
 func policyOf(m match.Policy) policy {
 	p := policy{nodeCentric: m.NodeCentric, nodeExclusive: m.Exclusive}
 	switch m.Order {
 	case match.LowestFirst:
 	case match.HighestFirst:
 		p.high = true
-	case match.DepthFirst: // which Fluxion does by the highest score
+	case match.DepthFirst: // by the highest score, as in Fluxion
 		p.high, p.early = true, true
 	}
 	switch m.Prefers {
@@ -46,8 +45,8 @@ func policyOf(m match.Policy) policy {
 	return p
 }
 
-// parsePolicy reads the name of a policy, or the text of a custom one. It fails, naming it, for a
-// policy that is neither one of match.GraphPolicies nor a custom one.
+// parsePolicy reads the name of a policy or the text of a custom policy. It fails if the
+// text is neither in match.GraphPolicies nor a custom policy. The error names the text.
 func parsePolicy(text string) (policy, error) {
 	if m, ok := match.PolicyOf(text); ok {
 		return policyOf(m), nil
@@ -101,8 +100,8 @@ func parseBool(value string) (bool, error) {
 // worst is the performance class of a vertex that has none.
 const worst = 9999
 
-// score returns what candidates are compared by. ok is false for a node that a
-// node-centric policy cannot score.
+// score returns the score by which candidates are compared. ok
+// is false for a node that a node-centric policy cannot score.
 func (p *policy) score(g *graph, u vid, factor int64) (score int64, ok bool) {
 	if p.variation {
 		return 1 + g.perfClass(u), true
@@ -116,7 +115,7 @@ func (p *policy) score(g *graph, u vid, factor int64) (score int64, ok bool) {
 	return 1 + factor + g.id[u] + 1, true
 }
 
-// nodeFactor is what the node that encloses a vertex adds to its score.
+// nodeFactor returns the amount that a node adds to the score of the vertices below it.
 func nodeFactor(id, uniq int64) int64 {
 	distance := uniq%10000 - 1
 	if distance < 0 {

@@ -6,7 +6,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Every policy that a request may name is gone by as match says, and no two alike.
+// TestEveryPolicyIsGoneBy checks that every policy of package match is known here,
+// with the properties that match has for it, and that no two policies are equal.
 func TestEveryPolicyIsGoneBy(t *testing.T) {
 	by := map[policy]string{}
 	for _, name := range match.GraphPolicies() {

@@ -5,16 +5,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// An ask is a request, prepared for the graph.
+// An ask is a request that is prepared for the graph.
 type ask struct {
 	top    *requests
-	least  []sum // needed below the root
+	least  []sum // the minimum needed below the root
 	policy policy
 	whole  []bool
 	holds  jobspec.Condition
 }
 
-// prepare reads a request; it fails with match.ErrInvalid.
+// prepare prepares a request. It fails with match.ErrInvalid.
 func (t *Traverser) prepare(r *match.Request) (*ask, error) {
 	q := &ask{policy: t.policy}
 	var err error
@@ -67,7 +67,7 @@ func (q *requests) markWhole(whole []bool) {
 	}
 }
 
-// checkKeys fails for keys that could not name the slots one by one.
+// checkKeys fails for keys that cannot name the slots one by one.
 func checkKeys(q *requests, keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func checkKeys(q *requests, keys []string) error {
 	return nil
 }
 
-// mostSlots counts the slots that the requests can come to at the most.
+// mostSlots returns the largest number of slots that the requests may get.
 func (q *requests) mostSlots() int64 {
 	n := int64(0)
 	for i := range q.list {

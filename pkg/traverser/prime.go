@@ -8,9 +8,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/planner"
 )
 
-// prime counts up the tree what stands below each vertex, and sets up the pruning
-// filters. Nothing may be booked. Types that only a filter names are known from
-// here on.
+// prime computes, from the leaves up, the counts of what is below each vertex, and sets up the
+// pruning filters. Nothing may be booked. Types that only a filter names are known afterwards.
 func (g *graph) prime(f *filters) {
 	for _, low := range f.everywhere {
 		g.typeOf(low)
@@ -25,12 +24,13 @@ func (g *graph) prime(f *filters) {
 	g.primeBelow(g.root, f, make(map[typeID]bool))
 }
 
-// A sum is how much of a type stands below a vertex.
+// A sum is an amount of one type.
 type sum struct {
 	typ    typeID
 	amount int64
 }
 
+// addSum adds an amount to the sum of its type.
 func addSum(sums []sum, typ typeID, amount int64) []sum {
 	for i := range sums {
 		if sums[i].typ == typ {
@@ -41,7 +41,8 @@ func addSum(sums []sum, typ typeID, amount int64) []sum {
 	return append(sums, sum{typ, amount})
 }
 
-// primeBelow returns what stands below u, and notes the types of the leaves.
+// primeBelow returns the sums of the sizes below u by
+// type. It adds the types of the leaves to leaves.
 func (g *graph) primeBelow(u vid, f *filters, leaves map[typeID]bool) []sum {
 	if typeID(g.typ[u]) == typeNode {
 		g.nodes = append(g.nodes, u)
@@ -87,6 +88,7 @@ func (g *graph) primeBelow(u vid, f *filters, leaves map[typeID]bool) []sum {
 	return below
 }
 
+// addLeaf adds a leaf to the tally of its type.
 func addLeaf(leaves []tally, typ typeID, size int64) []tally {
 	for i := range leaves {
 		if t := &leaves[i]; t.typ == typ {
@@ -101,9 +103,9 @@ func addLeaf(leaves []tally, typ typeID, size int64) []tally {
 	return append(leaves, tally{typ: typ, count: 1, sum: size, size: size})
 }
 
-// filter returns the pruning filter of a vertex: of all types that the filters name
-// for it but its own, also those of which nothing stands below. At the root every
-// type of a leaf is counted, whatever the filters say.
+// filter returns the pruning filter of a vertex, or nil if it tracks no type. It
+// tracks all types that the filters name for the vertex, except the vertex's own type,
+// even if nothing of a type is below. At the root it also tracks every type of a leaf.
 func (g *graph) filter(u vid, below []sum, f *filters, leaves map[typeID]bool) *aggregate {
 	own := typeID(g.typ[u])
 	tracked := below[:0:0]

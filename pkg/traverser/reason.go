@@ -8,7 +8,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// refuse returns why a request finds no room now: because of others, or for good.
+// refuse returns the reason why a request does not
+// fit now: either because of other jobs, or for good.
 func (t *Traverser) refuse(q *ask, r *match.Request, now int64) error {
 	j, err := t.try(q, r, now, now, true)
 	switch {
@@ -20,7 +21,7 @@ func (t *Traverser) refuse(q *ask, r *match.Request, now int64) error {
 	return t.busy(q, r, now)
 }
 
-// unknown returns that no time was found within the budget.
+// unknown returns a refusal because no time was found within the budget.
 func (t *Traverser) unknown(q *ask, r *match.Request, now int64) error {
 	err := t.busy(q, r, now)
 	if refusal, ok := errors.AsType[*match.Refusal](err); ok {
@@ -29,9 +30,9 @@ func (t *Traverser) unknown(q *ask, r *match.Request, now int64) error {
 	return err
 }
 
-// fewNodes says whether fewer nodes can be used in the long run than are asked
-// for. Fluxion looks at that first where there is a constraint or nodes are
-// tracked, and where it could reserve answers busy then, never unsatisfiable.
+// fewNodes reports whether more nodes are asked for than can be used even in the
+// long run. Fluxion checks this first if there is a constraint or nodes are tracked.
+// For operations that may reserve, it then answers busy, and never unsatisfiable.
 func (t *Traverser) fewNodes(q *ask) bool {
 	g := &t.g
 	if q.holds == nil && !t.tracksNodes() {
@@ -44,7 +45,7 @@ func (t *Traverser) fewNodes(q *ask) bool {
 		}
 	}
 	for _, n := range g.nodes {
-		if g.flags[n]&isDown != 0 { // as Fluxion, which looks at the node alone here
+		if g.flags[n]&isDown != 0 { // as in Fluxion, which checks only the node itself here
 			continue
 		}
 		up++
@@ -55,7 +56,7 @@ func (t *Traverser) fewNodes(q *ask) bool {
 	return wanted > min(up, usable)
 }
 
-// tracksNodes says whether a filter counts nodes anywhere.
+// tracksNodes reports whether a filter counts nodes anywhere.
 func (t *Traverser) tracksNodes() bool {
 	if slices.Contains(t.filters.everywhere, resource.TypeNode) {
 		return true
@@ -68,7 +69,7 @@ func (t *Traverser) tracksNodes() bool {
 	return slices.ContainsFunc(t.g.nodes, func(n vid) bool { return t.g.inside[n] < 0 })
 }
 
-// busy returns why a request finds no room for the present.
+// busy returns the refusal of a request that does not fit at present.
 func (t *Traverser) busy(q *ask, r *match.Request, now int64) error {
 	if _, err := t.try(q, r, now, now, false); err != nil {
 		return err
@@ -78,8 +79,8 @@ func (t *Traverser) busy(q *ask, r *match.Request, now int64) error {
 	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
 }
 
-// never returns why a request would find no room in the empty graph, which the
-// last attempt was made in.
+// never returns the refusal of a request that does not fit even in
+// the empty graph. The last attempt must have been an empty one.
 func (t *Traverser) never(q *ask) error {
 	reason := t.reason(q)
 	if reason.Code == match.TooFew && reason.Found == 0 && len(reason.Shortages) > 0 {
@@ -88,7 +89,7 @@ func (t *Traverser) never(q *ask) error {
 	return &match.Refusal{Err: match.ErrUnsatisfiable, Reason: reason}
 }
 
-// reason puts into numbers why the last attempt found no room.
+// reason returns the numbers that explain why the last attempt failed.
 func (t *Traverser) reason(q *ask) match.Reason {
 	g, a := &t.g, &t.attempt
 	reason := match.Reason{Code: match.TooFew, Level: g.types[g.typ[g.root]], Vertex: g.name(g.root)}
@@ -122,7 +123,7 @@ func (t *Traverser) reason(q *ask) match.Reason {
 	return reason
 }
 
-// countNodes counts the nodes, and returns those that may be used.
+// countNodes counts the nodes in reason. It returns the nodes that may be used.
 func (t *Traverser) countNodes(reason *match.Reason) []vid {
 	g, a := &t.g, &t.attempt
 	usable := make([]vid, 0, len(g.nodes))
@@ -140,7 +141,7 @@ func (t *Traverser) countNodes(reason *match.Reason) []vid {
 	return usable
 }
 
-// down says whether a vertex, or one that it stands in, is down.
+// down reports whether a vertex, or a vertex above it, is down.
 func (g *graph) down(u vid) bool {
 	for ; u != none; u = g.parent[u] {
 		if g.flags[u]&isDown != 0 {
@@ -150,8 +151,8 @@ func (g *graph) down(u vid) bool {
 	return false
 }
 
-// shortage says how much nodes have of a type, if there is one that has less than
-// is needed. Where there is no node the whole graph counts as one.
+// shortage returns how much of a type the nodes have. short reports whether a node
+// has less than needed. If there are no nodes, the whole graph counts as one node.
 func (t *Traverser) shortage(need sum, nodes []vid) (s match.Shortage, short bool) {
 	s = match.Shortage{Type: t.g.types[need.typ], Wanted: need.amount}
 	if len(nodes) == 0 {
@@ -167,7 +168,7 @@ func (t *Traverser) shortage(need sum, nodes []vid) (s match.Shortage, short boo
 	return s, s.Nodes > 0
 }
 
-// amount returns how much is free of a type at u and below.
+// amount returns how much of a type is free at u and below.
 func (a *attempt) amount(u vid, typ typeID) int64 {
 	g, n := a.g, int64(0)
 	if g.flags[u]&isDown != 0 && !a.empty {

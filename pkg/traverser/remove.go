@@ -1,8 +1,8 @@
 package traverser
 
-// Remove takes the vertex with this containment path out, with all below it. It
-// fails with match.ErrInvalid where there is none, for the root, and where jobs
-// hold something there.
+// Remove removes the vertex with this containment path, and all
+// vertices below it. It fails with match.ErrInvalid if there is no
+// such vertex, if it is the root, or if a job holds something there.
 func (t *Traverser) Remove(path string) error {
 	g := &t.g
 	u := g.find(path, anyRank)
@@ -34,7 +34,8 @@ func (t *Traverser) Remove(path string) error {
 	return nil
 }
 
-// compact moves the vertices together after that at gone, and all below it, went.
+// compact removes the vertex gone and all vertices below it
+// from the arrays, and gives the other vertices new indexes.
 func (t *Traverser) compact(gone vid) {
 	g := &t.g
 	to := make([]vid, len(g.typ))

@@ -7,40 +7,40 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// unbounded is the amount that a count is taken of to know the most that it can
-// ask for.
+// unbounded is the largest number that a count may ask for.
 const unbounded = math.MaxUint32
 
-// A request is a resource of a jobspec, prepared for a graph.
+// A request is a resource of a jobspec that is prepared for a graph.
 type request struct {
 	typ   typeID
 	count jobspec.Count
 	// most is the largest number that count accepts.
 	most int64
-	// exclusive says that the request does; shareable that it says exclusive: false.
+	// exclusive is set if the jobspec has exclusive:
+	// true, and shareable if it has exclusive: false.
 	exclusive, shareable bool
 	label                string
 	with                 *requests
-	// below is what the request needs of each type below one vertex of it at the
-	// least.
+	// below has, by type, the minimum that is needed below one vertex of the request.
 	below []sum
 }
 
-// requests are what is asked for at one place of a jobspec.
+// requests are the resources at one place of a jobspec.
 type requests struct {
 	list []request
-	// at has the index in list of each type, or -1; twice marks types that are
-	// there more than once.
-	at    []int16
+	// at has, by type, the index of its first request in list, or -1.
+	at []int16
+	// twice has, by type, whether there are two requests or more.
 	twice []bool
-	slot  int // index of the first slot, or -1
+	slot  int // the index of the first slot, or -1
+	// slots is the number of slot requests.
 	slots int
 }
 
-// maxSiblings bounds the resources at one place of a jobspec.
+// maxSiblings is the largest number of resources at one place of a jobspec.
 const maxSiblings = math.MaxInt16
 
-// compile prepares resources for the graph. It fails for types that are not known.
+// compile prepares resources for the graph. It fails for unknown types.
 func (g *graph) compile(rs []jobspec.Resource) (*requests, error) {
 	q := &requests{list: make([]request, len(rs)), slot: -1}
 	q.at, q.twice = make([]int16, len(g.types)), make([]bool, len(g.types))
@@ -87,7 +87,7 @@ func (g *graph) compileOne(from *jobspec.Resource) (request, error) {
 	return r, nil
 }
 
-// least returns how much of each type the requests need at the least.
+// least returns the minimum of each type that the requests need.
 func (q *requests) least() []sum {
 	var sums []sum
 	for i := range q.list {
@@ -102,7 +102,7 @@ func (q *requests) least() []sum {
 	return sums
 }
 
-// times multiplies numbers that are not negative, up to the largest there is.
+// times returns the product of two numbers that are not negative; math.MaxInt64 if it overflows.
 func times(a, b int64) int64 {
 	if a != 0 && b > math.MaxInt64/a {
 		return math.MaxInt64
@@ -110,16 +110,16 @@ func times(a, b int64) int64 {
 	return a * b
 }
 
-// A hit is what of some requests fits a vertex.
+// A hit has the requests that a vertex matches.
 type hit struct {
-	own  *request // of the vertex's type
-	slot *request // that it can be matched as, content and all
-	// asked is the slot beside own, whatever the vertex has.
+	own  *request // for the vertex's type
+	slot *request // the slot whose content is among the children
+	// asked is the slot request at the same place as own, whatever the children are.
 	asked *request
-	fails bool // two requests fit
+	fails bool // more than one request matches
 }
 
-// fit returns which of the requests fits a vertex.
+// fit returns the requests that a vertex matches.
 func (a *attempt) fit(u vid, in *inner, q *requests) hit {
 	typ := a.g.typ[u]
 	var h hit
@@ -147,7 +147,7 @@ func (a *attempt) fit(u vid, in *inner, q *requests) hit {
 	return h
 }
 
-// offers says whether each type asked for is one of the children's.
+// offers reports whether every type that is asked for is among the types of the children.
 func (in *inner) offers(q *requests) bool {
 	if in == nil {
 		return len(q.list) == 0

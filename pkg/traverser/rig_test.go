@@ -16,17 +16,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A tree is so many vertices of a type, each with the same below it.
+// A tree is n vertices of one type, with the same vertices below each.
 type tree struct {
 	typ  string
 	n    int
 	with []tree
 }
 
+// of returns a tree.
 func of(typ string, n int, with ...tree) tree { return tree{typ, n, with} }
 
-// grown writes a tree out: numbers rise in the order of a walk, ids by type below
-// one parent, and nodes count the ranks.
+// grown returns the graph of a tree. UniqIDs rise in the order
+// of a walk, ids by type below one parent, and ranks by node.
 func grown(root tree) *resource.Graph {
 	g := &resource.Graph{}
 	ranks := int64(0)
@@ -55,12 +56,12 @@ func grown(root tree) *resource.Graph {
 	return g
 }
 
-// small is a cluster of two racks with two nodes of four cores and two gpus each.
+// small returns a cluster of two racks with two nodes each. A node has four cores and two gpus.
 func small() *resource.Graph {
 	return grown(of("cluster", 1, of("rack", 2, of("node", 2, of("core", 4), of("gpu", 2)))))
 }
 
-// at returns the vertex of a graph with a path.
+// at returns the vertex of a graph with this path.
 func at(t testing.TB, g *resource.Graph, path string) *resource.Vertex {
 	t.Helper()
 	i := slices.IndexFunc(g.Vertices, func(v resource.Vertex) bool { return v.Path == path })
@@ -70,8 +71,8 @@ func at(t testing.TB, g *resource.Graph, path string) *resource.Vertex {
 	return &g.Vertices[i]
 }
 
-// part returns those vertices of a graph that are wanted, which have to have what
-// they stand in beside them.
+// part returns the vertices of a graph for which wanted
+// returns true. All vertices above them must be among them.
 func part(g *resource.Graph, wanted func(v *resource.Vertex) bool) *resource.Graph {
 	p := &resource.Graph{}
 	to := make(map[int]int)
@@ -90,7 +91,7 @@ func part(g *resource.Graph, wanted func(v *resource.Vertex) bool) *resource.Gra
 	return p
 }
 
-// A rig is a traverser and the test that drives it.
+// A rig is a traverser and the test that uses it.
 type rig struct {
 	*Traverser
 	t testing.TB
@@ -105,7 +106,7 @@ func (r *rig) Add(jgf []byte) error {
 	return r.Traverser.Add(p)
 }
 
-// load returns a traverser of a graph.
+// load returns a traverser with these graphs.
 func load(t testing.TB, policy string, graphs ...*resource.Graph) *rig {
 	t.Helper()
 	o := DefaultOptions()
@@ -143,13 +144,13 @@ func several(typ string, n int64, with ...jobspec.Resource) jobspec.Resource {
 // nodes asks for whole nodes.
 func nodes(n int64) jobspec.Resource { return several("slot", n, several("node", 1)) }
 
-// cores asks for slots of so many cores.
+// cores asks for slots with each cores.
 func cores(slots, each int64) jobspec.Resource { return several("slot", slots, several("core", each)) }
 
-// seconds is a time of the caller's clock.
+// seconds returns a time of the caller's clock.
 func seconds(n int64) time.Time { return time.Unix(n, 0).UTC() }
 
-// wants returns a request; change alters it.
+// wants returns a request. The functions in change modify it.
 func wants(id match.JobID, now int64, rs jobspec.Resource, change ...func(*match.Request)) match.Request {
 	q := match.Request{
 		ID: id, Now: seconds(now), Jobspec: &jobspec.Jobspec{Version: 1, Resources: []jobspec.Resource{rs}},
@@ -172,7 +173,7 @@ func (r *rig) try(q match.Request) (*match.Allocation, error) {
 	return r.Match(r.t.Context(), &q, sha256.Sum256(fmt.Appendf(nil, "%v %v %v %v", q.Jobspec, q.Duration, q.Keys, q.Policy)))
 }
 
-// gets matches what has to be found.
+// gets matches a request that must fit.
 func (r *rig) gets(q match.Request) *match.Allocation {
 	r.t.Helper()
 	a, err := r.try(q)
@@ -182,7 +183,7 @@ func (r *rig) gets(q match.Request) *match.Allocation {
 	return a
 }
 
-// fails matches what has to fail.
+// fails matches a request that must fail.
 func (r *rig) fails(q match.Request, want error) {
 	r.t.Helper()
 	if a, err := r.try(q); !errors.Is(err, want) {
@@ -190,8 +191,8 @@ func (r *rig) fails(q match.Request, want error) {
 	}
 }
 
-// held lists what an allocation holds exclusively, by path, but for what stands
-// below another vertex that it does hold.
+// held lists what an allocation holds exclusively, by path.
+// It leaves out vertices below another vertex that is held.
 func held(a *match.Allocation) string {
 	if a == nil {
 		return "nothing"
@@ -229,7 +230,7 @@ func (r *rig) found(criteria string, now int64) []string {
 	return paths
 }
 
-// bookings writes what is booked in a plan over all time.
+// bookings returns the bookings of a plan over all time.
 func bookings(p *planner.Plan) string {
 	if p.Empty() {
 		return "none"
@@ -242,9 +243,9 @@ func bookings(p *planner.Plan) string {
 	return b.String()
 }
 
-// dump writes out all that is booked: by path each vertex's own plan, how many use
-// it, and what is free of each type below it. It also checks what is noted of
-// that, for speed, against it.
+// dump returns all bookings: by path the own plan of each vertex,
+// how many jobs use it, and the bookings of each tracked type below
+// it. It also checks the marks and counts that are kept for speed.
 func (r *rig) dump() []string {
 	r.t.Helper()
 	g := &r.g
@@ -287,7 +288,7 @@ func (r *rig) touched(in *inner) int32 {
 	return n
 }
 
-// same fails unless two texts of many lines are alike.
+// same fails if two lists of lines differ.
 func same(t testing.TB, what string, got, want []string) {
 	t.Helper()
 	for i := range max(len(got), len(want)) {

@@ -1,7 +1,7 @@
 package traverser
 
-// evenSlots returns how many slots can be made of what was found, if all
-// candidates of each type offer as much as one another.
+// evenSlots returns the number of slots that can be made of what was found. even is
+// false if candidates of one type differ in what they offer; then n is not known.
 func (f *frame) evenSlots(content *requests) (n int64, even bool) {
 	n = -1
 	for i := range content.list {
@@ -21,9 +21,8 @@ func (f *frame) evenSlots(content *requests) (n int64, even bool) {
 	return max(0, n), true
 }
 
-// buildSlots makes slots of the candidates that were found, as many as there can
-// be: each takes whole candidates of each type, in the policy's order, until it
-// has enough.
+// buildSlots makes as many slots as possible of the candidates that were found. Each slot
+// takes whole candidates of each type, in the order of the policy, until it has enough.
 func (a *attempt) buildSlots(v *visit, f *frame) {
 	content := v.slot.with
 	slots := int64(-1)
@@ -58,7 +57,7 @@ func (a *attempt) buildSlots(v *visit, f *frame) {
 	}
 }
 
-// bundles counts how often whole candidates, one after the other, come to need.
+// bundles returns how often whole candidates, taken in order, add up to need.
 func (l *list) bundles(need int64) int64 {
 	if need == 0 {
 		return 0

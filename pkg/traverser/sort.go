@@ -2,7 +2,7 @@ package traverser
 
 import "math/bits"
 
-// An item is sorted by its key, the smaller first.
+// An item is sorted by its key, the smallest first.
 type item struct {
 	key int64
 	at  int32
@@ -11,8 +11,8 @@ type item struct {
 // fewItems is the length up to which std::sort only inserts.
 const fewItems = 16
 
-// sortItems sorts as std::sort of libstdc++ does (introsort), which is not
-// stable: where keys are equal, the order that comes out depends on every step.
+// sortItems sorts as std::sort of libstdc++ does (introsort). The sort is not stable,
+// so every step must be the same: the order of items with equal keys depends on it.
 func sortItems(s []item) {
 	if sorted(s) {
 		return
@@ -28,7 +28,7 @@ func sortItems(s []item) {
 	}
 }
 
-// sorted says whether the keys rise strictly: then every sort leaves them alone.
+// sorted reports whether the keys rise strictly. No sort changes such items.
 func sorted(s []item) bool {
 	for i := 1; i < len(s); i++ {
 		if s[i-1].key >= s[i].key {
@@ -51,8 +51,8 @@ func introsort(s []item, depth int) {
 	}
 }
 
-// partitionPivot moves the median of the second, the middle and the last item to
-// the front and parts the rest at it. It returns where the right part begins.
+// partitionPivot moves the median of the second, the middle and the last item to the front,
+// and partitions the rest by it. It returns the index at which the right part begins.
 func partitionPivot(s []item) int {
 	moveMedianToFirst(s, 1, len(s)/2, len(s)-1)
 	pivot := s[0].key
@@ -102,7 +102,7 @@ func insertionSort(s []item) {
 	}
 }
 
-// insertUnguarded moves s[i] down to its place, which is not before s[0].
+// insertUnguarded moves s[i] down to its place. The place must not be before s[0].
 func insertUnguarded(s []item, i int) {
 	v := s[i]
 	for ; v.key < s[i-1].key; i-- {
@@ -122,8 +122,8 @@ func heapSort(s []item) {
 	}
 }
 
-// adjustHeap lets the hole sink to the bottom along the larger children and v
-// rise from there.
+// adjustHeap moves the hole down to the bottom, each time to
+// the larger child. Then it moves v up from there to its place.
 func adjustHeap(s []item, hole int, v item) {
 	top, child := hole, hole
 	for child < (len(s)-1)/2 {

@@ -7,7 +7,7 @@ import (
 	"github.com/flux-k8s/fluence/test/golden"
 )
 
-// Items come out in the order in which libstdc++ leaves them, equal keys included.
+// TestSort checks that items are in the order in which libstdc++ leaves them, even with equal keys.
 func TestSort(t *testing.T) {
 	vectors, err := golden.SortVectors("../../test/testdata/golden/libstdcxx-sort.json")
 	if err != nil {

@@ -4,9 +4,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// SetStatus marks the vertex with this containment path up or down; that alone,
-// and so all that can only be reached through it. It fails with match.ErrInvalid
-// where there is none.
+// SetStatus marks the vertex with this containment path as up or down. It
+// changes no other vertex, but the vertices below a vertex that is down cannot
+// be reached. It fails with match.ErrInvalid if there is no such vertex.
 func (t *Traverser) SetStatus(path string, s resource.Status) error {
 	u := t.g.find(path, anyRank)
 	if u == none {
@@ -16,7 +16,7 @@ func (t *Traverser) SetStatus(path string, s resource.Status) error {
 	return nil
 }
 
-// SetNodeStatus is SetStatus for the node of this name.
+// SetNodeStatus is SetStatus for the node with this name.
 func (t *Traverser) SetNodeStatus(name string, s resource.Status) error {
 	for _, n := range t.g.nodes {
 		if t.g.name(n) == name {

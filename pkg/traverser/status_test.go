@@ -18,7 +18,7 @@ func TestSlotsNameTheirNode(t *testing.T) {
 	exclusive.Exclusive = &yes
 	cases := map[string]struct {
 		ask  jobspec.Resource
-		want string // keys and nodes
+		want string // the keys and nodes
 	}{
 		"cores of one node":              {cores(2, 2), "0@node0 1@node0"},
 		"a node itself":                  {nodes(2), "0@node0 1@node1"},
@@ -41,8 +41,8 @@ func TestSlotsNameTheirNode(t *testing.T) {
 	}
 }
 
-// What is down is given to nobody, nor what stands below it, and is held by whom it
-// was held by.
+// TestDown checks that no request gets a vertex that is down or
+// any vertex below it, and that jobs keep what they hold there.
 func TestDown(t *testing.T) {
 	for _, policy := range drawnPolicies {
 		for _, path := range []string{"/cluster0", "/cluster0/rack0", "/cluster0/rack0/node0", "/cluster0/rack0/node0/core1"} {
@@ -154,7 +154,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// learned writes what the edges and filters remember of bookings.
+// learned returns what the edges and filters keep of past bookings.
 func (r *rig) learned() []string {
 	var list []string
 	for u := range vid(len(r.g.typ)) {
@@ -169,7 +169,7 @@ func (r *rig) learned() []string {
 	return append(list, "labels "+strings.Repeat("x", len(r.g.labels)))
 }
 
-// What others are about to take is left alone and booked nowhere.
+// TestExpected checks that what other jobs are about to take is not given out, and not booked.
 func TestExpected(t *testing.T) {
 	g := small()
 	expecting := func(paths ...string) func(*match.Request) {
@@ -198,7 +198,8 @@ func TestExpected(t *testing.T) {
 	same(t, "expected of what is held", r.dump(), before)
 }
 
-// Of a question what the jobs hold that it ignores is free, and theirs afterwards.
+// TestIgnore checks that a request may use what ignored
+// jobs hold, and that these jobs hold it again afterwards.
 func TestIgnore(t *testing.T) {
 	ignoring := func(ids ...match.JobID) func(*match.Request) {
 		return func(q *match.Request) { q.Op, q.Ignore = match.WithoutAllocating, ids }

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// one is a cluster of so many nodes with two cores.
+// one returns a cluster of n nodes with two cores each.
 func one(n int) *resource.Graph { return grown(of("cluster", 1, of("node", n, of("core", 2)))) }
 
 func TestOverdueAllocationHoldsOn(t *testing.T) {
@@ -30,7 +30,8 @@ func TestOverdueAllocationHoldsOn(t *testing.T) {
 	r.gets(wants(2, 2_000_000_000, nodes(1)))
 }
 
-// A job that never ends is booked anew ever more rarely.
+// TestOverdueAllocationCostsLittle checks that a job
+// that never ends is booked again less and less often.
 func TestOverdueAllocationCostsLittle(t *testing.T) {
 	r := load(t, match.PolicyLow, one(1))
 	r.gets(wants(1, 0, nodes(1), lasting(10)))
@@ -143,8 +144,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// Candidates for a reservation are the times at which something begins or ends,
-// in order, and the first at which all of the time fits is taken.
+// TestEarliestReservation checks that a reservation begins at the first time, of
+// those at which a booking begins or ends, from which the whole duration fits.
 func TestEarliestReservation(t *testing.T) {
 	later := doing(match.AllocateOrElseReserve)
 	r := load(t, match.PolicyLow, one(3))
@@ -177,7 +178,7 @@ func TestNoReservationBehindWhatHasNoEnd(t *testing.T) {
 	}
 }
 
-// A clock that goes back neither frees what is allocated nor loses anything.
+// TestClockGoesBack checks that a clock that goes back frees no allocation and loses nothing.
 func TestClockGoesBack(t *testing.T) {
 	r := load(t, match.PolicyLow, one(1))
 	r.gets(wants(1, 100, nodes(1), lasting(10)))

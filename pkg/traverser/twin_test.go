@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Vertices of one path are told apart by their ranks.
+// TestOnePathOnTwoRanks checks that vertices with the same path are distinguished by their ranks.
 func TestOnePathOnTwoRanks(t *testing.T) {
 	for _, n := range []int{2, 2 * manyChildren} {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) { onePath(t, n) })

@@ -1,21 +1,21 @@
 package traverser
 
-// A visit is what a vertex is looked at with.
+// A visit is the visit of one vertex.
 type visit struct {
 	u  vid
 	in *inner
 	hit
-	next      *requests // what its children are visited with
+	next      *requests // the requests for the children
 	exclusive bool
 	pristine  bool
 	free      int64
 	score     int64
-	factor    int64 // for what is below
+	factor    int64 // for the vertices below
 }
 
-// enter decides whether a vertex may serve, and as what. pristine says that
-// nothing was matched on the way here: then a vertex that nothing is asked of is
-// passed through.
+// enter decides whether a vertex may be used, and for which request.
+// pristine is set if no vertex above has matched a request. Only
+// then does the walk pass through a vertex that matches no request.
 func (a *attempt) enter(u vid, q *requests, exclusive, pristine bool) (v visit, ok bool) {
 	v = visit{u: u, in: a.g.in(u), next: q, exclusive: exclusive, pristine: false, factor: a.factor}
 	v.hit = a.fit(u, v.in, q)
@@ -47,7 +47,7 @@ func (a *attempt) enter(u vid, q *requests, exclusive, pristine bool) (v visit, 
 	return v, ok
 }
 
-// prune says whether a vertex is out of the question, and how much of it is free.
+// prune returns how much of a vertex is free. It returns false if the vertex cannot be used.
 func (a *attempt) prune(v *visit) (free int64, ok bool) {
 	g, u := a.g, v.u
 	free = g.size[u]
@@ -75,13 +75,13 @@ func (a *attempt) prune(v *visit) (free int64, ok bool) {
 			return 0, false
 		}
 	}
-	if a.whole[typ] && !a.untouched(u, v.in) { // all below would be given out, also what others hold
+	if a.whole[typ] && !a.untouched(u, v.in) { // what other jobs hold below would be given out
 		return 0, false
 	}
 	return free, v.asked == nil || a.fits(v.in, v.asked.below)
 }
 
-// untouched says whether no job holds anything of a vertex or below it.
+// untouched reports whether no job holds anything of a vertex or below it.
 func (a *attempt) untouched(u vid, in *inner) bool {
 	switch {
 	case a.empty:
@@ -92,8 +92,8 @@ func (a *attempt) untouched(u vid, in *inner) bool {
 	return a.g.flags[u]&isBooked == 0 || a.g.plans[u].Peak(a.start, a.end) == 0
 }
 
-// fits says whether what is free below a vertex covers what is needed, as far as
-// its pruning filter knows.
+// fits reports whether the free amounts below a vertex cover what
+// is needed. It checks only the types in the pruning filter.
 func (a *attempt) fits(in *inner, need []sum) bool {
 	if in == nil || in.free == nil {
 		return true
@@ -111,8 +111,7 @@ func (a *attempt) fits(in *inner, need []sum) bool {
 	return true
 }
 
-// visit looks at a vertex for its parent, whose frame is the one above: it notes
-// there what the vertex has to offer.
+// visit looks at a vertex, and adds what it offers to the frame of its parent.
 func (a *attempt) visit(u vid, q *requests, exclusive, pristine bool, depth int) {
 	v, ok := a.enter(u, q, exclusive, pristine)
 	if !ok {
@@ -120,7 +119,7 @@ func (a *attempt) visit(u vid, q *requests, exclusive, pristine bool, depth int)
 	}
 	above := &a.frames[depth-1]
 	f := a.look(&v, above.keeping && v.own == nil, depth)
-	above = &a.frames[depth-1] // frames may have moved
+	above = &a.frames[depth-1] // a.frames may have been reallocated
 	if v.own != nil {
 		for i := range v.own.with.list {
 			r := &v.own.with.list[i]
@@ -145,8 +144,8 @@ func (a *attempt) visit(u vid, q *requests, exclusive, pristine bool, depth int)
 	}
 }
 
-// look explores what is below a vertex and returns what was found, slots
-// included.
+// look explores the vertices below a vertex, and makes
+// slots. It returns the frame with what was found.
 func (a *attempt) look(v *visit, keeping bool, depth int) *frame {
 	f := a.frame(depth, keeping)
 	for i := range v.next.list {
@@ -175,7 +174,7 @@ func (a *attempt) look(v *visit, keeping bool, depth int) *frame {
 		return f
 	}
 	if !f.keeping {
-		return a.look(v, true, depth) // how many there are depends on which come together
+		return a.look(v, true, depth) // their number depends on which candidates share a slot
 	}
 	a.buildSlots(v, f)
 	return f

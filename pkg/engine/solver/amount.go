@@ -2,7 +2,7 @@ package solver
 
 import "math"
 
-// SatAdd adds two amounts of 0 or more; a sum past an int64 stays at its largest.
+// SatAdd returns the sum of two amounts that are not negative; math.MaxInt64 if it overflows.
 func SatAdd(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -10,8 +10,7 @@ func SatAdd(a, b int64) int64 {
 	return a + b
 }
 
-// SatMul multiplies two amounts of 0 or more; a product past an int64 stays at
-// its largest.
+// SatMul returns the product of two amounts that are not negative; math.MaxInt64 if it overflows.
 func SatMul(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64/b {
 		return math.MaxInt64

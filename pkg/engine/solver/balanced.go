@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// placeBalanced looks for a plan of equal shares on as few domains as there can be:
-// with so many slots on so many domains, some have one more than the others.
+// placeBalanced searches for a plan of equal shares on as few domains as possible.
+// With n slots on k domains, each domain gets n/k slots, and n%k of them get one more.
 func (t *topologySearch) placeBalanced(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
 	total := int64(0)
 	for _, s := range t.shapes {
@@ -23,14 +23,14 @@ func (t *topologySearch) placeBalanced(order []int32, domains []*domain, at int)
 		case Impossible:
 		}
 	}
-	// Where the slots do not fit in any other way either, that is the reason.
+	// If the slots do not fit without the rule either, that is the reason to report.
 	if _, o, failed := t.placeAnywhere(order); o != Placed {
 		return nil, min(o, result), failed
 	}
 	return nil, result, t.balancedShortfall(domains, at, total)
 }
 
-// placeShares looks for a plan of equal shares on k domains.
+// placeShares searches for a plan of equal shares on k domains.
 func (t *topologySearch) placeShares(domains []*domain, at int, total int64, k int) (*plan, Outcome) {
 	s := &equalShares{topologySearch: t, level: &t.topology[at], share: total / int64(k), result: Impossible}
 	larger := int(total % int64(k))
@@ -50,8 +50,8 @@ func (t *topologySearch) placeShares(domains []*domain, at int, total int64, k i
 		return nil, Impossible
 	}
 	if s.domains = domains; len(t.shapes) > 1 {
-		// The shapes fit together rather where there is most room, and this costs no
-		// more however many ways there are.
+		// With several shapes, the domains with the most room come first: there the shapes are most
+		// likely to fit together. This is one attempt, however many sets of domains there are.
 		s.domains = slices.Clone(domains)
 		slices.Reverse(s.domains)
 		if s.guess(k, larger) {
@@ -68,20 +68,22 @@ func (t *topologySearch) placeShares(domains []*domain, at int, total int64, k i
 	return nil, s.result
 }
 
-// A sharing deals shares to domains.
+// An equalShares chooses domains and the number of slots for each of them.
 type equalShares struct {
 	*topologySearch
 	domains []*domain
 	level   *Level
-	share   int64
-	chosen  []*domain
-	quotas  []int64
-	result  Outcome
-	found   *plan
+	// share is the number of slots of a plain share. A larger share has one more.
+	share  int64
+	chosen []*domain
+	// quotas has the share of each domain in chosen.
+	quotas []int64
+	result Outcome
+	found  *plan
 }
 
-// guess deals the larger shares to the first domains that have room for one, then
-// the others.
+// guess gives the larger shares to the first domains that have room for
+// them, and the plain shares to the next. It tries only this choice.
 func (s *equalShares) guess(k, larger int) bool {
 	s.chosen, s.quotas = nil, nil
 	for _, part := range []struct {
@@ -109,8 +111,8 @@ func (s *equalShares) guess(k, larger int) bool {
 	return ok
 }
 
-// enumerate goes through all ways to deal so many shares to the domains from the one at i
-// on.
+// enumerate tries all ways to give these numbers of plain
+// and larger shares to the domains from index i on.
 func (s *equalShares) enumerate(i, plain, larger int) bool {
 	if plain+larger == 0 {
 		return s.tryShares()
@@ -133,7 +135,7 @@ func (s *equalShares) enumerate(i, plain, larger int) bool {
 	return s.enumerate(i+1, plain, larger)
 }
 
-// tryShares looks for a plan of the shares as they are dealt.
+// tryShares searches for a plan with the current quotas. It adds them as a limit to every shape.
 func (s *equalShares) tryShares() bool {
 	if !s.Charge(len(s.shapes) * len(s.chosen)) {
 		s.result = Unknown
@@ -175,8 +177,8 @@ func (s *equalShares) tryShares() bool {
 	return o == Placed
 }
 
-// balancedShortfall says how many slots fit in equal shares, by what each domain alone has
-// room for.
+// balancedShortfall returns how many slots fit in equal shares, judged by the room
+// of each domain alone. It reports the last shape as the shape that does not fit.
 func (t *topologySearch) balancedShortfall(domains []*domain, at int, total int64) Shortfall {
 	last := len(t.shapes) - 1
 	least := t.shapes[last].Count.Min

@@ -6,53 +6,59 @@ import (
 	"slices"
 )
 
-// How many steps of the search it counts to look up a state of a tour, and to sort a
-// pattern among the others of a node, for each of its shapes.
+// stateSteps is the cost of looking up a state in failed. optionSteps is the cost of sorting
+// one pattern among the options of a node, per shape. Both are in steps of the search.
 const (
 	stateSteps  = 32
 	optionSteps = 3
 )
 
-// A tour goes through all ways to give the nodes patterns, depth first, the dearest of
-// what is missing first.
+// A branchAndBound tries all ways to give patterns to the nodes, depth first,
+// and leaves out the ways that a bound excludes. At each node it first tries the
+// pattern that has the highest value. Only slots that are still missing count.
 type branchAndBound struct {
 	*packing
+	// branches has the nodes, in the order in which they get their patterns.
 	branches []branch
-	// boundPrices are the prices that the bounds are made of.
+	// boundPrices are the prices that branch.maxWorth was computed with.
 	boundPrices []int64
-	// missing is by shape what the nodes from a step on have to bring.
+	// missing[s] is how many slots of shape s the nodes that have no pattern yet must take.
 	missing []int64
-	// failed holds, by step and what was missing of all shapes but the last, the least
-	// of the last with which there was no way from there on.
-	failed    map[uint64]int64
+	// failed has the states from which no solution exists. The key encodes the number of
+	// the branch and what is missing of all shapes but last. The value is the smallest
+	// number of missing slots of last that is known to fail; any larger number fails too.
+	failed map[uint64]int64
+	// last is the shape with the most slots. It is not part of the key.
 	last      int
-	budgetEnd int // what must be left of the budget
-	radix     []uint64
-	// numbered says that the states are few enough to have numbers.
+	budgetEnd int // the budget that this run must leave
+	// radix[s] is the factor of missing[s] in the key.
+	radix []uint64
+	// numbered is set if every state has its own key. Otherwise the search is not run.
 	numbered bool
 }
 
-// A stop is a node of a tour.
+// A branch is one level of the search: one node that gets a pattern.
 type branch struct {
-	class  int
+	class int
+	// chosen is the pattern that the node has now.
 	chosen int
-	// maxWorth is what this node and those after it are worth at the most, most by shape
-	// how many slots they bring at the most.
+	// maxWorth is an upper bound on the value of the patterns of this node and the nodes after it.
 	maxWorth int64
+	// maxSlots[s] is an upper bound on the slots of shape s on this node and the nodes after it.
 	maxSlots []int64
-	// before is what is missing before the node has a pattern, options what patterns it
-	// may have then.
-	before  []int64
+	// before has what is missing before this node gets a pattern.
+	before []int64
+	// options are the patterns of the node, in the order in which they are tried.
 	options []option
 }
 
-// An option is a pattern and what of the missing it is worth.
+// An option is a pattern and its value; only slots that are still missing count.
 type option struct {
 	pattern int
 	worth   int64
 }
 
-// newBranchAndBound plans a tour.
+// newBranchAndBound orders the nodes and prepares the search.
 func (p *packing) newBranchAndBound() *branchAndBound {
 	t := &branchAndBound{packing: p, boundPrices: slices.Clone(p.price), missing: slices.Clone(p.want), failed: make(map[uint64]int64)}
 	if t.numbered = t.numberStates(); !t.numbered {
@@ -67,8 +73,8 @@ func (p *packing) newBranchAndBound() *branchAndBound {
 	return t
 }
 
-// run goes on for some steps of the budget. It is proven that there is no way if none
-// is found and the tour came to its end.
+// run searches from the first node with this budget, and uses the failed states of
+// earlier runs. proven is true if it has tried all ways and none is a solution.
 func (t *branchAndBound) run(budget int) (found, proven bool) {
 	t.budgetEnd = t.budget - budget
 	t.updateBounds()
@@ -87,7 +93,7 @@ func (t *branchAndBound) run(budget int) (found, proven bool) {
 	return true, false
 }
 
-// numberStates gives each state of a tour a number. It is false if there are too many.
+// numberStates computes the radix. It returns false if there are too many states for the key.
 func (t *branchAndBound) numberStates() bool {
 	for s, n := range t.want {
 		if n > t.want[t.last] {
@@ -108,7 +114,8 @@ func (t *branchAndBound) numberStates() bool {
 	return product < math.MaxInt64/2
 }
 
-// orderNodes sets the order of the nodes: those first that are worth the most.
+// orderNodes orders the nodes by their most valuable
+// pattern, highest value first, and computes maxSlots.
 func (t *branchAndBound) orderNodes() {
 	order := make([]int, len(t.classes))
 	values := t.maxValues()
@@ -131,7 +138,7 @@ func (t *branchAndBound) orderNodes() {
 	}
 }
 
-// nodeCount counts the nodes of all kinds.
+// nodeCount returns the number of nodes of all classes.
 func (t *branchAndBound) nodeCount() int {
 	nodes := 0
 	for k := range t.classes {
@@ -140,13 +147,14 @@ func (t *branchAndBound) nodeCount() int {
 	return nodes
 }
 
-// maxCounts returns by kind and shape how many slots a node has at the most.
+// maxCounts returns, by class and shape, the largest count in any pattern of the class.
 func (t *branchAndBound) maxCounts() [][]int32 {
 	all := make([][]int32, len(t.classes))
 	for k := range all {
 		all[k] = make([]int32, t.width)
 		if !t.Charge(len(t.classes[k].patterns)) {
-			// The work is spent. The next run finds that too, in values, and proves nothing.
+			// No steps are left, so the counts are too small. Nothing wrong is proven with
+			// them, because maxValues notices it too in the next run and ends the search.
 			continue
 		}
 		for q := range t.used[k] {
@@ -158,7 +166,7 @@ func (t *branchAndBound) maxCounts() [][]int32 {
 	return all
 }
 
-// updateBounds has the bounds of a tour follow the prices as they are now.
+// updateBounds computes the bounds of all branches again, with the prices as they are now.
 func (t *branchAndBound) updateBounds() {
 	copy(t.boundPrices, t.price)
 	values := t.maxValues()
@@ -169,7 +177,7 @@ func (t *branchAndBound) updateBounds() {
 	}
 }
 
-// maxValues returns by kind what its dearest pattern is worth.
+// maxValues returns, by class, the value of its most valuable pattern.
 func (t *branchAndBound) maxValues() []int64 {
 	values := make([]int64, len(t.classes))
 	for k := range values {
@@ -187,7 +195,8 @@ func (t *branchAndBound) maxValues() []int64 {
 	return values
 }
 
-// branchFrom gives patterns to the nodes from a step on.
+// branchFrom gives patterns to the nodes from branch
+// i on. It returns true if no slot is missing then.
 func (t *branchAndBound) branchFrom(i int) bool {
 	wanted, done := int64(0), true
 	for s, n := range t.missing {
@@ -221,7 +230,7 @@ func (t *branchAndBound) branchFrom(i int) bool {
 	return false
 }
 
-// options returns the patterns that a node may have, the best first.
+// options returns the patterns of the node of branch i, the most valuable first.
 func (t *branchAndBound) options(i int) []option {
 	k := t.branches[i].class
 	if !t.chargeBudget(len(t.classes[k].patterns) * optionSteps) {
@@ -242,7 +251,8 @@ func (t *branchAndBound) options(i int) []option {
 	return all
 }
 
-// tryOptions tries the options of a node one by one.
+// tryOptions tries the patterns for the node of branch i
+// one after the other, each with all branches after it.
 func (t *branchAndBound) tryOptions(i int, all []option) bool {
 	t.branches[i].before = append(t.branches[i].before[:0], t.missing...)
 	before := t.branches[i].before

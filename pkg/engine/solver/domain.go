@@ -6,31 +6,32 @@ import (
 	"slices"
 )
 
-// SortSteps is how many steps it counts to sort one thing among many.
+// SortSteps is the cost of sorting, in steps per element.
 const SortSteps = 16
 
-// A domain is what stands below one vertex of a level, of the nodes that are looked
-// at.
+// A domain is the set of nodes below one vertex of a
+// level. It has only nodes that the search considers.
 type domain struct {
-	// cell is the vertex's number on its level; -1 for the nodes that stand below none.
 	level *Level
-	cell  int32
-	// order are the positions of its nodes, in the order in which they are to be
-	// used.
+	// cell is the index of the vertex in level.Names; -1
+	// for the nodes that are below no vertex of the level.
+	cell int32
+	// order has the positions of the nodes, in the order in which they are to be used.
 	order []int32
-	// room is by shape how many slots fit, with each counted as if it were alone; sum
-	// adds them up, and useful bounds how many of those wanted fit together. Where there
-	// are several shapes, room goes on with what there is of each need, and with how
-	// many slots fit if each were the smallest. Rooms of domains add up.
-	room          []int64
+	// room has upper bounds. The bounds of a union of domains are the sums of the
+	// domains' bounds. First comes, by shape, how many slots fit if no other shape
+	// takes room. If there are several shapes, the total amount of each need
+	// follows, and then how many slots fit if all were as small as the smallest.
+	room []int64
+	// total is the sum of the slots that fit, over all shapes. useful
+	// is an upper bound on how many of the wanted slots fit together.
 	total, useful int64
-	// distance is that of the node that is closest to the near ones.
+	// distance is the Problem.Distance of the closest node.
 	distance int
 }
 
-// domains divides nodes by the level of an aim and counts what fits there. They are
-// sorted by how well they serve: the closest to near nodes first, then the fullest,
-// then by path.
+// domains divides the nodes by the level with index at, and computes what fits in each domain. It
+// sorts the domains by preference: the smallest distance first, then the least room, then the path.
 func (t *topologySearch) domains(order []int32, at int) []*domain {
 	whole := len(order) == len(t.order)
 	if known := t.allDomains[at]; whole && known != nil {
@@ -56,7 +57,7 @@ func (t *topologySearch) domains(order []int32, at int) []*domain {
 	return t.countUseful(found)
 }
 
-// countUseful works out of how many slots that are wanted a domain could have room for.
+// countUseful computes the field useful of each domain. It returns the domains.
 func (t *topologySearch) countUseful(domains []*domain) []*domain {
 	if !t.Charge(len(domains) * len(t.shapes) / needsPerStep) {
 		return domains
@@ -71,9 +72,8 @@ func (t *topologySearch) countUseful(domains []*domain) []*domain {
 	return domains
 }
 
-// divide divides nodes by the level of an aim. What stands below no vertex of the
-// level is a domain of its own where slots are only to stand on few, and else left
-// out.
+// divide groups the nodes by their domain of a level. The nodes below no vertex of the level
+// form one more domain if the rule is FewestDomains. Under other rules they are left out.
 func (t *topologySearch) divide(order []int32, x *Level) []*domain {
 	if !t.Charge(3*len(order) + len(x.Names)) {
 		return nil
@@ -108,7 +108,7 @@ func (t *topologySearch) divide(order []int32, x *Level) []*domain {
 	return found
 }
 
-// countRoom counts what fits in a domain, never too few slots.
+// countRoom computes the fields room and total of a domain.
 func (t *topologySearch) countRoom(d *domain) {
 	b := t.withNodes(d.order)
 	d.room = make([]int64, len(t.shapes))
@@ -134,8 +134,8 @@ func (t *topologySearch) countRoom(d *domain) {
 	}
 }
 
-// jointRoom returns how much there is of each need for all shapes together, and bounds how
-// many slots that is enough for.
+// jointRoom returns the total amount of each need for all shapes together,
+// and an upper bound on the slots that these amounts are enough for.
 func jointRoom(b *Layout, v View) (all []int64, slots int64) {
 	b.start(v)
 	all, slots = b.totals(), math.MaxInt64
@@ -154,7 +154,8 @@ func jointRoom(b *Layout, v View) (all []int64, slots int64) {
 	return all, slots
 }
 
-// wantedRoom returns what is wanted of each room of a domain, for the least of every shape.
+// wantedRoom returns what the minimum counts of all
+// shapes take. The slice has the form of domain.room.
 func (t *topologySearch) wantedRoom() []int64 {
 	needs := len(t.problem.Needs)
 	t.Spend(needs * len(t.shapes) / needsPerStep)
@@ -177,7 +178,8 @@ func (t *topologySearch) wantedRoom() []int64 {
 	return append(want, total)
 }
 
-// mayHold says whether the domain alone may have room for all slots.
+// mayHold reports whether all slots may fit in the domain
+// alone. It returns false if they surely do not fit.
 func (d *domain) mayHold(want []int64) bool {
 	for s, n := range d.room {
 		if n < want[s] {
@@ -187,8 +189,7 @@ func (d *domain) mayHold(want []int64) bool {
 	return true
 }
 
-// union returns the nodes of some domains, in the order in which they are to be
-// used.
+// union returns the nodes of all these domains, in the order in which they are to be used.
 func (t *topologySearch) union(domains []*domain) []int32 {
 	if len(domains) == 1 {
 		return domains[0].order
@@ -202,7 +203,8 @@ func (t *topologySearch) union(domains []*domain) []int32 {
 	return order
 }
 
-// name returns the name of the domain's vertex.
+// name returns the name of the domain's vertex. It
+// returns "" for nil, and for nodes below no vertex.
 func (d *domain) name() string {
 	if d == nil || d.cell < 0 {
 		return ""

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// eachSet goes through the sets of k domains that may have room for all slots, the one
-// that serves best by a quick guess first, until do says to stop or the budget is
-// used up.
+// eachSet calls do for the sets of k domains that may have room for all slots.
+// Promising sets come first: a greedy guess, and for several shapes the domains
+// with the most room. eachSet ends when do returns false or the budget is used up.
 func (t *topologySearch) eachSet(domains []*domain, k int, do func([]*domain) bool) {
 	if set := t.guessSet(domains, k); set != nil && !do(set) {
 		return
@@ -27,8 +27,8 @@ func (t *topologySearch) eachSet(domains []*domain, k int, do func([]*domain) bo
 	c.enumerate(0, k)
 }
 
-// topSums returns by number of domains the most room that so many have for a shape; nil where
-// there are no steps left.
+// topSums returns prefix sums: element n is the total room with index s of the n
+// domains that have the most of it. It returns nil if there are too few steps left.
 func (t *topologySearch) topSums(domains []*domain, s int) []int64 {
 	if !t.Charge(SortSteps * len(domains)) {
 		return nil
@@ -45,9 +45,9 @@ func (t *topologySearch) topSums(domains []*domain, s int) []int64 {
 	return sums
 }
 
-// guessSet puts together a set of k domains: each is the first that leaves the rest
-// to so many others as are still to come, were they the ones with the most room. It
-// is nil where that comes to nothing.
+// guessSet returns a set of k domains that it chooses greedily. Each time it takes the first
+// domain that leaves enough room: the other slots may still fit in the rest of the set if
+// that were the domains with the most room. It returns nil if there is no such domain.
 func (t *topologySearch) guessSet(domains []*domain, k int) []*domain {
 	left := slices.Clone(domains)
 	var set []*domain
@@ -61,8 +61,8 @@ func (t *topologySearch) guessSet(domains []*domain, k int) []*domain {
 		}
 		at := slices.IndexFunc(left, func(d *domain) bool {
 			for s, sum := range sums {
-				// Where the domain is among those with the most room, the next
-				// takes its place there.
+				// If the domain itself is one of the k-1 with the most room, sum[k-1] includes
+				// it already. Then the domain with the next most room counts in its place.
 				all := SatAdd(d.room[s], sum[k-1])
 				if last := sum[k-1] - sum[max(0, k-2)]; k > 1 && d.room[s] >= last {
 					all = sum[k]
@@ -85,18 +85,18 @@ func (t *topologySearch) guessSet(domains []*domain, k int) []*domain {
 	return set
 }
 
-// A choice goes through sets of domains.
+// A domainSets enumerates sets of domains, depth first.
 type domainSets struct {
 	*topologySearch
 	domains []*domain
-	topSums [][]int64 // by room
-	want    []int64   // what is still to be found room for
+	topSums [][]int64 // by index of the room
+	want    []int64   // what the domains of set do not cover yet
 	set     []*domain
 	do      func([]*domain) bool
 }
 
-// enumerate takes k more domains, from the one at i on. It is false once there is
-// nothing more to be done.
+// enumerate adds k more domains, with indexes from i on, to the set. It calls
+// do for each complete set. It returns false if the enumeration is to end.
 func (c *domainSets) enumerate(i, k int) bool {
 	if k == 0 {
 		return c.do(slices.Clone(c.set))
@@ -124,7 +124,8 @@ func (c *domainSets) enumerate(i, k int) bool {
 	return true
 }
 
-// addRoom takes what a domain has room for off what is wanted, or puts it back.
+// addRoom adds sign times the room of a domain to want. sign
+// is -1 when the domain joins the set, and 1 when it leaves.
 func (c *domainSets) addRoom(d *domain, sign int64) {
 	for s, n := range d.room {
 		c.want[s] += sign * n

@@ -3,14 +3,17 @@ package solver
 import "math"
 
 const (
-	// topPrice is the most that one slot is worth.
+	// topPrice is the highest price of a slot. Prices are whole numbers from 1 to topPrice.
 	topPrice = 1 << 20
-	// How often prices are adjusted before anything is tried, and after every turn.
+	// firstRounds is how often prices are updated before the
+	// first turn, and moreRounds how often in every turn.
 	firstRounds, moreRounds = 12, 12
 )
 
-// A market looks for prices of the slots at which the dearest patterns of all nodes
-// are worth as little as can be beside what is wanted.
+// A dualBound computes the Lagrangian dual bound by a subgradient method. It searches for
+// prices of slots that make the value of the nodes small compared with the value of the
+// slots that are wanted. The value of a node is the value of its most valuable pattern.
+// If the nodes are worth less than the slots that are wanted, no placement exists.
 type dualBound struct {
 	*packing
 	prices        []float64
@@ -20,7 +23,7 @@ type dualBound struct {
 	have          []int64
 }
 
-// newDualBound begins with these prices, whatever they are counted in.
+// newDualBound starts with the given prices. Only their ratios matter.
 func (p *packing) newDualBound(first []float64) *dualBound {
 	p.price = make([]int64, p.width)
 	return &dualBound{
@@ -29,8 +32,9 @@ func (p *packing) newDualBound(first []float64) *dualBound {
 	}
 }
 
-// run adjusts the prices: of what there is enough of they fall. It is true if the
-// nodes are worth less than what is wanted, so that there is no way to have it all.
+// run updates the prices for some rounds. The price of a shape falls if the
+// most valuable patterns have more slots of it than are wanted, and rises if
+// they have fewer. run returns true if it proves that no placement exists.
 func (m *dualBound) run(rounds int) (impossible bool) {
 	for range rounds {
 		m.roundPrices()
@@ -62,7 +66,8 @@ func (m *dualBound) run(rounds int) (impossible bool) {
 	return false
 }
 
-// roundPrices writes the prices down as whole numbers, so that sums of them are exact.
+// roundPrices scales the prices and rounds them to whole
+// numbers, because sums of whole numbers are exact.
 func (m *dualBound) roundPrices() {
 	top := 0.0
 	for _, price := range m.prices {
@@ -74,8 +79,8 @@ func (m *dualBound) roundPrices() {
 	}
 }
 
-// evaluate returns what all nodes are worth, each with its dearest pattern, and notes how
-// many slots of each shape that makes. It is false where there is no work left to find that out.
+// evaluate returns the value of all nodes, each with its most valuable pattern. It sets have to the
+// number of slots of each shape in these patterns. ok is false if there are too few steps left.
 func (m *dualBound) evaluate() (worth int64, ok bool) {
 	clear(m.have)
 	total := int64(0)

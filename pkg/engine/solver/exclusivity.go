@@ -1,36 +1,38 @@
 package solver
 
-// An Exclusivity says who holds slots on a node, as far as it decides who else may be
-// given some. Shared slots do not count.
+// An Exclusivity summarizes who holds slots on a node, to decide
+// which requesters may use the node. Shared slots are not counted.
 type Exclusivity struct {
-	// WithoutHolder counts the slots of no holder: they keep the node from being whole.
+	// WithoutHolder is the number of slots that have no holder. A
+	// request for whole nodes cannot use a node that has such slots.
 	WithoutHolder int32
-	// Holders counts the holders, of which only an update brings together several.
+	// Holders is the number of holders; 2 means two or more.
+	// Only an update can put several holders on one node.
 	Holders int32
-	// Holder is the one, if there is just one.
+	// Holder is the name of the holder if there is only one.
 	Holder string
 }
 
-// A Requester is the one for whom slots are laid out.
+// A Requester is the holder that a request is for.
 type Requester struct {
 	Holder string
-	// Exclusive says that nodes are wanted whole.
+	// Exclusive is set if the request wants whole nodes.
 	Exclusive bool
 }
 
-// A Conflict is what keeps a requester from a node.
+// A Conflict is the reason why a requester may not use a node.
 type Conflict int
 
 const (
-	// NoConflict says that nothing does.
+	// NoConflict means that the requester may use the node.
 	NoConflict Conflict = iota
-	// OtherHolder says that the node belongs to another holder.
+	// OtherHolder means that the node belongs to another holder.
 	OtherHolder
-	// InUse says that others hold something where the node is wanted whole.
+	// InUse means that the request wants whole nodes, and the node has slots without a holder.
 	InUse
 )
 
-// Conflict says what keeps a requester from the node.
+// Conflict returns the reason why the requester may not use the node.
 func (x *Exclusivity) Conflict(who Requester) Conflict {
 	switch {
 	case x.Holders > 1 || x.Holders == 1 && x.Holder != who.Holder:

@@ -6,37 +6,41 @@ import (
 )
 
 const (
-	// searchBudget bounds the first search of a match by counts of slots that are
-	// looked at. A search may use half of what is left for all of them, and
-	// minBudget at the least.
+	// searchBudget is the budget of the first search of a match, in steps of the
+	// search: counts of slots that are read. All searches of a match share twice
+	// as much. Each of them may use half of what is left, and at least minBudget.
 	searchBudget = 3 << 20
 	minBudget    = 1 << 15
-	// nodeSteps is how many such steps it counts to look at a node on the layout.
+	// nodeSteps is the cost of looking at one node of the layout, in steps of the search.
 	nodeSteps = 1 << 4
-	// classSteps is how many steps it counts to find the class of a node for one shape.
+	// classSteps is the cost of computing the class of a node for one shape, in steps.
 	classSteps = 1 << 4
 )
 
-// A search goes through all ways to lay out the shapes, depth first: shape by
-// shape, node by node, on each as many slots as fit and then ever fewer. It is for
-// shapes with limits, which a packing does not see.
+// An exhaustiveSearch enumerates all placements depth first: shape by shape, node
+// by node. On each node it tries as many slots as fit, then one fewer each time.
+// It is for problems with limits, because packing ignores limits across nodes.
 type exhaustiveSearch struct {
 	*Layout
 	shapeOrder []int
-	// failed are the states between two shapes from which there was no way.
+	// failed has the states from which no placement
+	// exists. A state is taken before a shape is placed.
 	failed map[string]struct{}
-	key    []byte // memory for one state
-	// roomAhead is, by position in shapes and by node, how many slots fit there and
-	// on the nodes after it, before any of the shape is laid out.
+	key    []byte // buffer for one state
+	// roomAhead[k][i] is an upper bound on the slots of shapeOrder[k] that fit on the
+	// nodes from i on. It is what fitted there before any slot of that shape was placed.
 	roomAhead [][]int64
-	budget    int
-	// keptLimits and sortings are by position in shapes, and made when they are first asked for.
-	keptLimits  [][]bool
+	// budget is the number of nodes that may still be looked at.
+	budget int
+	// keptLimits[k][l] is true if any of the shapes from position
+	// k on is subject to limit l. It is computed on first use.
+	keptLimits [][]bool
+	// classifiers[k] is the classifier for the shapes from position k on. It is made on first use.
 	classifiers []*classifier
 }
 
-// searchExhaustively looks for a way to lay out the least of every shape, and returns what is
-// left of the budget. It is impossible if the search has seen all there are.
+// searchExhaustively searches for a placement of the minimum counts. It
+// returns Impossible if it saw all placements, and the budget that is left.
 func searchExhaustively(b *Layout, v View, order []int, budget int) (Outcome, int) {
 	b.start(v)
 	s := &exhaustiveSearch{Layout: b, shapeOrder: order, budget: budget / nodeSteps, failed: map[string]struct{}{}}
@@ -51,7 +55,7 @@ func searchExhaustively(b *Layout, v View, order []int, budget int) (Outcome, in
 	return o, max(0, s.budget*nodeSteps)
 }
 
-// spendBudget counts how many nodes are looked at.
+// spendBudget takes the cost of looking at n nodes from the meter and from the search's budget.
 func (s *exhaustiveSearch) spendBudget(n int) {
 	s.Spend(n * nodeSteps)
 	if s.budget -= n; s.IsExhausted() {
@@ -59,7 +63,7 @@ func (s *exhaustiveSearch) spendBudget(n int) {
 	}
 }
 
-// placeShape lays out the shapes from position k on.
+// placeShape places the shapes from position k on. It returns false if it finds no placement.
 func (s *exhaustiveSearch) placeShape(k int) bool {
 	if k == len(s.shapeOrder) {
 		return true
@@ -93,8 +97,8 @@ func (s *exhaustiveSearch) placeShape(k int) bool {
 	return false
 }
 
-// state is all that the shapes from position k on depend on: what is left on each node,
-// and what their limits still allow.
+// state encodes all that the placement of the shapes from position k on depends
+// on: what is left on each node, and what the limits of these shapes still allow.
 func (s *exhaustiveSearch) state(k int) string {
 	key := binary.AppendUvarint(s.key[:0], uint64(k))
 	s.Spend(len(s.order) * len(s.problem.Needs) / needsPerStep)
@@ -118,8 +122,9 @@ func (s *exhaustiveSearch) state(k int) string {
 	return string(key)
 }
 
-// placeRest lays out want more slots of the shape at position k, on nodes from i on.
-// last is what was laid on the node before that was looked at.
+// placeRest places want more slots of the shape at position k on the nodes
+// from i on, and then the shapes after it. last is the run that was tried on
+// the node before i that has room. It may have 0 slots, and is nil at first.
 func (s *exhaustiveSearch) placeRest(k, i int, want int64, last *Run) bool {
 	if want == 0 {
 		return s.placeShape(k + 1)
@@ -135,7 +140,8 @@ func (s *exhaustiveSearch) placeRest(k, i int, want int64, last *Run) bool {
 			continue
 		}
 		if last != nil && s.isInterchangeable(k, i, last) {
-			// The two could change places, so only one order is tried.
+			// The two nodes are interchangeable. To try each placement in one
+			// order only, the later node gets no more slots than the earlier one.
 			most = min(most, last.Count)
 		}
 		here := Run{at, i, 0}
@@ -153,7 +159,7 @@ func (s *exhaustiveSearch) placeRest(k, i int, want int64, last *Run) bool {
 	return false
 }
 
-// tryRun lays a run and then the rest, or leaves things as they were.
+// tryRun places a run and then the rest. If the rest does not fit, it takes the run back.
 func (s *exhaustiveSearch) tryRun(k int, r Run, want int64) bool {
 	if s.spendBudget(1); s.budget < 0 {
 		return false
@@ -171,8 +177,8 @@ func (s *exhaustiveSearch) tryRun(k int, r Run, want int64) bool {
 	return false
 }
 
-// isInterchangeable says whether a node is in all that is still to come what the node of
-// last was before the run was laid on it.
+// isInterchangeable reports whether node i can take the place of last's node for all slots
+// that are still to be placed: node i is now as last's node was before last was placed there.
 func (s *exhaustiveSearch) isInterchangeable(k, i int, last *Run) bool {
 	each := s.shapes[last.Shape].Each
 	mine, its := s.row(i), s.row(last.Node)
@@ -185,7 +191,7 @@ func (s *exhaustiveSearch) isInterchangeable(k, i int, last *Run) bool {
 	return s.class(k, i) == s.class(k, last.Node)
 }
 
-// keptLimitsFrom says of each limit whether shapes from position k on keep it.
+// keptLimitsFrom returns, by limit, whether any of the shapes from position k on is subject to it.
 func (s *exhaustiveSearch) keptLimitsFrom(k int) []bool {
 	if s.keptLimits[k] == nil {
 		limits := s.shapes[s.shapeOrder[k]].Limits
@@ -202,17 +208,20 @@ func (s *exhaustiveSearch) keptLimitsFrom(k int) []bool {
 	return s.keptLimits[k]
 }
 
-// A sorting sorts the nodes by what they are to the shapes from a position on.
+// A classifier divides the nodes into classes. Nodes of one class are
+// equal for the shapes from a position on, apart from the amounts left.
 type classifier struct {
-	// class is by node what it is, 0 where that is not known yet, and number by what makes it.
-	class  []int32
+	// class has the class of each node; 0 if it is not computed yet.
+	class []int32
+	// number has the class of each key.
 	number map[string]int32
-	// limits are those that no later shape keeps.
+	// limits are the limits of the shape at the position to which no later shape is subject.
 	limits []int
 }
 
-// class says what a node is to the shapes from position k on: which may stand there, and in
-// which cells of their limits. Nodes that are the same to them are of one class.
+// class returns the class of a node for the shapes from position k
+// on. Two nodes are of one class if the same of these shapes may use
+// them, and if they are in the same cells of these shapes' limits.
 func (s *exhaustiveSearch) class(k, i int) int32 {
 	if k == len(s.shapeOrder) {
 		return 0
@@ -240,7 +249,7 @@ func (s *exhaustiveSearch) class(k, i int) int32 {
 	return n
 }
 
-// classifier returns that of a position.
+// classifier returns the classifier for the shapes from position k on. It makes it on first use.
 func (s *exhaustiveSearch) classifier(k int) *classifier {
 	if x := s.classifiers[k]; x != nil {
 		return x

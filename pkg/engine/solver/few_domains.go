@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// placeInOne looks for a plan in one domain: in the one that serves best, and
-// where further aims tell plans apart, in the one where these are met best.
+// placeInOne searches for a plan in one domain. It returns the plan of the
+// first domain, in order of preference, in which the slots fit. If there
+// are more levels below, it returns the plan that is best on these levels.
 func (t *topologySearch) placeInOne(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
 	var best *plan
 	result, least := Impossible, t.minCost(order, at+1)
@@ -38,8 +39,8 @@ func (t *topologySearch) placeInOne(order []int32, domains []*domain, at int) (*
 	return nil, result, t.closestShortfall(domains, at, inner)
 }
 
-// closestShortfall names the domain that has room for most slots, and what it has room for.
-// Inner is what failed in those that were looked into.
+// closestShortfall returns the shortfall of the domain in which the most
+// slots fit. inner has the shortfalls of the domains that were searched.
 func (t *topologySearch) closestShortfall(domains []*domain, at int, inner map[*domain]Shortfall) Shortfall {
 	best, most := Shortfall{Level: t.topology[at].Type}, int64(-1)
 	given := make([]int, len(t.shapes))
@@ -74,8 +75,8 @@ func (t *topologySearch) closestShortfall(domains []*domain, at int, inner map[*
 	return best
 }
 
-// placeInFewest looks for a plan in as few domains as there can be. Where the budget does
-// not last, it may be in more; and where there is room at all, there is a plan.
+// placeInFewest searches for a plan in as few domains as possible. If the budget does not last, the
+// plan may use more domains. There is always a plan if there is one without the rule of this level.
 func (t *topologySearch) placeInFewest(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
 	least := t.minDomains(domains)
 	if least >= len(domains) {
@@ -111,7 +112,7 @@ func (t *topologySearch) placeInFewest(order []int32, domains []*domain, at int)
 	return all, Placed, Shortfall{}
 }
 
-// placeInAll looks for a plan in all domains.
+// placeInAll searches for a plan in all domains, and counts the domains that it uses.
 func (t *topologySearch) placeInAll(order []int32, at int) (*plan, Outcome, Shortfall) {
 	p, o, failed := t.placeLevels(order, at+1)
 	if o != Placed {
@@ -125,7 +126,8 @@ func (t *topologySearch) placeInAll(order []int32, at int) (*plan, Outcome, Shor
 	return p.withCost(len(used)), Placed, Shortfall{}
 }
 
-// minDomains bounds from below how many domains it takes.
+// minDomains returns a lower bound on the number of domains that are
+// needed. It returns len(domains)+1 if all domains together are too small.
 func (t *topologySearch) minDomains(domains []*domain) int {
 	least := 1
 	rooms := make([]int64, len(domains))

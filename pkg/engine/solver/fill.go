@@ -1,7 +1,7 @@
 package solver
 
-// roomFor returns how many slots of a shape a node has room for, at most want. Who calls it
-// charges steps.
+// roomFor returns how many slots of a shape fit on a node,
+// at most want. The caller must charge the steps for it.
 func (b *Layout) roomFor(s, i int, want int64) int64 {
 	if !b.isUsable(s, i) {
 		return 0
@@ -14,7 +14,7 @@ func (b *Layout) roomFor(s, i int, want int64) int64 {
 	return n
 }
 
-// roomInRow returns how many slots fit into a row, at most want.
+// roomInRow returns how many slots of a shape fit in a row, at most want.
 func roomInRow(row []int64, s *Shape, want int64) int64 {
 	n := want
 	for _, k := range s.With {
@@ -28,7 +28,7 @@ func roomInRow(row []int64, s *Shape, want int64) int64 {
 	return n
 }
 
-// put lays n slots of a shape on a node, or with n below 0 takes them back.
+// put places n slots of a shape on a node. If n is negative, it takes -n slots back.
 func (b *Layout) put(s, i int, n int64) {
 	shape, row := &b.shapes[s], b.row(i)
 	for _, k := range shape.With {
@@ -39,11 +39,11 @@ func (b *Layout) put(s, i int, n int64) {
 	}
 }
 
-// fillChunk is for how many nodes at once steps are charged.
+// fillChunk is the number of nodes for which fill charges the meter at once.
 const fillChunk = 64
 
-// fill lays out slots of a shape, node by node and on each as many as fit, until
-// there are as many as wanted. It returns how many there are.
+// fill places up to want slots of a shape by first fit: node by node
+// in order, on each as many as fit. It returns how many it placed.
 func (b *Layout) fill(s int, want int64) int64 {
 	if b.IsExhausted() {
 		return 0
@@ -66,14 +66,14 @@ func (b *Layout) fill(s int, want int64) int64 {
 	return found
 }
 
-// fitSteps is what it counts to look whether a slot of a shape fits on a node.
+// fitSteps returns the cost of one call of roomFor for the shape, in steps.
 func (b *Layout) fitSteps(s int) int {
 	shape := &b.shapes[s]
 	return 1 + len(shape.With) + len(shape.Limits)
 }
 
-// extend lays out more slots of every shape with a range, in the order of the
-// jobspec, as many as fit and its count accepts.
+// extend places more slots of each shape that has a range, in the order of the
+// jobspec. It places as many as fit, rounded down to a number that the count accepts.
 func (b *Layout) extend() {
 	if len(b.levels) > 0 {
 		b.topologySearch.extendTopology(b)
@@ -92,7 +92,7 @@ func (b *Layout) extend() {
 	}
 }
 
-// removeLast takes back the n slots laid out last.
+// removeLast takes back the n slots that were placed last.
 func (b *Layout) removeLast(n int64) {
 	for n > 0 {
 		last := &b.runs[len(b.runs)-1]
@@ -105,8 +105,8 @@ func (b *Layout) removeLast(n int64) {
 	}
 }
 
-// totals returns how much there is of each need on the nodes that some shape
-// may use; past an int64 it stays at its largest.
+// totals returns how much of each need is left on all nodes that
+// at least one shape may use. The sums saturate at math.MaxInt64.
 func (b *Layout) totals() []int64 {
 	sums := make([]int64, len(b.problem.Needs))
 	for i := range b.order {
@@ -127,8 +127,8 @@ func (b *Layout) totals() []int64 {
 	return sums
 }
 
-// maxShare returns the largest part that one slot of a shape takes of all there
-// is, which must be something of each need.
+// maxShare returns the dominant share of one slot: the largest fraction that
+// the slot takes of any total. The totals of the shape's needs must not be 0.
 func (s *Shape) maxShare(all []int64) float64 {
 	most := 0.0
 	for _, k := range s.With {

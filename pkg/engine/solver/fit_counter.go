@@ -1,17 +1,17 @@
 package solver
 
-// A FitCounter counts how many slots of each shape fit while rows change, so that a layout is
-// tried only when there may be room. Each shape is counted as if it were alone, so there is never
-// less room than it says.
+// A FitCounter counts how many slots of each shape fit while the free amounts
+// change, so that a placement is tried only if it may succeed. Each shape is
+// counted as if it had the nodes for itself alone, so the counts are upper bounds.
 type FitCounter struct {
 	*Layout
-	index      []int32 // into the order, by position of a node
-	fit        []int64 // by shape and index: how many slots fit, the least wanted at the most
-	sums       []int64 // by shape
-	countSteps int     // steps to count what fits on a node
+	index      []int32 // by position of a node: its index into the order
+	fit        []int64 // by shape and index: how many slots fit there, at most the minimum
+	sums       []int64 // by shape: the sum over all nodes
+	countSteps int     // the cost of counting what fits on one node
 }
 
-// FitCounter returns a counter of a layout; nil where there are too few steps left for it.
+// FitCounter returns a fit counter for the layout, or nil if there are too few steps left for it.
 func (b *Layout) FitCounter() *FitCounter {
 	steps := 0
 	for s := range b.shapes {
@@ -33,12 +33,14 @@ func (b *Layout) FitCounter() *FitCounter {
 	return c
 }
 
-// ChargeCount charges for counting a node anew, and for so many steps beside.
+// ChargeCount charges the meter for one Count, and for this many steps besides.
 func (c *FitCounter) ChargeCount(beside int) bool { return c.Charge(beside + c.countSteps) }
 
-// Count counts anew what fits on the node at a position. Who calls it has paid.
+// Count counts again what fits on the node at a position, whose free
+// amounts have changed. The caller must call ChargeCount first.
 func (c *FitCounter) Count(at int) { c.count(int(c.index[at])) }
 
+// count counts again what fits on the node with index i.
 func (c *FitCounter) count(i int) {
 	c.rowStamp[c.order[i]] = 0
 	for s := range c.shapes {
@@ -49,7 +51,7 @@ func (c *FitCounter) count(i int) {
 	}
 }
 
-// MayFit says whether there is room for each shape alone.
+// MayFit reports whether the minimum count of each shape fits if the other shapes take no room.
 func (c *FitCounter) MayFit() bool {
 	for s, sum := range c.sums {
 		if sum < c.shapes[s].Count.Min {
@@ -59,8 +61,8 @@ func (c *FitCounter) MayFit() bool {
 	return true
 }
 
-// Try lays out as many slots of every shape as there can be. It is false if there is no way, or
-// none was found. Then nothing is laid out, and counting goes on.
+// Try places as many slots of every shape as possible. It returns false if it finds
+// no placement. Then no slots are placed, and the counter can be used further.
 func (c *FitCounter) Try() bool {
 	if o, _ := c.SolveMin(ViewNow); o == Placed {
 		c.extend()

@@ -5,42 +5,45 @@ import (
 	"slices"
 )
 
-// A Run is a number of slots of one shape on one node, by their indexes.
+// A Run is a number of slots of one shape on one node. Shape is an index. Node is an index into the
+// layout's order while the layout is solved, and the position of the node in what Runs returns.
 type Run struct {
 	Shape, Node int
 	Count       int64
 }
 
-// A Layout is where an attempt lays out slots. Rows are filled when they are
-// first looked at, so that a problem that fits at once costs little.
+// A Layout is the working state of the solver: the slots placed in the current
+// attempt, and what is left on each node. An attempt computes the row of a node
+// only when it first reads the row, so a problem that fits at once reads few nodes.
 type Layout struct {
 	*Workspace
 	problem *Problem
-	// shapes are the problem's shapes, with other counts and more limits where a topology is looked
-	// for.
+	// shapes are the shapes to place. A topology search replaces
+	// them by copies that have other counts and more limits.
 	shapes []Shape
-	// order are the positions of the nodes in the order in which they are to be used. Elsewhere in
-	// the layout a node is its index in order.
+	// order has the positions of the nodes in the order in which they are to be
+	// used. A parameter i is an index into order, a parameter at is a position.
 	order []int32
-	// levels are the problem's topology; none where it has found its place in the limits.
+	// levels is the topology that is still to be satisfied. It is nil inside a topology
+	// search, which expresses the topology by restricting order and adding limits.
 	levels []Level
-	// limits are the problem's limits.
+	// limits are the limits of the problem, and the limits that a topology search adds.
 	limits []Limit
 	view   View
 	runs   []Run
-	// topologySearch is what found a place for the topology.
+	// topologySearch is the search that found the current placement; nil if there is no topology.
 	topologySearch *topologySearch
 }
 
-// What is known of a node and a shape.
+// A byte of Workspace.constraintCache has these bits.
 const (
 	known uint8 = 1 << iota
 	allowedAlways
 	allowedNow
 )
 
-// New returns a layout for one problem. It has no nodes and no steps are left where it would be
-// too large. The problem's limits are the layout's from then on.
+// New returns a layout for one problem. If the problem is too large, the layout
+// has no nodes, and the meter is exhausted. The layout owns p.Limits from then on.
 func New(w *Workspace, p *Problem) *Layout {
 	w.stamp = 0
 	w.searchSteps = 2 * searchBudget
@@ -59,18 +62,18 @@ func New(w *Workspace, p *Problem) *Layout {
 	return b
 }
 
-// start begins an attempt with nothing laid out.
+// start begins an attempt with no slots placed.
 func (b *Layout) start(v View) {
 	b.view = v
 	b.stamp++
 	b.runs = b.runs[:0]
 }
 
-// View returns what the last attempt counted on.
+// View returns the view of the last attempt.
 func (b *Layout) View() View { return b.view }
 
-// Runs returns what is laid out, shape by shape, with the nodes by their positions. Nothing more
-// may be laid out then, and the runs stand as long as no other layout begins.
+// Runs returns the placement, sorted by shape. Run.Node is a position there. No more slots
+// may be placed afterwards. The slice is valid until another layout uses the workspace.
 func (b *Layout) Runs() []Run {
 	slices.SortStableFunc(b.runs, func(x, y Run) int { return cmp.Compare(x.Shape, y.Shape) })
 	for i := range b.runs {
@@ -80,7 +83,8 @@ func (b *Layout) Runs() []Run {
 	return b.runs
 }
 
-// Replay lays out runs that name nodes by their positions. It is false if they do not fit.
+// Replay places runs that another layout returned; their nodes are
+// positions. It returns false if one of the runs does not fit.
 func (b *Layout) Replay(v View, runs []Run) bool {
 	if b.IsExhausted() {
 		return false
@@ -101,16 +105,16 @@ func (b *Layout) Replay(v View, runs []Run) bool {
 	return true
 }
 
-// withNodes returns the layout with the nodes of these positions only. Of the two just one is
-// used at a time: they have their rows in common.
+// withNodes returns a copy of the layout that has only the nodes at these positions.
+// Both layouts share the rows, so only one of them may be in use at a time.
 func (b *Layout) withNodes(order []int32) *Layout {
 	part := *b
 	part.order, part.runs = order, nil
 	return &part
 }
 
-// row returns what is left on a node, by need: 0 of a pool that it lacks or
-// counts in another unit.
+// row returns the amounts left on a node, by need. An amount is
+// 0 if the node has no such pool, or counts it in another unit.
 func (b *Layout) row(i int) []int64 {
 	needs := b.problem.Needs
 	width := len(needs)
@@ -120,7 +124,7 @@ func (b *Layout) row(i int) []int64 {
 		return row
 	}
 	b.rowStamp[at] = b.stamp
-	b.remain -= width / needsPerStep // the next charge looks at what is left
+	b.remain -= width / needsPerStep // unchecked here; the next Charge notices if no steps are left
 	for k := range needs {
 		row[k] = 0
 		for _, c := range needs[k].Columns {
@@ -134,8 +138,8 @@ func (b *Layout) row(i int) []int64 {
 	return row
 }
 
-// constraintsAllow says whether the constraints of a shape hold on a node: those for
-// good, and all.
+// constraintsAllow evaluates the constraints of a shape on a node, and caches the result. See
+// Constraints for what it returns. Both results are false if there are too few steps left.
 func (b *Layout) constraintsAllow(s, i int) (always, now bool) {
 	shape := &b.shapes[s]
 	if !shape.Constrained {
@@ -159,7 +163,7 @@ func (b *Layout) constraintsAllow(s, i int) (always, now bool) {
 	return *p&allowedAlways != 0, *p&allowedNow != 0
 }
 
-// conflict says what keeps the requester from the node at a position.
+// conflict returns the reason why the requester may not use the node at a position.
 func (b *Layout) conflict(at int32) Conflict {
 	if b.problem.Exclusive == nil || b.view.Empty {
 		return NoConflict
@@ -167,7 +171,7 @@ func (b *Layout) conflict(at int32) Conflict {
 	return b.problem.Exclusive[at].Conflict(b.problem.Requester)
 }
 
-// isUsable says whether slots of a shape may stand on a node.
+// isUsable reports whether the view allows slots of a shape on a node, whatever is left there.
 func (b *Layout) isUsable(s, i int) bool {
 	at := b.order[i]
 	if b.view.Up && !b.problem.Up[at] || b.conflict(at) != NoConflict {

@@ -2,7 +2,7 @@ package solver
 
 import "math"
 
-// setLimits has the layout keep limits. Nothing is laid out in their cells yet.
+// setLimits sets the limits of the layout and adds their cells, in which no slot is placed yet.
 func (b *Layout) setLimits(limits []Limit) {
 	if len(limits) == 0 {
 		return
@@ -14,14 +14,15 @@ func (b *Layout) setLimits(limits []Limit) {
 	}
 }
 
-// addCells makes room for the allowances of a limit.
+// addCells appends the cells of a limit to the allowances.
 func (w *Workspace) addCells(x *Limit) {
 	x.firstCell = int32(len(w.allowances))
 	w.allowances = append(w.allowances, make([]int64, x.Cells)...)
 	w.cellStamp = append(w.cellStamp, make([]int32, x.Cells)...)
 }
 
-// allowance returns how many slots a bound allows on the node at a position.
+// allowance returns how many more slots limit k allows on the node at a
+// position. It returns math.MaxInt64 if the limit does not bound the node.
 func (b *Layout) allowance(k int, at int32) int64 {
 	c := b.limits[k].CellOf[at]
 	if c < 0 {
@@ -30,7 +31,7 @@ func (b *Layout) allowance(k int, at int32) int64 {
 	return b.allowanceIn(k, c)
 }
 
-// allowanceIn returns how many slots a bound allows in a cell.
+// allowanceIn returns how many more slots limit k allows in cell c.
 func (b *Layout) allowanceIn(k int, c int32) int64 {
 	x := &b.limits[k]
 	if b.cellStamp[x.firstCell+c] == b.stamp {
@@ -39,7 +40,7 @@ func (b *Layout) allowanceIn(k int, c int32) int64 {
 	return x.maxIn(c)
 }
 
-// maxIn is what a bound allows in a cell where nothing is laid out.
+// maxIn returns how many slots the limit allows in cell c in all.
 func (x *Limit) maxIn(c int32) int64 {
 	if x.maxByCell != nil {
 		return x.maxByCell[c]
@@ -47,7 +48,7 @@ func (x *Limit) maxIn(c int32) int64 {
 	return x.Max
 }
 
-// countInLimit counts n slots on the node at a position.
+// countInLimit subtracts n slots on the node at a position from what limit k allows.
 func (b *Layout) countInLimit(k int, at int32, n int64) {
 	x := &b.limits[k]
 	c := x.CellOf[at]
@@ -60,9 +61,10 @@ func (b *Layout) countInLimit(k int, at int32, n int64) {
 	b.allowances[x.firstCell+c] -= n
 }
 
-// limitsNest says whether of any two cells of a shape's limits that share nodes one
-// lies in the other: then to fill up node by node lays out the most that there can
-// be.
+// limitsNest reports whether the limits of a shape are laminar: if two of
+// their cells share a node, one of the cells lies inside the other. Filling
+// node by node then places the largest possible number of slots of the shape.
+// limitsNest returns false if there are too few steps left to find out.
 func (b *Layout) limitsNest(s int) bool {
 	limits := b.shapes[s].Limits
 	for i, k := range limits {
@@ -76,7 +78,8 @@ func (b *Layout) limitsNest(s int) bool {
 	return true
 }
 
-// nestedCells says so of two limits.
+// nestedCells reports whether, of any cell of x and any
+// cell of y that share a node, one lies inside the other.
 func nestedCells(order []int32, x, y *Limit) bool {
 	inY, inX := insideOneCell(order, x, y), insideOneCell(order, y, x)
 	for _, at := range order {
@@ -87,8 +90,8 @@ func nestedCells(order []int32, x, y *Limit) bool {
 	return true
 }
 
-// insideOneCell says of the cells of a limit whether all nodes of each are in one cell of
-// another, or all in none.
+// insideOneCell returns, for each cell of x, whether its
+// nodes are all in the same cell of y, or all in none.
 func insideOneCell(order []int32, x, y *Limit) []bool {
 	first, alike := make([]int32, x.Cells), make([]bool, x.Cells)
 	seen := make([]bool, x.Cells)
@@ -104,9 +107,9 @@ func insideOneCell(order []int32, x, y *Limit) []bool {
 	return alike
 }
 
-// exceedsLimit says whether the shapes that keep one limit want more slots than it
-// allows on the nodes that they may use, with each shape counted as if it were
-// alone.
+// exceedsLimit reports whether some limit proves that no placement exists:
+// the shapes that are subject to the limit want more slots than fit under
+// it. Each shape is counted as if it had the nodes for itself alone.
 func (b *Layout) exceedsLimit(v View) bool {
 	if len(b.limits) == 0 {
 		return false

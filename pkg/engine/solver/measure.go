@@ -1,45 +1,48 @@
 package solver
 
-// A Figure says of one need how much the nodes have that a shape may use.
+// A NeedMeasurement describes the amounts of one need on the nodes that a shape may use.
 type NeedMeasurement struct {
-	// Need is the index of the need, and Wanted what one slot takes of it.
-	Need   int
+	// Need is the index of the need.
+	Need int
+	// Wanted is the amount that one slot takes.
 	Wanted int64
 	// Max is the largest amount that a node has.
 	Max int64
-	// Nodes counts the nodes that have less than Wanted.
+	// Nodes is the number of nodes that have less than Wanted.
 	Nodes int64
 }
 
-// Measurement are what the nodes that a shape may use come to.
+// A Measurement describes the nodes that a shape may use.
 type Measurement struct {
-	// Usable counts them.
+	// Usable is the number of these nodes.
 	Usable int
-	// Fit says that one of them has room for a slot.
+	// Fit is set if at least one of these nodes has enough
+	// of every need for one slot. Limits are not considered.
 	Fit bool
-	// Needs has a figure for each need of a slot, in the order of the shape. A need that is met
-	// has one too.
+	// Needs has one entry per need of the shape, in the order
+	// of Shape.With, whether or not the nodes are short of it.
 	Needs []NeedMeasurement
 }
 
-// A Survey says of a layout in numbers what is in the way of a shape.
+// A Survey collects the numbers that explain why a shape does not fit in a layout.
 type Survey struct{ layout *Layout }
 
-// Survey returns the survey of the layout.
+// Survey returns a survey of the layout.
 func (b *Layout) Survey() Survey { return Survey{b} }
 
-// Measure begins an attempt and looks at every node that a shape may use.
+// Measure starts an attempt with no slots placed, and measures the nodes that a shape may use.
 func (y Survey) Measure(v View, s int) Measurement {
 	y.layout.start(v)
 	return y.measure(s)
 }
 
-// MeasureClosest does so in the domain that came closest.
+// MeasureClosest is like Measure, for the shape that failed and in the domain that came closest.
 func (y Survey) MeasureClosest(v View, failed *Shortfall) Measurement {
 	return y.closest(failed).Measure(v, failed.Shape)
 }
 
-// closest returns the survey of the domain that came closest, if one is known.
+// closest returns a survey of the domain that came
+// closest. It returns y if no such domain is known.
 func (y Survey) closest(failed *Shortfall) Survey {
 	if failed.domain == nil {
 		return y
@@ -47,8 +50,9 @@ func (y Survey) closest(failed *Shortfall) Survey {
 	return Survey{y.layout.withNodes(failed.domain.order)}
 }
 
-// MeasureFilled lays out as many slots as there is room for, and returns the figures of what is left. If near
-// is set, and one domain is known to have come closest, the figures are of that domain alone.
+// MeasureFilled places as many slots as the shortfall found room for, and
+// measures what is left for the shape that failed. If near is set and the
+// shortfall has a domain that came closest, it measures only that domain.
 func (y Survey) MeasureFilled(v View, failed *Shortfall, near bool) Measurement {
 	if near {
 		y = y.closest(failed)
@@ -62,7 +66,7 @@ func (y Survey) MeasureFilled(v View, failed *Shortfall, near bool) Measurement 
 	return y.measure(failed.Shape)
 }
 
-// measure looks at every node that a shape may use.
+// measure measures the nodes that a shape may use, with what is placed now.
 func (y Survey) measure(s int) Measurement {
 	b := y.layout
 	shape := &b.shapes[s]
@@ -90,11 +94,11 @@ func (y Survey) measure(s int) Measurement {
 	return f
 }
 
-// Nodes returns how many nodes there are.
+// Nodes returns the number of nodes in the layout.
 func (y Survey) Nodes() int { return len(y.layout.order) }
 
-// CountUnusable counts the nodes that a shape may not use, with present now and else at any time: down
-// nodes, and nodes that constraints exclude.
+// CountUnusable counts the nodes that are down, and the nodes that are up but excluded by
+// constraints of the shape. If present is set, constraints that hold only at present count too.
 func (y Survey) CountUnusable(s int, present bool) (down, excluded int64) {
 	b := y.layout
 	b.Spend(len(b.order))
@@ -110,9 +114,10 @@ func (y Survey) CountUnusable(s int, present bool) (down, excluded int64) {
 	return down, excluded
 }
 
-// CountConflicts counts the nodes that a shape could use, in the view of the last attempt, if no other
-// holder had them: whole are the nodes of another holder, inUse those where others hold something
-// and nodes are wanted whole.
+// CountConflicts counts the nodes that the requester could use for the shape
+// if others held nothing there, in the view of the last attempt. whole is the
+// number of nodes that belong to another holder. inUse is the number of nodes
+// on which others hold something although the request wants whole nodes.
 func (y Survey) CountConflicts(s int) (whole, inUse int64) {
 	b := y.layout
 	b.Spend(len(b.order))
@@ -131,8 +136,9 @@ func (y Survey) CountConflicts(s int) (whole, inUse int64) {
 	return whole, inUse
 }
 
-// RoomInClosest lays out as many slots as there is room for of the least of the shape that failed, those
-// before it laid out, in the domain that came closest. It returns how many there are.
+// RoomInClosest places slots in the domain that came closest. It places the minimum of
+// every shape before the shape that failed, and then as many slots as fit of the shape that
+// failed, up to its minimum. It returns how many slots of the shape that failed it placed.
 func (y Survey) RoomInClosest(failed *Shortfall) int64 {
 	part := y.closest(failed).layout
 	part.start(ViewNow)

@@ -2,27 +2,29 @@ package solver
 
 import "context"
 
-// StepsPerCheck is how many steps go by between two looks at the caller's context. A step is about
-// as much as to look at one pool of one node: 5 to 12 ns.
+// StepsPerCheck is the number of steps between two checks of the caller's context.
+// A step costs about as much as reading one pool of one node: 5 to 12 ns.
 const StepsPerCheck = 1 << 14
 
-// A Meter counts the work of one match. Steps are the same on every machine, so that the
-// same request on the same graph ends in the same way everywhere.
+// A Meter limits the work of one match. It counts steps instead of time, because
+// the same request on the same graph must have the same result on every machine.
 type Meter struct {
 	ctx context.Context
-	// remain are the steps that are left, and look what is left when the context is looked at next.
+	// remain is the number of steps left. The context is
+	// checked next when remain falls below nextCheck.
 	remain, nextCheck int
-	// overrun are the steps that were taken although none were left.
+	// overrun is the number of steps taken although none were left (see Spend).
 	overrun int
 }
 
-// Begin begins with so many steps, as long as ctx has not ended.
+// Begin starts the meter with this number of steps. If
+// ctx ends, the next check of it exhausts the meter.
 func (m *Meter) Begin(ctx context.Context, steps int) {
 	*m = Meter{ctx: ctx, remain: steps, nextCheck: max(0, steps-StepsPerCheck)}
 }
 
-// Charge counts steps that are about to be taken. It is false where there are not so many left:
-// then they are not to be taken, and none are left.
+// Charge takes steps for work that the caller is about to do. If too few steps are
+// left, it exhausts the meter and returns false. The caller must not do the work then.
 func (m *Meter) Charge(steps int) bool {
 	if m.remain -= steps; m.remain >= m.nextCheck {
 		return true
@@ -35,7 +37,8 @@ func (m *Meter) Charge(steps int) bool {
 	return true
 }
 
-// Spend counts steps that are taken whether or not there are any left: few at a time.
+// Spend takes steps for work that the caller does even if
+// the meter is exhausted. It is for a few steps at a time.
 func (m *Meter) Spend(steps int) {
 	left := max(0, m.remain)
 	if !m.Charge(steps) {
@@ -43,22 +46,22 @@ func (m *Meter) Spend(steps int) {
 	}
 }
 
-// refund returns steps that were charged and not taken.
+// refund gives back steps for work that was charged and not done.
 func (m *Meter) refund(steps int) {
 	if !m.IsExhausted() {
 		m.remain += steps
 	}
 }
 
-// Remain returns how many steps are left; below 0 for none.
+// Remain returns the number of steps left; below 0 if the meter is exhausted.
 func (m *Meter) Remain() int { return m.remain }
 
-// Overrun returns how many steps were taken although none were left.
+// Overrun returns the number of steps taken although none were left.
 func (m *Meter) Overrun() int { return m.overrun }
 
-// Exhaust says that there would have been more to do than steps are left for.
+// Exhaust exhausts the meter, because the work to do is known to exceed the steps left.
 func (m *Meter) Exhaust() { m.remain, m.nextCheck = -1, 0 }
 
-// IsExhausted says that there are no steps left. What is concluded from then on proves nothing:
-// no node has room any more.
+// IsExhausted reports whether the meter is exhausted. Nothing that is concluded from
+// then on is proven, because functions that get no steps report that no node has room.
 func (m *Meter) IsExhausted() bool { return m.remain < 0 }

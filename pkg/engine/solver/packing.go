@@ -5,34 +5,36 @@ import (
 	"slices"
 )
 
-// A packing looks for patterns, one for each node, that together have all the slots
-// that are wanted. What the slots of one node do to others, as limits above nodes
-// have it, it does not see: where it proves that there is no way there is none, but
-// what it finds has still to be laid out.
+// A packing searches for one pattern per node so that all patterns together have the
+// slots that are wanted, as in cutting stock. A pattern says how many slots of each shape
+// one node gets. A packing ignores limits that span several nodes. So its proof that no
+// placement exists is valid, but a solution must still be placed to check the limits.
 type packing struct {
 	*Layout
-	// shapeOrder are in the order in which they are listed, width is how many.
+	// shapeOrder is the order of the shapes in which patterns are enumerated.
 	shapeOrder []int
-	width      int
-	want       []int64 // by shape
-	classes    []nodeClass
-	// allListed says that of every kind all patterns are listed.
+	// width is the number of shapes.
+	width   int
+	want    []int64 // by shape: how many slots are wanted
+	classes []nodeClass
+	// allListed is set if all patterns of every class are listed. Proofs are valid only then.
 	allListed bool
-	// countsPerShape is how many different counts of one shape are tried where there are too
-	// many patterns.
+	// countsPerShape is how many different counts of one shape are enumerated if a node
+	// has too many patterns to list all. It halves until few enough patterns are left.
 	countsPerShape int64
-	// price is what a slot of a shape is worth, at most topPrice.
+	// price[s] is the dual price of a slot of shape s, at most topPrice.
 	price []int64
-	// used says by kind how many nodes have a pattern, short how many slots of a
-	// shape are still missing; below 0 there are more than wanted.
-	used   [][]int32
+	// used[k][q] is the number of nodes of class k that have pattern q.
+	used [][]int32
+	// short[s] is the number of slots of shape s that are missing. It
+	// is negative if the patterns have more slots than are wanted.
 	short  []int64
 	rand   *rand.Rand
 	budget int
 }
 
-// pack looks for a way to lay out the least of every shape, pattern by pattern, and
-// returns what is left of the budget.
+// pack searches for a placement of the minimum counts by
+// patterns. It returns the outcome and the budget that is left.
 func pack(b *Layout, v View, order []int, budget int) (Outcome, int) {
 	b.start(v)
 	p := &packing{
@@ -55,8 +57,9 @@ func pack(b *Layout, v View, order []int, budget int) (Outcome, int) {
 	return o, max(0, p.budget)
 }
 
-// solve looks for patterns that have all that is wanted, or for a proof that there are
-// none: by prices, by exchanges and by a tour, in turns that get longer.
+// solve searches for patterns that have all slots that are wanted, or
+// for a proof that there are none. It tries tabu search, the dual
+// bound and branch and bound in turns. The budget doubles every turn.
 func (p *packing) solve() (found, proven bool) {
 	m := p.newDualBound(p.shares())
 	if m.run(firstRounds) {
@@ -88,7 +91,7 @@ func (p *packing) solve() (found, proven bool) {
 	return false, false
 }
 
-// shares returns what part of all there is a slot of each shape takes.
+// shares returns the dominant share of one slot, by shape. These are the first prices.
 func (p *packing) shares() []float64 {
 	all, shares := p.totals(), make([]float64, p.width)
 	for s := range shares {
@@ -97,7 +100,8 @@ func (p *packing) shares() []float64 {
 	return shares
 }
 
-// spendBudget counts steps of the search: how many counts of slots are looked at.
+// spendBudget takes n steps from the meter and from the search's budget, even if
+// none are left. A step of the search is one count of a pattern that is read.
 func (p *packing) spendBudget(n int) {
 	p.Spend(n)
 	if p.budget -= n; p.IsExhausted() {
@@ -105,8 +109,8 @@ func (p *packing) spendBudget(n int) {
 	}
 }
 
-// chargeBudget is pay for many steps at once. It is false where the match has not so many left: then they
-// are not to be taken. The search's own budget may go below 0 by them.
+// chargeBudget takes many steps at once. If the meter has too few left, it returns
+// false and the caller must not do the work. The search's budget may become negative.
 func (p *packing) chargeBudget(n int) bool {
 	if p.IsExhausted() || !p.Charge(n) {
 		p.budget = -1
@@ -116,12 +120,13 @@ func (p *packing) chargeBudget(n int) bool {
 	return true
 }
 
-// pattern returns a pattern of a kind.
+// pattern returns pattern q of class k: a count of slots per shape.
 func (p *packing) pattern(k, q int) []int32 {
 	return p.classes[k].patterns[q*p.width : (q+1)*p.width : (q+1)*p.width]
 }
 
-// startGreedily gives every node a pattern, the dearest of what is still missing first.
+// startGreedily gives every node a pattern: each time the pattern
+// whose slots, of those still missing, have the highest value.
 func (p *packing) startGreedily() {
 	p.short = slices.Clone(p.want)
 	p.used = make([][]int32, len(p.classes))
@@ -145,7 +150,8 @@ func (p *packing) startGreedily() {
 	}
 }
 
-// mostValuable returns the pattern of a kind that has the most of what is missing.
+// mostValuable returns the pattern of a class that has the
+// highest value. Only slots that are still missing count.
 func (p *packing) mostValuable(k int) int {
 	best, most := 0, int64(-1)
 	if !p.chargeBudget(len(p.classes[k].patterns)) {
@@ -163,7 +169,8 @@ func (p *packing) mostValuable(k int) int {
 	return best
 }
 
-// use gives n more nodes of a kind a pattern; below 0 takes it from them.
+// use gives pattern q to n more nodes of class k. If
+// n is negative, it takes the pattern from -n nodes.
 func (p *packing) use(k, q int, n int32) {
 	p.used[k][q] += n
 	for s, count := range p.pattern(k, q) {
@@ -171,8 +178,8 @@ func (p *packing) use(k, q int, n int32) {
 	}
 }
 
-// layOut lays out what was found, on the nodes of a kind in their order. It is
-// false where limits that patterns do not see are in the way.
+// layOut places the solution on the nodes. It returns
+// false if limits that span several nodes prevent that.
 func (p *packing) layOut(v View) bool {
 	p.start(v)
 	of := make([]int, len(p.order))

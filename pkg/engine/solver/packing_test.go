@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// randomPacking draws kinds of nodes with patterns. Exact ones have just the patterns
-// that leave nothing over.
+// randomPacking draws classes of nodes with patterns. In half of the cases
+// the request is exact: it wants just the slots of one pattern per node.
 func randomPacking(r *rand.Rand) *packing {
 	width := 2 + r.IntN(3)
 	p := &packing{Layout: &Layout{Workspace: &Workspace{}}, width: width, want: make([]int64, width), budget: 1 << 30, allListed: true, rand: r}
@@ -41,7 +41,8 @@ func randomPacking(r *rand.Rand) *packing {
 	return p
 }
 
-// possible tries every pattern of every node.
+// possible reports whether some choice of one pattern
+// per node has all wanted slots. It tries every choice.
 func (p *packing) possible(k, nth int, left []int64) bool {
 	switch {
 	case k == len(p.classes):
@@ -61,7 +62,8 @@ func (p *packing) possible(k, nth int, left []int64) bool {
 	return false
 }
 
-// sound says whether every node has one pattern, and together they have all.
+// sound reports whether every node has one pattern,
+// and all patterns together have the wanted slots.
 func (p *packing) sound() bool {
 	left := slices.Clone(p.want)
 	for k := range p.classes {
@@ -79,9 +81,10 @@ func (p *packing) sound() bool {
 	return slices.Max(left) <= 0
 }
 
-// TestToursAndPricesAreRight compares each by itself with the trying of everything: a
-// tour finds a way if there is one, in turns too and while prices change; prices and
-// exchanges are right in what they say.
+// TestToursAndPricesAreRight compares each algorithm by itself with the trying
+// of all choices. Branch and bound must find a solution exactly if there is
+// one, also in several turns and while prices change. The dual bound must not
+// exclude a solution that exists. Tabu search must find only valid solutions.
 func TestToursAndPricesAreRight(t *testing.T) {
 	ways, none, priced, exchanged := 0, 0, 0, 0
 	for seed := range trials.Seeds(20_000) {

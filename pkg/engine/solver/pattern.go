@@ -6,45 +6,51 @@ import (
 )
 
 const (
-	// How many patterns are listed: of all kinds of nodes together, and of one kind if
-	// there are many.
-	maxPatterns      = 1 << 13
+	// maxPatterns is how many patterns are listed for all classes of nodes together.
+	maxPatterns = 1 << 13
+	// maxClassPatterns is how many patterns are listed for each class
+	// if there are so many classes that maxPatterns allows fewer.
 	maxClassPatterns = 1 << 8
-	// listPart is the part of a budget that may go into listing.
+	// listPart bounds the lists: together they have at most one listPart-th as many counts as
+	// the budget has steps, so one pass over all patterns takes at most that part of the budget.
 	listPart = 8
-	// waysPerPattern is how many ways to fill a node are tried for one pattern, waySteps
-	// how many steps of the search each of them counts.
-	waysPerPattern    = 16
-	waySteps          = 8
+	// waysPerPattern is how many ways to fill a node may be tried per listed pattern.
+	waysPerPattern = 16
+	// waySteps is the cost of trying one way, in steps of the search.
+	waySteps = 8
+	// maxCountsPerShape is what packing.countsPerShape starts with.
 	maxCountsPerShape = 64
 )
 
-// A kind is a number of nodes on which the same slots fit.
+// A nodeClass is a set of nodes that are equal for the
+// request: the same shapes fit, and the same amounts are left.
 type nodeClass struct {
-	// nodes are indexes into the order.
+	// nodes are indexes into the layout's order.
 	nodes []int
-	// patterns say how many slots of each shape stand together on such a node, one
-	// pattern after the other, as wide as there are shapes. None leaves room for one
-	// more slot.
+	// patterns has the patterns one after the other, each with one count per shape. Invariant:
+	// each pattern is maximal, so no further slot that is wanted fits on a node with it.
 	patterns []int32
 }
 
-// A lister lists the patterns of one node.
+// An enumerator lists the patterns of one node.
 type enumerator struct {
 	*packing
-	node   int
+	// node is the index of the node into the layout's order.
+	node int
+	// counts has, by shape, the slots that are placed on the node now.
 	counts []int32
-	// stride is by how many slots of a shape patterns differ at the least, where
-	// coarse says that some are passed over.
+	// stride[j] is the difference between the counts that are tried of the shape at position j.
 	stride []int64
+	// coarse is set if patterns may be skipped, because some stride may be above 1.
 	coarse bool
-	found  []int32
-	limit  int // of patterns
-	ways   int // how many more may be tried
+	// found has the patterns that are listed so far, in the form of nodeClass.patterns.
+	found []int32
+	limit int // the largest number of patterns
+	ways  int // how many more ways may be tried
 }
 
-// classify sorts the nodes by what they are to the shapes, and lists the patterns of
-// each kind. It is false if that took the whole budget.
+// classify groups the nodes into classes and lists the patterns of each class. Nodes on
+// which no shape fits are left out. It returns false if that takes the whole budget.
 func (p *packing) classify() bool {
 	index := make(map[string]int)
 	var key []byte
@@ -77,9 +83,9 @@ func (p *packing) classify() bool {
 	return true
 }
 
-// classKey appends what makes two nodes of one kind: what is left of each need and which
-// shapes may stand there. It is false where none fits. Where there are limits each
-// node is of its own kind.
+// classKey appends the key of the node's class: which shapes fit there, and what is
+// left of each need. If there are limits, the key has the index of the node instead
+// of the amounts, so every node is a class. The result is false if no shape fits.
 func (p *packing) classKey(classKey []byte, i int) ([]byte, bool) {
 	p.spendBudget(p.width)
 	some := false
@@ -103,8 +109,8 @@ func (p *packing) classKey(classKey []byte, i int) ([]byte, bool) {
 	return classKey, some
 }
 
-// list lists the patterns of a kind: all of them or, where there are too many, some
-// that are spread over all.
+// list lists the patterns of a class: all of them or, if
+// there are too many, a sample that is evenly spread.
 func (p *packing) list(k *nodeClass, limit int) {
 	l := enumerator{packing: p, node: k.nodes[0], counts: make([]int32, p.width), stride: make([]int64, p.width), limit: limit}
 	product := 1.0
@@ -121,7 +127,7 @@ func (p *packing) list(k *nodeClass, limit int) {
 			l.stride[j] = max(1, (l.roomFor(s, l.node, l.want[s])+p.countsPerShape-1)/p.countsPerShape)
 		}
 		if whole = l.run() || p.countsPerShape == 1; !whole {
-			// The next kind of node need not try what is too much for this.
+			// Start the next class with the coarser counts too.
 			p.countsPerShape /= 2
 		}
 	}
@@ -134,7 +140,7 @@ func (p *packing) list(k *nodeClass, limit int) {
 	}
 }
 
-// run lists patterns anew. It is false if they are too many.
+// run lists the patterns from the start. It returns false if there are too many.
 func (l *enumerator) run() bool {
 	l.found, l.ways = l.found[:0], l.limit*waysPerPattern
 	return l.enumerate(0)
@@ -147,8 +153,8 @@ func (l *enumerator) distinct() []int32 {
 	return slices.Concat(slices.CompactFunc(all, slices.Equal)...)
 }
 
-// enumerate lists the patterns that go on from what is laid on the node, with the shapes
-// from position j on. It is false if they are too many.
+// enumerate lists the patterns that extend what is placed on the node
+// by shapes from position j on. It returns false if there are too many.
 func (l *enumerator) enumerate(j int) bool {
 	l.spendBudget(waySteps)
 	if l.ways--; l.ways < 0 || len(l.found) > l.limit*l.width || l.budget < 0 {
@@ -177,8 +183,8 @@ func (l *enumerator) enumerate(j int) bool {
 	return true
 }
 
-// addPattern keeps a pattern that leaves room for no more; where some are passed over, one
-// that does is filled up first.
+// addPattern records the slots that are placed as a pattern if no further slot
+// fits. If patterns may be skipped, it fills up the pattern instead of dropping it.
 func (l *enumerator) addPattern() {
 	at := len(l.found)
 	l.found = append(l.found, l.counts...)

@@ -1,57 +1,59 @@
-// Package solver lays slots out on nodes, or proves that it cannot. It takes arrays: of the graph
-// and of the jobspec that they come from it knows nothing, but for the counts of a jobspec.
+// Package solver places slots on nodes, or proves that they cannot be placed. Its input
+// is arrays. It does not know the graph, and of the jobspec it uses only the type Count.
 //
-// Its files, each of which uses those before it:
+// Each of its files uses only the files before it:
 //
-//	amount.go            how are amounts added up?
-//	exclusivity.go       whose is a node, and whom does that keep away?
-//	problem.go           what is to be laid out, and on which nodes?
-//	meter.go             how much work may it take?
-//	workspace.go         which memory does one layout leave to the next?
-//	layout.go            what is left on a node, and may a slot stand there?
+//	amount.go            how are amounts added and multiplied without overflow?
+//	exclusivity.go       which holders have a node, and who may not use it?
+//	problem.go           what is to be placed, and on which nodes?
+//	meter.go             how much work may a match take?
+//	workspace.go         which memory does one layout reuse from the last?
+//	layout.go            what is left on a node, and may a shape use it?
 //	limits.go            how many more slots do limits allow?
-//	fill.go              how many slots fit, node by node?
-//	domain.go            what fits in a domain of a level?
-//	solve.go             which ways are tried, one after the other, and what do they prove?
-//	exhaustive.go            is there any way, limits and all?
-//	packing.go           is there any way, limits aside?
-//	pattern.go           which slots fit together on a node?
-//	dual_bound.go        at which prices is it proven that there is no way?
-//	tabu.go              which node had better change its pattern?
-//	branch_and_bound.go  which pattern for which node, if all ways are tried?
-//	topology.go          where do slots stand as a topology asks for?
+//	fill.go              how many slots fit, node by node (first fit)?
+//	domain.go            how many slots fit in a domain of a level?
+//	solve.go             which algorithms are tried, in which order, and what do they prove?
+//	exhaustive.go        is there any placement, limits included?
+//	packing.go           which patterns of slots together make up the request?
+//	pattern.go           which slots fit together on one node?
+//	dual_bound.go        do the prices prove that no placement exists?
+//	tabu.go              which node should change its pattern next?
+//	branch_and_bound.go  which pattern does each node get, if all are tried?
+//	topology.go          which placement satisfies the topology?
 //	domain_sets.go       which sets of domains may have room?
-//	few_domains.go       in one domain, or in as few as there can be?
-//	balanced.go          in equal shares?
-//	measure.go           what is in the way, in numbers?
-//	fit_counter.go       may there be room yet, while rows change?
+//	few_domains.go       how do slots fit in one domain, or in as few as possible?
+//	balanced.go          how do slots fit in equal shares?
+//	measure.go           which numbers explain why a shape does not fit?
+//	fit_counter.go       may the request fit yet, while free amounts change?
 package solver
 
 import "github.com/flux-k8s/fluence/pkg/jobspec"
 
-// MaxSlots bounds the slots of one problem. A range that reaches further is filled up to here.
+// MaxSlots is the largest number of slots that one problem places. Ranges are filled only up to it.
 const MaxSlots = 1 << 20
 
-// A Problem is slots of some shapes that are to be laid out on nodes. A node is known by its
-// position. What is by position are rows of the caller's, which are read in place and may change
-// between two calls, but not in number.
+// A Problem describes the slots to place and the nodes. A position identifies a node: it is an
+// index into all slices that are "by position". The caller owns these slices, and the solver
+// reads them in place. Between two calls their contents may change, but not their length.
 type Problem struct {
 	Shapes []Shape
 	Needs  []Need
 	// Order has the positions of the nodes in the order in which they are to be used.
 	Order []int32
-	// Up says by position whether the node and all that it stands in are up.
+	// Up has, by position, whether the node and all vertices above it are up.
 	Up []bool
-	// Exclusive says by position whose the node is; nil where that keeps the requester from none.
+	// Exclusive has, by position, the exclusivity of the node. It
+	// is nil if no node can have a conflict with the requester.
 	Exclusive []Exclusivity
 	Requester Requester
-	// Constraints are asked for the shapes that have some.
+	// Constraints evaluates the constraints of the shapes that have Constrained set.
 	Constraints Constraints
 	Limits      []Limit
-	// Topology is what is asked of the levels, each inside of what those before leave open.
+	// Topology has the rules for levels, outermost first. Each rule
+	// applies inside the domains that the rules before it chose.
 	Topology []Level
-	// Distance is by position how far the node is from those to stay close to; nil where it does
-	// not matter.
+	// Distance has, by position, how far the node is from the near nodes of
+	// the request. It is nil if the request has none. Order is sorted by it.
 	Distance []int
 }
 
@@ -59,91 +61,99 @@ type Problem struct {
 type Shape struct {
 	Label string
 	Count jobspec.Count
-	// Each is what one slot takes, by index of the problem's needs; 0 for none.
+	// Each has the amount that one slot takes, by index of Problem.Needs; 0 for none.
 	Each []int64
-	// With lists the needs of the shape in the order of the jobspec.
+	// With lists the indexes of the needs that the shape has, in the order of the jobspec.
 	With []int
-	// Limits are indexes of the problem's.
+	// Limits are indexes into Problem.Limits: the limits that the shape is subject to.
 	Limits []int
-	// Constrained says that the problem's constraints keep the shape from some nodes. Conditions is
-	// how many steps it counts to see whether they hold on a node.
-	Constrained    bool
+	// Constrained is set if the shape has constraints.
+	Constrained bool
+	// ConditionSteps is the cost, in steps, of evaluating the constraints on one node.
 	ConditionSteps int
 }
 
 // A Need is a type of pool that some shape asks for.
 type Need struct {
 	Type string
-	// Unit is the unit of the amounts, for messages. It is empty where units differ.
+	// Unit is the unit of the amounts, for messages.
+	// It is empty if the columns have different units.
 	Unit string
-	// Columns hold its amounts. A node has one in at most one of them.
+	// Columns hold the amounts, with one column per unit. Invariant:
+	// a node has an amount in at most one of the columns.
 	Columns []*Column
 }
 
-// A Column is what nodes have of one type of pool, by position, and 0 where they have none: the
-// most that can ever be free, and what is free now.
+// A Column holds the amounts of one type and unit of pool, by position of the
+// node; 0 if the node has no such pool. Capacity is the amount that is free
+// if only permanent slots are held. Free is the amount that is free now.
 type Column struct{ Capacity, Free []int64 }
 
-// Constraints say whether a shape may use the node at a position: for good, and now too.
+// Constraints evaluates the constraints of a shape on the node at a position. The result
+// always leaves out the constraints that hold only at present. The result now includes them.
 type Constraints interface {
 	Allow(shape int, at int32) (always, now bool)
 }
 
-// A Limit bounds how many slots of the shapes that keep it stand in each of its cells.
+// A Limit bounds the number of slots in each of its cells. A cell is a set of nodes; no node is in
+// two cells of one limit. The slots of all shapes that are subject to the limit count together.
 type Limit struct {
-	// CellOf is by position the cell of a node; -1 for a node that is not bounded.
+	// CellOf has, by position, the cell of the node; -1 if the limit does not bound the node.
 	CellOf []int32
-	// Cells is how many there are.
+	// Cells is the number of cells.
 	Cells int32
 	Max   int64
-	// maxByCell is by cell, where that is not Most for all.
+	// maxByCell has the maximum of each cell; nil if it is Max for every cell.
 	maxByCell []int64
-	// firstCell is where the allowances of its cells begin.
+	// firstCell is the index of the first cell in Workspace.allowances.
 	firstCell int32
 }
 
-// A Rule says how slots stand on the domains of a level.
+// A Rule is how slots are distributed over the domains of a level.
 type Rule int
 
 const (
-	// OneDomain puts all in one domain.
+	// OneDomain puts all slots in one domain.
 	OneDomain Rule = iota
-	// FewestDomains puts them in as few domains as there can be.
+	// FewestDomains puts the slots in as few domains as possible.
 	FewestDomains
-	// Balanced puts them in equal shares, and in as few domains as there can be.
+	// Balanced puts equal shares of the slots in as few
+	// domains as possible. Shares differ by at most one slot.
 	Balanced
 )
 
-// A Level is what a topology asks for of one level, which divides the nodes into domains.
+// A Level is the rule for one level of a topology. The level divides the nodes into domains.
 type Level struct {
 	Type string
 	Rule Rule
-	// DomainOf is by position the domain of a node; -1 for none.
+	// DomainOf has, by position, the domain of the node; -1 for none.
 	DomainOf []int32
-	// Names are by domain.
+	// Names has the name of each domain's vertex.
 	Names []string
 }
 
-// A View says what an attempt counts on.
+// A View is the state of the cluster that an attempt assumes.
 type View struct {
-	// Empty: no node belongs to a holder and pools hold the most that can ever be free, as if no job
-	// held anything.
+	// Empty assumes that no job holds anything: no node
+	// belongs to a holder, and Column.Capacity is free.
 	Empty bool
-	// Up: nodes that are down are left out.
+	// Up leaves out the nodes that are down.
 	Up bool
-	// Now: constraints that hold for the present count.
+	// Now also applies the constraints that hold only at present.
 	Now bool
 }
 
-// The views that verdicts are made of.
+// Verdicts are based on these views. ViewNow is what fits now. ViewUp is
+// what would fit on the nodes that are up if no job held anything. ViewEver
+// is what would fit if no job held anything and all nodes were up.
 var (
 	ViewNow  = View{Up: true, Now: true}
 	ViewUp   = View{Empty: true, Up: true}
 	ViewEver = View{Empty: true}
 )
 
-// Offset returns where the slots of a shape begin among the most slots of all, or for the number
-// of shapes where all end.
+// Offset returns the index of the shape's first slot if every shape has its
+// maximum count. For shape == len(shapes) it returns the total number of slots.
 func Offset(shapes []Shape, shape int) int64 {
 	n := int64(0)
 	for i := range shapes[:shape] {

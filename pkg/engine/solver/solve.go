@@ -5,31 +5,32 @@ import (
 	"slices"
 )
 
-// An Outcome is what an attempt came to.
+// An Outcome is the result of an attempt.
 type Outcome int
 
 const (
-	// Placed says that the least that is wanted is laid out.
+	// Placed means that the minimum count of every shape is placed.
 	Placed Outcome = iota
-	// Impossible says that there is proven to be no way to lay it out.
+	// Impossible means that it is proven that no placement exists.
 	Impossible
-	// Unknown says that none was found within the budget.
+	// Unknown means that no placement was found within the budget.
 	Unknown
 )
 
-// A Shortfall names the shape that an attempt failed at first, and how many of
-// its slots there was room for.
+// A Shortfall describes how an attempt failed.
 type Shortfall struct {
+	// Shape is the first shape that did not fit.
 	Shape int
+	// Found is how many of its slots fitted.
 	Found int64
-	// Level is the type of vertex at which it failed, and in the one that came
-	// closest; empty and nil where it was not a topology that failed.
-	Level  string
+	// Level is the type of the topology level at which the
+	// attempt failed; empty if the topology was not the cause.
+	Level string
+	// domain is the domain that came closest; nil if there is no single one.
 	domain *domain
 }
 
-// Nodes returns the positions of the nodes of the domain that came closest; nil where none is
-// known.
+// Nodes returns the positions of the nodes in the domain that came closest; nil if none is known.
 func (f *Shortfall) Nodes() []int32 {
 	if f.domain == nil {
 		return nil
@@ -37,10 +38,11 @@ func (f *Shortfall) Nodes() []int32 {
 	return f.domain.order
 }
 
-// Vertex returns the name of that domain; empty for none.
+// Vertex returns the name of the domain that came closest; empty if none is known.
 func (f *Shortfall) Vertex() string { return f.domain.name() }
 
-// SolveMax lays out as many slots of every shape as there can be.
+// SolveMax places the minimum count of every shape, as SolveMin
+// does. Then it places as many slots of the ranges as fit.
 func (b *Layout) SolveMax(v View) (Outcome, Shortfall) {
 	o, failed := b.SolveMin(v)
 	if o == Placed {
@@ -49,8 +51,8 @@ func (b *Layout) SolveMax(v View) (Outcome, Shortfall) {
 	return o, failed
 }
 
-// SolveMin lays out the least of every shape. What it finds once the meter is spent is a
-// placement all the same, but nothing is proven any more.
+// SolveMin places the minimum count of every shape. A placement that it finds is valid even if
+// the meter is exhausted meanwhile. But nothing is proven then, so Impossible becomes Unknown.
 func (b *Layout) SolveMin(v View) (Outcome, Shortfall) {
 	if b.IsExhausted() {
 		return Unknown, Shortfall{}
@@ -62,8 +64,8 @@ func (b *Layout) SolveMin(v View) (Outcome, Shortfall) {
 	return o, failed
 }
 
-// arrange lays out the least of every shape: first with each node used as far as
-// it goes, shape by shape; then by a search.
+// arrange places the minimum count of every shape. First it fills node by node, shape by shape. If
+// that fails, it looks for a quick proof that no placement exists. If there is none, it searches.
 func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	if len(b.levels) > 0 {
 		return solveTopology(b, v)
@@ -77,8 +79,8 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	case ok:
 		return Placed, Shortfall{}
 	case len(given) == 1 && b.limitsNest(0):
-		// No other shape takes room, and the limits nest. Filling node by node then
-		// lays out as many slots as fit.
+		// No other shape takes room, and the limits nest:
+		// filling node by node places as many slots as possible.
 		return Impossible, failed
 	}
 	for s := range given {
@@ -111,7 +113,7 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	return b.search(v, largest), failed
 }
 
-// search searches, within what is left for searches.
+// search runs the search algorithms one after the other.
 func (b *Layout) search(v View, order []int) Outcome {
 	o := searchBy(b, pack, v, order)
 	if o == Unknown && len(b.limits) > 0 {
@@ -120,7 +122,9 @@ func (b *Layout) search(v View, order []int) Outcome {
 	return o
 }
 
-// searchBy searches in one way, within half of what is left for searches.
+// searchBy runs one search algorithm with half of the budget that is left
+// for searches. If the meter has fewer steps than that, and the algorithm
+// returns Unknown, searchBy exhausts the meter: more steps were needed.
 func searchBy(b *Layout, way func(*Layout, View, []int, int) (Outcome, int), v View, order []int) Outcome {
 	if b.IsExhausted() {
 		return Unknown
@@ -135,8 +139,8 @@ func searchBy(b *Layout, way func(*Layout, View, []int, int) (Outcome, int), v V
 	return o
 }
 
-// greedy lays out the shapes one after the other. It returns the one that failed
-// if any did.
+// greedy places the minimum counts by first fit, in the given order of
+// shapes. It returns the shortfall of the first shape that does not fit.
 func (b *Layout) greedy(v View, order []int) (failed Shortfall, ok bool) {
 	b.start(v)
 	for _, s := range order {

@@ -2,24 +2,25 @@ package solver
 
 import "slices"
 
-// topWeight bounds what a missing slot costs.
+// topWeight is the weight above which all weights are scaled down.
 const topWeight = 1 << 32
 
-// A swap is a node of a kind that changes from one pattern to another.
+// A swap is a move of the tabu search: one node of a class changes from one pattern to another.
 type swap struct {
 	class, from, to int
-	cost            int64
+	// cost is the weighted number of slots that are missing after the swap.
+	cost int64
 }
 
-// An exchange is a search by steps from one packing to the next.
+// A tabuSearch improves the patterns of the nodes by one swap per round.
 type tabuSearch struct {
 	*packing
 	round int
-	// weight is what a missing slot of a shape costs.
+	// weight[s] is the penalty for each missing slot of shape s.
 	weight []int64
-	// classTabu is by kind the round up to which it stays as it is, left by kind and pattern
-	// that up to which no node gets the pattern again.
-	classTabu   []int
+	// classTabu[k] is the first round in which class k may change again.
+	classTabu []int
+	// patternTabu[k][q] is the first round in which a node of class k may get pattern q again.
 	patternTabu [][]int
 }
 
@@ -31,10 +32,9 @@ func (p *packing) newTabuSearch() *tabuSearch {
 	return x
 }
 
-// run changes the pattern of one node after the other, each time the one change
-// that leaves the least missing, whether or not that is less than before; a kind that
-// was changed rests for a while. What is missing for long gets dearer. It is true
-// once nothing is missing.
+// run makes swaps until no slot is missing or the budget is used up. Each round it makes
+// the cheapest swap that is not tabu, even if more slots are missing afterwards. The weight
+// of a shape rises while its slots are missing. run reports whether no slot is missing.
 func (x *tabuSearch) run(budget int) bool {
 	for end := x.budget - budget; x.budget > end && !x.isDone(); x.round++ {
 		best := swap{class: -1}
@@ -53,7 +53,8 @@ func (x *tabuSearch) run(budget int) bool {
 	return x.isDone()
 }
 
-// apply carries out a change.
+// apply makes a swap. No node of the class may get the old pattern back for a few rounds (the
+// tenure). If the class has one node only, the class does not change at all for some rounds.
 func (x *tabuSearch) apply(c swap) {
 	x.use(c.class, c.from, -1)
 	x.use(c.class, c.to, 1)
@@ -64,7 +65,8 @@ func (x *tabuSearch) apply(c swap) {
 	x.patternTabu[c.class][c.from] = until + x.rand.IntN(4)
 }
 
-// raiseWeights has what is missing get dearer.
+// raiseWeights raises the weights of the shapes that have missing
+// slots. It scales all weights down if one is above topWeight.
 func (x *tabuSearch) raiseWeights() {
 	top := int64(0)
 	for s, n := range x.short {
@@ -80,7 +82,7 @@ func (x *tabuSearch) raiseWeights() {
 	}
 }
 
-// isDone says whether nothing is missing.
+// isDone reports whether no slot is missing.
 func (x *tabuSearch) isDone() bool {
 	for _, n := range x.short {
 		if n > 0 {
@@ -90,8 +92,8 @@ func (x *tabuSearch) isDone() bool {
 	return true
 }
 
-// bestSwap finds the best change of a node of a kind, if it is better than what was found
-// before.
+// bestSwap sets *bestSwap to the cheapest swap of class
+// k that is not tabu, if that is cheaper than *bestSwap.
 func (x *tabuSearch) bestSwap(k int, bestSwap *swap) {
 	for from, n := range x.used[k] {
 		if n == 0 || x.budget < 0 {

@@ -6,41 +6,41 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// A quest looks on one layout for the places that a topology asks for.
+// A topologySearch searches for a placement that satisfies the topology of a layout.
 type topologySearch struct {
-	// Layout is the whole one, for what is asked without the topology.
+	// Layout is a copy of the layout with all its nodes, but without the topology.
 	*Layout
 	view     View
 	topology []Level
-	// countByFill says of a shape that what its limits leave room for is found by laying it
-	// out.
+	// countByFill[s] is set if shape s has limits and they nest. Then
+	// fill counts exactly how many of its slots fit in a domain.
 	countByFill []bool
-	// index is by position of a node its index in the layout's order; -1 for none.
+	// index has, by position of a node, its index in the layout's order; -1 if it has none.
 	index []int32
-	// allDomains are the domains of the whole layout, by aim.
+	// allDomains caches the domains of all nodes, by index of the level.
 	allDomains map[int][]*domain
-	// budget bounds the work by what is looked at, and patience the searches that
-	// end without an answer.
+	// budget is how much more the search may look at. searches is how many more
+	// searches may end with Unknown; after that only greedy placements are tried.
 	budget, searches int
-	// found is what serves best.
+	// found is the best plan.
 	found *plan
 }
 
-// A plan is where slots can stand.
+// A plan is a placement that satisfies the topology.
 type plan struct {
-	// runs name nodes by their positions.
+	// runs has the placement. Run.Node is a position.
 	runs []Run
-	// cost is by aim how many domains are used.
+	// cost has, by level, the number of domains that are used.
 	cost []int
 }
 
-// The bounds of one quest.
+// topologyBudget and topologySearches are the budget and the searches of one call of place.
 const (
 	topologyBudget   = 1 << 18
 	topologySearches = 16
 )
 
-// solveTopology lays out the least of every shape as the topology asks for.
+// solveTopology places the minimum count of every shape as the topology demands.
 func solveTopology(b *Layout, v View) (Outcome, Shortfall) {
 	t := &topologySearch{Layout: &Layout{}, view: v, topology: b.levels}
 	*t.Layout = *b
@@ -65,7 +65,7 @@ func solveTopology(b *Layout, v View) (Outcome, Shortfall) {
 	return o, failed
 }
 
-// layPlan lays out a plan on the layout that asked.
+// layPlan places the slots of a plan on the layout b.
 func (t *topologySearch) layPlan(b *Layout, p *plan) {
 	b.start(b.view)
 	for _, r := range p.runs {
@@ -75,9 +75,9 @@ func (t *topologySearch) layPlan(b *Layout, p *plan) {
 	}
 }
 
-// extendTopology lays out more slots of every shape with a range, in the order of the
-// jobspec, as many as the topology leaves room for: where they stand best is looked
-// for anew.
+// extendTopology places more slots of each shape that has a range, in the order of
+// the jobspec, as many as the topology has room for. For each count that it tries,
+// it searches for the whole placement again, so slots may move to other domains.
 func (t *topologySearch) extendTopology(b *Layout) {
 	total := int64(0)
 	for _, s := range t.shapes {
@@ -96,8 +96,8 @@ func (t *topologySearch) extendTopology(b *Layout) {
 	t.layPlan(b, t.found)
 }
 
-// bisect finds by halving how many slots of a shape there can be, up to most, and
-// leaves their plan.
+// bisect finds by binary search the largest count of a shape, up
+// to most, for which a plan is found. It sets found to that plan.
 func (t *topologySearch) bisect(s int, count jobspec.Count, most int64) int64 {
 	best := count.Min
 	for low, next := count.Min, most; low < most; next = low + (most-low+1)/2 {
@@ -116,7 +116,8 @@ func (t *topologySearch) bisect(s int, count jobspec.Count, most int64) int64 {
 	return best
 }
 
-// maxSlots bounds how many slots of a shape there can be.
+// maxSlots returns an upper bound on the number of
+// slots of a shape under the rule of the first level.
 func (t *topologySearch) maxSlots(s int) int64 {
 	sum := int64(0)
 	for _, d := range t.domains(t.order, 0) {
@@ -129,13 +130,13 @@ func (t *topologySearch) maxSlots(s int) int64 {
 	return sum
 }
 
-// place looks for a plan for the least of every shape.
+// place searches for a plan for the minimum count of every shape.
 func (t *topologySearch) place() (*plan, Outcome, Shortfall) {
 	t.budget, t.searches = topologyBudget, topologySearches
 	return t.placeLevels(t.order, 0)
 }
 
-// placeLevels looks for a plan on some nodes, for the aims from the one given on.
+// placeLevels searches for a plan on the given nodes that satisfies the levels from at on.
 func (t *topologySearch) placeLevels(order []int32, at int) (*plan, Outcome, Shortfall) {
 	if at == len(t.topology) {
 		return t.placeAnywhere(order)
@@ -151,7 +152,7 @@ func (t *topologySearch) placeLevels(order []int32, at int) (*plan, Outcome, Sho
 	return t.placeInFewest(order, domains, at)
 }
 
-// placeAnywhere looks for a plan on some nodes, wherever on them.
+// placeAnywhere searches for a plan anywhere on the given nodes, with no level left to satisfy.
 func (t *topologySearch) placeAnywhere(order []int32) (*plan, Outcome, Shortfall) {
 	b := t.withNodes(order)
 	t.budget -= len(order) * len(t.shapes)
@@ -172,7 +173,7 @@ func (t *topologySearch) placeAnywhere(order []int32) (*plan, Outcome, Shortfall
 	return p, Placed, Shortfall{}
 }
 
-// solveWithin is solve, and with no search leaves it at what is quickly known.
+// solveWithin is like SolveMin. If search is false, it tries only to fill node by node.
 func (b *Layout) solveWithin(v View, search bool) (Outcome, Shortfall) {
 	if search {
 		return b.SolveMin(v)
@@ -191,13 +192,14 @@ func (b *Layout) solveWithin(v View, search bool) (Outcome, Shortfall) {
 	return Unknown, failed
 }
 
-// isBetter says whether a plan uses fewer domains than another, which may be nil.
+// isBetter reports whether the plan uses fewer domains than another plan. The numbers
+// of domains are compared level by level, outermost first. Any plan is better than nil.
 func (p *plan) isBetter(than *plan) bool {
 	return than == nil || slices.Compare(p.cost, than.cost) < 0
 }
 
-// minCost bounds from below what plans on some nodes cost of the aims from the one given
-// on.
+// minCost returns, for each level from at on, a lower bound
+// on the number of domains that a plan on these nodes uses.
 func (t *topologySearch) minCost(order []int32, at int) []int {
 	var least []int
 	for i := range t.topology[at:] {
@@ -210,7 +212,8 @@ func (t *topologySearch) minCost(order []int32, at int) []int {
 	return least
 }
 
-// withCost returns the plan with what it costs of an aim before its others.
+// withCost puts the number of domains of the level above
+// in front of the plan's cost. It returns the plan.
 func (p *plan) withCost(domains int) *plan {
 	p.cost = append([]int{domains}, p.cost...)
 	return p

@@ -1,36 +1,40 @@
 package solver
 
-// A Workspace is memory that one layout leaves to the next, and the meter of the one at work.
+// A Workspace holds buffers that one layout reuses from
+// the last, and the meter of the layout that uses it now.
 type Workspace struct {
 	Meter
-	rows            []int64 // what is left, by position of a node and need
-	rowStamp        []int32 // by position: the attempt that a row was filled for
+	rows            []int64 // the amount left of need k at position at: rows[at*needs+k]
+	rowStamp        []int32 // by position: the attempt for which the node's row was computed
 	stamp           int32
-	constraintCache []uint8 // by shape and position: what is known of the constraints
-	// allowances and settled are by cell of the limits: how many slots may still be laid out there, and
-	// the attempt that this was filled for. Like rows they are filled when they are first looked at.
+	constraintCache []uint8 // by shape and position: known, allowedAlways and allowedNow
+	// allowances has, by cell of the limits, how many more slots the cell may have. An
+	// entry is valid only if cellStamp of the cell is the current attempt. Otherwise
+	// the attempt has placed no slot in the cell, and the cell's maximum applies.
 	allowances []int64
 	cellStamp  []int32
 	runs       []Run
-	// searchSteps bounds what the searches of this problem may still look at.
+	// searchSteps is the budget that is left for all searches of the problem together.
 	searchSteps int
-	// sums is memory for what fits by cell.
+	// sums is a buffer of exceedsLimit: the slots that fit, by cell.
 	sums []int64
 }
 
 const (
-	// maxBytes is how many bytes there may be in the memory of one layout for what is left on
-	// nodes, and in each other part that grows with the nodes and the shapes.
+	// maxBytes is the largest size of one buffer: of the rows, and
+	// of each other buffer that grows with the nodes and the shapes.
 	maxBytes = 1 << 26
-	// KeptBytes is how many bytes of such a part one layout leaves to the next.
+	// KeptBytes is the size above which Tidy drops a buffer.
 	KeptBytes = 1 << 22
-	// bytesPerStep is how many bytes are cleared in a step, and needsPerStep of how many needs
-	// it is read what is left.
+	// bytesPerStep is how many bytes are cleared in one step.
 	bytesPerStep = 64
+	// needsPerStep is how many needs of a row are read in one step.
 	needsPerStep = 4
 )
 
-// chargeMemory charges for memory of so many bytes. It is false where that is too much.
+// chargeMemory charges the meter for clearing a buffer of this size. It
+// returns false if the meter has too few steps left. If the buffer would
+// be larger than maxBytes, it exhausts the meter and returns false.
 func (w *Workspace) chargeMemory(bytes int) bool {
 	if bytes > maxBytes {
 		w.Exhaust()
@@ -38,19 +42,20 @@ func (w *Workspace) chargeMemory(bytes int) bool {
 	return !w.IsExhausted() && w.Charge(bytes/bytesPerStep)
 }
 
-// Tidy lets go of what one layout needed much of.
+// Tidy drops the buffers that are larger than KeptBytes.
 func (w *Workspace) Tidy() {
 	w.rows, w.rowStamp, w.constraintCache = dropIfLarge(w.rows, 8), dropIfLarge(w.rowStamp, 4), dropIfLarge(w.constraintCache, 1)
 	w.allowances, w.cellStamp = dropIfLarge(w.allowances, 8), dropIfLarge(w.cellStamp, 4)
 	w.sums, w.runs = dropIfLarge(w.sums, 8), dropIfLarge(w.runs, 24)
 }
 
-// Size returns the bytes of the largest slice that is kept.
+// Size returns the size in bytes of the largest buffer.
 func (w *Workspace) Size() int {
 	return max(8*cap(w.rows), 4*cap(w.rowStamp), cap(w.constraintCache), 8*cap(w.allowances), 4*cap(w.cellStamp), 8*cap(w.sums), 24*cap(w.runs))
 }
 
-// dropIfLarge returns memory to go on with, of elements of so many bytes.
+// dropIfLarge returns the slice, or nil if the slice is larger
+// than KeptBytes. size is the size of an element in bytes.
 func dropIfLarge[T any](s []T, size int) []T {
 	if cap(s)*size > KeptBytes {
 		return nil
