@@ -78,8 +78,8 @@ func (g Assignments) Permit(uid types.UID) (ok bool, others []types.UID) {
 	return true, others
 }
 
-// StillWaits asks about a pod that waits in Permit or in the bind queue. It reports whether
-// the pod still has a reserved assignment, and whether the pod may go on from Permit.
+// StillWaits reports whether a pod in Permit or in the bind queue still
+// has a reserved assignment, and whether the pod may go on from Permit.
 func (g Assignments) StillWaits(uid types.UID) (waits, mayBind bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

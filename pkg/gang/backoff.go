@@ -9,7 +9,7 @@ type backoff struct {
 	// is none, or if Due has found that it has ended.
 	refusal *activeRefusal
 	// failures counts the refusals with Backoff. Their delay doubles with each. The count begins
-	// anew when the group starts, when its incarnation ends, and when it asks for something else.
+	// anew when the group starts, when its incarnation ends, and when the request changes.
 	failures int
 	// refusalCount counts the refusals since the last
 	// match. The pause after them doubles with each.

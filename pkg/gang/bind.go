@@ -47,14 +47,14 @@ func (g Assignments) PrepareBind(uid types.UID) BindIntent {
 	return d
 }
 
-// CommitBind decides whether the bind of a pod may be sent. The caller passes in closed
-// why one of the assignments of d is not valid any more. Empty means that all are valid.
+// CommitBind decides whether the bind of a pod may be sent. The argument closed says
+// why one of the assignments of d is not valid any more. It is empty if all are valid.
 //
-// If why is empty, the bind may be sent. The first bind starts the group.
-// Otherwise why is the reason, and the Output names the assignments that are
-// lost: all of the group if it has not started, only the pod's own if it has.
+// If the result why is empty, the bind may be sent. The first bind starts the
+// group. Otherwise why is the reason, and the Output names the assignments that
+// are lost: all of the group if it has not started, only the pod's own if it has.
 //
-// CommitBind does nothing and returns false if d is out of date: the group has
+// If d is out of date, CommitBind does nothing, and ok is false: the group has
 // started or lost its start since d was made, or the pod had no assignment then.
 func (g Assignments) CommitBind(d BindIntent, closed string, now time.Time) (why string, out Output, ok bool) {
 	g.mu.Lock()
@@ -108,9 +108,9 @@ func (g Assignments) start(s *groupState) {
 	s.failures, s.hadLongBackoff = 0, false
 }
 
-// UndoBind records that the API server throttled a bind without looking at it.
-// The pod is in the bind queue again. If no bind of the group was made, or may
-// have been made, and none is in flight, then the group has not started.
+// UndoBind records that the API server throttled a bind without looking at
+// it. The pod is in the bind queue again. If no bind of the group was made or
+// may have been made, and no other is in flight, the group has not started.
 func (g Assignments) UndoBind(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()

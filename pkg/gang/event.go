@@ -20,7 +20,7 @@ const (
 	// ReservationEnded means that nodes are no longer
 	// reserved for a group that has waited for long.
 	ReservationEnded
-	// SharedPodGone means that a pod has gone, which seemed to run on every node.
+	// SharedPodGone means that a pod that seemed to run on every node has gone.
 	// It helps the groups that NodeChanged helps. But it does not hasten the next
 	// attempt of a group that yields, because anyone can make pods that come and
 	// go. The pod may have been a blocker of such a group, because an attempt

@@ -41,9 +41,8 @@ func (s *groupState) eligibleSince(m *member) time.Time {
 	return later(later(s.creation(m), s.completedAt), s.needed)
 }
 
-// youngestNeeded returns since when the youngest pod has waited that
-// the group needs, if m asks for it. The group needs the oldest pods
-// that wait and whose priority is at least m's, as many as the minimum.
+// youngestNeeded returns since when the youngest pod that the group needs has waited, if m asks for
+// it. The group needs the oldest waiting pods of at least m's priority, as many as the minimum.
 func (s *groupState) youngestNeeded(m *member) time.Time {
 	from, n := m.waitingSince(), s.minimum()
 	for i, o := range s.ordered(func(o *member) bool { return o.isWaiting() && o.priority() >= m.priority() }) {

@@ -10,7 +10,7 @@ import (
 )
 
 // An Output is what the caller has to carry out after a call that changed
-// groups. It includes what earlier calls left that returned no Output.
+// groups. It includes what earlier calls without an Output left to do.
 type Output struct {
 	// Release lists the slots to release in the matcher.
 	Release []Release
@@ -54,7 +54,7 @@ type TransitionType string
 const (
 	// Started means that the first bind is sent. At least the minimum is reserved.
 	Started TransitionType = "Started"
-	// Revoked means that assignments were lost that the API does not show yet: all of
+	// Revoked means that assignments that the API does not show yet were lost: all of
 	// the group under one job, or one if the group has started or can start without it.
 	Revoked TransitionType = "GaveBack"
 	// Ended means that a started group has no present member any more.

@@ -68,9 +68,9 @@ func (g Queueing) MayPlace(key types.NamespacedName, now time.Time) bool {
 	return s != nil && len(g.appendEnqueueable(nil, s, now)) > 0
 }
 
-// ObserveOtherPlugins records whether the other plugins let a pod pass that asks for
-// its group. A pod counts as held until this is called with true, because the scheduler
-// asks plugins in any order, and asks none after a plugin that holds the pod.
+// ObserveOtherPlugins records whether the other plugins let the representative of a
+// group pass. A pod counts as held until this is called with true, because the
+// scheduler asks plugins in any order, and asks none after a plugin that holds the pod.
 func (g Queueing) ObserveOtherPlugins(uid types.UID, passes bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -44,9 +44,9 @@ type Refusal struct {
 type WaitsFor int
 
 const (
-	// WaitsForOther means that room that others release would not help by itself.
+	// WaitsForOther means that room released by others would not help by itself.
 	WaitsForOther WaitsFor = iota
-	// WaitsForRoom means that room that others release would help.
+	// WaitsForRoom means that room released by others would help.
 	WaitsForRoom
 	// WaitsForNodes means that other nodes would help, or the end of pods that run
 	// on every node. A group that waits for room keeps its waiting time. Otherwise

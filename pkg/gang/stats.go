@@ -31,8 +31,8 @@ type Stats struct {
 	// WaitingByReason counts the groups that are gathering, complete or incomplete by
 	// their last reason. The reason is empty for a group that has had no answer yet.
 	WaitingByReason map[string]int
-	// LongestSince is since when the complete group has waited
-	// that has waited longest. It is zero if no group is complete.
+	// LongestSince is since when the complete group with the longest
+	// wait has been complete. It is zero if no group is complete.
 	LongestSince time.Time
 	// Tentative is the number of pods with an assignment that the
 	// API does not show yet. Held is the number of pods on nodes.

@@ -32,8 +32,8 @@ func (g Watches) NamespaceChanged(namespace string) Output {
 	return g.output()
 }
 
-// settleExclusivity settles whether the nodes of a group's members are exclusive, for members
-// for which that is open. A member that this process did not match is checked again: it may
+// settleExclusivity settles whether the nodes of a group's members are exclusive, if that is
+// not settled yet. A member that this process did not match is checked again, because it may
 // have been booked otherwise before more was known of its group. Anyone may have put such a pod
 // on its node. Therefore the node is exclusive only if no pod of another namespace is there.
 // Before MarkSynced nothing is settled, because a node may only seem to be free of other pods.

@@ -49,7 +49,7 @@ const (
 	minYieldPause = 5 * time.Second
 )
 
-// BlockerGone records that a pod has gone that would not have ended.
+// BlockerGone records that a pod that would not have ended has gone.
 // It hastens the next attempt of the groups that the pod may have
 // blocked: it was on one of their blocked nodes at their last attempt.
 func (g Turns) BlockerGone(gone *corev1.Pod) {
