@@ -18,11 +18,13 @@
 //
 // A match gives each member an assignment: the node that it is to be bound to. When minMember
 // assignments are reserved, the members may enter the bind queue (package bindqueue). Until the
-// first of them leaves it to be bound, all assignments of a group are revoked together. From then on
-// the group has started, and an assignment is revoked alone. Members that come later are late
-// members: they are matched without their siblings, near them, as many as there is room for. Late
-// members do not move the siblings. When no member has an assignment or a node any more, the next
-// members are a new incarnation, and all-or-nothing begins anew.
+// first member leaves the bind queue to be bound, all assignments of a group are revoked together.
+// From then on the group has started, and an assignment is revoked alone.
+//
+// Members that come after the start are late members. They are matched without their siblings, near
+// the siblings, as many as there is room for. The siblings never move. When no member has an
+// assignment or a node any more, the next members are a new incarnation, and all-or-nothing begins
+// anew.
 //
 // One member, the representative, asks for nodes for all: for all members of a group that has not
 // started, and then for the late ones.

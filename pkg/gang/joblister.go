@@ -52,8 +52,8 @@ func (g Lister) GroupOfJob(job match.JobID) (key types.NamespacedName, alone *co
 	return s.key, s.first(func(m *member) bool { return m.assignment != nil && m.assignment.job == job }).pod, true
 }
 
-// Tentative returns the assignments that the API does not show yet, by job. The matcher
-// needs them beside the pods. Otherwise it would give the same resources out again.
+// Tentative returns the assignments that the API does not show yet, by job. The matcher has
+// to know these besides the pods. Otherwise it would give the same resources out again.
 func (g Lister) Tentative() []match.Job {
 	g.mu.Lock()
 	defer g.mu.Unlock()

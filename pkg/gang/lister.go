@@ -28,7 +28,7 @@ type Membership struct {
 	InPodGroup bool
 	// Started is true if the group has started.
 	Started bool
-	// Missing is how many members a started group has less than Minimum.
+	// Missing is how many members of Minimum a started group lacks.
 	Missing int
 	// Minimum is how many members the group has to have.
 	Minimum int

@@ -10,12 +10,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Assign records the slots that a match found. The key of a slot is the UID
-// of a pod. Assign returns the node of the pod that the Plan is for, and the
-// siblings to put into the queue. The assignments are lost at the deadline.
+// Assign records the slots that a match found. The key of a slot is the UID of a pod.
+// Assign returns the node of the pod that the Plan is for, and the siblings to put into
+// the queue. The assignments are revoked at the deadline if they are not bound by then.
 //
-// The Output releases the slots of pods that have left meanwhile. If too few pods are
-// left for the group to start, it releases all slots, and Assign returns an error.
+// The Output releases the slots of pods that have left meanwhile. If
+// too few pods are left for the group to start, it releases all slots.
+// Assign returns an error then, and if the Plan's pod has no slot.
 func (g Matching) Assign(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, out Output, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

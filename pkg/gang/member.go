@@ -57,14 +57,14 @@ type queueEntry struct {
 	urgent bool
 	// extra is true if the group had started and the pod replaced no member.
 	extra bool
-	// created is the result of creation for the group.
+	// created is the result of creation for the group at that time.
 	created time.Time
 	// passedOtherPlugins is true if the other plugins let the member pass when it
 	// came into the queue to ask for nodes, and the member has had no answer since.
 	passedOtherPlugins bool
 }
 
-// memberPosition is what a member has to do with positions.
+// memberPosition is the part of a member in the positions of its group.
 type memberPosition struct {
 	// position is the position that the member fills, or waits to fill. It is nil if there is none.
 	position *position
@@ -114,7 +114,7 @@ func (m *member) waitingSince() time.Time { return later(m.pod.CreationTimestamp
 // hasNode reports whether the API shows the member on a node, and it has not ended.
 func (m *member) hasNode() bool { return m.pod.Spec.NodeName != "" && !isTerminal(m.pod) }
 
-// keepsNode reports whether the member has a node that was given to it,
+// keepsNode reports whether the member has a node by a bind for this group,
 // and is not being deleted. Then it counts for its group. A pod that is
 // being deleted still takes its room, but it keeps no incarnation alive.
 func (m *member) keepsNode() bool {

@@ -54,8 +54,7 @@ func (s *groupState) youngestNeeded(m *member) time.Time {
 	return from
 }
 
-// rank returns the member's position in the queue. What
-// queueEntry has frozen goes before what is so now.
+// rank returns the member's position in the queue. It uses the values that queueEntry has frozen.
 func (m *member) rank() Rank {
 	r, s := rankOf(m.pod), m.group
 	r.Key, r.Urgent, r.Created = s.key, m.urgent, m.waitingSince()

@@ -20,7 +20,7 @@ type Output struct {
 	RejectReason string
 	// Recheck lists the pods on nodes that may have become exclusive or shared.
 	Recheck []types.UID
-	// Refusals lists the refusals to report, on pods or by them on their groups.
+	// Refusals lists the refusals to report for pods and, through the pods, for their groups.
 	Refusals []PodRefusal
 	// Transitions lists the changes of groups, in order.
 	Transitions []Transition
@@ -35,7 +35,7 @@ type Output struct {
 	Forget []types.NamespacedName
 }
 
-// A PodRefusal is a refusal to report on a pod, or by the pod on its group.
+// A PodRefusal is a refusal to report for a pod and, through the pod, for its group.
 type PodRefusal struct {
 	Pod             *corev1.Pod
 	Reason, Message string

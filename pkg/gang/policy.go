@@ -31,8 +31,8 @@ func (s *groupState) namedPolicy(def string, m *member) (string, error) {
 	return policy, group.ValidateMatchPolicy(policy)
 }
 
-// exclusivePolicy returns the policy of the same order that
-// takes whole nodes. No policy counts as the default policy.
+// exclusivePolicy returns the policy of the same order that takes whole
+// nodes. An empty policy, the matcher's own choice, counts as PolicyLonode.
 func exclusivePolicy(policy string) string {
 	return match.WithExclusive(cmp.Or(policy, match.PolicyLonode), true)
 }

@@ -6,17 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A position is one of the members that make up the minimum of a started group, whoever
-// it is at the time. It outlives its member: the next member in it replaces a lost one,
-// and goes before all other pods. The demand of a position is what was matched. It
-// grows only when a larger member takes the position after a wait like a new group's.
+// A position is the place of one required member in a started group. It outlives
+// the member: the next member in it is a replacement, and goes before all other
+// pods. The demand of a position is what was matched. It grows only when a
+// larger member, which has waited as a new group does, takes the position.
 type position struct {
 	demand demand
 	// member is the member that fills the position, or
 	// waits to fill it. It is nil if there is none.
 	member *member
-	// closed is true if no member may take the position: the last
-	// one succeeded, or went to another group with its node.
+	// closed is true if no member may take the position any more: the
+	// last one succeeded, or went to another group with its node.
 	closed bool
 	// node is the node of the member, or of the last one, even if
 	// it was never bound. It is empty if the node is not known.
@@ -64,16 +64,16 @@ func (a demand) covers(b demand) bool {
 // isHeld reports whether the position has a present member.
 func (p *position) isHeld() bool { return p.member != nil && p.member.isPresent() }
 
-// maxLeavers is how many former members of a position may still have their
-// nodes when another member takes it. A pod on a lost node may stay for very
-// long, so one is let through. If each could be replaced before it is gone, a
-// user who keeps deleting pods could hold the room of many with one position.
+// maxLeavers is how many former members of a position may still have their nodes when another
+// member takes it. One is allowed, because a pod on a lost node may stay for very long. If any
+// number were, a user who keeps deleting pods could hold the room of many pods with one position.
 const maxLeavers = 1
 
 // isFree reports whether a member that waits may have the position.
 func (p *position) isFree() bool { return p.member == nil && !p.closed && p.leavers <= maxLeavers }
 
-// fill gives the position to a member, which fills it or waits to. The member that had it loses it.
+// fill gives the position to a member, which fills it
+// or waits to fill it. The former member loses it.
 func (p *position) fill(m *member) {
 	if p.member != nil {
 		p.member.position, p.member.searched = nil, false
@@ -118,7 +118,7 @@ func (m *member) closePosition() {
 	}
 }
 
-// updatePositions updates the positions of a group to the members that are present and that wait.
+// updatePositions brings the positions of a group up to date with its present and waiting members.
 func (r *rules) updatePositions(s *groupState) {
 	if !s.started {
 		s.clearPositions()
@@ -214,8 +214,8 @@ func (r *rules) findReplacements(s *groupState) {
 	}
 }
 
-// findPosition returns the position that a member with this demand may
-// wait for, out of among or a new one. It returns nil if there is none.
+// findPosition returns a position that a member with this demand may wait for:
+// a free one out of among, or a new one. It returns nil if there is none.
 func (s *groupState) findPosition(is demand, among []*position) *position {
 	var free, held []*position
 	for _, p := range among {

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// PutPod records a pod as the API shows it at this time.
+// PutPod records a pod as the API shows it now.
 func (g Watches) PutPod(pod *corev1.Pod, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,7 +110,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 		g.out.release(m.assignment.job, string(pod.UID))
 		g.unassign(m)
 	case isTerminal(pod) && pod.Spec.NodeName != "":
-		// The pod may have ended before the inventory saw it on its node.
+		// The pod may have ended before the inventory saw it on its node, so it is released here.
 		g.out.release(m.assignment.job, string(pod.UID))
 		g.unassign(m)
 	case isTerminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
@@ -176,7 +176,7 @@ func (g Watches) DropPod(uid types.UID) Output {
 // drop removes a member from its group, and revokes its assignment.
 func (g Watches) drop(m *member) {
 	if m.assignment != nil && m.hasNode() {
-		// The pod may have gone before the inventory saw it on its node.
+		// The pod may have gone before the inventory saw it on its node, so it is released here.
 		g.out.release(m.assignment.job, string(m.pod.UID))
 		g.unassign(m)
 	}

@@ -60,7 +60,8 @@ func (g Queueing) Rank(pod *corev1.Pod) Rank {
 	return r
 }
 
-// MayPlace reports whether nothing in a group itself keeps it from being placed now.
+// MayPlace reports whether a group may be placed now.
+// It does not ask other plugins or the bind queue.
 func (g Queueing) MayPlace(key types.NamespacedName, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -62,7 +62,7 @@ func (g *core) recompute(s *groupState) {
 		s.peakMinimum = min(s.podGroup.Placed, s.minimum())
 	}
 	if s.started && present >= s.minimum() && (s.podGroup != nil || !s.needsPodGroup) {
-		// If the group waits for its PodGroup, the minimum is not known.
+		// The minimum of a group that waits for its PodGroup is not known.
 		s.peakMinimum = max(s.peakMinimum, s.minimum())
 	}
 	if !s.started && lowest < highest {

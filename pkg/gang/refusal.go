@@ -98,8 +98,7 @@ type activeRefusal struct {
 	helped bool
 }
 
-// newActiveRefusal returns a refusal that begins now, after a
-// number of failures and of refusals in a row; see backoff.
+// newActiveRefusal returns a refusal that begins now. The counts are from a backoff.
 func newActiveRefusal(r Refusal, failures, refused int, now time.Time) *activeRefusal {
 	pause := min(maxPause, minPause<<min(refused, 10))
 	mem := &activeRefusal{Refusal: r, earliest: now.Add(pause + minPause - 1).Truncate(minPause)}
@@ -124,7 +123,7 @@ func newActiveRefusal(r Refusal, failures, refused int, now time.Time) *activeRe
 	return mem
 }
 
-// isActive reports whether the refusal has not ended yet. Nil is not active.
+// isActive reports whether the refusal is in force. It returns false for nil.
 func (r *activeRefusal) isActive(now time.Time) bool {
 	return r != nil && (r.retryAt.IsZero() || now.Before(r.retryAt))
 }
@@ -153,8 +152,8 @@ func (r *activeRefusal) relevantEvents() eventSet {
 	return awaited
 }
 
-// endsLate reports whether the refusal, without an
-// event, ends later than its earliest time or never.
+// endsLate reports whether the refusal would end by
+// itself later than at its earliest time, or never.
 func (r *activeRefusal) endsLate() bool { return r.retryAt.IsZero() || r.retryAt.After(r.earliest) }
 
 // hasten makes the refusal end at its earliest time.

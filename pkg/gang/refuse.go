@@ -25,16 +25,18 @@ func (g *core) refuse(m *member, r Refusal, now time.Time) *activeRefusal {
 	return m.refuse(r, m.rank(), now)
 }
 
-// refuseWithBackoff refuses a member, or its group, until the cluster
-// changes, and reports it. The member had a node, or cannot be placed.
+// refuseWithBackoff records and reports that a member, or its group, cannot take the node that it
+// was given, or cannot be placed. The refusal has Backoff, and a change of the cluster may end it.
 func (g *core) refuseWithBackoff(m *member, because, message string, now time.Time) {
 	g.refuse(m, Refusal{Reason: because, Message: message, RetryOn: ClusterEvents(), Backoff: true, NodesFound: because == reason.NodeRefused || because == reason.NotReserved}, now)
 	g.out.refuse(m.pod, because, message)
 }
 
-// updateWaitTimes updates since when a group that has not started waits for room. WaitsForRoom
-// begins this time, or lets it go on. WaitsForOther without Backoff ends it. Any other refusal
-// keeps it. A refusal with Backoff says nothing about room, because a retry may end it. For
+// updateWaitTimes updates since when a group that has not started
+// waits for room. WaitsForRoom begins this time, or lets it go on.
+// WaitsForOther without Backoff ends it. Any other refusal keeps it.
+//
+// WaitsForOther with Backoff says nothing about room, because a retry may end it. For
 // example, a filter may reject a node whose room was released a moment ago, because the
 // scheduler has not heard of that yet. A stream of small groups brings such refusals along.
 func (g *core) updateWaitTimes(s *groupState, r Refusal, now time.Time) {
@@ -60,7 +62,8 @@ func (g *core) updateWaitTimes(s *groupState, r Refusal, now time.Time) {
 	s.roomSinceKnown, s.waitsForOther = true, false
 }
 
-// roomSinceOr returns since when a group that is refused now has waited for room.
+// roomSinceOr returns since when a group that is refused for room now
+// has waited for it. It returns now if the group has not waited before.
 func (s *waitTimes) roomSinceOr(now time.Time) time.Time {
 	switch {
 	case !s.roomSince.IsZero():

@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A registry finds groups and members. It has indexes of those that are looked up often.
+// A registry finds groups and members. It has an index for each frequent search.
 type registry struct {
 	groups  map[types.NamespacedName]*groupState
 	members map[types.UID]*member

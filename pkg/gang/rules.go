@@ -6,7 +6,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// A rules is what applies to all groups. It does not change once pods come. Its
+// rules is what applies to all groups. It does not change once pods come. Its
 // methods decide about one group or one member, and know nothing of other groups.
 type rules struct {
 	owners group.Owners

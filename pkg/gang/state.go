@@ -45,7 +45,7 @@ type incarnation struct {
 	created, youngest time.Time
 	// minReserved is how many members have to be reserved before binds may begin.
 	minReserved int
-	// permitted is true once as many members are reserved: they may enter the bind queue.
+	// permitted is true once minReserved members are reserved: they may enter the bind queue.
 	permitted bool
 	// started is true once a bind of this incarnation was sent.
 	// From then on its assignments cannot be revoked together.
@@ -122,8 +122,8 @@ type waitTimes struct {
 	// completedAt is when the group was complete again after that.
 	// It is zero if the group was never seen to lack anything.
 	completedAt time.Time
-	// roomSince is the first refusal in a row that room would have
-	// helped. It is zero while the group does not wait for room.
+	// roomSince is the time of the first refusal in a row with
+	// WaitsForRoom. It is zero while the group does not wait for room.
 	roomSince time.Time
 	// restoredSince is what roomSince was for the scheduler before this one.
 	restoredSince time.Time
@@ -133,8 +133,8 @@ type waitTimes struct {
 	// refusedHere is true once this scheduler has refused the group for any
 	// reason. From then on the PodGroup's status shows this scheduler's refusals.
 	refusedHere bool
-	// waitsForOther is true if room would not have helped
-	// after the last refusal, but roomSince stays.
+	// waitsForOther is true if the last refusal was for
+	// something other than room, but roomSince stays.
 	waitsForOther bool
 }
 
@@ -143,7 +143,7 @@ type waitTimes struct {
 type yieldState struct {
 	// yieldReason is why the group yields. It is empty if the group does not yield.
 	yieldReason string
-	// blockedNodes has the nodes that could be reserved without pods that do not end.
+	// blockedNodes has the nodes that cannot be reserved only because of pods that do not end.
 	blockedNodes *NodeBloomFilter
 	// lastAttempt is when the last attempt was made to reserve
 	// nodes for the group. nextAttempt is when the next is due.

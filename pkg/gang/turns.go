@@ -15,7 +15,7 @@ type Turns struct{ *core }
 // long that groups after it may not pass it any more.
 type Head struct {
 	Key types.NamespacedName
-	// Since is the first of its refusals in a row that room would have helped.
+	// Since is the time of the first of its refusals in a row with WaitsForRoom.
 	Since time.Time
 	// Rank is the group's position among the groups that wait for room. Rank.Created
 	// is since when the group, with the pods that it needs, could be placed.
@@ -64,8 +64,9 @@ func (g Turns) Starving(now time.Time, after time.Duration) []Head {
 	return heads
 }
 
-// HeadsAmong returns those of the given groups that Starving chooses from, in the
-// order of the queue. It looks only at the given groups, however many others wait.
+// HeadsAmong returns the given groups that are starving, in the order of the
+// queue. Unlike Starving it returns all of them, not one of each namespace
+// and priority. It looks only at the given groups, however many others wait.
 func (g Turns) HeadsAmong(keys []types.NamespacedName, now time.Time, after time.Duration) []Head {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,8 +117,8 @@ func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	}
 }
 
-// isStarving reports whether a group has waited for room for at
-// least after, and neither yields nor waits for something else.
+// isStarving reports whether a group has waited for room for at least
+// after. A group that yields or waits for something else is not starving.
 func (s *groupState) isStarving(now time.Time, after time.Duration) bool {
 	return !s.roomSince.IsZero() && now.Sub(s.roomSince) >= after && !s.waitsForOther && s.yieldReason == ""
 }

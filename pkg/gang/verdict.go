@@ -16,7 +16,7 @@ type Verdict struct {
 	Pass bool
 	// Reason is why the pod may not enter. It is empty if the pod waits for its siblings.
 	Reason string
-	// Message explains that. It is empty if the pod only waits for its group's representative.
+	// Message explains why. It is empty if the pod only waits for its group's representative.
 	Message string
 	// PodsToPlace is how many pods a pod that passes asks for, if its group may have to wait for
 	// admission. It is 0 for a pod with an assignment, and for a replacement of a missing member.

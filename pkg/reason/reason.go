@@ -1,5 +1,5 @@
-// Package reason has the reasons of a PodGroup's conditions, and of events about it. docs/reasons.md
-// explains each of them to users.
+// Package reason has the reasons of a PodGroup's conditions, and of events about a PodGroup.
+// docs/reasons.md explains each of them to users.
 //
 //	reason.go      Which reasons are there?
 //	properties.go  What follows for a group from its reason?

@@ -125,7 +125,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	}
 }
 
-// No other package spells out a reason, because a reader could not find it here.
+// No other package spells out a reason, because its readers would not find it here.
 func TestReasonsAreNamedHereAlone(t *testing.T) {
 	for _, of := range []string{"group", "gang", "placement", "report", "fluence", "controller", "webhook", "cli", "rehearsal"} {
 		inProduct(t, filepath.Join("..", of), func(path string, n ast.Node) {
