@@ -45,7 +45,8 @@ func (r *registry) toldToWait(namespace string) {
 // refusal. It also returns when the next refusal ends. Zero means never.
 //
 // Groups whose refusals have RetryAfter are due in the order of the
-// queue, as many at a time as the pace of their namespace allows.
+// queue, as many at a time as the pace of their namespace allows. If any
+// group is due, waiting replacements may be due too; see dueReplacements.
 func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

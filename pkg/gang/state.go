@@ -143,7 +143,7 @@ type waitTimes struct {
 type yieldState struct {
 	// yieldReason is why the group yields. It is empty if the group does not yield.
 	yieldReason string
-	// blockedNodes has the nodes that cannot be reserved only because of pods that do not end.
+	// blockedNodes has the nodes that cannot be reserved while pods that do not end are there.
 	blockedNodes *NodeBloomFilter
 	// lastAttempt is when the last attempt was made to reserve
 	// nodes for the group. nextAttempt is when the next is due.

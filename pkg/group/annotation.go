@@ -51,8 +51,8 @@ func Annotation(key string, podGroup map[string]string, pods ...*corev1.Pod) str
 	return ""
 }
 
-// ParseIncompletePolicy reads a value of IncompletePolicyAnnotation.
-// An error names the annotation and the value in words fit for a user.
+// ParseIncompletePolicy reads a value of IncompletePolicyAnnotation. It returns IncompleteWait
+// if there is no value. An error names the annotation and the value in words fit for a user.
 func ParseIncompletePolicy(value string) (string, error) {
 	switch {
 	case value == "":

@@ -26,8 +26,9 @@ type Kind struct {
 	Ends *End
 	// Endless is true if the work has no end. If FormsGroup is true, either Ends or Endless is set.
 	Endless bool
-	// Followed is true if another object may control an object of this kind and have its pods
-	// in a group. Such kinds are watched. Objects of other kinds are read when they are needed.
+	// Followed is true if the pods of an object may be in the group
+	// of another object, which controls this object. Such kinds are
+	// watched. Objects of other kinds are read when they are needed.
 	Followed bool
 	// Version is the version in which the kind is watched. It is empty if the kind is not watched.
 	Version string

@@ -61,15 +61,15 @@ func (o Owner) Followed() bool { return KindOf(o).Followed }
 //
 //	Job                    min(parallelism, completions); both
 //	JobSet                 the pods of all its Jobs; min: the pods of the Jobs that are made first
-//	MPIJob                 launcher and workers; min: no launcher, if it waits for the workers
+//	MPIJob                 launcher and workers; min: without a launcher that waits for the workers
 //	LeaderWorkerSet        a leader and its workers; min: 1 if the workers wait for the leader
 //	StatefulSet            replicas; min: 1 if pods are made one after another
 //	Deployment, ReplicaSet replicas; min: 1
 //	any other              1
 //
-// A size is at least 1. DefaultSize returns an error if a number is
-// below 0, if the size is more than MaxSize, or if the spec is not
-// one of the owner's kind. The error is in words fit for a user.
+// A size is at least 1. DefaultSize returns an error if a number is below
+// 0, if the size is more than MaxSize, or if the spec is not a spec of this
+// kind. The error names the field and its value in words fit for a user.
 func DefaultSize(o Owner, spec []byte) (Size, error) {
 	kind := KindOf(o)
 	if !kind.Sized() {

@@ -12,15 +12,16 @@ import (
 const (
 	// SizeLabel is how many pods the group is to start with.
 	SizeLabel = "fluence.group-size"
-	// MinLabel is how many pods the group has to start with at least. It defaults to the size.
+	// MinLabel is the smallest number of pods that the
+	// group can start with. It defaults to the size.
 	MinLabel = "fluence.group-min"
 )
 
 // MaxSize is the largest number of pods that a group may ask for.
 const MaxSize = 100_000
 
-// A Size is how many pods a group is to start with, and how many
-// it has to start with at least. 0 means that nothing is given.
+// A Size is how many pods a group is to start with, and the smallest
+// number that it can start with. 0 means that nothing is given.
 type Size struct{ Size, Min int32 }
 
 // SizeOf reads the size labels of one pod. It returns the zero Size if there are none.
