@@ -63,6 +63,7 @@ func (g Assignments) CommitBind(d BindIntent, closed string, now time.Time) (why
 	return why, g.output(), ok
 }
 
+// commitBind is CommitBind without the lock and the Output.
 func (g Assignments) commitBind(d BindIntent, closed string, now time.Time) (why string, ok bool) {
 	m := g.members[d.Pod]
 	if m == nil || !m.isReserved() || !m.isWaiting() {

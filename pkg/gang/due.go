@@ -16,9 +16,9 @@ const (
 	mostReturns = 64
 )
 
-// A pace limits how fast the groups of one namespace retry after their RetryAfter.
-// It begins with one group at a time, grows by one with each match, and falls back
-// to one when a group is told to wait once more. This is slow start, as in TCP.
+// A pace limits how fast the groups of one namespace retry after their RetryAfter. It
+// begins with one group at a time, grows by one with each match, and falls back to one
+// when a group is refused with RetryAfter once more. This is slow start, as in TCP.
 type pace struct {
 	// last is when groups last retried.
 	last time.Time

@@ -24,6 +24,7 @@ func (g Matching) Assign(p Plan, slots []match.Slot, deadline time.Time) (node s
 	return node, siblings, g.output(), err
 }
 
+// assignSlots is Assign without the lock and the Output.
 func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, err error) {
 	asker := g.members[p.uid]
 	if asker == nil || !asker.isWaiting() || asker.group.key != p.Key || asker.group.started != p.Late {

@@ -172,6 +172,7 @@ func (m *member) isNext() bool {
 	return true
 }
 
+// isTerminal reports whether a pod has succeeded or failed.
 func isTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -85,6 +85,7 @@ type LostMember struct {
 	Pod  *corev1.Pod
 }
 
+// lostMember describes the last member of the position.
 func (p *position) lostMember() LostMember { return LostMember{p.node, p.lastPod} }
 
 // Plan returns what to place for a pod whose scheduling cycle begins. The Output
@@ -97,6 +98,7 @@ func (g Matching) Plan(uid types.UID, now time.Time) (Plan, Output) {
 	return p, g.output()
 }
 
+// plan is Plan without the lock and the Output.
 func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	m := g.members[uid]
 	if m == nil {

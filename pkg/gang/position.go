@@ -110,7 +110,7 @@ func (m *member) vacate() {
 }
 
 // closePosition takes a member out of its position and closes the position.
-// The member goes to another group with its node, so nobody replaces it.
+// The member goes to another group with its node, so no pod replaces it.
 func (m *member) closePosition() {
 	if p := m.position; p != nil {
 		m.vacate()

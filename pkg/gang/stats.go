@@ -70,6 +70,7 @@ type tally struct {
 	assigned, wanted, waiting bool
 }
 
+// tally counts the members.
 func (s members) tally() (r tally) {
 	for _, m := range s {
 		switch {

@@ -89,6 +89,8 @@ type mpiJobSpec struct {
 	} `json:"mpiReplicaSpecs"`
 }
 
+// size adds up the replicas of all roles. The minimum
+// leaves out a launcher that waits for the workers.
 func (s *mpiJobSpec) size() (size, least int64, err error) {
 	for role, r := range s.ReplicaSpecs {
 		n, err := r.Replicas.count(fmt.Sprintf("spec.mpiReplicaSpecs[%s].replicas", role))
@@ -113,6 +115,7 @@ type leaderWorkerSetSpec struct {
 	} `json:"leaderWorkerTemplate"`
 }
 
+// size returns the size of a unit. The minimum is 1 if the workers wait for the leader.
 func (s *leaderWorkerSetSpec) size() (size, least int64, err error) {
 	size, err = s.Template.Size.count("spec.leaderWorkerTemplate.size")
 	if s.StartupPolicy == "LeaderReady" {
@@ -126,6 +129,7 @@ type statefulSetSpec struct {
 	PodManagementPolicy string   `json:"podManagementPolicy"`
 }
 
+// size returns the replicas. The minimum is 1 unless the pods are made in parallel.
 func (s *statefulSetSpec) size() (size, least int64, err error) {
 	size, err = s.Replicas.count("spec.replicas")
 	if s.PodManagementPolicy == "Parallel" {
@@ -138,6 +142,7 @@ type replicaSpec struct {
 	Replicas replicas `json:"replicas"`
 }
 
+// size returns the replicas. The minimum is 1.
 func (s *replicaSpec) size() (size, least int64, err error) {
 	size, err = s.Replicas.count("spec.replicas")
 	return size, 1, err
