@@ -11,11 +11,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// Assignments follows the seats that a match gave: through scheduling cycles, which reserve them or fail,
-// to the gate, and from there to the binds.
+// Assignments is the role that follows assignments from the match to the bind: through
+// the scheduling cycles, which reserve them or fail, and through the bind queue.
 type Assignments struct{ *core }
 
-// Reserve confirms a member's seat. The error says why the pod may not take it.
+// Reserve records that a scheduling cycle reserved the assignment of a pod. It returns an
+// error, which says why, if the pod has no assignment, or if node is not the assigned one.
 func (g Assignments) Reserve(uid types.UID, node string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -30,8 +31,8 @@ func (g Assignments) Reserve(uid types.UID, node string) error {
 	return nil
 }
 
-// Next lists the siblings whose turn has come with the reservation of a member. It
-// lists none where the seats have no order.
+// Next returns the sibling that may take up its assignment because this pod is now
+// reserved. It returns nil if there is none, or if the assignments have no order.
 func (g Assignments) Next(uid types.UID) []*corev1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,8 +52,9 @@ func (g Assignments) Next(uid types.UID) []*corev1.Pod {
 	return []*corev1.Pod{next.pod}
 }
 
-// Permit says whether a reserved pod may be bound now. When it is the one that
-// makes the group complete, the others that may go with it are listed.
+// Permit reports whether a reserved pod may go on from Permit to the
+// bind queue. If this pod completes the minimum, Permit also returns
+// the other reserved members: they wait in Permit, and may go on too.
 func (g Assignments) Permit(uid types.UID) (ok bool, others []types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,8 +78,8 @@ func (g Assignments) Permit(uid types.UID) (ok bool, others []types.UID) {
 	return true, others
 }
 
-// StillWaits says whether a pod that waits in Permit or at the gate still has a reason to, and
-// whether it may go on from Permit.
+// StillWaits reports whether a pod in Permit or in the bind queue still
+// has a reserved assignment, and whether the pod may go on from Permit.
 func (g Assignments) StillWaits(uid types.UID) (waits, mayBind bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,9 +90,9 @@ func (g Assignments) StillWaits(uid types.UID) (waits, mayBind bool) {
 	return true, m.group.started || m.group.permitted
 }
 
-// Unreserve takes note that a reserved pod will not be bound in this cycle.
-// Before the group has started it loses all its seats; afterwards the pod keeps
-// its own, to try again before anybody else can have it.
+// Unreserve records that a pod will not be bound in this scheduling cycle. If the group
+// has not started, it loses all its assignments. If the group has started, the pod
+// keeps its assignment, so that it can try again before any other pod gets the node.
 func (g Assignments) Unreserve(uid types.UID, now time.Time, why string) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +100,7 @@ func (g Assignments) Unreserve(uid types.UID, now time.Time, why string) Output 
 	switch {
 	case m == nil || m.assignment == nil:
 	case m.group.started:
-		m.group.mayBeBound = m.group.mayBeBound || m.assignment.binding // nobody knows how its bind ended
+		m.group.mayBeBound = m.group.mayBeBound || m.assignment.binding // the outcome of its bind is not known
 		m.assignment.reserved, m.assignment.claimed, m.assignment.binding = false, false, false
 	default:
 		g.refuseWithBackoff(m, reason.NotReserved, why, now)
@@ -108,7 +110,8 @@ func (g Assignments) Unreserve(uid types.UID, now time.Time, why string) Output 
 	return g.output()
 }
 
-// FilterRejected takes note that the filters refused a seat. The refusal is remembered.
+// FilterRejected records that a filter rejected the assigned node of a pod. The assignment
+// is revoked, and the refusal is remembered. A reserved assignment is left alone.
 func (g Assignments) FilterRejected(uid types.UID, now time.Time, why string) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,8 +123,8 @@ func (g Assignments) FilterRejected(uid types.UID, now time.Time, why string) Ou
 	return g.output()
 }
 
-// RevokeLost gives a seat back that a cycle lost, see Verdict. A seat of another
-// job than the lost one stays: its cycle may be under way.
+// RevokeLost revokes an assignment whose scheduling cycle has lost it; see Verdict.Lost. It does
+// nothing if the pod has an assignment of another job by now, because a cycle may be using it.
 func (g Assignments) RevokeLost(uid types.UID, lost match.JobID, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +135,7 @@ func (g Assignments) RevokeLost(uid types.UID, lost match.JobID, now time.Time) 
 	const why = "a scheduling cycle ended with an error after the match"
 	g.refuseWithBackoff(m, reason.NotReserved, why, now)
 	g.revoke(m, why)
-	// What else that match gave, to late members, may be lost with it.
+	// The pods of the match's other unclaimed assignments may never have entered the queue.
 	for _, o := range m.group.ordered(func(o *member) bool { return o.assignment != nil && o.assignment.job == lost && !o.assignment.claimed }) {
 		g.revoke(o, why)
 	}
@@ -140,7 +143,8 @@ func (g Assignments) RevokeLost(uid types.UID, lost match.JobID, now time.Time) 
 	return g.output()
 }
 
-// RevokeExpired gives back the seats whose deadline passed before they were bound.
+// RevokeExpired revokes the assignments that were not bound before their deadline. It
+// leaves alone the assignments of pods that are in the bind queue or are being bound.
 func (g Assignments) RevokeExpired(now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,8 +154,8 @@ func (g Assignments) RevokeExpired(now time.Time) Output {
 		})
 		for _, m := range expired {
 			if m.assignment == nil || s.started && m.assignment.reserved || s.permitted && !s.started {
-				// Taken with an earlier one, or its bind is under way, or the group stands at
-				// the gate.
+				// It was revoked with an earlier one, or its bind
+				// is under way, or the group is in the bind queue.
 				continue
 			}
 			const why = "not all members could be reserved in time"
@@ -165,8 +169,8 @@ func (g Assignments) RevokeExpired(now time.Time) Output {
 	return g.output()
 }
 
-// Unclaimed lists the pods with a seat that no scheduling cycle took up yet. To
-// put them into the queue again does no harm, where they may have been missed.
+// Unclaimed returns the waiting pods whose assignment no scheduling cycle has claimed
+// yet. The queue may have missed these pods. To put them there once more does no harm.
 func (g Assignments) Unclaimed() []*corev1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -2,19 +2,24 @@ package gang
 
 import "time"
 
-// A backoff is what is remembered of the refusals of a group, or of a late member.
+// A backoff holds the last refusal of a group or of a late
+// member, and the counts by which the next delay grows.
 type backoff struct {
-	// refusal is the last one, nil once it has run out.
+	// refusal is the last refusal. It is nil if there
+	// is none, or if Due has found that it has ended.
 	refusal *activeRefusal
-	// failures counts the refusals with Backoff since the group last started or the member last
-	// asked for something else, and refused those in a row since the last match. Hard says that
-	// one of the former was.
-	failures       int
-	refusalCount   int
+	// failures counts the refusals with Backoff. Their delay doubles with each. The count begins
+	// anew when the group starts, when its incarnation ends, and when the request changes.
+	failures int
+	// refusalCount counts the refusals since the last
+	// match. The pause after them doubles with each.
+	refusalCount int
+	// hadLongBackoff is true if one of the counted failures had
+	// LongBackoff. Then a change of the request does not reset failures.
 	hadLongBackoff bool
 }
 
-// refuse takes note of a refusal of the pod that has this rank.
+// refuse records a refusal of a pod that has this rank, and returns it.
 func (b *backoff) refuse(r Refusal, rank Rank, now time.Time) *activeRefusal {
 	b.refusal = newActiveRefusal(r, b.failures, b.refusalCount, now)
 	b.refusal.rank = rank
@@ -25,8 +30,11 @@ func (b *backoff) refuse(r Refusal, rank Rank, now time.Time) *activeRefusal {
 	return b.refusal
 }
 
+// reset clears the refusal and the count of failures. A refusal with RetryAfter stays.
 func (b *backoff) reset() { b.refusal, b.failures, b.hadLongBackoff = b.refusal.ifTimed(), 0, false }
 
+// requestChanged does what reset does. But a refusal with
+// LongBackoff stays, and so does the count of failures after it.
 func (b *backoff) requestChanged() {
 	b.refusal = b.refusal.ifTimedOrLong()
 	if !b.hadLongBackoff {
@@ -34,7 +42,7 @@ func (b *backoff) requestChanged() {
 	}
 }
 
-// backoffs yields what is remembered of the refusals of a group and of its members.
+// backoffs yields the backoffs of a group and of its members.
 func (s *groupState) backoffs(yield func(*backoff) bool) {
 	if !yield(&s.backoff) {
 		return
@@ -46,16 +54,17 @@ func (s *groupState) backoffs(yield func(*backoff) bool) {
 	}
 }
 
-// clearRefusals lets a group ask again, as one that was never refused. One that was told when to ask
-// again was so for the sake of others: it waits until then.
+// clearRefusals clears the refusals of a group and of its members, so that the group
+// may retry at once. A refusal with RetryAfter stays, because it protects other groups.
 func (s *groupState) clearRefusals() {
 	for b := range s.backoffs {
 		b.reset()
 	}
 }
 
-// requestChanged lets a group ask again whose request may be another one now, as forgive does; but one
-// that was too hard only as changed does, and as often as it was refused.
+// requestChanged records that the group may ask for something else now. It
+// clears refusals as clearRefusals does. But a refusal with LongBackoff
+// ends at its earliest time, and the delay of the next one goes on growing.
 func (s *groupState) requestChanged() {
 	s.podsChanged()
 	for b := range s.backoffs {
@@ -63,9 +72,9 @@ func (s *groupState) requestChanged() {
 	}
 }
 
-// podsChanged lets a group ask again of other pods than before, once that is no more than the pause
-// after its refusal allows: to find out whether the answer is still the same would take as much work
-// as to ask.
+// podsChanged records that the group consists of other pods now. The refusal of the group
+// ends at its earliest time, and so do the members' refusals with LongBackoff. Whether the
+// change makes a difference is not checked, because that would take as much work as a match.
 func (s *groupState) podsChanged() {
 	s.refusal.requestChanged()
 	for _, m := range s.members {

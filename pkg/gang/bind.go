@@ -9,24 +9,26 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// A Departure is a pod that stands at the gate, with the seats that have to be good for its
-// bind to be sent.
+// A BindIntent is a pod in the bind queue, with the
+// assignments that have to be valid when its bind is sent.
 type BindIntent struct {
 	Pod types.UID
-	// Assignments are the pod's own, if its group has started, else all that are confirmed of its
-	// group, which starts with them or gives them back.
+	// Assignments is the pod's own assignment if its group has
+	// started. Otherwise it is all reserved assignments of the group,
+	// because the group starts with all of them or loses all of them.
 	Assignments []Assignment
-	started     bool
+	// started is true if the group had started when the intent was made.
+	started bool
 }
 
-// A Seat is a pod with the node that it is to be bound to.
+// An Assignment is a pod with the node that it is to be bound to.
 type Assignment struct {
 	Pod  *corev1.Pod
 	Node string
 }
 
-// PrepareBind says which seats have to be good for the bind of a pod to be sent. A pod without
-// a confirmed seat has none.
+// PrepareBind returns the assignments that have to be valid when the bind
+// of a pod is sent. It returns none if the pod has no reserved assignment.
 func (g Assignments) PrepareBind(uid types.UID) BindIntent {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,12 +47,15 @@ func (g Assignments) PrepareBind(uid types.UID) BindIntent {
 	return d
 }
 
-// CommitBind lets a pod that stands at the gate be bound, and says why not if it may not: then
-// the seats that the Output names are lost. Closed says which of the departure's seats is not
-// good any more, and why; empty is that all are. The first pod of a group that departs starts
-// it: up to then the group gives back all its seats, thereafter a pod its own. Ok is false,
-// and nothing is done, if the group has started or lost its start since the departure was
-// made, or if the pod had no seat then.
+// CommitBind decides whether the bind of a pod may be sent. The argument closed says
+// why one of the assignments of d is not valid any more. It is empty if all are valid.
+//
+// If the result why is empty, the bind may be sent. The first bind starts the
+// group. Otherwise why is the reason, and the Output names the assignments that
+// are lost: all of the group if it has not started, only the pod's own if it has.
+//
+// If d is out of date, CommitBind does nothing, and ok is false: the group has
+// started or lost its start since d was made, or the pod had no assignment then.
 func (g Assignments) CommitBind(d BindIntent, closed string, now time.Time) (why string, out Output, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,6 +63,7 @@ func (g Assignments) CommitBind(d BindIntent, closed string, now time.Time) (why
 	return why, g.output(), ok
 }
 
+// commitBind is CommitBind without the lock and the Output.
 func (g Assignments) commitBind(d BindIntent, closed string, now time.Time) (why string, ok bool) {
 	m := g.members[d.Pod]
 	if m == nil || !m.isReserved() || !m.isWaiting() {
@@ -87,7 +93,7 @@ func (g Assignments) commitBind(d BindIntent, closed string, now time.Time) (why
 	return "", true
 }
 
-// start takes note that a bind of a group was sent.
+// start records that a bind of a group was sent. The first one starts the group.
 func (g Assignments) start(s *groupState) {
 	if !s.startReported && !s.started {
 		reserved := s.ordered((*member).isReserved)
@@ -96,16 +102,16 @@ func (g Assignments) start(s *groupState) {
 	}
 	if !s.started {
 		s.started = true
-		// It comes up to its minimum with these. One that is raised from now on is to grow.
+		// The group has reached this minimum. A minimum that is raised from now on asks it to grow.
 		s.peakMinimum = s.minimum()
 		g.updatePositions(s)
 	}
 	s.failures, s.hadLongBackoff = 0, false
 }
 
-// UndoBind takes note that the API server did not look at a bind that Depart let go, and
-// that the pod stands at the gate again. A group of which no bind was taken, or may have
-// been, and no other is in flight has not started.
+// UndoBind records that the API server throttled a bind without looking at
+// it. The pod is in the bind queue again. If no bind of the group was made or
+// may have been made, and no other is in flight, the group has not started.
 func (g Assignments) UndoBind(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,7 +128,7 @@ func (g Assignments) UndoBind(uid types.UID) Output {
 	return g.output()
 }
 
-// ObserveBind takes note that a pod was bound.
+// ObserveBind records that a pod was bound.
 func (g Assignments) ObserveBind(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,18 +139,20 @@ func (g Assignments) ObserveBind(uid types.UID) Output {
 	return g.output()
 }
 
-// A Reserved pod has a seat that a scheduling cycle has confirmed.
+// A ReservedPod is a pod whose assignment a scheduling cycle has reserved.
 type ReservedPod struct {
 	Pod *corev1.Pod
-	// Node is the seat's, and Rank the pod's place in the queue.
+	// Node is the assigned node.
 	Node string
+	// Rank is the pod's position in the queue.
 	Rank Rank
-	// Starting says that binds of its group were sent, and that it has not been whole since.
+	// Starting is true if the group has started, and has not been
+	// reported as placed since, or has lost members after that.
 	Starting bool
 }
 
-// ReservedPod returns a pod with its confirmed seat; false if it has none or is on its way
-// out.
+// ReservedPod returns a pod and its reserved assignment. It returns
+// false if the pod has none, or if the pod no longer waits for a node.
 func (g Assignments) ReservedPod(uid types.UID) (ReservedPod, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,8 +163,8 @@ func (g Assignments) ReservedPod(uid types.UID) (ReservedPod, bool) {
 	return ReservedPod{Pod: m.pod, Node: m.assignment.slot.Node, Rank: m.rank(), Starting: m.group.started && !m.group.isPlaced()}, true
 }
 
-// ReportAgain has Placed tell once more of a group that is whole: something else may have been
-// said of it in the moment before it was.
+// ReportAgain lists a group in Placed once more if all its required members are on nodes. The
+// caller may have reported something else in the moment before the last one came to its node.
 func (g Assignments) ReportAgain(key types.NamespacedName) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// atTheGate brings a gang of n, of which least are enough, as far as the gate.
+// atTheGate brings a gang of n pods, with a minimum of least, into the bind queue.
 func (s *story) atTheGate(least, n int) Plan {
 	s.Helper()
 	s.gang(int32(least), n)
@@ -25,7 +25,7 @@ func (s *story) atTheGate(least, n int) Plan {
 	return p
 }
 
-// leave has a pod leave the gate, if all its seats are good, and else says why not.
+// leave has a pod leave the bind queue if its assignments are valid. It returns why not otherwise.
 func (s *story) leave(uid types.UID, closed string) (string, Output) {
 	s.Helper()
 	why, e, ok := s.CommitBind(s.PrepareBind(uid), closed, s.now)
@@ -40,8 +40,8 @@ func TestSeatsAtTheGate(t *testing.T) {
 	cases := map[string]struct {
 		least int
 		play  func(s *story) Output
-		// released and rejected are the pods that lose their seats, and of these those
-		// that are not to be bound.
+		// released are the pods that lose their assignments.
+		// rejected are the pods among them that are not to be bound.
 		released, rejected []string
 		left               int
 	}{
@@ -116,7 +116,7 @@ func TestSeatsAtTheGate(t *testing.T) {
 	}
 }
 
-// Which seats have to be good before a bind is sent.
+// PrepareBind returns the assignments that have to be valid before a bind is sent.
 func TestAGroupDepartsAsAWholeAndALateMemberAlone(t *testing.T) {
 	cases := map[string]struct {
 		play func(s *story)
@@ -152,7 +152,7 @@ func TestAGroupDepartsAsAWholeAndALateMemberAlone(t *testing.T) {
 	}
 }
 
-// What was looked at for another start of the group is looked at again.
+// An intent that was made for another start of the group is out of date.
 func TestADepartureGoesOutOfDate(t *testing.T) {
 	cases := map[string]struct{ before, after func(s *story) }{
 		"its group has started meanwhile": {func(*story) {}, func(s *story) { s.depart("0") }},
@@ -168,7 +168,7 @@ func TestADepartureGoesOutOfDate(t *testing.T) {
 			if why, e, ok := s.CommitBind(d, "node n-0 was cordoned", s.now); ok || why != "" || len(e.Release)+len(e.Reject) > 0 {
 				t.Errorf("it departs with what was looked at before: %q, %+v", why, e)
 			}
-			// Nor with what is looked at of a pod without a seat.
+			// Nor with an intent of a pod without an assignment.
 			if _, _, ok := s.CommitBind(BindIntent{Pod: "1"}, "", s.now); ok {
 				t.Error("it departs without a look")
 			}
@@ -219,7 +219,7 @@ func TestAGroupAtTheGateAsksForNothing(t *testing.T) {
 	}
 }
 
-// A group of which a bind was taken, or may have been, has started whatever comes after.
+// If a bind of a group was made, or may have been made, the group has started whatever comes next.
 func TestABindThatMayHaveBeenTakenIsNotForgotten(t *testing.T) {
 	cases := map[string]func(s *story){
 		"a member ran and ended": func(s *story) {
@@ -254,7 +254,8 @@ func TestABindThatMayHaveBeenTakenIsNotForgotten(t *testing.T) {
 	}
 }
 
-// What was said of a group in the moment before it was whole is said anew after it.
+// If something else was reported of a group in the
+// moment before it was placed, it is reported again.
 func TestAGroupThatIsWholeIsToldOnceMore(t *testing.T) {
 	s := newStory(t)
 	s.atTheGate(2, 2)
@@ -277,8 +278,8 @@ func TestAGroupThatIsWholeIsToldOnceMore(t *testing.T) {
 	}
 }
 
-// A pod on its way out keeps its node for a while. It does not count for the pods that
-// follow it in its group.
+// A pod that is being deleted keeps its node for a while. It
+// does not count for the pods of its group that follow it.
 func TestWhatIsOnItsWayOutDoesNotCountForThoseThatFollow(t *testing.T) {
 	leaving := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }
 	begin := func(t *testing.T) *story {

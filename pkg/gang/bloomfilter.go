@@ -2,14 +2,15 @@ package gang
 
 import "hash/maphash"
 
-// A NodeBloomFilter is a set of nodes that takes the same memory however many they are, for there may be
-// many such sets: a Bloom filter with one hash function. It may have a node that nobody added. Nil
-// has none.
+// A NodeBloomFilter is a set of nodes: a Bloom filter with one hash function.
+// It takes 2 KiB however many nodes it has, because there may be many such
+// sets. It may seem to have a node that was not added. Nil has no nodes.
 type NodeBloomFilter struct{ bits [256]uint64 }
 
+// nodeSeed is the seed of the hash function.
 var nodeSeed = maphash.MakeSeed()
 
-// at returns where the bit of a node is.
+// at returns the word and the bit of a node.
 func (f *NodeBloomFilter) at(node string) (word *uint64, bit uint64) {
 	h := maphash.String(nodeSeed, node) % uint64(64*len(f.bits))
 	return &f.bits[h/64], 1 << (h % 64)
@@ -21,7 +22,7 @@ func (f *NodeBloomFilter) Add(node string) {
 	*word |= bit
 }
 
-// Has says whether a node was added, or is taken for one that was.
+// Has reports whether a node was added. It may also return true for a node that was not added.
 func (f *NodeBloomFilter) Has(node string) bool {
 	if f == nil {
 		return false

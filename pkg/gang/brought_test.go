@@ -10,16 +10,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// broughtTo has a pod be created on a node, as everybody may who may create pods.
+// broughtTo creates a pod on a node, as everyone may who may create pods.
 func broughtTo(node string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = node }
 }
 
-// asBound is what the agent of a node says of a pod that it runs, whoever put it there.
+// asBound sets what the kubelet of a node reports of a pod there, whoever put it there.
 func asBound(p *corev1.Pod) { bound(p.Spec.NodeName)(p) }
 
-// A pod that was created on a node does not start its group: the others are asked for together, as
-// many fewer as it stands for.
+// A pod that was created on a node does not start its group. The
+// other pods are placed together, one fewer for each such pod.
 func TestAPodThatWasCreatedOnANodeStartsNothing(t *testing.T) {
 	s := newStory(t)
 	s.gang(4, 0)
@@ -49,7 +49,7 @@ func TestAPodThatWasCreatedOnANodeStartsNothing(t *testing.T) {
 	}
 }
 
-// A pod that was created on a node makes no place that others may take, and none greater.
+// A pod that was created on a node makes no position that others may take, and enlarges none.
 func TestAPodThatWasCreatedOnANodeHasNoPlace(t *testing.T) {
 	small, great := wanting("cpu", "1m"), wanting("cpu", "4")
 	s := sized(t)
@@ -68,8 +68,7 @@ func TestAPodThatWasCreatedOnANodeHasNoPlace(t *testing.T) {
 	}
 }
 
-// What runs in one group and comes to another by a label is there as one that was created on its
-// node.
+// A pod that runs in one group and comes to another by a label counts as created on its node.
 func TestAPodThatComesToAnotherGroupStartsNothing(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 1)
@@ -83,7 +82,7 @@ func TestAPodThatComesToAnotherGroupStartsNothing(t *testing.T) {
 	}
 }
 
-// After a restart a group is to have no more members than its status says it had.
+// After a restart a group has to have no more members than its status reported.
 func TestAMinimumThatWasRaisedBeforeARestartIsNotOwed(t *testing.T) {
 	for placed, lacking := range map[int]int{0: 49, 1: 0, 3: 2, 60: 49} {
 		s := newStory(t)
@@ -96,7 +95,7 @@ func TestAMinimumThatWasRaisedBeforeARestartIsNotOwed(t *testing.T) {
 	}
 }
 
-// A group all of whose pods were created on nodes waits for nothing.
+// A group waits for nothing if all its pods were created on nodes.
 func TestAGroupThatWasCreatedOnNodesIsHeld(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 0)

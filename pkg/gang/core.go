@@ -6,26 +6,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// core is what the roles share: the groups, the rules that they go by, the lock that every call
-// takes, and the Output that it returns.
+// core is what all roles share: the rules, the groups, the lock
+// that every call takes, and the Output that the call returns.
 type core struct {
 	rules
+	// queue has the ranks of the pods in the scheduling queue. It has a separate lock.
 	queue queueOrder
 
 	mu sync.Mutex
 	registry
-	// synced says that Listed was called.
+	// synced is true once MarkSynced was called.
 	synced bool
-	// attempts numbers the matches, so that no two share a job id: what is still to
-	// be given back of one can never be taken from the next.
+	// attempts numbers the matches, so that each job id is used once.
+	// Otherwise a late release of one match could release slots of the next.
 	attempts uint64
-	// events counts, by kind, the events that may help a waiting group.
+	// events counts the events of each kind. Refuse compares the counts
+	// with the counts in the Plan, to find what happened during the match.
 	events [numEvents]uint64
-	// out is what the call is to return that is under way.
+	// out is the Output of the current call.
 	out pending
 }
 
-// group returns the group of a key. It makes one where there is none.
+// group returns the group of a key. It makes the group if there is none.
 func (g *core) group(key types.NamespacedName) *groupState {
 	s := g.groups[key]
 	if s == nil {
@@ -35,7 +37,7 @@ func (g *core) group(key types.NamespacedName) *groupState {
 	return s
 }
 
-// output ends a call that changed the state: it returns what came of it.
+// output returns the Output of the current call, and begins a new one.
 func (g *core) output() Output {
 	out := g.out.Output
 	for key := range g.out.placedGroups {

@@ -1,85 +1,85 @@
-// Package gang tracks the pods that start together or not at all, from a
-// group's first pod to its last. It does no I/O and reads no clock: callers
-// feed it what they saw and carry out the Output that each call returns.
+// Package gang tracks groups of pods that start together or not at all, from a group's first pod to
+// its last. It does no I/O and reads no clock: callers pass in what they see and the time, and
+// carry out the Output that a call returns.
 //
-// A group moves through these states:
+// A group moves through these phases:
 //
-//	            enough members            a match found room
-//	gathering ------------------> complete ----------------> tentative
-//	    ^                            ^                           |
-//	    | a member is missing        | Unreserve, PostFilter,    | minMember are
-//	    |                            | a deletion, a node that   | reserved, and
-//	    |                            | closes, the deadline      | the first bind
-//	    |                            +---------------------------+ is sent
-//	    |                                                        v
-//	    |          every member holds what it was given       incomplete
-//	    |                          held <--------------------> (a bind is
-//	    |                            |                          outstanding)
-//	    |  a new incarnation         | the last member ends
-//	    +----------- done <----------+
+//	from        to          when
+//	gathering   complete    all pods that the group needs exist
+//	complete    gathering   a pod is missing
+//	complete    tentative   a match has found nodes
+//	tentative   complete    a cycle fails, a pod is deleted, a node closes, or the time is over
+//	tentative   held        minMember pods are reserved, and the first bind is sent
+//	held        incomplete  a member is lost
+//	incomplete  held        another member has taken its position
+//	held        done        the last member ends
+//	incomplete  done        the last member ends
+//	done        gathering   new pods come: a new incarnation
 //
-// What a match gives a member is its seat. When minMember seats are reserved the
-// members may stand at the gate (package gate). Up to the moment when the first of them
-// departs from there to be bound, all seats of a group are given back together. From
-// then on the group has started: a seat is given back alone, members that come later
-// are matched without their siblings, as many as there is room for near these,
-// and these never move. When no member is seated or holds a node any more, the
-// next ones are a new incarnation, for which all-or-nothing begins anew.
+// A match gives each member an assignment: the node that it is to be bound to. When minMember
+// assignments are reserved, the members may enter the bind queue (package bindqueue). Until the
+// first member leaves the bind queue to be bound, all assignments of a group are revoked together.
+// From then on the group has started, and an assignment is revoked alone.
 //
-// One member asks for all: for a group that has not started, and then for those
-// that are late.
+// Members that come after the start are late members. They are matched without their siblings, near
+// the siblings, as many as there is room for. The siblings never move. When no member has an
+// assignment or a node any more, the next members are a new incarnation, and all-or-nothing begins
+// anew.
 //
-// A refusal is remembered: the group is held back, and answered from memory,
-// until an event happens that can help.
+// One member, the representative, asks for nodes for all: for all members of a group that has not
+// started, and then for the late ones.
 //
-// Groups is what callers hold. It plays seven roles over one core: Watches, Admission, Matching,
-// Seats, Retries, Turns and Lister. The files, each of which uses those before it, hold first what is
-// remembered, then what is decided by it, then what the core does, and then the roles:
+// A refusal is remembered: the group is kept out of the queue, and answered from memory, until an
+// event happens that can help, or until a time has passed.
 //
-//	podgroup.go        what does the API object of a group say?
-//	rank.go            in which order do pods stand in the queue?
-//	event.go           which events may help a group that was refused?
-//	refusal.go         what is a refusal, and when does it end?
-//	backoff.go         what is remembered of the refusals of a group and of its members?
-//	bloomfilter.go      how is a set of nodes kept small?
-//	member.go          what is remembered of a pod, and does it wait, hold a node or have a seat?
-//	state.go           what is remembered of a group?
+// Callers hold a Groups. It plays seven roles over one core: Watches, Queueing, Matching,
+// Assignments, Retries, Turns and Lister. Each file uses the files before it. The first files hold
+// what is known, the next ones decide by it, and then come the core and the roles:
 //
-//	rules.go           what do all groups go by?
-//	minimum.go         how many members are to be placed together, and how many are missing?
-//	order.go           when was a group created, as far as the queue is concerned?
-//	topology.go        how are the pods of a group to stand?
-//	policy.go          by which policy is a group matched?
-//	exclusive.go           may a group have whole nodes, and are its nodes its own?
-//	gathering.go      what does a group lack before it may ask?
-//	representative.go  which member asks for the others?
-//	position.go          who takes the place of a member that was lost?
-//	verdict.go         may a pod enter the scheduling queue?
+//	podgroup.go        What does the PodGroup object say?
+//	rank.go            In which order are pods in the queue?
+//	event.go           Which events may help a refused group?
+//	refusal.go         What is a refusal, and when does it end?
+//	backoff.go         How long is the next delay after a refusal?
+//	bloomfilter.go     How is a set of nodes kept small?
+//	member.go          What is known of a pod: does it wait, or have a node or an assignment?
+//	state.go           What is known of a group?
 //
-//	output.go          what does a caller owe after a call?
-//	retryqueue.go      which group asks again first?
-//	registry.go        how are groups found?
-//	core.go            what do the roles share?
-//	turns.go           Turns: who has waited for so long that others may not pass?
-//	yield.go           Turns: who leaves its turn to the next, and for how long?
-//	refuse.go          what follows from a refusal?
-//	recompute.go          what follows from a change of a group's members?
-//	revoke.go          which seats are lost together?
+//	rules.go           Which rules apply to all groups?
+//	minimum.go         How many members are placed together, and how many are missing?
+//	order.go           Since when has a group been in the order of the queue?
+//	topology.go        Which topology does a group ask for?
+//	policy.go          By which policy is a group matched?
+//	exclusive.go       May a group have whole nodes, and are its nodes exclusive?
+//	gathering.go       What does a group lack before it may be placed?
+//	representative.go  Which member asks for the others?
+//	position.go        Which member replaces a lost one?
+//	verdict.go         May a pod enter the scheduling queue?
 //
-//	watches.go         Watches: what do the watches tell?
-//	putpodgroup.go     Watches: a PodGroup came, changed or went
-//	putpod.go          Watches: a pod came, changed or went
-//	queueing.go           Admission: which pods may enter the queue now?
-//	moreurgent.go       Admission: who is to be asked for first, though it stands behind?
-//	plan.go            Matching: what is there to ask for?
-//	matched.go         Matching: what did the engine answer?
-//	assignments.go            Seats: a scheduling cycle reserves a seat, or fails; a deadline passes
-//	bind.go          Seats: a pod stands at the gate, and its bind is sent
-//	retries.go         Retries: what lets a refused group ask again?
-//	due.go             Retries: which groups may ask again now?
-//	lister.go          Lister: how does a group stand?
-//	joblister.go       Lister: who has seats under which job?
-//	waiting.go         Lister: who waits, and why?
-//	stats.go          Lister: how many groups are there in each phase?
-//	groups.go          how do the roles go together?
+//	output.go          What does a caller have to carry out after a call?
+//	retryqueue.go      Which group retries first?
+//	registry.go        How are groups found?
+//	core.go            What do the roles share?
+//	turns.go           Turns: Which groups have waited so long that others may not pass them?
+//	yield.go           Turns: Which group leaves its turn to the next, and for how long?
+//	refuse.go          What follows from a refusal?
+//	recompute.go       What follows from a change of a group's members?
+//	revoke.go          Which assignments are lost together?
+//
+//	watches.go         Watches: When is the state of the API known?
+//	putpodgroup.go     Watches: What follows when a PodGroup comes, changes or goes?
+//	putpod.go          Watches: What follows when a pod comes, changes or goes?
+//	queueing.go        Queueing: Which pods may enter the queue now?
+//	moreurgent.go      Queueing: Which pod is placed first, although the queue has it later?
+//	plan.go            Matching: What is to be placed?
+//	matched.go         Matching: What follows from the matcher's answer?
+//	assignments.go     Assignments: What follows from a scheduling cycle, or from a deadline?
+//	bind.go            Assignments: When may a bind be sent?
+//	retries.go         Retries: What lets a refused group retry?
+//	due.go             Retries: Which groups may retry now?
+//	lister.go          Lister: What is known of a pod's group?
+//	joblister.go       Lister: Who has assignments under which job?
+//	waiting.go         Lister: Who waits, and why?
+//	stats.go           Lister: How many groups are in each phase?
+//	groups.go          How do the roles go together?
 package gang

@@ -9,44 +9,48 @@ import (
 )
 
 const (
-	// retryStep is the least time between two returns of groups of one namespace whose time to
-	// ask again has come. Each group may be refused once more, which costs a scheduling cycle.
+	// retryStep is the shortest time between two retries of groups of one namespace after their
+	// RetryAfter. Each group may be refused once more, and that costs a scheduling cycle.
 	retryStep = 50 * time.Millisecond
-	// mostReturns bounds how many groups of a namespace return at once.
+	// mostReturns is the largest number of groups of a namespace that retry at once.
 	mostReturns = 64
 )
 
-// A pace limits how fast groups of one namespace return. It starts with one group at a time, grows
-// with each match and falls back to one with each group that is told to wait once more: what slow
-// start is to TCP.
+// A pace limits how fast the groups of one namespace retry after their RetryAfter. It
+// begins with one group at a time, grows by one with each match, and falls back to one
+// when a group is refused with RetryAfter once more. This is slow start, as in TCP.
 type pace struct {
-	// last is when groups last returned.
+	// last is when groups last retried.
 	last time.Time
-	// most is how many groups may return at the next step.
+	// most is how many groups may retry at the next step.
 	most int
 }
 
-// matched lets one more group of a namespace return at the next step.
+// matched records a match of a group of a namespace: one more group may retry at the next step.
 func (r *registry) matched(namespace string) {
 	if p := r.lastRetry[namespace]; p != nil {
 		p.most = min(p.most+1, mostReturns)
 	}
 }
 
-// toldToWait has the groups of a namespace return one at a time again.
+// toldToWait records that a group of a namespace was refused
+// with RetryAfter: the groups retry one at a time again.
 func (r *registry) toldToWait(namespace string) {
 	if p := r.lastRetry[namespace]; p != nil {
 		p.most = 1
 	}
 }
 
-// Due lists the groups with a refusal that has run out, and forgets it. Next is
-// when the next one does; zero is never. The groups of a namespace that were told when to ask again
-// are due in the order of the queue, as many at a time as its pace allows.
+// Due returns the groups with a refusal that has ended, and removes the
+// refusal. It also returns when the next refusal ends. Zero means never.
+//
+// Groups whose refusals have RetryAfter are due in the order of the
+// queue, as many at a time as the pace of their namespace allows. If any
+// group is due, waiting replacements may be due too; see dueReplacements.
 func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	byNamespace := map[string][]*backoff{} // by namespace, what said when to ask again and has run out
+	byNamespace := map[string][]*backoff{} // by namespace, refusals with RetryAfter that have ended
 	groups := g.retries.due(now)
 	for _, s := range groups {
 		due := false
@@ -81,9 +85,9 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 	return keys, next
 }
 
-// retryOne lets refusals run out that said when to ask again: those of the first groups by rank, if
-// enough time has passed since others of the namespace returned. The remaining groups wait for the
-// next step.
+// retryOne lets the first groups of a namespace by rank retry, as many as its pace allows:
+// it removes their refusals, and returns their keys. It lets none retry if retryStep has
+// not passed since the last time. The remaining refusals end at the next step.
 func (g Retries) retryOne(namespace string, of []*backoff, now time.Time) (keys []types.NamespacedName) {
 	p := g.lastRetry[namespace]
 	if p == nil {
@@ -95,7 +99,7 @@ func (g Retries) retryOne(namespace string, of []*backoff, now time.Time) (keys 
 		p.last, next = now, now.Add(retryStep)
 		slices.SortFunc(of, func(a, b *backoff) int { return a.refusal.rank.Compare(b.refusal.rank) })
 		of = slices.DeleteFunc(of, func(b *backoff) bool {
-			// Members that were refused together ask together.
+			// Members that were refused together retry together.
 			key := b.refusal.rank.Key
 			if !slices.Contains(keys, key) {
 				if len(keys) == p.most {
@@ -113,9 +117,9 @@ func (g Retries) retryOne(namespace string, of []*backoff, now time.Time) (keys 
 	return keys
 }
 
-// dueReplacements lists more groups that may ask, before those that may: who replaces what
-// they lack goes before all others, so where an event helps both they do not wait for
-// the end of their pause.
+// dueReplacements returns more groups that may retry: groups with replacements that an event
+// has helped, and that still wait for the end of their pause. Replacements go before all
+// other pods. Therefore their pause ends when other groups retry. Groups in but are left out.
 func (g Retries) dueReplacements(but []types.NamespacedName) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for _, s := range g.unassignedGroups {

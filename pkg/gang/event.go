@@ -2,42 +2,45 @@ package gang
 
 import "slices"
 
-// An Event is a kind of change that may help a group that was refused.
+// An Event is a kind of change that may help a refused group.
 type Event int
 
 const (
-	// Released is that somebody gave resources back.
+	// Released means that resources were released.
 	Released Event = iota
-	// NodeChanged is that a node came, went or changed.
+	// NodeChanged means that a node came, went or changed.
 	NodeChanged
-	// PodChanged is that a pod came to a node or left one, which filters between pods
-	// take note of.
+	// PodChanged means that a pod came to a node or left
+	// one. Filters that compare pods depend on that.
 	PodChanged
-	// StorageChanged is that a volume, a claim or a storage class changed.
+	// StorageChanged means that a volume, a claim or a storage class changed.
 	StorageChanged
-	// MatcherBack is that the engine answers again, or has a new graph.
+	// MatcherBack means that the matcher answers again, or has a new graph.
 	MatcherBack
-	// ReservationEnded is that nodes are no longer reserved for a group that has waited for long.
+	// ReservationEnded means that nodes are no longer
+	// reserved for a group that has waited for long.
 	ReservationEnded
-	// SharedPodGone is that a pod has gone which seemed to run on every node. It helps whom NodeChanged
-	// helps, but a group that yields does not look for nodes again before its time: everybody can make
-	// pods that come and go so. It may have been in the group's way, since a look takes such pods for
-	// ones that stay: then nodes are found up to a minute later.
+	// SharedPodGone means that a pod that seemed to run on every node has gone.
+	// It helps the groups that NodeChanged helps. But it does not hasten the next
+	// attempt of a group that yields, because anyone can make pods that come and
+	// go. The pod may have been a blocker of such a group, because an attempt
+	// takes such pods for permanent. Then nodes are found up to a minute later.
 	SharedPodGone
 
 	numEvents
 )
 
-// AllEvents lists all events.
+// AllEvents returns all events except SharedPodGone, which Helps treats as NodeChanged.
 func AllEvents() []Event {
 	return []Event{Released, NodeChanged, PodChanged, StorageChanged, MatcherBack, ReservationEnded}
 }
 
-// ClusterEvents lists the events of the cluster. Freed is not among them: a group that
-// gives back what it was given would wake its like, and these it again.
+// ClusterEvents returns the changes of the cluster. Released is not among them: otherwise two
+// groups that are refused and release their nodes would activate each other again and again.
 func ClusterEvents() []Event { return []Event{NodeChanged, PodChanged, StorageChanged} }
 
-// Helps says whether an event ends the wait for one of some events.
+// Helps reports whether an event is one of the events
+// in until. SharedPodGone counts as NodeChanged.
 func Helps(until []Event, ev Event) bool {
 	if ev == SharedPodGone {
 		ev = NodeChanged
@@ -45,7 +48,7 @@ func Helps(until []Event, ev Event) bool {
 	return slices.Contains(until, ev)
 }
 
-// An eventSet is a set of events, a bit for each.
+// An eventSet is a set of events, with a bit for each.
 type eventSet uint32
 
 func (s eventSet) has(ev Event) bool { return s&(1<<ev) != 0 }

@@ -5,9 +5,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// whyDenied says why the member's group may not have the whole nodes that its annotations ask
-// for; nothing if it may, or asks for none. Where the scheduler's own policy gives whole nodes
-// the annotations need not ask for them.
+// whyDenied returns why the member's group may not have the whole nodes that its
+// annotations ask for. It returns nothing if the group may have them, or asks for
+// none. If the scheduler's own policy gives whole nodes, the annotations need not ask.
 func (r *rules) whyDenied(m *member) string {
 	annotation, value := r.exclusiveRequest(m)
 	if annotation == "" || r.exclusiveRules.WhyDenied == nil {
@@ -19,8 +19,8 @@ func (r *rules) whyDenied(m *member) string {
 	return ""
 }
 
-// exclusiveRequest returns the annotation, and its value, by which the member's group asks for
-// whole nodes; both are empty if there is none.
+// exclusiveRequest returns the annotation, and its value, that asks for
+// whole nodes for the member's group. Both are empty if there is none.
 func (r *rules) exclusiveRequest(m *member) (annotation, value string) {
 	if match.IsExclusive(r.policy) {
 		return "", ""
@@ -38,8 +38,9 @@ func (r *rules) exclusiveRequest(m *member) (annotation, value string) {
 	return "", ""
 }
 
-// lateAnnotation returns the annotation by which a group that shares its nodes asks for whole
-// ones: it came after the match, and counts from the next one on.
+// lateAnnotation returns the annotation that asks for whole nodes for
+// a group that shares its nodes. The annotation came after the match,
+// and counts from the next match on. Empty means that there is none.
 func (r *rules) lateAnnotation(s *groupState) (annotation string) {
 	if s.exclusivity == Shared {
 		for _, m := range s.members {
@@ -51,16 +52,17 @@ func (r *rules) lateAnnotation(s *groupState) (annotation string) {
 	return annotation
 }
 
-// wantsExclusive says whether the member's group would be given whole nodes now.
+// wantsExclusive reports whether a match would now give whole nodes to the member's group.
 func (r *rules) wantsExclusive(m *member) bool {
 	policy, err := m.group.policyOr(r.policy, m)
 	return err == nil && match.IsExclusive(policy) && r.whyDenied(m) == ""
 }
 
-// policyFor returns the policy of a match for a member. A group that has nodes gets more of
-// the same kind, whatever its annotations say now.
+// policyFor returns the policy for a match of a member. A group that
+// has whole nodes gets more whole nodes, and a group that shares its
+// nodes gets more shared ones, whatever the annotations say now.
 func (r *rules) policyFor(m *member) string {
-	// What is wrong with it was admit's to say.
+	// verdict has refused an invalid policy before.
 	policy, _ := m.group.policyOr(r.policy, m)
 	switch m.group.exclusivity {
 	case Exclusive:
@@ -72,8 +74,8 @@ func (r *rules) policyFor(m *member) string {
 	return policy
 }
 
-// exclusiveHolder names the group whose a member's node is as a whole, empty where it is shared. Until
-// that is settled it is what the annotations say.
+// exclusiveHolder returns the key of the member's group if the member's node is exclusive to the
+// group, and nothing if the node is shared. While that is not settled, the annotations decide.
 func (r *rules) exclusiveHolder(m *member) string {
 	is := m.exclusivity
 	if is == ExclusivityUnknown {
@@ -85,8 +87,8 @@ func (r *rules) exclusiveHolder(m *member) string {
 	return ""
 }
 
-// whyDeniedMore says why a group that has whole nodes may not have more of them: what they have they
-// keep.
+// whyDeniedMore returns why a group that has whole nodes may
+// not have more of them. The group keeps the nodes that it has.
 func (r *rules) whyDeniedMore(s *groupState) string {
 	if match.IsExclusive(r.policy) || r.exclusiveRules.WhyDenied == nil {
 		return ""
@@ -94,8 +96,9 @@ func (r *rules) whyDeniedMore(s *groupState) string {
 	return r.exclusiveRules.WhyDenied(s.key.Namespace)
 }
 
-// isOnSharedNode says whether a member's node cannot be its group's: others are there, or the member
-// came when its namespace might not have whole nodes any more.
+// isOnSharedNode reports whether a member's node cannot be exclusive to its group.
+// Either pods of other namespaces are on the node, or the namespace may not have
+// whole nodes any more and the PodGroup's status does not say whose the node is.
 func (r *rules) isOnSharedNode(s *groupState, m *member) bool {
 	if r.exclusiveRules.HasForeignPods != nil && r.exclusiveRules.HasForeignPods(m.pod.Spec.NodeName, s.key.Namespace) {
 		return true
@@ -103,8 +106,9 @@ func (r *rules) isOnSharedNode(s *groupState, m *member) bool {
 	return s.recordedExclusivity(m) == ExclusivityUnknown && r.whyDeniedMore(s) != ""
 }
 
-// recordedExclusivity is what the PodGroup's status says of a member's node. It says nothing of pods that
-// were made after it was written: they are of another incarnation, or came late.
+// recordedExclusivity returns what the PodGroup's status says about a
+// member's node. The status says nothing about pods that were created
+// after it was written: they are late, or belong to another incarnation.
 func (s *groupState) recordedExclusivity(m *member) Exclusivity {
 	if s.podGroup == nil || m.pod.CreationTimestamp.After(s.podGroup.ExclusivitySince) {
 		return ExclusivityUnknown
@@ -112,8 +116,9 @@ func (s *groupState) recordedExclusivity(m *member) Exclusivity {
 	return s.podGroup.Exclusivity
 }
 
-// resetExclusivity has fence settle anew whose the nodes are of a group that this process did not match,
-// where the status has come to say something else than before. It says whether that is so.
+// resetExclusivity forgets whether the nodes of a group are exclusive, so that
+// settleExclusivity decides anew. It does so if this process did not match the
+// group, and the PodGroup's status no longer says was. It reports whether it did so.
 func (s *groupState) resetExclusivity(was Exclusivity) bool {
 	if s.matched || s.podGroup.Exclusivity == was {
 		return false

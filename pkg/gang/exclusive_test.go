@@ -17,7 +17,7 @@ import (
 
 var exclusive = annotated(group.ExclusiveAnnotation, "true")
 
-// pgOf is the PodGroup of a gang.
+// pgOf returns the PodGroup of a gang.
 func pgOf(minMember int32, change ...func(*PodGroup)) PodGroup {
 	pg := PodGroup{UID: "pg", MinMember: minMember, Created: noon}
 	for _, c := range change {
@@ -26,7 +26,7 @@ func pgOf(minMember int32, change ...func(*PodGroup)) PodGroup {
 	return pg
 }
 
-// run brings pods that are there onto nodes, of which the first asks.
+// run brings existing pods onto nodes. The first one asks.
 func (s *story) run(names ...string) Plan {
 	s.Helper()
 	p := s.match(names[0])
@@ -44,8 +44,8 @@ func (s *story) run(names ...string) Plan {
 	return p
 }
 
-// Whose nodes they are is settled by the match: what is said later changes nothing of what
-// runs, and is told to be in vain.
+// The match settles whether nodes are exclusive. A later annotation
+// changes nothing for pods that run, and is reported as too late.
 func TestWholeNodesAreSettledByTheMatch(t *testing.T) {
 	changes := map[string]func(*story) Output{
 		"the PodGroup says exclusive": func(s *story) Output {
@@ -87,7 +87,7 @@ func TestWholeNodesAreSettledByTheMatch(t *testing.T) {
 	}
 }
 
-// A group that was given whole nodes keeps them, whatever becomes of what asked for them.
+// A group that was given whole nodes keeps them, even if the annotation goes.
 func TestWholeNodesStayWhatTheyAre(t *testing.T) {
 	changes := map[string]func(*story){
 		"the pod that asked is deleted": func(s *story) { s.DropPod("0") },
@@ -131,8 +131,8 @@ func TestWholeNodesStayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// After a restart the status says whose nodes they are. Without it the annotations do, where
-// the namespace may and nobody else is on the node.
+// After a restart the status says whether nodes are exclusive. Without it the annotations
+// say so, if the namespace may have whole nodes and no foreign pod is on the node.
 func TestWholeNodesAfterARestart(t *testing.T) {
 	yes := func(pg *PodGroup) { pg.Exclusivity, pg.ExclusivitySince = Exclusive, noon.Add(time.Hour) }
 	no := func(pg *PodGroup) { pg.Exclusivity, pg.ExclusivitySince = Shared, noon.Add(time.Hour) }
@@ -144,7 +144,7 @@ func TestWholeNodesAfterARestart(t *testing.T) {
 		says   func(*corev1.Pod)
 		status func(*PodGroup)
 		rules  ExclusiveRules
-		whole  string // the pods whose nodes are the group's
+		whole  string // the pods whose nodes are exclusive
 	}{
 		"nothing is said":                      {says: bound("n-0")},
 		"an annotation":                        {says: exclusive, whole: "01"},
@@ -198,7 +198,7 @@ func TestWholeNodesAfterARestart(t *testing.T) {
 	}
 }
 
-// A standby sees pods come to nodes before the status says whose these are.
+// A standby sees pods come to nodes before the status says whether these are exclusive.
 func TestWholeNodesOnAStandby(t *testing.T) {
 	s := newStory(t)
 	s.MarkSynced()
@@ -217,8 +217,8 @@ func TestWholeNodesOnAStandby(t *testing.T) {
 	}
 }
 
-// Who puts a pod onto a node by its name, or into a group that has whole nodes, gets no node on
-// which others are.
+// A pod that is put onto a node by its name, or into a group that
+// has whole nodes, gets no exclusive node if foreign pods are there.
 func TestAPodThatNobodyMatchedTakesNoNodeFromOthers(t *testing.T) {
 	cases := map[string]func(*story) Output{
 		"by name": func(s *story) Output { return s.add("2", bound("busy")) },
@@ -246,7 +246,7 @@ func TestAPodThatNobodyMatchedTakesNoNodeFromOthers(t *testing.T) {
 	}
 }
 
-// What one incarnation of a group was given says nothing of the next.
+// An incarnation does not settle the exclusivity of the next one.
 func TestTheNextIncarnationIsSettledByItsOwnMatch(t *testing.T) {
 	s := newStory(t)
 	s.MarkSynced()
@@ -276,7 +276,7 @@ func TestANamespaceThatMayNotHaveWholeNodes(t *testing.T) {
 		edit func(*corev1.Pod)
 		pg   func(*PodGroup)
 		def  string
-		want string // what the message begins with; empty is that it may ask
+		want string // what the message begins with; empty if the group may be placed
 	}{
 		"shared":                      {edit: annotated(group.ExclusiveAnnotation, "false")},
 		"exclusive":                   {edit: exclusive, want: `annotation fluence.flux-framework.org/exclusive: "true": ` + why},
@@ -333,8 +333,8 @@ func TestANamespaceThatMayNotHaveWholeNodes(t *testing.T) {
 	}
 }
 
-// Whoever puts a pod onto a node by its name, or takes the label from the namespace, between the
-// match and the bind: the node was matched as the group's, and stays so.
+// A node that was matched as exclusive stays so, even if between the match and the
+// bind a user puts a pod onto it by its name, or takes the label from the namespace.
 func TestAMatchedNodeIsTheGroupsWhoeverIsThere(t *testing.T) {
 	s := newStory(t)
 	rules := ExclusiveRules{WhyDenied: func(string) string { return "" }, HasForeignPods: func(string, string) bool { return false }}
@@ -358,8 +358,8 @@ func TestAMatchedNodeIsTheGroupsWhoeverIsThere(t *testing.T) {
 	}
 }
 
-// A namespace that may not have whole nodes any more gets none by pods that are put onto nodes by
-// their names, into a group that has such nodes.
+// A namespace that may not have whole nodes any more gets no more of them by
+// pods that are put onto nodes by name, into a group that has whole nodes.
 func TestAPodThatNobodyMatchedGetsNoNodeOnceTheNamespaceMayNot(t *testing.T) {
 	s := newStory(t)
 	why := ""
@@ -378,7 +378,7 @@ func TestAPodThatNobodyMatchedGetsNoNodeOnceTheNamespaceMayNot(t *testing.T) {
 	}
 }
 
-// What was settled of a pod's node after a restart is not asked again.
+// A node that is settled as exclusive stays so, even if a foreign pod comes to it later.
 func TestAStrangerThatComesLaterTakesNoWholeNode(t *testing.T) {
 	s := newStory(t)
 	shared := false
@@ -392,8 +392,7 @@ func TestAStrangerThatComesLaterTakesNoWholeNode(t *testing.T) {
 	}
 }
 
-// The status says whose nodes they are to a process that did not match them. One that did knows
-// better.
+// The status decides for a process that did not match the group, and not for one that did.
 func TestTheStatusSettlesNothingThatWasMatchedHere(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit  func(*corev1.Pod)
@@ -417,7 +416,7 @@ func TestTheStatusSettlesNothingThatWasMatchedHere(t *testing.T) {
 	}
 }
 
-// That one incarnation was matched here says nothing of the next, which others may have matched.
+// If this process matched one incarnation, others may have matched the next.
 func TestTheStatusSettlesAnIncarnationThatOthersMatched(t *testing.T) {
 	s := newStory(t)
 	s.MarkSynced()
@@ -432,8 +431,8 @@ func TestTheStatusSettlesAnIncarnationThatOthersMatched(t *testing.T) {
 	}
 }
 
-// Once a group is matched an annotation moves no node of it, bound or not; and nothing is told of
-// its nodes before it runs.
+// Once a group is matched, an annotation changes none of its nodes,
+// bound or not. Nothing is reported about its nodes before it runs.
 func TestAnAnnotationBetweenTheMatchAndTheBindIsTooLate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, then func(*corev1.Pod)
@@ -459,7 +458,7 @@ func TestAnAnnotationBetweenTheMatchAndTheBindIsTooLate(t *testing.T) {
 	}
 }
 
-// Where the namespace may not, what its pods say on nodes that nobody has settled gives them none.
+// If the namespace may not have whole nodes, annotations of pods on unsettled nodes give them none.
 func TestAnAnnotationThatIsDeniedSettlesNothing(t *testing.T) {
 	s := newStory(t)
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return "no" }})
@@ -474,7 +473,7 @@ func TestAnAnnotationThatIsDeniedSettlesNothing(t *testing.T) {
 	}
 }
 
-// The scheduler's own policy asks no namespace.
+// The scheduler's own policy does not depend on the namespace.
 func TestWholeNodesForAllAreNotTakenBackByANamespace(t *testing.T) {
 	s := newStory(t)
 	s.Groups = New(seenOwners{}, match.PolicyLonodex)
@@ -489,7 +488,7 @@ func TestWholeNodesForAllAreNotTakenBackByANamespace(t *testing.T) {
 	}
 }
 
-// What a pod that has ended said of whole nodes keeps no other from asking.
+// The annotation of a pod that has ended does not keep other pods from being placed.
 func TestAPodThatHasEndedIsNotDenied(t *testing.T) {
 	s := newStory(t)
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return "no" }})
@@ -500,7 +499,7 @@ func TestAPodThatHasEndedIsNotDenied(t *testing.T) {
 	}
 }
 
-// The time of a group does not run while its namespace denies it what it asks for.
+// A group does not wait for room while its namespace denies it what it asks for.
 func TestAGroupThatMayNotAskDoesNotWaitForRoom(t *testing.T) {
 	s := newStory(t)
 	why := ""
@@ -515,7 +514,7 @@ func TestAGroupThatMayNotAskDoesNotWaitForRoom(t *testing.T) {
 	s.wantOverdue()
 }
 
-// More nodes of the same kind are asked for in the same order.
+// More exclusive nodes, or more shared ones, are matched in the same order.
 func TestPoliciesOfTheSameOrder(t *testing.T) {
 	for policy, want := range map[string][2]string{
 		match.PolicyFirst: {match.PolicyFirstnodex, match.PolicyFirst}, match.PolicyFirstnodex: {match.PolicyFirstnodex, match.PolicyFirst},
@@ -530,7 +529,7 @@ func TestPoliciesOfTheSameOrder(t *testing.T) {
 	}
 }
 
-// A pod that goes to another group is booked anew, also before all is known.
+// A pod that goes to another group is booked anew, even before all is known.
 func TestAPodThatChangesItsGroupIsBookedAnew(t *testing.T) {
 	s := newStory(t)
 	s.add("0", bound("n-0"))

@@ -7,7 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// whyGathering says why a group that has not started may not ask for resources.
+// whyGathering returns why a group that has not started may not be placed yet. Both results
+// are empty if it may. They are kept until recompute, because whyGathering is called often.
 func (r *rules) whyGathering(s *groupState) (why, message string) {
 	if !s.gatheringKnown {
 		s.gatheringReason, s.gatheringMessage = r.findWhyGathering(s)
@@ -16,6 +17,7 @@ func (r *rules) whyGathering(s *groupState) (why, message string) {
 	return s.gatheringReason, s.gatheringMessage
 }
 
+// findWhyGathering finds what whyGathering returns.
 func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 	for _, m := range s.members {
 		if !m.isWaiting() {

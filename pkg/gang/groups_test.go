@@ -18,13 +18,13 @@ import (
 // noon is the time at which a story begins.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// story tells Groups what happens, as the plugin would.
+// story passes to Groups what happens, as the plugin would.
 type story struct {
 	*testing.T
 	*Groups
 	now  time.Time
 	pods map[string]*corev1.Pod
-	// transitions and placed are what was told since it was last asked for.
+	// transitions and placed are what was reported since they were last read.
 	transitions []Transition
 	placed      map[types.NamespacedName]PlacedGroup
 }
@@ -33,7 +33,7 @@ func newStory(t *testing.T) *story {
 	return &story{T: t, Groups: New(seenOwners{}, match.PolicyLonode), now: noon, pods: map[string]*corev1.Pod{}, placed: map[types.NamespacedName]PlacedGroup{}}
 }
 
-// key is that of the group that a story is about.
+// key is the key of the group that a story is about.
 var key = types.NamespacedName{Namespace: "ns", Name: "g"}
 
 // gang makes a PodGroup and pods 0 to n-1 of it.
@@ -94,7 +94,7 @@ func (s *story) wantAdmitted(want ...string) {
 	}
 }
 
-// match plans for a pod and seats everybody, pod i on node n-i.
+// match plans for a pod and assigns nodes to all, node n-i to pod i.
 func (s *story) match(name string) Plan {
 	s.Helper()
 	p, _ := s.Plan(types.UID(name), s.now)
@@ -111,8 +111,8 @@ func (s *story) match(name string) Plan {
 	return p
 }
 
-// reserve takes pods through their scheduling cycles up to Permit. Those that may bind
-// leave the gate, and are returned.
+// reserve takes pods through their scheduling cycles up to Permit. It
+// returns the pods that may be bound, and lets them leave the bind queue.
 func (s *story) reserve(names ...string) []string {
 	s.Helper()
 	var free []string
@@ -137,7 +137,7 @@ func (s *story) reserve(names ...string) []string {
 	return free
 }
 
-// depart has the binds of pods that stand at the gate be sent.
+// depart sends the binds of pods in the bind queue.
 func (s *story) depart(names ...string) {
 	s.Helper()
 	for _, name := range names {
@@ -186,7 +186,7 @@ func TestOneRepresentativeAsksForACompleteGroup(t *testing.T) {
 	if len(p.Required) != 3 || len(p.Optional) != 0 {
 		t.Errorf("the plan asks for %d and %d pods, want 3 and 0", len(p.Required), len(p.Optional))
 	}
-	// The representative's own cycle is under way; its siblings have seats.
+	// The representative's own cycle is under way; its siblings have assignments.
 	if got := s.reserve("1", "2"); len(got) != 0 {
 		t.Errorf("pods %v may bind with one of three members not reserved", got)
 	}
@@ -227,7 +227,7 @@ func TestUnreserveBeforeTheStartGivesAllBack(t *testing.T) {
 		t.Errorf("rejected pods = %v, want the reserved sibling among them", e.Reject)
 	}
 	s.wantTentative(0)
-	// The group waits a little, and then asks again under another job id.
+	// The group waits a little, and then is matched again under another job id.
 	s.wantAdmitted()
 	s.now = s.now.Add(minBackoff)
 	s.wantAdmitted("0")
@@ -251,7 +251,7 @@ func TestFailedBindKeepsTheSeatOfAStartedGroup(t *testing.T) {
 	if p, _ := s.Plan("1", s.now); p.Node != "n-1" {
 		t.Errorf("the pod's node = %q, want its seat n-1", p.Node)
 	}
-	// Not for ever: at the deadline the seat is free, and the pod asks alone.
+	// Not for ever: at the deadline the assignment is revoked, and the pod asks alone.
 	if err := s.Reserve("1", "n-1"); err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +469,7 @@ func TestAnEventDuringTheMatchCountsAfterIt(t *testing.T) {
 	s.wantAdmitted("0")
 }
 
-// Flow 16: under steady events a group is asked now and then, not all the time.
+// Flow 16: under steady events a group retries now and then, not all the time.
 func TestRefusalsInARowComeFurtherApart(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
@@ -569,7 +569,7 @@ func TestRankGoesByPriorityThenCreationThenName(t *testing.T) {
 	}
 }
 
-// Flow 16: what is sure to be refused again is not asked again and again.
+// Flow 16: groups that are sure to be refused again do not retry again and again.
 func TestGroupsThatGiveBackDoNotWakeEachOther(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
@@ -618,7 +618,7 @@ func TestOnlyWhatRunsOutByItselfElapses(t *testing.T) {
 	s.wantAdmitted("0")
 }
 
-// A cycle may have begun by the time the word of a lost seat is acted on.
+// A cycle may have begun by the time that a lost assignment is handled.
 func TestALostSeatIsNotTakenForTheNextOne(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)

@@ -16,8 +16,8 @@ import (
 
 func (s *story) terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: s.now} }
 
-// State 4 of the lessons of earlier systems. Pods that are on their way out hold
-// their room for as long as they like; what comes after them starts as a whole.
+// State 4 of the lessons of earlier systems. Pods that are being deleted hold
+// their room for as long as they like; the pods after them start together.
 func TestSuccessorsOfTerminatingPodsAreANewIncarnation(t *testing.T) {
 	s := newStory(t)
 	s.start(3)
@@ -72,8 +72,7 @@ func TestALateMemberThatOthersKeepOutDoesNotHoldUpTheRest(t *testing.T) {
 	}
 }
 
-// Also after a restart of the scheduler, which sees pods before what controls
-// them.
+// Also after a restart of the scheduler, which sees pods before their owners.
 func TestALabelledPodOfADeploymentIsNoGangOnceItsOwnerIsSeen(t *testing.T) {
 	owners := seenOwners{}
 	s := newStory(t)
@@ -125,7 +124,7 @@ func TestPlacedSpeaksAgainOfAGroupThatCameToOtherNodes(t *testing.T) {
 	}
 }
 
-// Admit runs under the lock of the scheduler's queue.
+// PreEnqueue runs under the lock of the scheduler's queue.
 func BenchmarkAdmit(b *testing.B) {
 	g := New(seenOwners{}, match.PolicyLonode)
 	g.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4000, Created: noon})

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// JobOf returns the job that a pod was matched under, or the one that stands
-// for a pod matched by nobody known.
+// JobOf returns the job that a pod was matched under. If this process has no assignment
+// of the pod to its node, JobOf returns an id that is made from the pod's UID.
 func (g Lister) JobOf(pod *corev1.Pod) match.JobID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -20,8 +20,8 @@ func (g Lister) JobOf(pod *corev1.Pod) match.JobID {
 	return match.NewJobID("pod", string(pod.UID))
 }
 
-// JobsOf returns, for pods in turn, what JobOf does. Alone returns the job of a pod that has no
-// seat; it is asked with a lock held.
+// JobsOf returns the jobs of many pods, in their order, as JobOf does. For
+// a pod without an assignment to its node it calls alone, with a lock held.
 func (g Lister) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) []match.JobID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,8 +36,9 @@ func (g Lister) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) 
 	return jobs
 }
 
-// GroupOfJob returns the group with a PodGroup of which members were matched under a job
-// and still have their seats, or else such a pod; false if there is none.
+// GroupOfJob returns the group whose members have assignments under
+// a job. If the group has no PodGroup, alone is its pod. GroupOfJob
+// returns false if no member has an assignment under the job.
 func (g Lister) GroupOfJob(job match.JobID) (key types.NamespacedName, alone *corev1.Pod, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,8 +52,8 @@ func (g Lister) GroupOfJob(job match.JobID) (key types.NamespacedName, alone *co
 	return s.key, s.first(func(m *member) bool { return m.assignment != nil && m.assignment.job == job }).pod, true
 }
 
-// Tentative lists the seats that the API does not show yet: what an engine must
-// be told of beside the pods, so that it does not give them out again.
+// Tentative returns the assignments that the API does not show yet, by job. The matcher has
+// to know these besides the pods. Otherwise it would give the same resources out again.
 func (g Lister) Tentative() []match.Job {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,7 +78,7 @@ func (g Lister) Tentative() []match.Job {
 	return jobs
 }
 
-// HasAssignment says whether a pod has a seat.
+// HasAssignment reports whether a pod has an assignment.
 func (g Lister) HasAssignment(uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +86,7 @@ func (g Lister) HasAssignment(uid types.UID) bool {
 	return m != nil && m.assignment != nil
 }
 
-// ReservedOn lists the members of a pod's group that were reserved on a node.
+// ReservedOn returns the members of a pod's group that have reserved assignments on a node.
 func (g Lister) ReservedOn(uid types.UID, node string) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -26,7 +26,7 @@ func names(pods []*corev1.Pod) []string {
 	return all
 }
 
-// wake lists the pods of the group that are to be put into the queue.
+// wake returns the pods of the group that are to be put into the queue.
 func (s *story) wake() []string {
 	return names(s.EnqueueableOf([]types.NamespacedName{key}, s.now))
 }
@@ -132,11 +132,11 @@ func TestAMinimumThatIsRaisedGivesTheSeatsBack(t *testing.T) {
 	s.wantTentative(0)
 }
 
-// What happens to the PodGroup during a match counts as if it had happened before.
+// A change of the PodGroup during a match counts as if it came before.
 func TestAPodGroupThatChangesDuringTheMatch(t *testing.T) {
 	cases := map[string]struct {
 		change func(s *story)
-		// starts is how many reserved pods let the group start, want why it may not.
+		// starts is how many reserved pods let the group start. want is why it may not.
 		starts int
 		want   string
 	}{
@@ -210,7 +210,7 @@ func TestAPodGroupDeletedBeforeTheStartGivesTheSeatsBack(t *testing.T) {
 	}
 }
 
-// ofJob makes a pod one of a Job's, without a label.
+// ofJob makes a pod a Job's pod, without a label.
 func ofJob(p *corev1.Pod) {
 	p.Labels = nil
 	p.OwnerReferences = controlledPod(by(job)).OwnerReferences
@@ -235,7 +235,7 @@ func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
 	}
 	s.PutPodGroup(want, PodGroup{UID: "pg", MinMember: 1, Created: noon})
 	s.wantAdmitted("0")
-	// A Job that goes before its pods takes none of them out of its group.
+	// A Job that goes before its pods leaves them in their group.
 	clear(owners)
 	s.update("0", bound("n"))
 	if m, _ := s.GroupOf("0"); m.Key != want {
@@ -346,7 +346,7 @@ func TestTheCreationOfAGroupWithoutAPodGroupIsFrozenToo(t *testing.T) {
 	}
 }
 
-// What nobody asked for is told as well: no cycle of the scheduler says it.
+// A loss of assignments is reported, because no scheduling cycle reports it.
 func TestWhatIsTakenBackIsTold(t *testing.T) {
 	take := map[string]func(s *story, p Plan) Output{
 		"the deadline passed":     func(s *story, _ Plan) Output { return s.RevokeExpired(s.now.Add(time.Hour)) },
@@ -380,7 +380,7 @@ func TestAGroupThatIsWholeAgainIsToldOf(t *testing.T) {
 	}
 }
 
-// Otherwise who has been refused more often comes later, whatever its rank.
+// Otherwise a group that has been refused more often comes later, whatever its rank.
 func TestWhoMayAskAgainComesTogether(t *testing.T) {
 	other := types.NamespacedName{Namespace: "ns", Name: "younger"}
 	s := newStory(t)
@@ -412,7 +412,7 @@ func TestWhoMayAskAgainComesTogether(t *testing.T) {
 	}
 }
 
-// A pod that another plugin keeps out of the queue does not ask, and is in nobody's way.
+// A pod that another plugin keeps out of the queue does not ask, and keeps no other from asking.
 func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
@@ -438,8 +438,8 @@ func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
 	want("refused, and not in the queue again", false)
 }
 
-// However many groups of a namespace were told when to ask again, one of them comes at a time, the
-// first by the order of the queue. Those of other namespaces come when they were told.
+// However many groups of a namespace were refused with RetryAfter, one of them retries at a time,
+// the first in the order of the queue. Groups of other namespaces retry when their time has come.
 func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
 	const groups = 30
 	s := newStory(t)
@@ -493,8 +493,8 @@ func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
 	}
 }
 
-// Groups of a namespace that were told to wait return the faster the more of them find nodes. One
-// that is told to wait once more has them return one at a time again.
+// Groups of a namespace that were refused with RetryAfter retry the faster the more of them
+// find nodes. If one is refused with RetryAfter once more, they retry one at a time again.
 func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
 	const groups = 40
 	s := newStory(t)
@@ -544,7 +544,7 @@ func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
 	}
 }
 
-// Late members that were refused together ask together again, however many they are.
+// Late members that were refused together retry together, however many they are.
 func TestThoseWhoWereRefusedTogetherComeTogether(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)

@@ -5,10 +5,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Lister answers what others want to know of pods, groups and jobs. It changes nothing.
+// Lister is the role that answers questions about pods, groups and
+// jobs. It changes nothing, except that it may choose a representative.
 type Lister struct{ *core }
 
-// GroupOf returns the group that a pod is in, and false if the pod was not seen.
+// GroupOf returns the group of a pod. It returns false if the pod is not known.
 func (g Lister) GroupOf(uid types.UID) (Membership, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -20,21 +21,22 @@ func (g Lister) GroupOf(uid types.UID) (Membership, bool) {
 	return Membership{Key: s.key, InPodGroup: s.inPodGroup, Started: s.started, Missing: s.missing(), Minimum: s.required(), Replaces: m.isReplacement()}, true
 }
 
-// A Membership is what there is to say of a pod's group.
+// A Membership describes a pod's group, and what the pod is in it.
 type Membership struct {
 	Key types.NamespacedName
-	// InPodGroup says that Key is that of a PodGroup.
+	// InPodGroup is true if Key is the key of a PodGroup.
 	InPodGroup bool
-	// Started says that members hold nodes, Lacking how many are missing then to the
-	// Minimum that the group is to have.
+	// Started is true if the group has started.
 	Started bool
+	// Missing is how many members of Minimum a started group lacks.
 	Missing int
+	// Minimum is how many members the group has to have.
 	Minimum int
-	// Replaces says that the pod takes the place of one that is missing.
+	// Replaces is true if the pod takes the position of a missing member.
 	Replaces bool
 }
 
-// KeyOf returns the group of a pod, and false if the pod was not seen.
+// KeyOf returns the key of a pod's group. It returns false if the pod is not known.
 func (g Lister) KeyOf(uid types.UID) (types.NamespacedName, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,14 +47,15 @@ func (g Lister) KeyOf(uid types.UID) (types.NamespacedName, bool) {
 	return m.group.key, true
 }
 
-// Knows says whether a group has pods or a PodGroup.
+// Knows reports whether a group has pods or a PodGroup.
 func (g Lister) Knows(key types.NamespacedName) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.groups[key] != nil
 }
 
-// PriorityOf returns the priority of a group; 0 where nothing is known of it.
+// PriorityOf returns the priority of a group: of its representative if it has not
+// started, and of any member if it has. It returns 0 if the group is not known.
 func (g Lister) PriorityOf(key types.NamespacedName) int32 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,8 +72,9 @@ func (g Lister) PriorityOf(key types.NamespacedName) int32 {
 	return 0
 }
 
-// OnNodes counts the members of a group that have nodes, and how many there are to be.
-// Whole says that Placed has told of it, and that it has had enough members since.
+// OnNodes returns how many members of a group are on nodes, and
+// how many have a node or an assignment. It also reports whether
+// the group was listed in Placed and has enough members on nodes.
 func (g Lister) OnNodes(key types.NamespacedName) (n, of int, whole bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,7 +85,8 @@ func (g Lister) OnNodes(key types.NamespacedName) (n, of int, whole bool) {
 	return s.count((*member).isPlaced), s.count((*member).isPresent), s.isPlaced()
 }
 
-// RunsOn lists the nodes of a group that has started; none of one that has not.
+// RunsOn returns the node of each present member of a started
+// group. It returns nil if the group has not started.
 func (g Lister) RunsOn(key types.NamespacedName) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,9 +103,9 @@ func (g Lister) RunsOn(key types.NamespacedName) []string {
 	return nodes
 }
 
-// ExclusivityOf says whether the nodes of a group that runs are its own, and which annotation asks for
-// that too late; both are zero for any other group. Life tells the group's incarnations apart
-// that this process has seen.
+// ExclusivityOf reports whether the nodes of a started group are exclusive. It also
+// returns the annotation that asks for that too late, and the number of incarnations of
+// the group that this process has seen end. All are zero if the group has not started.
 func (g Lister) ExclusivityOf(key types.NamespacedName) (whole bool, inVain string, life uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -111,8 +116,8 @@ func (g Lister) ExclusivityOf(key types.NamespacedName) (whole bool, inVain stri
 	return s.exclusivity == Exclusive, g.lateAnnotation(s), s.pastIncarnations
 }
 
-// HolderOf returns the name under which a pod's group has its nodes for itself
-// alone, empty if it shares them.
+// HolderOf returns the key of a pod's group if the pod's node is
+// exclusive to the group. It returns nothing if the node is shared.
 func (g Lister) HolderOf(pod *corev1.Pod) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,10 +10,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Assign records what a match gave, by slot keys that are pod UIDs, and returns
-// the node of the pod that asked and the siblings to put into the queue. The
-// seats are lost at the deadline. Slots of pods that left meanwhile come back in
-// the Output; if too few are left for the group, all do.
+// Assign records the slots that a match found. The key of a slot is the UID of a pod.
+// Assign returns the node of the pod that the Plan is for, and the siblings to put into
+// the queue. The assignments are revoked at the deadline if they are not bound by then.
+//
+// The Output releases the slots of pods that have left meanwhile. If
+// too few pods are left for the group to start, it releases all slots.
+// Assign returns an error then, and if the Plan's pod has no slot.
 func (g Matching) Assign(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, out Output, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -21,6 +24,7 @@ func (g Matching) Assign(p Plan, slots []match.Slot, deadline time.Time) (node s
 	return node, siblings, g.output(), err
 }
 
+// assignSlots is Assign without the lock and the Output.
 func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, err error) {
 	asker := g.members[p.uid]
 	if asker == nil || !asker.isWaiting() || asker.group.key != p.Key || asker.group.started != p.Late {
@@ -51,7 +55,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	why := s.whyChanged(p, seated, node != "")
 	switch {
 	case node == "" && p.Late:
-		// Not revokeAll: the siblings' seats are none of this match.
+		// Not revokeAll: the siblings' assignments are from earlier matches.
 		g.updateRetry(s)
 		return "", nil, fmt.Errorf("the match gave the pod that asked nothing")
 	case why != "":
@@ -66,19 +70,20 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 		}
 		s.refusal, s.refusalCount, s.completeSince = nil, 0, p.completeSince
 		if pg := s.podGroup; pg != nil && pg.UID != p.podGroup && pg.Created.After(s.completeSince) {
-			// Another PodGroup of this name came during the match: its own wait began then.
+			// The PodGroup was replaced during the match: the new one waits since its creation.
 			s.completeSince = pg.Created
 		}
 	}
 	g.matched(s.key.Namespace)
 	g.recompute(s)
-	// Late members of another shape, and those that found no room, ask next.
+	// Late members of another shape, and late members that found no room, may be placed next.
 	g.out.activate(s.key)
 	return node, siblings, nil
 }
 
-// whyChanged says what has happened during a match so that the group may not start with
-// so many seats, that of the pod that asked among them; nothing if it may.
+// whyChanged returns why the group may not start with the assignments of a match, because
+// something has happened during the match. It returns nothing if the group may start. The
+// argument seated is the number of the assignments, and asker is true if the Plan's pod has one.
 func (s *groupState) whyChanged(p Plan, seated int, asker bool) string {
 	if p.Late {
 		return ""
@@ -95,15 +100,15 @@ func (s *groupState) whyChanged(p Plan, seated int, asker bool) string {
 	return "a member of the group was deleted"
 }
 
-// Refuse records that a plan found no room: for the group, or for the late member
-// that asked and those of the others that r names. An event that happened during
-// the match counts as one after it.
+// Refuse records that the pods of a Plan were not placed. The refusal is for the
+// group, or for the late member that asked and the members that r.AlsoRefused
+// names. An event that happened during the match counts as if it came afterwards.
 func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.out.refuse(p.Required[0], r.Reason, r.Message)
-	// The refusal may run out by itself, or by what happened during the match; and
-	// of a started group those of another shape may ask.
+	// The refusal may have ended already, by an event during the
+	// match. And late members of another shape may be placed.
 	g.out.activate(p.Key)
 	m := g.members[p.uid]
 	if m == nil {
@@ -126,8 +131,8 @@ func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	return g.output()
 }
 
-// RefusePod takes note that a pod cannot be asked for, which somebody else has
-// found out. The refusal is remembered.
+// RefusePod records that a pod cannot be placed, for a reason
+// that was found outside a match. The refusal is remembered.
 func (g Matching) RefusePod(uid types.UID, now time.Time, because, message string) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,132 +14,142 @@ type member struct {
 	pod        *corev1.Pod
 	group      *groupState
 	assignment *assignment
-	// needsPodGroup says that the member waits for the PodGroup, and unseen what has to be seen before the
-	// member's group is known.
+	// needsPodGroup is true if the member waits for its PodGroup to exist.
 	needsPodGroup bool
-	missingOwner  group.Owner
-	// preplaced says that the pod was on a node before it was this group's, and that no bind is
-	// known: who may create pods may name any node. It holds its room, and gives its group no
-	// right that a match gives: it does not start it, and nobody replaces it.
+	// missingOwner is the owner that has to be seen before the
+	// member's group is known. It is zero if none is missing.
+	missingOwner group.Owner
+	// preplaced is true if the pod came to this group with a node, and no bind for
+	// this group is known. Anyone who may create pods may name any node. Such a pod
+	// takes its room, but it does not start the group, and no other pod replaces it.
 	preplaced bool
-	// waitRestart is when the pod's last scheduling gate was seen to go, or the pod to come from another
-	// group, by its label or by what controls it; zero where neither was seen.
+	// waitRestart is when the pod lost its last scheduling gate, or came from another group
+	// because its label or its owner changed. It is zero if this process saw neither.
 	waitRestart time.Time
-	// exclusivity says whether the member's node is its group's alone; unknown until fence
-	// settles it.
+	// exclusivity says whether the member's node is exclusive to
+	// its group. It is unknown until settleExclusivity decides.
 	exclusivity Exclusivity
 
 	podMeta
 	queueEntry
 	memberPosition
 	backoff
-	// lastRefusal is the last refusal of a late member, which stands until there is a seat, while it may
-	// ask again.
+	// lastRefusal is the last refusal of a late member. It stays until
+	// the member has an assignment, even while the member may retry.
 	lastRefusal *Refusal
 }
 
-// podMeta is what a pod's labels and annotations say.
+// podMeta is what the labels and annotations of a pod ask for.
 type podMeta struct {
-	// topology is what the annotations say of the topology.
+	// topology holds the topology annotations.
 	topology group.TopologyAnnotations
-	// labelFault is what of the labels keeps the pod from starting, and policyError what is wrong
-	// with the annotation, which matters unless the PodGroup has one.
-	labelFault  *Refusal
+	// labelFault is the refusal for an invalid size label. It is nil if the labels are valid.
+	labelFault *Refusal
+	// policyError is what is wrong with the annotation of the match
+	// policy. It does not count if the PodGroup names a policy.
 	policyError error
 }
 
-// queueEntry is what was so when a pod was last let into the queue: an order that changes under the
-// queue corrupts it.
+// queueEntry holds what the rank of a pod is made of, as it was when the pod was last let
+// into the queue. It is frozen there, because the queue is corrupted if its order changes.
 type queueEntry struct {
-	// urgent says that the member's group was incomplete, extra that it had started and the
-	// member took the place of nobody, and created is the creation of its group.
-	urgent  bool
-	extra   bool
+	// urgent is true if the pod was a replacement of a missing member.
+	urgent bool
+	// extra is true if the group had started and the pod replaced no member.
+	extra bool
+	// created is the result of creation for the group at that time.
 	created time.Time
-	// passedOtherPlugins says that the other plugins let the member pass when it came into the queue to
-	// ask, and that it was not answered since.
+	// passedOtherPlugins is true if the other plugins let the member pass when it
+	// came into the queue to ask for nodes, and the member has had no answer since.
 	passedOtherPlugins bool
 }
 
-// A successor is a member as far as it takes the place of another.
+// memberPosition is the part of a member in the positions of its group.
 type memberPosition struct {
-	// position is the one that the member is in, or waits for; nil if there is none. Sought says
-	// that it was looked for, and asks what the member asks for, nil until it is of interest.
+	// position is the position that the member fills, or waits to fill. It is nil if there is none.
 	position *position
+	// searched is true if a position was looked for.
 	searched bool
-	demand   *demand
-	// formerPosition is the place that the member was in before it was on its way out, while it holds its
-	// room; nil if there is none.
+	// demand is what the member asks for. It is nil until demandOf is called.
+	demand *demand
+	// formerPosition is the position that the member filled before it was to
+	// be deleted, while it still has its node. It is nil if there is none.
 	formerPosition *position
 }
 
-// assignment is what a match gave a member.
+// assignment is the slot that a match gave to a member, and how far the member has taken it up.
 type assignment struct {
-	job      match.JobID
-	slot     match.Slot
+	job  match.JobID
+	slot match.Slot
+	// deadline is when the assignment is revoked, if its bind is not under way by then.
 	deadline time.Time
-	// order, counted from 1, is where the seat's turn comes among those of its job: it may
-	// not be taken up before those of lower places are reserved. 0 is no order.
+	// order is the position of the assignment in its job, counted from
+	// 1. A scheduling cycle may take it up only when all assignments
+	// of a lower order are reserved. 0 means that there is no order.
 	order int
-	// claimed is set when a scheduling cycle took the seat up, reserved when it
-	// came as far as Reserve, leaving while its bind is in flight, bound when the bind
-	// was made.
-	claimed  bool
+	// claimed is true once a scheduling cycle has taken the assignment up.
+	claimed bool
+	// reserved is true once the cycle has reached Reserve.
 	reserved bool
-	binding  bool
-	bound    bool
+	// binding is true while the bind is in flight.
+	binding bool
+	// bound is true once the bind was made.
+	bound bool
 }
 
-// isWaiting says that the member wants a node and has none.
+// isWaiting reports whether the member has no node and may be given one.
 func (m *member) isWaiting() bool {
 	return m.pod.Spec.NodeName == "" && m.pod.DeletionTimestamp == nil && !isTerminal(m.pod) && !m.isGated()
 }
 
-// isGated says that a scheduling gate keeps the member from being placed.
+// isGated reports whether a scheduling gate keeps the member from being placed.
 func (m *member) isGated() bool { return len(m.pod.Spec.SchedulingGates) > 0 }
 
-// waitingSince is from when on the member's pod waits in the queue: its creation, or when its last
-// scheduling gate went. As in kube-scheduler's own queue a pod that was gated has waited for nobody
-// till then; otherwise whoever keeps gated pods could have them pass a group that waits, again and
-// again. Gates that went before this process saw the pod are not known.
+// waitingSince returns since when the member has waited: its creation, or waitRestart if that
+// is later. The time behind a scheduling gate does not count, as in kube-scheduler's own
+// queue. Otherwise a user who keeps gated pods in stock could have them pass a group that
+// waits, again and again. Gates that went before this process saw the pod are not known.
 func (m *member) waitingSince() time.Time { return later(m.pod.CreationTimestamp.Time, m.waitRestart) }
 
-// hasNode says that the API shows the member on a node, not yet ended.
+// hasNode reports whether the API shows the member on a node, and it has not ended.
 func (m *member) hasNode() bool { return m.pod.Spec.NodeName != "" && !isTerminal(m.pod) }
 
-// keepsNode says that the member holds a node that it was given and is not on its way out: it counts
-// for its group. One that is to end holds its room, and keeps no incarnation alive.
+// keepsNode reports whether the member has a node by a bind for this group,
+// and is not being deleted. Then it counts for its group. A pod that is
+// being deleted still takes its room, but it keeps no incarnation alive.
 func (m *member) keepsNode() bool {
 	return m.hasNode() && m.pod.DeletionTimestamp == nil && !m.preplaced
 }
 
-// isPresent says that the member counts for its group, or will.
+// isPresent reports whether the member counts for its group: it
+// keeps a node or has an assignment, and is not being deleted.
 func (m *member) isPresent() bool {
 	return m.keepsNode() || m.assignment != nil && m.pod.DeletionTimestamp == nil
 }
 
-// isReserved says that a scheduling cycle came as far as Reserve with its seat. The seat of a
-// member that is on its way out does not count: it keeps no incarnation alive.
+// isReserved reports whether a scheduling cycle has reserved the member's assignment. It
+// returns false if the pod is being deleted, because such a pod keeps no incarnation alive.
 func (m *member) isReserved() bool {
 	return m.assignment != nil && m.assignment.reserved && m.pod.DeletionTimestamp == nil
 }
 
-// isLate says that the member waits for a seat that nobody has refused it.
+// isLate reports whether the member waits without an assignment, and has no active refusal.
 func (m *member) isLate(now time.Time) bool {
 	return m.isWaiting() && m.assignment == nil && !m.refusal.isActive(now)
 }
 
-// isRefused says that a late member asked for a seat and has none.
+// isRefused reports whether a late member was refused, and still waits without an assignment.
 func (m *member) isRefused() bool {
 	return m.isWaiting() && m.assignment == nil && m.lastRefusal != nil
 }
 
-// isPlaced says that the member counts and has a node: the API shows it, or the
-// bind was made.
+// isPlaced reports whether the member counts for its group
+// and is on a node, by the API or by a bind that was made.
 func (m *member) isPlaced() bool {
 	return m.keepsNode() || m.assignment != nil && m.assignment.bound && m.pod.DeletionTimestamp == nil
 }
 
+// node returns the node of a member that has a node or an assignment.
 func (m *member) node() string {
 	if m.pod.Spec.NodeName != "" {
 		return m.pod.Spec.NodeName
@@ -149,8 +159,7 @@ func (m *member) node() string {
 
 func (m *member) priority() int32 { return rankOf(m.pod).Priority }
 
-// isNext says whether all seats of the same match are reserved that come before the
-// member's.
+// isNext reports whether all assignments of the same job that have a lower order are reserved.
 func (m *member) isNext() bool {
 	if m.assignment.order == 0 {
 		return true
@@ -163,6 +172,7 @@ func (m *member) isNext() bool {
 	return true
 }
 
+// isTerminal reports whether a pod has succeeded or failed.
 func isTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

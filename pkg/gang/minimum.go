@@ -2,7 +2,7 @@ package gang
 
 import "time"
 
-// minimum is how many members have to be placed together.
+// minimum returns how many members have to be placed together. Preplaced members count as placed.
 func (s *groupState) minimum() int {
 	if s.podGroup == nil {
 		return 1
@@ -10,7 +10,8 @@ func (s *groupState) minimum() int {
 	return max(1, int(s.podGroup.MinMember)-s.preplaced)
 }
 
-// required is how many members a group that has started is to have.
+// required returns how many members a started group has to have: the
+// minimum, but no more than the largest minimum that the group has reached.
 func (s *groupState) required() int {
 	if s.peakMinimum > 0 {
 		return min(s.peakMinimum, s.minimum())
@@ -18,7 +19,7 @@ func (s *groupState) required() int {
 	return s.minimum()
 }
 
-// missing is how many members a group that has started has too few.
+// missing returns how many required members a started group does not have.
 func (s *groupState) missing() int {
 	if !s.started {
 		return 0
@@ -26,15 +27,15 @@ func (s *groupState) missing() int {
 	return max(0, s.required()-s.count((*member).isPresent))
 }
 
-// hasReplacements says whether members wait that take the places of some that the group lacks.
+// hasReplacements reports whether replacements of missing members wait.
 func (s *groupState) hasReplacements() bool { return len(s.replacements) > 0 && s.missing() > 0 }
 
-// spares says whether enough members are reserved for the group to start without one.
+// spares reports whether the group can start without a member, because enough others are reserved.
 func (s *groupState) spares(m *member) bool {
 	return s.permitted && s.count(func(o *member) bool { return o != m && o.isReserved() }) >= s.minimum()
 }
 
-// podsToPlace counts the members that are asked for together.
+// podsToPlace returns how many members a Plan would place together.
 func (s *groupState) podsToPlace(now time.Time) int {
 	if s.started {
 		return s.count(func(m *member) bool { return m.isLate(now) })
@@ -42,10 +43,10 @@ func (s *groupState) podsToPlace(now time.Time) int {
 	return s.count((*member).isWaiting)
 }
 
-// isPlaced says that Placed has told of the group, and that it has had enough members since.
+// isPlaced reports whether the group was listed in Placed, and has enough members on nodes.
 func (s *groupState) isPlaced() bool {
 	return s.reportedPlaced > 0 && s.count((*member).isPlaced) >= s.required()
 }
 
-// isReplacement says whether a member takes the place of one that its started group lacks.
+// isReplacement reports whether a member takes the position of a missing member of its group.
 func (m *member) isReplacement() bool { return m.position != nil && m.group.missing() > 0 }

@@ -6,12 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// MoreUrgent returns the member that is to be asked for before a pod whose scheduling
-// cycle begins: it takes the place of one that its started group lacks, and does not stand before the
-// pod in the queue. It came into the queue before its group lacked anything, as on a
-// standby while another scheduler is at work, or after the pod was taken from there;
-// or it sits out the pause after a refusal, and what has happened since may help. It
-// is to be asked for by a Plan of its own, and Unclaim is to follow.
+// MoreUrgent returns a member that is to be placed before a pod whose
+// scheduling cycle begins. The member replaces a missing member of its started
+// group, but the queue does not have it before the pod. There are three causes:
+//
+//   - The member came into the queue before its group had a missing member, such as on a standby.
+//   - The member came into the queue after the pod was taken from it.
+//   - The member waits for the end of the pause after a
+//     refusal, and an event has happened that may help.
+//
+// The caller makes a separate Plan for the member, and then calls
+// Unclaim. MoreUrgent returns false if there is no such member.
 func (g Queueing) MoreUrgent(by types.UID, now time.Time) (types.UID, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -38,9 +43,9 @@ func (g Queueing) MoreUrgent(by types.UID, now time.Time) (types.UID, bool) {
 	return first.pod.UID, true
 }
 
-// endPause lets members that wait for places ask at once that an event lets ask again, but
-// for those whose refusals no event is sure to follow: asking may repeat these. It says
-// whether there were any.
+// endPause ends the pause of waiting replacements that an event has helped,
+// so that they may retry at once. A refusal with Backoff stays, because a
+// retry may just repeat it. endPause reports whether it ended a pause.
 func (s *groupPositions) endPause() bool {
 	ended := false
 	for _, m := range s.replacements {

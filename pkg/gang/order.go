@@ -2,12 +2,13 @@ package gang
 
 import "time"
 
-// creation is the place of the group's incarnation among groups of its priority. It is frozen when
-// it is first asked for, with a member that no scheduling gate keeps.
+// creation returns the time that orders the group among groups of its priority. It is
+// frozen for the incarnation when it is first called with a member that is not gated.
 //
-// It is the creation of the PodGroup, but not before the oldest of the pods that wait, nor before
-// any pod that had a node in a former incarnation. Otherwise whoever keeps old PodGroups could have
-// new pods pass a group that waits, again and again.
+// It is the latest of three times: the creation of the PodGroup, the start of the
+// wait of the oldest pod that waits, and the start of the wait of the youngest pod
+// that has had a node in any incarnation. Otherwise a user who keeps old PodGroups
+// in stock could have new pods pass a group that waits, again and again.
 func (s *groupState) creation(m *member) time.Time {
 	if !s.created.IsZero() {
 		return s.created
@@ -28,10 +29,11 @@ func (s *groupState) creation(m *member) time.Time {
 	return created
 }
 
-// eligibleSince is the place of a group, for which a member asks, among those that wait for room: its
-// creation, or if that was later the creation of the youngest pod that it needs, or when it no longer
-// lacked something that is not room. Otherwise whoever keeps groups that lack something could complete
-// one after the other, and have each pass a group that waits.
+// eligibleSince returns the time that orders the group among groups that wait for
+// room, if m asks for it. It is the latest of three times: creation, the start of the
+// wait of the youngest pod that the group needs, and the end of the time in which the
+// group lacked something other than room. Otherwise a user who keeps groups that lack
+// something could complete one after the other, and have each pass a group that waits.
 func (s *groupState) eligibleSince(m *member) time.Time {
 	if s.neededBy != m.pod.UID {
 		s.neededBy, s.needed = m.pod.UID, s.youngestNeeded(m)
@@ -39,8 +41,8 @@ func (s *groupState) eligibleSince(m *member) time.Time {
 	return later(later(s.creation(m), s.completedAt), s.needed)
 }
 
-// youngestNeeded is the creation of the youngest of the members that a group needs to start, by which
-// one asks: the oldest that wait.
+// youngestNeeded returns since when the youngest pod that the group needs has waited, if m asks for
+// it. The group needs the oldest waiting pods of at least m's priority, as many as the minimum.
 func (s *groupState) youngestNeeded(m *member) time.Time {
 	from, n := m.waitingSince(), s.minimum()
 	for i, o := range s.ordered(func(o *member) bool { return o.isWaiting() && o.priority() >= m.priority() }) {
@@ -52,6 +54,7 @@ func (s *groupState) youngestNeeded(m *member) time.Time {
 	return from
 }
 
+// rank returns the member's position in the queue. It uses the values that queueEntry has frozen.
 func (m *member) rank() Rank {
 	r, s := rankOf(m.pod), m.group
 	r.Key, r.Urgent, r.Created = s.key, m.urgent, m.waitingSince()

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// An order that changes under the queue corrupts it: a pod keeps the place that it came with until
-// it comes again. The queue, which has its own lock, waits for nobody who looks through groups.
+// The queue is corrupted if its order changes: a pod keeps its rank until it comes again.
+// The queue has a separate lock, and does not wait for calls that look through groups.
 func TestTheQueueKeepsThePlacesOfPods(t *testing.T) {
 	other := types.NamespacedName{Namespace: key.Namespace, Name: "other"}
 	s := newStory(t)
@@ -19,7 +19,7 @@ func TestTheQueueKeepsThePlacesOfPods(t *testing.T) {
 		t.Fatal("the pod may not enter the queue")
 	}
 	s.mu.Lock()
-	before := s.Rank(s.pods["0"]) // hangs where it needs the lock
+	before := s.Rank(s.pods["0"]) // hangs if it needs the lock
 	s.mu.Unlock()
 	if before.Key != key {
 		t.Errorf("its place is %+v, want one of its group", before)

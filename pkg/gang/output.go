@@ -9,95 +9,94 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// An Output is what a caller owes after a call that changed the state of groups. Every such
-// call returns one. It lists what came of that call and of those before it whose Output was
-// not returned to anybody.
+// An Output is what the caller has to carry out after a call that changed
+// groups. It includes what earlier calls without an Output left to do.
 type Output struct {
-	// Release lists what goes back to the engine.
+	// Release lists the slots to release in the matcher.
 	Release []Release
-	// Reject lists the pods that wait in Permit and shall not be bound, Reason
-	// what they are told.
-	Reject       []types.UID
+	// Reject lists the pods in Permit and in the bind queue that must not be bound.
+	Reject []types.UID
+	// RejectReason is the message for all pods in Reject.
 	RejectReason string
-	// Recheck lists pods on nodes of which it may have changed whether the nodes are
-	// their group's alone.
+	// Recheck lists the pods on nodes that may have become exclusive or shared.
 	Recheck []types.UID
-	// Refusals lists what pods, or with them their groups, are told.
+	// Refusals lists the refusals to report for pods and, through the pods, for their groups.
 	Refusals []PodRefusal
-	// Transitions lists what became of groups, in order.
+	// Transitions lists the changes of groups, in order.
 	Transitions []Transition
-	// Placed lists the groups with a PodGroup of which more than before came to hold nodes,
-	// at least their minimum and with no bind outstanding, or late members were refused or no
-	// longer wait.
+	// Placed lists the groups to report as placed. Each has a PodGroup, enough members on
+	// nodes, and no bind outstanding. Since the last report more members have come to nodes, or
+	// the refused late members or the late annotation have changed, or ReportAgain was called.
 	Placed []PlacedGroup
-	// Activate lists groups whose pods may have come to be let into the scheduling queue.
+	// Activate lists the groups whose pods may now be let into the scheduling queue.
 	Activate []types.NamespacedName
-	// Forget lists groups without a PodGroup that lost a pod, and groups that lost their
-	// PodGroup: what was kept of them for others is void.
+	// Forget lists the groups whose cached reports and results are void: groups
+	// that lost their PodGroup, and groups without a PodGroup that lost a pod.
 	Forget []types.NamespacedName
 }
 
-// PodRefusal is a "no" for a pod, or with it for its group.
+// A PodRefusal is a refusal to report for a pod and, through the pod, for its group.
 type PodRefusal struct {
 	Pod             *corev1.Pod
 	Reason, Message string
 }
 
-// A Release names slots to give back: those with Keys, or without keys all.
+// A Release names slots of a job to release. No keys mean all slots of the job.
 type Release struct {
 	Job  match.JobID
 	Keys []string
 }
 
-// A TransitionType tells the transitions in a group's life apart.
+// A TransitionType is the type of a Transition.
 type TransitionType string
 
-// The transitions that a group makes by itself, without a caller who decides on it.
+// The transitions of a group.
 const (
-	// Started: the first bind is sent, with as many members reserved as have to start
-	// together.
+	// Started means that the first bind is sent. At least the minimum is reserved.
 	Started TransitionType = "Started"
-	// Revoked: seats were lost that the API does not show yet, all of them or, of a
-	// group that has started, one.
+	// Revoked means that assignments that the API does not show yet were lost: all of
+	// the group under one job, or one if the group has started or can start without it.
 	Revoked TransitionType = "GaveBack"
-	// Ended: no member of a group that had started counts any more. What those hold
-	// that are on their way out goes with them.
+	// Ended means that a started group has no present member any more.
+	// Members that are being deleted keep their nodes until they are gone.
 	Ended TransitionType = "Ended"
 )
 
-// A Transition is something that became of a group.
+// A Transition is a change in the life of a group.
 type Transition struct {
 	Type TransitionType
 	Key  types.NamespacedName
-	// Job is the one that the seats were matched under, Pods how many they are; zero of
-	// a group that Ended.
-	Job  match.JobID
+	// Job is the job that the assignments were matched under. It is zero for Ended.
+	Job match.JobID
+	// Pods is the number of the assignments. It is zero for Ended.
 	Pods int
-	// CompleteSince is since when a group that Started could be asked for, as far as this
-	// process knows.
+	// CompleteSince is set for Started. It is since when the
+	// group has been complete, by what this process knows.
 	CompleteSince time.Time
-	// Reason is why one Revoked, in words.
+	// Reason is set for Revoked. It says why, in words.
 	Reason string
 }
 
-// A Placement is a group that has all its pods on nodes.
+// A PlacedGroup is a group with enough members on nodes.
 type PlacedGroup struct {
 	Key types.NamespacedName
-	// Nodes counts the pods by node.
+	// Nodes has the number of pods by node.
 	Nodes map[string]int
-	// Exclusive says whether the nodes are the group's alone, and LateAnnotation which annotation came
-	// too late for that.
-	Exclusive      bool
+	// Exclusive is true if the nodes are exclusive to the group.
+	Exclusive bool
+	// LateAnnotation is the annotation that asked for whole
+	// nodes too late. Empty means that there is none.
 	LateAnnotation string
-	// RefusedLate counts the late members that were refused a node, and Reason and
-	// Message say why the first of them was.
-	RefusedLate     int
+	// RefusedLate is the number of late members that were refused.
+	RefusedLate int
+	// Reason and Message are from the refusal of the oldest of these members.
 	Reason, Message string
 }
 
-// pending is the Output that is being made, with the groups of which Placed is to tell.
+// pending is the Output that the current call prepares.
 type pending struct {
 	Output
+	// placedGroups has the keys of the groups to list in Placed.
 	placedGroups map[types.NamespacedName]bool
 }
 
@@ -105,8 +104,7 @@ func (p *pending) release(job match.JobID, keys ...string) {
 	p.Release = append(p.Release, Release{Job: job, Keys: keys})
 }
 
-// reject has a pod that waits in Permit be told why it may not be bound. All that one call
-// rejects are told what the first is.
+// reject adds a pod to Reject. The first pod of a call decides RejectReason.
 func (p *pending) reject(uid types.UID, why string) {
 	p.Reject = append(p.Reject, uid)
 	if p.RejectReason == "" {
@@ -124,7 +122,7 @@ func (p *pending) activate(keys ...types.NamespacedName) { p.Activate = append(p
 
 func (p *pending) forget(key types.NamespacedName) { p.Forget = append(p.Forget, key) }
 
-// reportPlaced has Placed tell of a group.
+// reportPlaced has a group listed in Placed.
 func (p *pending) reportPlaced(key types.NamespacedName) {
 	if p.placedGroups == nil {
 		p.placedGroups = map[types.NamespacedName]bool{}
@@ -132,6 +130,7 @@ func (p *pending) reportPlaced(key types.NamespacedName) {
 	p.placedGroups[key] = true
 }
 
+// placedGroup describes a group for Placed.
 func (r *rules) placedGroup(s *groupState) PlacedGroup {
 	p := PlacedGroup{Key: s.key, Nodes: map[string]int{}, Exclusive: s.exclusivity == Exclusive, LateAnnotation: r.lateAnnotation(s)}
 	for _, m := range s.members {

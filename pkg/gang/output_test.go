@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// note takes note of what a call returned, as a caller who carries it out.
+// note records what a call returned, as a caller that carries it out.
 func (s *story) note(out Output) Output {
 	s.transitions = append(s.transitions, out.Transitions...)
 	for _, p := range out.Placed {
@@ -21,14 +21,14 @@ func (s *story) note(out Output) Output {
 	return out
 }
 
-// Transitions returns what became of groups since it was last asked for.
+// Transitions returns the transitions since it was last called.
 func (s *story) Transitions() []Transition {
 	all := s.transitions
 	s.transitions = nil
 	return all
 }
 
-// Placed returns the last placement of each group that was told of since it was last asked for.
+// Placed returns the last report of each group that was listed in Placed since it was last called.
 func (s *story) Placed() []PlacedGroup {
 	all := slices.Collect(maps.Values(s.placed))
 	clear(s.placed)
@@ -100,7 +100,7 @@ func (s *story) ReportAgain(key types.NamespacedName) Output {
 	return s.note(s.Groups.ReportAgain(key))
 }
 
-// Each call returns what came of it, once.
+// Each call returns its results once.
 func TestEachCallHasItsOutput(t *testing.T) {
 	s := newStory(t)
 	wakes := func(what string, out Output, forgets ...types.NamespacedName) {

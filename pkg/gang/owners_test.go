@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// seenOwners maps the owners that were seen to what controls them.
+// seenOwners maps the owners that were seen to their own owners.
 type seenOwners map[group.Owner]group.Owner
 
 func (s seenOwners) ControllerOf(_ string, o group.Owner) (group.Owner, bool) {
@@ -25,12 +25,12 @@ var (
 	deployment = kindName{"apps", "Deployment"}
 )
 
-// by is the one object of its kind.
+// by returns the one object of its kind.
 func by(k kindName) group.Owner {
 	return group.Owner{Group: k.group, Kind: k.kind, Name: "train", UID: types.UID("uid-of-" + k.kind)}
 }
 
-// controlledPod is a pod that an object controls.
+// controlledPod returns a pod that an object controls.
 func controlledPod(o group.Owner) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "train-0",

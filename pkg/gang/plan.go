@@ -12,83 +12,85 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// Matching says what an engine is to be asked for on behalf of a pod, and is told what it
-// answered.
+// Matching is the role that says what to place for a pod, and records what the matcher answered.
 type Matching struct{ *core }
 
-// A Plan is what to ask an engine for on behalf of a pod.
+// A Plan is what to place for a pod whose scheduling cycle begins.
 type Plan struct {
-	// Node is the node of the pod's seat. If it is set there is nothing to ask.
+	// Node is the node of the pod's assignment. If it is set, there is nothing to match.
 	Node string
-	// Wait says why there is nothing to ask for now.
+	// Wait says why there is nothing to match now.
 	Wait Verdict
 
 	Key types.NamespacedName
+	// Job is the id of the match.
 	Job match.JobID
-	// Required must be placed together, the pod first among them. Optional may be
-	// placed with them, as many as there is room for. None has a lower priority than the pod.
+	// Required lists the pods that have to be placed together. The Plan's pod is the first.
 	Required []*corev1.Pod
+	// Optional lists the pods to place with them, as many as there is
+	// room for. No pod of a Plan has a lower priority than the first.
 	Optional []*corev1.Pod
-	// Near names the nodes of siblings that are placed already.
+	// Near lists the nodes of the siblings that have a node or an assignment.
 	Near []string
-	// Timeout is the group's own, 0 if it has none.
+	// Timeout is the PodGroup's timeout, 0 if it has none.
 	Timeout time.Duration
-	// Policy is the group's own or else the default. Holder names the group to an
-	// engine, across its matches.
+	// Policy is the match policy.
 	Policy string
+	// Holder is the name of the group for the matcher. It is the same in all matches of the group.
 	Holder string
-	// Topology says how the group's pods stand together; nil where that does not matter.
+	// Topology is the topology that the group asks for. It is nil if the group asks for none.
 	Topology *jobspec.Topology
-	// InOrder makes the order of the slots given to Seat the one in which the pods take
-	// their seats up.
+	// InOrder is set by the caller. If it is true, the pods take up
+	// their assignments in the order of the slots given to Assign.
 	InOrder bool
 
 	Precedence
 	snapshot
 }
 
-// A Standing is the place of a Plan's pod among those that ask, and what it replaces.
+// A Precedence is the position of a Plan's pod in the queue, and what its pods replace.
 type Precedence struct {
-	// Rank is the place of the pod in the queue, and Late says that its group has
-	// started and the pod comes later.
+	// Rank is the position of the pod in the queue.
 	Rank Rank
+	// Late is true if the group has started.
 	Late bool
-	// EligibleSince counts instead of the creation in Rank, if it is later, where nodes are reserved: of a group that has not
-	// started it is when that could first be asked for (see Head), of a pod that takes the place of
-	// another when the pod could.
+	// EligibleSince counts instead of Rank.Created, if it is later, in the order of
+	// reservations. For a group that has not started, it is since when the group could be placed
+	// (see Head). For a replacement, it is since when the pod has waited. Otherwise it is zero.
 	EligibleSince time.Time
-	// Missing is how many members a group that has started has too few, if the pod takes the
-	// place of one of them. The Plan's Optional are others that do so then.
+	// Missing is how many members the started group is missing, if the pod is a
+	// replacement. Then the Plan's Optional pods are replacements too. Otherwise it is 0.
 	Missing int
-	// LostMembers are those whose places the pods take, in the order of the pods.
+	// LostMembers lists the members that the pods replace, in the order of the pods.
 	LostMembers []LostMember
 }
 
-// snapshot is what was so when a Plan was made.
+// snapshot is what a Plan was made from.
 type snapshot struct {
 	uid    types.UID
 	events [numEvents]uint64
-	// completeSince is since when the group could be asked for, and podGroup the UID of its
-	// PodGroup then.
+	// completeSince is since when the group has been complete.
 	completeSince time.Time
-	podGroup      types.UID
+	// podGroup is the UID of the group's PodGroup.
+	podGroup types.UID
 }
 
-// Pod is the UID of the pod that asks.
+// Pod returns the UID of the pod that the Plan is for.
 func (p Plan) Pod() types.UID { return p.uid }
 
-// LostMember is what a member has left whose place another takes: its node, empty if that is not known, and
-// of its pod the tolerations, nil if the node is not known.
+// A LostMember is what is known of a member that another replaces. Node is empty if the node
+// is not known. Pod has only the tolerations of its pod, and is nil if the node is not known.
 type LostMember struct {
 	Node string
 	Pod  *corev1.Pod
 }
 
+// lostMember describes the last member of the position.
 func (p *position) lostMember() LostMember { return LostMember{p.node, p.lastPod} }
 
-// Plan says what to ask for, for a pod whose scheduling cycle begins. The Output
-// is to be carried out first: a cycle that begins while the pod's seat is taken
-// up means that the cycle before ended without a word.
+// Plan returns what to place for a pod whose scheduling cycle begins. The Output
+// is to be carried out first: if a cycle has claimed the pod's assignment
+// before, that cycle ended without a word, and the assignment is revoked.
 func (g Matching) Plan(uid types.UID, now time.Time) (Plan, Output) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,6 +98,7 @@ func (g Matching) Plan(uid types.UID, now time.Time) (Plan, Output) {
 	return p, g.output()
 }
 
+// plan is Plan without the lock and the Output.
 func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	m := g.members[uid]
 	if m == nil {
@@ -122,10 +125,10 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	case replaces:
 		p.Missing, p.EligibleSince = s.missing(), m.waitingSince()
 	case s.started:
-		// It may have come into the queue while it replaced another.
+		// The pod may have come into the queue as a replacement.
 		p.Rank = p.Rank.notBefore(m.waitingSince())
 	default:
-		// Or in the incarnation before.
+		// The pod may have come into the queue in an earlier incarnation.
 		p.Rank = p.Rank.notBefore(s.creation(m))
 		p.EligibleSince = s.eligibleSince(m)
 	}
@@ -138,7 +141,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		p.Timeout, p.podGroup = s.podGroup.Timeout, s.podGroup.UID
 	}
 	if s.started {
-		// The siblings hold their nodes: as many follow as there is room for.
+		// The siblings have their nodes: only this pod is required.
 		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
 		if replaces {
@@ -156,8 +159,8 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	}
 	p.Job = g.nextJob(s.id(uid))
 	s.minReserved, p.completeSince = s.minimum(), s.completeSince
-	// The representative asks, so it is among those that must be placed. Who has a lower priority
-	// follows by that, when the group has started.
+	// The representative is one of the pods that have to be placed. Members of
+	// a lower priority follow when the group has started, with that priority.
 	waiting := s.ordered(func(o *member) bool { return o != m && o.isWaiting() && o.priority() >= m.priority() })
 	p.Required = append(p.Required, m.pod)
 	for _, o := range waiting {
@@ -170,14 +173,14 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	return p
 }
 
-// nextJob returns the id of a match, for a group or a member of one by its UID.
+// nextJob returns the id of the next match. It is made from the UID of a group or of a late member.
 func (g Matching) nextJob(uid string) match.JobID {
 	g.attempts++
 	return match.NewJobID("match", uid, strconv.FormatUint(g.attempts, 10))
 }
 
-// id names the group across namespaces and lives: by its PodGroup's UID or, for
-// a lone pod, its own.
+// id returns what tells the group from groups of the same name at other
+// times: the UID of its PodGroup or, for a lone pod, the UID of the pod.
 func (s *groupState) id(pod types.UID) string {
 	if s.podGroup != nil {
 		return string(s.podGroup.UID)
@@ -185,8 +188,8 @@ func (s *groupState) id(pod types.UID) string {
 	return string(pod)
 }
 
-// Unclaim leaves a seat to a further scheduling cycle of the pod: this one cannot take
-// it up.
+// Unclaim leaves an assignment to a later scheduling cycle
+// of the pod, because the current cycle cannot take it up.
 func (g Matching) Unclaim(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

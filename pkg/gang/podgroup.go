@@ -8,37 +8,38 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// A PodGroup is what the API object of that kind says of a group.
+// A PodGroup is what this package needs from the API object of that kind.
 type PodGroup struct {
 	UID       types.UID
 	MinMember int32
-	// Created orders groups of one priority.
+	// Created is the creation time. It orders groups of one priority.
 	Created time.Time
-	// Timeout bounds the time from a match until minMember are reserved; 0 leaves
-	// it to the caller.
+	// Timeout limits the time from a match until minMember
+	// pods are reserved. 0 means the default of the caller.
 	Timeout time.Duration
-	// Ended says that no more pods are to come.
+	// Ended is true if no more pods are to come.
 	Ended bool
-	// Policy is what MatchPolicyAnnotation says.
+	// Policy is the value of MatchPolicyAnnotation.
 	Policy string
-	// Topology is what the annotations of topology say.
+	// Topology holds the values of the topology annotations.
 	Topology group.TopologyAnnotations
-	// Exclusivity is what the status says of the nodes of the group's pods, as it was at ExclusivitySince.
-	Exclusivity      Exclusivity
+	// Exclusivity is what the status says about the nodes of the group's pods.
+	Exclusivity Exclusivity
+	// ExclusivitySince is since when the status has said that.
 	ExclusivitySince time.Time
-	// Placed is how many pods of the group had nodes when its status last told so; 0 is unknown,
-	// or that it has not been placed.
+	// Placed is how many pods had nodes when the status last reported it. 0
+	// means that the group has not been placed, or that nothing is known.
 	Placed int
 }
 
-// A Exclusivity is what a PodGroup's status says of the nodes of its pods.
+// An Exclusivity says whether a group has its nodes for itself.
 type Exclusivity int
 
 const (
-	// ExclusivityUnknown is that the status does not say.
+	// ExclusivityUnknown means that nothing is known.
 	ExclusivityUnknown Exclusivity = iota
-	// Exclusive is that the group was given whole nodes.
+	// Exclusive means that the group was given whole nodes.
 	Exclusive
-	// Shared is that it shares its nodes, whatever its annotations say now.
+	// Shared means that the group shares its nodes, whatever its annotations say now.
 	Shared
 )

@@ -7,9 +7,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// policyOr returns the policy that the group names, or a pod of it, and else def; of
-// a group that is to have whole nodes the one that takes them. An error names the
-// annotation and the value in words fit for a user.
+// policyOr returns the match policy that the PodGroup names, or else the pod of m, or
+// else def. For a group that is to have whole nodes, it returns the exclusive policy of
+// the same order. An error names the annotation and the value in words fit for a user.
 func (s *groupState) policyOr(def string, m *member) (string, error) {
 	policy, err := s.namedPolicy(def, m)
 	if s.effectiveTopology().exclusive {
@@ -18,6 +18,7 @@ func (s *groupState) policyOr(def string, m *member) (string, error) {
 	return policy, err
 }
 
+// namedPolicy returns what policyOr does, but without regard to whole nodes.
 func (s *groupState) namedPolicy(def string, m *member) (string, error) {
 	var podGroup map[string]string
 	if s.podGroup != nil {
@@ -30,11 +31,11 @@ func (s *groupState) namedPolicy(def string, m *member) (string, error) {
 	return policy, group.ValidateMatchPolicy(policy)
 }
 
-// exclusivePolicy returns the policy of the same order that takes whole nodes; of the engine's own choice it
-// is that of the default.
+// exclusivePolicy returns the policy of the same order that takes whole
+// nodes. An empty policy, the matcher's own choice, counts as PolicyLonode.
 func exclusivePolicy(policy string) string {
 	return match.WithExclusive(cmp.Or(policy, match.PolicyLonode), true)
 }
 
-// sharedPolicy returns the policy of the same order that takes what is asked for.
+// sharedPolicy returns the policy of the same order that takes only what is asked for.
 func sharedPolicy(policy string) string { return match.WithExclusive(policy, false) }

@@ -6,35 +6,37 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A place is what one of those holds, or held, that make up the minimum of a group that has
-// started. It outlives its member: who takes it thereafter replaces what was lost, and goes
-// before all others. It is what was matched, and grows only when a greater one comes to it that
-// has waited as a new group does.
+// A position is the place of one required member in a started group. It outlives
+// the member: the next member in it is a replacement, and goes before all other
+// pods. The demand of a position is what was matched. It grows only when a
+// larger member, which has waited as a new group does, takes the position.
 type position struct {
 	demand demand
-	// member is the member that is in the place, or waits for it; nil if there is none.
+	// member is the member that fills the position, or
+	// waits to fill it. It is nil if there is none.
 	member *member
-	// closed says that nothing is to take the place: its member succeeded, or went to another group
-	// with the room that it holds.
+	// closed is true if no member may take the position any more: the
+	// last one succeeded, or went to another group with its node.
 	closed bool
-	// node is where its member stands, or the last one stood, also by a seat that was not bound; it is
-	// empty if that is not known. Was has the tolerations of that one's pod.
-	node    string
+	// node is the node of the member, or of the last one, even if
+	// it was never bound. It is empty if the node is not known.
+	node string
+	// lastPod has the tolerations of the pod on that node.
 	lastPod *corev1.Pod
-	// group is the group; nil once it has begun anew. Leaving counts the former members that are on
-	// their way out and hold their room.
-	group   *groupState
+	// group is the group. It is nil once the group has begun anew.
+	group *groupState
+	// leavers is the number of former members that are being deleted and still have their nodes.
 	leavers int
 }
 
-// demand is what a pod asks for, and how urgently.
+// demand is what a pod asks for, and its priority.
 type demand struct {
 	amounts  map[string]int64
 	priority int32
 }
 
-// demandOf is what a member asked for when that was first of interest: what a resize in place adds
-// was not matched.
+// demandOf returns what a member asked for at the first call. What a
+// resize in place adds later is left out, because it was not matched.
 func (r *rules) demandOf(m *member) demand {
 	if m.demand == nil {
 		m.demand = &demand{priority: rankOf(m.pod).Priority}
@@ -45,7 +47,8 @@ func (r *rules) demandOf(m *member) demand {
 	return *m.demand
 }
 
-// covers says whether who asks for b gets no more by a.
+// covers reports whether b fits into a: its priority is
+// not higher, and it asks for no more of any resource.
 func (a demand) covers(b demand) bool {
 	if b.priority > a.priority {
 		return false
@@ -58,18 +61,19 @@ func (a demand) covers(b demand) bool {
 	return true
 }
 
-// isHeld says that the place has a member that counts.
+// isHeld reports whether the position has a present member.
 func (p *position) isHeld() bool { return p.member != nil && p.member.isPresent() }
 
-// maxLeavers is how many former members of a place may hold their room before another takes it.
-// One on a node that is lost may do so for very long. If each could be replaced before it is gone,
-// a place would hold the room of as many as somebody deletes.
+// maxLeavers is how many former members of a position may still have their nodes when another
+// member takes it. One is allowed, because a pod on a lost node may stay for very long. If any
+// number were, a user who keeps deleting pods could hold the room of many pods with one position.
 const maxLeavers = 1
 
-// isFree says that a member that waits may have the place.
+// isFree reports whether a member that waits may have the position.
 func (p *position) isFree() bool { return p.member == nil && !p.closed && p.leavers <= maxLeavers }
 
-// fill has a member be in the place, or wait for it. Who had it before has none.
+// fill gives the position to a member, which fills it
+// or waits to fill it. The former member loses it.
 func (p *position) fill(m *member) {
 	if p.member != nil {
 		p.member.position, p.member.searched = nil, false
@@ -80,19 +84,19 @@ func (p *position) fill(m *member) {
 	}
 }
 
-// recordNode takes note of where a member stands. Of its pod no more is kept than it takes to tell whether a
-// node is closed to it.
+// recordNode records the node of a member. Of its pod it keeps only
+// the tolerations, which decide whether a node is closed to the pod.
 func (p *position) recordNode(m *member) {
 	p.node, p.lastPod = m.node(), &corev1.Pod{Spec: corev1.PodSpec{Tolerations: m.pod.Spec.Tolerations}}
 }
 
-// vacate has a member leave its place.
+// vacate takes a member out of its position.
 func (m *member) vacate() {
 	p := m.position
 	if p == nil {
 		return
 	}
-	// One that is on its way out has not done its part, however it ends.
+	// A pod that is being deleted has not done its part, however it ends.
 	p.closed = m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
 	p.member, m.position = nil, nil
 	if m.pod.Spec.NodeName != "" || m.assignment != nil {
@@ -105,8 +109,8 @@ func (m *member) vacate() {
 	p.group.changedPositions = append(p.group.changedPositions, p)
 }
 
-// closePosition has a member, which goes to another group with the room that it holds, leave its place to
-// nobody.
+// closePosition takes a member out of its position and closes the position.
+// The member goes to another group with its node, so no pod replaces it.
 func (m *member) closePosition() {
 	if p := m.position; p != nil {
 		m.vacate()
@@ -114,7 +118,7 @@ func (m *member) closePosition() {
 	}
 }
 
-// updatePositions brings the places of a group up to date with who counts and who waits.
+// updatePositions brings the positions of a group up to date with its present and waiting members.
 func (r *rules) updatePositions(s *groupState) {
 	if !s.started {
 		s.clearPositions()
@@ -130,7 +134,7 @@ func (r *rules) updatePositions(s *groupState) {
 	s.changedPositions = nil
 }
 
-// clearPositions has a group have none.
+// clearPositions removes all positions of a group.
 func (s *groupState) clearPositions() {
 	if s.positions == nil && s.changedPositions == nil {
 		return
@@ -144,9 +148,10 @@ func (s *groupState) clearPositions() {
 	s.positions, s.changedPositions, s.replacements, s.tooFewPositions = nil, nil, nil, false
 }
 
-// fillPositions gives places to those that count: one that covers what they ask for, or one more while
-// the group has fewer than members that it is to have, or any: what came without one was matched
-// as a new group is.
+// fillPositions gives positions to present members that have none. Such a member gets an
+// open position that covers its demand. Otherwise it gets a new one, if the group has
+// fewer than the required number. Otherwise it gets any open one, and the position takes
+// over its demand, because a member without a position was matched as a new group is.
 func (r *rules) fillPositions(s *groupState) {
 	var open []*position
 	for _, p := range s.positions {
@@ -176,12 +181,12 @@ func (r *rules) fillPositions(s *groupState) {
 	}
 }
 
-// findReplacements has members that wait for a seat claim places that are free, and lists all that do. A
-// group may have lost members that this process never saw: their places are taken to be like
-// those that are held.
+// findReplacements gives free positions to members that wait, and lists all
+// members that wait for a position. The group may have lost members that this
+// process never saw. Their positions are taken to be like the held ones.
 func (r *rules) findReplacements(s *groupState) {
 	s.replacements = nil
-	// The minimum may be known of late.
+	// The minimum may become known late. Then all are looked at again.
 	again := len(s.positions) < s.required() && !s.tooFewPositions
 	s.tooFewPositions = len(s.positions) < s.required()
 	var news []*member
@@ -199,7 +204,7 @@ func (r *rules) findReplacements(s *groupState) {
 	for _, m := range news {
 		among := s.changedPositions
 		if !m.searched {
-			// From now on only what is new is of interest.
+			// From now on only changed positions matter for this member.
 			among, m.searched = s.positions, true
 		}
 		if p := s.findPosition(r.demandOf(m), among); p != nil {
@@ -209,7 +214,8 @@ func (r *rules) findReplacements(s *groupState) {
 	}
 }
 
-// findPosition returns which of some places one that asks for so much may wait for; nil if none.
+// findPosition returns a position that a member with this demand may wait for:
+// a free one out of among, or a new one. It returns nil if there is none.
 func (s *groupState) findPosition(is demand, among []*position) *position {
 	var free, held []*position
 	for _, p := range among {
@@ -231,8 +237,8 @@ func (s *groupState) findPosition(is demand, among []*position) *position {
 	return p
 }
 
-// smallestCovering returns the first of those places that cover what is asked for, and are covered by the
-// others that do; nil if there is none.
+// smallestCovering returns the smallest position that covers a demand, or
+// the first if some cannot be compared. It returns nil if none covers it.
 func smallestCovering(of []*position, is demand) *position {
 	var best *position
 	for _, p := range of {

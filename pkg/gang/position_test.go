@@ -27,7 +27,7 @@ func sized(t *testing.T) *story {
 	return s
 }
 
-// wanting has a pod ask for amounts, by resource and amount in turn.
+// wanting sets the amounts that a pod asks for: resource and amount in turn.
 func wanting(amounts ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		list := corev1.ResourceList{}
@@ -42,7 +42,7 @@ func preferred(priority int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Priority = &priority }
 }
 
-// passing lists those of some pods that go before all others.
+// passing returns which of some pods go before all others.
 func (s *story) passing(names ...string) (pass []string) {
 	for _, name := range names {
 		if m, _ := s.GroupOf(types.UID(name)); m.Replaces {
@@ -67,7 +67,8 @@ func (s *story) runs(pods map[string]func(*corev1.Pod)) {
 	s.run(names...)
 }
 
-// Else a group of many small pods, which soon end, opened the way for as many large ones.
+// A replacement asks for no more than the lost member. Otherwise a group
+// of many small pods that soon end could become one of as many large pods.
 func TestOnlyWhoAsksForNoMoreTakesThePlaceOfAnother(t *testing.T) {
 	small := wanting("cpu", "1", "memory", "1Gi")
 	cases := map[string]struct {
@@ -125,7 +126,7 @@ func (s *story) other() types.UID {
 	return "other"
 }
 
-// As many pass as were lost, each in the place of one.
+// As many pods pass as were lost, each in the position of one.
 func TestEachTakesAPlaceOfItsOwn(t *testing.T) {
 	leader, worker := wanting("cpu", "4"), wanting("cpu", "1")
 	s := sized(t)
@@ -133,7 +134,7 @@ func TestEachTakesAPlaceOfItsOwn(t *testing.T) {
 	for _, name := range []string{"0", "1", "2"} {
 		s.DropPod(types.UID(name))
 	}
-	// The workers come first, and leave the leader's place to the leader.
+	// The workers come first, and leave the leader's position to the leader.
 	for _, name := range []string{"1b", "2b"} {
 		s.add(name, worker)
 	}
@@ -147,15 +148,15 @@ func TestEachTakesAPlaceOfItsOwn(t *testing.T) {
 	if got := names(plan.Optional); plan.Missing != 3 || !slices.Equal(got, []string{"2b", "large"}) {
 		t.Errorf("the plan is for %d, with %v; want it for the three that pass", plan.Missing, got)
 	}
-	// One that leaves lets the next have the place.
+	// A pod that leaves lets the next have the position.
 	s.DropPod("large")
 	if got := s.passing("larger", "4"); !slices.Equal(got, []string{"larger"}) {
 		t.Errorf("pods %v pass others, want the other leader", got)
 	}
 }
 
-// A large pod that waited as a new group does is what the group has from then on. That makes
-// one place larger, however often the pod comes and goes.
+// A large pod that waited as a new group does is a demand of the group from
+// then on. One position becomes larger, however often the pod comes and goes.
 func TestAPlaceGrowsWithWhatWaitedForIt(t *testing.T) {
 	small, large := wanting("cpu", "1"), wanting("cpu", "64")
 	s := sized(t)
@@ -172,7 +173,7 @@ func TestAPlaceGrowsWithWhatWaitedForIt(t *testing.T) {
 	if got := s.passing("large-2", "large-3"); !slices.Equal(got, []string{"large-2"}) {
 		t.Errorf("pods %v pass others, want one in the place of the one that was matched", got)
 	}
-	// Who has room without a place takes that of one that goes.
+	// A pod that runs without a position takes the position of a pod that goes.
 	s = sized(t)
 	s.runs(map[string]func(*corev1.Pod){"0": small, "1": small})
 	s.add("large-1", large)
@@ -187,7 +188,7 @@ func TestAPlaceGrowsWithWhatWaitedForIt(t *testing.T) {
 	}
 }
 
-// Nothing is known of what a scheduler before this one matched but what still runs.
+// Of the matches of an earlier scheduler only the pods that still run are known.
 func TestAfterARestartPlacesAreLikeThoseThatAreKnown(t *testing.T) {
 	small := wanting("cpu", "1")
 	s := sized(t)
@@ -201,14 +202,14 @@ func TestAfterARestartPlacesAreLikeThoseThatAreKnown(t *testing.T) {
 	if got := s.passing("1", "2", "3", "4", "5"); !slices.Equal(got, []string{"1", "4"}) {
 		t.Errorf("pods %v pass others, want as many of the size that is known as are lacking", got)
 	}
-	// One that was bound and is told of late has its place.
+	// A pod that was bound and is seen late has its position.
 	s.add("6", small, bound("n"))
 	if got := s.passing("1", "4", "5"); len(got) != 1 {
 		t.Errorf("pods %v pass others, want one", got)
 	}
 }
 
-// One that may not pass, and came first, does not ask before one that may.
+// A pod that may not pass, and came first, does not ask before a pod that may.
 func TestWhoTakesAPlaceAsksBeforeItsSiblings(t *testing.T) {
 	small := wanting("cpu", "1")
 	s := sized(t)
@@ -233,7 +234,7 @@ func TestWhoTakesAPlaceAsksBeforeItsSiblings(t *testing.T) {
 	}
 }
 
-// A new incarnation has places of its own.
+// A new incarnation has new positions.
 func TestPlacesEndWithTheIncarnation(t *testing.T) {
 	large := wanting("cpu", "64")
 	s := sized(t)
@@ -252,7 +253,7 @@ func TestPlacesEndWithTheIncarnation(t *testing.T) {
 	}
 }
 
-// A seat that is lost before its pod was bound is the pod's to ask for again.
+// A pod that loses its assignment before its bind keeps its position.
 func TestWhoLosesItsSeatKeepsItsPlace(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
@@ -265,14 +266,14 @@ func TestWhoLosesItsSeatKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// Whoever deletes a member, or takes it out of the group, keeps its room for as long as it likes. A
-// place does not hold the room of more than two for that.
+// A user may delete a member, or take it out of the group, and keep its room for
+// long. A position does not hold the room of more than two pods in this way.
 func TestWhoKeepsItsRoomIsReplacedOnce(t *testing.T) {
 	large := wanting("cpu", "64")
 	goes := map[string]struct {
-		// leave is how the one that runs leaves, keeping its room.
+		// leave is how the pod that runs leaves, keeping its room.
 		leave func(*story) func(*corev1.Pod)
-		// want are those that pass in turn, as each leaves in that way.
+		// want lists the pods that pass in turn, as each leaves in this way.
 		want []string
 	}{
 		"with a long time to end": {leave: func(s *story) func(*corev1.Pod) { return s.terminating }, want: []string{"next-0"}},
@@ -329,7 +330,7 @@ func TestWhoKeepsItsRoomIsReplacedOnce(t *testing.T) {
 	})
 }
 
-// A minimum that is raised after the first bind was sent is one that the group is to grow to.
+// A minimum that is raised after the first bind was sent asks the group to grow.
 func TestAMinimumRaisedAfterTheFirstBindWasSentIsNotOwed(t *testing.T) {
 	s := newStory(t)
 	s.atTheGate(2, 2)
@@ -344,7 +345,7 @@ func TestAMinimumRaisedAfterTheFirstBindWasSentIsNotOwed(t *testing.T) {
 	if got := s.passing("2"); len(got) > 0 {
 		t.Errorf("pods %v pass others, of a group that has all that it started with", got)
 	}
-	// One whose first bind was not made has not started, and does not start with less.
+	// A group whose first bind was not made has not started, and does not start with less.
 	s = newStory(t)
 	s.atTheGate(2, 2)
 	s.leave("0", "")

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// PutPod takes note of a pod as the API shows it at a time.
+// PutPod records a pod as the API shows it now.
 func (g Watches) PutPod(pod *corev1.Pod, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -25,13 +25,13 @@ func (g Watches) PutPod(pod *corev1.Pod, now time.Time) Output {
 	return g.output()
 }
 
-// exactly is how exact a creation is. Times that are compared with one are no more exact, so that what
-// becomes ready together stays in the order of names.
+// exactly is the precision of a pod's creation time. Times that are compared with a creation are
+// truncated to it, so that groups that become ready together stay in the order of their names.
 const exactly = time.Second
 
-// restartsWait says whether a member waits for room from now on only: its last scheduling gate went, or it
-// has come to another group, by its label or by what controls it. To see at last what controls it is no
-// change.
+// restartsWait reports whether a member begins to wait anew: its last
+// scheduling gate went, or it has come to another group because its label
+// or its owner changed. To learn its owner for the first time is no change.
 func (m *member) restartsWait(pod *corev1.Pod, id group.Identity) bool {
 	if m.isGated() {
 		return len(pod.Spec.SchedulingGates) == 0
@@ -42,16 +42,18 @@ func (m *member) restartsWait(pod *corev1.Pod, id group.Identity) bool {
 	return m.missingOwner == (group.Owner{}) || m.pod.Labels[group.Label] != pod.Labels[group.Label]
 }
 
+// putPod records a pod with its identity. It moves the
+// pod to another group if the identity has changed.
 func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	m := g.members[pod.UID]
 	var left *position
 	var freed time.Time
 	brought := pod.Spec.NodeName != "" && !isBound(pod)
-	// An owner that is gone before its pods takes none of them out of its group.
+	// A pod whose owner is deleted first stays in its group.
 	known := m != nil && id.MissingOwner != (group.Owner{}) && !id.InPodGroup
 	if m != nil && m.group.key != id.Key && !known {
-		// The group label was changed, or the owner was seen: the pod leaves one group
-		// for another. What it holds on a node it keeps.
+		// The group label was changed, or the owner was seen: the
+		// pod goes to another group. If it has a node, it keeps it.
 		if m.hasNode() {
 			g.unassign(m)
 			m.closePosition()
@@ -61,7 +63,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 		if m.hasNode() {
 			g.out.Recheck = append(g.out.Recheck, pod.UID)
 		}
-		// What its own group placed no other has.
+		// A pod that was placed for its old group is preplaced in the new one.
 		brought = m.preplaced || m.hasNode() && m.missingOwner == (group.Owner{})
 		freed = m.waitRestart
 		m = nil
@@ -92,7 +94,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 		m.needsPodGroup = id.InPodGroup && id.NeedsPodGroup
 	}
 	if m.assignment == nil && (waited || m.isWaiting()) {
-		// What was refused may be another request now.
+		// The request may no longer be the refused one.
 		switch {
 		case !maps.Equal(was.Annotations, pod.Annotations):
 			m.group.requestChanged()
@@ -104,11 +106,11 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	switch {
 	case m.assignment == nil:
 	case m.hasNode() && m.assignment.slot.Node != pod.Spec.NodeName:
-		// Somebody else bound it. The cluster is right; the seat is free.
+		// Another scheduler bound the pod. The API is right, and the slot is free.
 		g.out.release(m.assignment.job, string(pod.UID))
 		g.unassign(m)
 	case isTerminal(pod) && pod.Spec.NodeName != "":
-		// It may have ended before the inventory saw it on its node.
+		// The pod may have ended before the inventory saw it on its node, so it is released here.
 		g.out.release(m.assignment.job, string(pod.UID))
 		g.unassign(m)
 	case isTerminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
@@ -119,20 +121,22 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	g.out.activate(m.group.key)
 }
 
-// isBound says whether a pod was bound to its node, as the API server says with the bind itself. Of
-// one that was created there a node's agent says the same later.
+// isBound reports whether a pod was bound to its node. The API server
+// says so with the bind itself, by the condition PodScheduled. For a
+// pod that was created on a node, the kubelet says the same later.
 func isBound(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
 	})
 }
 
-// update takes note of the member's pod as it is now.
+// update records the member's pod as it is now.
 func (m *member) update(pod *corev1.Pod) {
 	m.pod, m.topology = pod, group.TopologyAnnotationsOf(pod.Annotations)
 }
 
-// examine returns what of the pod's labels and annotations is wrong.
+// examine returns a refusal if the size labels of the
+// pod are invalid. It returns nil if they are valid.
 func (m *member) examine() *Refusal {
 	said := group.WithoutDefaults(m.pod.Labels, m.pod.Annotations)
 	size, err := group.SizeOf(said)
@@ -145,8 +149,8 @@ func (m *member) examine() *Refusal {
 	return nil
 }
 
-// ObserveOwner takes note that Owners has come to know an object: the pods that
-// waited for it find their group.
+// ObserveOwner records that Owners knows an object
+// now. The pods that waited for it find their group.
 func (g Watches) ObserveOwner(uid types.UID) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -169,9 +173,10 @@ func (g Watches) DropPod(uid types.UID) Output {
 	return g.output()
 }
 
+// drop removes a member from its group, and revokes its assignment.
 func (g Watches) drop(m *member) {
 	if m.assignment != nil && m.hasNode() {
-		// It may have gone before the inventory saw it on its node.
+		// The pod may have gone before the inventory saw it on its node, so it is released here.
 		g.out.release(m.assignment.job, string(m.pod.UID))
 		g.unassign(m)
 	}
@@ -193,7 +198,7 @@ func (g Watches) drop(m *member) {
 	}
 }
 
-// freeFormerPosition takes note that a member holds the room no more that it had in a place before.
+// freeFormerPosition records that a member no longer has a node in its former position.
 func (g Watches) freeFormerPosition(m *member) {
 	p := m.formerPosition
 	if p == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// BenchmarkPutPod takes note of a change of one pod of a large group: it is done with the
-// lock held, for each pod that is bound.
+// BenchmarkPutPod measures a change of one pod of a large
+// group. The lock is held, and each bind causes such a change.
 func BenchmarkPutPod(b *testing.B) {
 	for _, size := range []int{8, 500, 5_000} {
 		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {

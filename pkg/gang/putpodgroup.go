@@ -2,8 +2,8 @@ package gang
 
 import "k8s.io/apimachinery/pkg/types"
 
-// PutPodGroup takes note of a group's API object. A group that has seats and has
-// not started goes by the new minimum at once.
+// PutPodGroup records a PodGroup as the API shows it. If the group
+// has assignments and has not started, a new minimum counts at once.
 func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -12,14 +12,14 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	recorded := ExclusivityUnknown
 	if s.podGroup != nil {
 		was, recorded = *s.podGroup, s.podGroup.Exclusivity
-		was.Exclusivity, was.ExclusivitySince, was.Placed = pg.Exclusivity, pg.ExclusivitySince, pg.Placed // the scheduler's own words
+		was.Exclusivity, was.ExclusivitySince, was.Placed = pg.Exclusivity, pg.ExclusivitySince, pg.Placed // written by the scheduler itself
 	}
 	if s.podGroup == nil || was != pg {
-		// What was refused may be another request now.
+		// The request may no longer be the refused one.
 		s.requestChanged()
 	}
 	if s.podGroup == nil || s.podGroup.UID != pg.UID {
-		// Nothing was told on this object yet.
+		// Nothing was reported on this object yet.
 		s.reportedPlaced = 0
 	}
 	s.podGroup, s.inPodGroup = &pg, true
@@ -32,9 +32,10 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	return g.output()
 }
 
-// applyMinimum goes by a minimum that may have changed since the group was matched.
+// applyMinimum applies a minimum that may have changed since the
+// match. It revokes the assignments if there are too few of them now.
 func (g Watches) applyMinimum(s *groupState) {
-	// The seats of members on their way out are not the next ones' either.
+	// Assignments of members that are being deleted do not count.
 	seated := s.count(func(m *member) bool { return m.assignment != nil && m.pod.DeletionTimestamp == nil })
 	if s.started || seated == 0 {
 		return
@@ -47,8 +48,8 @@ func (g Watches) applyMinimum(s *groupState) {
 	s.permitted = s.count((*member).isReserved) >= s.minReserved
 }
 
-// DropPodGroup forgets a group's API object. Members that hold nodes keep them;
-// a gang that has not started may not start without it.
+// DropPodGroup forgets a PodGroup. Members that have nodes keep them. A
+// group that needs its PodGroup and has not started loses its assignments.
 func (g Watches) DropPodGroup(key types.NamespacedName) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()

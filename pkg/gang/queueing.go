@@ -12,13 +12,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// Queueing says which pods may enter the scheduling queue, in which order they stand there, and
-// why the others may not.
+// Queueing is the role that decides which pods may enter the scheduling
+// queue and in which order, and says why other pods may not.
 type Queueing struct{ *core }
 
-// PreEnqueue decides on a pod that wants to enter the queue. It changes nothing but
-// the choice of a representative, the place of those that pass, and since when a group
-// could be asked for.
+// PreEnqueue decides whether a pod may enter the queue. It changes only the choice of a
+// representative, the rank of a pod that passes, and since when its group has been complete.
 func (g Queueing) PreEnqueue(uid types.UID, now time.Time) Verdict {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,8 +45,7 @@ func (g Queueing) PreEnqueue(uid types.UID, now time.Time) Verdict {
 	return v
 }
 
-// Rank returns a pod's place in the queue. It stays what it was when Admit last let the pod
-// pass.
+// Rank returns a pod's position in the queue. PreEnqueue freezes it when it lets the pod pass.
 func (g Queueing) Rank(pod *corev1.Pod) Rank {
 	if r, ok := g.queue.get(pod.UID); ok {
 		return r
@@ -62,7 +60,8 @@ func (g Queueing) Rank(pod *corev1.Pod) Rank {
 	return r
 }
 
-// MayPlace says whether a group may ask for nodes now, as far as it goes itself.
+// MayPlace reports whether a group may be placed now.
+// It does not ask other plugins or the bind queue.
 func (g Queueing) MayPlace(key types.NamespacedName, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,9 +69,9 @@ func (g Queueing) MayPlace(key types.NamespacedName, now time.Time) bool {
 	return s != nil && len(g.appendEnqueueable(nil, s, now)) > 0
 }
 
-// ObserveOtherPlugins takes note of whether the other plugins let a pod pass that asks for its group. The
-// scheduler asks plugins in any order, and none after one that holds the pod: of a pod for
-// which this was never said nothing is known, and it counts as held.
+// ObserveOtherPlugins records whether the other plugins let the representative of a
+// group pass. A pod counts as held until this is called with true, because the
+// scheduler asks plugins in any order, and asks none after a plugin that holds the pod.
 func (g Queueing) ObserveOtherPlugins(uid types.UID, passes bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,16 +80,16 @@ func (g Queueing) ObserveOtherPlugins(uid types.UID, passes bool) {
 	}
 }
 
-// An Asker is a namespace of which groups may ask for nodes.
+// A ReadyNamespace is a namespace with groups that may be placed now.
 type ReadyNamespace struct {
 	Namespace string
-	// Priority is the highest of such a group.
+	// Priority is the highest priority of these groups.
 	Priority int32
 }
 
-// ReadyNamespaces lists the namespaces of which groups may ask for nodes now, those with the highest
-// priority first. It looks at all groups that wait. One whose pods another plugin keeps out of the
-// queue does not ask.
+// ReadyNamespaces returns the namespaces with groups that may be placed
+// now, the highest priority first. It looks at all groups that wait. It
+// leaves out groups that another plugin keeps out of the queue.
 func (g Queueing) ReadyNamespaces(now time.Time) []ReadyNamespace {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,9 +115,8 @@ func (g Queueing) ReadyNamespaces(now time.Time) []ReadyNamespace {
 	return all
 }
 
-// Enqueueable lists the pods that Admit lets pass and that have no seat yet: the
-// representatives of groups that may ask for all their members, or for those that
-// are late. The caller puts them into the queue.
+// Enqueueable returns the pods that PreEnqueue lets pass and that have no assignment yet. They
+// ask for all members of their group, or for the late ones. The caller puts them into the queue.
 func (g Queueing) Enqueueable(now time.Time) []*corev1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,7 +127,7 @@ func (g Queueing) Enqueueable(now time.Time) []*corev1.Pod {
 	return pods
 }
 
-// EnqueueableOf lists those of some groups only.
+// EnqueueableOf does what Enqueueable does, for some groups only.
 func (g Queueing) EnqueueableOf(keys []types.NamespacedName, now time.Time) []*corev1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()

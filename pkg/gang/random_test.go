@@ -19,14 +19,13 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// given is a slot that an engine gave out.
+// given is a slot that the matcher gave out.
 type given struct {
 	job match.JobID
 	key string
 }
 
-// A chance is a random history of two groups and the slots that it leaves with
-// the engine.
+// A chance is a random history of two groups, and the slots that the matcher has given out.
 type chance struct {
 	*Groups
 	*rand.Rand
@@ -34,10 +33,9 @@ type chance struct {
 	pods  map[string]*corev1.Pod
 	next  int
 	slots map[given]bool
-	// seen are pods that the API showed on a node: what they hold is the
-	// inventory's to give back.
+	// seen has the pods that the API showed on a node. The inventory releases what they hold.
 	seen map[string]bool
-	// stale says that a departure was out of date at once.
+	// stale is true if a BindIntent was out of date at once.
 	stale bool
 }
 
@@ -53,7 +51,7 @@ func (c *chance) pod() *corev1.Pod {
 	return c.pods[names[c.IntN(len(names))]]
 }
 
-// carryOut gives back what effects say.
+// carryOut releases what an Output names.
 func (c *chance) carryOut(e Output) {
 	for _, r := range e.Release {
 		if len(r.Keys) == 0 {
@@ -76,7 +74,8 @@ func (c *chance) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
 	c.carryOut(c.PutPod(pod, c.now))
 }
 
-// refusal is one of any kind, for the pod that asks or for all that are asked for with it.
+// refusal returns a random refusal, of the pod that
+// asks or also of the pods that were asked for with it.
 func (c *chance) refusal(plan Plan) Refusal {
 	r := Refusal{RetryOn: AllEvents()[c.IntN(len(AllEvents())):], Backoff: c.IntN(2) == 0, LongBackoff: c.IntN(8) == 0, WaitsFor: WaitsFor(c.IntN(4))}
 	if c.IntN(4) == 0 {
@@ -90,7 +89,7 @@ func (c *chance) refusal(plan Plan) Refusal {
 	return r
 }
 
-// ask asks what changes when groups ask again, and who yields to whom.
+// ask calls at random what changes when groups retry, and which group yields.
 func (c *chance) ask() {
 	switch c.IntN(6) {
 	case 0:
@@ -207,7 +206,7 @@ func (c *chance) step() {
 		delete(c.pods, pod.Name)
 		c.carryOut(c.DropPod(pod.UID))
 	case n == 8 && pod.Spec.NodeName == "":
-		// Somebody else binds it.
+		// Another scheduler binds it.
 		c.change(pod, bound(fmt.Sprintf("n%d", c.IntN(3))))
 	case n == 9:
 		c.change(pod, phase(corev1.PodSucceeded))
@@ -220,8 +219,8 @@ func (c *chance) step() {
 	}
 }
 
-// unlike says what of the indexes of refusals, of groups that yield and of jobs is not what a look at
-// all groups finds; nothing where all is.
+// unlike returns how the indexes of refusals, of groups that yield and of jobs
+// differ from a look at all groups. It returns nothing if they do not differ.
 func unlike(g *Groups) string {
 	var next time.Time
 	var awaiting [numEvents][]types.NamespacedName
@@ -299,7 +298,7 @@ func unlike(g *Groups) string {
 	return ""
 }
 
-// keysOf lists the keys of groups.
+// keysOf returns the keys of groups.
 func keysOf(groups iter.Seq[*groupState]) (keys []types.NamespacedName) {
 	for s := range groups {
 		keys = append(keys, s.key)
@@ -307,7 +306,7 @@ func keysOf(groups iter.Seq[*groupState]) (keys []types.NamespacedName) {
 	return keys
 }
 
-// sameKeys says whether two lists have the same groups in any order.
+// sameKeys reports whether two lists have the same groups in any order.
 func sameKeys(a, b []types.NamespacedName) bool {
 	byName := func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }
 	slices.SortFunc(a, byName)
@@ -315,8 +314,8 @@ func sameKeys(a, b []types.NamespacedName) bool {
 	return slices.Equal(a, b)
 }
 
-// The seats that a Groups has are those that were given and not given back:
-// otherwise an engine keeps what nobody has, or gives a seat out twice.
+// The assignments in a Groups are the given slots that were not released. Otherwise
+// the matcher would keep slots that no pod has, or give a slot out twice.
 func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
 	for seed := range trials.Seeds(300) {
 		c := &chance{

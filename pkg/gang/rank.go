@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Rank is a pod's place in the queue: who takes the place of a member that a group lacks
-// which has started comes first, then it goes by priority, by the group's creation, by the
-// group and by the pod. For another pod of a group that has started it is the pod's own
-// creation, if that was later.
+// A Rank is a pod's position in the queue. Replacements of missing members
+// come first. Then the order is by priority, by the creation of the group,
+// by the group and by the pod. For a late pod that replaces no member, the
+// start of its wait counts if that is later than the creation of the group.
 type Rank struct {
 	Urgent   bool
 	Priority int32
@@ -21,11 +21,11 @@ type Rank struct {
 	Pod      string
 }
 
-// Less says whether a goes before b.
+// Less reports whether a goes before b.
 func (a Rank) Less(b Rank) bool { return a.Compare(b) < 0 }
 
-// Compare returns a negative number if a goes before b, a positive one if b goes before a, and 0 for
-// the same place.
+// Compare returns a negative number if a goes before b, a
+// positive one if b goes before a, and 0 if they are the same.
 func (a Rank) Compare(b Rank) int {
 	if a.Urgent != b.Urgent {
 		if a.Urgent {
@@ -42,7 +42,7 @@ func (a Rank) Compare(b Rank) int {
 	)
 }
 
-// notBefore is the place of one that was created so early at the most.
+// notBefore returns the rank, with t as the creation if the creation was earlier.
 func (a Rank) notBefore(t time.Time) Rank {
 	if a.Created.Before(t) {
 		a.Created = t
@@ -50,6 +50,7 @@ func (a Rank) notBefore(t time.Time) Rank {
 	return a
 }
 
+// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -57,7 +58,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// rankOf is what a pod says itself of its place.
+// rankOf returns the rank of a pod by its fields alone: priority, creation and name.
 func rankOf(pod *corev1.Pod) Rank {
 	r := Rank{Created: pod.CreationTimestamp.Time, Pod: pod.Name}
 	if pod.Spec.Priority != nil {
@@ -66,19 +67,19 @@ func rankOf(pod *corev1.Pod) Rank {
 	return r
 }
 
-// A Turn is what one group of a namespace and priority has at a time, of those that have waited
-// for room for so long that others may not pass them.
+// A Turn is a namespace and a priority. One group of each Turn at a time has nodes reserved,
+// out of the groups that have waited for room for so long that others may not pass them.
 type Turn struct {
 	Namespace string
 	Priority  int32
 }
 
-// TurnOf returns the turn of a group, by the rank of one of its pods.
+// TurnOf returns the Turn of a group, by the rank of one of its pods.
 func TurnOf(key types.NamespacedName, r Rank) Turn { return Turn{key.Namespace, r.Priority} }
 
-// A queueOrder holds the places of pods in the queue, as they were when the pods came into it.
-// The queue compares pods under its own lock: it is not to wait for those who look through
-// groups.
+// A queueOrder holds the ranks of pods, as they were when the pods came
+// into the queue. It has a separate lock, because the queue compares pods
+// under its lock: it must not wait for calls that look through all groups.
 type queueOrder struct {
 	mu    sync.RWMutex
 	ranks map[types.UID]Rank

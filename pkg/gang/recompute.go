@@ -5,8 +5,10 @@ import (
 	"time"
 )
 
-// recompute brings what is derived from a group's members up to date: it begins a
-// new incarnation when nobody is seated any more, and drops an empty group.
+// recompute brings up to date what follows from a group's members and its PodGroup:
+// whether the group has started, its positions, its reports, and its part in the
+// indexes. It ends the incarnation if no member is present, and drops an empty
+// group. It has to be called after each change of the members or the PodGroup.
 func (g *core) recompute(s *groupState) {
 	var waiting, unconfirmed, binding, remembered bool
 	s.gatheringKnown, s.topology, s.neededBy = false, nil, ""
@@ -51,19 +53,20 @@ func (g *core) recompute(s *groupState) {
 		s.created = time.Time{}
 	}
 	if onNode > 0 {
-		// It may have begun before this process did, or by somebody else's bind.
+		// The group may have started before this process did, or by a bind of another scheduler.
 		s.started, s.mayBeBound = true, true
 	}
 	if s.started && s.peakMinimum == 0 && !s.matched && s.podGroup != nil {
-		// A minimum that was raised since is none that the group has come up to.
+		// Another process matched the group. It has reached at most what its
+		// status reported as placed, even if the minimum was raised since.
 		s.peakMinimum = min(s.podGroup.Placed, s.minimum())
 	}
 	if s.started && present >= s.minimum() && (s.podGroup != nil || !s.needsPodGroup) {
-		// Of a gang whose PodGroup is yet to be seen the minimum is not known.
+		// The minimum of a group that waits for its PodGroup is not known.
 		s.peakMinimum = max(s.peakMinimum, s.minimum())
 	}
 	if !s.started && lowest < highest {
-		// Another may have the group's priority now.
+		// Another member may have the group's priority now.
 		s.representative = ""
 	}
 	g.updatePositions(s)
@@ -77,7 +80,7 @@ func (g *core) recompute(s *groupState) {
 		g.out.reportPlaced(s.key)
 	}
 	if !s.roomSince.IsZero() || !s.completeSince.IsZero() {
-		// A group with seats is past waiting, whoever joins it.
+		// A group with assignments keeps its times, even if a pod that joins it lacks something.
 		if why, _ := g.whyGathering(s); s.started || why != "" && !unconfirmed {
 			s.roomSince, s.completeSince = time.Time{}, time.Time{}
 			s.waitsForOther, s.wasGathering = false, s.wasGathering || why != ""

@@ -6,92 +6,99 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Refusal is a "no" to a group, or to a member of a started one.
+// A Refusal says why a group, or a member of a started
+// group, was not placed, and when it may retry.
 type Refusal struct {
-	// Reason is one word for machines, Message the sentence for people.
-	Reason  string
+	// Reason is one of the words in package reason.
+	Reason string
+	// Message is the sentence for users.
 	Message string
-	// RetryOn lists the events after which asking again makes sense.
+	// RetryOn lists the events after which a retry makes sense.
 	RetryOn []Event
-	// Backoff also lets the group ask again after a while that doubles with each
-	// refusal in a row, and keeps events from letting it ask before the shortest
-	// such while. It is for refusals that no event is sure to follow, and that
-	// asking again may repeat at once.
+	// Backoff lets the group retry after a delay, even without an event. The delay
+	// begins with minBackoff and doubles with each refusal in a row, up to
+	// MaxBackoff. Events do not shorten it below minBackoff. Backoff is for refusals
+	// that no event is sure to follow, and that a retry may repeat at once.
 	Backoff bool
-	// LongBackoff has that while double up to ten minutes instead of one, and no event end it: to
-	// ask again costs others. A change of the group ends it, but not within ten seconds of the
-	// refusal, and the next one lasts as long as if there had been none.
+	// LongBackoff lets the delay of Backoff grow up to maxLongBackoff, and lets no event end
+	// it, because a retry costs other groups. A change of the group ends it, but not within
+	// minLongBackoff of the refusal, and the next delay is as long as without the change.
 	LongBackoff bool
-	// RetryAfter is after how long the group asks again, whatever happens; 0 leaves it to the
-	// others. With Backoff it is the shortest such while.
+	// RetryAfter is the time after which the group retries. No event and no change shortens
+	// it. With Backoff it is the shortest delay. 0 means that there is no such time.
 	RetryAfter time.Duration
-	// NodesFound says that nodes were found, which something else refused.
+	// NodesFound is true if nodes were found, and something other than the matcher rejected them.
 	NodesFound bool
-	// WaitsFor says whether the group waits for room.
+	// WaitsFor says what the group waits for.
 	WaitsFor WaitsFor
-	// Filtered says, with WaitsForNodes, that filters which look at more than nodes refused some: other
-	// nodes need not help.
+	// Filtered is true, with WaitsForNodes, if filters that look at more
+	// than the node rejected some nodes. Then other nodes need not help.
 	Filtered bool
-	// AlsoRefused names members of a started group that the answer is for as well.
+	// AlsoRefused lists other members of a started group that the refusal is for.
 	AlsoRefused []types.UID
 }
 
-// A Cure is what a refused group waits for. It says whether the group's time runs; reason.Facts'
-// KeepsTurn says the same to a scheduler that takes over, by the reason alone.
+// A WaitsFor is what a refused group waits for. It decides whether the
+// group goes on waiting for room. A scheduler that takes over knows only
+// the reason: for it KeepsWaitingTime of reason.Properties decides.
 type WaitsFor int
 
 const (
-	// WaitsForOther says that room that others give back would not help by itself.
+	// WaitsForOther means that room released by others would not help by itself.
 	WaitsForOther WaitsFor = iota
-	// WaitsForRoom says that it would.
+	// WaitsForRoom means that room released by others would help.
 	WaitsForRoom
-	// WaitsForNodes says that other nodes would, or the end of what runs on every node. The time of a
-	// group that has waited for room stays: whoever makes pods that seem to run on every node could
-	// end it.
+	// WaitsForNodes means that other nodes would help, or the end of pods that run
+	// on every node. A group that waits for room keeps its waiting time. Otherwise
+	// a user could end it by making pods that seem to run on every node.
 	WaitsForNodes
-	// WaitsForAnswer says that nobody knows, for the engine gave no answer.
+	// WaitsForAnswer means that the matcher gave no answer, so that nothing is known.
 	WaitsForAnswer
 )
 
-// isAuthorFixable says that a group was refused for something that its author can have be there later, which is
-// neither room nor nodes.
+// isAuthorFixable reports whether the group was refused for something
+// that its author can provide later, and that is neither room nor nodes.
 func (r *Refusal) isAuthorFixable() bool {
 	return r.WaitsFor == WaitsForOther && !r.NodesFound && r.RetryAfter == 0 || r.WaitsFor == WaitsForNodes && r.Filtered
 }
 
-// MaxBackoff is the longest time of a Refusal's Backoff.
+// MaxBackoff is the longest delay of a Refusal with Backoff, if it has no LongBackoff.
 const MaxBackoff = time.Minute
 
-// The shortest time of a Refusal's Backoff, and the longest where it is Hard.
+// The other limits of the delay.
 const (
-	minBackoff     = time.Second
+	// minBackoff is the shortest delay of a Refusal with Backoff.
+	minBackoff = time.Second
+	// maxLongBackoff is the longest delay of a Refusal with LongBackoff.
 	maxLongBackoff = 10 * time.Minute
-	// minLongBackoff is the shortest time between a refusal that is Hard and the next enquiry, for
-	// what has changed. Who changes groups on purpose has each of them asked for no more often.
+	// minLongBackoff is the shortest time between a Refusal with LongBackoff
+	// and a retry after a change of the group. Without it a user who changes
+	// groups on purpose would have each of them matched more often.
 	minLongBackoff = 10 * time.Second
 )
 
-// The shortest and the longest pause between two refusals in a row, however many
-// events happen meanwhile. A pause ends at a multiple of the shortest, so that
-// those who may ask again come into the queue together and its order counts.
+// The shortest and the longest pause after a refusal, however many events happen meanwhile.
+// The pause doubles with each refusal in a row. It ends at a multiple of minPause, so that
+// groups that may retry come into the queue together, and the order of the queue counts.
 const (
 	minPause = 100 * time.Millisecond
 	maxPause = time.Second
 )
 
-// activeRefusal is a Refusal in memory.
+// An activeRefusal is a Refusal with the times at which it may end.
 type activeRefusal struct {
 	Refusal
-	// rank is the place in the queue of the pod that asked.
+	// rank is the rank of the pod that asked.
 	rank Rank
-	// retryAt is zero where only an event helps.
+	// retryAt is when the refusal ends. It is zero if only an event can end it.
 	retryAt time.Time
-	// earliest is when events begin to help.
+	// earliest is when an event can end the refusal at the earliest.
 	earliest time.Time
-	// helped says that such an event has happened.
+	// helped is true if one of the events in RetryOn has happened.
 	helped bool
 }
 
+// newActiveRefusal returns a refusal that begins now. The counts are from a backoff.
 func newActiveRefusal(r Refusal, failures, refused int, now time.Time) *activeRefusal {
 	pause := min(maxPause, minPause<<min(refused, 10))
 	mem := &activeRefusal{Refusal: r, earliest: now.Add(pause + minPause - 1).Truncate(minPause)}
@@ -116,11 +123,12 @@ func newActiveRefusal(r Refusal, failures, refused int, now time.Time) *activeRe
 	return mem
 }
 
+// isActive reports whether the refusal is in force. It returns false for nil.
 func (r *activeRefusal) isActive(now time.Time) bool {
 	return r != nil && (r.retryAt.IsZero() || now.Before(r.retryAt))
 }
 
-// observe lets an event end the refusal, at the earliest time it can.
+// observe ends the refusal at its earliest time, if the event is one of RetryOn.
 func (r *activeRefusal) observe(ev Event) {
 	if r == nil || !Helps(r.RetryOn, ev) {
 		return
@@ -129,8 +137,8 @@ func (r *activeRefusal) observe(ev Event) {
 	r.hasten()
 }
 
-// relevantEvents returns the events that make a difference to the refusal. None does any more when one that
-// helps has happened, and the refusal ends at the earliest time that it can.
+// relevantEvents returns the events that can end the refusal earlier than it would end now.
+// It returns none if such an event has happened, and the refusal ends at its earliest time.
 func (r *activeRefusal) relevantEvents() eventSet {
 	var awaited eventSet
 	if r == nil || r.helped && !r.endsLate() {
@@ -144,18 +152,20 @@ func (r *activeRefusal) relevantEvents() eventSet {
 	return awaited
 }
 
-// endsLate says that the refusal ends after the earliest time that it can, if it ends by itself.
+// endsLate reports whether the refusal would end by
+// itself later than at its earliest time, or never.
 func (r *activeRefusal) endsLate() bool { return r.retryAt.IsZero() || r.retryAt.After(r.earliest) }
 
-// hasten has the refusal end at the earliest time that it can.
+// hasten makes the refusal end at its earliest time.
 func (r *activeRefusal) hasten() {
 	if r.endsLate() {
 		r.retryAt = r.earliest
 	}
 }
 
-// requestChanged has a refusal end at the earliest time it can, but for one that is not about what was
-// asked for, or that said when to ask again.
+// requestChanged makes the refusal end at its earliest time, because the group
+// asks for something else. It leaves alone a refusal that does not depend on
+// the request: with Backoff but not LongBackoff, or with RetryAfter.
 func (r *activeRefusal) requestChanged() {
 	if r == nil || r.Backoff && !r.LongBackoff || r.RetryAfter > 0 {
 		return
@@ -163,7 +173,8 @@ func (r *activeRefusal) requestChanged() {
 	r.hasten()
 }
 
-// ifTimed is what is left of a refusal where only time can end it.
+// ifTimed returns the refusal if it has RetryAfter,
+// because only time can end it. Otherwise it returns nil.
 func (r *activeRefusal) ifTimed() *activeRefusal {
 	if r == nil || r.RetryAfter == 0 {
 		return nil
@@ -171,7 +182,7 @@ func (r *activeRefusal) ifTimed() *activeRefusal {
 	return r
 }
 
-// ifTimedOrLong keeps what is Hard, too.
+// ifTimedOrLong does what ifTimed does, but also returns a refusal with LongBackoff.
 func (r *activeRefusal) ifTimedOrLong() *activeRefusal {
 	if r != nil && r.LongBackoff {
 		return r

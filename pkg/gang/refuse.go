@@ -6,9 +6,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// refuse takes note of a refusal of a member, or with it of its group.
+// refuse records a refusal: of the group if it has not started, and of the member if it has.
 func (g *core) refuse(m *member, r Refusal, now time.Time) *activeRefusal {
-	// It is asked anew before it comes into the queue again.
+	// The other plugins are asked anew before the pod comes into the queue again.
 	m.passedOtherPlugins = false
 	if r.RetryAfter > 0 {
 		g.toldToWait(m.group.key.Namespace)
@@ -18,28 +18,32 @@ func (g *core) refuse(m *member, r Refusal, now time.Time) *activeRefusal {
 		return s.refuse(r, m.rank(), now)
 	}
 	if m.isReplacement() {
-		// It goes before all others, so it is not to come later than they.
+		// A replacement goes before all others, so its pause must not be longer than theirs.
 		m.refusalCount = 0
 	}
 	m.lastRefusal = &r
 	return m.refuse(r, m.rank(), now)
 }
 
-// refuseWithBackoff refuses a member, or with it its group, what it was given.
+// refuseWithBackoff records and reports that a member, or its group, cannot take the node that it
+// was given, or cannot be placed. The refusal has Backoff, and a change of the cluster may end it.
 func (g *core) refuseWithBackoff(m *member, because, message string, now time.Time) {
 	g.refuse(m, Refusal{Reason: because, Message: message, RetryOn: ClusterEvents(), Backoff: true, NodesFound: because == reason.NodeRefused || because == reason.NotReserved}, now)
 	g.out.refuse(m.pod, because, message)
 }
 
-// updateWaitTimes takes note of what a group that has not started was refused: its time runs
-// as long as room could cure it. A refusal that asking again may end says nothing of
-// that, such as of a node whose room was given back a moment ago, which the scheduler
-// itself has not yet heard of: a stream of small groups brings those along.
+// updateWaitTimes updates since when a group that has not started
+// waits for room. WaitsForRoom begins this time, or lets it go on.
+// WaitsForOther without Backoff ends it. Any other refusal keeps it.
+//
+// WaitsForOther with Backoff says nothing about room, because a retry may end it. For
+// example, a filter may reject a node whose room was released a moment ago, because the
+// scheduler has not heard of that yet. A stream of small groups brings such refusals along.
 func (g *core) updateWaitTimes(s *groupState, r Refusal, now time.Time) {
 	s.refusedHere = true
 	fresh := s.roomSince.IsZero() && (s.roomSinceKnown || s.restoredSince.IsZero())
 	if r.isAuthorFixable() && (fresh || r.WaitsFor == WaitsForOther && !r.Backoff) {
-		// It is in turn when what it lacks is there.
+		// The group is eligible only from when it has what it lacks.
 		s.wasGathering = true
 	}
 	switch {
@@ -58,7 +62,8 @@ func (g *core) updateWaitTimes(s *groupState, r Refusal, now time.Time) {
 	s.roomSinceKnown, s.waitsForOther = true, false
 }
 
-// roomSinceOr is since when a group waits that is refused for want of room now.
+// roomSinceOr returns since when a group that is refused for room now
+// has waited for it. It returns now if the group has not waited before.
 func (s *waitTimes) roomSinceOr(now time.Time) time.Time {
 	switch {
 	case !s.roomSince.IsZero():

@@ -9,43 +9,42 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A registry finds groups and members: all of them, and those that are of interest in some way.
+// A registry finds groups and members. It has an index for each frequent search.
 type registry struct {
 	groups  map[types.NamespacedName]*groupState
 	members map[types.UID]*member
-	// byMissingOwner are the members whose group is known when an owner is seen, by the UID
-	// of that.
+	// byMissingOwner maps the UID of a missing owner to the members that wait for it.
 	byMissingOwner map[types.UID]map[types.UID]*member
-	// unassignedGroups is the part of groups with a member that waits for a seat, or with
-	// no member though some are to come, and seated the part with a seat that the
-	// API does not show yet: what is looked through on every wake and every tick
-	// stays small.
+	// unassignedGroups holds the groups with a member that waits without an
+	// assignment, and the groups with no member yet whose PodGroup announces some.
+	// With these indexes, each activation and each tick looks through few groups.
 	unassignedGroups map[types.NamespacedName]*groupState
-	tentativeGroups  map[types.NamespacedName]*groupState
-	// refusedGroups is the part of unseated with a refusal that may stand. Awaiting has the part of that
-	// which events may help, by these, and retries the part that asks again by itself, the soonest
-	// first.
-	refusedGroups    map[types.NamespacedName]*groupState
+	// tentativeGroups holds the groups with an assignment that the API does not show yet.
+	tentativeGroups map[types.NamespacedName]*groupState
+	// refusedGroups holds the part of unassignedGroups with a refusal that may be active.
+	refusedGroups map[types.NamespacedName]*groupState
+	// byRelevantEvents holds the part of refusedGroups that events may help, by these events.
 	byRelevantEvents map[eventSet]map[*groupState]bool
-	retries          retryQueue
-	// lastRetry has the pace of each namespace of which groups returned within the last retryStep.
+	// retries holds the part of refusedGroups that retries at a known time, the soonest first.
+	retries retryQueue
+	// lastRetry has the pace of each namespace with groups that retried within the last retryStep.
 	lastRetry map[string]*pace
-	// waitingForRoom is the part of groups whose time runs, and of those that it has ceased
-	// to run for.
+	// waitingForRoom holds the groups that wait for room, and
+	// groups that no longer do, until Starving removes them.
 	waitingForRoom map[types.NamespacedName]*groupState
-	// yielders is the part of wanting that leaves its turn to the next.
+	// yielders holds the part of waitingForRoom that leaves its turn to the next.
 	yielders map[types.NamespacedName]*groupState
-	// jobs are those under which members have seats.
+	// jobs holds the jobs under which members have assignments.
 	jobs map[match.JobID]jobAssignments
 }
 
-// jobAssignments is the group of which so many members have seats under a job.
+// A jobAssignments is the group of a job, and the number of assignments under the job.
 type jobAssignments struct {
 	group       *groupState
 	assignments int
 }
 
-// newRegistry returns one that is empty.
+// newRegistry returns an empty registry.
 func newRegistry() registry {
 	return registry{
 		groups:           map[types.NamespacedName]*groupState{},
@@ -62,13 +61,13 @@ func newRegistry() registry {
 	}
 }
 
-// assign gives a member that has no seat one.
+// assign gives an assignment to a member that has none.
 func (r *registry) assign(m *member, to *assignment) {
 	m.assignment = to
 	r.jobs[to.job] = jobAssignments{m.group, r.jobs[to.job].assignments + 1}
 }
 
-// unassign takes a member's seat, if it has one.
+// unassign takes back a member's assignment, if it has one.
 func (r *registry) unassign(m *member) {
 	if m.assignment == nil {
 		return
@@ -81,8 +80,8 @@ func (r *registry) unassign(m *member) {
 	m.assignment = nil
 }
 
-// updateRetry brings up to date when, and after which events, a group may ask again. It is to be called
-// after every change of the refusals of the group or of its members, but for a settle that follows.
+// updateRetry updates when, and after which events, a group may retry. It has to be called
+// after each change of the refusals of the group or of its members, unless recompute follows.
 func (r *registry) updateRetry(s *groupState) {
 	var helps eventSet
 	var retryAt time.Time
@@ -111,8 +110,8 @@ func (r *registry) updateRetry(s *groupState) {
 	r.byRelevantEvents[helps][s] = true
 }
 
-// helpedBy yields the groups that an event may help. To await one of them meanwhile does no harm,
-// if the event then helps it no more.
+// helpedBy yields the groups that an event may help. The loop may call updateRetry
+// for the group that it was given, if the event no longer helps that group then.
 func (r *registry) helpedBy(ev Event) iter.Seq[*groupState] {
 	return func(yield func(*groupState) bool) {
 		for events, groups := range r.byRelevantEvents {
@@ -128,13 +127,13 @@ func (r *registry) helpedBy(ev Event) iter.Seq[*groupState] {
 	}
 }
 
-// updateYield brings up to date whether a group is one of the yielders. It is to be called as await
-// is.
+// updateYield updates whether a group is one of the yielders. It has to be called after
+// each change of the group's yieldReason or of waitingForRoom, unless recompute follows.
 func (r *registry) updateYield(s *groupState) {
 	set(r.yielders, s, s.yieldReason != "" && r.waitingForRoom[s.key] == s)
 }
 
-// forgetMissingOwner takes a member out of those that wait for their owner.
+// forgetMissingOwner removes a member from byMissingOwner.
 func (r *registry) forgetMissingOwner(m *member) {
 	if waiting := r.byMissingOwner[m.missingOwner.UID]; waiting != nil {
 		delete(waiting, m.pod.UID)
@@ -144,7 +143,7 @@ func (r *registry) forgetMissingOwner(m *member) {
 	}
 }
 
-// set has a group be in a part of the groups, or not.
+// set adds a group to an index, or removes it.
 func set(m map[types.NamespacedName]*groupState, s *groupState, in bool) {
 	if in {
 		m[s.key] = s

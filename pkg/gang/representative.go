@@ -7,10 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// chooseRepresentative returns the member that asks for all: it stays the same while it waits, so that one group
-// stands in the queue once, and while who else waits gives the group no other priority. That is the
-// lowest among as many members as the group needs, those of the highest: else one pod of a high
-// priority led all others past who is in between. Of those that have it the oldest asks.
+// chooseRepresentative returns the member that asks for all members of a group that
+// has not started. It stays the same while it waits, so that the group is in the queue
+// only once. It is chosen anew when members that wait have different priorities.
+//
+// The priority of the group is the lowest among its members of the highest priority,
+// as many as the minimum. Otherwise one pod of a high priority would have all others
+// pass the groups in between. The oldest member of the group's priority asks.
 func (s *groupState) chooseRepresentative() types.UID {
 	if m := s.members[s.representative]; m == nil || !m.isWaiting() {
 		s.representative = ""
@@ -29,9 +32,9 @@ func (s *groupState) chooseRepresentative() types.UID {
 	return s.representative
 }
 
-// chooseLateRepresentative returns the member of a started group that asks for all that are
-// late, first one that takes the place of another: it stays the same until it has a seat
-// or is refused one.
+// chooseLateRepresentative returns the member that asks for all late
+// members of a started group. It stays the same until it has an
+// assignment or is refused. A replacement goes before any other member.
 func (s *groupState) chooseLateRepresentative(now time.Time) types.UID {
 	m := s.members[s.representative]
 	if m != nil && !m.isLate(now) {
@@ -50,7 +53,8 @@ func (s *groupState) chooseLateRepresentative(now time.Time) types.UID {
 	return s.representative
 }
 
-// nextReplacement returns the oldest late member that waits for a place, or else the given one.
+// nextReplacement returns the oldest late member that
+// waits for a position, or the given one if there is none.
 func (s *groupPositions) nextReplacement(or *member, now time.Time) *member {
 	var first *member
 	for _, m := range s.replacements {

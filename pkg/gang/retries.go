@@ -2,10 +2,11 @@ package gang
 
 import "k8s.io/apimachinery/pkg/types"
 
-// Retries says when a group that was refused may ask again. It is told of the events that may help.
+// Retries is the role that decides when a refused group may retry: at a time, or after an event.
 type Retries struct{ *core }
 
-// ObserveEvent takes note of an event, which lets groups ask again. Due tells when.
+// ObserveEvent records an event. The refusals that it helps
+// end at their earliest time. Due returns when that is.
 func (g Retries) ObserveEvent(ev Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -21,8 +22,8 @@ func (g Retries) ObserveEvent(ev Event) {
 	}
 }
 
-// ExpireBackoff forgets the refusals of a group that run out by themselves, as if they had. It
-// says whether there were any.
+// ExpireBackoff ends the refusals with Backoff of a group and of its
+// members, as if their delay had passed. It reports whether there were any.
 func (g Retries) ExpireBackoff(key types.NamespacedName) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,8 +40,7 @@ func (g Retries) ExpireBackoff(key types.NamespacedName) bool {
 	return any
 }
 
-// RetryNow lets a group ask that was refused for want of room, as if that had changed, or that was
-// to ask after a while.
+// RetryNow ends the refusal of a group if the group waits for room, or was refused with RetryAfter.
 func (g Retries) RetryNow(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -30,8 +30,8 @@ func refusedGroups(b *testing.B, groups int, r Refusal) *Groups {
 	return g
 }
 
-// BenchmarkHappened takes note of an event while 4,000 groups are refused: it is done with the
-// lock held, for each change of the cluster.
+// BenchmarkHappened measures an event while 4,000 groups are refused.
+// The lock is held, and each change of the cluster causes an event.
 func BenchmarkHappened(b *testing.B) {
 	for name, ev := range map[string]Event{"helps=none": StorageChanged, "helps=all": Released, "helps=none,nodes": NodeChanged} {
 		b.Run(name, func(b *testing.B) {
@@ -43,8 +43,8 @@ func BenchmarkHappened(b *testing.B) {
 	}
 }
 
-// BenchmarkDue looks for groups of 4,000 that may ask again, of which there are none: it is done with
-// the lock held, on each wake.
+// BenchmarkDue measures a search for groups that may retry, out of 4,000,
+// of which none may. The lock is held, and each activation causes a search.
 func BenchmarkDue(b *testing.B) {
 	for name, r := range map[string]Refusal{"until=event": {RetryOn: []Event{Released}, WaitsFor: WaitsForRoom}, "until=time": {Backoff: true}} {
 		b.Run(name, func(b *testing.B) {
@@ -58,7 +58,7 @@ func BenchmarkDue(b *testing.B) {
 	}
 }
 
-// BenchmarkOfJob looks up the group of a job among 4,000 groups with seats.
+// BenchmarkOfJob measures the search for the group of a job among 4,000 groups with assignments.
 func BenchmarkOfJob(b *testing.B) {
 	g := New(seenOwners{}, match.PolicyLonode)
 	var job match.JobID

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// sooner returns the earlier of two times, of which zero is never.
+// sooner returns the earlier of two times. Zero means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -13,10 +13,10 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// A retryQueue has the groups that ask again by themselves, as a heap: the soonest is the first.
+// A retryQueue is a heap of the groups that retry at a known time. The soonest is the first.
 type retryQueue []*groupState
 
-// put has a group ask again at a time; zero is never.
+// put sets when a group retries. Zero means never, and removes the group.
 func (q *retryQueue) put(s *groupState, at time.Time) {
 	was := s.retryAt
 	s.retryAt = at
@@ -31,7 +31,7 @@ func (q *retryQueue) put(s *groupState, at time.Time) {
 	}
 }
 
-// next is when the first group asks again; zero is never.
+// next returns when the first group retries. Zero means never.
 func (q retryQueue) next() time.Time {
 	if len(q) == 0 {
 		return time.Time{}
@@ -39,8 +39,8 @@ func (q retryQueue) next() time.Time {
 	return q[0].retryAt
 }
 
-// due returns the groups whose time has come. It looks at no more than these and those right below
-// them in the heap.
+// due returns the groups whose time has come. It looks
+// only at these groups and at their children in the heap.
 func (q retryQueue) due(now time.Time) []*groupState {
 	var come []*groupState
 	for below := []int{0}; len(below) > 0; {
@@ -52,7 +52,7 @@ func (q retryQueue) due(now time.Time) []*groupState {
 	return come
 }
 
-// Len and the following are heap's.
+// Len, Less and Swap are for package heap.
 func (q retryQueue) Len() int { return len(q) }
 
 func (q retryQueue) Less(i, j int) bool { return q[i].retryAt.Before(q[j].retryAt) }
@@ -62,14 +62,14 @@ func (q retryQueue) Swap(i, j int) {
 	q[i].index, q[j].index = i, j
 }
 
-// Push is heap's; put is what adds a group.
+// Push is for package heap. To add a group, call put.
 func (q *retryQueue) Push(s any) {
 	of := s.(*groupState)
 	of.index = len(*q)
 	*q = append(*q, of)
 }
 
-// Pop is heap's; put is what takes a group away.
+// Pop is for package heap. To remove a group, call put.
 func (q *retryQueue) Pop() any {
 	last := len(*q) - 1
 	of := (*q)[last]

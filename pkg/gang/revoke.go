@@ -2,8 +2,8 @@ package gang
 
 import "github.com/flux-k8s/fluence/pkg/match"
 
-// revoke takes a member's seat away: alone in a group that has started or can start
-// without it, and else with all others, for then none of them may start.
+// revoke takes back a member's assignment. If the group has not started and cannot start
+// without the member, revoke takes back all its assignments, because no member may start then.
 func (g *core) revoke(m *member, why string) {
 	if m.assignment == nil {
 		return
@@ -16,13 +16,14 @@ func (g *core) revoke(m *member, why string) {
 		g.out.reject(m.pod.UID, why)
 	}
 	if !m.hasNode() {
-		// A seat that the API shows is the inventory's to give back.
+		// The inventory releases an assignment that the API shows.
 		g.out.release(m.assignment.job, string(m.pod.UID))
 		g.out.transition(Transition{Type: Revoked, Key: m.group.key, Job: m.assignment.job, Pods: 1, Reason: why})
 	}
 	g.unassign(m)
 }
 
+// revokeAll takes back all assignments of a group that the API does not show yet.
 func (g *core) revokeAll(s *groupState, why string) {
 	s.permitted, s.startReported = false, false
 	keys := map[match.JobID][]string{}

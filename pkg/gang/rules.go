@@ -6,26 +6,28 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// rules are what all groups go by. They do not change once pods come. Their methods decide on a group
-// or a member by what is remembered of it, and know of no other group.
+// rules is what applies to all groups. It does not change once pods come. Its
+// methods decide about one group or one member, and know nothing of other groups.
 type rules struct {
 	owners group.Owners
-	// policy is that of groups that name none.
+	// policy is the match policy of groups that name none.
 	policy string
+	// levels are the topology levels that annotations may name besides the nodes.
 	levels []group.Level
-	// amounts says how much of each resource a pod asks for; nil is nothing.
+	// amounts returns how much of each resource a pod
+	// asks for. Nil means that pods ask for nothing.
 	amounts func(*corev1.Pod) map[string]int64
 	// exclusiveRules are the rules for whole nodes.
 	exclusiveRules ExclusiveRules
 }
 
-// ExclusiveRules are the rules for whole nodes. Both functions are asked with a lock held and
-// answer from memory; nil allows all.
+// ExclusiveRules are the rules for whole nodes. Both functions are called
+// with a lock held, and have to answer from memory. Nil allows everything.
 type ExclusiveRules struct {
-	// WhyDenied says why the annotations in a namespace give no whole nodes, in words fit for a
-	// user; empty where they do. It does not go for the scheduler's own policy.
+	// WhyDenied returns why annotations in a namespace give no whole nodes, in words fit for a
+	// user. It returns nothing if they give them. It does not apply to the scheduler's own policy.
 	WhyDenied func(namespace string) string
-	// HasForeignPods says whether a pod of another namespace is on a node, but for those that run on
-	// every node.
+	// HasForeignPods reports whether a pod of another namespace
+	// is on a node. Pods that run on every node do not count.
 	HasForeignPods func(node, namespace string) bool
 }

@@ -13,7 +13,7 @@ func TestAGroupHasThePriorityOfAllThatItNeeds(t *testing.T) {
 		minimum    int32
 		priorities []int32 // in the order of creation
 		asks       string
-		with       int // are asked for, beside the one that asks
+		with       int // placed together with the representative
 	}{
 		"all alike":                        {3, []int32{5, 5, 5, 5}, "0", 3},
 		"one is higher":                    {3, []int32{1000, 0, 0}, "1", 2},
@@ -41,7 +41,7 @@ func TestAGroupHasThePriorityOfAllThatItNeeds(t *testing.T) {
 	}
 }
 
-// Who waits without being needed has none follow of a lower priority.
+// A late member asks for no late member of a lower priority.
 func TestALateMemberAsksForNoneOfALowerPriority(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
@@ -54,7 +54,7 @@ func TestALateMemberAsksForNoneOfALowerPriority(t *testing.T) {
 	}
 }
 
-// A group that was refused and is made of other pods is asked for these.
+// A group that was refused and then has other pods is placed with these.
 func TestAGroupOfOtherPodsIsAskedFor(t *testing.T) {
 	for name, r := range map[string]Refusal{"for want of room": noRoom, "for ever": never} {
 		t.Run(name, func(t *testing.T) {

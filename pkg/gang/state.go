@@ -10,21 +10,20 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// groupState is one group.
+// A groupState is all that is known of one group.
 type groupState struct {
 	key types.NamespacedName
-	// inPodGroup says that the key is that of a PodGroup, and gang that the group waits
-	// for it.
-	inPodGroup    bool
+	// inPodGroup is true if the key is the key of a PodGroup.
+	inPodGroup bool
+	// needsPodGroup is true if the group waits for its PodGroup to exist.
 	needsPodGroup bool
 	podGroup      *PodGroup
 	levels        []group.Level
 	members
-	// representative is the member that is let through to ask for all, or for all
-	// that are late.
+	// representative is the UID of the member that asks for all
+	// members, or for all late ones. It is empty if none was chosen.
 	representative types.UID
-	// preplaced is the number of members that were created on nodes and are there: nobody has
-	// placed them, and as many fewer are to be.
+	// preplaced is the number of preplaced members on nodes. The minimum is smaller by as many.
 	preplaced int
 
 	incarnation
@@ -36,115 +35,131 @@ type groupState struct {
 	yieldState
 }
 
-// An incarnation is what becomes of a group from its match until no member is seated or holds a
-// node any more.
+// An incarnation is the life of a group from its match
+// until no member has an assignment or a node any more.
 type incarnation struct {
-	// pastIncarnations counts the incarnations that have ended.
+	// pastIncarnations is the number of incarnations that have ended.
 	pastIncarnations uint64
-	// created is what creation says. It is zero until that is asked for in this incarnation, and
-	// while the group has no pods. Youngest is the latest creation of a member that has had a
-	// node in any incarnation.
+	// created is the result of creation once it is frozen, and zero before. youngest is
+	// the start of the wait of the youngest member that has had a node in any incarnation.
 	created, youngest time.Time
-	// minReserved is the number of reserved members at which the attempt may bind.
+	// minReserved is how many members have to be reserved before binds may begin.
 	minReserved int
-	// permitted says that as many members are reserved: they may stand at the gate.
+	// permitted is true once minReserved members are reserved: they may enter the bind queue.
 	permitted bool
-	// started says that a bind of this incarnation was sent, so that its seats cannot be
-	// given back together any more. StartTold says that a Transition told it.
-	started       bool
+	// started is true once a bind of this incarnation was sent.
+	// From then on its assignments cannot be revoked together.
+	started bool
+	// startReported is true once the transition Started was reported.
 	startReported bool
-	// mayBeBound says that a bind of this incarnation was made, or may have been: its answer is
-	// not known.
+	// mayBeBound is true if a bind of this incarnation
+	// was made, or if the outcome of a bind is not known.
 	mayBeBound bool
-	// peakMinimum is the largest minimum that this incarnation has come up to. To ask for
-	// more than that is to grow, not to lack members.
+	// peakMinimum is the largest minimum that this incarnation has reached. With
+	// a larger minimum the group has to grow, but it has no missing members.
 	peakMinimum int
-	// reportedPlaced is the number of pods on nodes of which Placed spoke last, as far as they
-	// are still there, and reportedRefused that of late members that were refused.
-	reportedPlaced  int
+	// reportedPlaced is the number of pods on nodes in the last
+	// report of Placed, without the pods that have left since.
+	reportedPlaced int
+	// reportedRefused is the number of refused late members in that report.
 	reportedRefused int
-	// exclusivity says whether the nodes of this incarnation are its own, and matched that this
-	// process settled that by a match. It stays as it is while a member is present.
+	// exclusivity says whether the nodes of this incarnation are
+	// exclusive. It stays as it is while a member is present.
 	exclusivity Exclusivity
-	matched     bool
-	// reportedLateAnnotation says that Placed spoke of annotations that came too late for whole nodes.
+	// matched is true if a match of this process decided the exclusivity.
+	matched bool
+	// reportedLateAnnotation is true if the last report named
+	// an annotation that came too late for whole nodes.
 	reportedLateAnnotation bool
 }
 
-// derived is what follows from a group's members and PodGroup, once somebody has asked.
+// A derived caches what follows from a group's members and PodGroup. Each
+// part is found when it is first asked for, and forgotten by recompute.
 type derived struct {
-	// gatheringKnown says that gatheringReason and gatheringMessage are what incomplete says: it is
-	// asked under the lock of the scheduler's queue, for each pod.
+	// gatheringKnown is true if gatheringReason and gatheringMessage are known. They are cached,
+	// because whyGathering is called under the lock of the scheduler's queue, for each pod.
 	gatheringKnown bool
-	// needed is what youngestNeeded says for the member neededBy, which is empty until it is asked for.
+	// needed is the result of youngestNeeded for the
+	// member neededBy, which is empty if nothing is known.
 	needed                            time.Time
 	neededBy                          types.UID
 	gatheringReason, gatheringMessage string
-	// topology is what asked says, nil until it is asked for.
+	// topology is the result of effectiveTopology. It is nil if it is not known.
 	topology *effectiveTopology
 }
 
-// retryState is when, and after which events, a refused group may ask again, as it is in the registry.
+// A retryState is when, and after which events, a
+// refused group may retry. The registry has the same.
 type retryState struct {
-	// relevantEvents has the events that may let the group ask earlier than it does now.
+	// relevantEvents has the events that may let the group retry earlier.
 	relevantEvents eventSet
-	// retryAt is when the first of its refusals runs out; zero is never, and then it is not among
-	// the retries. Index is its place there.
+	// retryAt is when the first of its refusals ends. Zero means
+	// never, and then the group is not in the registry's retries.
 	retryAt time.Time
-	index   int
+	// index is the position of the group in retries.
+	index int
 }
 
-// A succession says who takes the place of a member that a started group lost.
+// A groupPositions is the positions of a started group, and the members that wait for them.
 type groupPositions struct {
-	// positions are those of the members that make up the minimum, as many as owed says at most:
-	// fewer where the group lost members that this process never saw. Fresh are those that came
-	// free, or came about, since occupy looked at them, and claimants the members that wait for
-	// one.
+	// positions has one position for each member of the minimum, at most as many as required.
+	// It has fewer if the group lost members that this process never saw. changedPositions
+	// are the positions that came free or were made since updatePositions looked at them.
 	positions, changedPositions []*position
-	replacements                []*member
-	// tooFewPositions says that there were fewer places than owed when claim last looked.
+	// replacements are the members that wait for a position.
+	replacements []*member
+	// tooFewPositions is true if findReplacements last found fewer positions than required.
 	tooFewPositions bool
 }
 
-// waitTimes is since when a group has waited, and for what.
+// A waitTimes is since when a group has waited, and for what.
 type waitTimes struct {
-	// completeSince is since when the group could be asked for, zero while it may not.
+	// completeSince is since when the group has been
+	// complete. It is zero while the group lacks something.
 	completeSince time.Time
-	// wasGathering says that the group was seen to lack something since it last was complete, and
-	// completed is when it was so after that; zero where it was never seen to lack anything.
+	// wasGathering is true if the group was seen to lack something since it was last complete.
 	wasGathering bool
-	completedAt  time.Time
-	// roomSince is the first in a row of the refusals that room could cure; zero while the
-	// group is not refused for want of room, or lacks members.
+	// completedAt is when the group was complete again after that.
+	// It is zero if the group was never seen to lack anything.
+	completedAt time.Time
+	// roomSince is the time of the first refusal in a row with
+	// WaitsForRoom. It is zero while the group does not wait for room.
 	roomSince time.Time
-	// restoredSince is what since was for a scheduler before this one, and known says
-	// that this one has refused the group as well, so that it knows better. Answered says that it
-	// has refused it for any reason, so that its PodGroup tells of that.
-	restoredSince  time.Time
+	// restoredSince is what roomSince was for the scheduler before this one.
+	restoredSince time.Time
+	// roomSinceKnown is true once a refusal by this scheduler
+	// has decided roomSince. Then restoredSince does not count.
 	roomSinceKnown bool
-	refusedHere    bool
-	// waitsForOther says that the last refusal was one that room does not cure, while since stays.
+	// refusedHere is true once this scheduler has refused the group for any
+	// reason. From then on the PodGroup's status shows this scheduler's refusals.
+	refusedHere bool
+	// waitsForOther is true if the last refusal was for
+	// something other than room, but roomSince stays.
 	waitsForOther bool
 }
 
-// yieldState is whether a group leaves its turn to the next, since no nodes could be reserved for it.
+// A yieldState says whether a group leaves its turn to
+// the next, because no nodes could be reserved for it.
 type yieldState struct {
-	// yieldReason is why it does; empty is that it does not. Way has the nodes that could be reserved
-	// but for pods that do not end. Whether it is to yield was looked at at the time looked, and is
-	// to be again at nextAttempt. Retry says that this was asked for and has not been done.
-	yieldReason              string
-	blockedNodes             *NodeBloomFilter
+	// yieldReason is why the group yields. It is empty if the group does not yield.
+	yieldReason string
+	// blockedNodes has the nodes that cannot be reserved while pods that do not end are there.
+	blockedNodes *NodeBloomFilter
+	// lastAttempt is when the last attempt was made to reserve
+	// nodes for the group. nextAttempt is when the next is due.
 	lastAttempt, nextAttempt time.Time
-	// hastened says that something has it look soon, which is when pause is over.
-	hastened   bool
-	pause      time.Duration
+	// hastened is true if a change has brought the next attempt forward to the end of pause.
+	hastened bool
+	// pause is the shortest time between two attempts at present.
+	pause time.Duration
+	// attemptDue is true if YieldersDue has returned the group, and no attempt was made since.
 	attemptDue bool
 }
 
 // members are the pods of a group.
 type members map[types.UID]*member
 
-// ordered lists the members for which keep holds, the oldest first.
+// ordered returns the members for which keep returns true, the oldest first.
 func (s members) ordered(keep func(*member) bool) []*member {
 	var ms []*member
 	for _, m := range s {
@@ -156,7 +171,7 @@ func (s members) ordered(keep func(*member) bool) []*member {
 	return ms
 }
 
-// first returns the oldest member for which keep holds, or nil.
+// first returns the oldest member for which keep returns true, or nil.
 func (s members) first(keep func(*member) bool) *member {
 	var first *member
 	for _, m := range s {
@@ -167,6 +182,7 @@ func (s members) first(keep func(*member) bool) *member {
 	return first
 }
 
+// older compares two members: by the start of the wait, by creation, and by name.
 func older(a, b *member) int {
 	return cmp.Or(
 		a.waitingSince().Compare(b.waitingSince()),
@@ -175,6 +191,7 @@ func older(a, b *member) int {
 	)
 }
 
+// count returns the number of members for which keep returns true.
 func (s members) count(keep func(*member) bool) int {
 	n := 0
 	for _, m := range s {

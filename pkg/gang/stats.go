@@ -6,7 +6,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// A Phase is the state that a group is in; see the package comment.
+// A Phase is where a group is in its life; see the package comment.
 type Phase string
 
 // The phases.
@@ -19,27 +19,27 @@ const (
 	Done       Phase = "done"
 )
 
-// Phases lists them in the order of a group's life.
+// Phases returns all phases in the order of a group's life.
 func Phases() []Phase {
 	return []Phase{Gathering, Complete, Tentative, Held, Incomplete, Done}
 }
 
-// A Census counts the groups, lone pods among them.
+// A Stats counts groups and their pods. A lone pod is a group.
 type Stats struct {
+	// Phases counts the groups by phase.
 	Phases map[Phase]int
-	// WaitingByReason counts the groups that are gathering, complete or incomplete by what they
-	// wait for: the reason that they were given last, empty where they have yet to be
-	// answered.
+	// WaitingByReason counts the groups that are gathering, complete or incomplete by
+	// their last reason. The reason is empty for a group that has had no answer yet.
 	WaitingByReason map[string]int
-	// LongestSince is since when the group could be asked for that has waited longest of those
-	// that are complete; zero if there is none.
+	// LongestSince is since when the complete group with the longest
+	// wait has been complete. It is zero if no group is complete.
 	LongestSince time.Time
-	// Tentative counts the pods with a seat that the API does not show yet, and Held those
-	// on nodes.
+	// Tentative is the number of pods with an assignment that the
+	// API does not show yet. Held is the number of pods on nodes.
 	Tentative, Held int
 }
 
-// Stats counts what is there now.
+// Stats returns the counts of now.
 func (g Lister) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,18 +58,19 @@ func (g Lister) Stats() Stats {
 				c.LongestSince = s.completeSince
 			}
 		default:
-			// It waits for nothing.
+			// The group waits for nothing.
 		}
 	}
 	return c
 }
 
-// A roll counts the members of a group in one pass: there may be many groups.
+// A tally counts the members of a group in one pass, because there may be many groups.
 type tally struct {
 	present, tentative, held  int
 	assigned, wanted, waiting bool
 }
 
+// tally counts the members.
 func (s members) tally() (r tally) {
 	for _, m := range s {
 		switch {
@@ -88,7 +89,7 @@ func (s members) tally() (r tally) {
 	return r
 }
 
-// phaseOf returns the phase of a group and, of one that waits, what for.
+// phaseOf returns the phase of a group and, if the group waits, the reason.
 func (g Lister) phaseOf(s *groupState, r tally) (phase Phase, why string) {
 	if s.started {
 		if r.present >= s.required() {

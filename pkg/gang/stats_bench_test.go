@@ -12,8 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// BenchmarkCensus counts groups of 20 pods each: it is done with the lock held, each
-// time that somebody reads the metrics.
+// BenchmarkCensus counts groups of 20 pods each. The
+// lock is held, each time that the metrics are read.
 func BenchmarkCensus(b *testing.B) {
 	for _, groups := range []int{100, 1_000, 5_000} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
@@ -38,7 +38,7 @@ func BenchmarkCensus(b *testing.B) {
 	}
 }
 
-// benchPod is the nth pod of a group.
+// benchPod returns the nth pod of a group.
 func benchPod(of string, n int) *corev1.Pod {
 	name := fmt.Sprintf("%s-%d", of, n)
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{group.Label: of}}}

@@ -94,8 +94,8 @@ func TestCensus(t *testing.T) {
 	}
 }
 
-// confirm takes pods that were matched as far as Permit. Those that may be bound leave the
-// gate.
+// confirm takes pods that were matched as far as
+// Permit. Pods that may be bound leave the bind queue.
 func (s *story) confirm(names ...string) {
 	s.Helper()
 	for _, name := range names {
@@ -112,7 +112,7 @@ func (s *story) confirm(names ...string) {
 	}
 }
 
-// gathers is the census of one group that may not ask yet.
+// gathers returns the Stats of one group that may not be placed yet.
 func gathers(reason string) Stats {
 	return Stats{Phases: map[Phase]int{Gathering: 1}, WaitingByReason: map[string]int{reason: 1}}
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// A effectiveTopology is what the annotations of a group come to.
+// An effectiveTopology is what the annotations of a group ask for.
 type effectiveTopology struct {
 	topology *jobspec.Topology
-	// err names annotation and value in words fit for a user.
+	// err names the annotation and the value in words fit for a user.
 	err error
-	// exclusive says that the group is to have whole nodes.
+	// exclusive is true if the group asks for whole nodes.
 	exclusive bool
 }
 
-// effectiveTopology is what the PodGroup and the pods that wait say of the topology, annotation by
-// annotation: that of the PodGroup goes first, and what one pod says holds for all. Pods
-// that say different things are an error.
+// effectiveTopology returns what the topology annotations of the PodGroup and
+// of the waiting pods ask for. For each annotation the PodGroup's value counts,
+// or else the value of any pod. It is an error if pods have different values.
 func (s *groupState) effectiveTopology() *effectiveTopology {
 	if s.topology == nil {
 		said, err := s.mergeTopology((*member).isWaiting)
@@ -28,7 +28,7 @@ func (s *groupState) effectiveTopology() *effectiveTopology {
 		if err == nil {
 			a.topology, a.err = said.Parse(s.levels)
 		}
-		// Pods with nodes stand where they stand.
+		// Pods that have nodes count too here. They do not count above, because they do not move.
 		all, _ := s.mergeTopology(func(m *member) bool { return !isTerminal(m.pod) })
 		a.exclusive = all.Exclusive == group.ExclusiveTrue
 		s.topology = a
@@ -36,10 +36,11 @@ func (s *groupState) effectiveTopology() *effectiveTopology {
 	return s.topology
 }
 
+// mergeTopology merges the topology annotations of the PodGroup and of some members.
 func (s *groupState) mergeTopology(of func(*member) bool) (group.TopologyAnnotations, error) {
 	values := map[string][]string{}
 	for _, m := range s.members {
-		// Most say nothing, and this is asked with every change of a pod.
+		// Most pods have no such annotation, and this runs with every change of a pod.
 		if m.topology == (group.TopologyAnnotations{}) || !of(m) {
 			continue
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// levels are those of the stories of topology.
+// levels are the levels in the stories about topology.
 var levels = []group.Level{{Type: "zone", Key: "topology.kubernetes.io/zone"}, {Type: "rack", Key: "example.com/rack"}}
 
 // annotated sets an annotation of a pod.
@@ -45,7 +45,7 @@ func TestNothingStartsWithALevelThatNobodyKnows(t *testing.T) {
 	if v := s.PreEnqueue("0", s.now); v.Reason != reason.InvalidTopology || !strings.Contains(v.Message, `"row"`) {
 		t.Errorf("verdict = %+v, want %s by name", v, reason.InvalidTopology)
 	}
-	// The PodGroup's word goes before the pods'.
+	// The PodGroup's annotation goes before the pods'.
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Topology: group.TopologyAnnotations{Required: "rack"}})
 	s.wantAdmitted("0")
 	if p, _ := s.Plan("0", s.now); p.Topology == nil || p.Topology.Required != "rack" {
@@ -57,7 +57,7 @@ func TestWhatOnePodSaysOfTheTopologyHoldsForAll(t *testing.T) {
 	cases := map[string]struct {
 		said []func(*corev1.Pod) // of pods 0, 1 and 2
 		want *jobspec.Topology
-		// wantErr are parts of what the group is told.
+		// wantErr lists parts of what is reported of the group.
 		wantErr []string
 	}{
 		"the one that asks says nothing": {said: []func(*corev1.Pod){nil, annotated(group.TopologyRequiredAnnotation, "rack"), nil}, want: &jobspec.Topology{Required: "rack"}},
@@ -91,7 +91,7 @@ func TestWhatOnePodSaysOfTheTopologyHoldsForAll(t *testing.T) {
 	}
 }
 
-// What runs has its word no more: a new template would wait for the old one's pods.
+// Pods that run do not count: otherwise a new template would wait for the pods of the old one.
 func TestPodsOnNodesDoNotContradictThoseThatWait(t *testing.T) {
 	s := newLevelStory(t)
 	s.start(2)
@@ -139,7 +139,7 @@ func TestExclusiveTakesTheWholeNodesOfTheSameOrder(t *testing.T) {
 	}
 }
 
-// inTurn seats a gang of n in an order, by the names of its pods.
+// inTurn assigns nodes to a gang of n pods in an order, by the names of its pods.
 func (s *story) inTurn(names ...string) {
 	s.Helper()
 	s.gang(int32(len(names)), len(names))

@@ -7,37 +7,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Turns says which groups have waited for room for so long that others may not pass them, and which
-// of those leave their turn to the next.
+// Turns is the role that says which groups have waited for room for so long that
+// others may not pass them, and which of these leave their turn to the next.
 type Turns struct{ *core }
 
-// A Head is a group that has waited for room for so long that those after it may
-// not pass it any more.
+// A Head is a group that has waited for room for so
+// long that groups after it may not pass it any more.
 type Head struct {
 	Key types.NamespacedName
-	// Since is the first of its refusals in a row that room could cure.
+	// Since is the time of the first of its refusals in a row with WaitsForRoom.
 	Since time.Time
-	// Rank is the group's place among those that wait for room. Rank.Created is when the group, with the
-	// pods that it needs, could first be asked for.
+	// Rank is the group's position among the groups that wait for room. Rank.Created
+	// is since when the group, with the pods that it needs, could be placed.
 	Rank Rank
 }
 
-// head describes a group that waits for room, and returns false if no member of
-// it could be placed.
+// head returns a group that waits for room as a Head. It returns false if no member waits.
 func (s *groupState) head() (Head, bool) {
 	m := s.members[s.chooseRepresentative()]
 	if m == nil {
 		return Head{}, false
 	}
 	h := Head{Key: s.key, Since: s.roomSince, Rank: m.rank()}
-	// It has not started, whatever the place of a former incarnation's members was.
+	// The group has not started. The rank of its members in an earlier incarnation does not count.
 	h.Rank.Urgent, h.Rank.Created = false, s.eligibleSince(m)
 	return h, true
 }
 
-// Starving lists the groups that have waited for room for as long as after, or for
-// longer: of each namespace and priority the first in the queue's order, in that order. A
-// group that lacks members, was refused something else last or yields is none of them.
+// Starving returns the groups that have waited for room for at least after: of each
+// namespace and priority the first, in the order of the queue. It leaves out groups that
+// lack members, that yield, or that wait for something else since their last refusal.
 func (g Turns) Starving(now time.Time, after time.Duration) []Head {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,9 +64,9 @@ func (g Turns) Starving(now time.Time, after time.Duration) []Head {
 	return heads
 }
 
-// HeadsAmong describes those of some groups that have waited for room for as long as after, or for
-// longer, and that Overdue may list, in the queue's order: however many others wait, it looks at no
-// more than these.
+// HeadsAmong returns the given groups that are starving, in the order of the
+// queue. Unlike Starving it returns all of them, not one of each namespace
+// and priority. It looks only at the given groups, however many others wait.
 func (g Turns) HeadsAmong(keys []types.NamespacedName, now time.Time, after time.Duration) []Head {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,8 +82,8 @@ func (g Turns) HeadsAmong(keys []types.NamespacedName, now time.Time, after time
 	return heads
 }
 
-// IsHead says whether a group that is refused for want of room now is one that Overdue lists
-// from then on, if it does not yield.
+// IsHead reports whether Starving would return a group
+// if it were refused for room now and did not yield.
 func (g Turns) IsHead(key types.NamespacedName, now time.Time, after time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,9 +106,9 @@ func (g Turns) IsHead(key types.NamespacedName, now time.Time, after time.Durati
 	return true
 }
 
-// RestoreWaitingSince takes note of since when a group has waited for room by what its PodGroup
-// says; zero is not at all. It counts if this scheduler has not yet asked for the
-// group itself. What the PodGroup says after that is of this scheduler, which knows better.
+// RestoreWaitingSince records since when a group has waited for room, by its PodGroup. Zero
+// means that it has not. The time counts only until this scheduler has refused the group. After
+// that the PodGroup has what this scheduler wrote there, and this scheduler knows better.
 func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,11 +117,13 @@ func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	}
 }
 
-// isStarving says whether a group that waits for room has done so for that long, and does not yield.
+// isStarving reports whether a group has waited for room for at least
+// after. A group that yields or waits for something else is not starving.
 func (s *groupState) isStarving(now time.Time, after time.Duration) bool {
 	return !s.roomSince.IsZero() && now.Sub(s.roomSince) >= after && !s.waitsForOther && s.yieldReason == ""
 }
 
+// byRank compares two Heads by their ranks.
 func byRank(a, b Head) int {
 	if a.Rank.Less(b.Rank) {
 		return -1

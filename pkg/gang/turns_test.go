@@ -15,15 +15,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// minute is how long groups of these stories may be passed.
+// minute is how long groups in these stories may be passed.
 const minute = time.Minute
 
-// lone makes a pod that is a group of its own.
+// lone makes a pod that is a group by itself.
 func (s *story) lone(name string, priority int32) {
 	s.add(name, func(p *corev1.Pod) { p.Labels, p.Spec.Priority = nil, &priority })
 }
 
-// refuse has a pod ask and find none.
+// refuse makes a Plan for a pod, and refuses it.
 func (s *story) refuse(name string, r Refusal) {
 	s.Helper()
 	r.RetryOn = []Event{Released}
@@ -34,7 +34,7 @@ func (s *story) refuse(name string, r Refusal) {
 	s.Refuse(p, r, s.now)
 }
 
-// again has the first pod, which was refused, ask again a while later.
+// again refuses the first pod, which was refused before, once more after a while.
 func (s *story) again(r Refusal) {
 	s.Helper()
 	s.ObserveEvent(Released)
@@ -141,8 +141,8 @@ func TestAGroupHasWaitedForAnotherSchedulerToo(t *testing.T) {
 	}
 }
 
-// What this scheduler has refused a group makes its PodGroup say that it waits. That is no time of a
-// scheduler before it; one that it took over stays.
+// The PodGroup's time of waiting after a refusal by this scheduler is not taken
+// for the time of a scheduler before it. A time that was taken over stays.
 func TestWhatAGroupIsRefusedHereIsNoTimeOfAnotherScheduler(t *testing.T) {
 	for name, r := range map[string]Refusal{
 		"it never fits": {Reason: "NeverFits", WaitsFor: WaitsForNodes}, "nobody knows": {Reason: "MatcherUnavailable", WaitsFor: WaitsForAnswer},
@@ -169,7 +169,7 @@ func TestWhatAGroupIsRefusedHereIsNoTimeOfAnotherScheduler(t *testing.T) {
 	}
 }
 
-// forgive has a group ask again at once.
+// forgive lets a group retry at once.
 func (s *story) forgive(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,8 +204,8 @@ func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
 	}
 }
 
-// A pod that was gated comes after one that was made before its gate went: in the queue, among those
-// that wait for room, and in another group.
+// A pod that was gated comes after a pod that was made before its gate went. That
+// applies in the queue, among the groups that wait for room, and in another group.
 func TestAPodIsAsOldAsItsGatesWent(t *testing.T) {
 	s := newStory(t)
 	s.lone("a", 0)
@@ -237,7 +237,7 @@ func TestAPodIsAsOldAsItsGatesWent(t *testing.T) {
 	first("in another group")
 }
 
-// A group that lost a pod while it could be asked for is in turn from when another has come.
+// A group that lost a pod while it was complete is eligible from when another pod has come.
 func TestAGroupIsInTurnFromWhenItIsComplete(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
@@ -258,7 +258,7 @@ func TestAGroupIsInTurnFromWhenItIsComplete(t *testing.T) {
 // elsewhere puts a pod into another namespace.
 func elsewhere(p *corev1.Pod) { p.Namespace = "elsewhere" }
 
-// lonely is a pod that is a group of its own, made some seconds after noon.
+// lonely makes a pod that is a group by itself, some seconds after noon.
 func (s *story) lonely(name string, priority int32, second int, edit ...func(*corev1.Pod)) {
 	s.add(name, append(edit, func(p *corev1.Pod) {
 		p.Labels, p.Spec.Priority = nil, &priority
@@ -270,7 +270,7 @@ func lonelyKey(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: "pod/" + name + "/" + name}
 }
 
-// One namespace's groups take no turn from those of another.
+// Groups of one namespace take no turn from groups of another.
 func TestEachNamespaceHasItsHead(t *testing.T) {
 	s := newStory(t)
 	s.lonely("first", 0, 0)
@@ -283,13 +283,13 @@ func TestEachNamespaceHasItsHead(t *testing.T) {
 	s.wantOverdue("pod/first/first", "pod/other/other")
 }
 
-// Who is refused now may have nodes reserved if it is the one that is listed from then on.
+// A group that is refused now may have nodes reserved if Starving returns it from then on.
 func TestIsHead(t *testing.T) {
 	cases := map[string]struct {
 		before  func(s *story)
 		after   time.Duration
 		want    bool
-		refused time.Duration // how long before it was refused first; 0 is that it was not
+		refused time.Duration // how long ago it was first refused; 0 if it was not
 	}{
 		"for the first time":                {after: minute},
 		"for the first time, at once":       {want: true},
@@ -328,7 +328,7 @@ func TestIsHead(t *testing.T) {
 	}
 }
 
-// never has a pod that was refused ask again, and be refused for good.
+// never lets a pod that was refused retry, and refuses it for good.
 func (s *story) never(name string) {
 	s.Helper()
 	s.mu.Lock()
@@ -337,12 +337,12 @@ func (s *story) never(name string) {
 	s.refuse(name, never)
 }
 
-// move has a pod join the group of a name.
+// move has a pod join a group.
 func (s *story) move(name, to string) {
 	s.update(name, func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: to} })
 }
 
-// What a reservation has come to goes by the nodes that its group runs on.
+// The progress of a reservation depends on the nodes that its group runs on.
 func TestRunsOn(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
@@ -355,7 +355,7 @@ func TestRunsOn(t *testing.T) {
 	}
 }
 
-// To be asked again ends a refusal for want of room, and no other.
+// RetryNow ends a refusal for room, and no other.
 func TestAskAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refusal Refusal
@@ -373,7 +373,7 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
-// Of each namespace the highest priority counts of those groups that may ask themselves.
+// The priority of a namespace is the highest of its groups that may be placed now.
 func TestWhoMayAsk(t *testing.T) {
 	s := newStory(t)
 	want := func(why string, want ...ReadyNamespace) {
@@ -409,8 +409,8 @@ func TestPriorityOf(t *testing.T) {
 	}
 }
 
-// A group that asks for something else is told no less than at first, and no later; what the
-// scheduler itself writes is no such thing, nor what becomes of pods that run.
+// A change of the request lets a group retry, if its last refusal allows that. What
+// the scheduler itself writes is no such change, nor is a change of pods that run.
 func TestWhatHasAGroupAskAnew(t *testing.T) {
 	hard := Refusal{Reason: "TooHard", Message: "hard", Backoff: true, LongBackoff: true}
 	throttled := Refusal{Reason: "Throttled", RetryAfter: 5 * time.Second, WaitsFor: WaitsForAnswer}
@@ -471,8 +471,8 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 	}
 }
 
-// tooHard has a group, or a late member, be refused some times for too much work, and lets the
-// time of each go by.
+// tooHard refuses a group, or a late member, some times
+// for too much work, and lets the delay of each pass.
 func (s *story) tooHard(pod string, times int) {
 	for i := range times {
 		s.refuse(pod, Refusal{Reason: "TooHard", Backoff: true, LongBackoff: true})
@@ -480,8 +480,8 @@ func (s *story) tooHard(pod string, times int) {
 	}
 }
 
-// To change a group again and again does not have it asked for as often, nor as if it had never
-// been too hard.
+// A user who changes a group again and again does not have it matched
+// as often, nor without regard to earlier refusals for too much work.
 func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
 	n := 0
 	for name, change := range map[string]func(s *story){
@@ -508,7 +508,7 @@ func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
 					change(s)
 					if s.MayPlace(key, s.now) {
 						asked++
-						// What it is told in between is not forgiven for it.
+						// A refusal in between does not change that.
 						s.refuse(asker, Refusal{Reason: "Throttled", RetryAfter: time.Nanosecond, WaitsFor: WaitsForAnswer})
 						change(s)
 						s.now = s.now.Add(time.Nanosecond)
@@ -535,8 +535,7 @@ func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
 	}
 }
 
-// Each refusal for too much work doubles the time to the next ask, up to ten minutes, and no
-// event shortens it.
+// Each refusal for too much work doubles the delay, up to ten minutes, and no event shortens it.
 func TestWhatIsTooHardIsAskedEverMoreRarely(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
@@ -554,7 +553,7 @@ func TestWhatIsTooHardIsAskedEverMoreRarely(t *testing.T) {
 	}
 }
 
-// A backoff may have a shortest time, which no change of the group ends.
+// A backoff may have a shortest delay, which no change of the group ends.
 func TestABackoffHasAShortestTime(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
@@ -574,7 +573,7 @@ func TestABackoffHasAShortestTime(t *testing.T) {
 	}
 }
 
-// What a group was refused before it changed does not make it wait longer afterwards.
+// A refusal before a change does not make the group wait longer after it.
 func TestABackoffBeginsAnewForAnotherRequest(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
@@ -591,7 +590,7 @@ func TestABackoffBeginsAnewForAnotherRequest(t *testing.T) {
 	}
 }
 
-// The same of a member that comes late.
+// The same for a late member.
 func TestABackoffOfALateMemberBeginsAnewForAnotherRequest(t *testing.T) {
 	s := newStory(t)
 	s.start(1)
@@ -609,7 +608,7 @@ func TestABackoffOfALateMemberBeginsAnewForAnotherRequest(t *testing.T) {
 	}
 }
 
-// What becomes of pods that run has nobody ask anew who comes late and is too hard.
+// Changes of pods that run do not let late members retry that are too hard.
 func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
 	cases := map[string]struct {
 		of   string
@@ -639,8 +638,8 @@ func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
 	}
 }
 
-// However many pods come and go that may be in its way, a group that yields looks for nodes once
-// in a while, and ever more rarely as long as they do.
+// However many possible blockers come and go, a group that yields makes
+// an attempt once in a while, and more rarely as long as this goes on.
 func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
@@ -673,11 +672,12 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	if got := fmt.Sprint(looks); got != "[5s 15s 35s 1m15s 2m15s 3m15s]" {
 		t.Errorf("it looked after %v", got)
 	}
-	// What goes on every node has nobody look.
+	// A pod that runs on every node hastens no attempt.
 	s.Yield(key, "no nodes", &on, s.now)
 	s.Yield(key, "no nodes", &on, s.now)
 	s.ObserveEvent(SharedPodGone)
-	// Nothing goes, and it looks all the same; what changes after a while has it look at once.
+	// Nothing goes, and it makes an attempt all the same.
+	// A change after a while has it make one at once.
 	s.now = s.now.Add(maxYieldPause - 1)
 	if got := s.YieldersDue(s.now); len(got) > 0 {
 		t.Errorf("%v look before their time", got)
@@ -699,8 +699,8 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	}
 }
 
-// A group that is refused something else in between, or that lacks a pod, looks as one that has
-// never yielded.
+// A group that is refused for something else in between, or
+// that lacks a pod, makes attempts as if it had never yielded.
 func TestAGroupThatWaitsAnewLooksAsOften(t *testing.T) {
 	for name, play := range map[string]func(s *story){
 		"refused something else": func(s *story) { s.again(Refusal{Reason: "Other"}); s.again(noRoom) },
@@ -725,8 +725,8 @@ func TestAGroupThatWaitsAnewLooksAsOften(t *testing.T) {
 	}
 }
 
-// Of some groups those are heads that Overdue lists, in the same order; who yields, has started or
-// has waited for less is none.
+// HeadsAmong returns the given groups that Starving may return, in the same order.
+// A group that yields, has started or has waited for less is not among them.
 func TestHeadsAmongSomeGroups(t *testing.T) {
 	s := newStory(t)
 	s.lonely("a", 5, 2)
@@ -755,8 +755,8 @@ func TestHeadsAmongSomeGroups(t *testing.T) {
 	}
 }
 
-// Whoever keeps old PodGroups has new pods pass a group that waits only as often as old pods of
-// theirs wait.
+// A user who keeps old PodGroups has new pods pass a group that
+// waits only as often as old pods of these PodGroups wait.
 func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
 	const hour = time.Hour
 	madeAt := func(at time.Time) func(*corev1.Pod) {
@@ -764,9 +764,10 @@ func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
 	}
 	waits := noon.Add(10 * hour)
 	cases := map[string]struct {
-		// before has happened by the time that the other group waits.
+		// before runs before the other group waits.
 		before func(*story)
-		// older says that the pods of the PodGroup which are made then go before those of the other.
+		// older is true if the pods that are then made for
+		// the PodGroup go before the pods of the other group.
 		older bool
 	}{
 		"it never had pods": {before: func(*story) {}},

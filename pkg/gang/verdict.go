@@ -12,31 +12,32 @@ import (
 
 // A Verdict says whether a pod may enter the scheduling queue.
 type Verdict struct {
+	// Pass is true if the pod may enter.
 	Pass bool
-	// Reason and Message say why not. Both are empty where a pod only waits for
-	// its group's representative.
-	Reason  string
+	// Reason is why the pod may not enter. It is empty if the pod waits for its siblings.
+	Reason string
+	// Message explains why. It is empty if the pod only waits for its group's representative.
 	Message string
-	// PodsToPlace is for how many pods one that passes is to ask, where its group may wait for its
-	// turn: it is 0 for a pod with a seat, and for one that takes the place of a member which its started group lacks.
+	// PodsToPlace is how many pods a pod that passes asks for, if its group may have to wait for
+	// admission. It is 0 for a pod with an assignment, and for a replacement of a missing member.
 	PodsToPlace int
-	// Key is the group's, and Rank the pod's place in the queue, where a pod passes that is to
-	// ask. Both are zero for a pod with a seat.
-	Key  types.NamespacedName
+	// Key is the key of the group, if the pod passes to ask for nodes. Otherwise it is zero.
+	Key types.NamespacedName
+	// Rank is the pod's position in the queue, if the pod passes to ask for nodes.
 	Rank Rank
-	// Lost is the job of a seat that a scheduling cycle took up before it ended
-	// without a word: the caller is to give the seat back by Abandon. It is 0 where
-	// there is none.
+	// Lost is the job of an assignment that a scheduling cycle claimed before it ended
+	// without a word. The caller has to revoke it by RevokeLost. It is 0 if there is none.
 	Lost match.JobID
 }
 
-// verdict decides on a member that wants to enter the queue.
+// verdict decides whether a member may enter the queue. It may choose a
+// representative, and updates since when the group has been complete.
 func (r *rules) verdict(m *member, now time.Time) Verdict {
 	s := m.group
 	switch {
 	case m.assignment != nil:
-		// A pod comes here only when no cycle is under way for it. A seat that a
-		// cycle took up and did not reserve was lost with that cycle.
+		// No cycle is under way for a pod that comes here. If a cycle has
+		// claimed the assignment and not reserved it, the cycle has lost it.
 		if m.assignment.claimed && !m.assignment.reserved {
 			return Verdict{Lost: m.assignment.job}
 		}
@@ -78,7 +79,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 	return Verdict{Pass: s.chooseRepresentative() == m.pod.UID}
 }
 
-// appendEnqueueable adds the pod that may ask for a group now, if there is one.
+// appendEnqueueable appends the pod that may ask for a group now, if there is one.
 func (r *rules) appendEnqueueable(pods []*corev1.Pod, s *groupState, now time.Time) []*corev1.Pod {
 	asks := s.chooseRepresentative
 	if s.started {

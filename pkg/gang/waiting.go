@@ -7,18 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WaitingGroup is a group, or a lone pod, that could not ask for anything yet.
+// A WaitingGroup is a group, or a lone pod, that waits and was not refused.
 type WaitingGroup struct {
 	Key types.NamespacedName
-	// Reason and Message say what it lacks; both are empty if it may ask.
-	Reason  string
+	// Reason is what the group lacks. It is empty if the group may be placed.
+	Reason string
+	// Message explains the reason.
 	Message string
-	// Pod is one of its pods; nil if it has none.
+	// Pod is the group's representative. It is nil if no pod waits.
 	Pod *corev1.Pod
 }
 
-// WaitingGroups lists the groups of which no member has a seat, and that were not
-// refused.
+// WaitingGroups returns the groups that have not started, have a
+// pod without an assignment or no pod yet, and were not refused.
 func (g Lister) WaitingGroups() []WaitingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -37,7 +38,7 @@ func (g Lister) WaitingGroups() []WaitingGroup {
 	return all
 }
 
-// WaitingSibling is a pod that waits beside the one that asks for its group.
+// A WaitingSibling is a pod that waits while another pod asks for its group.
 type WaitingSibling struct {
 	Key types.NamespacedName
 	Pod *corev1.Pod
@@ -45,7 +46,7 @@ type WaitingSibling struct {
 	Reason, Message string
 }
 
-// WaitingSiblings lists them, of groups that have not started and cannot ask now.
+// WaitingSiblings returns these pods for all groups that have not started and cannot be placed now.
 func (g Lister) WaitingSiblings(now time.Time) []WaitingSibling {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,13 +1,13 @@
 package gang
 
-// Watches is told what the watches of the API show: pods, PodGroups, owners of pods and
-// namespaces.
+// Watches is the role that takes in what the watches of the
+// API show: pods, PodGroups, owners of pods and namespaces.
 type Watches struct{ *core }
 
-// MarkSynced says that all pods, PodGroups and namespaces there are were told of. Whether the
-// nodes of the groups that run are theirs alone is settled now, for good. Of those that this
-// process has not matched, it is what their PodGroup's status says; where that does not say,
-// it is what the annotations say. Nodes with pods of other namespaces are shared in any case.
+// MarkSynced records that all existing pods, PodGroups and namespaces have been passed in. It
+// settles whether the nodes of the groups that run are exclusive. If this process did not match
+// the group, the PodGroup's status decides. If the status says nothing, the annotations decide.
+// But a node with pods of other namespaces is shared, unless this process matched the pod to it.
 func (g Watches) MarkSynced() Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -18,8 +18,8 @@ func (g Watches) MarkSynced() Output {
 	return g.output()
 }
 
-// NamespaceChanged takes note that a namespace may have whole nodes, or may not any more.
-// What runs keeps its nodes as they are.
+// NamespaceChanged records that a namespace may have whole nodes,
+// or may not any more. Pods that run keep their nodes as they are.
 func (g Watches) NamespaceChanged(namespace string) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -32,12 +32,11 @@ func (g Watches) NamespaceChanged(namespace string) Output {
 	return g.output()
 }
 
-// settleExclusivity settles whether the nodes of a group's members are its own, for those members of
-// which it is not settled. Those of them that this process did not match are to be checked
-// again: they may have been booked otherwise, before more was known of their group. A pod that
-// this process has not matched may have been put on its node by anybody: the node is its
-// group's only if no other namespace's pod is there. Before Listed nothing is settled: a node
-// may seem to be free of others.
+// settleExclusivity settles whether the nodes of a group's members are exclusive, if that is
+// not settled yet. A member that this process did not match is checked again, because it may
+// have been booked otherwise before more was known of its group. Anyone may have put such a pod
+// on its node. Therefore the node is exclusive only if no pod of another namespace is there.
+// Before MarkSynced nothing is settled, because a node may only seem to be free of other pods.
 func (g Watches) settleExclusivity(s *groupState) {
 	if !g.synced {
 		return

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Yield has a group leave its turn to the next in order, since no nodes can be reserved for it:
-// something that does not end is in its way on some nodes. Without a reason it does not any more.
+// Yield has a group leave its turn to the next group, because no nodes can be reserved for it: on
+// the nodes in way there are pods that do not end. Without a reason the group yields no longer.
 func (g Turns) Yield(key types.NamespacedName, why string, way *NodeBloomFilter, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -26,8 +26,9 @@ func (g Turns) Yield(key types.NamespacedName, why string, way *NodeBloomFilter,
 	g.updateYield(s)
 }
 
-// WhyYields says why a group leaves its turn to the next; nothing if it does not, or if that may
-// have changed: nodes have, what stood in its way has gone, or a while has passed.
+// WhyYields returns why a group leaves its turn to the next. It returns
+// nothing if the group does not yield, or if that may have changed:
+// nodes have changed, a blocker has gone, or maxYieldPause has passed.
 func (g Turns) WhyYields(key types.NamespacedName, now time.Time) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -38,18 +39,19 @@ func (g Turns) WhyYields(key types.NamespacedName, now time.Time) string {
 }
 
 const (
-	// maxYieldPause is the time after which a group that yields finds out again whether nodes can be
-	// reserved for it.
+	// maxYieldPause is the time after which a group that
+	// yields makes the next attempt to have nodes reserved.
 	maxYieldPause = time.Minute
-	// minYieldPause is the shortest time between two such looks. It doubles, up to maxYieldPause, each time
-	// that something which came or went had it look before maxYieldPause was over: everybody can make
-	// pods that come and go, and the group's namespace pays for the looks.
+	// minYieldPause is the shortest time between two such attempts. It
+	// doubles, up to maxYieldPause, with each attempt that a change has
+	// hastened. Otherwise anyone could cause many attempts with pods that
+	// come and go, and the group's namespace would be charged for them.
 	minYieldPause = 5 * time.Second
 )
 
-// BlockerGone takes note that a pod is gone which would not have ended. The groups that yield and
-// that it may have stood in the way of are to find out whether nodes can be reserved for them by
-// now: it was there when they last did, on a node where something was in their way.
+// BlockerGone records that a pod that would not have ended has gone.
+// It hastens the next attempt of the groups that the pod may have
+// blocked: it was on one of their blocked nodes at their last attempt.
 func (g Turns) BlockerGone(gone *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,8 +62,8 @@ func (g Turns) BlockerGone(gone *corev1.Pod) {
 	}
 }
 
-// YieldersDue lists the groups that yield and are to find out whether nodes can be reserved for them,
-// each once: nodes have changed, what stood in the way has gone, or a while has passed.
+// YieldersDue returns the groups that yield and are due to make an attempt, each
+// once: nodes have changed, a blocker has gone, or maxYieldPause has passed.
 func (g Turns) YieldersDue(now time.Time) []types.NamespacedName {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,25 +77,26 @@ func (g Turns) YieldersDue(now time.Time) []types.NamespacedName {
 	return keys
 }
 
-// hastenYielders has the groups that yield find that out soon.
+// hastenYielders hastens the next attempt of all groups that yield.
 func (g *core) hastenYielders() {
 	for _, s := range g.yielders {
 		s.hastenAttempt()
 	}
 }
 
-// hastenAttempt has a group that yields look as soon as it may, and isAttemptNear says that it does.
+// hastenAttempt brings the next attempt of a group that yields forward to the end of its pause.
 func (s *yieldState) hastenAttempt() {
 	if !s.isAttemptNear() {
 		s.hastened, s.nextAttempt = true, s.lastAttempt.Add(s.pause)
 	}
 }
 
+// isAttemptNear reports whether the next attempt was brought forward or is due.
 func (s *yieldState) isAttemptNear() bool { return s.attemptDue || s.hastened }
 
-// clearYield forgets that a group has left its turn: what it waits for is another thing now. It may
-// begin anew with the shortest pause between two looks, for it has to wait as a new group does
-// before it looks again, and pays for each.
+// clearYield ends the yielding, because the group waits for something else
+// now. The next pause is the shortest again: the group has to wait as a
+// new group does before its next attempt, and is charged for each attempt.
 func (s *yieldState) clearYield() {
 	s.yieldReason, s.blockedNodes, s.pause, s.attemptDue, s.hastened = "", nil, 0, false, false
 }

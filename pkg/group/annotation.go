@@ -10,34 +10,35 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// The annotations of a group. Each is read from the PodGroup first. Where that has none,
-// the policy of a match is read from the pods, and what becomes of an incomplete group from
-// the templates, or from pods that may speak for others.
+// The annotations of a group. The PodGroup's value goes first. Otherwise the
+// match policy is read from the pods. The incomplete policy and its timeout
+// are read from the pod templates, or from pods that may speak for others.
 const (
-	// MatchPolicyAnnotation names the policy by which the group's nodes are chosen.
-	// It defaults to the scheduler's own.
+	// MatchPolicyAnnotation names the policy by which the group's
+	// nodes are chosen. It defaults to the scheduler's own policy.
 	MatchPolicyAnnotation = "fluence.flux-framework.org/match-policy"
-	// IncompletePolicyAnnotation says what becomes of a group that has started and
-	// has had fewer pods on nodes than its minimum for longer than its timeout. It
-	// is one of IncompletePolicies and defaults to IncompleteWait.
+	// IncompletePolicyAnnotation names what to do with a started group that
+	// has had fewer pods on nodes than its minimum for longer than its
+	// timeout. It is one of IncompletePolicies and defaults to IncompleteWait.
 	IncompletePolicyAnnotation = "fluence.flux-framework.org/incomplete-policy"
-	// IncompleteTimeoutAnnotation is that timeout, a duration such as "90s" of at
-	// least a second. It defaults to the controller's.
+	// IncompleteTimeoutAnnotation is this timeout, a duration of at least
+	// one second such as "90s". It defaults to the controller's timeout.
 	IncompleteTimeoutAnnotation = "fluence.flux-framework.org/incomplete-timeout"
 )
 
 const (
-	// IncompleteWait leaves the pods that run alone.
+	// IncompleteWait lets the remaining pods run on.
 	IncompleteWait = "wait"
-	// IncompleteRestart evicts them, so that the group starts again as a whole.
+	// IncompleteRestart evicts the remaining pods, so
+	// that the group starts again with all its pods.
 	IncompleteRestart = "restart"
 )
 
-// IncompletePolicies lists the values of IncompletePolicyAnnotation.
+// IncompletePolicies returns the values of IncompletePolicyAnnotation.
 func IncompletePolicies() []string { return []string{IncompleteWait, IncompleteRestart} }
 
-// Annotation returns what a group's annotation of this key says: on the PodGroup
-// or else on the first of the pods that has it. Empty is that it says nothing.
+// Annotation returns the value of a group's annotation: of the PodGroup,
+// or else of the first pod that has it. It returns nothing if none has it.
 func Annotation(key string, podGroup map[string]string, pods ...*corev1.Pod) string {
 	if v := podGroup[key]; v != "" {
 		return v
@@ -50,8 +51,8 @@ func Annotation(key string, podGroup map[string]string, pods ...*corev1.Pod) str
 	return ""
 }
 
-// ParseIncompletePolicy reads a value of IncompletePolicyAnnotation. An error
-// names the annotation and the value in words fit for a user.
+// ParseIncompletePolicy reads a value of IncompletePolicyAnnotation. It returns IncompleteWait
+// if there is no value. An error names the annotation and the value in words fit for a user.
 func ParseIncompletePolicy(value string) (string, error) {
 	switch {
 	case value == "":
@@ -62,9 +63,8 @@ func ParseIncompletePolicy(value string) (string, error) {
 	return value, nil
 }
 
-// ParseIncompleteTimeout reads a value of IncompleteTimeoutAnnotation; without one
-// it returns the default. An error names the annotation and the value in words
-// fit for a user.
+// ParseIncompleteTimeout reads a value of IncompleteTimeoutAnnotation. It returns the default
+// if there is no value. An error names the annotation and the value in words fit for a user.
 func ParseIncompleteTimeout(value string, def time.Duration) (time.Duration, error) {
 	if value == "" {
 		return def, nil
@@ -76,8 +76,8 @@ func ParseIncompleteTimeout(value string, def time.Duration) (time.Duration, err
 	return d, nil
 }
 
-// ValidateMatchPolicy says what is wrong with a value of MatchPolicyAnnotation, in words fit for a user;
-// nil if nothing is.
+// ValidateMatchPolicy returns what is wrong with a value of MatchPolicyAnnotation,
+// in words fit for a user. It returns nil if the value is valid or empty.
 func ValidateMatchPolicy(policy string) error {
 	if policy != "" && !slices.Contains(match.Policies(), policy) {
 		return fmt.Errorf("annotation %s: %q: must be one of %q", MatchPolicyAnnotation, policy, match.Policies())

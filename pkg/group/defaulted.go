@@ -5,18 +5,18 @@ import (
 	"maps"
 )
 
-// DefaultedAnnotation marks an object whose size labels were filled in: by its
-// value, as Defaulted writes it, they are told from those that a user wrote.
+// DefaultedAnnotation marks an object whose size labels were filled in. Its value, written
+// by Defaulted, has the sizes that were filled in, so that they are not taken for a user's.
 const DefaultedAnnotation = "fluence.flux-framework.org/defaulted-size"
 
-// Defaulted returns the value of DefaultedAnnotation where both size labels were
-// filled in from s: "SIZE/MIN".
+// Defaulted returns the value of DefaultedAnnotation if
+// both size labels were filled in from s: "SIZE/MIN".
 func Defaulted(s Size) string { return fmt.Sprintf("%d/%d", s.Size, s.Min) }
 
-// WithoutDefaults returns the labels of an object without the size labels that were filled
-// in, which leaves what its user said. A label that was changed afterwards is the
-// user's. It returns the labels themselves if none was filled in; the caller must
-// not change the result.
+// WithoutDefaults returns the labels of an object without the size labels that
+// were filled in. What remains is what the user wrote. A label that was changed
+// afterwards counts as the user's. If no label was filled in, WithoutDefaults
+// returns the given labels; the caller must not change the result.
 func WithoutDefaults(labels, annotations map[string]string) map[string]string {
 	filled := filledIn(annotations)
 	if filled == (Size{}) {
@@ -31,8 +31,8 @@ func WithoutDefaults(labels, annotations map[string]string) map[string]string {
 	return said
 }
 
-// filledIn reads DefaultedAnnotation. It is zero if that is absent, or if its
-// value is none that Defaulted writes: the labels are the user's then.
+// filledIn reads DefaultedAnnotation. It returns zero if the annotation is absent,
+// or if Defaulted cannot have written its value: then all labels are the user's.
 func filledIn(annotations map[string]string) Size {
 	value, ok := annotations[DefaultedAnnotation]
 	if !ok {

@@ -1,13 +1,13 @@
-// Package group says which group a pod is in, how large that is, and what its labels and
-// annotations ask for. It does no I/O.
+// Package group finds out which group a pod is in, how large the group is, and what the labels and
+// annotations of the pod ask for. It does no I/O.
 //
-//	annotation.go  by which policy is a group matched, and what becomes of one that lost members?
-//	size.go        how many pods is a group to have, by its labels?
-//	defaulted.go   which of these labels did the webhook fill in?
-//	sizers.go    how many pods does the spec of a Job, JobSet, MPIJob ... ask for?
-//	kind.go        which kinds of objects control pods, and what is so of each?
-//	owner.go       what controls a pod, and how many pods does it ask for?
-//	identity.go    of which group is a pod?
-//	topology.go    how are the pods of a group to stand together?
-//	wholenodes.go  who may ask for whole nodes?
+//	annotation.go  By which policy is a group matched, and what is done if it lost members?
+//	size.go        How many pods is a group to have, by its labels?
+//	defaulted.go   Which of these labels did the webhook fill in?
+//	sizers.go      How many pods does the spec of a Job, JobSet, MPIJob ... ask for?
+//	kind.go        Which kinds of objects control pods, and what is known of each?
+//	owner.go       Which object controls a pod, and how many pods does it ask for?
+//	identity.go    Which group is a pod in?
+//	topology.go    How near to each other are the pods of a group placed?
+//	wholenodes.go  Who may ask for whole nodes?
 package group

@@ -9,51 +9,50 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Label is the key of the label that puts a pod into a group; its value is the
-// name of a PodGroup in the pod's namespace.
+// Label is the key of the label that puts a pod into a group.
+// Its value is the name of a PodGroup in the pod's namespace.
 const Label = "scheduling.x-k8s.io/pod-group"
 
-// An Identity says which group a pod belongs to. It is a pure function of the
-// pod and of what controls it, so that all who compute it agree without talking
-// to each other.
+// An Identity says which group a pod belongs to. It follows from the pod and its
+// owners alone, so that all who compute it agree without talking to each other.
 type Identity struct {
-	// Key is that of the PodGroup if Named. Otherwise it names the pod alone: it
-	// holds a character that no PodGroup's name may hold, and the pod's UID.
-	Key        types.NamespacedName
+	// Key is the key of the PodGroup if InPodGroup is true. Otherwise it names the pod
+	// alone: it has the pod's UID, and a character that no PodGroup's name may have.
+	Key types.NamespacedName
+	// InPodGroup is true if Key is the key of a PodGroup, whether or not the PodGroup exists.
 	InPodGroup bool
-	// NeedsPodGroup says that the pod waits for the PodGroup, whether or not it exists. A
-	// Named pod without it may start alone, and with others once the PodGroup says
-	// so.
+	// NeedsPodGroup is true if the pod has to wait until the PodGroup exists. With InPodGroup
+	// alone, the pod starts by itself unless a PodGroup exists and asks for more pods.
 	NeedsPodGroup bool
-	// Owner is the object that the group is named for, at the top of those that
-	// control the pod. It is zero if nothing does, and where a label names another
-	// group it is still what controls the pod.
+	// Owner is the object at the top of the objects that control the pod.
+	// The group is named for it, unless a label names another group. It
+	// is zero if nothing controls the pod, and while MissingOwner is set.
 	Owner Owner
-	// MissingOwner is the object that has to be seen before more can be said. Meanwhile
-	// Gang is set, and Key names the pod alone unless a label names the group.
+	// MissingOwner is the object that has to be seen before the group is known. Until then
+	// NeedsPodGroup is true, and Key names the pod alone unless a label names the group.
 	MissingOwner Owner
 }
 
-// Owners looks up what controls objects that control pods. It is asked for the
-// kinds that Followed lists only.
+// Owners looks up what controls the owner of a pod.
+// It is called only for an Owner that is Followed.
 type Owners interface {
-	// ControllerOf returns the object that controls o, zero if none does. It
-	// returns false while o has not been seen.
+	// ControllerOf returns the object that controls o, and zero if
+	// there is none. It returns false while o has not been seen.
 	ControllerOf(namespace string, o Owner) (Owner, bool)
 }
 
-// IdentityOf returns the identity of a pod: the group label says it, else the object at
-// the top of those that control the pod, else the pod is alone. An empty label
-// says nothing.
+// IdentityOf returns the identity of a pod. The group label decides. Without a label, or with an
+// empty one, the object at the top of the pod's owners decides. Without an owner the pod is alone.
 func IdentityOf(pod *corev1.Pod, owners Owners) Identity {
 	id := ofOwner(pod, owners)
 	if name := pod.Labels[Label]; name != "" && name != id.Key.Name {
-		// Whoever wrote the label knew; the owner need not be seen.
+		// The label decides. The owner need not be seen.
 		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: name}, InPodGroup: true, NeedsPodGroup: true, Owner: id.Owner, MissingOwner: id.MissingOwner}
 	}
 	return id
 }
 
+// ofOwner returns the identity of a pod without regard to the group label.
 func ofOwner(pod *corev1.Pod, owners Owners) Identity {
 	alone := Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: "pod/" + pod.Name + "/" + string(pod.UID)}}
 	topOwner, unseen := findTopOwner(pod, owners)
@@ -76,8 +75,8 @@ func ofOwner(pod *corev1.Pod, owners Owners) Identity {
 	}
 }
 
-// findTopOwner follows what controls a pod up to the object that its group is named
-// for. If one on the way was not seen it is returned as unseen.
+// findTopOwner follows the owners of a pod up to the object that its group is
+// named for. If an owner on the way was not seen, it returns that owner as unseen.
 func findTopOwner(pod *corev1.Pod, owners Owners) (topOwner, unseen Owner) {
 	o := ControllerOf(pod)
 	if !o.Followed() {
@@ -90,27 +89,27 @@ func findTopOwner(pod *corev1.Pod, owners Owners) (topOwner, unseen Owner) {
 	case above == (Owner{}):
 		return o, Owner{}
 	case o.isKind(statefulSet) && above.isKind(leaderWorkerSet):
-		// The pod leads a unit, which has its name.
+		// The pod is the leader of a unit. The unit has the pod's name.
 		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: pod.Name, UID: pod.UID}, Owner{}
 	case o.isKind(statefulSet) && above.isKind(podKind):
-		// The StatefulSet of the workers of a unit, which its leader controls.
+		// The pod is a worker of a unit. Its StatefulSet is controlled by the leader of the unit.
 		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: above.Name, UID: above.UID}, Owner{}
 	case KindOf(above).holds(o):
 		return above, Owner{}
 	default:
-		// A CronJob, for instance: each of its Jobs is a group.
+		// The owner above is a CronJob, for instance: each of its Jobs is a group.
 		return o, Owner{}
 	}
 }
 
-// maxLabelLength is the length of a DNS-1123 label (RFC 1123, section 2.1), which is
-// also that of a label's value.
+// maxLabelLength is the longest DNS-1123 label (RFC 1123, section
+// 2.1). The value of a Kubernetes label has the same limit.
 const maxLabelLength = 63
 
-// PodGroupName returns the name of the PodGroup that is made for an owner:
-// KIND-NAME-HASH, where HASH comes from the UID alone, so that an object and its
-// successor of the same name differ. It is a DNS-1123 label whatever the owner is
-// called: a long name is cut, and what such a label may not hold becomes "-".
+// PodGroupName returns the name of the PodGroup that is made for an owner: KIND-NAME-HASH.
+// HASH comes from the UID alone, so that an object and its successor of the same name have
+// different PodGroups. The result is a DNS-1123 label whatever the owner's name is: a long
+// name is cut, and each character that such a label may not have becomes "-".
 func (o Owner) PodGroupName() string {
 	sum := sha256.Sum256([]byte(o.UID))
 	hash := hex.EncodeToString(sum[:5])
@@ -124,6 +123,7 @@ func (o Owner) PodGroupName() string {
 	return kind + "-" + name[:min(room, len(name))] + "-" + hash
 }
 
+// clean returns s in lower case, with "-" for each character that a DNS-1123 label may not have.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

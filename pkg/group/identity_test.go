@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// seenOwners maps the owners that were seen to what controls them.
+// seenOwners maps the owners that were seen to their own owners.
 type seenOwners map[Owner]Owner
 
 func (s seenOwners) ControllerOf(namespace string, o Owner) (Owner, bool) {
@@ -18,12 +18,12 @@ func (s seenOwners) ControllerOf(namespace string, o Owner) (Owner, bool) {
 	return above, ok && namespace == "ns"
 }
 
-// by is an owner of this kind named "train".
+// by returns an owner of this kind with the name "train".
 func by(k kindName) Owner {
 	return Owner{Group: k.group, Kind: k.kind, Name: "train", UID: types.UID(k.kind + "-uid")}
 }
 
-// controlledPod is a pod "p" in "ns" that o controls; a zero o is nothing.
+// controlledPod returns a pod "p" in "ns" that o controls; no object controls it if o is zero.
 func controlledPod(uid types.UID, labels map[string]string, o Owner) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: uid, Labels: labels}}
 	if o != (Owner{}) {
@@ -128,8 +128,8 @@ func TestAnOwnerThatDoesNotControlThePodIsNone(t *testing.T) {
 	}
 }
 
-// State 5 of the lessons of earlier systems: names that are the same in another
-// namespace, of another kind or at another time never meet.
+// State 5 of the lessons of earlier systems: no two groups share a key if
+// their names are the same in two namespaces, of two kinds or at two times.
 func TestNoTwoGroupsShareAKey(t *testing.T) {
 	namesake := by(job)
 	namesake.UID = "another"
@@ -157,11 +157,10 @@ func TestNoTwoGroupsShareAKey(t *testing.T) {
 	}
 }
 
-// dns1123Label is what RFC 1123 lets a label be, in lower case.
+// dns1123Label matches a label of RFC 1123 in lower case.
 var dns1123Label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// Requests 15 of the lessons of earlier systems: long and odd names make no
-// invalid name nor label.
+// Requests 15 of the lessons of earlier systems: long and odd names make no invalid name or label.
 func TestPodGroupName(t *testing.T) {
 	long := strings.Repeat("a", 300)
 	cases := map[string]struct {

@@ -10,48 +10,53 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A Kind is what there is to know of objects of one kind that control pods. Tests of the
-// packages that have more to know of it name what is missing for one that is new.
+// A Kind is what is known of objects of one kind that control pods. For a
+// new kind, tests of other packages name what else they need to know of it.
 type Kind struct {
-	// Group is that of the API, without a version; "" is the core group.
+	// Group is the API group without a version; "" is the core group. Kind is the name of the kind.
 	Group, Kind string
-	// FormsGroup says that its pods have a group named for it, and Gang that they wait
-	// for that group's PodGroup. Pods of other kinds do so if their labels give the
-	// group a size, unless Never is set.
+	// FormsGroup is true if the pods of an object have a group that is named for the
+	// object. NeedsPodGroup is true if these pods wait for the PodGroup of that
+	// group. Size labels on the pods make both true, unless NeverFormsGroup is true.
 	FormsGroup, NeedsPodGroup, NeverFormsGroup bool
-	// Resource is its plural, by which rights are granted to read it. It is set where Named is.
+	// Resource is the plural name, by which rights to read
+	// it are granted. It is set if FormsGroup is true.
 	Resource string
-	// Ends says how an object tells that its work is over; nil is that it has no end. Endless says
-	// so: where Named is set, one of the two is.
-	Ends    *End
+	// Ends says how an object reports that its work is over. It is nil if the work has no end.
+	Ends *End
+	// Endless is true if the work has no end. If FormsGroup is true, either Ends or Endless is set.
 	Endless bool
-	// Followed says that an object of the kind may be controlled by another whose
-	// group its pods are in. Such kinds are watched in Version; New makes an empty object and
-	// NewList an empty list. They are empty for all others, which are read when they are needed.
+	// Followed is true if the pods of an object may be in the group
+	// of another object, which controls this object. Such kinds are
+	// watched. Objects of other kinds are read when they are needed.
 	Followed bool
-	Version  string
-	New      func() Object
-	NewList  func() ObjectList
-	// PerPodLabels are the labels in which its pods differ by design.
+	// Version is the version in which the kind is watched. It is empty if the kind is not watched.
+	Version string
+	// New returns an empty object. It is nil if the kind is not watched.
+	New func() Object
+	// NewList returns an empty list. It is nil if the kind is not watched.
+	NewList func() ObjectList
+	// PerPodLabels are the labels in which the pods of an object differ by design.
 	PerPodLabels []string
 
-	// children are the kinds that it controls itself whose pods are in its group.
+	// children are the kinds that an object controls directly, and whose pods are in its group.
 	children []kindName
-	// spec makes the part of its spec that says how many pods there are to be; nil is that it
-	// says nothing.
+	// spec returns an empty sizer for the object's spec. It is
+	// nil if the spec does not say how many pods there are to be.
 	spec func() sizer
 }
 
-// An End says how an object tells what becomes of its work. It has the condition Suspended once it
-// has been suspended.
+// An End says how an object reports what becomes of its work. An
+// object that has been suspended has the condition Suspended.
 type End struct {
-	// Done and Failed are the types of the conditions that say that it makes no more pods.
+	// Done and Failed are the types of two conditions: the object
+	// makes no more pods, because its work has succeeded or failed.
 	Done, Failed string
-	// Suspend is the path in its spec of the field that has it make no pods for now.
+	// Suspend is the path, in the spec, of the field that has the object make no pods for now.
 	Suspend []string
 }
 
-// An Object is one that the API serves.
+// An Object is an object of the API.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -63,6 +68,7 @@ type ObjectList interface {
 	runtime.Object
 }
 
+// A kindName is the API group and the name of a kind.
 type kindName struct{ group, kind string }
 
 var (
@@ -78,9 +84,8 @@ var (
 	leaderWorkerSet = kindName{"leaderworkerset.x-k8s.io", "LeaderWorkerSet"}
 )
 
-// Kinds lists the kinds that are known. The three that are not Kubernetes' own
-// are those of the projects JobSet, Kubeflow (v1 and v2beta1 of MPIJob) and
-// LeaderWorkerSet.
+// Kinds returns the kinds that are known. Three are not part of Kubernetes: they are
+// from the projects JobSet, Kubeflow (v1 and v2beta1 of MPIJob) and LeaderWorkerSet.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
 var kinds = []Kind{
@@ -136,13 +141,13 @@ var kinds = []Kind{
 	{Group: node.group, Kind: node.kind, NeverFormsGroup: true},
 }
 
-// FollowedKinds lists those that are watched.
+// FollowedKinds returns the kinds that are watched.
 func FollowedKinds() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Followed })
 }
 
-// FollowedKindOf returns the kind of an object that is watched. It returns false for an object of
-// another kind.
+// FollowedKindOf returns the kind of a watched object.
+// It returns false for an object of another kind.
 func FollowedKindOf(obj runtime.Object) (Kind, bool) {
 	for _, k := range kinds {
 		if k.Followed && reflect.TypeOf(obj) == reflect.TypeOf(k.New()) {
@@ -152,8 +157,7 @@ func FollowedKindOf(obj runtime.Object) (Kind, bool) {
 	return Kind{}, false
 }
 
-// KindOf returns what is known of an owner's kind; of one that is not listed
-// that is nothing.
+// KindOf returns the kind of an owner. It returns the zero Kind if the kind is not known.
 func KindOf(o Owner) Kind {
 	for _, k := range kinds {
 		if o.isKind(kindName{k.Group, k.Kind}) {
@@ -163,8 +167,9 @@ func KindOf(o Owner) Kind {
 	return Kind{}
 }
 
-// Sized says whether objects of the kind say how many pods there are to be.
+// Sized reports whether the spec of an object says how many pods there are to be.
 func (k Kind) Sized() bool { return k.spec != nil }
 
-// holds says whether the pods of what it controls are in its own group.
+// holds reports whether the pods of part, which an object
+// of this kind controls, are in the object's group.
 func (k Kind) holds(part Owner) bool { return slices.ContainsFunc(k.children, part.isKind) }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A kind that is half described would be half supported, in silence.
+// Otherwise a kind with half a description would be half supported, without an error.
 func TestEachKindIsDescribed(t *testing.T) {
 	for _, k := range Kinds() {
 		name := k.Kind + "." + k.Group

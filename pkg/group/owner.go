@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An Owner is an object that controls pods, directly or through others.
+// An Owner is an object that controls pods, directly or through other objects.
 type Owner struct {
-	// Group is that of the API, without a version; "" is the core group.
+	// Group is the API group without a version; "" is the core group.
 	Group string
 	Kind  string
 	Name  string
@@ -27,7 +27,7 @@ func OwnerOf(ref metav1.OwnerReference) Owner {
 	return Owner{Group: group, Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
 }
 
-// ControllerOf returns what controls an object, zero if nothing does.
+// ControllerOf returns the object that controls obj. It returns zero if there is none.
 func ControllerOf(obj metav1.Object) Owner {
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
 		return OwnerOf(*ref)
@@ -35,38 +35,41 @@ func ControllerOf(obj metav1.Object) Owner {
 	return Owner{}
 }
 
-// maxNameLength and maxUIDLength are how many bytes a name, a kind or a group has at most, and a UID,
-// for which the API server makes 36.
+// The limits of what an owner may be called.
 const (
+	// maxNameLength is the largest number of bytes of a name, a kind or an API group.
 	maxNameLength = 253
-	maxUIDLength  = 128
+	// maxUIDLength is the largest number of bytes of a UID. The API server makes UIDs of 36 bytes.
+	maxUIDLength = 128
 )
 
-// CanExist says whether there can be such an object. The API server takes references to
-// others, with names and UIDs of a megabyte.
+// CanExist reports whether an object like this can exist. The API server
+// does not check references: it takes names and UIDs of a megabyte.
 func (o Owner) CanExist() bool {
 	return len(o.Group) <= maxNameLength && len(o.Kind) <= maxNameLength && len(o.Name) <= maxNameLength && len(o.UID) <= maxUIDLength
 }
 
+// isKind reports whether the owner is of a kind.
 func (o Owner) isKind(k kindName) bool { return o.Group == k.group && o.Kind == k.kind }
 
-// Followed says whether an object of this kind has to be looked up to know the
-// group of the pods that it controls.
+// Followed reports whether the owner of this owner
+// has to be looked up to know the group of its pods.
 func (o Owner) Followed() bool { return KindOf(o).Followed }
 
-// DefaultSize returns the size of an owner's group where no label says one, from
-// the spec of the object as JSON. What is absent has the default of its API.
+// DefaultSize returns the size of an owner's group if no label gives one. The argument spec
+// is the spec of the object, as JSON. A field that is absent has the default of its API.
 //
 //	Job                    min(parallelism, completions); both
-//	JobSet                 the pods of all its Jobs; min: of those that are made first
-//	MPIJob                 launcher and workers; min: without a launcher that waits for them
-//	LeaderWorkerSet        a leader and its workers; min: 1 if these wait for the leader
+//	JobSet                 the pods of all its Jobs; min: the pods of the Jobs that are made first
+//	MPIJob                 launcher and workers; min: without a launcher that waits for the workers
+//	LeaderWorkerSet        a leader and its workers; min: 1 if the workers wait for the leader
 //	StatefulSet            replicas; min: 1 if pods are made one after another
 //	Deployment, ReplicaSet replicas; min: 1
 //	any other              1
 //
-// A size is at least 1. An error names the field and its value in words fit for
-// a user: it is more than MaxSize, or below 0, or the spec is none of that kind.
+// A size is at least 1. DefaultSize returns an error if a number is below
+// 0, if the size is more than MaxSize, or if the spec is not a spec of this
+// kind. The error names the field and its value in words fit for a user.
 func DefaultSize(o Owner, spec []byte) (Size, error) {
 	kind := KindOf(o)
 	if !kind.Sized() {

@@ -7,26 +7,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The labels, on a pod or on the pod template of what makes it, that say how
-// large its group is. Values are whole numbers from 1 to MaxSize, and min is at
-// most size.
+// The size labels of a group. They are set on pods, or on the pod template of an
+// owner. Values are whole numbers from 1 to MaxSize, and min is at most size.
 const (
-	// SizeLabel is how many pods the group wants to start with.
+	// SizeLabel is how many pods the group is to start with.
 	SizeLabel = "fluence.group-size"
-	// MinLabel is how many it can start with. It defaults to the size.
+	// MinLabel is the smallest number of pods that the
+	// group can start with. It defaults to the size.
 	MinLabel = "fluence.group-min"
 )
 
-// MaxSize is the largest number of pods that the labels of a group may ask for.
+// MaxSize is the largest number of pods that a group may ask for.
 const MaxSize = 100_000
 
-// A Size is how many pods a group wants to start with, and how many it can
-// start with. A field is 0 where nothing was said.
+// A Size is how many pods a group is to start with, and the smallest
+// number that it can start with. 0 means that nothing is given.
 type Size struct{ Size, Min int32 }
 
-// SizeOf reads the labels of one pod. Without labels it returns the zero Size;
-// with SizeLabel alone Min is the same. An error names the label and its value in
-// words fit for a user.
+// SizeOf reads the size labels of one pod. It returns the zero Size if there are none.
+// Min defaults to Size. An error names the label and its value in words fit for a user.
 func SizeOf(labels map[string]string) (Size, error) {
 	size, err := count(labels, SizeLabel)
 	if err != nil {
@@ -44,7 +43,7 @@ func SizeOf(labels map[string]string) (Size, error) {
 	return Size{Size: size, Min: least}, nil
 }
 
-// count reads the label of this key; absent it is 0.
+// count reads the size label of a key. It returns 0 if there is none.
 func count(labels map[string]string, key string) (int32, error) {
 	value, ok := labels[key]
 	if !ok {
@@ -58,9 +57,8 @@ func count(labels map[string]string, key string) (int32, error) {
 	return int32(n), nil
 }
 
-// SizeOfPods reads the labels of a group's pods, in any order. Pods without
-// labels say nothing. Where pods disagree the largest values count, so that a
-// group never starts with fewer pods than one of them asks for.
+// SizeOfPods reads the size labels of a group's pods, in any order. It returns the largest
+// of each value, so that a group never starts with fewer pods than one of its pods asks for.
 func SizeOfPods(pods []*corev1.Pod) (Size, error) {
 	var all Size
 	for _, pod := range pods {
@@ -73,8 +71,8 @@ func SizeOfPods(pods []*corev1.Pod) (Size, error) {
 	return all, nil
 }
 
-// WithDefault fills in what the labels left open: size is that many, or Min if
-// that is more, and Min is the size.
+// WithDefault fills in what the labels leave open. Size becomes
+// the given size, or Min if that is more. Min becomes Size.
 func (s Size) WithDefault(size int32) Size {
 	if s.Size == 0 {
 		s.Size = max(1, size, s.Min)

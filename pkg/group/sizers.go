@@ -5,17 +5,18 @@ import (
 	"fmt"
 )
 
-// A sizer is the part of a spec that says how many pods there are to be, and with
-// how many of them a group can start.
+// A sizer is the part of a spec that says how many pods there
+// are to be. It returns the size of the group and its minimum.
 type sizer interface {
 	size() (size, least int64, err error)
 }
 
-// replicas is a count that defaults to 1.
+// replicas is a number that defaults to 1.
 type replicas struct{ *int32 }
 
 func (r *replicas) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &r.int32) }
 
+// count returns the number. An error names the field.
 func (r replicas) count(field string) (int64, error) {
 	switch {
 	case r.int32 == nil:
@@ -32,7 +33,8 @@ type jobSpec struct {
 	Completions replicas `json:"completions"`
 }
 
-// size leaves completions that are not set without effect.
+// size returns the smaller of parallelism and completions,
+// or parallelism if there are no completions.
 func (s *jobSpec) size() (size, least int64, err error) {
 	n, err := s.Parallelism.count("spec.parallelism")
 	if err != nil || s.Completions.int32 == nil {
@@ -55,8 +57,8 @@ type jobSetSpec struct {
 	} `json:"replicatedJobs"`
 }
 
-// size counts among those that are made first the Jobs that depend on no other
-// and, where they are made in order, the first of them.
+// size adds up the pods of all Jobs. The minimum has only Jobs that are made first:
+// Jobs that depend on no other and, if Jobs are made in order, the first of them.
 func (s *jobSetSpec) size() (size, least int64, err error) {
 	for i, j := range s.ReplicatedJobs {
 		n, err := j.Replicas.count(fmt.Sprintf("spec.replicatedJobs[%d].replicas", i))
@@ -69,7 +71,7 @@ func (s *jobSetSpec) size() (size, least int64, err error) {
 		}
 		size += n * pods
 		if size > MaxSize {
-			// Before it overflows.
+			// The sum must not overflow.
 			return size, size, nil
 		}
 		waits := len(j.DependsOn) > 0 || s.StartupPolicy.Order == "InOrder" && least > 0
@@ -87,6 +89,8 @@ type mpiJobSpec struct {
 	} `json:"mpiReplicaSpecs"`
 }
 
+// size adds up the replicas of all roles. The minimum
+// leaves out a launcher that waits for the workers.
 func (s *mpiJobSpec) size() (size, least int64, err error) {
 	for role, r := range s.ReplicaSpecs {
 		n, err := r.Replicas.count(fmt.Sprintf("spec.mpiReplicaSpecs[%s].replicas", role))
@@ -111,6 +115,7 @@ type leaderWorkerSetSpec struct {
 	} `json:"leaderWorkerTemplate"`
 }
 
+// size returns the size of a unit. The minimum is 1 if the workers wait for the leader.
 func (s *leaderWorkerSetSpec) size() (size, least int64, err error) {
 	size, err = s.Template.Size.count("spec.leaderWorkerTemplate.size")
 	if s.StartupPolicy == "LeaderReady" {
@@ -124,6 +129,7 @@ type statefulSetSpec struct {
 	PodManagementPolicy string   `json:"podManagementPolicy"`
 }
 
+// size returns the replicas. The minimum is 1 unless the pods are made in parallel.
 func (s *statefulSetSpec) size() (size, least int64, err error) {
 	size, err = s.Replicas.count("spec.replicas")
 	if s.PodManagementPolicy == "Parallel" {
@@ -136,6 +142,7 @@ type replicaSpec struct {
 	Replicas replicas `json:"replicas"`
 }
 
+// size returns the replicas. The minimum is 1.
 func (s *replicaSpec) size() (size, least int64, err error) {
 	size, err = s.Replicas.count("spec.replicas")
 	return size, 1, err

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Requests 15 of the lessons of earlier systems: the size of a group is right for
-// whatever makes it.
+// Requests 15 of the lessons of earlier systems: the
+// size of a group is right for each kind of owner.
 func TestDefaultSize(t *testing.T) {
 	jobs := func(more string) string {
 		return `{"replicatedJobs":[

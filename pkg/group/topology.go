@@ -10,20 +10,19 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// The annotations that say how the pods of a group stand together. A level is named
-// by the type of its vertices or by its label key; see Level.
+// The annotations that say how near to each other the pods of a group are placed.
+// A level is named by the type of its vertices or by its label key; see Level.
 const (
-	// TopologyRequiredAnnotation names the level of which all pods are to stand on one
-	// vertex.
+	// TopologyRequiredAnnotation names a level. All pods have to be below one vertex of it.
 	TopologyRequiredAnnotation = "fluence.flux-framework.org/topology-required"
-	// TopologyPreferredAnnotation lists levels, by commas, of which the pods are to
-	// stand on as few vertices as can be, the first before the next.
+	// TopologyPreferredAnnotation lists levels, with commas. The pods are placed below
+	// as few vertices of each as possible; the first level counts more than the next.
 	TopologyPreferredAnnotation = "fluence.flux-framework.org/topology-preferred"
-	// TopologyBalancedAnnotation names the level over whose vertices the pods are spread
-	// in equal shares, over as few as can be.
+	// TopologyBalancedAnnotation names a level. The pods are spread over
+	// its vertices in equal shares, and over as few vertices as possible.
 	TopologyBalancedAnnotation = "fluence.flux-framework.org/topology-balanced"
-	// ExclusiveAnnotation, if "true", gives the group whole nodes: its policy becomes
-	// the one of the same order that takes them.
+	// ExclusiveAnnotation gives the group whole nodes if it is "true": its
+	// policy becomes the policy of the same order that takes whole nodes.
 	ExclusiveAnnotation = "fluence.flux-framework.org/exclusive"
 )
 
@@ -32,11 +31,11 @@ const ExclusiveTrue = "true"
 
 // A Level is a layer of the graph that topology annotations may name.
 type Level struct {
-	// Type is the type of its vertices, Key the node label that makes them.
+	// Type is the type of its vertices. Key is the node label that makes them.
 	Type, Key string
 }
 
-// TopologyAnnotations is what the annotations say, word for word.
+// TopologyAnnotations holds the values of the annotations as they were written.
 type TopologyAnnotations struct{ Required, Preferred, Balanced, Exclusive string }
 
 // TopologyAnnotationsOf reads the annotations of a PodGroup or a pod.
@@ -49,7 +48,7 @@ func TopologyAnnotationsOf(annotations map[string]string) TopologyAnnotations {
 	}
 }
 
-// Fields are what is said, by the annotation that says it.
+// Fields returns the fields by the keys of their annotations.
 func (t *TopologyAnnotations) Fields() map[string]*string {
 	return map[string]*string{
 		TopologyRequiredAnnotation:  &t.Required,
@@ -59,8 +58,8 @@ func (t *TopologyAnnotations) Fields() map[string]*string {
 	}
 }
 
-// Parse returns the topology by the types of levels, nil if none is asked for. An error names
-// annotation, value and levels in words fit for a user.
+// Parse returns the topology, with the types of the levels. It returns nil if no topology is
+// asked for. An error names the annotation, the value and the levels in words fit for a user.
 func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
 	if t == (TopologyAnnotations{}) {
 		return nil, nil
@@ -99,11 +98,11 @@ func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
 	return &topology, nil
 }
 
-// levelNode is the level of the nodes themselves, which needs no configuration.
+// levelNode is the level of the nodes. It needs no configuration.
 const levelNode = "node"
 
-// levelOf returns the type of the level that an annotation names, empty if it names
-// none.
+// levelOf returns the type of the level that an annotation
+// names. It returns nothing if the annotation is empty.
 func levelOf(annotation, name string, levels []Level) (string, error) {
 	switch name {
 	case "":

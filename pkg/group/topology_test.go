@@ -15,7 +15,7 @@ func TestTopologyIsReadFromAnnotations(t *testing.T) {
 	cases := map[string]struct {
 		said TopologyAnnotations
 		want *jobspec.Topology
-		// wantErr are parts of the error's text.
+		// wantErr lists parts of the error's text.
 		wantErr []string
 	}{
 		"nothing":                     {},

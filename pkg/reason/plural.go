@@ -2,7 +2,7 @@ package reason
 
 import "fmt"
 
-// Plural says how many of something there are: "1 node", "3 nodes".
+// Plural returns a number with its noun: "1 node", "3 nodes". It adds "s" for the plural.
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Properties are what follows for a group from the reason that it was given.
+// Properties are what follows for a group from its reason.
 type Properties struct {
-	// Waits: a group that is not placed may wait with this reason, so that metrics count groups
-	// and refusals by it.
+	// Waits is true if a group that is not placed may wait with this
+	// reason. Metrics count groups and refusals by these reasons.
 	Waits bool
-	// KeepsWaitingTime: a group that waits with it has waited for room all the while, as far as its
-	// PodGroup says. A scheduler that is started anew goes on counting. In a scheduler that runs
-	// the Cure of the refusal (package gang) says so.
+	// KeepsWaitingTime is true if a group with this reason goes on waiting for room. A
+	// scheduler that is started anew reads the reason in the PodGroup, and goes on counting
+	// the time. In a scheduler that runs, WaitsFor of the refusal (package gang) decides.
 	KeepsWaitingTime bool
-	// LacksRoom: a node more could help, so that each pod of the group says so: autoscalers
-	// go by that.
+	// LacksRoom is true if one more node could help. Then each pod
+	// of the group reports it, because autoscalers act on that.
 	LacksRoom bool
 }
 
@@ -57,13 +57,13 @@ var properties = map[string]Properties{
 	OwnerUnreadable:    {},
 }
 
-// PropertiesOf returns the facts of a reason; of one that is not Fluence's they are zero.
+// PropertiesOf returns the properties of a reason. They are zero if the reason is not Fluence's.
 func PropertiesOf(reason string) Properties { return properties[reason] }
 
-// All lists the reasons, sorted.
+// All returns all reasons, sorted.
 func All() []string { return slices.Sorted(maps.Keys(properties)) }
 
-// Waiting lists those with which a group may wait, sorted.
+// Waiting returns the reasons with which a group may wait, sorted.
 func Waiting() []string {
 	return slices.DeleteFunc(All(), func(r string) bool { return !properties[r].Waits })
 }

@@ -1,51 +1,52 @@
-// Package reason lists the words that a PodGroup gives for how it stands: the reasons of its
-// conditions and of events about it. docs/reasons.md explains each of them to users.
+// Package reason has the reasons of a PodGroup's conditions, and of events about a PodGroup.
+// docs/reasons.md explains each of them to users.
 //
-//	reason.go  which reasons are there?
-//	properties.go   what follows for a group from the reason that it was given?
-//	plural.go   how does a message count things?
+//	reason.go      Which reasons are there?
+//	properties.go  What follows for a group from its reason?
+//	plural.go      How does a message count things?
 package reason
 
 // Reasons of the condition Scheduled.
 const (
 	// Placed: the pods have nodes.
 	Placed = "Placed"
-	// Gathering: fewer pods exist than start together.
+	// Gathering: fewer pods exist than have to start together.
 	Gathering = "Gathering"
-	// NoPodGroup: the PodGroup that the pods wait for does not exist. It is told on a pod.
+	// NoPodGroup: the PodGroup that the pods wait for does not exist. It is reported on a pod.
 	NoPodGroup = "NoPodGroup"
-	// OwnerNotSeen: what controls the pod has not been seen, so that its group is not known.
+	// OwnerNotSeen: the owner of the pod has not been seen, so that the pod's group is not known.
 	OwnerNotSeen = "OwnerNotSeen"
-	// NotSeenYet: the plugin has not been told of the pod.
+	// NotSeenYet: the plugin has not seen the pod yet.
 	NotSeenYet = "NotSeenYet"
-	// InvalidGroupSize: a size label is wrong. It is a reason of the condition Valid too.
+	// InvalidGroupSize: a size label is wrong. It is also a reason of the condition Valid.
 	InvalidGroupSize = "InvalidGroupSize"
 	// InvalidMatchPolicy: the annotation names no policy.
 	InvalidMatchPolicy = "InvalidMatchPolicy"
-	// InvalidTopology: a topology annotation names no level, or two contradict each other.
+	// InvalidTopology: a topology annotation names an unknown level, or two contradict each other.
 	InvalidTopology = "InvalidTopology"
 	// NotAllowed: an annotation asks for whole nodes in a namespace that may not have them.
 	NotAllowed = "NotAllowed"
-	// NoRoom: the group fits the cluster, and not what is free now.
+	// NoRoom: the group fits the cluster, but not what is free now.
 	NoRoom = "NoRoom"
-	// NeverFits: the group would not fit if all nodes were empty.
+	// NeverFits: the group would not fit even if all nodes were empty.
 	NeverFits = "NeverFits"
-	// NodesRuledOut: the scheduler's filters refuse a pod on all nodes, or refused each match.
+	// NodesRuledOut: the scheduler's filters reject a pod on all nodes, or rejected each match.
 	NodesRuledOut = "NodesRuledOut"
-	// NodeRefused: the scheduler's filters, or the look before the bind, refused a matched node.
+	// NodeRefused: the scheduler's filters, or the
+	// check before the bind, rejected an assigned node.
 	NodeRefused = "NodeRefused"
 	// NotReserved: a member could not be reserved or permitted in time.
 	NotReserved = "NotReserved"
-	// Binding: the group has nodes, or is about to ask for them, and waits until the API server
-	// has taken the binds of its pods or of those before it.
+	// Binding: the pods of the group have nodes and wait to be bound, or
+	// the group waits to be placed until pods of earlier groups are bound.
 	Binding = "Binding"
 	// MatcherUnavailable: the matcher does not answer, or its graph is being loaded.
 	MatcherUnavailable = "MatcherUnavailable"
-	// TooHard: to find nodes for the group takes more work than one group may have.
+	// TooHard: to find nodes for the group takes more work than one group may take.
 	TooHard = "TooHard"
 	// Throttled: the group's namespace has used up its share of the scheduler's time.
 	Throttled = "Throttled"
-	// MatchError: the matcher refuses the request as such, or breaks on it.
+	// MatchError: the matcher rejects the request as invalid, or breaks on it.
 	MatchError = "MatchError"
 )
 
@@ -57,11 +58,11 @@ const (
 	AskedTooLate = "AskedTooLate"
 )
 
-// Reasons of the condition Valid. Those that are told when it is False are also those of events.
+// Reasons of the condition Valid. The reasons with which it is False are also reasons of events.
 const (
-	// ValidGroupSize: the labels are in order.
+	// ValidGroupSize: the size labels are valid.
 	ValidGroupSize = "ValidGroupSize"
-	// InvalidAnnotation: an annotation about members that are lost is wrong.
+	// InvalidAnnotation: an annotation for incomplete groups is wrong.
 	InvalidAnnotation = "InvalidAnnotation"
 )
 
@@ -69,12 +70,12 @@ const (
 const (
 	// MembersMissing: the group has started, and has fewer pods on nodes than its minimum.
 	MembersMissing = "MembersMissing"
-	// Complete: the members are there again.
+	// Complete: the group has enough pods on nodes again.
 	Complete = "Complete"
-	// NotStarted: no member is on a node any more, so that the next ones start together.
+	// NotStarted: no member is on a node any more, so that the next members start together.
 	NotStarted = "NotStarted"
-	// Restarting: what runs of an incomplete group is evicted. The condition is written before
-	// the first eviction, so that another process goes on with it.
+	// Restarting: the remaining pods of an incomplete group are evicted. The condition
+	// is written before the first eviction, so that another process can go on with it.
 	Restarting = "Restarting"
 )
 
@@ -82,17 +83,17 @@ const (
 const (
 	// Created: the controller has made the PodGroup.
 	Created = "Created"
-	// Finished: the group's pods have succeeded.
+	// Finished: the pods of the group have succeeded.
 	Finished = "Finished"
 	// Failed: a pod of the group has failed, and with it the group.
 	Failed = "Failed"
 	// RejectedByKubelet: the kubelet of a pod's node rejected it.
 	RejectedByKubelet = "RejectedByKubelet"
-	// NodesReserved: nodes that others had are reserved for the group from now on.
+	// NodesReserved: nodes that others could have had are reserved for the group from now on.
 	NodesReserved = "NodesReserved"
 	// InvalidGroupName: the group label of a pod cannot be the name of a PodGroup.
 	InvalidGroupName = "InvalidGroupName"
-	// OwnerUnreadable: the controller cannot read what controls the pods, so that it does not
-	// know how many they are.
+	// OwnerUnreadable: the controller cannot read the owner of the
+	// pods, so that it does not know how many pods there are to be.
 	OwnerUnreadable = "OwnerUnreadable"
 )

@@ -16,10 +16,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// row is a row of the table of all reasons: its first cell is one in code.
+// row matches a row of the table of all reasons: its first cell is one reason, as code.
 var row = regexp.MustCompile("^\\| `([A-Za-z]+)` \\|(.*)\\|$")
 
-// documented reads the table in docs/reasons.md: the reasons in its order, and where each is told.
+// documented reads the table in docs/reasons.md. It returns
+// the reasons in their order, and where each is reported.
 func documented(t *testing.T) (reasons []string, where map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reasons.md"))
@@ -64,7 +65,7 @@ func inProduct(t *testing.T, root string, f func(path string, n ast.Node)) {
 	}
 }
 
-// text returns the string that a node is the literal of.
+// text returns the string of a node that is a string literal.
 func text(n ast.Node) (string, bool) {
 	lit, ok := n.(*ast.BasicLit)
 	if !ok || lit.Kind != token.STRING {
@@ -124,7 +125,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	}
 }
 
-// A reason that is spelled out elsewhere is one that nobody looks up here.
+// No other package spells out a reason, because its readers would not find it here.
 func TestReasonsAreNamedHereAlone(t *testing.T) {
 	for _, of := range []string{"group", "gang", "placement", "report", "fluence", "controller", "webhook", "cli", "simulate"} {
 		inProduct(t, filepath.Join("..", of), func(path string, n ast.Node) {
@@ -147,7 +148,7 @@ func TestReasonsAreNamedHereAlone(t *testing.T) {
 	}
 }
 
-// A reason that nothing gives is one that users wait for.
+// Each reason is given somewhere. Otherwise users would wait for it.
 func TestEveryReasonIsGiven(t *testing.T) {
 	given := map[string]bool{}
 	for _, of := range []string{"group", "gang", "placement", "report", "fluence", "controller", "cli"} {
@@ -159,7 +160,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 			}
 		})
 	}
-	// The spelling of a reason is its name.
+	// Its spelling is its name.
 	for _, r := range reason.All() {
 		if !given[r] {
 			t.Errorf("nothing gives the reason %s", r)
