@@ -172,7 +172,7 @@ func TestLastWordsOutlastAWatchThatLags(t *testing.T) {
 				w.say("p", "a")
 				w.pass(time.Second)
 				w.lags = 20 * time.Second
-						w.say("p", "b")
+				w.say("p", "b")
 				w.pass(time.Second)
 				w.say("p", last)
 				w.pass(w.lags + 2*podStatusLook)
