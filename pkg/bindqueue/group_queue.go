@@ -42,7 +42,7 @@ func (p *assignedPod) ranksBefore(o *assignedPod) bool { return p.queued.Rank.Le
 
 func (p *assignedPod) place() *int { return &p.index }
 
-// laneQueue holds the groups of one lane that have waiting pods which are not set aside.
+// laneQueue holds the queues of one lane's groups with waiting pods that are not set aside.
 type laneQueue struct {
 	// fresh holds the groups of which no bind was sent, by the rank of their first pods.
 	fresh indexedHeap[*groupQueue]
@@ -101,7 +101,7 @@ func (c *laneQueue) start(s *groupQueue) {
 }
 
 // first returns the pod that leaves first, or nil if there is none. A started group goes before
-// all others if it has at most soon pods here. ends says that the pod's group has no more.
+// all others if it has at most soon pods here. ends says that the pod is of such a group.
 func (c *laneQueue) first(soon int) (p *assignedPod, ends bool) {
 	if c.fresh.Len() > 0 {
 		p = c.fresh.first().pods.first()
@@ -115,8 +115,8 @@ func (c *laneQueue) first(soon int) (p *assignedPod, ends bool) {
 	return p, ends
 }
 
-// goesBefore reports whether p leaves before o. ends says that at most a second's
-// pods of p's group are left, and oEnds says the same for o. A nil pod leaves last.
+// goesBefore reports whether p leaves before o. ends says that p is of a started
+// group that ends soon, and oEnds says the same of o. A nil pod leaves last.
 func goesBefore(p *assignedPod, ends bool, o *assignedPod, oEnds bool) bool {
 	switch {
 	case p == nil || o == nil:

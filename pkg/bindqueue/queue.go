@@ -48,7 +48,7 @@ type Queue struct {
 	lanes [2]lane
 	// pods holds the pods that were assigned a node, until they are bound or forgotten.
 	pods map[types.UID]*assignedPod
-	// groups holds the groups that have waiting pods which are not set aside.
+	// groups holds the queues of groups with waiting pods that are not set aside.
 	groups map[inLane]*groupQueue
 	// inFlight holds the binds that were sent and not answered.
 	inFlight map[types.UID]sent

@@ -27,8 +27,8 @@ type attempt struct {
 	plan   gang.Plan
 	shapes []*interpod.Shape
 	nodes  []fwk.NodeInfo
-	// requests has one request for each shape. Only the constraints among the pods
-	// are missing, which each alternative adds.
+	// requests has one request for each shape. It lacks the constraints among the
+	// pods, because each alternative adds these.
 	requests []translate.ShapeRequest
 	// keys are the UIDs of the requests' pods, in order.
 	keys []string
@@ -62,8 +62,8 @@ type verdicts struct {
 	// byShape has, for each shape, the nodes that are ruled out for it.
 	byShape []map[string]bool
 	// never has, for each shape, the nodes that are ruled out for good. filtered has
-	// those that the filters rule out for the present. rejectedByExtenders has those
-	// that the extenders rule out for the present.
+	// the nodes that the filters rule out for the present. rejectedByExtenders has
+	// the nodes that the extenders rule out for the present.
 	never, filtered, rejectedByExtenders [][]string
 }
 
@@ -269,8 +269,7 @@ type listed struct {
 	limits map[string][]string
 }
 
-// add counts a request. The constants are upper bounds of the bytes and values of a
-// request's parts.
+// add counts a request. The constants estimate the bytes and values of its parts.
 func (l *listed) add(r *translate.ShapeRequest) {
 	l.value(256+3*len(r.Label), 24)
 	for _, kind := range r.Amounts.Types() {

@@ -16,7 +16,7 @@ const (
 )
 
 // TooHard returns the refusal of a group that takes too much work. The group retries
-// after a backoff that grows long, or once it has changed.
+// after a long backoff, or once it has changed.
 func TooHard(why string) *gang.Refusal {
 	return &gang.Refusal{Reason: reason.TooHard, Message: why, Backoff: true, LongBackoff: true}
 }
@@ -43,8 +43,8 @@ type Budget struct {
 	measured bool
 }
 
-// NewBudget returns the budget of an attempt that began at began. It is used up after
-// the time most, by the clock now, and over when ctx ends.
+// NewBudget returns the budget of an attempt. began is when the attempt began, most is the
+// time that it may take, and now is the clock. The attempt also has to end when ctx ends.
 func NewBudget(ctx context.Context, now func() time.Time, began time.Time, most time.Duration) *Budget {
 	return &Budget{ctx: ctx, now: now, began: began, most: most}
 }

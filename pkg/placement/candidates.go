@@ -30,8 +30,8 @@ const (
 
 // candidateNodes are the nodes that could be reserved for a group.
 type candidateNodes struct {
-	// nodes names the candidates, those with the fewest ending pods first. None is
-	// reserved for another group.
+	// nodes names the candidates, the nodes with the fewest ending pods first. None
+	// is reserved for another group.
 	nodes []string
 	// requests are the group's requests for the time when all pods that will end have ended.
 	requests []translate.ShapeRequest

@@ -1,6 +1,6 @@
-// Package placement finds nodes for all pods of one group inside a scheduling cycle.
-// It runs the profile's filters, matches, and books a match that the filters accept.
-// The caller acts on the result, and watches the health of the matcher.
+// Package placement finds nodes for all pods of one group inside a scheduling cycle. It
+// runs the profile's filters, requests nodes of the matcher, and books a match that the
+// filters accept. The caller acts on the result, and watches the health of the matcher.
 //
 // Its files, in reading order:
 //

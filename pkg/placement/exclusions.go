@@ -15,8 +15,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// exclusions holds the nodes on which filters rejected members of a group although a probe
-// of their shape had passed there, for example because of other members. An exclusion is
+// exclusions remembers, by group, on which nodes filters rejected members after a probe of
+// their shape had passed there. Other members may be the reason, for example. An exclusion is
 // for all members of a shape, or for all beyond the number that had passed there. It holds
 // for the same set of members, until an event after which the filter may decide otherwise.
 type exclusions struct {

@@ -48,9 +48,9 @@ const foreignLasts = time.Minute
 // measuredOneIn bounds repeated measurements: they take at most one part in this many of the time.
 const measuredOneIn = 20
 
-// ForeignTime returns how long the PreFilter plugins took for pods of other
-// namespaces, in a run for the pod that took as long as took. It returns 0 for a
-// short run. Repeated measurements take at most a twentieth of the time, for all
+// ForeignTime estimates how much of a run of the PreFilter plugins for a pod was
+// spent on pods of other namespaces. took is how long the run took. It returns 0 for
+// a short run. Repeated measurements take at most a twentieth of the time, for all
 // namespaces together. Until the next one, ForeignTime returns the last measurement.
 func (p *Placer) ForeignTime(ctx context.Context, pod *corev1.Pod, took time.Duration) time.Duration {
 	if took < slowPreFilter {
@@ -70,9 +70,10 @@ func (p *Placer) ForeignTime(ctx context.Context, pod *corev1.Pod, took time.Dur
 	return is.took
 }
 
-// measure measures how long one run of the PreFilter plugins takes for pods of other namespaces. It
-// runs them on a copy of the pod without constraints, so that only the terms of existing pods take
-// time. Other namespaces have their share in that time, and in the time to find out this share.
+// measure finds out how long one run of the PreFilter plugins takes for pods of other
+// namespaces. It runs them on a copy of the pod without constraints, so that only the
+// terms of existing pods take time. Of this time other namespaces have their share.
+// The time to find out the share is divided in the same way.
 func (p *Placer) measure(ctx context.Context, budget *Budget, pod *corev1.Pod) {
 	began := p.Now()
 	share := p.foreignShare(pod.Namespace)

@@ -18,7 +18,7 @@ import (
 type ReserveResult struct {
 	// Nodes are the nodes to reserve. It is empty if the group does not fit on any.
 	Nodes []string
-	// Search is what continues this search the next time, if it is not Done.
+	// Search continues this search the next time, if it is not Done.
 	Search *Bisection
 	// Known says that the search has an answer. It has none if its budget ended it,
 	// or if the matcher did not answer. That is no verdict on the group.
@@ -68,7 +68,7 @@ func (p *Placer) FindReservable(ctx context.Context, of Result, had []string, se
 type Bisection struct {
 	nodes []string
 	// min is the shortest prefix that may be long enough. max is the shortest prefix
-	// that is known to be.
+	// that is known to be long enough.
 	min, max int
 	// best are the nodes that the matcher gave within the first max nodes.
 	best []string
@@ -113,7 +113,7 @@ func (k reservationSearch) fewest(ctx context.Context, l *ReserveResult, had []s
 
 // fits returns the nodes among some that the matcher gives to the group when the pods
 // there that will end have ended. It returns none if the group does not fit. It waits
-// for the matcher while the budget lasts.
+// for the matcher while the budget lasts. known is false if there is no answer.
 func (k reservationSearch) fits(ctx context.Context, in candidateNodes, among []string) (nodes []string, known bool) {
 	if len(among) == 0 {
 		return nil, true

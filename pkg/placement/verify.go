@@ -17,7 +17,8 @@ import (
 // maxRuns bounds the runs of the filters in one verification.
 const maxRuns = 1 << 14
 
-// A rejection is the "no" of a filter to a member on its node, with the members before it placed.
+// A rejection records that a filter rejected a member on its node, with the members
+// before it placed.
 type rejection struct {
 	shape  int
 	pod    string

@@ -86,7 +86,7 @@ type groupState struct {
 	writtenAt time.Time
 	// since is when the status of its condition last changed.
 	since metav1.Time
-	// again counts the last writes that changed only the message.
+	// again counts the writes in a row that changed only the message.
 	again int
 	// onPod says that written was reported on the pod, because there was no PodGroup.
 	onPod bool

@@ -27,7 +27,7 @@ const whyTooManyApart = "its pods keep apart in more than 1024 different ways, b
 
 // apartLimits returns, for each shape, the limits for required anti-affinity and host
 // ports: at most one slot of each clique in a domain. If several pods of a shape may share
-// a domain, no limit keeps them apart from another shape. The verification does that.
+// a domain, no limit keeps these pods apart from another shape. The verification does that.
 func (s *Constraints) apartLimits() [][]jobspec.Limit {
 	limits := make([][]jobspec.Limit, len(s.shapes))
 	all := 0
@@ -165,8 +165,8 @@ func (s *Constraints) portClashes() []bitset {
 
 func hostPorts(pod *corev1.Pod) []corev1.ContainerPort { return util.GetHostPorts(pod) }
 
-// cliques covers the clashes greedily with cliques: sets of shapes of which any two clash. It
-// covers all clashes between shapes of one pod and shapes whose pods clash with each other.
+// cliques covers clashes greedily with cliques: sets of shapes of which any two clash. It covers
+// all clashes among the shapes that have one pod, or whose own pods clash with each other.
 func (s *Constraints) cliques(clashes []bitset) [][]int {
 	n := len(s.shapes)
 	alone := newBitsets(1, n)[0]

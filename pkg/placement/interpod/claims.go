@@ -16,7 +16,7 @@ import (
 )
 
 // Claims tells which volume claims are alike to the filters. Each pod of a
-// StatefulSet has its claims, and all its pods should be of one shape.
+// StatefulSet has its claims, and all pods of the set should still be of one shape.
 type Claims struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister

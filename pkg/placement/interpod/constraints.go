@@ -150,8 +150,8 @@ func (s *Constraints) domainsOf(key string) domains {
 	return d
 }
 
-// levelOf returns the level whose vertices are the domains of a label that all nodes have.
-// It is the level of the nodes if each node has another value. It is the configured level of
+// levelOf returns the level whose vertices are the domains of a label that all nodes have. It
+// is the level of the nodes if each node has a different value. It is the configured level of
 // the label if each value belongs to one vertex. Otherwise levelOf returns an empty string.
 func (s *Constraints) levelOf(key string, d domains) string {
 	labelled := 0

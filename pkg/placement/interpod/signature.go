@@ -68,7 +68,7 @@ type Signer struct {
 	keys sets.Set[string]
 	// allLabels says that all labels are part of the signature, except perPodLabels.
 	allLabels bool
-	// inexact says that existing pods have more selectors than are told apart.
+	// inexact says that existing pods have more selectors than the signatures consider.
 	inexact bool
 	// claims tells which volume claims are alike. If it is nil, no two are.
 	claims *Claims

@@ -9,10 +9,10 @@ import (
 type countRange struct{ min, max int }
 
 // countRanges returns how many of n members may go to each domain so that the result keeps
-// maxSkew. With them, each domain has at least a floor and at most maxSkew more than the floor.
-// The first answer has the highest possible floor, and the next answers have lower ones, down
-// to the present count of the lowest domain. room is for how many members each domain has room.
-// No member may go to a domain without room, because other limits rule it out.
+// maxSkew. Existing pods included, each domain then has at least a floor of pods and at most
+// maxSkew more. The first answer has the highest possible floor. The next answers have lower
+// floors, down to the present count of the lowest domain. room is for how many members each
+// domain has room. No member may go to a domain without room, because other limits rule it out.
 //
 // The members can also keep maxSkew at each step, if each goes to the lowest domain
 // that is not full yet.
@@ -82,8 +82,8 @@ func (sp *spreadConstraint) waterLevel(n int, room []int) int {
 }
 
 // choices lists the ranges that may be requested for n members, by their floors from
-// the highest. For each floor the first choice is fixed counts, which the matcher
-// finds at once if there is room as expected. The second choice is the whole ranges.
+// the highest. For each floor the first choice is fixed counts, which the matcher finds
+// at once if there is room as expected. The second choice is all that the ranges allow.
 func (sp *spreadConstraint) choices(n int, room []int) [][]countRange {
 	var all [][]countRange
 	for _, bs := range sp.countRanges(n, room) {

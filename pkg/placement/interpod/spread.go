@@ -80,7 +80,8 @@ func (s *Constraints) findSpreads() error {
 				continue
 			}
 			if affinity == nil {
-				// The node affinity is parsed only here, because it may list thousands of values.
+				// The node affinity is parsed only if it is needed, because it may list
+				// thousands of values.
 				affinity = new(nodeaffinity.GetRequiredNodeAffinity(pod))
 			}
 			if s.Relaxed[i] == pod {
