@@ -59,7 +59,7 @@ func newLane(max int) lane {
 	return lane{first: 2 * max, admissions: newAdmissions(), queue: newLaneQueue()}
 }
 
-// ahead counts the pods that are bound before those of the next group.
+// ahead counts the pods that are bound before the pods of the next group.
 func (l *lane) ahead() int { return l.expected + l.waiting + l.admitted }
 
 // touch records whether the lane is empty. A lane that was empty starts without a
@@ -84,10 +84,10 @@ func (l *lane) rate(now time.Time) int {
 	return n
 }
 
-// mayAdmit reports whether a group of this many pods may place. It may if no pods are
-// ahead. Otherwise no more pods may wait than are bound in a second. Pods on their way
-// may be slow although the API server is not, so the pods ahead may be as many as first,
-// and so may the pods of the group. A larger group waits until no pods are ahead.
+// mayAdmit reports whether a group of this many pods may place. It may if no pods are ahead.
+// Otherwise no more pods may wait than the lane binds in a second. Pods on their way may be
+// slow although the API server is not. Therefore up to first pods may be ahead, if this is
+// more, and the group may have as many pods. A larger group waits until no pods are ahead.
 func (l *lane) mayAdmit(pods int, now time.Time) bool {
 	rate := l.rate(now)
 	most := max(rate, l.first)

@@ -35,7 +35,7 @@ type candidateNodes struct {
 	nodes []string
 	// requests are the group's requests for the time when all pods that will end have ended.
 	requests []translate.ShapeRequest
-	// ends are the jobs that will end on all candidates.
+	// ends are the jobs whose pods on the candidates will all end.
 	ends []match.JobID
 	// rejected counts the nodes that the filters rule out even without the pods that will end.
 	rejected int

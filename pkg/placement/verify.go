@@ -37,7 +37,7 @@ func (o rejection) String() string {
 
 // A verification is the result of verify.
 type verification struct {
-	// order has the indices of the slots that passed, each after the slots that it needs.
+	// order lists the indices of the slots that passed, in the order in which they passed.
 	order []int
 	// rejections are the rejections of the other slots.
 	rejections []rejection

@@ -138,8 +138,8 @@ func (s *PodStatusWriter) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.P
 	return nil, nil
 }
 
-// put stores and returns the status to write on a pod. What newer leaves as it is, is
-// taken from older.
+// put stores and returns the status to write on a pod. Fields that newer leaves unset
+// are taken from older.
 func (s *PodStatusWriter) put(k podKey, older, newer podStatus) podStatus {
 	if newer.condition == nil {
 		newer.condition, newer.urgent = older.condition, older.urgent
@@ -213,7 +213,7 @@ func (s *PodStatusWriter) take(k podKey) (is podStatus, ok bool) {
 }
 
 // putBack queues a status to be written after a delay. If a newer status is queued,
-// putBack only adds to it what it leaves as it is.
+// putBack only fills in the fields that the newer one leaves unset.
 func (s *PodStatusWriter) putBack(k podKey, is podStatus, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

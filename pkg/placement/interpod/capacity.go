@@ -53,7 +53,7 @@ func podsThatFit(n fwk.NodeInfo, want corev1.ResourceList) int64 {
 }
 
 // sum returns for how many pods the hosts have room in all, and at most most. On each
-// host it counts the shape with the most room of those that are not ruled out there.
+// host it counts the shape with the most room. A shape has no room where it is ruled out.
 func (r capacity) sum(shapes []int, hosts []string, ruled []map[string]bool, most int) int {
 	sum := int64(0)
 	for _, h := range hosts {

@@ -86,7 +86,7 @@ const (
 	maxExistingSelectors = 1 << 7
 	// maxRequirements bounds what existingSelectors cost in all (see selectorCost).
 	maxRequirements = 1 << 10
-	// maxExtraShapes bounds the shapes that there are more because of existingSelectors.
+	// maxExtraShapes bounds how many shapes existingSelectors add.
 	maxExtraShapes = 16
 )
 
