@@ -8,31 +8,32 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
-// An Asker is a group that may ask for nodes as far as it goes itself.
+// A Candidate is a group that is ready to place and needs only to be admitted.
 type Candidate struct {
 	Group types.NamespacedName
-	// Rank is the place in the queue of the pod that asks for it.
+	// Rank is the rank of the pod that asks for the group's admission.
 	Rank gang.Rank
-	// Pods is how many it asks for.
+	// Pods is how many pods the group places at once.
 	Pods int
 }
 
-// admissions is the groups of one lane that ask, or want to.
+// admissions holds the groups of one lane that wait to be admitted, and the groups
+// that were admitted and have not placed yet.
 type admissions struct {
-	// waiting holds the groups that wait for their turn.
+	// waiting holds the groups that wait to be admitted, by rank.
 	waiting indexedHeap[*admission]
-	// byGroup are these and those that were admitted, by group.
+	// byGroup holds all groups, waiting and admitted.
 	byGroup map[types.NamespacedName]*admission
 }
 
-// admission is a group's turn to ask.
+// admission is the state of one group that waits to be admitted, or was.
 type admission struct {
 	Candidate
-	// since is when it came into the line.
+	// since is when the group began to wait.
 	since time.Time
-	// admitted is when it was admitted; zero while it waits.
+	// admitted is when the group was admitted. It is zero while the group waits.
 	admitted time.Time
-	// counts says that its pods count as ahead of the next group.
+	// counts says that the group's pods count as ahead of the next group.
 	counts bool
 	index  int
 }
@@ -47,8 +48,8 @@ func newAdmissions() admissions {
 	}
 }
 
-// Admit says whether a group may ask now. One that may not waits for its turn, and Due
-// names it when that has come. A group that was admitted may ask until Asked.
+// Admit reports whether a group may place now. A group that may not waits, and AdmitWaiting
+// returns it once it may. A group that was admitted may place until EndAdmission.
 func (g *Queue) Admit(a Candidate, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,7 +79,7 @@ func (g *Queue) Admit(a Candidate, now time.Time) bool {
 	return true
 }
 
-// admit lets the first in the line ask.
+// admit admits a group that waits.
 func (l *lane) admit(t *admission, now time.Time) {
 	l.admissions.waiting.remove(t)
 	t.admitted, t.counts = now, true
@@ -86,7 +87,7 @@ func (l *lane) admit(t *admission, now time.Time) {
 	l.touch(now)
 }
 
-// stopCounting has a group that was admitted no longer count.
+// stopCounting removes an admitted group from the count of its lane.
 func (l *lane) stopCounting(t *admission) {
 	if t.counts {
 		t.counts = false
@@ -94,7 +95,8 @@ func (l *lane) stopCounting(t *admission) {
 	}
 }
 
-// AdmitWaiting admits the groups whose turn has come, and names them: the caller has them ask.
+// AdmitWaiting admits the waiting groups that may place now, and returns them. The
+// caller activates their pods.
 func (g *Queue) AdmitWaiting(now time.Time) []types.NamespacedName {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,7 +112,8 @@ func (g *Queue) AdmitWaiting(now time.Time) []types.NamespacedName {
 	return due
 }
 
-// EndAdmission takes note that a group has asked, or does not want to any more.
+// EndAdmission ends the admission of a group, or its wait: the group has placed, or
+// no longer wants to.
 func (g *Queue) EndAdmission(key types.NamespacedName, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -134,7 +137,7 @@ func (g *Queue) dropAdmission(in Lane, key types.NamespacedName, now time.Time) 
 	l.touch(now)
 }
 
-// IsWaiting says whether a group waits for its turn.
+// IsWaiting reports whether a group waits to be admitted.
 func (g *Queue) IsWaiting(key types.NamespacedName) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,8 +149,8 @@ func (g *Queue) IsWaiting(key types.NamespacedName) bool {
 	return false
 }
 
-// Idle lists the groups that were admitted longer than after ago and have not asked. The
-// caller has them ask again, or says that they have Asked.
+// Idle lists the groups that were admitted longer than after ago and have not placed.
+// The caller activates their pods again, or calls EndAdmission.
 func (g *Queue) Idle(now time.Time, after time.Duration) []types.NamespacedName {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Until there is a rate, twice as many pods as binds in flight may be ahead.
+// While no rate is known, twice as many pods as binds in flight may be ahead.
 func TestGroupsAskInTurn(t *testing.T) {
 	const second = time.Second
 	cases := map[string]func(s *story){
@@ -139,7 +139,7 @@ func TestGroupsAskInTurn(t *testing.T) {
 	}
 }
 
-// full has more pods stand in the small lane than may.
+// full puts more pods into the small lane than may wait there.
 func (s *story) full() {
 	s.Helper()
 	for _, name := range []string{"x", "y", "z"} {

@@ -2,26 +2,27 @@ package bindqueue
 
 import "time"
 
-// maxPause is the longest pause of the gate after a refusal. It is also the longest wait of a
-// pod, unless the server asks for more than half of it.
+// maxPause bounds the pause of the bind queue after a throttled bind. It also bounds
+// the backoff of a pod, unless twice the pause is longer.
 const maxPause = 30 * time.Second
 
-// podBackoff is how often the API server was too busy for the binds of a pod.
+// podBackoff counts how often the API server throttled the binds of one pod.
 type podBackoff struct {
-	// times counts the refusals.
+	// times counts the throttled binds of the pod.
 	times int
-	// alone counts the refusals of this pod while the server took most binds of others: since
-	// the refusal before, it had taken more binds than it had refused.
+	// alone counts how often the pod was throttled while most others were not: since the
+	// pod's last throttled bind, the server had taken more binds than it had throttled.
 	alone int
-	// taken and throttled are how many binds of all pods the server had taken and refused at
-	// the last refusal.
+	// taken is how many binds of all pods the server had taken at the pod's last
+	// throttled bind. throttled is how many it had throttled by then, with that bind.
 	taken, throttled int
 }
 
-// next takes note of a refusal, and returns for how long the pod's bind is not sent. After
-// the first one it keeps its place. After the second one in a row others are tried first.
-// If these are taken while it is refused, the time doubles with each refusal: something
-// refuses this pod, such as a webhook, and each refusal costs all others a pause.
+// next records a throttled bind, and returns for how long the pod's bind is not sent. After
+// the first one this is the pause of the bind queue, so the pod keeps its place. After the
+// second one it is longer, so that other pods are tried first. It doubles each time that
+// the pod is throttled while most others are not: then something, such as a webhook,
+// throttles this pod alone, and each try of it would pause the bind queue for all others.
 func (r *podBackoff) next(taken, turnedAway int, after time.Duration) time.Duration {
 	if r.times++; r.times > 1 && taken-r.taken > turnedAway-r.throttled {
 		r.alone++
@@ -30,12 +31,12 @@ func (r *podBackoff) next(taken, turnedAway int, after time.Duration) time.Durat
 	if r.times == 1 {
 		return after
 	}
-	// The pod waits for longer than the gate pauses, so that others leave meanwhile.
+	// The pod waits for longer than the bind queue pauses, so that others leave meanwhile.
 	return min(max(maxPause, 2*after), after<<min(1+r.alone, 10))
 }
 
-// newAside returns the pods that stand at the gate and do not leave it before a time of
-// their own, in the order of these times.
+// newAside returns an empty heap of pods that back off. The first is the pod whose
+// backoff ends first.
 func newAside() indexedHeap[*assignedPod] {
 	return indexedHeap[*assignedPod]{before: func(p, o *assignedPod) bool { return p.until.Before(o.until) }, index: (*assignedPod).place}
 }

@@ -6,20 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// groupQueue is the pods of one group and lane that stand at the gate, in the order in which
-// they leave.
+// groupQueue holds the waiting pods of one group and lane, in the order in which they leave.
 type groupQueue struct {
 	key  inLane
 	pods indexedHeap[*assignedPod]
 	// started says that a bind of the group was sent.
 	started bool
-	// since is when the first of them came to the gate.
+	// since is when the first of these pods arrived.
 	since time.Time
-	// index is the place among the groups of the lane that have not begun.
+	// index is the position in laneQueue.fresh.
 	index int
 }
 
-// inLane is a group in one of the lanes: members that come late may be in another one.
+// inLane is a group in one lane. Members that come late may be in another lane than
+// the rest of their group, so one group can have a queue in each.
 type inLane struct {
 	group types.NamespacedName
 	lane  Lane
@@ -29,8 +29,8 @@ func newGroupQueue(of inLane, since time.Time) *groupQueue {
 	return &groupQueue{key: of, since: since, pods: indexedHeap[*assignedPod]{before: (*assignedPod).before, index: (*assignedPod).place}}
 }
 
-// before says whether a pod leaves before another of its group: those whose binds were
-// refused, then by rank.
+// before reports whether p leaves before o, of the same group. Pods whose binds were
+// throttled leave first, and otherwise pods leave by rank.
 func (p *assignedPod) before(o *assignedPod) bool {
 	if p, o := p.backoff.times > 0, o.backoff.times > 0; p != o {
 		return p
@@ -42,11 +42,12 @@ func (p *assignedPod) ranksBefore(o *assignedPod) bool { return p.queued.Rank.Le
 
 func (p *assignedPod) place() *int { return &p.index }
 
-// laneQueue is the groups of a lane of which pods stand at the gate.
+// laneQueue holds the queues of one lane's groups with waiting pods that are not set aside.
 type laneQueue struct {
-	// fresh holds the groups of which no bind was sent, in the order of their first pods.
+	// fresh holds the groups of which no bind was sent, by the rank of their first pods.
 	fresh indexedHeap[*groupQueue]
-	// started holds the other groups. They are few: a group is finished before the next begins.
+	// started holds the other groups. They are few, because a group is finished
+	// before the next one begins.
 	started map[*groupQueue]bool
 }
 
@@ -60,7 +61,7 @@ func newLaneQueue() laneQueue {
 	}
 }
 
-// add brings a pod to its group.
+// add adds a pod to the queue of its group.
 func (c *laneQueue) add(s *groupQueue, p *assignedPod) {
 	s.pods.add(p)
 	switch {
@@ -75,7 +76,7 @@ func (c *laneQueue) add(s *groupQueue, p *assignedPod) {
 	}
 }
 
-// remove takes a pod from its group.
+// remove removes a pod from the queue of its group.
 func (c *laneQueue) remove(s *groupQueue, p *assignedPod) {
 	s.pods.remove(p)
 	switch last := s.pods.Len() == 0; {
@@ -89,7 +90,7 @@ func (c *laneQueue) remove(s *groupQueue, p *assignedPod) {
 	}
 }
 
-// start takes note that a bind of a group was sent.
+// start records that a bind of a group was sent.
 func (c *laneQueue) start(s *groupQueue) {
 	if s.started {
 		return
@@ -99,8 +100,8 @@ func (c *laneQueue) start(s *groupQueue) {
 	c.started[s] = true
 }
 
-// first returns the pod that leaves first, nil if none stands here. A group that has begun
-// goes before all others if at most soon pods of it are left, as ends says.
+// first returns the pod that leaves first, or nil if there is none. A started group goes before
+// all others if it has at most soon pods here. ends says that the pod is of such a group.
 func (c *laneQueue) first(soon int) (p *assignedPod, ends bool) {
 	if c.fresh.Len() > 0 {
 		p = c.fresh.first().pods.first()
@@ -114,7 +115,8 @@ func (c *laneQueue) first(soon int) (p *assignedPod, ends bool) {
 	return p, ends
 }
 
-// goesBefore says whether a pod leaves before another, which may be nil, by their groups.
+// goesBefore reports whether p leaves before o. ends says that p is of a started
+// group that ends soon, and oEnds says the same of o. A nil pod leaves last.
 func goesBefore(p *assignedPod, ends bool, o *assignedPod, oEnds bool) bool {
 	switch {
 	case p == nil || o == nil:

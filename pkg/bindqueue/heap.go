@@ -2,22 +2,22 @@ package bindqueue
 
 import "container/heap"
 
-// indexedHeap is a heap whose elements know where they stand in it, so that each can be taken
-// out.
+// indexedHeap is a binary heap whose elements know their positions, so that each can
+// be removed or moved.
 type indexedHeap[T any] struct {
 	items  []T
 	before func(a, b T) bool
-	// index is where an element keeps its place.
+	// index returns the place where an element keeps its position.
 	index func(T) *int
 }
 
 func (h *indexedHeap[T]) add(x T)    { heap.Push(h, x) }
 func (h *indexedHeap[T]) remove(x T) { heap.Remove(h, *h.index(x)) }
 
-// changed takes note that an element may belong elsewhere.
+// changed restores the order after an element has changed.
 func (h *indexedHeap[T]) changed(x T) { heap.Fix(h, *h.index(x)) }
 
-// first returns the first element of a heap that is not empty.
+// first returns the first element. The heap must not be empty.
 func (h *indexedHeap[T]) first() T { return h.items[0] }
 
 // Len implements heap.Interface.

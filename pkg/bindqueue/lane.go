@@ -2,23 +2,23 @@ package bindqueue
 
 import "time"
 
-// A Lane is one of the two in which groups come to the gate: decisions in one do not wait
-// for binds in the other.
+// A Lane is for groups of one size, small or large. Groups of one lane are placed
+// without waiting for binds of the other lane.
 type Lane int
 
 // The lanes.
 const (
-	// Small is for groups of at most MaxSmallGroup pods. One in eight pods that leave the
-	// gate is of it, however many of large groups stand before them.
+	// Small is for groups of at most MaxSmallGroup pods. While pods of this lane wait, at least
+	// one of smallShare pods that leave is one of them, however many pods of large groups wait.
 	Small Lane = iota
-	// Large is for all others.
+	// Large is for larger groups.
 	Large
 )
 
-// MaxSmallGroup is the most pods that a group of the small lane asks for at a time.
+// MaxSmallGroup is the maximum number of pods that a group of the small lane places at once.
 const MaxSmallGroup = 8
 
-// LaneOf returns the lane of so many pods that are asked for together.
+// LaneOf returns the lane of a group that places this many pods at once.
 func LaneOf(pods int) Lane {
 	if pods <= MaxSmallGroup {
 		return Small
@@ -26,10 +26,10 @@ func LaneOf(pods int) Lane {
 	return Large
 }
 
-// Lanes lists them.
+// Lanes lists both lanes.
 func Lanes() []Lane { return []Lane{Small, Large} }
 
-// String returns the lane's name, as metrics have it.
+// String returns the lane's name in metrics.
 func (l Lane) String() string {
 	if l == Small {
 		return "small"
@@ -37,16 +37,18 @@ func (l Lane) String() string {
 	return "large"
 }
 
-// lane is what the gate knows of one.
+// lane is the state of one Lane.
 type lane struct {
-	// first is how many pods may be ahead of the next group until there is a rate.
+	// first is how many pods may be ahead of the next group while no rate is known:
+	// twice the maximum of binds in flight.
 	first int
-	// expected and standing count the pods ahead that have nodes, admitted those of the
-	// groups that may ask and have not yet.
+	// expected counts the matched pods that have not arrived. waiting counts the pods in the
+	// bind queue. admitted counts the pods of groups that were admitted and have not placed yet.
 	expected, waiting, admitted int
 	// inFlight counts the binds that were sent and not answered.
 	inFlight int
-	// busy is since when there is something in the lane; zero while it is empty.
+	// busy is since when the lane has pods ahead or binds in flight. It is zero while
+	// it has neither.
 	busy       time.Time
 	binds      window
 	admissions admissions
@@ -57,11 +59,11 @@ func newLane(max int) lane {
 	return lane{first: 2 * max, admissions: newAdmissions(), queue: newLaneQueue()}
 }
 
-// ahead counts the pods that the next group would stand behind.
+// ahead counts the pods that are bound before the pods of the next group.
 func (l *lane) ahead() int { return l.expected + l.waiting + l.admitted }
 
-// touch takes note of whether the lane is empty. A lane that has become empty has no
-// rate: what it bound says nothing about the next burst.
+// touch records whether the lane is empty. A lane that was empty starts without a
+// rate, because what it bound before says nothing about the next burst.
 func (l *lane) touch(now time.Time) {
 	switch empty := l.ahead() == 0 && l.inFlight == 0; {
 	case empty:
@@ -72,8 +74,8 @@ func (l *lane) touch(now time.Time) {
 	}
 }
 
-// rate is how many pods the lane bound in the last second, or as many as may stand at the
-// gate while there is no such figure.
+// rate returns how many pods the lane bound in the last second. It returns at least
+// first if the lane bound none, or has been busy for less than a second.
 func (l *lane) rate(now time.Time) int {
 	n := l.binds.count(now)
 	if n == 0 || l.busy.IsZero() || now.Sub(l.busy) < windowSize {
@@ -82,10 +84,10 @@ func (l *lane) rate(now time.Time) int {
 	return n
 }
 
-// mayAdmit says whether a group of so many pods may ask: no more pods stand at the gate than
-// leave it in a second. Those that are on their way there are as few, or twice the most
-// binds in flight: they may be slow though the API server is not. A larger group waits until
-// the lane is empty.
+// mayAdmit reports whether a group of this many pods may place. It may if no pods are ahead.
+// Otherwise no more pods may wait than the lane binds in a second. Pods on their way may be
+// slow although the API server is not. Therefore up to first pods may be ahead, if this is
+// more, and the group may have as many pods. A larger group waits until no pods are ahead.
 func (l *lane) mayAdmit(pods int, now time.Time) bool {
 	rate := l.rate(now)
 	most := max(rate, l.first)
@@ -100,16 +102,17 @@ const (
 	buckets    = 10
 )
 
-// window counts events of the last second.
+// window is a sliding window: it counts the events of the last second in buckets.
 type window struct {
 	counts [buckets]int
-	// newest numbers the bucket that was counted in last, since the zero time.
+	// newest is the number of the newest bucket, counted from the Unix epoch.
 	newest int64
 }
 
 func bucketOf(now time.Time) int64 { return now.UnixNano() / int64(bucketSize) }
 
-// advance empties the buckets of the time that has passed.
+// advance makes the bucket of now the newest one, and empties the buckets of the time
+// that has passed.
 func (w *window) advance(now time.Time) {
 	at := bucketOf(now)
 	for n := max(w.newest+1, at-buckets+1); n <= at; n++ {

@@ -6,12 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// smallShare: of so many pods that leave, one is of the small lane, if any stands there.
+// smallShare is the share of the small lane: at least one in this many pods that
+// leave is of it, if any of its pods wait.
 const smallShare = 8
 
-// Next returns the pod that leaves the gate now, and false if none may. Its bind is in
-// flight until Bound, Failed or Throttled says how it ended. Groups leave by rank, and
-// one that has begun and is soon whole is finished before others begin.
+// Next returns the pod that leaves the bind queue now, and false if none may. The pod's bind is
+// in flight until Bound, Failed or Throttled reports how it ended. Pods leave by rank, except
+// that the small lane has its share, and that a started group that ends soon is finished first.
 func (g *Queue) Next(now time.Time) (Pod, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -40,9 +41,9 @@ func (g *Queue) Next(now time.Time) (Pod, bool) {
 	return leaves, true
 }
 
-// choose returns the pod that is to leave, or nil. A group that has begun goes before all
-// others if what is left of it leaves within about a second: otherwise those that come
-// meanwhile would leave a part of it waiting.
+// choose returns the pod that leaves next, or nil. A started group goes before all
+// others if the rest of it leaves within about a second. Otherwise pods that arrive
+// meanwhile could pass its last pods, and a part of the group would wait.
 func (g *Queue) choose(now time.Time) *assignedPod {
 	small, large := &g.lanes[Small], &g.lanes[Large]
 	soon := max(2*g.limit.most, small.binds.count(now)+large.binds.count(now))
@@ -56,7 +57,7 @@ func (g *Queue) choose(now time.Time) *assignedPod {
 	return p
 }
 
-// Bound takes note that a pod was bound.
+// Bound records that a pod was bound.
 func (g *Queue) Bound(uid types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,8 +69,8 @@ func (g *Queue) Bound(uid types.UID, now time.Time) {
 	g.forget(uid, now)
 }
 
-// Failed takes note that a pod was not bound, or does not stand at the gate any more, and
-// comes back there by a further scheduling cycle if at all. Its lane is kept until Forget.
+// Failed records that a pod was not bound, or stopped waiting to be bound. Only
+// another scheduling cycle brings it back. Its lane is kept until Forget.
 func (g *Queue) Failed(uid types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,10 +83,10 @@ func (g *Queue) Failed(uid types.UID, now time.Time) {
 	}
 }
 
-// Throttled takes note that a bind was refused since the API server is overloaded. The
-// pod stands at the gate again, before all others of its group, unless it was forgotten
-// meanwhile: then it returns false. Nothing leaves the gate for as long as the server asked
-// for, but no longer than half a minute. If the pod was refused before, others leave first.
+// Throttled records that the API server was too busy for a bind. It puts the pod
+// back, before all others of its group, and returns true. It returns false if the pod
+// was forgotten meanwhile. No pod leaves for the time after, but at most maxPause. A
+// pod that was throttled before backs off for longer, so that others leave first.
 func (g *Queue) Throttled(p Pod, after time.Duration, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,7 +109,7 @@ func (g *Queue) Throttled(p Pod, after time.Duration, now time.Time) bool {
 	return true
 }
 
-// land takes note that a bind was answered.
+// land records that a bind was answered. It returns false if the bind was not in flight.
 func (g *Queue) land(uid types.UID, now time.Time) (sent, bool) {
 	s, ok := g.inFlight[uid]
 	if ok {
@@ -119,8 +120,8 @@ func (g *Queue) land(uid types.UID, now time.Time) (sent, bool) {
 	return s, ok
 }
 
-// NextTime returns when a pod may leave the gate that may not now, though nothing happens
-// meanwhile; zero if there is none.
+// NextTime returns when Next may return a pod although nothing else happens: at the end
+// of the pause, or of the first backoff. It is zero if only an event lets a pod leave.
 func (g *Queue) NextTime(now time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,7 +129,7 @@ func (g *Queue) NextTime(now time.Time) time.Time {
 	case g.limit.pause.After(now):
 		return g.limit.pause
 	case len(g.inFlight) >= g.limit.current:
-		return time.Time{} // an answer comes first
+		return time.Time{} // only an answer lets a pod leave
 	case g.aside.Len() > 0:
 		return g.aside.first().until
 	}

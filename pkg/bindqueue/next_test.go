@@ -281,7 +281,7 @@ func TestFiguresSayWhatStandsAndWaits(t *testing.T) {
 	s.wantNothing()
 }
 
-// A server that takes nothing is tried with two pods in turns: the fault may be a pod's.
+// A server that takes nothing is tried with two pods by turns, because the fault may be one pod's.
 func TestAPodThatIsRefusedAgainLetsAnotherGoFirst(t *testing.T) {
 	s := newStory(t, 1)
 	s.matched("a", 5)
@@ -303,7 +303,7 @@ func TestAPodThatIsRefusedAgainLetsAnotherGoFirst(t *testing.T) {
 	s.wantNothing()
 }
 
-// A pod that comes once more has the lane of those that it was matched with.
+// A pod that arrives again has the lane of the pods that it was matched with.
 func TestAPodKeepsItsLane(t *testing.T) {
 	s := newStory(t, 8)
 	s.matched("x", 40)
@@ -318,8 +318,8 @@ func TestAPodKeepsItsLane(t *testing.T) {
 	s.want("may ask in the other lane", s.asks("a1"), "a")
 }
 
-// refusing plays 600 steps in which the server refuses pod a0 for so long and takes all others,
-// and counts the binds of these and of a0.
+// refusing plays 600 steps in which the server throttles pod a0 with the pause after,
+// and takes all others. It returns the number of binds of the others and of a0.
 func (s *story) refusing(after, step time.Duration) (others, tried int) {
 	s.matched("a", 1)
 	s.matched("b", 60)

@@ -1,22 +1,23 @@
-// Package gate decides which pod is bound next, and how far decisions on groups may run
-// ahead of binds. It does no I/O, starts no goroutine and reads no clock: its caller
-// sends the binds and says how they ended.
+// Package bindqueue decides which pod is bound next, and how far placements run ahead
+// of binds. It does no I/O, starts no goroutine and reads no clock. Its caller sends
+// the binds and reports how they ended.
 //
-// A group asks for nodes when it is its turn (admission.go). Its pods are expected at the gate
-// from then on, stand there when all else is done for them (group_queue.go), and leave in
-// order (next.go), as many at a time as the API server takes (limit.go). A pod whose bind
-// is refused again and again lets others go first (backoff.go). What stands at the gate, and
-// how fast it left in the last second, decides whether the next group may ask (lane.go).
+// A group is admitted before it places (admission.go). From its match on, its pods are expected
+// in the bind queue. A pod arrives when only its bind is left to do, and waits there in the
+// queue of its group (group_queue.go). Pods leave in order (next.go), and no more binds are in
+// flight than the API server takes (limit.go). A pod whose binds are throttled repeatedly is
+// set aside, so that other pods go first (backoff.go). How many pods wait, and how many were
+// bound in the last second, decides whether the next group is admitted (lane.go).
 //
-//	heap.go      who is first by an order that may change?
-//	lane.go      how far may groups of a size run ahead of their binds?
-//	limit.go     how many binds are in flight at a time?
-//	queue.go      which pods are expected, and which have come?
-//	backoff.go     how long does a pod stand aside whose bind was refused?
-//	group_queue.go  in which order do pods stand at the gate?
-//	admission.go      which group asks for nodes next?
-//	snapshot.go      what stands at the gate, and since when?
-//	next.go      which pod is bound next, and how did its bind end?
+//	heap.go         which element is first, in an order that changes?
+//	lane.go         how many pods may be ahead of the next group?
+//	limit.go        how many binds may be in flight?
+//	queue.go        which pods are expected, and which have arrived?
+//	backoff.go      how long does a pod back off whose bind was throttled?
+//	group_queue.go  in which order do the pods of a lane wait?
+//	admission.go    which group may place next?
+//	snapshot.go     what waits, and since when?
+//	next.go         which pod is bound next, and how did its bind end?
 package bindqueue
 
 import (
@@ -28,65 +29,66 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
-// A Pod is one that stands at the gate: all is done for it but its bind.
+// A Pod waits in the bind queue: only its bind is left to do.
 type Pod struct {
 	UID   types.UID
 	Group types.NamespacedName
-	// Rank is the pod's place in the queue.
+	// Rank is the pod's place in the scheduling queue.
 	Rank gang.Rank
-	// GroupStarted says that a bind of its group was sent before, and that it is not whole yet.
+	// GroupStarted says that binds of the pod's group were sent before, and that the
+	// group still lacks pods with nodes.
 	GroupStarted bool
 }
 
-// Queue is the gate of one scheduler. Its methods are safe for concurrent use and return
-// without waiting for anything.
+// Queue is the bind queue of one scheduler. Its methods are safe for concurrent use
+// and do not block.
 type Queue struct {
 	mu    sync.Mutex
 	limit limit
 	lanes [2]lane
-	// pods are those that were given nodes, by what the gate knows of them.
+	// pods holds the pods that were assigned a node, until they are bound or forgotten.
 	pods map[types.UID]*assignedPod
-	// groups are those of which pods stand at the gate.
+	// groups holds the queues of groups with waiting pods that are not set aside.
 	groups map[inLane]*groupQueue
-	// inFlight are the binds that were sent and not answered, with their lanes.
+	// inFlight holds the binds that were sent and not answered.
 	inFlight map[types.UID]sent
-	// largeInARow counts the pods of large groups that left since one of a small group did.
+	// largeInARow counts the pods that left the large lane since a pod last left the small lane.
 	largeInARow int
-	// taken counts the binds that the API server took, and throttled those for which it was
-	// too busy.
+	// taken counts the binds that succeeded. throttled counts the binds for which the
+	// API server was too busy.
 	taken, throttled int
-	// aside are the pods whose binds are not sent before a time of their own.
+	// aside holds the waiting pods that back off. The first is the pod whose backoff ends first.
 	aside indexedHeap[*assignedPod]
 }
 
-// A sent bind has not been answered.
+// sent is a bind that was sent and not answered.
 type sent struct {
 	lane  Lane
 	group types.NamespacedName
-	// since is when the pod first came to the gate, and at when its bind was sent.
+	// since is when the pod first arrived in the bind queue. sentAt is when its bind was sent.
 	since, sentAt time.Time
 }
 
-// assignedPod is a pod that was given a node.
+// assignedPod is a pod that was assigned a node.
 type assignedPod struct {
 	lane Lane
-	// expectedUntil is until when an expected pod counts as one ahead; zero of one that stands
-	// at the gate or no longer counts.
+	// expectedUntil is until when an expected pod counts as ahead. It is zero once
+	// the pod has arrived, or no longer counts.
 	expectedUntil time.Time
-	// queued is set while the pod stands at the gate.
+	// queued is the pod as it arrived. It is nil while the pod does not wait in the bind queue.
 	queued *Pod
-	// since is when it first came there.
+	// since is when the pod first arrived. Failed sets it back to zero.
 	since time.Time
-	// until is the time before which the pod's bind is not sent. A pod that stands at the gate
-	// is in Gate.aside until then. It is zero for a pod in its group's standing.
+	// until is when the pod's backoff ends. Invariant: a waiting pod is in
+	// Queue.aside if until is set, and otherwise in the queue of its group.
 	until time.Time
-	// backoff is what was answered to its binds.
+	// backoff counts how often the pod's binds were throttled.
 	backoff podBackoff
-	// index is the pod's place in the heap that it is in: Gate.aside or standing.pods.
+	// index is the pod's position in the heap that holds it: Queue.aside or groupQueue.pods.
 	index int
 }
 
-// New returns an empty gate that lets at most max binds be in flight.
+// New returns an empty bind queue that lets at most max binds be in flight.
 func New(max int) *Queue {
 	return &Queue{
 		limit:    newLimit(max),
@@ -98,16 +100,16 @@ func New(max int) *Queue {
 	}
 }
 
-// What is on its way to the gate counts for so long if it does not arrive. A group that
-// may ask can be held by another plugin, and pods that are permitted may sit in PreBind for
-// minutes: nobody is to wait for these.
+// These are the times for which pods on their way count as ahead. Another plugin may
+// hold an admitted group, and a permitted pod may be in PreBind for minutes. Without
+// these times all groups behind them would wait as long.
 const (
 	admittedTimeout  = 2 * time.Second
 	assignedTimeout  = 5 * time.Second
 	permittedTimeout = time.Second
 )
 
-// Expect takes note of pods that were matched together.
+// Expect records pods that were matched together. They count as ahead for at most assignedTimeout.
 func (g *Queue) Expect(uids []types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +122,8 @@ func (g *Queue) Expect(uids []types.UID, now time.Time) {
 	g.lanes[in].touch(now)
 }
 
-// Permitted takes note of expected pods whose group may be bound.
+// Permitted records that expected pods have passed Permit. From now on they count as
+// ahead for at most permittedTimeout.
 func (g *Queue) Permitted(uids []types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,20 +134,22 @@ func (g *Queue) Permitted(uids []types.UID, now time.Time) {
 	}
 }
 
-// Arrive takes note of a pod that stands at the gate.
+// Arrive records that a pod waits to be bound.
 func (g *Queue) Arrive(p Pod, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	known := g.pods[p.UID]
 	if known == nil {
-		// It has its node from an earlier attempt, and comes alone.
+		// The pod has its node from an earlier attempt. It comes alone, so its lane is
+		// the small one.
 		known = &assignedPod{lane: Small}
 		g.pods[p.UID] = known
 	}
 	g.enqueue(known, p, now)
 }
 
-// enqueue puts a pod among those that stand at the gate.
+// enqueue puts a pod into the bind queue: into aside while it backs off, otherwise
+// into the queue of its group.
 func (g *Queue) enqueue(known *assignedPod, p Pod, now time.Time) {
 	l := &g.lanes[known.lane]
 	g.stopCounting(known)
@@ -162,7 +167,7 @@ func (g *Queue) enqueue(known *assignedPod, p Pod, now time.Time) {
 	l.touch(now)
 }
 
-// join puts a pod that stands at the gate among those of its group.
+// join adds a pod to the queue of its group.
 func (g *Queue) join(p *assignedPod) {
 	of := inLane{p.queued.Group, p.lane}
 	s := g.groups[of]
@@ -174,8 +179,8 @@ func (g *Queue) join(p *assignedPod) {
 	g.lanes[p.lane].queue.add(s, p)
 }
 
-// Forget drops pods that have no node any more, that are gone, or that the API shows on
-// their nodes. A bind of theirs that is in flight stays in flight until it is answered.
+// Forget drops pods that have lost their nodes, that are gone, or that the API shows on
+// their nodes. Their binds that are in flight stay in flight until they are answered.
 func (g *Queue) Forget(now time.Time, uids ...types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -195,7 +200,7 @@ func (g *Queue) forget(uid types.UID, now time.Time) {
 	g.lanes[p.lane].touch(now)
 }
 
-// stopCounting has an expected pod no longer count.
+// stopCounting removes an expected pod from the count of its lane.
 func (g *Queue) stopCounting(p *assignedPod) {
 	if !p.expectedUntil.IsZero() {
 		p.expectedUntil = time.Time{}
@@ -203,7 +208,7 @@ func (g *Queue) stopCounting(p *assignedPod) {
 	}
 }
 
-// dequeue takes a pod from among those that stand.
+// dequeue removes a pod from the bind queue. It does nothing if the pod does not wait there.
 func (g *Queue) dequeue(p *assignedPod) {
 	if p.queued == nil {
 		return
@@ -221,8 +226,8 @@ func (g *Queue) dequeue(p *assignedPod) {
 	g.lanes[p.lane].waiting--
 }
 
-// Sweep stops counting pods and groups that are on their way for too long. While this
-// scheduler does not lead, admitted groups cannot ask, and go on counting.
+// Sweep stops counting the pods and groups that have been on their way for too long. While this
+// scheduler does not lead, admitted groups go on counting, because they cannot place then.
 func (g *Queue) Sweep(now time.Time, leads bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

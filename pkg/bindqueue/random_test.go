@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A random history never has more binds in flight than may be, sends no pod twice, and
-// leaves nothing behind when all is over.
+// A random history never has more binds in flight than the limit, sends no pod twice,
+// and leaves nothing behind at its end.
 func TestRandomHistoriesLeaveNothing(t *testing.T) {
 	for seed := range uint64(200) {
 		draw := rand.New(rand.NewPCG(seed, 0))
@@ -87,8 +87,8 @@ func TestRandomHistoriesLeaveNothing(t *testing.T) {
 	}
 }
 
-// A pod that comes and leaves costs the same however large its group is, and little more
-// with many groups at the gate.
+// A pod that arrives and leaves costs the same however large its group is, and little
+// more with many groups in the bind queue.
 func BenchmarkLeave(b *testing.B) {
 	for _, bc := range []struct{ groups, pods int }{{40, 8}, {300, 1}, {1, 300}, {1, 5000}} {
 		b.Run(fmt.Sprintf("groups=%d/pods=%d", bc.groups, bc.pods), func(b *testing.B) {

@@ -6,17 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Snapshot say how the gate is used at a moment.
+// A Snapshot is the state of the bind queue at one moment.
 type Snapshot struct {
-	// InFlight counts the binds that were sent and not answered, and Limit is how many
-	// there may be.
+	// InFlight counts the binds that were sent and not answered. Limit is how many there may be.
 	InFlight, Limit int
-	// Pods counts the pods at the gate by lane, and Waiting the groups that wait for
-	// their turn to ask.
+	// Pods counts the waiting pods by lane. Groups counts, by lane, the groups that
+	// wait to be admitted.
 	Pods, Groups [2]int
 }
 
-// Snapshot returns those of now.
+// Snapshot returns the present state.
 func (g *Queue) Snapshot() Snapshot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -27,16 +26,17 @@ func (g *Queue) Snapshot() Snapshot {
 	return f
 }
 
-// IsIdle says that no bind is in flight, and that all pods at the gate are in Gate.aside. A
-// pause of the gate does not count.
+// IsIdle reports whether no bind is in flight and all waiting pods back off. A bind
+// queue with other pods is not idle during a pause.
 func (g *Queue) IsIdle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.groups) == 0 && len(g.inFlight) == 0
 }
 
-// LongWaitingPods returns the groups of which pods have waited for their binds for longer than
-// after, with how many of their pods stand at the gate or have a bind in flight.
+// LongWaitingPods counts, by group, the pods that have waited for their binds for
+// longer than after, in the bind queue or in flight. A group's queue counts as a
+// whole if its first pod has waited that long.
 func (g *Queue) LongWaitingPods(now time.Time, after time.Duration) map[types.NamespacedName]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -59,8 +59,7 @@ func (g *Queue) LongWaitingPods(now time.Time, after time.Duration) map[types.Na
 	return lasting
 }
 
-// LongWaitingGroups lists the groups that have waited for their turn to ask for longer than
-// after.
+// LongWaitingGroups lists the groups that have waited to be admitted for longer than after.
 func (g *Queue) LongWaitingGroups(now time.Time, after time.Duration) []types.NamespacedName {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// A story is a gate with a clock of its own. Groups are named by letters and rank by
-// them; pod 3 of group b is "b3".
+// A story is a bind queue with a clock. Groups are named by letters and rank by
+// these. Pod 3 of group b is "b3".
 type story struct {
 	*testing.T
 	*Queue
@@ -43,7 +43,7 @@ func podsOf(name string, n int) []types.UID {
 	return uids
 }
 
-// matched has n pods of a group come to the gate together.
+// matched lets n pods of a group arrive together.
 func (s *story) matched(name string, n int) {
 	s.Helper()
 	uids := podsOf(name, n)
@@ -57,7 +57,7 @@ func (s *story) arrive(pod string) {
 	s.Arrive(Pod{UID: types.UID(pod), Group: key(pod[:1]), Rank: rankOf(pod)}, s.now)
 }
 
-// leave has as many pods leave as may, at most n, and names them.
+// leave lets as many pods leave as may, at most n, and names them.
 func (s *story) leave(n int) string {
 	var all []string
 	for range n {
@@ -77,14 +77,14 @@ func (s *story) wantLeave(n int, want string) {
 	}
 }
 
-// bound has binds be taken.
+// bound records that pods were bound.
 func (s *story) bound(pods ...string) {
 	for _, p := range pods {
 		s.Bound(types.UID(p), s.now)
 	}
 }
 
-// throttled has binds be answered with 429.
+// throttled records that the binds of pods were answered with 429.
 func (s *story) throttled(after time.Duration, pods ...string) {
 	for _, p := range pods {
 		s.Throttled(Pod{UID: types.UID(p), Group: key(p[:1]), Rank: rankOf(p), GroupStarted: true}, after, s.now)
@@ -93,8 +93,8 @@ func (s *story) throttled(after time.Duration, pods ...string) {
 
 func (s *story) pass(d time.Duration) { s.now = s.now.Add(d) }
 
-// asks has groups want to ask, such as "a8" for eight pods of group a, and names those
-// that may.
+// asks asks for the admission of groups, such as "a8" for eight pods of group a, and
+// names the groups that were admitted.
 func (s *story) asks(groups ...string) string {
 	var may []string
 	for _, a := range groups {
@@ -109,7 +109,7 @@ func (s *story) asks(groups ...string) string {
 	return strings.Join(may, " ")
 }
 
-// due names the groups whose turn has come.
+// due names the waiting groups that are admitted now.
 func (s *story) due() string {
 	var names []string
 	for _, k := range s.AdmitWaiting(s.now) {
@@ -125,7 +125,7 @@ func (s *story) want(what, got, want string) {
 	}
 }
 
-// wantNothing fails unless the gate has forgotten everything.
+// wantNothing fails if the bind queue has not forgotten everything.
 func (s *story) wantNothing() {
 	s.Helper()
 	if !s.IsIdle() || len(s.pods) > 0 {

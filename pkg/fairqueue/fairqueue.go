@@ -1,5 +1,5 @@
-// Package fairqueue is a work queue in which namespaces take turns: however much there is to do
-// for one of them, each of the others waits for one item of it at the most.
+// Package fairqueue is a work queue that serves namespaces round robin: each namespace gives
+// one item in its turn. A namespace with many items therefore does not delay the others.
 package fairqueue
 
 import (
@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// New returns a work queue with that name in metrics, in the order of NewRoundRobin. Without a name it
-// has no metrics.
+// New returns a rate-limited work queue that takes its items in the order of
+// NewRoundRobin. name is its name in metrics. Without a name it has no metrics.
 func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], namespace func(T) string) workqueue.TypedRateLimitingInterface[T] {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
 		Name:          name,
@@ -17,7 +17,8 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], names
 	})
 }
 
-// NewDelaying returns a work queue that limits no rates, in the order given.
+// NewDelaying returns a delaying work queue without a rate limit. It takes
+// its items in the given order.
 func NewDelaying[T comparable](name string, order *RoundRobin[T]) workqueue.TypedDelayingInterface[T] {
 	return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{
 		Name:  name,
@@ -25,35 +26,42 @@ func NewDelaying[T comparable](name string, order *RoundRobin[T]) workqueue.Type
 	})
 }
 
-// An Order says which item of a work queue is next. Namespaces take turns: the next item is of the
-// namespace that has waited longest. Within a namespace urgent items go before the others, and older
-// ones before newer ones. A work queue calls an Order under its own lock. Hurry may be called at any
-// time.
+// RoundRobin is the order of a work queue: it chooses the next item. The next
+// item is of the namespace that has waited longest. Within a namespace, urgent
+// items go before the others, and older items before newer ones. A work queue
+// calls its RoundRobin under its own lock. MarkUrgent may be called at any time.
 type RoundRobin[T comparable] struct {
 	namespace func(T) string
-	lines     map[string]*line[T]
-	// turns are the namespaces that have an item here, the next one first.
+	// lines holds the items by namespace.
+	lines map[string]*line[T]
+	// turns lists the namespaces that have an item, the next one first.
 	turns []string
-	size  int
+	// size counts the items.
+	size int
 
+	// mu guards urgent.
 	mu     sync.Mutex
 	urgent map[T]bool
 }
 
-// A line is the items of one namespace. An item may stand in it twice, and is taken once.
+// A line holds the items of one namespace. An item that becomes urgent while
+// it waits is in both lists. take returns it once and skips the other copy.
 type line[T comparable] struct {
+	// first lists the urgent items. rest lists the others.
 	first, rest []T
-	// pending are the items that are to be taken, and whether they stand in first.
+	// pending has an entry for each item that was not taken yet. True means
+	// that the item is in first.
 	pending map[T]bool
 }
 
-// NewRoundRobin returns an order without items. The namespace of an item never changes.
+// NewRoundRobin returns an order without items. namespace returns the
+// namespace of an item, which must never change.
 func NewRoundRobin[T comparable](namespace func(T) string) *RoundRobin[T] {
 	return &RoundRobin[T]{namespace: namespace, lines: map[string]*line[T]{}, urgent: map[T]bool{}}
 }
 
-// MarkUrgent makes an item urgent until it is taken. The item has to be added to the work queue
-// afterwards.
+// MarkUrgent makes an item urgent until it is taken. The caller must add
+// the item to the work queue afterwards.
 func (o *RoundRobin[T]) MarkUrgent(item T) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,8 +86,8 @@ func (o *RoundRobin[T]) Push(item T) {
 	l.put(item, o.isUrgent(item))
 }
 
-// Touch implements workqueue.Queue: an item that is added again keeps its place, unless it has
-// become urgent.
+// Touch implements workqueue.Queue. An item that is added again keeps its
+// place, unless it has become urgent.
 func (o *RoundRobin[T]) Touch(item T) {
 	l := o.lines[o.namespace(item)]
 	if l == nil {
@@ -93,7 +101,7 @@ func (o *RoundRobin[T]) Touch(item T) {
 // Len implements workqueue.Queue.
 func (o *RoundRobin[T]) Len() int { return o.size }
 
-// Pop implements workqueue.Queue. It is called where there is an item.
+// Pop implements workqueue.Queue. It must not be called on an empty queue.
 func (o *RoundRobin[T]) Pop() T {
 	of := o.turns[0]
 	o.turns = o.turns[1:]
@@ -120,7 +128,7 @@ func (l *line[T]) put(item T, urgent bool) {
 	}
 }
 
-// take takes the next item, of which there is one.
+// take removes and returns the next item. There must be one.
 func (l *line[T]) take() T {
 	for {
 		of := &l.first

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// next takes items from a queue, and ends them.
+// next takes n items from a queue, and marks each as done.
 func next(q workqueue.TypedRateLimitingInterface[string], n int) []string {
 	items := make([]string, n)
 	for i := range items {
@@ -54,7 +54,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	}
 }
 
-// Who comes while others are at work has the next turn, not the one after all of them.
+// A namespace that comes late has its turn before any other namespace has two more.
 func TestALateNamespaceHasTheNextTurn(t *testing.T) {
 	q := newQueue()
 	defer q.ShutDown()
@@ -69,7 +69,7 @@ func TestALateNamespaceHasTheNextTurn(t *testing.T) {
 	}
 }
 
-// What is added again later takes its turn then, as with any work queue.
+// An item that is added after a delay takes its turn then, as in any work queue.
 func TestWhatIsAddedLaterTakesItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
@@ -88,8 +88,8 @@ func TestWhatIsAddedLaterTakesItsTurn(t *testing.T) {
 	})
 }
 
-// Within a namespace urgent items go first, also those that wait already; they are taken once, and
-// other namespaces have their turns all the same.
+// Urgent items go first in their namespace, also if they have waited
+// already. They are taken once, and other namespaces keep their turns.
 func TestUrgentItemsGoFirstInTheirNamespace(t *testing.T) {
 	order := NewRoundRobin(func(item string) string { namespace, _, _ := strings.Cut(item, "/"); return namespace })
 	q := NewDelaying("", order)

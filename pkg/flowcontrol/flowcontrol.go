@@ -1,4 +1,4 @@
-// Package flowcontrol says what an API server that has too many requests asks of its clients.
+// Package flowcontrol reads from an error for how long an overloaded API server wants no requests.
 package flowcontrol
 
 import (
@@ -8,19 +8,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// DefaultRetryAfter is for how long nothing is sent after an answer of 429 that does not say so.
+// DefaultRetryAfter is the pause after a 429 that names none. It is also
+// the shortest pause after any 429.
 const DefaultRetryAfter = time.Second
 
-// Unlimited returns a configuration without the client's own limit of requests a second. It is for
-// those who bound how many requests are in flight.
+// Unlimited returns a copy of a configuration without the client's own limit
+// of requests a second. It is for a caller that bounds its requests in flight.
 func Unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	return config
 }
 
-// RetryAfter says whether the API server did not look at a request since it has too many, and for how
-// long to send nothing. It answers 429 then, or 503 with a time to wait.
+// RetryAfter returns for how long to send nothing after an error, and whether the API server was
+// too busy to process the request. It was too busy if it answered 429, or 503 with a time to wait.
 func RetryAfter(err error) (after time.Duration, busy bool) {
 	seconds, says := apierrors.SuggestsClientDelay(err)
 	switch {

@@ -9,16 +9,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// An attempt is one way to ask for pods that ask something of each other.
+// An alternative is one way to request nodes for pods with constraints among each other.
 type alternative struct {
 	interpod.Alternative
-	// careful takes the most that passed on any of the nodes where a filter refused more
-	// for what passes on every node: nodes are often alike.
+	// careful limits all nodes to the highest number of members that passed on a node
+	// where a filter rejected more, because nodes are often alike.
 	careful bool
 }
 
-// alternatives lists the ways to ask, the best first, and each carefully first where that may be of
-// use.
+// alternatives lists the alternatives, the best first. If there are partial
+// exclusions, each alternative is tried with careful first.
 func (q *attempt) alternatives(excluded podLimits) []alternative {
 	partly, most := excluded.hasPartial(), maxAlternatives
 	if partly {
@@ -34,8 +34,8 @@ func (q *attempt) alternatives(excluded podLimits) []alternative {
 	return as[:min(maxAlternatives, len(as))]
 }
 
-// requestsFor completes the requests for an attempt, with what is excluded by the key of a
-// shape.
+// requestsFor returns the requests with the constraints of an alternative and with
+// the exclusions of each shape.
 func (q *attempt) requestsFor(a alternative, excluded podLimits) []translate.ShapeRequest {
 	requests := slices.Clone(q.requests)
 	for i := range requests {
@@ -57,7 +57,7 @@ func (q *attempt) requestsFor(a alternative, excluded podLimits) []translate.Sha
 	return requests
 }
 
-// keysFor names the pods that the requests of an attempt are for.
+// keysFor returns the UIDs of the pods that requests are for, in order.
 func (q *attempt) keysFor(requests []translate.ShapeRequest) []string {
 	var keys []string
 	for i, s := range q.shapes {

@@ -22,61 +22,67 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// An enquiry is what the matcher is asked for a plan.
+// An attempt is one try to place the pods of a plan.
 type attempt struct {
 	plan   gang.Plan
 	shapes []*interpod.Shape
 	nodes  []fwk.NodeInfo
-	// requests are complete but for what the pods ask of each other, and keys are
-	// theirs in order.
+	// requests has one request for each shape. It lacks the constraints among the
+	// pods, because each alternative adds these.
 	requests []translate.ShapeRequest
-	keys     []string
+	// keys are the UIDs of the requests' pods, in order.
+	keys []string
 	verdicts
-	// cluster is what there is beside the group and the filters.
+	// cluster is what other pods and groups claim.
 	cluster ClusterState
-	// firstTried is the way that was asked first, and excluded what was excluded then, where siblings
-	// object to each other.
+	// firstTried is the alternative that was tried first. It is nil if none was tried.
 	firstTried *alternative
-	podLimits  podLimits
-	// constraints is nil where no filter could object to one pod for the sake of another.
+	// podLimits are the exclusions that it was tried with.
+	podLimits podLimits
+	// constraints are the constraints among the group's pods. It is nil if no filter
+	// can reject one pod because of another.
 	constraints *interpod.Constraints
-	topology    *jobspec.Topology
+	// topology is the topology that the group asks for.
+	topology *jobspec.Topology
 
-	// outlasted says of a pod, where nodes to reserve are looked for, that it has outlasted a
-	// reservation.
+	// outlasted reports whether a pod has outlasted a reservation. It is set only in
+	// a search for nodes to reserve.
 	outlasted func(*corev1.Pod) bool
 
-	// budget is what the search for nodes may take.
+	// budget is how much of the scheduling loop the attempt may take.
 	budget *Budget
 
 	outcome
 }
 
-// verdicts are those of the filters and the extenders.
+// verdicts are the verdicts of the filters and the extenders.
 type verdicts struct {
-	// rejected is what they rule out for any shape, and byShape what each shape is kept from.
+	// rejected merges the verdicts for all shapes.
 	rejected filterResult
-	byShape  []map[string]bool
-	// never are by shape the nodes ruled out for good, and filtered and extended those that the
-	// filters and the extenders rule out for the present.
+	// byShape has, for each shape, the nodes that are ruled out for it.
+	byShape []map[string]bool
+	// never has, for each shape, the nodes that are ruled out for good. filtered has
+	// the nodes that the filters rule out for the present. rejectedByExtenders has
+	// the nodes that the extenders rule out for the present.
 	never, filtered, rejectedByExtenders [][]string
 }
 
-// An outcome is what there is to tell of an enquiry beside its answer.
+// An outcome is what an attempt results in besides slots or a refusal.
 type outcome struct {
-	// effects is what follows from the matcher's answers, and stats counts what was done.
+	// effects is what the caller has to do because of the matcher's answers.
 	effects MatcherEffects
-	stats   Stats
-	// blockingTurns are the turns for which nodes are reserved that the group could use.
+	// stats counts what was done.
+	stats Stats
+	// blockingTurns are the turns with reserved nodes that the group could use.
 	blockingTurns []gang.Turn
 }
 
-// newAttempt runs the filters for a plan. It may only be called inside a scheduling
-// cycle. It looks at the first kind of pods in any case, and at others until its allowance is
-// over.
+// newAttempt runs the filters for a plan and builds the requests. It may only be
+// called inside a scheduling cycle. It runs the filters for the first shape in any
+// case. It returns a refusal if the budget is used up before the last shape.
 func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan, nodes []fwk.NodeInfo) (*attempt, *gang.Refusal) {
 	if k := plan.Missing; plan.Late && k > 0 {
-		// The others may not have the room that is reserved, and ask next.
+		// Only as many pods as the group lacks may use reserved room. The others are placed later.
 		plan.Optional = plan.Optional[:min(len(plan.Optional), k-1)]
 	}
 	extenders := p.extendersFor(plan)
@@ -126,7 +132,7 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 	return q, nil
 }
 
-// labelsOf returns the labels of namespaces.
+// labelsOf returns a function that returns the labels of a namespace.
 func (p *Placer) labelsOf(ctx context.Context) func(namespace string) labels.Set {
 	lister := p.Handle.SharedInformerFactory().Core().V1().Namespaces().Lister()
 	logger := klog.FromContext(ctx)
@@ -135,7 +141,7 @@ func (p *Placer) labelsOf(ctx context.Context) func(namespace string) labels.Set
 	}
 }
 
-// add adds the request for a shape.
+// add adds the request for a shape, and the verdicts on its nodes.
 func (q *attempt) add(out filterResult, s *interpod.Shape) {
 	q.rejected.add(out)
 	barred := sets.New(out.never...)
@@ -166,8 +172,8 @@ func asMap(hosts sets.Set[string]) map[string]bool {
 	return barred
 }
 
-// stayWithSiblings keeps late members of a group that is to be in one domain to the
-// domains where its members are.
+// stayWithSiblings limits late members of a group with a required topology to the
+// domains of their siblings.
 func (q *attempt) stayWithSiblings(levels []translate.Level) {
 	if !q.plan.Late || q.topology == nil || q.topology.Required == "" {
 		return
@@ -198,7 +204,7 @@ func (q *attempt) stayWithSiblings(levels []translate.Level) {
 	}
 }
 
-// leaveOut has the requests leave out nodes, for the present.
+// leaveOut excludes nodes from all requests, for the present.
 func (q *attempt) leaveOut(nodes []string) {
 	if len(nodes) == 0 {
 		return
@@ -208,7 +214,7 @@ func (q *attempt) leaveOut(nodes []string) {
 	}
 }
 
-// narrow narrows a constraint by another.
+// narrow narrows a constraint by another one.
 func narrow(c **jobspec.Constraint, more *jobspec.Constraint) {
 	if *c == nil {
 		*c = more
@@ -218,20 +224,22 @@ func narrow(c **jobspec.Constraint, more *jobspec.Constraint) {
 }
 
 const (
-	// mostHosts is how many names of nodes the lists of one match may stand for: less than a
-	// jobspec may, so that a group is told what is too much.
+	// mostHosts bounds the node names that the lists of one match stand for. It is
+	// less than a jobspec may list, so that the group gets a message about the cause.
 	mostHosts = 1 << 19
-	// mostText and mostCost are what a jobspec may take to write and to read. A value that it
-	// lists costs valueCost beside its text.
-	mostText  = jobspec.MaxSize
-	mostCost  = 12 << 20
+	// mostText bounds the bytes of a jobspec.
+	mostText = jobspec.MaxSize
+	// mostCost bounds the cost to write and read a jobspec: its bytes, and valueCost
+	// for each value in its lists.
+	mostCost = 12 << 20
+	// valueCost is the cost of a value in a list, besides its bytes.
 	valueCost = 16
 )
 
-// whyTooManyTypes is what a group is told that asks for more types of resources than a match may.
+// whyTooManyTypes is the message of a group that asks for more types of resources than a match may.
 const whyTooManyTypes = "its pods ask for more than 128 types of resources in all: fewer extended resources, or groups of their own for pods that ask for others"
 
-// hasTooManyTypes says whether shapes ask for more types of resources than one match may.
+// hasTooManyTypes reports whether shapes ask for more types of resources than one match may.
 func hasTooManyTypes(shapes []*interpod.Shape) bool {
 	kinds := sets.New[string]()
 	for _, s := range shapes {
@@ -242,8 +250,8 @@ func hasTooManyTypes(shapes []*interpod.Shape) bool {
 	return false
 }
 
-// isTooLarge says whether requests list more nodes than one match may, or take more to write
-// down.
+// isTooLarge reports whether requests list too many nodes for one match, or cost too
+// much to write and read.
 func isTooLarge(requests []translate.ShapeRequest) bool {
 	l := listed{limits: make(map[string][]string)}
 	for i := range requests {
@@ -252,14 +260,16 @@ func isTooLarge(requests []translate.ShapeRequest) bool {
 	return l.hosts > mostHosts || l.text > mostText || l.text+valueCost*l.values > mostCost
 }
 
-// A listed is what there is in the lists of some requests, and what these take to write down.
+// A listed estimates how much some requests list, and how large their jobspec is.
 type listed struct {
+	// hosts counts the node names. values counts the values in lists. text counts the bytes.
 	hosts, values, text int
-	// limits are the lists by their limits' names. Those of a limit are read once.
+	// limits are the host lists by the names of their limits. Several shapes may have
+	// a limit, and its hosts count once.
 	limits map[string][]string
 }
 
-// add counts a request.
+// add counts a request. The constants estimate the bytes and values of its parts.
 func (l *listed) add(r *translate.ShapeRequest) {
 	l.value(256+3*len(r.Label), 24)
 	for _, kind := range r.Amounts.Types() {
@@ -278,7 +288,7 @@ func (l *listed) add(r *translate.ShapeRequest) {
 	}
 }
 
-// value counts values that take so many bytes in all.
+// value counts values that take text bytes in all.
 func (l *listed) value(text, values int) {
 	l.text += text
 	l.values += values
@@ -317,12 +327,12 @@ func (l *listed) limit(from jobspec.Limit) {
 	}
 }
 
-// match asks for an enquiry's requests.
+// match sends requests to the matcher, as one job.
 func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
 	return p.matchIgnoring(ctx, q, op, requests, keys, nil)
 }
 
-// matchIgnoring asks as if some jobs held nothing.
+// matchIgnoring matches as if the ignored jobs held nothing.
 func (p *Placer) matchIgnoring(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, ignored []match.JobID) (*match.Allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.MatchTimeout)
 	defer cancel()

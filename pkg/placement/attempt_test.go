@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// nodeNames are the names of so many nodes.
+// nodeNames returns n names of nodes, each length bytes long.
 func nodeNames(n, length int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -22,7 +22,7 @@ func nodeNames(n, length int) []string {
 	return names
 }
 
-// requestsOf are the requests for so many kinds of one pod each.
+// requestsOf returns requests for this many kinds of pods, of one pod each.
 func requestsOf(kinds int, attributes jobspec.SlotAttributes) []translate.ShapeRequest {
 	var requests []translate.ShapeRequest
 	for i := range kinds {
@@ -33,7 +33,7 @@ func requestsOf(kinds int, attributes jobspec.SlotAttributes) []translate.ShapeR
 	return requests
 }
 
-// What is not too much for one match can be written down, and read again.
+// Requests that are not too large can be written as a jobspec and read again.
 func TestWhatIsNotTooManyHostsCanBeWritten(t *testing.T) {
 	excluded := func(names []string) jobspec.SlotAttributes {
 		return jobspec.SlotAttributes{ConstraintsNow: notOn(names)}
@@ -118,7 +118,7 @@ func TestTypesOfResourcesOfAGroupAreBounded(t *testing.T) {
 	}
 }
 
-// What requests list is bounded wherever they list it.
+// Lists in requests are bounded, wherever they are.
 func TestRequestsThatListTooMuch(t *testing.T) {
 	list := func(n, length int) *jobspec.Constraint {
 		return &jobspec.Constraint{Op: jobspec.OpHostlist, Values: slices.Repeat([]string{strings.Repeat("n", length)}, n)}

@@ -8,70 +8,76 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// Why a group is too hard. Each says what its user can do.
+// These are the messages of groups that are too hard. Each ends with what the user can do.
 const (
 	whyTooHard      = "finding nodes takes more work than one group may have: fewer kinds of pods, affinity terms or spread constraints take less"
 	whyTooManyHosts = "its pods are kept from, or apart on, too many nodes one by one: fewer kinds of pods, affinity terms or spread constraints make the lists shorter"
 	whyForeign      = "finding nodes takes long, since for each kind of its pods the filters read the anti-affinity of pods of other namespaces: fewer kinds of pods take less"
 )
 
-// TooHard is the refusal of such a group. It asks again after a while that grows, or once it
-// has changed.
+// TooHard returns the refusal of a group that takes too much work. The group retries
+// after a long backoff, or once it has changed.
 func TooHard(why string) *gang.Refusal {
 	return &gang.Refusal{Reason: reason.TooHard, Message: why, Backoff: true, LongBackoff: true}
 }
 
-// An Allowance is what one enquiry may take of the scheduling loop. What it waits for others, and
-// what the filters take for the sake of others, is not in it. The latter has a bound of its own.
+// A Budget is how much of the scheduling loop one attempt may take. Time that the
+// attempt waits for others does not count. Time that the filters take for pods of
+// other namespaces does not count either, and has a separate bound.
 type Budget struct {
-	ctx    context.Context
-	now    func() time.Time
-	began  time.Time
-	most   time.Duration
+	ctx   context.Context
+	now   func() time.Time
+	began time.Time
+	most  time.Duration
+	// waited is the time that does not count.
 	waited time.Duration
-	// foreignTotal is what of it the filters took for the sake of pods of other namespaces.
+	// foreignTotal is the part of waited that the filters took for pods of other namespaces.
 	foreignTotal time.Duration
-	// ran is what the PreFilter plugins have taken so far, and runs how often they ran.
-	ran  time.Duration
+	// ran is how long the PreFilter plugins have run so far.
+	ran time.Duration
+	// runs is how often they ran.
 	runs int
-	// foreign is what one run of the PreFilter plugins takes for the sake of pods of other
-	// namespaces, once that is measured.
-	foreign  time.Duration
+	// foreign is how long one run of the PreFilter plugins takes for pods of other namespaces.
+	foreign time.Duration
+	// measured says that foreign was measured.
 	measured bool
 }
 
-// NewBudget returns what an enquiry may take that began at a time, by a clock.
+// NewBudget returns the budget of an attempt. began is when the attempt began, most is the
+// time that it may take, and now is the clock. The attempt also has to end when ctx ends.
 func NewBudget(ctx context.Context, now func() time.Time, began time.Time, most time.Duration) *Budget {
 	return &Budget{ctx: ctx, now: now, began: began, most: most}
 }
 
-// ForeignTotal is how long the filters took for the sake of pods of other namespaces.
+// ForeignTotal returns how long the filters took for pods of other namespaces.
 func (a *Budget) ForeignTotal() time.Duration { return a.foreignTotal }
 
-// Elapsed is how long ago the enquiry began.
+// Elapsed returns the time since the attempt began.
 func (a *Budget) Elapsed() time.Duration { return a.now().Sub(a.began) }
 
-// Took is what the enquiry has taken.
+// Took returns how much of the budget the attempt has used.
 func (a *Budget) Took() time.Duration { return a.now().Sub(a.began) - a.waited }
 
-// left is what the enquiry may still take.
+// left returns how much of the budget is left.
 func (a *Budget) left() time.Duration { return a.most - a.Took() }
 
-// isOver says that the enquiry is to end.
+// isOver reports whether the attempt has to end.
 func (a *Budget) isOver() bool { return a.Took() > a.most || a.isForeignOver() || a.ctx.Err() != nil }
 
-// isForeignOver says that the filters have taken more for the sake of others than one group may hold up the
-// loop for. A group of one kind of pods is never held up for that: others would keep it out for ever.
+// isForeignOver reports whether the filters have taken too long for pods of other
+// namespaces. The bound never ends the attempt of a group with one shape. Otherwise
+// other namespaces could keep such a group from nodes for ever.
 func (a *Budget) isForeignOver() bool { return a.foreignTotal > max(a.most, maxRunsPerShape*a.foreign) }
 
-// addForeign takes note of what the filters took for the sake of others.
+// addForeign records time that the filters took for pods of other namespaces.
 func (a *Budget) addForeign(d time.Duration) {
 	a.waited += d
 	a.foreignTotal += d
 }
 
-// refusal is what a group is told whose enquiry is over. Who was held up by others is not too hard
-// by itself: it asks again after a while, and owes nothing for it.
+// refusal returns the refusal of a group whose budget is used up. If only pods of
+// other namespaces took too long, the group is not too hard by itself: it retries
+// after a backoff, and its namespace does not owe that time.
 func (a *Budget) refusal() *gang.Refusal {
 	if a.isForeignOver() && a.Took() <= a.most {
 		return &gang.Refusal{Reason: reason.TooHard, Message: whyForeign, Backoff: true, RetryAfter: heldPause}
@@ -80,13 +86,13 @@ func (a *Budget) refusal() *gang.Refusal {
 }
 
 const (
-	// slowPreFilter is what the PreFilter plugins take in one enquiry before it is measured whom
-	// that is for.
+	// slowPreFilter is how long the PreFilter plugins have to run before the time for
+	// pods of other namespaces is measured.
 	slowPreFilter = 2 * time.Millisecond
-	// heldPause is the shortest time after which a group asks again that was held up for others,
-	// also one that is changed meanwhile: nobody pays for that.
+	// heldPause is the shortest backoff of a group that other namespaces held up. It also
+	// holds for a group that has changed, because no namespace owes the time of its attempts.
 	heldPause = 10 * time.Second
-	// maxRunsPerShape is how often they run for one kind of pods at the most: to rule nodes out, to
-	// measure, and for each verification.
+	// maxRunsPerShape is how often the PreFilter plugins run at most for one shape:
+	// to rule out nodes, to measure, and for each verification.
 	maxRunsPerShape = 1 + 1 + 1 + maxRepairs
 )

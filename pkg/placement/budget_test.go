@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An enquiry is over when it has taken its time, without what it waited for others, or when its
-// caller has gone.
+// A budget is over when its time is used up, without the time that the attempt waited
+// for others, or when its caller has gone.
 func TestAnAllowanceIsOver(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	gone, cancel := context.WithCancel(t.Context())

@@ -19,44 +19,47 @@ import (
 )
 
 const (
-	// usableEvery is how many nodes are looked at before the allowance is.
+	// usableEvery is after how many nodes the budget is checked.
 	usableEvery = 64
-	// mostEnds is how many jobs a match may be asked to take for ended: the engine ignores as many
+	// mostEnds is how many jobs a match may ignore. The engine ignores this many jobs
 	// of one pod each within 100 ms.
 	mostEnds = 1 << 17
-	// mostNamed is how many pods a group is told of by name that are in its way.
+	// mostNamed is how many blockers a message names.
 	mostNamed = 3
 )
 
-// A reservable is where a group may have nodes reserved.
+// candidateNodes are the nodes that could be reserved for a group.
 type candidateNodes struct {
-	// nodes are those on which the fewest pods are that end, first. They are reserved for nobody
-	// else.
+	// nodes names the candidates, the nodes with the fewest ending pods first. None
+	// is reserved for another group.
 	nodes []string
-	// requests are those of the group when what ends there has ended, and ends are the jobs that
-	// hold something on the nodes and end.
+	// requests are the group's requests for the time when all pods that will end have ended.
 	requests []translate.ShapeRequest
-	ends     []match.JobID
-	// rejected counts the nodes that the filters rule out beside pods that do not end, and filters
-	// are their words.
+	// ends are the jobs whose pods on the candidates will all end.
+	ends []match.JobID
+	// rejected counts the nodes that the filters rule out even without the pods that will end.
 	rejected int
-	filters  string
-	// reservedCount counts the nodes that are reserved for others. On those that may be had, endless are
-	// in the way that do not end, and outlasted those that are taken for such.
-	reservedCount      int
+	// filters are the filters' messages about these nodes.
+	filters string
+	// reservedCount counts the nodes that are reserved for other groups.
+	reservedCount int
+	// endless are the pods on candidates that do not end. outlasted are the pods on
+	// candidates that count as endless because they outlasted a reservation.
 	endless, outlasted blockers
-	// blockedNodes are the nodes on which something is in the way, or may be.
+	// blockedNodes is a Bloom filter of the nodes where a pod or a filter blocks the group.
 	blockedNodes gang.NodeBloomFilter
 }
 
-// An blockers are pods that are in a group's way, on so many nodes. Those that the reader may know
-// of are named or, beyond a few, counted as more; others are of other namespaces.
+// blockers are pods that block a group.
 type blockers struct {
+	// nodes counts the nodes that the pods are on. more counts the pods that a message
+	// could name, and does not. foreign counts the pods that it must not name.
 	nodes, more, foreign int
-	named                []string
+	// named are the pods that a message names.
+	named []string
 }
 
-// add adds a pod. The first by name are named.
+// add adds a pod. tells says that it may be named. Only the first mostNamed pods by name are named.
 func (w *blockers) add(p *corev1.Pod, tells bool) {
 	if !tells {
 		w.foreign++
@@ -70,8 +73,8 @@ func (w *blockers) add(p *corev1.Pod, tells bool) {
 	}
 }
 
-// findCandidates looks where a group could stand. The answer is not known where the allowance is
-// over.
+// findCandidates finds the nodes that could be reserved for the group. known is false
+// if the budget is used up, or if there are too many jobs to ignore.
 func (k reservationSearch) findCandidates(l permanentRejections) (r candidateNodes, known bool) {
 	r = candidateNodes{requests: k.q.whenEnded(l), filters: l.why.String()}
 	taken := sets.New(k.q.cluster.Reserved.Nodes...)
@@ -110,8 +113,8 @@ func (k reservationSearch) findCandidates(l permanentRejections) (r candidateNod
 	return r, true
 }
 
-// addCandidate looks at the pods on a node that may be had. It counts those that end, and adds what they
-// are to the matcher: true for what ends everywhere.
+// addCandidate adds the pods on a candidate. It returns how many of them will end. It sets the
+// job of each pod in ends: true means that all its pods on the candidates so far will end.
 func (k reservationSearch) addCandidate(info fwk.NodeInfo, r *candidateNodes, ends map[match.JobID]bool) (holders int) {
 	endlessOnes, outlastedOnes := 0, 0
 	for pod, job := range k.jobsOn(info) {
@@ -139,16 +142,18 @@ func (k reservationSearch) addCandidate(info fwk.NodeInfo, r *candidateNodes, en
 	return holders
 }
 
-// IsEndless says that a pod does not end by itself, or that another takes its place: a Deployment's,
-// a StatefulSet's, or one that nothing controls and that is always restarted.
+// IsEndless reports whether a pod runs until it is deleted: it is always restarted,
+// it has no deadline, and it is not being deleted.
 func IsEndless(p *corev1.Pod) bool {
 	return p.Spec.RestartPolicy == corev1.RestartPolicyAlways && p.Spec.ActiveDeadlineSeconds == nil && p.DeletionTimestamp == nil
 }
 
-// isPermanent says of a pod that it is taken for one that does not end.
+// isPermanent reports whether a pod counts as one that does not end: it is endless,
+// or has outlasted a reservation.
 func (q *attempt) isPermanent(p *corev1.Pod) bool { return IsEndless(p) || q.outlasted(p) }
 
-// why says why a group has no nodes reserved.
+// why returns why no nodes are reserved for the group, as the end of a message. It is
+// empty if there is no reason to name.
 func (r candidateNodes) why() string {
 	var parts []string
 	if r.reservedCount > 0 {
@@ -183,7 +188,8 @@ func (w blockers) String() string {
 	return fmt.Sprintf("%s that it could use (%s)", reason.Plural(w.nodes, "node"), strings.Join(who, "; "))
 }
 
-// jobsOn lists the pods on a node with the jobs that they are to the matcher.
+// jobsOn yields the pods that hold resources on a node, each with its job. It leaves
+// out pods that run on every node.
 func (k reservationSearch) jobsOn(info fwk.NodeInfo) iter.Seq2[*corev1.Pod, match.JobID] {
 	return func(yield func(*corev1.Pod, match.JobID) bool) {
 		var pods []*corev1.Pod
@@ -203,7 +209,7 @@ func (k reservationSearch) jobsOn(info fwk.NodeInfo) iter.Seq2[*corev1.Pod, matc
 	}
 }
 
-// NodesAre says of how many nodes something is said: 1 node is, 2 nodes are.
+// NodesAre returns the beginning of a sentence about n nodes, such as "1 node is" or "2 nodes are".
 func NodesAre(n int) string {
 	if n == 1 {
 		return "1 node is"

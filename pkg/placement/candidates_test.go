@@ -15,8 +15,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// lookingAt is an enquiry of a group of one pod that looks for nodes to reserve among some, each
-// with pods that do not end.
+// lookingAt returns an attempt of a group of one pod that searches nodes to reserve,
+// each with pods that do not end.
 func lookingAt(nodes, pods int, may *Budget) *attempt {
 	q := &attempt{plan: gang.Plan{Key: types.NamespacedName{Namespace: objects.Namespace, Name: "g"}}, verdicts: verdicts{never: [][]string{nil}}, budget: may, outlasted: func(*corev1.Pod) bool { return false }}
 	for n := range nodes {
@@ -31,7 +31,8 @@ func lookingAt(nodes, pods int, may *Budget) *attempt {
 	return q
 }
 
-// aloof is a placer to which each pod is a job of its own, and that names nothing of other namespaces.
+// aloof returns a placer for which each pod is one job, and which names nothing of
+// other namespaces.
 func aloof() *Placer {
 	return NewPlacer(Config{
 		MayName: func(namespace, asks string) bool { return namespace == asks },
@@ -44,7 +45,7 @@ func aloof() *Placer {
 	})
 }
 
-// Where nodes could be reserved is looked for as long as the allowance lasts.
+// The search for candidates ends when its budget is used up.
 func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 	const nodes = 10 * usableEvery
 	for name, tc := range map[string]struct {
@@ -71,7 +72,7 @@ func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 	}
 }
 
-// Of the pods in a group's way a few are named, and the others counted.
+// A few blockers are named, and the others are counted.
 func TestPodsInTheWayAreCountedBeyondAFew(t *testing.T) {
 	q := lookingAt(2, 5, &Budget{ctx: context.Background(), now: time.Now, began: time.Now(), most: time.Hour})
 	q.nodes[1].(*schedulerframework.NodeInfo).AddPod(objects.Pod("theirs", objects.Always, objects.Elsewhere, objects.OnNode("n1")))

@@ -11,8 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// commit makes the match that was verified, with the pods of each shape assigned to its
-// slots in the order of the verification.
+// commit books the match that was verified. The pods of each shape get its slots in the
+// order of the verification. It returns a refusal if the matcher gives other slots now.
 func (p *Placer) commit(ctx context.Context, q *attempt, requests []translate.ShapeRequest, slots []match.Slot, targets []interpod.Target, v verification) ([]match.Slot, *gang.Refusal) {
 	keys, spare := q.assign(requests, targets, v.order)
 	a, err := p.match(ctx, q, match.Allocate, requests, keys)
@@ -33,8 +33,8 @@ func (p *Placer) commit(ctx context.Context, q *attempt, requests []translate.Sh
 	return ordered, nil
 }
 
-// assign returns the keys with which the slots come to the pods in the order given, and
-// those of slots that are not in it.
+// assign returns the keys of the requests, so that the pods get the slots in the
+// given order. spare are the keys of the slots that are not in this order.
 func (q *attempt) assign(requests []translate.ShapeRequest, targets []interpod.Target, order []int) (keys, spare []string) {
 	taken := make([]int, len(q.shapes))
 	of := make([]string, len(targets))

@@ -1,28 +1,28 @@
-// Package placement finds nodes for all pods of one group inside a scheduling cycle. It runs the
-// filters of the profile, asks the matcher, and books what both agree on. What becomes of that, and
-// whether the matcher is well, is the caller's to see to.
+// Package placement finds nodes for all pods of one group inside a scheduling cycle. It
+// runs the profile's filters, requests nodes of the matcher, and books a match that the
+// filters accept. The caller acts on the result, and watches the health of the matcher.
 //
-// Its files, each of which uses those before it:
+// Its files, in reading order:
 //
-//	config.go        what does it need to know of the world?
-//	result.go        what does it answer?
-//	budget.go     how much of the scheduling loop may it take, and when is a group too hard?
-//	node_filters.go  what did filters say of a Node before?
-//	exclusions.go      which nodes did the filters refuse after a match?
-//	placer.go        what is kept from one group to the next?
-//	prefilter.go     whom does the time of the filters count for?
-//	filter.go        which nodes do the filters rule out?
-//	extenders.go     which nodes do the extenders rule out?
-//	attempt.go       what is the matcher asked?
-//	alternative.go       in which ways, where pods ask something of each other?
-//	refusal.go        what does its answer mean to the group?
-//	verify.go        do the filters pass what it gave, pod by pod?
-//	commit.go        how is that booked?
-//	search.go        in which order are ways tried?
-//	place.go         how does all of that go together?
-//	reservation_search.go       what do filters rule out when all has ended that ends?
-//	candidates.go        which nodes could be reserved?
-//	reservable.go        how few of them are enough?
+//	config.go              what does a Placer need?
+//	result.go              what does it return?
+//	budget.go              how much of the scheduling loop may an attempt take?
+//	node_filters.go        which verdicts of filters are cached?
+//	exclusions.go          which nodes did filters reject after a match?
+//	placer.go              what is kept from one group to the next?
+//	prefilter.go           how long does PreFilter take for pods of other namespaces?
+//	filter.go              which nodes do the filters rule out?
+//	extenders.go           which nodes do the extenders rule out?
+//	attempt.go             what does a group request of the matcher?
+//	alternative.go         which requests are there for pods with constraints among each other?
+//	refusal.go             what does the matcher's answer mean for the group?
+//	verify.go              do the filters accept a match, pod by pod?
+//	commit.go              how is a verified match booked?
+//	search.go              in which order are alternatives tried?
+//	place.go               how do these steps make a placement?
+//	reservation_search.go  which nodes do filters rule out even without the pods that will end?
+//	candidates.go          which nodes could be reserved?
+//	reservable.go          how few of them are enough?
 package placement
 
 import (
@@ -39,32 +39,36 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// PluginName is the name of the plugin that has groups placed, in a KubeSchedulerConfiguration.
+// PluginName is the name of the Fluence plugin in a KubeSchedulerConfiguration.
 const PluginName = "Fluence"
 
-// Config is what a Placer needs. Its functions are called from scheduling cycles, and return at once.
+// Config is what a Placer needs. Its functions are called inside scheduling cycles
+// and return at once.
 type Config struct {
-	// Handle runs the filters of the profile and its extenders, and Filters those that a handle
-	// alone does not run.
-	Handle     fwk.Handle
+	// Handle runs the Filter plugins of the profile and lists its extenders.
+	Handle fwk.Handle
+	// PreFilters runs the PreFilter plugins of the profile, which a Handle cannot run.
 	PreFilters PreFilters
-	// Matcher is asked for nodes, and MatchTimeout is how long each answer may take.
-	Matcher      match.Engine
+	// Matcher finds and books nodes.
+	Matcher match.Engine
+	// MatchTimeout bounds each match.
 	MatchTimeout time.Duration
-	// ReserveBudget is how long a look for nodes to reserve may take of the scheduling loop.
+	// ReserveBudget bounds the time in the scheduling loop of one search for nodes to reserve.
 	ReserveBudget time.Duration
-	// Levels are those of the matcher's graph.
+	// Levels are the levels of the matcher's graph.
 	Levels []translate.Level
-	// ClusterState returns what is others' as it is now, and the matcher's epoch. It is called once for each
-	// enquiry, when the filters have been run.
+	// ClusterState returns what other pods and groups claim now, and the matcher's
+	// epoch. It is called once for each attempt, after the filters.
 	ClusterState func(plan gang.Plan) ClusterState
-	// BlockerOf says in words whose end would help the group that asks; empty is that none would.
+	// BlockerOf describes the blocker in why to the group asks. It returns an empty
+	// string if there is none, if it is not known, or if it is the group itself.
 	BlockerOf func(why match.Reason, asks types.NamespacedName) string
-	// MayName says whether a message for one namespace names what is of another.
+	// MayName reports whether a message to the users of the namespace asks may name
+	// an object of namespace.
 	MayName func(namespace, asks string) bool
-	// JobsOf returns the jobs that pods are to the matcher, in their order.
+	// JobsOf returns the matcher's job of each pod, in the order of the pods.
 	JobsOf func(pods []*corev1.Pod) []match.JobID
-	// Now is the clock.
+	// Now returns the time.
 	Now func() time.Time
 }
 
@@ -73,21 +77,24 @@ type PreFilters interface {
 	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 }
 
-// ClusterState is what is others', and the matcher's epoch, at a time.
+// ClusterState is a snapshot of what other pods and groups claim, and of the matcher's epoch.
 type ClusterState struct {
+	// At is the time of the snapshot.
 	At time.Time
-	// Epoch is that of the matcher's graph.
+	// Epoch is the epoch of the matcher's graph.
 	Epoch match.Epoch
-	// Expected is the room on nodes that others are about to take.
+	// Expected is the room on nodes that other pods are about to take.
 	Expected []match.Slot
-	// Reserved is the room that others come first to.
+	// Reserved is the room that is reserved for other groups.
 	Reserved Reservations
 }
 
-// Reservations is room that others come first to.
+// Reservations are the nodes that are reserved for groups which go before the group of the attempt.
 type Reservations struct {
+	// Nodes are their names.
 	Nodes []string
-	// Words say for whom how many nodes are reserved, and Turns are theirs.
+	// Words has a sentence for each reservation: how many nodes are reserved for whom.
 	Words []string
+	// Turns are the turns of these reservations.
 	Turns []gang.Turn
 }

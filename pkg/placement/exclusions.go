@@ -15,10 +15,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Exclusions are the nodes that filters refused members of a group for the sake of its
-// other members, or that no probe could foretell: all of a shape, or all beyond as many
-// as had passed there. They hold for this set of members until something happens that
-// can change the filters' mind.
+// exclusions remembers, by group, on which nodes filters rejected members after a probe of
+// their shape had passed there. Other members may be the reason, for example. An exclusion is
+// for all members of a shape, or for all beyond the number that had passed there. It holds
+// for the same set of members, until an event after which the filter may decide otherwise.
 type exclusions struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*groupExclusions
@@ -26,28 +26,30 @@ type exclusions struct {
 
 // groupExclusions is what is kept of one group.
 type groupExclusions struct {
-	// membersKey is the text of the shapes with their numbers.
+	// membersKey identifies the set of members: the keys of their shapes, with the
+	// number of pods of each.
 	membersKey string
-	// shapes are those of the members.
+	// shapes are the keys of the members' shapes.
 	shapes map[types.UID]string
 	// nodes are the exclusions by shape and node.
 	nodes map[string]map[string]exclusion
-	// words are those of the objection that was told last.
+	// words is the rejection that was last reported.
 	words string
 }
 
-// An exclusion is that no more than most members of a shape may stand on a node.
+// An exclusion limits the members of a shape on a node.
 type exclusion struct {
+	// maxPods is how many members may be on the node.
 	maxPods int64
-	// until are the events that end it.
+	// until are the events that end the exclusion.
 	until []gang.Event
 }
 
-// podLimits is, by shape and node, how many members may stand there; nodes that are not
-// in it are not bounded.
+// podLimits is, by shape and node, how many members may be on the node. A node
+// without an entry has no limit.
 type podLimits map[string]map[string]int64
 
-// exclude returns p with one node excluded for all of a shape.
+// exclude returns a copy of p in which no member of the shape may be on the node.
 func (p podLimits) exclude(shape, node string) podLimits {
 	p = maps.Clone(p)
 	if p == nil {
@@ -61,7 +63,7 @@ func (p podLimits) exclude(shape, node string) podLimits {
 	return p
 }
 
-// hasPartial says whether there is a node on which some may stand.
+// hasPartial reports whether there is a limit that is not zero.
 func (p podLimits) hasPartial() bool {
 	for _, nodes := range p {
 		for _, most := range nodes {
@@ -73,8 +75,8 @@ func (p podLimits) hasPartial() bool {
 	return false
 }
 
-// forShape returns the nodes where none of a shape may stand, and limits for those where some
-// may; carefully, no node is taken for better than the best of these.
+// forShape returns the nodes where no member of a shape may be, and limits for the nodes where
+// some may. If careful, a further limit holds on every node: the highest of the shape's limits.
 func (p podLimits) forShape(shape, name string, careful bool) (out []string, limits []jobspec.Limit) {
 	hosts, best := map[int64][]string{}, int64(0)
 	for _, node := range slices.Sorted(maps.Keys(p[shape])) {
@@ -94,8 +96,8 @@ func (p podLimits) forShape(shape, name string, careful bool) (out []string, lim
 	return out, limits
 }
 
-// begin returns what is excluded for a set of members. What was kept of another set of
-// the same group is forgotten.
+// begin returns the limits of a group for a set of members. If the group had another
+// set before, begin drops its exclusions.
 func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.UID]string) podLimits {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,9 +120,9 @@ func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.
 	return p
 }
 
-// add excludes a node for the shape of a member of the group's set, but for as many as
-// passed there already. Without a set, where nothing is asked of siblings, it does
-// nothing.
+// add limits the shape of a member on a node to the members of the shape that passed
+// there. It does nothing without a call of begin before, because a group without
+// constraints among its pods has no exclusions.
 func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, passed []types.UID, until []gang.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,12 +143,12 @@ func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, 
 	of.nodes[shape][node] = x
 }
 
-// untilOf lists the events that may change the mind of the filter with this verdict.
+// untilOf lists the events after which the filter that gave this status may decide otherwise.
 func untilOf(status *fwk.Status) []gang.Event {
 	return append(filterResult{filters: sets.New(status.Plugin())}.events(), gang.NodeChanged, gang.MatcherBack)
 }
 
-// setMessage notes what a group was told of its objections.
+// setMessage records the rejection that is reported for a group.
 func (e *exclusions) setMessage(k types.NamespacedName, words string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,8 +157,8 @@ func (e *exclusions) setMessage(k types.NamespacedName, words string) {
 	}
 }
 
-// restart drops the nodes excluded for a group, which is to look at all of them again,
-// and returns what it was told last.
+// restart drops the exclusions of a group, so that its next attempt considers all
+// nodes. It returns the rejection that was last reported.
 func (e *exclusions) restart(k types.NamespacedName) (words string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,7 +176,7 @@ func (e *exclusions) forget(k types.NamespacedName) {
 	delete(e.groups, k)
 }
 
-// observe forgets what an event may have changed.
+// observe drops the exclusions that an event ends.
 func (e *exclusions) observe(ev gang.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,21 +15,19 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// extenders asks a scheduler's extenders which nodes a pod may go to, as a scheduling
-// cycle does: one after the other, with the nodes that the filters and the extenders
-// before leave.
+// extenders asks a scheduler's extenders which nodes a pod may go to. As in a scheduling
+// cycle, each extender gets the nodes that the filters and the extenders before it leave.
 //
-// They are asked once a shape, before any member is placed, and not again once the time
-// of one match is used up. What they have not ruled out then they are asked of each pod,
-// with the one node it was given, in the pod's own scheduling cycle.
+// The extenders are asked once for each shape, before any member is placed, until the
+// time for one match is used up. In each pod's scheduling cycle they are asked again,
+// for the one node that the pod was assigned.
 type extenders struct {
 	all      []fwk.Extender
 	now      func() time.Time
 	deadline time.Time
 }
 
-// extendersFor returns the extenders with a filter that are interested in a pod of a
-// plan.
+// extendersFor returns the extenders with a filter that are interested in a pod of a plan.
 func (p *Placer) extendersFor(plan gang.Plan) extenders {
 	e := extenders{now: p.Now}
 	for _, x := range p.Handle.Extenders() {
@@ -43,7 +41,7 @@ func (p *Placer) extendersFor(plan gang.Plan) extenders {
 	return e
 }
 
-// addExtender adds the nodes that an extender did not pass, with its words.
+// addExtender adds the nodes that an extender rejected, with its messages.
 func (r *filterResult) addExtender(name string, asked, passed []fwk.NodeInfo, failed, never extenderv1.FailedNodesMap) {
 	through := sets.New[string]()
 	for _, n := range passed {
@@ -66,8 +64,8 @@ func (r *filterResult) addExtender(name string, asked, passed []fwk.NodeInfo, fa
 	}
 }
 
-// narrow adds the nodes to out that extenders rule out. The refusal, if there is one,
-// is that an extender gives no answer which is not to be ignored.
+// narrow adds to out the nodes that extenders rule out. It returns a refusal if an
+// extender fails that must not be ignored.
 func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *filterResult) *gang.Refusal {
 	if len(e.all) == 0 {
 		return nil

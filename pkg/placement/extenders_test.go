@@ -27,7 +27,8 @@ func TestExtendersNarrowTheMatch(t *testing.T) {
 		never, now []string
 		why        map[string]int
 		refused    string
-		// asked are the nodes that the last one was asked about; nil if it was not.
+		// asked are the nodes that the last extender was asked about. It is nil if it
+		// was not asked.
 		asked []string
 	}{
 		"its words are taken over": {

@@ -19,40 +19,44 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// A probe is a run of the profile's filters on a pod that is not being
-// scheduled. Its cycle state says so, or this plugin would run itself.
+// A probe marks the cycle state of a run of the filters on a pod that is not being
+// scheduled. Without the mark, the Fluence plugin would run itself.
 type probe struct{}
 
-// Clone returns the same: it never changes.
+// Clone returns the probe itself, because it never changes.
 func (p probe) Clone() fwk.StateData { return p }
 
 const probeKey fwk.StateKey = PluginName + "/probe"
 
-// IsProbe says that the pod of a cycle is not being scheduled: a Placer asks the plugins about it.
+// IsProbe reports whether the pod of a cycle is not being scheduled: a Placer only
+// runs the plugins on it.
 func IsProbe(state fwk.CycleState) bool {
 	_, err := state.Read(probeKey)
 	return err == nil
 }
 
-// filterResult is what the profile's own filters say of a pod's nodes.
+// filterResult is what the profile's filters and extenders say of the nodes for a pod.
 type filterResult struct {
-	// never and now name the nodes ruled out for good, and for the present.
+	// never names the nodes that are ruled out for good. now names the nodes that are
+	// ruled out for the present.
 	never, now []string
-	// why counts the nodes by the filters' own words.
+	// why counts the nodes by the filters' messages.
 	why map[string]int
-	// filters are the plugins that ruled nodes out.
+	// filters are the plugins and extenders that ruled nodes out.
 	filters sets.Set[string]
-	// byExtender says that an extender ruled some out for the present, rejectedByExtenders: no event
-	// tells when it has changed its mind.
-	byExtender          bool
+	// byExtender says that an extender ruled nodes out for the present. No event
+	// tells when an extender would decide otherwise.
+	byExtender bool
+	// rejectedByExtenders names these nodes.
 	rejectedByExtenders []string
 }
 
-// hasNonNodeFilters says that filters ruled nodes out which look at more than the nodes themselves.
+// hasNonNodeFilters reports whether nodes were ruled out by filters that look at more
+// than the Node.
 func (r filterResult) hasNonNodeFilters() bool { return r.filters.Difference(nodeFilters).Len() > 0 }
 
-// events lists what may let the filters answer otherwise, beside a change of a
-// node.
+// events lists the events, besides a change of a node, after which these filters may
+// decide otherwise.
 func (r filterResult) events() []gang.Event {
 	var pods, storage bool
 	for filter := range r.filters {
@@ -74,6 +78,7 @@ func (r filterResult) events() []gang.Event {
 	return events
 }
 
+// add merges the result for another shape, without its rejectedByExtenders.
 func (r *filterResult) add(o filterResult) {
 	r.never = append(r.never, o.never...)
 	r.now = append(r.now, o.now...)
@@ -87,7 +92,7 @@ func (r *filterResult) add(o filterResult) {
 	r.byExtender = r.byExtender || o.byExtender
 }
 
-// String lists the filters' words with the numbers of nodes, most first.
+// String lists the three most frequent messages, each with its number of nodes.
 func (r filterResult) String() string {
 	if len(r.why) == 0 {
 		return ""
@@ -103,7 +108,7 @@ func (r filterResult) String() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// attributes turns the nodes ruled out into constraints of a slot request.
+// attributes returns the nodes that are ruled out as constraints of a slot request.
 func (r filterResult) attributes() jobspec.SlotAttributes {
 	var a jobspec.SlotAttributes
 	if len(r.never) > 0 {
@@ -119,14 +124,14 @@ func notOn(hosts []string) *jobspec.Constraint {
 	return &jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{{Op: jobspec.OpHostlist, Values: hosts}}}
 }
 
-// skippedFilters are filters that runFilters leaves out: the plugin that asks, and the one of the room on a
-// node.
+// skippedFilters are the Filter plugins that are not run on probes: Fluence itself,
+// and NodeResourcesFit.
 var skippedFilters = sets.New(PluginName, names.NodeResourcesFit)
 
-// runFilters says which nodes the profile's filters rule out for a pod. It runs them on each
-// node of which nodeFilterCache does not know the answer. The filter of the room on a node is
-// left out: how much room there is, the matcher says, with numbers. It may only be called
-// inside a scheduling cycle. The refusal, if there is one, holds for all nodes.
+// runFilters returns which nodes the profile's filters rule out for a pod. It runs them
+// on each node without a cached verdict. It leaves out NodeResourcesFit, because the
+// matcher answers how much room there is, with numbers. It may only be called inside a
+// scheduling cycle. It returns a refusal if PreFilter rejects the pod on all nodes.
 func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod, nodes []fwk.NodeInfo) (filterResult, *gang.Refusal) {
 	state := schedulerframework.NewCycleState()
 	state.Write(probeKey, probe{})
@@ -134,8 +139,7 @@ func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod
 	if !status.IsSuccess() {
 		return filterResult{}, preFilterRefusal(pod, status)
 	}
-	// RunPreFilterPlugins sets the whole set when it returns, so it is added to
-	// only now.
+	// RunPreFilterPlugins overwrites the set when it returns, so the set is extended only now.
 	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))
 
 	known, stale := unknown(nodes)
@@ -144,7 +148,7 @@ func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod
 	}
 	passes := fwk.NewStatus(fwk.Success)
 	leftOut := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
-	answers := make([]*fwk.Status, len(stale)) // nil: not asked
+	answers := make([]*fwk.Status, len(stale)) // nil: the filters did not run
 	p.Handle.Parallelizer().Until(ctx, len(stale), func(k int) {
 		answers[k] = leftOut
 		if info := nodes[stale[k]]; result.AllNodes() || result.NodeNames.Has(info.Node().Name) {
@@ -166,13 +170,13 @@ func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod
 		out.why[status.Message()]++
 		out.filters.Insert(status.Plugin())
 	}
-	// The order of the nodes must not make another request of it.
+	// The names are sorted, so that the requests do not depend on the order of the nodes.
 	slices.Sort(out.never)
 	slices.Sort(out.now)
 	return out, nil
 }
 
-// preFilterRefusal is what is told where no node could do.
+// preFilterRefusal returns the refusal of a group with a pod that PreFilter rejects on all nodes.
 func preFilterRefusal(pod *corev1.Pod, status *fwk.Status) *gang.Refusal {
 	return &gang.Refusal{
 		Reason:  reason.NodesRuledOut,

@@ -11,54 +11,54 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// nodeFilters are kube-scheduler's filters that look at the spec of a pod without a node and
-// at the Node. What they say of a Node holds until the Node is another object.
+// nodeFilters are kube-scheduler's filters that look only at the Node and at the spec of
+// a pod without a node. Their verdict on a Node holds until another object replaces it.
 var nodeFilters = sets.New(names.NodeName, names.NodeUnschedulable, names.TaintToleration, names.NodeAffinity)
 
-// maxFilterKeys bounds for how many kinds of pods statuses are kept. One kind takes 16 bytes a
-// node.
+// maxFilterKeys bounds the filter keys with cached statuses. One key takes 16 bytes for each node.
 const maxFilterKeys = 64
 
-// A nodeFilterCache keeps what nodeFilters said of each node from one group to the next: most
-// groups ask for pods of the same kind, and few Nodes change in between. The zero value
-// keeps nothing. The scheduling cycle alone uses it.
+// A nodeFilterCache keeps the verdicts of nodeFilters on each node from one group to
+// the next, because most groups ask for pods of the same kind and few Nodes change in
+// between. The zero value keeps nothing. Only scheduling cycles use it.
 type nodeFilterCache struct {
 	// filters names the filters of the profile, without skippedFilters.
 	filters []string
-	// nodes holds, by position, the Nodes of the last look. No other Node is kept.
+	// nodes holds the Nodes of the last lookup, by position. No other Node is kept.
 	nodes []*corev1.Node
-	// changes counts the Nodes that came to a position, and changed holds, by position,
-	// the number of the one that is there.
+	// changes counts how often another Node came to a position.
 	changes uint64
+	// changed holds, by position, the value of changes when the present Node came there.
 	changed []uint64
-	byKey   map[string]*statuses
-	// alike holds one status for all that say the same.
+	// byKey holds the statuses by filter key.
+	byKey map[string]*statuses
+	// alike holds one status for all with the same content.
 	alike map[statusKey]*fwk.Status
 }
 
-// Two statuses of one statusKey say the same.
+// A statusKey is the content of a status.
 type statusKey struct {
 	code         fwk.Code
 	plugin, text string
 }
 
-// statuses are what filters said of the nodes for pods of one kind, by position.
+// statuses are the verdicts of filters on the nodes, by position, for pods with one filter key.
 type statuses struct {
-	byNode []*fwk.Status // nil: nothing is known
-	// seenVersions holds the number in changed of the Node that was asked about; 0 is none. It is
-	// nil where statuses are not kept.
+	byNode []*fwk.Status // nil: no verdict
+	// seenVersions holds the value of changed at which the filters gave each verdict,
+	// or 0 if there is none. It is nil if the statuses are not cached.
 	seenVersions []uint64
 }
 
-// newNodeFilterCache is for a profile with these filters.
+// newNodeFilterCache returns an empty cache for a profile with these Filter plugins.
 func newNodeFilterCache(filters []string) nodeFilterCache {
 	run := slices.DeleteFunc(slices.Clone(filters), skippedFilters.Has)
 	return nodeFilterCache{filters: run, byKey: map[string]*statuses{}, alike: map[statusKey]*fwk.Status{}}
 }
 
-// lookup returns the statuses of a pod's nodes, and at which positions they are stale. The caller
-// runs the filters there and calls set. All are stale where one of the filters looks at more
-// than the Node.
+// lookup returns the statuses of the nodes for a pod, and the positions where they
+// are stale. The caller runs the filters there and calls set. All positions are stale
+// if a filter runs that looks at more than the Node.
 func (n *nodeFilterCache) lookup(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped sets.Set[string]) (s *statuses, stale []int) {
 	run := slices.DeleteFunc(slices.Clone(n.filters), skipped.Has)
 	if len(n.filters) == 0 || !nodeFilters.HasAll(run...) {
@@ -84,7 +84,7 @@ func (n *nodeFilterCache) lookup(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped 
 	return s, stale
 }
 
-// unknown returns statuses of which none is known and none will be kept.
+// unknown returns statuses that are all stale and will not be cached.
 func unknown(nodes []fwk.NodeInfo) (*statuses, []int) {
 	stale := make([]int, len(nodes))
 	for i := range stale {
@@ -93,7 +93,7 @@ func unknown(nodes []fwk.NodeInfo) (*statuses, []int) {
 	return &statuses{byNode: make([]*fwk.Status, len(nodes))}, stale
 }
 
-// update takes note of the Nodes that changed.
+// update records which Nodes have changed.
 func (n *nodeFilterCache) update(nodes []fwk.NodeInfo) {
 	if len(n.nodes) != len(nodes) {
 		n.nodes, n.changed = make([]*corev1.Node, len(nodes)), make([]uint64, len(nodes))
@@ -106,8 +106,8 @@ func (n *nodeFilterCache) update(nodes []fwk.NodeInfo) {
 	}
 }
 
-// set takes note of the answers of filters for the stale positions. A nil answer says that
-// no filter was run. An error counts for this look alone.
+// set records the answers of the filters at the stale positions. A nil answer means
+// that the filters did not run. An error is used once and not cached.
 func (n *nodeFilterCache) set(s *statuses, stale []int, answers []*fwk.Status) {
 	for k, i := range stale {
 		answer := answers[k]
@@ -121,7 +121,7 @@ func (n *nodeFilterCache) set(s *statuses, stale []int, answers []*fwk.Status) {
 	}
 }
 
-// one returns the status that stands for all that say the same.
+// one returns the one status that is kept for all with the same content.
 func (n *nodeFilterCache) one(status *fwk.Status) *fwk.Status {
 	key := statusKey{status.Code(), status.Plugin(), status.Message()}
 	if n.alike[key] == nil {
@@ -130,7 +130,8 @@ func (n *nodeFilterCache) one(status *fwk.Status) *fwk.Status {
 	return n.alike[key]
 }
 
-// filterKey is the text of all that nodeFilters look at in a pod, and which of them run.
+// filterKey returns all that nodeFilters look at in a pod, and the names of the
+// filters that run, as JSON.
 func filterKey(pod *corev1.Pod, filters []string) string {
 	var affinity *corev1.NodeSelector
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// countedFilters is a handle that counts on how many nodes filters were run, and may fail them.
+// countedFilters is a handle that counts the nodes on which filters were run, and may
+// fail the filters.
 type countedFilters struct {
 	fwk.Handle
 	runs  atomic.Int64
@@ -37,7 +38,7 @@ func (c *countedFilters) RunFilterPlugins(ctx context.Context, state fwk.CycleSt
 	return c.Handle.RunFilterPlugins(ctx, state, pod, node)
 }
 
-// asked returns what the filters say of a pod's nodes, and on how many they were run.
+// asked returns the filters' verdicts on the nodes for a pod, and on how many nodes they were run.
 func (r *profile) asked(c *countedFilters, pod *corev1.Pod, nodes ...fwk.NodeInfo) (filterResult, int64) {
 	r.Helper()
 	before := c.runs.Load()
@@ -54,7 +55,7 @@ func infoOf(node *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
 	return info
 }
 
-// Kinds of pods; some are alike to the filters that look at a Node alone.
+// kindsOfPods are kinds of pods. Some are alike to the filters that look only at the Node.
 var kindsOfPods = map[string]func(*corev1.Pod){
 	"plain":           func(*corev1.Pod) {},
 	"with a label":    func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} },
@@ -85,7 +86,7 @@ func byName(nodes ...string) *corev1.Affinity {
 	}}}
 }
 
-// Whatever becomes of nodes and pods, what is kept says the same as the filters do.
+// Whatever changes about nodes and pods, the cached verdicts are the filters' verdicts.
 func TestStatusesThatAreKeptAreThoseOfTheFilters(t *testing.T) {
 	runs, all := int64(0), int64(0)
 	for seed := range trials.Seeds(20) {
@@ -118,7 +119,7 @@ func TestStatusesThatAreKeptAreThoseOfTheFilters(t *testing.T) {
 	}
 }
 
-// changed returns the nodes after none or one of them came, went or changed.
+// changed returns the nodes after at most one of them came, went or changed.
 func (r *profile) changed(d *rand.Rand, nodes []fwk.NodeInfo, made *int) []fwk.NodeInfo {
 	nodes = slices.Clone(nodes)
 	if len(nodes) == 0 || len(nodes) < 12 && d.IntN(6) == 0 {
@@ -207,7 +208,7 @@ func (nobodysFilter) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.No
 	return nil
 }
 
-// roving is a plugin whose PreFilter leaves another node each time, and whose Filter is none.
+// roving is a plugin whose PreFilter leaves another node each time, and that has no Filter.
 type roving struct{ nodes []string }
 
 func (*roving) Name() string { return "Roving" }
@@ -281,7 +282,8 @@ func TestStatusesAreKeptForSoManyKindsOfPods(t *testing.T) {
 	})
 }
 
-// A cycle that is called off asks about no further node. Nothing is known of those.
+// A canceled cycle runs the filters on no further node. The verdicts on the remaining
+// nodes stay unknown.
 func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
 	inProfile(t, nil, nil, func(r *profile) {
 		c := &countedFilters{Handle: r.Handle}
@@ -300,7 +302,7 @@ func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
 	})
 }
 
-// anHour is an allowance that a test does not come to the end of.
+// anHour returns a budget that no test uses up.
 func anHour(ctx context.Context) *Budget {
 	return &Budget{ctx: ctx, now: time.Now, began: time.Now(), most: time.Hour}
 }

@@ -9,38 +9,38 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement/interpod"
 )
 
-// A Placer finds nodes for groups, one after the other. Of what others see it changes nothing but the
-// matcher's graph. SetFilters is called before the scheduler runs, Place and Reservable inside a
-// scheduling cycle, and all other methods at any time.
+// A Placer finds nodes for groups, one after the other. The matcher's graph is all that it
+// changes outside. SetFilters is called before the scheduler runs. Place, FindReservable and
+// ForeignTime are called inside a scheduling cycle. All other methods may be called at any time.
 type Placer struct {
 	Config
 	exclusions exclusions
-	// nodeFilterCache are what filters said of nodes before.
+	// nodeFilterCache caches the verdicts of filters that look only at the Node.
 	nodeFilterCache nodeFilterCache
-	// antiAffinity is that of pods that are there.
+	// antiAffinity caches the required anti-affinity of existing pods.
 	antiAffinity interpod.AntiAffinities
-	// foreignCosts is what filters take for the sake of pods of other namespaces.
+	// foreignCosts is how long filters take for pods of other namespaces.
 	foreignCosts foreignCosts
 }
 
-// NewPlacer returns a placer that knows of no filters until SetFilters.
+// NewPlacer returns a Placer that caches no verdicts of filters until SetFilters.
 func NewPlacer(c Config) *Placer { return &Placer{Config: c} }
 
-// SetFilters names the Filter plugins of the profile. What those say of a Node that look at nothing
-// else is kept from one group to the next.
+// SetFilters sets the names of the profile's Filter plugins. The verdicts of those
+// that look only at the Node are cached from one group to the next.
 func (p *Placer) SetFilters(names []string) { p.nodeFilterCache = newNodeFilterCache(names) }
 
-// UpdatePod takes note of a pod as it is now.
+// UpdatePod records a pod as it is now.
 func (p *Placer) UpdatePod(pod *corev1.Pod) { p.antiAffinity.Put(pod) }
 
-// RemovePod takes note that a pod is gone.
+// RemovePod records that a pod is gone.
 func (p *Placer) RemovePod(uid types.UID) { p.antiAffinity.Drop(uid) }
 
-// ObserveEvent takes note of an event that may change the filters' mind.
+// ObserveEvent records an event after which filters may decide otherwise.
 func (p *Placer) ObserveEvent(ev gang.Event) { p.exclusions.observe(ev) }
 
-// ObserveRejection takes note that the filters refused a member of a group the node that it was given, where
-// others of the group had passed.
+// ObserveRejection records that the filters rejected a member of a group on the node that
+// it was assigned. passed are the members of the group that had passed there before.
 func (p *Placer) ObserveRejection(k types.NamespacedName, member types.UID, node string, passed []types.UID, by *fwk.Status) {
 	p.exclusions.add(k, member, node, passed, untilOf(by))
 }

@@ -10,9 +10,9 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// preFilter runs the PreFilter plugins for a pod of a group. They compare the pod with the terms of
-// all running pods, also of other namespaces. The time for the terms of these is not taken from the
-// group's allowance, and its namespace does not pay for it.
+// preFilter runs the PreFilter plugins for a pod of a group. They compare the pod
+// with the terms of all existing pods. The time for pods of other namespaces is not
+// taken from the group's budget, and its namespace does not owe it.
 func (p *Placer) preFilter(ctx context.Context, budget *Budget, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	began := p.Now()
 	result, status, _ := p.PreFilters.RunPreFilterPlugins(ctx, state, pod)
@@ -28,29 +28,30 @@ func (p *Placer) preFilter(ctx context.Context, budget *Budget, state fwk.CycleS
 	return result, status
 }
 
-// foreignCosts is what a run of the PreFilter plugins took, by namespace, for the sake of pods of others,
-// as it was measured last. Scheduling cycles alone use it, one after the other. The zero value is ready
-// for use.
+// foreignCosts holds, by namespace, how long a run of the PreFilter plugins takes for pods of other
+// namespaces. Only scheduling cycles use it, one after the other. The zero value is ready for use.
 type foreignCosts struct {
 	byNamespace map[string]foreignTime
-	// next is when may be measured next, for whichever namespace.
+	// next is when a measurement may be repeated, for any namespace.
 	next time.Time
 }
 
+// foreignTime is one measurement.
 type foreignTime struct {
 	took time.Duration
 	at   time.Time
 }
 
-// foreignLasts is how long what was measured holds while nothing else may be measured.
+// foreignLasts is the age at which a measurement is dropped, when another one is made.
 const foreignLasts = time.Minute
 
-// measuredOneIn is the part of the time, one in so many, that may be taken to measure again.
+// measuredOneIn bounds repeated measurements: they take at most one part in this many of the time.
 const measuredOneIn = 20
 
-// ForeignTime is what a run of the PreFilter plugins that took so long for a pod has taken for the sake
-// of pods of other namespaces. To measure that again takes a twentieth of the time at the most, for all
-// namespaces together: meanwhile it is what was measured last.
+// ForeignTime estimates how much of a run of the PreFilter plugins for a pod was
+// spent on pods of other namespaces. took is how long the run took. It returns 0 for
+// a short run. Repeated measurements take at most a twentieth of the time, for all
+// namespaces together. Until the next one, ForeignTime returns the last measurement.
 func (p *Placer) ForeignTime(ctx context.Context, pod *corev1.Pod, took time.Duration) time.Duration {
 	if took < slowPreFilter {
 		return 0
@@ -69,8 +70,10 @@ func (p *Placer) ForeignTime(ctx context.Context, pod *corev1.Pod, took time.Dur
 	return is.took
 }
 
-// measure finds out what one run of the PreFilter plugins takes for the sake of others: a pod that
-// asks for nothing itself takes what the terms of all pods take, and of that others have their share.
+// measure finds out how long one run of the PreFilter plugins takes for pods of other
+// namespaces. It runs them on a copy of the pod without constraints, so that only the
+// terms of existing pods take time. Of this time other namespaces have their share.
+// The time to find out the share is divided in the same way.
 func (p *Placer) measure(ctx context.Context, budget *Budget, pod *corev1.Pod) {
 	began := p.Now()
 	share := p.foreignShare(pod.Namespace)
@@ -80,8 +83,8 @@ func (p *Placer) measure(ctx context.Context, budget *Budget, pod *corev1.Pod) {
 	budget.waited += part(again.Sub(began), share)
 }
 
-// foreignRunTime is what one run of the PreFilter plugins takes for the sake of others, whose share it is of
-// what they take for all.
+// foreignRunTime runs the PreFilter plugins on a copy of a pod without constraints,
+// and returns the given share of the time that they took.
 func (p *Placer) foreignRunTime(ctx context.Context, pod *corev1.Pod, share float64) time.Duration {
 	if share == 0 {
 		return 0
@@ -96,8 +99,8 @@ func (p *Placer) foreignRunTime(ctx context.Context, pod *corev1.Pod, share floa
 	return part(p.Now().Sub(began), share)
 }
 
-// foreignShare is the share of other namespaces in what there is to read in the required
-// anti-affinity of pods that are there, for a pod of a namespace. It is 0 where there is none.
+// foreignShare returns the share of other namespaces in the cost to evaluate the required
+// anti-affinity of existing pods for a pod of a namespace. It returns 0 if no existing pod has any.
 func (p *Placer) foreignShare(namespace string) float64 {
 	nodes, err := p.Handle.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList()
 	if err != nil {

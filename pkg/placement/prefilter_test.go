@@ -10,7 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// Of what the filters read others have the share that their terms have.
+// Other namespaces have the share in the cost of the filters that their terms have.
 func TestTheShareOfOthersInWhatFiltersRead(t *testing.T) {
 	everywhere := func(p *corev1.Pod) {
 		terms := p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution

@@ -24,7 +24,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// A profile is a placer over kube-scheduler's own profile.
+// A profile is a placer over kube-scheduler's default plugins.
 type profile struct {
 	*testing.T
 	*Placer
@@ -32,12 +32,12 @@ type profile struct {
 	nodes []fwk.NodeInfo
 }
 
-// inProfile runs test in a bubble of time, over kube-scheduler's own profile with more plugins after
-// those, in a cluster of some nodes and pods.
+// inProfile runs test in a synctest bubble: over kube-scheduler's default plugins
+// with more plugins after them, in a cluster of these nodes and pods.
 func inProfile(t *testing.T, nodes []*corev1.Node, pods []*corev1.Pod, test func(*profile), more ...fwk.Plugin) {
 	t.Helper()
-	// The scheduler asks for this signal. The first to ask for any starts a goroutine that never
-	// ends, and that may not be in a bubble.
+	// The scheduler asks for this signal. The first call of Notify starts a goroutine
+	// that never ends, and that must not be in the bubble.
 	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2)
 	synctest.Test(t, func(t *testing.T) {
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))

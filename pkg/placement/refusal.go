@@ -15,8 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// findSlots makes the match, and returns the slots in the order in which the pods take
-// them up.
+// findSlots matches and books nodes. It returns the slots in the order in which the pods take them.
 func (p *Placer) findSlots(ctx context.Context, q *attempt) ([]match.Slot, *gang.Refusal) {
 	if q.constraints != nil {
 		return p.placeConstrained(ctx, q)
@@ -31,13 +30,14 @@ func (p *Placer) findSlots(ctx context.Context, q *attempt) ([]match.Slot, *gang
 	return a.Slots, nil
 }
 
-// What a group is told that cannot be matched for now.
+// These are the messages of groups that cannot be matched for now.
 const (
 	WhyUnavailable = "the matcher does not answer"
 	WhyLoading     = "the matcher's graph is being loaded"
 )
 
-// refuse is what the group is told where the matcher found no room, or gave no answer.
+// refuse turns an error of the matcher into a refusal. A refusal for lack of room
+// also names the nodes that are reserved for other groups.
 func (p *Placer) refuse(q *attempt, err error) *gang.Refusal {
 	r := p.refusalOf(q, err)
 	if r.Reason == reason.NoRoom {
@@ -46,8 +46,8 @@ func (p *Placer) refuse(q *attempt, err error) *gang.Refusal {
 	return r
 }
 
-// refusalOf turns an error of the matcher into what the group is told, and takes note of what
-// follows.
+// refusalOf turns an error of the matcher into a refusal, and records in q.effects
+// what the caller has to do.
 func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
 	var no *match.Refusal
 	switch {
@@ -58,11 +58,11 @@ func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
 			Reason:  reason.NoRoom,
 			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key)) + q.rejected.String()),
 			RetryOn: append(q.rejected.events(), gang.NodeChanged, gang.MatcherBack),
-			// By what a match is overtaken need not be one of these events.
+			// What overtook the match may cause none of these events.
 			Backoff: q.rejected.byExtender || no.Reason.Code == match.Overtaken,
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
-			// What others give back does not help.
+			// Resources that other jobs release do not help.
 			r.Reason, r.WaitsFor, r.Filtered = reason.NeverFits, gang.WaitsForNodes, q.rejected.hasNonNodeFilters()
 			return r
 		}
@@ -78,14 +78,15 @@ func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
 		q.effects.Stale = true
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyLoading, RetryOn: []gang.Event{gang.MatcherBack}}
 	case errors.Is(err, match.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		// It may have booked the request and not been able to say so.
+		// The matcher may have booked the request before its answer was lost.
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
 		q.effects.NoAnswer, q.effects.TimedOut = true, errors.Is(err, context.DeadlineExceeded)
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyUnavailable, RetryOn: []gang.Event{gang.MatcherBack}}
 	default:
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
 		q.effects.Err = err
-		// Where it broke it may have cost the matcher its graph, and all others the time to fill it.
+		// The request may have cost the matcher its graph. All groups wait while the
+		// graph is loaded again.
 		return &gang.Refusal{
 			Reason: reason.MatchError, Message: fmt.Sprintf("match: %v", err), RetryOn: gang.ClusterEvents(), Backoff: true,
 			LongBackoff: match.OutcomeOf(err) == match.OutcomeError,
@@ -93,8 +94,8 @@ func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
 	}
 }
 
-// addReserved adds to a refusal what part in it the room may have that is reserved for others, and
-// takes note that they are in somebody's way.
+// addReserved adds to a refusal which nodes are reserved for other groups, and
+// records that their reservations block this group.
 func (q *attempt) addReserved(r *gang.Refusal) {
 	if len(q.cluster.Reserved.Nodes) == 0 {
 		return

@@ -14,34 +14,38 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A Lookout is what came of looking for nodes to reserve.
+// A ReserveResult is the outcome of a search for nodes to reserve.
 type ReserveResult struct {
+	// Nodes are the nodes to reserve. It is empty if the group does not fit on any.
 	Nodes []string
-	// Search goes on where this one ended; it may be Done.
+	// Search continues this search the next time, if it is not Done.
 	Search *Bisection
-	// Known says that the answer is. Where the look was cut short by its allowance, it is not:
-	// that says nothing of the group, nor of the matcher, which has just refused it.
+	// Known says that the search has an answer. It has none if its budget ended it,
+	// or if the matcher did not answer. That is no verdict on the group.
 	Known bool
 
 	candidates candidateNodes
 }
 
-// Why says why there are no nodes to reserve, in words that follow others.
+// Why returns why there are no nodes to reserve, as the end of a message.
 func (l *ReserveResult) Why() string { return l.candidates.why() }
 
-// ReservedCount counts the nodes that are reserved for others.
+// ReservedCount returns how many nodes are reserved for other groups.
 func (l *ReserveResult) ReservedCount() int { return l.candidates.reservedCount }
 
-// CandidateCount counts the nodes that may be had.
+// CandidateCount returns how many nodes could be reserved.
 func (l *ReserveResult) CandidateCount() int { return len(l.candidates.nodes) }
 
-// BlockedNodes are the nodes on which something is in the group's way, or may be.
+// BlockedNodes returns a Bloom filter of the nodes where a pod or a filter blocks the group.
 func (l *ReserveResult) BlockedNodes() *gang.NodeBloomFilter { return &l.candidates.blockedNodes }
 
-// FindReservable looks for the nodes to reserve for a group for which Place found no room, and that had
-// some before. Outlasted says of a pod that it is taken for one that does not end. The look has an
-// allowance of its own, since the enquiry has used up part of its own. That bounds what a look costs
-// the loop whatever the matcher does, and the group's namespace pays for it with the enquiry.
+// FindReservable searches for nodes to reserve for a group for which Place found no room. of is
+// the result of Place, and had are the nodes that are reserved for the group so far. search is
+// continued if it is not Done. outlasted reports whether a pod counts as one that does not end.
+//
+// The search has a separate budget, ReserveBudget, because Place has used up part of
+// the first one. This bounds what the search costs the scheduling loop, whatever the
+// matcher does. The group's namespace owes both.
 func (p *Placer) FindReservable(ctx context.Context, of Result, had []string, search *Bisection, outlasted func(*corev1.Pod) bool) (l ReserveResult) {
 	q := of.attempt
 	own := *q
@@ -60,21 +64,24 @@ func (p *Placer) FindReservable(ctx context.Context, of Result, had []string, se
 	return l
 }
 
-// A Bisection looks for the fewest first of some nodes on which a group fits.
+// A Bisection is a binary search for the shortest prefix of a list of nodes on which a group fits.
 type Bisection struct {
 	nodes []string
-	// It fits the first most, where it is given best, and fewer than least are too few.
+	// min is the shortest prefix that may be long enough. max is the shortest prefix
+	// that is known to be long enough.
 	min, max int
-	best     []string
+	// best are the nodes that the matcher gave within the first max nodes.
+	best []string
 }
 
-// Done says that there are no fewer.
+// Done reports whether nothing is left to search.
 func (b *Bisection) Done() bool { return b == nil || b.min >= b.max }
 
-// fewest finds nodes of those that may be reserved on which all that a group asks for fits when
-// what ends there has ended: those that it had if it still does, and else as few of the first as
-// can be; none if it does not fit at all. It is not known where that takes too much work, or the
-// matcher does not answer. A search that was cut short goes on the next time.
+// fewest sets the nodes to reserve: nodes on which the group fits when the pods there that will
+// end have ended. These are the nodes that the group had, if it still fits there. Otherwise
+// they are in the shortest prefix of the candidates on which it fits. There are none if it does
+// not fit on all candidates. The answer is not known if it takes too much work, or if the
+// matcher does not answer. A binary search that was cut short is continued the next time.
 func (k reservationSearch) fewest(ctx context.Context, l *ReserveResult, had []string, search *Bisection) {
 	usable := sets.New(l.candidates.nodes...)
 	fits := func(among []string) (nodes []string, known bool) { return k.fits(ctx, l.candidates, among) }
@@ -104,8 +111,9 @@ func (k reservationSearch) fewest(ctx context.Context, l *ReserveResult, had []s
 	l.Nodes, l.Search, l.Known = search.best, search, true
 }
 
-// fits returns the nodes that a group is given among some when what ends there has ended. It waits
-// for the matcher as long as the allowance lasts.
+// fits returns the nodes among some that the matcher gives to the group when the pods
+// there that will end have ended. It returns none if the group does not fit. It waits
+// for the matcher while the budget lasts. known is false if there is no answer.
 func (k reservationSearch) fits(ctx context.Context, in candidateNodes, among []string) (nodes []string, known bool) {
 	if len(among) == 0 {
 		return nil, true

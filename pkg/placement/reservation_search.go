@@ -14,32 +14,34 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// permanentRejections is what the filters rule out for the present and go on ruling out when all has ended
-// that ends.
+// permanentRejections are the nodes that are ruled out for the present, and would be
+// even if all pods that will end had ended.
 type permanentRejections struct {
-	// nodes are by shape.
+	// nodes names these nodes, by shape.
 	nodes [][]string
-	// why counts the nodes by the filters' own words.
+	// why counts them by the filters' messages.
 	why filterResult
 }
 
-// isTemporary says that a pod makes room one day: it ends by itself, and does not stand on every node.
+// isTemporary reports whether a pod makes room one day: it ends by itself, and does
+// not run on every node.
 func (q *attempt) isTemporary(p *corev1.Pod) bool {
 	return !translate.OnEveryNode(p) && !q.isPermanent(p)
 }
 
-// endedEvery is how many pods are taken away before the allowance is looked at again.
+// endedEvery is after how many removed pods the budget is checked.
 const endedEvery = 256
 
-// A look is for nodes to reserve for the group of an enquiry.
+// A reservationSearch is a search for nodes to reserve for the group of an attempt.
 type reservationSearch struct {
 	*Placer
 	q *attempt
 }
 
-// findPermanent runs the profile's filters on the nodes that they rule out for the present, without
-// the pods there that end. What an extender rules out stays so: nobody knows why it does. The
-// answer is not known where the allowance is over. It may only be called inside a scheduling cycle.
+// findPermanent runs the profile's filters once more on the nodes that they rule out for
+// the present, without the pods there that will end. A node that an extender rules out
+// stays ruled out, because the extender's reason is not known. known is false if the budget
+// is used up, or if a plugin fails. It may only be called inside a scheduling cycle.
 func (k reservationSearch) findPermanent(ctx context.Context) (l permanentRejections, known bool) {
 	l.nodes = make([][]string, len(k.q.shapes))
 	for i := range k.q.shapes {
@@ -53,7 +55,7 @@ func (k reservationSearch) findPermanent(ctx context.Context) (l permanentReject
 	return l, true
 }
 
-// findPermanentOf is that of one shape.
+// findPermanentOf does this for one shape.
 func (k reservationSearch) findPermanentOf(ctx context.Context, shape int) (out filterResult, known bool) {
 	out = filterResult{why: map[string]int{}, filters: sets.New[string]()}
 	barred := sets.New(k.q.filtered[shape]...)
@@ -102,9 +104,10 @@ func (k reservationSearch) findPermanentOf(ctx context.Context, shape int) (out 
 	return out, true
 }
 
-// removeEndingPods takes the pods that end out of what the filters counted for a pod. It says
-// whether it got through all of them. The filters read the terms of each of them again, and what
-// that takes for those of other namespaces the group does not pay for.
+// removeEndingPods removes the pods that will end from the state of the PreFilter
+// plugins for a pod. It returns false if the budget is used up, or if a plugin fails.
+// The plugins read the terms of each removed pod again. The group's budget is not
+// charged with the time for the terms of other namespaces.
 func (k reservationSearch) removeEndingPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) bool {
 	n, own := 0, interpod.OwnEvaluationCost(pod)
 	for _, info := range k.q.nodes {
@@ -131,7 +134,7 @@ func (k reservationSearch) removeEndingPods(ctx context.Context, state fwk.Cycle
 	return true
 }
 
-// whenEnded returns the requests of an enquiry as they are when all has ended that ends.
+// whenEnded returns the requests of an attempt for the time when all pods that will end have ended.
 func (q *attempt) whenEnded(l permanentRejections) []translate.ShapeRequest {
 	later := *q
 	later.requests = slices.Clone(q.requests)

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// slowEnds is a plugin that takes long to read a pod that is taken away.
+// slowEnds is a plugin that takes long to remove a pod.
 type slowEnds struct{ takes time.Duration }
 
 func (slowEnds) Name() string { return "SlowEnds" }
@@ -32,8 +32,8 @@ func (p slowEnds) RemovePod(context.Context, fwk.CycleState, *corev1.Pod, fwk.Po
 	return nil
 }
 
-// When nodes are looked for without the pods that end, the filters read the terms of these again.
-// That is the group's as far as these are of its namespace, or its own terms are read.
+// Without the pods that will end, the filters read the terms of these pods again. The
+// group is charged for the pods of its namespace, and for its own terms.
 func TestWhatAPodThatEndsHasReadIsItsNamespaces(t *testing.T) {
 	const takes = 12 * time.Millisecond
 	for name, tc := range map[string]struct {

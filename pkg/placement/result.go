@@ -9,50 +9,53 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A Result is what came of an enquiry.
+// A Result is the outcome of Place.
 type Result struct {
-	// Refusal is why there are no nodes; nil is that there are.
+	// Refusal is why there are no nodes. It is nil if there are.
 	Refusal *gang.Refusal
-	// MatcherCalled says that the matcher was asked, or was to be. Without that there is nothing but the
-	// refusal.
+	// MatcherCalled says that the matcher was called, or was to be. If it is false,
+	// only Refusal is set.
 	MatcherCalled bool
-	// Slots are those that the pods were given, in the order in which they take them up. InOrder
-	// says that they have to: the filters may refuse one before another has its node.
-	Slots   []match.Slot
+	// Slots are the slots of the pods, in the order in which the pods take them.
+	Slots []match.Slot
+	// InOrder says that the pods must keep this order, because the filters may reject
+	// one before another has its node.
 	InOrder bool
-	// FirstShape are the pods that ask for the same as the first one. What that is refused for goes for
-	// them.
+	// FirstShape are the pods of the same shape as the first one. A refusal of the
+	// first pod holds for all of them.
 	FirstShape []types.UID
-	// At is when the matcher was asked, and Epoch which graph.
-	At    time.Time
+	// At is the time of the snapshot that the matcher got.
+	At time.Time
+	// Epoch is the epoch of the matcher's graph in this snapshot.
 	Epoch match.Epoch
-	// Effects is what follows from the matcher's answers.
+	// Effects is what the caller has to do because of the matcher's answers.
 	Effects MatcherEffects
-	// BlockingTurns are the turns for which nodes are reserved that the group could use.
+	// BlockingTurns are the turns with reserved nodes that the group could use.
 	BlockingTurns []gang.Turn
 	Stats         Stats
 
 	attempt *attempt
 }
 
-// Stats count what an enquiry did.
+// Stats counts what an attempt did.
 type Stats struct {
-	// Passed, Objected and Refused count verifications of what the matcher gave: by the filters it
-	// may be, it may not be, or no node could be.
+	// Passed counts the matches that the filters accepted. Rejected counts the
+	// matches with pods that the filters rejected. Refused counts the verifications
+	// that ended early: PreFilter rejected a pod, or the budget was used up.
 	Passed, Rejected, Refused int
-	// Repairs counts the matches that were made anew.
+	// Repairs counts the matches that were repeated because the filters rejected pods
+	// of the one before.
 	Repairs int
 }
 
-// An Aftermath is what follows from the matcher's answers beside what the group is told.
+// MatcherEffects is what the caller has to do because of the matcher's answers.
 type MatcherEffects struct {
-	// Release lists what is to go back: what was booked and is not wanted, or what may have been
-	// booked.
+	// Release lists what to release: what was booked and is not wanted, or may have been booked.
 	Release []gang.Release
-	// Stale says that the graph is another than the one that was asked.
+	// Stale says that the matcher's graph has another epoch than the request.
 	Stale bool
-	// NoAnswer says that the matcher gave no answer, and Late that it had as long as it may take.
+	// NoAnswer says that the matcher did not answer. TimedOut says that it did not answer in time.
 	NoAnswer, TimedOut bool
-	// Err says that the matcher broke on the request.
+	// Err is an unexpected error of the matcher. It is nil if there was none.
 	Err error
 }

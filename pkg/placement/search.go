@@ -16,16 +16,15 @@ import (
 )
 
 const (
-	// maxRepairs bounds the matches that are made anew in one enquiry since the filters
-	// refused what the last one gave.
+	// maxRepairs bounds how often an attempt matches again because the filters
+	// rejected pods of the last match.
 	maxRepairs = 3
-	// maxAlternatives bounds the ways to ask in one enquiry.
+	// maxAlternatives bounds the alternatives of one attempt.
 	maxAlternatives = 12
 )
 
-// placeConstrained makes a match whose assignment the profile's filters pass, member by
-// member. Until they have, nothing is booked. It returns the slots in the order in
-// which the members are to be placed.
+// placeConstrained searches for a match that the profile's filters accept, member by member. It
+// books only such a match. It returns the slots in the order in which the members are to be placed.
 func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot, *gang.Refusal) {
 	excluded := p.exclusions.begin(q.plan.Key, q.membersKey(), q.keyOf())
 	var best error
@@ -85,7 +84,8 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 		return nil, q.rejectionRefusal(words)
 	}
 	if len(excluded) > 0 {
-		// They rule out pairs of a pod and a node that may do in another arrangement.
+		// The exclusions may be too strict: a pod may pass on an excluded node if the
+		// other pods are placed otherwise.
 		if words := p.exclusions.restart(q.plan.Key); words != "" {
 			return nil, q.rejectionRefusal(words)
 		}
@@ -102,7 +102,8 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 	return nil, r
 }
 
-// budgetRefusal is the refusal of a group for which there is to be no more comparing.
+// budgetRefusal returns the refusal of a group whose comparison was stopped: it has
+// too many constraints, or its budget is used up.
 func (q *attempt) budgetRefusal() *gang.Refusal {
 	if why := q.constraints.WhyTooMany(); why != "" {
 		return TooHard(why)
@@ -110,7 +111,8 @@ func (q *attempt) budgetRefusal() *gang.Refusal {
 	return q.budget.refusal()
 }
 
-// membersKey is the text of the members' shapes with their numbers.
+// membersKey returns a text that identifies the set of members: the key of each
+// shape, with the number of its pods.
 func (q *attempt) membersKey() string {
 	var b strings.Builder
 	for _, s := range q.shapes {
@@ -130,8 +132,9 @@ func (q *attempt) keyOf() map[types.UID]string {
 	return keys
 }
 
-// nearer returns the refusal that came closer to a placement: for want of what is
-// free, or with more slots found.
+// nearer returns the refusal that came closer to a placement. A lack of free room is
+// closer than any other refusal. Otherwise the refusal with more slots found is
+// closer. It returns b if a is no refusal.
 func nearer(a, b error) error {
 	var x, y *match.Refusal
 	if !errors.As(a, &x) {
@@ -150,15 +153,15 @@ func nearer(a, b error) error {
 	return a
 }
 
-// forNow turns "never" into a refusal for the present: what is there now had its part in
-// what was asked.
+// forNow turns a refusal for good into a refusal for the present, because the request
+// depended on pods that exist now.
 func forNow(err error) error {
 	var no *match.Refusal
 	if !errors.Is(err, match.ErrUnsatisfiable) || !errors.As(err, &no) {
 		return err
 	}
 	if no.Reason.Code == match.TooLarge && no.Reason.Excluded == 0 {
-		// Nothing that is there now has kept a node from being looked at.
+		// No node was excluded, so no pod that exists now had a part in this.
 		return err
 	}
 	reason := no.Reason
@@ -166,7 +169,8 @@ func forNow(err error) error {
 	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
 }
 
-// targetsOf fails for a matcher that answers with what was not asked for.
+// targetsOf returns the shape and the node of each slot. It fails if a slot has a
+// label that was not in the request.
 func targetsOf(slots []match.Slot, shapes int) ([]interpod.Target, error) {
 	targets := make([]interpod.Target, len(slots))
 	for i, s := range slots {
@@ -179,7 +183,8 @@ func targetsOf(slots []match.Slot, shapes int) ([]interpod.Target, error) {
 	return targets, nil
 }
 
-// exclude keeps shapes from the nodes that were refused to them, from now on.
+// exclude excludes the shape of each rejection from its node: in the limits that it
+// returns, and for further attempts of the group.
 func (p *Placer) exclude(q *attempt, excluded podLimits, v verification) podLimits {
 	for _, o := range v.rejections {
 		excluded = excluded.exclude(q.shapes[o.shape].Key, o.node)
@@ -188,15 +193,15 @@ func (p *Placer) exclude(q *attempt, excluded podLimits, v verification) podLimi
 	return excluded
 }
 
-// rejectionRefusal is what a group is told whose assignments the filters refused, round by
-// round. Each time it asks again it is with what was learnt by then.
+// rejectionRefusal returns the refusal of a group whose matches the filters rejected,
+// round after round. The next attempt begins with the exclusions that were found.
 func (q *attempt) rejectionRefusal(words string) *gang.Refusal {
 	r := &gang.Refusal{Reason: reason.NodesRuledOut, Message: words, RetryOn: append(gang.ClusterEvents(), gang.Released), Backoff: true, NodesFound: true}
 	q.addReserved(r)
 	return r
 }
 
-// rejectionMessage tells the first objection, and how many there are.
+// rejectionMessage returns the first rejection, and the number of the others.
 func rejectionMessage(objections []rejection) string {
 	words := objections[0].String()
 	if n := len(objections) - 1; n > 0 {

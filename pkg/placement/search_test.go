@@ -15,8 +15,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// Reserved nodes are in the way of a group, too, whose pods the filters object to on the others. It
-// asks again when they are others' again.
+// Reserved nodes also block a group whose pods the filters reject on the other nodes.
+// The group retries when the reservation has ended.
 func TestReservedNodesAreToldToWhomTheFiltersObjectTo(t *testing.T) {
 	turns := []gang.Turn{{Namespace: "first"}}
 	q := &attempt{cluster: ClusterState{Reserved: Reservations{Nodes: []string{"n1"}, Words: []string{"1 node is reserved"}, Turns: turns}}}
@@ -29,7 +29,8 @@ func TestReservedNodesAreToldToWhomTheFiltersObjectTo(t *testing.T) {
 	}
 }
 
-// A group that keeps apart in too many ways is told so, and one whose time is over is told that.
+// A group with too many constraints gets a message about these. A group whose budget
+// is used up gets a message about that.
 func TestWhyThereIsNoMoreComparing(t *testing.T) {
 	const half = 33
 	for name, tc := range map[string]struct {

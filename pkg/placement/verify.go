@@ -17,7 +17,8 @@ import (
 // maxRuns bounds the runs of the filters in one verification.
 const maxRuns = 1 << 14
 
-// An objection is that a filter refused a member its node, earlier members placed.
+// A rejection records that a filter rejected a member on its node, with the members
+// before it placed.
 type rejection struct {
 	shape  int
 	pod    string
@@ -25,7 +26,7 @@ type rejection struct {
 	status *fwk.Status
 }
 
-// String says which pod on which node was refused by what.
+// String says which pod was rejected on which node, by which filter and why.
 func (o rejection) String() string {
 	by := ""
 	if p := o.status.Plugin(); p != "" {
@@ -34,19 +35,20 @@ func (o rejection) String() string {
 	return fmt.Sprintf("pod %s on node %s was refused%s: %s", o.pod, o.node, by, o.status.Message())
 }
 
-// verification is what came of a verification: the slots that passed, in an order in which
-// each passes after those before it, and what was objected to the others.
+// A verification is the result of verify.
 type verification struct {
-	order      []int
+	// order lists the indices of the slots that passed, in the order in which they passed.
+	order []int
+	// rejections are the rejections of the other slots.
 	rejections []rejection
 }
 
-// simulation is the cluster as it is with the members that were placed so far.
+// A simulation is the cluster with the members that were placed so far.
 type simulation struct {
 	p              *Placer
 	q              *attempt
 	states         []fwk.CycleState
-	preFilterNodes []sets.Set[string] // the nodes that PreFilter leaves to a shape; nil is all
+	preFilterNodes []sets.Set[string] // by shape, the nodes that PreFilter leaves; nil means all
 	infos          map[string]fwk.NodeInfo
 	clones         map[string]fwk.NodeInfo
 	skews          []interpod.SkewTracker
@@ -61,10 +63,10 @@ type placedPod struct {
 	node  fwk.NodeInfo
 }
 
-// verify puts members on the nodes of their slots one by one, each after the
-// profile's own filters passed it with those before it, and finds an order in which
-// that goes. Each slot is a shape and a node. It may only be called inside a scheduling
-// cycle. The refusal, if there is one, is of no node in particular.
+// verify places members on the nodes of their slots one by one, if the profile's filters accept
+// each with the members before it placed. If the order matters, verify tries the rejected ones
+// again until none of them passes. Each slot is a shape and a node. It may only be called inside a
+// scheduling cycle. It returns a refusal if PreFilter rejects a pod, or if the budget is used up.
 func (p *Placer) verify(ctx context.Context, q *attempt, slots []interpod.Target) (verification, *gang.Refusal) {
 	st := &simulation{
 		p: p, q: q, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},
@@ -115,7 +117,9 @@ func (st *simulation) prepare(ctx context.Context) *gang.Refusal {
 	return nil
 }
 
-// tryAll tries each pending slot once, and returns those that did not pass.
+// tryAll tries each pending slot once, and returns the slots that did not pass. It
+// does not try a shape again on a node that was rejected for it, unless the order
+// matters and another slot has passed since.
 func (st *simulation) tryAll(ctx context.Context, slots []interpod.Target, pending []int, v *verification) (left []int) {
 	refused := map[interpod.Target]*fwk.Status{}
 	for _, i := range pending {
@@ -127,7 +131,7 @@ func (st *simulation) tryAll(ctx context.Context, slots []interpod.Target, pendi
 		if status == nil {
 			if status = st.try(ctx, t); status.IsSuccess() {
 				v.order = append(v.order, i)
-				// What was refused may pass now.
+				// A rejected slot may pass now.
 				if st.q.constraints.InOrder() {
 					clear(refused)
 				}
@@ -141,13 +145,14 @@ func (st *simulation) tryAll(ctx context.Context, slots []interpod.Target, pendi
 	return left
 }
 
-// next names the pod of a shape that is placed next.
+// next returns the name of the pod of a shape that is placed next.
 func (st *simulation) next(shape int) string {
 	pods := st.q.shapes[shape].Pods
 	return pods[min(st.taken[shape], len(pods)-1)].Name
 }
 
-// try places the next pod of a shape on a node if the filters pass it.
+// try places the next pod of a shape on a node if the filters accept it. Otherwise it
+// returns the status of the filter that rejected it.
 func (st *simulation) try(ctx context.Context, t interpod.Target) *fwk.Status {
 	if st.runs++; st.runs > maxRuns {
 		return fwk.NewStatus(fwk.Unschedulable, "no order of the pods was found")
@@ -195,8 +200,9 @@ func (st *simulation) try(ctx context.Context, t interpod.Target) *fwk.Status {
 	return nil
 }
 
-// checkAntiAffinity finds an earlier member whose anti-affinity keeps a shape away from a node.
-// InterPodAffinity does not look where it was not needed before any member was placed.
+// checkAntiAffinity rejects a shape on a node if the anti-affinity of an earlier
+// member keeps it away. InterPodAffinity does not check this if it was skipped,
+// because no term was there before any member was placed.
 func (st *simulation) checkAntiAffinity(shape int, node fwk.NodeInfo) *fwk.Status {
 	if !st.states[shape].GetSkipFilterPlugins().Has(names.InterPodAffinity) {
 		return nil
@@ -213,7 +219,7 @@ func (st *simulation) checkAntiAffinity(shape int, node fwk.NodeInfo) *fwk.Statu
 	return nil
 }
 
-// isEnough says whether of each shape as many slots passed as have to.
+// isEnough reports whether as many slots of each shape passed as it has required pods.
 func (v verification) isEnough(shapes []*interpod.Shape, slots []interpod.Target) bool {
 	passed := make([]int64, len(shapes))
 	for _, i := range v.order {

@@ -15,46 +15,50 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// ConditionScheduled is the PodGroup condition that the scheduler owns. It is
-// True with reason Placed when the group's pods have nodes, and else False with
-// the one reason that stands in the way.
+// ConditionScheduled is a PodGroup condition that the scheduler owns. It is True with reason Placed
+// if the group's pods have nodes. Otherwise it is False with the one reason why they have none.
 const ConditionScheduled = "Scheduled"
 
-// ConditionWholeNodes is the PodGroup condition, the scheduler's own, that is True where the
-// nodes of a group that runs are its own. It is False where annotations ask for that which came
-// after the match, and it is not there where nothing asks.
+// ConditionWholeNodes is a PodGroup condition that the scheduler owns. It is True if
+// a started group has its nodes to itself. It is False if an annotation asked for
+// that only after the match. It is absent if nothing asks for that.
 const ConditionWholeNodes = "WholeNodes"
 
-// GroupStatus is what there is to say of a group: the condition Scheduled.
+// A GroupStatus is what is reported of a group: the condition Scheduled, and whether
+// the group has its nodes to itself.
 type GroupStatus struct {
 	Status  metav1.ConditionStatus
 	Reason  string
 	Message string
-	// exclusive says that the group's nodes are its own, and lateAnnotation which annotation asked for that
-	// too late.
-	exclusive      bool
+	// exclusive says that the group has its nodes to itself.
+	exclusive bool
+	// lateAnnotation is the annotation that asked for that after the match. It is
+	// empty if none did.
 	lateAnnotation string
-	// incarnation tells apart the incarnations of a group of which that is said.
+	// incarnation tells apart groups that had the same name one after another. It is
+	// zero if there is no condition WholeNodes to write.
 	incarnation uint64
 }
 
-// hasWholeNodesCondition says that there is something to say of whose the nodes are.
+// hasWholeNodesCondition reports whether there is a condition WholeNodes to write.
 func (n GroupStatus) hasWholeNodesCondition() bool { return n.exclusive || n.lateAnnotation != "" }
 
-// NotScheduled says what stands in the way of a group.
+// NotScheduled returns the status of a group without nodes.
 func NotScheduled(reason, message string) GroupStatus {
 	return GroupStatus{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// A Placement says where the pods of a group are: how many by node. Waiting more cannot follow, and
-// Reason and Message say why.
+// A Placement is where the pods of a group are.
 type Placement struct {
-	Nodes           map[string]int
-	Waiting         int
+	// Nodes is the number of pods by node.
+	Nodes map[string]int
+	// Waiting is how many further pods have no nodes.
+	Waiting int
+	// Reason is why they have none. Message says it in a sentence.
 	Reason, Message string
 }
 
-// Scheduled says where the group's pods are, of many nodes the first few.
+// Scheduled returns the status of a group with nodes. Its message lists at most 8 nodes.
 func Scheduled(p Placement) GroupStatus {
 	const most = 8
 	pods := 0
@@ -76,8 +80,8 @@ func Scheduled(p Placement) GroupStatus {
 	return GroupStatus{Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}
 }
 
-// PlacedPods reads how many pods had nodes when a PodGroup was last told that they have; 0 if what it was
-// told last is something else.
+// PlacedPods returns how many pods had nodes when the condition Scheduled of a
+// PodGroup was written. It returns 0 if the condition is not True with reason Placed.
 func PlacedPods(pg *scheduling.PodGroup) int {
 	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
 	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason.Placed {
@@ -91,8 +95,8 @@ func PlacedPods(pg *scheduling.PodGroup) int {
 	return n
 }
 
-// WholeNodes reads what a PodGroup says of whose its pods' nodes are, and since when: whole where they
-// are its own, and known where it says anything.
+// WholeNodes reads the condition WholeNodes of a PodGroup. whole is whether it is
+// True, known is whether there is one, and since is when its status last changed.
 func WholeNodes(pg *scheduling.PodGroup) (whole, known bool, since time.Time) {
 	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionWholeNodes)
 	if c == nil {
@@ -101,9 +105,10 @@ func WholeNodes(pg *scheduling.PodGroup) (whole, known bool, since time.Time) {
 	return c.Status == metav1.ConditionTrue, true, c.LastTransitionTime.Time
 }
 
-// WaitsSince reads since when a group that waits for room has not been scheduled; zero if it waits for
-// something that ends its time. That it had another reason at first, such as that pods were missing,
-// is not to be seen there.
+// WaitsSince returns since when a group that waits for room has not been scheduled.
+// It returns zero if the reason of the condition Scheduled ends the waiting time (see
+// KeepsWaitingTime of package reason). The time may begin with another reason, such
+// as missing pods, because the condition does not show when its reason changed.
 func WaitsSince(pg *scheduling.PodGroup) time.Time {
 	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
 	if c == nil || c.Status != metav1.ConditionFalse || !reason.PropertiesOf(c.Reason).KeepsWaitingTime {
@@ -112,7 +117,8 @@ func WaitsSince(pg *scheduling.PodGroup) time.Time {
 	return c.LastTransitionTime.Time
 }
 
-// groupStatusOf are those that a condition told, and the one of whole nodes beside it.
+// groupStatusOf returns the status that the conditions of a PodGroup were written
+// from, without the incarnation. c is the condition Scheduled.
 func groupStatusOf(pg *scheduling.PodGroup, c *metav1.Condition) GroupStatus {
 	n := GroupStatus{Status: c.Status, Reason: c.Reason, Message: c.Message}
 	if w := meta.FindStatusCondition(pg.Status.Conditions, ConditionWholeNodes); w != nil {
@@ -124,9 +130,9 @@ func groupStatusOf(pg *scheduling.PodGroup, c *metav1.Condition) GroupStatus {
 	return n
 }
 
-// wholeCondition is what is told of a placement's nodes; its type is empty if that is nothing. It
-// has the time of the condition before, if that was told of the same life of the group: pods that
-// were made since are not those that it is told of.
+// wholeCondition returns the condition WholeNodes, or one without a type if there is nothing
+// to write. before is the incarnation that the old condition was written for. Only the same
+// incarnation keeps the time of the old condition, because another one has other pods.
 func (n GroupStatus) wholeCondition(pg *scheduling.PodGroup, before uint64) metav1.Condition {
 	c := metav1.Condition{Type: ConditionWholeNodes, ObservedGeneration: pg.Generation, LastTransitionTime: metav1.Now()}
 	switch {

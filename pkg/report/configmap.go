@@ -13,29 +13,32 @@ import (
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
-// ConfigMapInterval is how often is looked whether there is something to write, where
-// nothing was written lately.
+// ConfigMapInterval is how often the status is compared with what was written last.
 const ConfigMapInterval = 5 * time.Second
 
-// A Status keeps the figures of package health up to date while this scheduler
-// leads: rarely, and only where they are others, but for a sign of life.
+// A ConfigMapWriter keeps the status ConfigMap (package statusmap) up to date while this
+// scheduler leads. It writes a status that has changed at most every statusmap.MinWriteInterval.
+// It writes any status every statusmap.MaxWriteInterval, as a sign of life.
 type ConfigMapWriter struct {
 	Client kubernetes.Interface
-	// Namespace is that of the ConfigMap; without one nothing is written.
+	// Namespace is the namespace of the ConfigMap. Nothing is written if it is empty.
 	Namespace string
-	Leading   func() bool
-	Snapshot  func() statusmap.Status
-	// Failed is told of each write that failed.
+	// Leading reports whether this scheduler leads.
+	Leading func() bool
+	// Snapshot returns the present status.
+	Snapshot func() statusmap.Status
+	// Failed is called for each write that failed.
 	Failed func()
 
-	// written are the figures that were written last, tried when that was last
-	// attempted, and wrong what was logged of it.
+	// written is the status that was written last.
 	written statusmap.Status
-	tried   time.Time
-	wrong   string
+	// tried is when a write was last attempted.
+	tried time.Time
+	// wrong is the error that was logged last. It is empty after a write that succeeded.
+	wrong string
 }
 
-// Run writes until ctx ends; without a namespace it has nothing to do.
+// Run writes until ctx ends. It returns at once if there is no namespace.
 func (s *ConfigMapWriter) Run(ctx context.Context) {
 	if s.Namespace == "" {
 		return
@@ -52,13 +55,15 @@ func (s *ConfigMapWriter) Run(ctx context.Context) {
 	}
 }
 
-// writeIfDue writes if it is time to and there is something to say.
+// writeIfDue writes the status if it is time to write and the status has changed, or
+// the ConfigMap is old.
 func (s *ConfigMapWriter) writeIfDue(ctx context.Context, now time.Time) {
 	if !s.tried.IsZero() && now.Sub(s.tried) < statusmap.MinWriteInterval {
 		return
 	}
 	if !s.Leading() {
-		// Whoever leads has written meanwhile.
+		// Another scheduler may write meanwhile, so the first status is written when
+		// this one leads again.
 		s.written = statusmap.Status{}
 		return
 	}
@@ -73,7 +78,7 @@ func (s *ConfigMapWriter) writeIfDue(ctx context.Context, now time.Time) {
 			return
 		}
 		s.Failed()
-		// It is tried again and again, and said once.
+		// The write is tried again and again. The same error is logged once.
 		if why := err.Error(); why != s.wrong {
 			s.wrong = why
 			klog.FromContext(ctx).Error(err, "Write the figures of health", "namespace", s.Namespace, "name", statusmap.Name, "again", statusmap.MinWriteInterval)

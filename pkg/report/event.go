@@ -22,60 +22,66 @@ import (
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// EventWriter sends the events of the profile. They go after binds and the conditions of
-// PodGroups, and wait for these no longer than maxEventDelay. There are as many events as
-// binds, and nothing is decided by them.
+// An EventWriter sends the events of a profile. Binds and the conditions of PodGroups
+// go first, because there are as many events as binds and nothing depends on an
+// event. An event waits for them for at most maxEventDelay.
 type EventWriter struct {
 	client rest.Interface
-	// controller and instance are what the events say of who sent them.
+	// controller is the events' reportingController. instance is their reportingInstance.
 	controller, instance string
 	now                  func() time.Time
-	// SendInline says that the event of a bind is sent within the bind's place at the gate.
+	// SendInline says that the event of a bind is sent by the goroutine of the bind,
+	// while the bind still counts as in flight.
 	SendInline bool
-	// BindsIdle returns a channel that is closed while no bind waits.
+	// BindsIdle returns a channel that is closed once the bind queue is idle.
 	BindsIdle func() <-chan struct{}
-	// HasPendingConditions says that conditions wait to be written.
+	// HasPendingConditions reports whether conditions wait to be written, or are being written.
 	HasPendingConditions func() bool
 	// Dropped is called for each event that is lost.
 	Dropped func()
-	// Throttled is called for each event that the API server answers with 429, or with 503
-	// and a time to wait.
+	// Throttled is called for each event that the API server answers with 429, or
+	// with 503 and a time to wait.
 	Throttled func()
 
 	mu    sync.Mutex
 	queue []queuedEvent
-	// pause is until when nothing is sent.
+	// pause is the time before which nothing is sent, after an event that could not be sent.
 	pause  time.Time
 	wakeup chan struct{}
 }
 
-// queuedEvent is an event that waits. An event about a bind is built when it is sent. Until
-// then it takes little memory.
+// queuedEvent is an event that waits. An event of a bind is built when it is sent, so
+// that it takes little memory until then.
 type queuedEvent struct {
+	// made is when the event was recorded.
 	made time.Time
-	// pod and note are of an event about a bind.
-	pod  corev1.ObjectReference
+	// pod is the pod that was bound. It is empty in any other event.
+	pod corev1.ObjectReference
+	// note is the text of the event of a bind.
 	note string
-	// viaRecorder hands any other event to the scheduler's own recorder.
+	// viaRecorder passes any other event to kube-scheduler's recorder. It is nil in
+	// the event of a bind.
 	viaRecorder func()
 }
 
 const (
-	// maxEvents is how many events wait at most, and maxEventDelay how long.
-	maxEvents     = 10_000
+	// maxEvents is how many events wait at most.
+	maxEvents = 10_000
+	// maxEventDelay is for how long binds and conditions go before an event.
 	maxEventDelay = 25 * time.Second
-	// eventWorkers send at the same time.
+	// eventWorkers is how many events are sent at the same time.
 	eventWorkers = 4
-	// recordEvery is the time between two events that a worker hands to the recorder, which
-	// sends each in a goroutine of its own; recordLate is that after maxEventDelay.
+	// recordEvery is the time between two events that a worker passes to the
+	// recorder, which starts a goroutine for each.
 	recordEvery = 20 * time.Millisecond
-	recordLate  = 2 * time.Millisecond
-	// eventLook is the time between two looks at busy.
+	// recordLate is this time after an event that is older than maxEventDelay.
+	recordLate = 2 * time.Millisecond
+	// eventLook is how often a worker checks whether binds and conditions still go first.
 	eventLook = 50 * time.Millisecond
 )
 
-// NewEventWriter returns a writer of the events of a profile, which says of itself to be this instance of
-// it. The exported fields of the writer are to be set before it runs.
+// NewEventWriter returns a writer of the events of a profile. Their reportingInstance is made
+// of profile and instance. The exported fields of the writer must be set before it runs.
 func NewEventWriter(config *rest.Config, profile, instance string) (*EventWriter, error) {
 	client, err := eventsclient.NewForConfig(flowcontrol.Unlimited(config))
 	if err != nil {
@@ -87,7 +93,7 @@ func NewEventWriter(config *rest.Config, profile, instance string) (*EventWriter
 	}, nil
 }
 
-// orderedRecorder records events in the order of writes.
+// orderedRecorder is an event recorder that puts its events into the queue of an EventWriter.
 type orderedRecorder struct {
 	events.EventRecorderLogger
 	writer *EventWriter
@@ -99,7 +105,7 @@ func (o orderedRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogg
 	return o
 }
 
-// eventScheduled is the reason of the event that kube-scheduler makes for a bind.
+// eventScheduled is the reason of the event that kube-scheduler records for a bind.
 const eventScheduled = "Scheduled"
 
 // Eventf implements events.EventRecorder.
@@ -118,12 +124,13 @@ func (o orderedRecorder) Eventf(regarding, related runtime.Object, eventType, re
 	o.writer.enqueue(e)
 }
 
-// Recorder returns a recorder in front of the scheduler's own.
+// Recorder returns a recorder that puts its events into the writer's queue. Events
+// that are not of a bind go from there to own.
 func (w *EventWriter) Recorder(own events.EventRecorderLogger) events.EventRecorderLogger {
 	return orderedRecorder{EventRecorderLogger: own, writer: w}
 }
 
-// enqueue has an event wait for its turn.
+// enqueue adds an event to the queue. It drops the oldest event if maxEvents wait already.
 func (w *EventWriter) enqueue(e queuedEvent) {
 	w.mu.Lock()
 	lost := len(w.queue) >= maxEvents
@@ -138,14 +145,14 @@ func (w *EventWriter) enqueue(e queuedEvent) {
 	signal.Send(w.wakeup)
 }
 
-// Waiting is how many events wait.
+// Waiting returns how many events wait.
 func (w *EventWriter) Waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.queue)
 }
 
-// pauses says whether nothing is sent for now, as the API server asked for.
+// pauses reports whether nothing is sent for now.
 func (w *EventWriter) pauses() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,7 +176,7 @@ func (w *EventWriter) Run(ctx context.Context) {
 	workers.Wait()
 }
 
-// next returns the oldest event when its turn has come, and false when ctx ends.
+// next waits until the oldest event may be sent, and returns it. It returns false when ctx ends.
 func (w *EventWriter) next(ctx context.Context) (queuedEvent, bool) {
 	for ctx.Err() == nil {
 		e, again, ok := w.take()
@@ -182,8 +189,8 @@ func (w *EventWriter) next(ctx context.Context) (queuedEvent, bool) {
 	return queuedEvent{}, false
 }
 
-// take returns the oldest event, or when to look again. That is zero where only a signal
-// brings an event.
+// take removes and returns the oldest event if it may be sent. Otherwise it returns
+// when to try again. Zero means that only a signal brings an event.
 func (w *EventWriter) take() (e queuedEvent, again time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,7 +210,7 @@ func (w *EventWriter) take() (e queuedEvent, again time.Time, ok bool) {
 	return e, again, true
 }
 
-// mayGo says whether nothing waits that goes before events.
+// mayGo reports whether the bind queue is idle and no conditions are pending.
 func (w *EventWriter) mayGo() bool {
 	select {
 	case <-w.BindsIdle():
@@ -213,7 +220,8 @@ func (w *EventWriter) mayGo() bool {
 	}
 }
 
-// sendOrRequeue sends an event, and keeps it for later if the API server does not take it now.
+// sendOrRequeue sends an event. If the API server does not take it now, sendOrRequeue
+// puts it back into the queue and pauses the writer.
 func (w *EventWriter) sendOrRequeue(ctx context.Context, e queuedEvent) {
 	if e.viaRecorder != nil {
 		e.viaRecorder()
@@ -235,7 +243,8 @@ func (w *EventWriter) sendOrRequeue(ctx context.Context, e queuedEvent) {
 	case busy:
 		w.Throttled()
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsInternalError(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err):
-		// It says no, as for a namespace that goes.
+		// The API server will never take the event, for example because its namespace
+		// is being deleted.
 		klog.FromContext(ctx).V(2).Info("An event was refused", "pod", klog.KRef(e.pod.Namespace, e.pod.Name), "err", err)
 		w.Dropped()
 		return
@@ -257,7 +266,7 @@ func (w *EventWriter) sendOrRequeue(ctx context.Context, e queuedEvent) {
 	signal.Send(w.wakeup)
 }
 
-// post sends the event about a bind once.
+// post sends the event of a bind once.
 func (w *EventWriter) post(ctx context.Context, e queuedEvent) error {
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()

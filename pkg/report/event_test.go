@@ -14,7 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// inEvents runs a test in a bubble, with a writer before which nothing goes.
+// inEvents runs a test in a bubble, with a writer for whose events neither binds nor
+// conditions go first.
 func inEvents(t *testing.T, test func(*testing.T, *EventWriter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,8 +58,8 @@ func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
 	})
 }
 
-// The scheduler's recorder sends each event in a goroutine of its own: what it is handed is
-// paced, faster when it is late.
+// The scheduler's recorder starts a goroutine for each event. The events that it gets
+// are therefore paced, faster when they are late.
 func TestEventsOfOtherKindsArePaced(t *testing.T) {
 	inEvents(t, func(t *testing.T, w *EventWriter) {
 		own := events.NewFakeRecorder(2 * maxEvents)

@@ -25,25 +25,26 @@ import (
 )
 
 const (
-	// podStatusWriters is how many statuses of pods are written at a time.
+	// podStatusWriters is how many statuses are written at the same time.
 	podStatusWriters = 2
-	// podStatusFirst is the time to the next try of one that the API server refuses. It doubles up
-	// to podStatusMost, or up to podStatusLook where only the pod is to be seen as it is by now.
+	// podStatusFirst is the time to the first retry. It doubles with each retry.
+	// podStatusMost is the longest such time after a write that failed. podStatusLook
+	// is the longest such time while the cached pod is outdated.
 	podStatusFirst, podStatusMost, podStatusLook = 100 * time.Millisecond, 30 * time.Second, time.Second
-	// podStatusMaxLag is how long a pod is taken to be newer than it is seen after a write, and
-	// podStatusConflictLag how long after a conflict, which may have another cause.
+	// podStatusMaxLag is for how long the cached pod may count as outdated after a write.
+	// podStatusConflictLag is the same after a conflict, which may have another cause.
 	podStatusMaxLag, podStatusConflictLag = time.Minute, 10 * time.Second
-	// podStatusLog is the least time between two lines in the log about writes that failed.
+	// podStatusLog is the minimum time between two log lines about writes that failed.
 	podStatusLog = 10 * time.Second
 )
 
-// PodStatusWriter writes what the scheduler has to say of pods that could not be placed. The scheduling
-// loop does not wait for the API server: whoever has many pods that are refused, each time in other
-// words, would hold up all others by that. Namespaces take turns. Of one pod only the last words are
-// written, and these until they stand there, the pod has a node or is gone, or newer ones replace
-// them.
+// A PodStatusWriter writes the statuses of pods that could not be scheduled. It
+// writes in the background: otherwise a namespace with many unschedulable pods, whose
+// messages change each time, would hold up the scheduling loop. Namespaces take
+// turns. Of one pod only the latest status is written. It is retried until it is
+// stored, until a newer one replaces it, or until the pod has a node or is gone.
 //
-// It is what the failure handler takes for the framework's cache of API calls.
+// It implements framework.APICacher, through which kube-scheduler's failure handler writes.
 type PodStatusWriter struct {
 	client kubernetes.Interface
 	pods   func() corelisters.PodLister
@@ -53,42 +54,47 @@ type PodStatusWriter struct {
 
 	mu    sync.Mutex
 	items map[podKey]podStatus
-	// newer are the pods that may be newer than they are seen.
+	// newer holds the pods whose cached objects may be outdated.
 	newer   map[types.UID]newerPod
 	sweepAt time.Time
-	// nextLogAt is when a write that fails is logged next, and unsaid how many were not.
-	nextLogAt        time.Time
+	// nextLogAt is when the next write that fails is logged.
+	nextLogAt time.Time
+	// failuresSinceLog counts the writes that failed since the last log line.
 	failuresSinceLog int
 }
 
-// A podKey is a pod that is to be told something.
+// A podKey is a pod with a status to write.
 type podKey struct {
 	namespace string
 	uid       types.UID
 }
 
-// A podStatus is what is to be said of one pod.
+// A podStatus is what is to be written on one pod.
 type podStatus struct {
-	name      string
+	name string
+	// condition is the condition PodScheduled. Nil leaves it as it is.
 	condition *corev1.PodCondition
-	// nominated is the node that the pod is to be nominated for; nil leaves that as it is.
+	// nominated is the node that the pod is nominated to. Nil leaves it as it is.
 	nominated *string
-	// urgent says that more than words are another than the pod has.
+	// urgent says that the status or the reason of the condition changes, and not only its message.
 	urgent bool
-	// failures counts the tries in a row that failed, and looks those for which the pod was not seen
-	// as it is.
+	// failures counts the writes that failed. looks counts the tries since the last
+	// of them that found the cached pod outdated.
 	failures, looks int
 }
 
-// A newerPod says from which resourceVersion on a pod is seen as it is.
+// A newerPod says which versions of a cached pod are outdated.
 type newerPod struct {
+	// version is the first version that is up to date.
 	version string
-	// tooOld says that this version is too old itself.
+	// tooOld says that version is outdated, too.
 	tooOld bool
-	until  time.Time
+	// until is when the cached pod counts as up to date, whatever its version.
+	until time.Time
 }
 
-// isNewerThan says whether the pod is newer than a version of it.
+// isNewerThan reports whether a cached pod of this version is outdated. Versions that
+// cannot be compared are outdated only if they are equal and tooOld is set.
 func (n newerPod) isNewerThan(version string) bool {
 	c, err := resourceversion.CompareResourceVersion(version, n.version)
 	if err != nil {
@@ -97,8 +103,8 @@ func (n newerPod) isNewerThan(version string) bool {
 	return c < 0 || n.tooOld && c == 0
 }
 
-// NewPodStatusWriter returns a writer of statuses that has nothing to write yet. Pods lists those of the
-// scheduler's cache. Failed is told of each write that failed.
+// NewPodStatusWriter returns a PodStatusWriter with nothing to write. pods returns
+// the lister of the cached pods. failed is called for each write that failed.
 func NewPodStatusWriter(client kubernetes.Interface, pods func() corelisters.PodLister, failed func()) *PodStatusWriter {
 	order := fairqueue.NewRoundRobin(func(k podKey) string { return k.namespace })
 	return &PodStatusWriter{
@@ -107,7 +113,8 @@ func NewPodStatusWriter(client kubernetes.Interface, pods func() corelisters.Pod
 	}
 }
 
-// PatchPodStatus implements framework.APICacher. It returns at once, and no channel: nobody waits.
+// PatchPodStatus implements framework.APICacher. It queues the status and returns at
+// once. The channel is nil, because nothing waits for the write.
 func (s *PodStatusWriter) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	is := podStatus{name: pod.Name}
 	for _, c := range conditions {
@@ -131,7 +138,8 @@ func (s *PodStatusWriter) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.P
 	return nil, nil
 }
 
-// put keeps what is to be said of a pod. What newer words leave as it is stays of the older ones.
+// put stores and returns the status to write on a pod. Fields that newer leaves unset
+// are taken from older.
 func (s *PodStatusWriter) put(k podKey, older, newer podStatus) podStatus {
 	if newer.condition == nil {
 		newer.condition, newer.urgent = older.condition, older.urgent
@@ -143,7 +151,7 @@ func (s *PodStatusWriter) put(k podKey, older, newer podStatus) podStatus {
 	return newer
 }
 
-// BindPod implements framework.APICacher. Nobody calls it: pods are bound by Bind.
+// BindPod implements framework.APICacher. It is never called, because the Bind plugin binds pods.
 func (s *PodStatusWriter) BindPod(*corev1.Binding) (<-chan error, error) {
 	return nil, errors.New("statuses alone are written here")
 }
@@ -151,10 +159,11 @@ func (s *PodStatusWriter) BindPod(*corev1.Binding) (<-chan error, error) {
 // WaitOnFinish implements framework.APICacher.
 func (s *PodStatusWriter) WaitOnFinish(context.Context, <-chan error) error { return nil }
 
-// Stop has all end that Run began. It may be called before that.
+// Stop ends the writers that Run starts. It may be called before Run.
 func (s *PodStatusWriter) Stop() { s.queue.ShutDown() }
 
-// Run begins to write, until Stop is called. What is written when ctx ends is given up.
+// Run starts the writers and returns. They run until Stop. A write in progress is
+// abandoned when ctx ends.
 func (s *PodStatusWriter) Run(ctx context.Context) {
 	for range podStatusWriters {
 		go func() {
@@ -164,7 +173,7 @@ func (s *PodStatusWriter) Run(ctx context.Context) {
 	}
 }
 
-// next writes one status. It is false when there are to be no more.
+// next writes one status. It returns false once Stop was called.
 func (s *PodStatusWriter) next(ctx context.Context) bool {
 	k, down := s.queue.Get()
 	if down {
@@ -173,7 +182,7 @@ func (s *PodStatusWriter) next(ctx context.Context) bool {
 	defer s.queue.Done(k)
 	is, ok := s.take(k)
 	if !ok {
-		// It was said before its next try was due.
+		// The status was written before its retry was due.
 		return true
 	}
 	again, err := s.write(ctx, k, is)
@@ -190,7 +199,7 @@ func (s *PodStatusWriter) next(ctx context.Context) bool {
 	return true
 }
 
-// doubled is how long is waited after so many tries.
+// doubled returns the time to the next retry after this many tries.
 func doubled(tries int, most time.Duration) time.Duration {
 	return min(most, podStatusFirst<<min(tries-1, 10))
 }
@@ -203,7 +212,8 @@ func (s *PodStatusWriter) take(k podKey) (is podStatus, ok bool) {
 	return is, ok
 }
 
-// putBack has a status be written after a while, unless there is a newer one, which is queued.
+// putBack queues a status to be written after a delay. If a newer status is queued,
+// putBack only fills in the fields that the newer one leaves unset.
 func (s *PodStatusWriter) putBack(k podKey, is podStatus, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +228,8 @@ func (s *PodStatusWriter) putBack(k podKey, is podStatus, after time.Duration) {
 	s.queue.AddAfter(k, after)
 }
 
-// logFailure counts a write that failed. Of those that fail in a while the first is logged.
+// logFailure counts a write that failed. It logs the first one, and later at most one
+// every podStatusLog.
 func (s *PodStatusWriter) logFailure(ctx context.Context, k podKey, is podStatus, err error) {
 	s.failed()
 	s.mu.Lock()
@@ -230,7 +241,8 @@ func (s *PodStatusWriter) logFailure(ctx context.Context, k podKey, is podStatus
 	}
 }
 
-// isNewer says whether a pod is newer than a version of it that is seen.
+// isNewer reports whether the cached pod of this version is outdated. It forgets what
+// it knows of a pod that is up to date.
 func (s *PodStatusWriter) isNewer(uid types.UID, version string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +254,7 @@ func (s *PodStatusWriter) isNewer(uid types.UID, version string) bool {
 	return ok
 }
 
-// setNewer takes note that a pod is newer than it was seen.
+// setNewer records that the cached pod is outdated, for at most the time during.
 func (s *PodStatusWriter) setNewer(uid types.UID, n newerPod, during time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,16 +267,16 @@ func (s *PodStatusWriter) setNewer(uid types.UID, n newerPod, during time.Durati
 	s.newer[uid] = n
 }
 
-// write writes a status onto the pod as it was seen. Again is true if the pod has changed meanwhile,
-// or is not seen yet as it was written last, or the API server failed. Nothing is written on a pod
-// that has a node or is gone.
+// write patches the status of a pod, provided that the pod still has the cached
+// version. again is true if the cached pod is outdated, the pod has changed meanwhile,
+// or the request failed. A pod that has a node or is gone is left as it is.
 func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (again bool, err error) {
 	pod, err := s.pods().Pods(k.namespace).Get(is.name)
 	if err != nil || pod.UID != k.uid || pod.Spec.NodeName != "" {
 		return false, nil
 	}
 	if s.isNewer(k.uid, pod.ResourceVersion) {
-		// Whether there is something to write cannot be told.
+		// The cached pod does not show whether there is something to write.
 		return true, nil
 	}
 	status := map[string]any{}
@@ -296,7 +308,7 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (ag
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case apierrors.IsConflict(err):
-		// It may have a node by now, which is seen in a moment.
+		// The pod may have a node by now, which the cache will show in a moment.
 		s.setNewer(k.uid, newerPod{version: pod.ResourceVersion, tooOld: true}, podStatusConflictLag)
 		return true, nil
 	}

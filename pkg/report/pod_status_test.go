@@ -27,7 +27,7 @@ import (
 // ns is the namespace of the pods.
 const ns = "ns"
 
-// words are a PodStatusWriter over an API server and a watch that are in the test's hands.
+// words is a PodStatusWriter over an API server and a watch that the test controls.
 type words struct {
 	*testing.T
 	*PodStatusWriter
@@ -35,10 +35,11 @@ type words struct {
 	corev1client.CoreV1Interface
 	corev1client.PodInterface
 
-	// takes is how long a write takes, and fails says how it ends. A write that ends well is seen
-	// after lags.
+	// takes is how long a write takes. lags is how long after a write that succeeds
+	// the watch shows it.
 	takes, lags time.Duration
-	fails       error
+	// fails is the error of a write.
+	fails error
 
 	mu       sync.Mutex
 	version  int
@@ -48,7 +49,7 @@ type words struct {
 	failures int
 }
 
-// inWords runs a test in a bubble, with a pod of each of some names.
+// inWords runs a test in a bubble, with a pod for each of the names.
 func inWords(t *testing.T, test func(*words), names ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +67,7 @@ func inWords(t *testing.T, test func(*words), names ...string) {
 	})
 }
 
-// make creates a pod, which is seen at once.
+// make creates a pod, which the watch shows at once.
 func (w *words) make(namespace, name string, edit ...func(*corev1.Pod)) {
 	pod := objects.Pod(name, append(edit, func(p *corev1.Pod) { p.Namespace = namespace })...)
 	w.pods[name] = pod
@@ -85,7 +86,7 @@ func whyNot(message string) []*corev1.PodCondition {
 	return []*corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}
 }
 
-// say has a pod be told something.
+// say queues a message to be written on a pod.
 func (w *words) say(name, text string) {
 	w.Helper()
 	w.mu.Lock()
@@ -96,7 +97,7 @@ func (w *words) say(name, text string) {
 	}
 }
 
-// told is what a pod is told.
+// told returns the message that a pod has.
 func (w *words) told(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +107,7 @@ func (w *words) told(name string) string {
 	return ""
 }
 
-// written is how often something was written, and with what failures.
+// written returns how often the API server was asked to write, and how many failures were counted.
 func (w *words) written() (writes, failures int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,7 +121,7 @@ func (w *words) count() {
 	w.failures++
 }
 
-// answer has the API server answer so from now on.
+// answer sets the error of all further writes.
 func (w *words) answer(fails error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,14 +157,14 @@ func (w *words) Patch(_ context.Context, name string, _ types.PatchType, body []
 	return pod.DeepCopy(), nil
 }
 
-// pass lets time go by, and then waits until all stands still.
+// pass lets time pass, and then waits until all goroutines block.
 func (w *words) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// However long the watch lags behind what was written, the last words are written in the end. They
-// are compared with what was written, not with what is seen of it.
+// The last message is written in the end, however long the watch lags behind what was
+// written. It is compared with what was written, and not with what the watch shows.
 func TestLastWordsOutlastAWatchThatLags(t *testing.T) {
 	for name, last := range map[string]string{"other words": "c", "the words that are still seen": "a"} {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +187,7 @@ func TestLastWordsOutlastAWatchThatLags(t *testing.T) {
 	}
 }
 
-// The same of words that come while others are being written.
+// The same holds for messages that come while others are being written.
 func TestWordsThatComeDuringAWriteAreWritten(t *testing.T) {
 	inWords(t, func(w *words) {
 		w.say("p", "a")
@@ -202,7 +203,7 @@ func TestWordsThatComeDuringAWriteAreWritten(t *testing.T) {
 	}, "p")
 }
 
-// A pod that somebody else has changed is told once that is seen.
+// A pod that another client has changed gets its message once the watch shows the change.
 func TestLastWordsOutlastOthersChanges(t *testing.T) {
 	inWords(t, func(w *words) {
 		w.mu.Lock()
@@ -229,8 +230,8 @@ func (w *words) must(err error) {
 	}
 }
 
-// However long the API server takes nothing, a pod is told in the end. Each try that fails is
-// counted, and they become ever rarer.
+// A pod gets its message in the end, however long the API server takes nothing. Each
+// try that fails is counted, and the tries become ever rarer.
 func TestLastWordsOutlastAnAPIServerThatIsAway(t *testing.T) {
 	inWords(t, func(w *words) {
 		w.answer(fmt.Errorf("connection refused"))
@@ -240,7 +241,7 @@ func TestLastWordsOutlastAnAPIServerThatIsAway(t *testing.T) {
 		if writes < 20 || writes > 30 || failures != writes {
 			t.Errorf("%d writes in ten minutes, of which %d are counted as failed; want 20 to 30, all of them", writes, failures)
 		}
-		// Newer words are no part of that.
+		// A newer message is tried at once.
 		w.say("p", "b")
 		w.pass(time.Second)
 		if more, _ := w.written(); more < writes+4 {
@@ -259,7 +260,7 @@ func TestLastWordsOutlastAnAPIServerThatIsAway(t *testing.T) {
 	}, "p")
 }
 
-// Nothing is said any more of a pod that has a node or is gone.
+// Nothing is written on a pod that has a node or is gone.
 func TestLastWordsGoWithTheirPod(t *testing.T) {
 	for name, end := range map[string]func(w *words) error{
 		"gone":    func(w *words) error { return w.watched.Delete(w.stored("p")) },
@@ -282,15 +283,15 @@ func TestLastWordsGoWithTheirPod(t *testing.T) {
 	}
 }
 
-// stored is a pod as the API server has it.
+// stored returns a pod as the API server has it.
 func (w *words) stored(name string) *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.pods[name].DeepCopy()
 }
 
-// Who has very many pods, each told something else again and again, delays nobody else's first words;
-// and of his own those that were told nothing come first.
+// A namespace with very many pods, whose messages change again and again, does not delay
+// the first message of another. Within a namespace, pods without a message come first.
 func TestNamespacesTakeTurnsToBeTold(t *testing.T) {
 	inWords(t, func(w *words) {
 		const many = 2000

@@ -26,79 +26,83 @@ import (
 
 // A Store holds PodGroups.
 type Store interface {
-	// Get returns a PodGroup as last seen, or nil.
+	// Get returns the cached PodGroup, or nil.
 	Get(types.NamespacedName) *scheduling.PodGroup
-	// Apply writes the scheduler's conditions of this very object. Those of it that are not among
-	// them go.
+	// Apply writes the conditions that the scheduler owns onto this very object. It
+	// removes those conditions of the scheduler that are not passed.
 	Apply(context.Context, *scheduling.PodGroup, ...metav1.Condition) error
 }
 
-// Config is what a Reporter is made of. All of it is to be set.
+// Config is what a Reporter needs. All fields must be set.
 type Config struct {
 	Store    Store
 	Recorder events.EventRecorder
-	// Leading says whether this scheduler is the one that decides: a standby sees
-	// the same groups and must not speak of them.
+	// Leading reports whether this scheduler leads. A standby sees the same groups
+	// and must not report on them.
 	Leading func() bool
-	// Exclusive says of a group that runs what is told of its nodes: that they are its own, which
-	// annotation asked for that in vain, and in which life of the group.
+	// Exclusive returns, for a started group, whether the group has its nodes to
+	// itself, which annotation asked for that too late, and a number that tells apart
+	// the incarnations of the group.
 	Exclusive func(types.NamespacedName) (whole bool, inVain string, life uint64)
-	// BindsIdle returns a channel that is closed while there is nothing that goes before conditions.
+	// BindsIdle returns a channel that is closed once the bind queue is idle.
+	// Conditions wait for that, for at most reportWithin.
 	BindsIdle func() <-chan struct{}
-	// Failed is told of each write that failed.
+	// Failed is called for each write that failed.
 	Failed func()
 }
 
-// A Reporter writes what becomes of groups onto their PodGroups: a condition,
-// and an event when the reason changes. It writes from goroutines of its own,
-// the latest news only, and nothing that is there already.
+// A Reporter writes what becomes of groups onto their PodGroups: conditions, and an
+// event when the status or the reason changes. It writes in the background. It writes
+// only the latest status of a group, and only if the PodGroup does not have it already.
 type Reporter struct {
 	Config
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	// noConditions says that the CRD of PodGroup was found to have no conditions.
+	// noConditions says that the last write found that the CRD of PodGroup has no conditions.
 	noConditions atomic.Bool
-	// writing counts the workers that are at it.
+	// writing counts the workers that write, or wait for binds.
 	writing atomic.Int32
 
 	mu    sync.Mutex
 	items map[types.NamespacedName]*groupState
 
-	// ledMu is apart: to ask whether this scheduler leads reads all metrics.
+	// ledMu guards led and askedAt. It is separate from mu because Leading is slow:
+	// it reads all metrics.
 	ledMu   sync.Mutex
 	led     bool
 	askedAt time.Time
 }
 
-// An item is what is known of one group; a successor of the same name has
-// another.
+// groupState is what the Reporter knows of one group. A new group of the same name
+// gets a new groupState.
 type groupState struct {
 	GroupStatus
-	// pendingSince is since when there is news to write.
+	// pendingSince is since when there is a status to write.
 	pendingSince time.Time
-	// pod is where the news goes while there is no PodGroup.
+	// pod gets the events while there is no PodGroup.
 	pod *corev1.Pod
-	// written is the news that was written last, at the time writtenAt, and since when
-	// the condition has had that status.
-	written   GroupStatus
+	// written is the status that was written last.
+	written GroupStatus
+	// writtenAt is when it was written.
 	writtenAt time.Time
-	since     metav1.Time
-	// again counts the writes since then that only had other numbers.
+	// since is when the status of its condition last changed.
+	since metav1.Time
+	// again counts the writes in a row that changed only the message.
 	again int
-	// onPod says that it was told on the pod.
+	// onPod says that written was reported on the pod, because there was no PodGroup.
 	onPod bool
 }
 
-// StandbyCheck is how often a standby looks whether it has come to lead.
+// StandbyCheck is how often a standby checks whether it leads.
 const StandbyCheck = time.Second
 
-// Times between two writes of a condition for other numbers alone: the first, and
-// the longest that it grows to while the reason stays. Many groups may wait.
+// A write that changes only the message comes numbersAfter after the one before. This
+// time doubles with each such write, up to numbersEvery, because many groups may wait.
 const (
 	numbersAfter = 5 * time.Second
 	numbersEvery = 20 * time.Second
 )
 
-// NewReporter returns a Reporter that knows nothing of any group yet.
+// NewReporter returns a Reporter without groups.
 func NewReporter(c Config) *Reporter {
 	return &Reporter{
 		Config: c,
@@ -109,8 +113,8 @@ func NewReporter(c Config) *Reporter {
 	}
 }
 
-// Report takes note of the latest news of a group. While there is no PodGroup it
-// goes to pod, if that is not nil.
+// Report queues the latest status of a group to be written. While there is no
+// PodGroup, the status becomes an event of pod, if pod is not nil.
 func (r *Reporter) Report(k types.NamespacedName, n GroupStatus, pod *corev1.Pod) {
 	if n.exclusive, n.lateAnnotation, n.incarnation = r.Exclusive(k); !n.hasWholeNodesCondition() {
 		n.incarnation = 0
@@ -136,7 +140,8 @@ func (r *Reporter) Report(k types.NamespacedName, n GroupStatus, pod *corev1.Pod
 	r.queue.Add(k)
 }
 
-// Latest returns the latest news of a group, whether or not it was written.
+// Latest returns the latest status of a group, written or not. It returns false for
+// an unknown group.
 func (r *Reporter) Latest(k types.NamespacedName) (GroupStatus, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,14 +152,15 @@ func (r *Reporter) Latest(k types.NamespacedName) (GroupStatus, bool) {
 	return it.GroupStatus, true
 }
 
-// Forget drops what is known of a group that is gone.
+// Forget drops a group that is gone.
 func (r *Reporter) Forget(k types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.items, k)
 }
 
-// ObservePodGroup tells again what was told on a pod, now that there is a PodGroup.
+// ObservePodGroup records that a group has a PodGroup now. If its status was reported
+// on a pod, the status is written onto the PodGroup.
 func (r *Reporter) ObservePodGroup(k types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,16 +171,16 @@ func (r *Reporter) ObservePodGroup(k types.NamespacedName) {
 }
 
 const (
-	// reportWorkers write at the same time.
+	// reportWorkers is how many conditions are written at the same time.
 	reportWorkers = 4
-	// reportWithin is how old news get at most while binds go before them.
+	// reportWithin is for how long binds go before a status.
 	reportWithin = 2 * time.Second
 )
 
-// IsBusy says that news wait to be written, or are being written.
+// IsBusy reports whether statuses wait to be written, or are being written.
 func (r *Reporter) IsBusy() bool { return r.queue.Len() > 0 || r.writing.Load() > 0 }
 
-// Stop has Run end. It may be called before that.
+// Stop ends Run. It may be called before Run.
 func (r *Reporter) Stop() { r.queue.ShutDown() }
 
 // Run writes until Stop is called.
@@ -186,7 +192,8 @@ func (r *Reporter) Run(ctx context.Context) {
 	workers.Wait()
 }
 
-// waitForBinds waits until no bind waits, or until news have become old enough to go first.
+// waitForBinds waits until the bind queue is idle, or until the status of a group has
+// waited for reportWithin.
 func (r *Reporter) waitForBinds(ctx context.Context, k types.NamespacedName) {
 	r.mu.Lock()
 	it := r.items[k]
@@ -243,29 +250,30 @@ func (r *Reporter) write(ctx context.Context, k types.NamespacedName) error {
 		it.onPod = true
 		r.markWritten(own, it, metav1.Now())
 		if r.Store.Get(k) != nil {
-			// It came meanwhile.
+			// The PodGroup may have come before onPod was set. Then nothing else writes onto it.
 			r.ObservePodGroup(k)
 		}
 		return nil
 	case it.Reason == reason.NoPodGroup:
-		// It came to be meanwhile.
+		// There is a PodGroup now, so the status is out of date.
 		r.drop(k, own)
 		return nil
 	}
 	err := r.writeCondition(ctx, k, pg, own, it)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		// It is gone, or another has its name: the informer will tell.
+		// The PodGroup is gone, or another one has its name. The informer will report that.
 		r.drop(k, own)
 		return nil
 	}
 	return err
 }
 
-// writeCondition writes the news onto the PodGroup, where they are news.
+// writeCondition writes the conditions if they differ from what was written before, and an event
+// if the status or the reason has changed. It may put off a write that changes only the message.
 func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, pg *scheduling.PodGroup, own *groupState, it groupState) error {
 	before, since := it.written, it.since
 	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled); old != nil && it.writtenAt.IsZero() {
-		// Written by a scheduler before this one.
+		// The conditions were written by a scheduler before this one.
 		before, since = groupStatusOf(pg, old), old.LastTransitionTime
 	}
 	if before == it.GroupStatus {
@@ -312,7 +320,7 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	return nil
 }
 
-// Leads asks whether this scheduler leads, no more often than a standby has to.
+// Leads reports whether this scheduler leads. It calls Leading at most every StandbyCheck.
 func (r *Reporter) Leads() bool {
 	r.ledMu.Lock()
 	defer r.ledMu.Unlock()
@@ -322,14 +330,14 @@ func (r *Reporter) Leads() bool {
 	return r.led
 }
 
-// markWritten takes note that an item's news was written.
+// markWritten records that the status of told was written.
 func (r *Reporter) markWritten(own *groupState, told groupState, since metav1.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own.written, own.writtenAt, own.since, own.onPod, own.again = told.GroupStatus, time.Now(), since, told.onPod, told.again
 }
 
-// drop forgets an item, unless a successor has taken its place.
+// drop forgets the state of a group, unless another state has taken its place.
 func (r *Reporter) drop(k types.NamespacedName, own *groupState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -343,15 +351,15 @@ func (r *Reporter) event(about runtime.Object, n GroupStatus) {
 	r.Recorder.Eventf(about, nil, kind, n.Reason, "Scheduling", "%s", n.Message)
 }
 
-// RecordEvent records an event about a PodGroup that leaves its condition as it is. It does nothing where
-// there is no PodGroup.
+// RecordEvent records an event of a PodGroup, and leaves its conditions as they are.
+// It does nothing if there is no PodGroup.
 func (r *Reporter) RecordEvent(k types.NamespacedName, reason, message string) {
 	if pg := r.Store.Get(k); pg != nil {
 		r.Recorder.Eventf(Reference(pg), nil, corev1.EventTypeNormal, reason, "Scheduling", "%s", message)
 	}
 }
 
-// Reference is how an event names a PodGroup.
+// Reference returns the reference to a PodGroup for an event.
 func Reference(pg *scheduling.PodGroup) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion:      scheduling.GroupVersion.String(),

@@ -9,7 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// A thousand groups of another namespace have news. The news of this one is written after one of theirs.
+// A thousand groups of another namespace have news. The news of this group is written
+// after one of theirs.
 func TestNobodyWaitsForTheNewsOfAnotherNamespace(t *testing.T) {
 	r := NewReporter(Config{Exclusive: func(types.NamespacedName) (bool, string, uint64) { return false, "", 0 }})
 	defer r.Stop()

@@ -7,11 +7,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// shortOn are the ways to say that a resource is short.
+// shortOn matches the phrases of package translate for a resource that is short.
 var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| runs out`)
 
-// StableText is what a message says apart from what others change all the time: numbers, and
-// whose end would help most.
+// StableText returns a message without what other pods change all the time: numbers,
+// and whose end would help most.
 func StableText(text string) string {
 	if before, rest, ok := strings.Cut(text, translate.MoreIfPrefix); ok {
 		if _, after, ok := strings.Cut(rest, translate.EndsSuffix); ok {

@@ -14,8 +14,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// NeedsWaitingStatus says whether a pod that does not ask itself is to be told why its group waits: that
-// there is no room, or what has become of that. More room would not help with the rest.
+// NeedsWaitingStatus reports whether a pod's condition PodScheduled has to say why its
+// group waits. The pod is not the one being scheduled. A pod without the condition gets it
+// only if its group lacks room, because more room would not help with any other reason. A
+// pod with the condition gets it again when the stable text of the message changes.
 func NeedsWaitingStatus(pod *corev1.Pod, why, message string) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
@@ -25,8 +27,8 @@ func NeedsWaitingStatus(pod *corev1.Pod, why, message string) bool {
 	return reason.PropertiesOf(why).LacksRoom
 }
 
-// WriteWaitingStatus writes the condition onto a pod as it was seen, and leaves it at that if it
-// has changed meanwhile: it may have a node now.
+// WriteWaitingStatus sets PodScheduled to False on a pod, with a message. It does nothing
+// if the pod has changed since it was seen, because the pod may have a node by now.
 func WriteWaitingStatus(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()

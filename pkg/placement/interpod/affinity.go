@@ -8,17 +8,17 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// colocated are shapes that required affinity puts into one domain of a key.
+// colocated is a set of shapes that required affinity puts into one domain of a key.
 type colocated struct {
 	key    string
 	shapes []int
-	// near are sets of other shapes, of each of which a pod at least has to be there:
-	// they are what the shapes ask for, and may stand elsewhere themselves.
+	// near are sets of other shapes. At least one pod of each set must be in the same
+	// domain, and its other pods may be elsewhere.
 	near [][]int
 }
 
-// findColocated finds the shapes whose required affinity nothing but pods of the group can
-// meet. Where pods meet it that are there already, the filters name the nodes.
+// findColocated finds the shapes whose required affinity only pods of the group can
+// satisfy. If an existing pod satisfies it, the filters decide on the nodes.
 func (s *Constraints) findColocated() {
 	for i, info := range s.infos {
 		terms := info.GetRequiredAffinityTerms()
@@ -56,8 +56,9 @@ func (s *Constraints) findColocated() {
 	}
 }
 
-// colocatedWith says which of the shapes that meet the affinity of shape i go to the domain of a
-// key with it: those that ask for the same in turn, and one that is all there is.
+// colocatedWith returns the shapes that must share a domain of a key with shape i. met are the
+// shapes that satisfy its affinity. Those whose affinity selects shape i in turn share the domain.
+// The others share it if they are a single pod. If they are several pods, one of them must be near.
 func (s *Constraints) colocatedWith(key string, i int, met []int) colocated {
 	t := colocated{key: key, shapes: []int{i}}
 	var others []int
@@ -87,8 +88,8 @@ func (s *Constraints) colocatedWith(key string, i int, met []int) colocated {
 	return t
 }
 
-// metBefore says whether a pod is there that all terms select, or that there is to be no more
-// comparing: a term may have thousands of requirements.
+// metBefore reports whether an existing pod satisfies all terms. It also returns true
+// if the comparison has stopped, because a term may have thousands of requirements.
 func (s *Constraints) metBefore(terms []fwk.AffinityTerm) bool {
 	return slices.ContainsFunc(s.nodes, func(n fwk.NodeInfo) bool {
 		return slices.ContainsFunc(n.GetPods(), func(p fwk.PodInfo) bool {
@@ -98,8 +99,8 @@ func (s *Constraints) metBefore(terms []fwk.AffinityTerm) bool {
 	})
 }
 
-// dropAffinity takes the terms of a shape, which its siblings are to meet, from what the
-// filters see before any of these is placed. The labels stay required.
+// dropAffinity removes the required affinity of a shape from its relaxed pod, because only
+// siblings can satisfy it. It adds the nodes without the topology keys to Unlabelled.
 func (s *Constraints) dropAffinity(i int, terms []fwk.AffinityTerm) {
 	if s.Relaxed[i] == s.shapes[i].Pods[0] {
 		s.Relaxed[i] = s.Relaxed[i].DeepCopy()
@@ -112,7 +113,8 @@ func (s *Constraints) dropAffinity(i int, terms []fwk.AffinityTerm) {
 	}
 }
 
-// unite notes that shapes share a domain of a key, with all that share one with them.
+// unite adds a set of shapes that share a domain of a key. It merges the set with all
+// sets of this key that have a shape in common with it.
 func (s *Constraints) unite(is colocated) {
 	s.colocated = slices.DeleteFunc(s.colocated, func(t colocated) bool {
 		if t.key != is.key || !slices.ContainsFunc(t.shapes, func(i int) bool { return slices.Contains(is.shapes, i) }) {

@@ -6,26 +6,29 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// An Alternative is one way to ask for the pods of a group, by shape.
+// An Alternative is one way to request nodes for the pods of a group, by shape.
 type Alternative struct {
-	// Counts are the numbers of pods, fixed where they are to be spread.
+	// Counts is the number of pods of each shape. It is requested exactly if there
+	// are spread constraints.
 	Counts []int64
-	// Topology is that of each shape, and Hosts are those that a shape is bound to; nil is all.
+	// Topology is the topology of each shape.
 	Topology []*jobspec.Topology
-	Hosts    [][]string
+	// Hosts are the hosts that each shape is limited to. Nil means all hosts.
+	Hosts [][]string
 
-	// Limits joins these when it is asked to: most ways are never tried.
+	// limits are for spread constraints, anti-affinity and host ports. bound is for colocation.
+	// Limits joins them only when it is called, because most alternatives are never tried.
 	limits, bound [][]jobspec.Limit
 }
 
-// Limits bound the slots of a shape.
+// Limits returns the limits of a shape.
 func (a *Alternative) Limits(shape int) []jobspec.Limit {
 	return slices.Concat(a.limits[shape], a.bound[shape])
 }
 
-// Alternatives lists at most so many ways to ask, the best first: for all pods before those that
-// have to be placed alone, and for the evenest spread before others. Own is the topology that the
-// group asks for, and ruled are by shape the nodes that are no choice.
+// Alternatives lists at most most alternatives, the best first: all pods before only
+// the required ones, and an even spread before a less even one. own is the topology
+// that the group asks for. ruled has, for each shape, the nodes that are ruled out.
 func (s *Constraints) Alternatives(own *jobspec.Topology, ruled []map[string]bool, most int) []Alternative {
 	all, least := make([]int64, len(s.shapes)), make([]int64, len(s.shapes))
 	for i, shape := range s.shapes {

@@ -14,20 +14,20 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// maxCliques bounds the sets of shapes that keep apart from each other by one label, or by
-// host ports: each is a limit that the matcher has to keep. MaxApart bounds the shapes in all of
-// them together.
 const (
+	// maxCliques bounds the cliques of one topology key, or of the host ports: each
+	// is a limit that the matcher has to keep.
 	maxCliques = 1 << 10
-	maxApart   = 1 << 14
+	// maxApart bounds the shapes in all cliques together.
+	maxApart = 1 << 14
 )
 
-// whyTooManyApart is what a group is told that keeps apart in more ways than a match may be asked for.
+// whyTooManyApart is the message of a group whose cliques are too many or too large.
 const whyTooManyApart = "its pods keep apart in more than 1024 different ways, by anti-affinity or host ports: one term for all of them is one"
 
-// apartLimits bounds, by shape, the slots that required anti-affinity and host ports keep
-// from standing together, in either direction. Of two shapes of which only one keeps
-// to itself there is no number that says so: the verification does.
+// apartLimits returns, for each shape, the limits for required anti-affinity and host
+// ports: at most one slot of each clique in a domain. If several pods of a shape may share
+// a domain, no limit keeps these pods apart from another shape. The verification does that.
 func (s *Constraints) apartLimits() [][]jobspec.Limit {
 	limits := make([][]jobspec.Limit, len(s.shapes))
 	all := 0
@@ -76,8 +76,8 @@ func (s *Constraints) antiAffinityKeys() []string {
 	return slices.Compact(keys)
 }
 
-// antiAffinityClashes says of which shapes no pod may stand in one domain of a key, for the terms of
-// either. Equal terms select once.
+// antiAffinityClashes returns, for each shape, the shapes that must not share a
+// domain of a key with it, by the terms of either. Equal terms are evaluated once.
 func (s *Constraints) antiAffinityClashes(key string) []bitset {
 	clashes := newBitsets(len(s.shapes), len(s.shapes))
 	selected := map[string]bitset{}
@@ -111,14 +111,15 @@ func (s *Constraints) antiAffinityClashes(key string) []bitset {
 	return clashes
 }
 
-// portClashes says of which shapes no pods may stand on one node for their host ports.
+// portClashes returns, for each shape, the shapes that must not share a node with it
+// because of their host ports.
 func (s *Constraints) portClashes() []bitset {
 	type port struct {
 		protocol corev1.Protocol
 		number   int32
 	}
-	// A user of a port on all addresses clashes with all users of it, another with those of its
-	// own address and of all.
+	// A port on all addresses clashes with every use of the port. A port on one
+	// address clashes with the uses on this address and on all addresses.
 	users := map[port]map[string]bitset{}
 	wild := func(ip string) bool { return ip == "" || ip == fwk.DefaultBindAllHostIP }
 	each := func(do func(i int, of map[string]bitset, ip string)) {
@@ -164,8 +165,8 @@ func (s *Constraints) portClashes() []bitset {
 
 func hostPorts(pod *corev1.Pod) []corev1.ContainerPort { return util.GetHostPorts(pod) }
 
-// cliques sorts shapes into sets of which any two pods clash, so that all clashes
-// between shapes that keep to themselves, or have one pod, are in one of them.
+// cliques covers clashes greedily with cliques: sets of shapes of which any two clash. It covers
+// all clashes among the shapes that have one pod, or whose own pods clash with each other.
 func (s *Constraints) cliques(clashes []bitset) [][]int {
 	n := len(s.shapes)
 	alone := newBitsets(1, n)[0]
@@ -193,7 +194,7 @@ func (s *Constraints) cliques(clashes []bitset) [][]int {
 			members, clique := newBitsets(1, n)[0], slices.Compact([]int{i, j})
 			members.add(i)
 			members.add(j)
-			// Those that clash with each that is in it.
+			// common are the shapes that clash with each shape of the clique.
 			common := slices.Clone(alone)
 			common.intersect(clashes[i])
 			common.intersect(clashes[j])
@@ -214,10 +215,10 @@ func (s *Constraints) cliques(clashes []bitset) [][]int {
 	return all
 }
 
-// A set is one of small numbers.
+// A bitset is a set of small numbers.
 type bitset []uint64
 
-// newBitsets returns empty sets of numbers below n.
+// newBitsets returns empty sets for numbers below n.
 func newBitsets(count, n int) []bitset {
 	words := (n + 63) / 64
 	all := make([]uint64, count*words)
@@ -232,21 +233,21 @@ func (s bitset) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 
 func (s bitset) add(i int) { s[i/64] |= 1 << (i % 64) }
 
-// union adds what is in another.
+// union adds the numbers in o.
 func (s bitset) union(o bitset) {
 	for w := range s {
 		s[w] |= o[w]
 	}
 }
 
-// intersect leaves what is in another, too.
+// intersect keeps the numbers that are also in o.
 func (s bitset) intersect(o bitset) {
 	for w := range s {
 		s[w] &= o[w]
 	}
 }
 
-// next returns the least number from i on, or -1.
+// next returns the lowest number from i on, or -1 if there is none.
 func (s bitset) next(i int) int {
 	for w := i / 64; w < len(s); w++ {
 		if rest := s[w] &^ (1<<(max(i-64*w, 0)) - 1); rest != 0 {

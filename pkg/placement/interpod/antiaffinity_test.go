@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// Cliques grow pair by pair, by the lowest shape that clashes with all that are in them.
+// Cliques grow pair by pair, by the lowest shape that clashes with all of their shapes.
 func TestCliquesAreThoseThatGrowPairByPair(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -44,7 +44,7 @@ func TestCliquesAreThoseThatGrowPairByPair(t *testing.T) {
 	}
 }
 
-// pairByPair is the plain way to the same cliques.
+// pairByPair returns the same cliques in the plain way.
 func pairByPair(s *Constraints, clashes []bitset) [][]int {
 	alone := func(i int) bool { return clashes[i].has(i) || len(s.shapes[i].Pods) == 1 }
 	covered := map[[2]int]bool{}
@@ -71,7 +71,7 @@ func pairByPair(s *Constraints, clashes []bitset) [][]int {
 	return all
 }
 
-// Ports clash as the scheduler's own NodePorts says.
+// Ports clash as in the scheduler's NodePorts plugin.
 func TestPortsClash(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
@@ -105,7 +105,7 @@ func TestPortsClash(t *testing.T) {
 	}
 }
 
-// Comparing pods with each other ends with the allowance, whatever they ask for.
+// The comparison of pods ends when the budget is used up, whatever their constraints.
 func TestComparingEndsWithTheAllowance(t *testing.T) {
 	manyTerms := func(i int) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -138,7 +138,7 @@ func TestComparingEndsWithTheAllowance(t *testing.T) {
 	}
 }
 
-// Two halves of a group whose pods each shun all of the other half, one by one.
+// Each pod in one half of a group keeps apart from each pod in the other half, by one term each.
 func TestPodsThatKeepApartInTooManyWaysAreTooHard(t *testing.T) {
 	for half, hard := range map[int]bool{32: false, 33: true} {
 		var shapes []*Shape

@@ -8,12 +8,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// capacity is, by shape and host, for how many pods there is room by amounts alone and as
-// far as the scheduler knows: it says where to look first, and what is not worth to be
-// looked at.
+// capacity is, by shape and host, for how many pods there is room, by their amounts
+// alone and by the scheduler's snapshot. It is only an estimate, which orders the
+// alternatives and leaves out hopeless ones.
 type capacity []map[string]int64
 
-// capacity looks at each node once.
+// capacity returns the capacity of all nodes. It looks at the nodes only once.
 func (s *Constraints) capacity() capacity {
 	if s.estimate == nil {
 		for _, shape := range s.shapes {
@@ -28,7 +28,7 @@ func (s *Constraints) capacity() capacity {
 	return s.estimate
 }
 
-// podsThatFit says how many pods that ask for so much a node has room for.
+// podsThatFit returns how many pods with these requests a node has room for.
 func podsThatFit(n fwk.NodeInfo, want corev1.ResourceList) int64 {
 	all, used := n.GetAllocatable(), n.GetRequested()
 	count := int64(all.GetAllowedPodNumber() - len(n.GetPods()))
@@ -52,8 +52,8 @@ func podsThatFit(n fwk.NodeInfo, want corev1.ResourceList) int64 {
 	return max(0, count)
 }
 
-// sum adds up what hosts have room for, of any one of some shapes, without those that
-// are ruled out for it. No more than most is of interest.
+// sum returns for how many pods the hosts have room in all, and at most most. On each
+// host it counts the shape with the most room. A shape has no room where it is ruled out.
 func (r capacity) sum(shapes []int, hosts []string, ruled []map[string]bool, most int) int {
 	sum := int64(0)
 	for _, h := range hosts {

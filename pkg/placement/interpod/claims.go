@@ -15,16 +15,17 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// Claims says which claims of volumes are alike: the pods of a StatefulSet have one each.
+// Claims tells which volume claims are alike to the filters. Each pod of a
+// StatefulSet has its claims, and all pods of the set should still be of one shape.
 type Claims struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
-	// podsByClaim counts the pods of a group that have a claim.
+	// podsByClaim counts the pods of the group that have a claim.
 	podsByClaim map[string]int
 }
 
-// ClaimsOf counts the claims of pods.
+// ClaimsOf returns the Claims for the pods of one group.
 func ClaimsOf(factory informers.SharedInformerFactory, pods []*corev1.Pod) *Claims {
 	c := &Claims{
 		claims: factory.Core().V1().PersistentVolumeClaims().Lister(), volumes: factory.Core().V1().PersistentVolumes().Lister(),
@@ -40,7 +41,7 @@ func ClaimsOf(factory informers.SharedInformerFactory, pods []*corev1.Pod) *Clai
 	return c
 }
 
-// claimOf names the claim of a pod's volume, empty for none.
+// claimOf returns the name of the claim of a pod's volume. It is empty if the volume has none.
 func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -51,9 +52,10 @@ func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
 	return ""
 }
 
-// volumeKey is the text of what filters look at in a volume. That of a claim is its own name where
-// several pods have it, or one alone may have it, or nothing is known of it; else it is what
-// decides on the nodes: the volume that it is bound to, or what it asks for.
+// volumeKey returns what filters look at in a volume, as a text. The text of a claim is
+// its name if several pods have the claim, if only one pod may have it (ReadWriteOncePod),
+// or if nothing is known of it. Otherwise the text is what decides on the nodes: the
+// properties of the volume that the claim is bound to, or the spec of the claim.
 func (c *Claims) volumeKey(pod *corev1.Pod, v *corev1.Volume) string {
 	name := claimOf(pod, v)
 	if name == "" {
@@ -85,7 +87,8 @@ func (c *Claims) volumeKey(pod *corev1.Pod, v *corev1.Volume) string {
 	}))
 }
 
-// mode says when a claim is bound.
+// mode returns a text about when an unbound claim is bound. It is empty if the claim
+// does not wait for its first consumer.
 func (c *Claims) mode(claim *corev1.PersistentVolumeClaim) string {
 	class, err := c.classes.Get(volume.GetPersistentVolumeClaimClass(claim))
 	if err != nil || class.VolumeBindingMode == nil {
@@ -97,6 +100,7 @@ func (c *Claims) mode(claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
+// textOfAll returns v as JSON.
 func textOfAll(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// The pods of a StatefulSet have a claim each. They are one shape where it is all the same to
-// the filters which.
+// Each pod of a StatefulSet has a claim. The pods are of one shape if the claims are
+// alike to the filters.
 func TestPodsWithClaimsOfTheirOwnAreAlike(t *testing.T) {
 	waits := storagev1.VolumeBindingWaitForFirstConsumer
 	asking := func(size string, modes ...corev1.PersistentVolumeAccessMode) func(*corev1.PersistentVolumeClaim) {
@@ -43,7 +43,7 @@ func TestPodsWithClaimsOfTheirOwnAreAlike(t *testing.T) {
 	}
 	cases := map[string]struct {
 		claims [2]func(*corev1.PersistentVolumeClaim)
-		// names of the claims of the two pods; else c-0 and c-1.
+		// names are the claims of the two pods. The default is c-0 and c-1.
 		names [2]string
 		want  int
 	}{

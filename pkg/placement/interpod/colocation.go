@@ -14,17 +14,20 @@ import (
 // maxDomains bounds how many domains are tried one by one.
 const maxDomains = 8
 
-// colocation is one way to put shapes together: a topology, or the hosts that each of some
-// shapes is bound to and limits that go with that.
+// colocation is one way to put shapes into common domains.
 type colocation struct {
+	// topology is the topology of each shape.
 	topology []*jobspec.Topology
-	hosts    [][]string
-	limits   [][]jobspec.Limit
+	// hosts are the hosts that each shape is limited to. Nil means all hosts.
+	hosts [][]string
+	// limits are the limits of each shape.
+	limits [][]jobspec.Limit
 }
 
-// colocations lists the ways to meet all that is to be together, beside the topology that
-// the group itself asks for: by levels where the graph has them, else domain by domain,
-// those first that have room for all, and of these those with the most nodes.
+// colocations lists the ways to put all shapes of s.colocated into common domains, together
+// with the topology that the group asks for. If the domains are a level of the graph, the
+// matcher is asked for one vertex of this level. Otherwise the domains are tried one by
+// one. The first have room for the most shapes, and of these the first have the most nodes.
 func (s *Constraints) colocations(own *jobspec.Topology, ruled []map[string]bool) []colocation {
 	base := colocation{topology: make([]*jobspec.Topology, len(s.shapes)), hosts: make([][]string, len(s.shapes)), limits: make([][]jobspec.Limit, len(s.shapes))}
 	for i := range base.topology {
@@ -44,8 +47,9 @@ func (s *Constraints) colocations(own *jobspec.Topology, ruled []map[string]bool
 	return all
 }
 
-// require binds all shapes to one vertex of a level, if that does not part them from
-// what else is asked of them. The matcher takes one topology for all.
+// require makes the level the required topology of the shapes. It returns false if
+// the shapes have another required topology already, or are not all shapes of the
+// group, because the matcher takes one topology for all.
 func (c *colocation) require(level string, shapes []int) bool {
 	was := c.topology[shapes[0]]
 	if was != nil && was.Required == level {
@@ -64,10 +68,10 @@ func (c *colocation) require(level string, shapes []int) bool {
 	return true
 }
 
-// eachDomain binds shapes to one domain after the other, in each of the bonds so
-// far, until there are maxDomains. The last ones leave them free where they
-// may be parted, each with one of those that it is to be near to: as far as that comes
-// about by itself, the verification lets it pass.
+// eachDomain limits shapes to one domain after the other, in each colocation so far,
+// until there are maxDomains. It then adds the colocations without this limit if the
+// shapes have others to be near to, or if no domain has hosts for them. The matcher
+// may bring such shapes together by chance, and the verification accepts that.
 func (s *Constraints) eachDomain(all []colocation, name string, t colocated, d domains, ruled []map[string]bool) []colocation {
 	var is []colocation
 	for _, v := range s.roomiest(t, d, ruled) {
@@ -96,7 +100,8 @@ func (s *Constraints) eachDomain(all []colocation, name string, t colocated, d d
 	return is
 }
 
-// roomiest lists the domains in the order in which they are tried.
+// roomiest lists the domains to try, at most maxDomains. The first have room for the
+// required pods of the most shapes, and of these the first have the most nodes.
 func (s *Constraints) roomiest(t colocated, d domains, ruled []map[string]bool) []string {
 	room := s.capacity()
 	usable, fits := map[string]int{}, map[string]int{}
@@ -121,7 +126,7 @@ func (s *Constraints) roomiest(t colocated, d domains, ruled []map[string]bool) 
 	return values[:min(maxDomains, len(values))]
 }
 
-// requireOneOn has one pod of some shapes at the least come to hosts.
+// requireOneOn requires at least one pod of some shapes on hosts, by a limit on all other nodes.
 func (s *Constraints) requireOneOn(c *colocation, name string, shapes []int, hosts []string) {
 	there := sets.New(hosts...)
 	var others []string
@@ -143,7 +148,7 @@ func (s *Constraints) requireOneOn(c *colocation, name string, shapes []int, hos
 	}
 }
 
-// intersect returns the hosts of two lists that are in each; nil is every host.
+// intersect returns the hosts that are in both lists. Nil means all hosts.
 func intersect(a, b []string) []string {
 	if a == nil {
 		return b

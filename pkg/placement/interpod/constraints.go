@@ -16,36 +16,39 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// Constraints are the shapes of one group, and what they ask of each other and of the
-// pods that are there.
+// Constraints are the shapes of one group, and the constraints among them and with existing pods.
 type Constraints struct {
 	shapes []*Shape
-	// infos are the first pods of the shapes, with their terms parsed.
+	// infos has the first pod of each shape, with its terms parsed.
 	infos  []fwk.PodInfo
 	nodes  []fwk.NodeInfo
 	levels []translate.Level
 	// labelsOf returns the labels of a namespace.
 	labelsOf func(namespace string) labels.Set
 
+	// spreads are the spread constraints that count members.
 	spreads []*spreadConstraint
-	// colocated are the shapes that are to share a domain.
+	// colocated are the sets of shapes that must share a domain.
 	colocated []colocated
-	// Relaxed are the pods to run the filters on, before any pod of the group is placed, by
-	// shape.
+	// Relaxed has, for each shape, the pod to run the filters on before any member is
+	// placed. It lacks the constraints that depend on other members.
 	Relaxed []*corev1.Pod
-	// Unlabelled are, by shape, the nodes ruled out for lack of a label that Lenient
-	// does not ask for.
+	// Unlabelled has, for each shape, the nodes that are ruled out because they lack
+	// a label which Relaxed does not ask for.
 	Unlabelled [][]string
-	domains    map[string]domains
-	estimate   capacity
-	// isOverBudget says that comparing has taken as much as it may, and whyTooMany what there is too much
-	// of to compare at all.
+	// domains caches the domains of each label.
+	domains map[string]domains
+	// estimate is the capacity, once it was needed.
+	estimate capacity
+	// isOverBudget reports whether the budget is used up.
 	isOverBudget func() bool
-	whyTooMany   string
+	// whyTooMany is the message of a group with too many constraints to compare. It
+	// is empty if there are not too many.
+	whyTooMany string
 }
 
-// hasPodConstraints says whether a filter could object to one pod for the sake of
-// another of its group.
+// hasPodConstraints reports whether a filter may reject the pod because of another
+// pod of its group.
 func hasPodConstraints(pod *corev1.Pod) bool {
 	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
 		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0) {
@@ -59,16 +62,16 @@ func hasPodConstraints(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, isFilteredVolume) || len(pod.Spec.ResourceClaims) > 0 || len(hostPorts(pod)) > 0
 }
 
-// isFilteredVolume says whether a volume is of a kind that filters look at.
+// isFilteredVolume reports whether a volume is of a kind that filters look at.
 func isFilteredVolume(v corev1.Volume) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil || v.ISCSI != nil || v.RBD != nil ||
 		v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil
 }
 
-// New returns what shapes ask of each other, or nil where no filter could object to one
-// for the sake of another, and all of a shape may go to the same nodes, exactly. What they ask is
-// known in part once spent says true. LabelsOf returns the labels of a namespace. The error is that
-// a pod's terms cannot be read.
+// New returns the constraints among shapes. It returns nil if there is nothing to
+// verify: the group is one pod, or no filter can reject one pod because of another and
+// the shapes are exact. The constraints are incomplete once spent returns true. labelsOf
+// returns the labels of a namespace. New fails if the terms of a pod cannot be parsed.
 func New(shapes []*Shape, exact bool, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, spent func() bool) (*Constraints, error) {
 	if len(shapes) == 1 && len(shapes[0].Pods) == 1 || exact && !slices.ContainsFunc(shapes, func(s *Shape) bool { return hasPodConstraints(s.Pods[0]) }) {
 		return nil, nil
@@ -76,7 +79,7 @@ func New(shapes []*Shape, exact bool, nodes []fwk.NodeInfo, levels []translate.L
 	return compare(shapes, nodes, levels, labelsOf, spent)
 }
 
-// compare finds out what shapes ask of each other.
+// compare finds the constraints among shapes.
 func compare(shapes []*Shape, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, spent func() bool) (*Constraints, error) {
 	s := &Constraints{
 		isOverBudget: spent, shapes: shapes, nodes: nodes, levels: levels, labelsOf: labelsOf,
@@ -98,36 +101,39 @@ func compare(shapes []*Shape, nodes []fwk.NodeInfo, levels []translate.Level, la
 	return s, nil
 }
 
-// IsStopped says that there is to be no more comparing: what was found is not all there is.
+// IsStopped reports whether the comparison has stopped: there are too many
+// constraints, or the budget is used up. The constraints are incomplete then.
 func (s *Constraints) IsStopped() bool { return s.whyTooMany != "" || s.isOverBudget() }
 
-// WhyTooMany says what there is too much of to compare; empty is that there is not.
+// WhyTooMany returns the message of a group with too many constraints to compare. It
+// is empty if there are not too many.
 func (s *Constraints) WhyTooMany() string { return s.whyTooMany }
 
-// HasSpreads says that the pods are to be spread.
+// HasSpreads reports whether there are spread constraints that count members.
 func (s *Constraints) HasSpreads() bool { return len(s.spreads) > 0 }
 
-// InOrder says whether a member may be refused a node before another is placed, and
-// given it afterwards.
+// InOrder reports whether the order of placement matters: a node may be rejected for
+// a member now, and accepted once another member is placed.
 func (s *Constraints) InOrder() bool { return len(s.spreads)+len(s.colocated) > 0 }
 
-// Selects says whether a term of one shape matches the pods of another.
+// Selects reports whether a term matches the pods of shape i.
 func (s *Constraints) Selects(term *fwk.AffinityTerm, i int) bool {
 	pod := s.shapes[i].Pods[0]
 	return term.Matches(pod, s.labelsOf(pod.Namespace))
 }
 
-// domains are the nodes by the value of one label.
+// domains are the nodes grouped by the value of one label.
 type domains struct {
-	// hosts are the names of a value's nodes; nodes without the label are of no value.
+	// hosts names the nodes with each value. Nodes without the label are in none.
 	hosts map[string][]string
-	// values are sorted.
+	// values lists the values, sorted.
 	values []string
-	// level is the type of vertices that are the same domains; empty where there is none.
+	// level is the type of the graph's vertices that are the same domains. It is
+	// empty if there are none.
 	level string
 }
 
-// domainsOf sorts the nodes by a label.
+// domainsOf returns the nodes grouped by a label, and caches the result.
 func (s *Constraints) domainsOf(key string) domains {
 	if d, ok := s.domains[key]; ok {
 		return d
@@ -144,9 +150,9 @@ func (s *Constraints) domainsOf(key string) domains {
 	return d
 }
 
-// levelOf returns the level whose vertices are the domains of a label: that of the
-// nodes, if each has a value of its own, or a configured one, if each node has a value
-// and each value one vertex.
+// levelOf returns the level whose vertices are the domains of a label that all nodes have. It
+// is the level of the nodes if each node has a different value. It is the configured level of
+// the label if each value belongs to one vertex. Otherwise levelOf returns an empty string.
 func (s *Constraints) levelOf(key string, d domains) string {
 	labelled := 0
 	for _, hosts := range d.hosts {
@@ -174,7 +180,7 @@ func (s *Constraints) levelOf(key string, d domains) string {
 	return s.levels[i].Type
 }
 
-// atMost bounds the slots in each domain of a label.
+// atMost returns the limits that allow at most most slots in each domain.
 func (d domains) atMost(name string, most int64) []jobspec.Limit {
 	switch {
 	case d.level != "":

@@ -45,8 +45,8 @@ func asShape(n int, edit ...func(*corev1.Pod)) *Shape {
 	return s
 }
 
-// siblingsAmong builds what shapes ask of each other among nodes. All namespaces have
-// their name as a label.
+// siblingsAmong returns the constraints among shapes on these nodes. Each namespace
+// has its name as a label.
 func siblingsAmong(t *testing.T, there []*nodeWith, levels []string, shapes ...*Shape) *Constraints {
 	t.Helper()
 	parsed, err := translate.ParseLevels(levels)
@@ -70,8 +70,8 @@ func without(key string) func(*corev1.Node) {
 	return func(n *corev1.Node) { delete(n.Labels, key) }
 }
 
-// shy keeps a pod from the domains of a key where pods of an app are, of its own
-// namespace or, by their label, of others.
+// shy keeps a pod away from the domains of a key with pods of an app: pods of its
+// namespace, or of namespaces by their label.
 func shy(key, app string, namespace ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		term := objects.TermOn(key, app)
@@ -181,9 +181,9 @@ func TestPodsThatBelongTogetherAreBound(t *testing.T) {
 		levels []string
 		own    *jobspec.Topology
 		shapes []*Shape
-		// want is, bond by bond and shape by shape, the topology or the hosts.
+		// want is, by colocation and shape, the topology or the hosts.
 		want [][]any
-		// eased says of which shapes the filters do not see the affinity.
+		// eased says for which shapes the filters do not see the affinity.
 		eased []bool
 	}{
 		"a level of the graph is required": {
@@ -279,7 +279,7 @@ func TestPodsThatNoFilterTellsApartAreNotVerified(t *testing.T) {
 	}
 }
 
-// A term may have thousands of requirements, and there may be as many pods.
+// A term may have thousands of requirements, and there may be as many existing pods.
 func TestPodsThatAreThereAreComparedNoLongerThanMayBe(t *testing.T) {
 	node := aNode("n1")
 	for i := range 1000 {
@@ -294,7 +294,7 @@ func TestPodsThatAreThereAreComparedNoLongerThanMayBe(t *testing.T) {
 	}
 }
 
-// So are the nodes of each constraint, with the pods on them.
+// The same holds for the nodes of each constraint, with the pods on them.
 func TestNodesAreCountedForASpreadNoLongerThanMayBe(t *testing.T) {
 	var nodes []*nodeWith
 	for i := range 1000 {

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// Order orders slots for their verification as kube-scheduler would place the pods:
-// at each step one of those that lie in the lowest domains of the spread constraints,
-// those with few domains, such as zones, before those with many. Taken as the match
-// lists them, node after node, each round would refuse nearly all but one of each domain.
+// Order returns the indices of slots in the order in which kube-scheduler would place
+// their pods. At each step it takes a slot in the lowest domains of the spread
+// constraints. Constraints with few domains, such as zones, are compared before
+// constraints with many. In the order of a match, node after node, each round of the
+// verification would reject nearly all slots except one in each domain.
 func (s *Constraints) Order(slots []Target) []int {
 	spreads := slices.SortedStableFunc(slices.Values(s.spreads), func(a, b *spreadConstraint) int { return cmp.Compare(len(a.domains), len(b.domains)) })
 	classes := classesOf(spreads, slots)
@@ -38,15 +39,15 @@ func (s *Constraints) Order(slots []Target) []int {
 	return order
 }
 
-// A class is slots that come to the same domains.
+// A class is the slots that are in the same domains.
 type class struct {
-	// domains are by constraint the index of the domain; -1 where the slots do not count
-	// or stand in none.
+	// domains has the index of the domain for each constraint. It is -1 if the
+	// constraint does not count the slots, or if they are in no domain.
 	domains []int
 	slots   []int
 }
 
-// lower says whether a class is to come before another.
+// lower reports whether c is in lower domains than another class, constraint by constraint.
 func (c *class) lower(than *class, counts [][]int) bool {
 	for x, d := range c.domains {
 		is, other := 0, 0
@@ -63,6 +64,7 @@ func (c *class) lower(than *class, counts [][]int) bool {
 	return false
 }
 
+// classesOf groups slots into classes.
 func classesOf(spreads []*spreadConstraint, slots []Target) []*class {
 	at := make([]map[string]int, len(spreads))
 	for x, sp := range spreads {

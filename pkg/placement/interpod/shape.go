@@ -6,27 +6,27 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A Target is where a slot was given: the index of its shape, and its node.
+// A Target is a slot: the index of its shape, and its node.
 type Target struct {
 	Shape int
 	Node  string
 }
 
-// A Shape is the pods of one group that ask for the same and may go to the same
-// nodes.
+// A Shape is the pods of one group that ask for the same and may go to the same nodes.
 type Shape struct {
-	// Key is the text of what the pods ask for.
+	// Key identifies the shape: the pods' amounts and signature.
 	Key     string
 	Amounts translate.Amounts
-	// Pods stand with the required ones first.
-	Pods     []*corev1.Pod
+	// Pods lists the pods, the required ones first.
+	Pods []*corev1.Pod
+	// Required is how many of the pods are required.
 	Required int64
 }
 
 // ShapesOf sorts the pods of one group into shapes, in the order of their first
-// required pod. A shape needs a required pod: optional pods of a shape of their
-// own are left to be placed later, each alone. Exact says that all pods of a shape may go to
-// the same nodes; pods that are there may object to some of them alone.
+// required pods. It leaves out optional pods of a shape without a required pod, which
+// are placed later, each alone. exact says that all pods of a shape may go to the
+// same nodes. If it is false, existing pods may keep some pods of a shape away.
 func ShapesOf(required, optional []*corev1.Pod, by *Signer) (shapes []*Shape, exact bool) {
 	shapes = by.sort(required, optional)
 	if len(by.existingSelectors) == 0 || len(shapes) <= maxExtraShapes {
@@ -42,7 +42,8 @@ func ShapesOf(required, optional []*corev1.Pod, by *Signer) (shapes []*Shape, ex
 	return shapes, !by.inexact
 }
 
-// sort sorts the pods of a group by what tells them apart.
+// sort sorts the pods of a group into shapes by their amounts and signatures. It
+// stops if the budget is used up and there is more than one shape.
 func (b *Signer) sort(required, optional []*corev1.Pod) []*Shape {
 	byKey := map[string]*Shape{}
 	var shapes []*Shape

@@ -14,8 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// signature is the text of all that filters look at in a pod beside its
-// requests. Pods with the same text may go to the same nodes.
+// signature returns all that filters look at in a pod, except its requests, as JSON.
+// Pods with the same signature may go to the same nodes.
 func (b *Signer) signature(pod *corev1.Pod) string {
 	var ports []corev1.ContainerPort
 	for _, p := range hostPorts(pod) {
@@ -56,39 +56,43 @@ func (b *Signer) signature(pod *corev1.Pod) string {
 	return string(text)
 }
 
-// A Signer tells the pods of one group apart by what filters look at. It knows what reads their
-// labels: a label that nothing reads makes no two pods unlike.
+// A Signer makes the signatures of one group's pods. It knows the selectors that read
+// their labels: a label that nothing reads makes no difference.
 type Signer struct {
-	// groupSelectors are the selectors of the pods' own required affinity and spread constraints, each
-	// once, and others those of the required anti-affinity of pods that are there.
+	// groupSelectors are the distinct selectors of the group's required affinity and
+	// spread constraints. existingSelectors are the distinct selectors of the
+	// required anti-affinity of existing pods.
 	groupSelectors, existingSelectors []labels.Selector
-	// keys are the labels whose values count by themselves.
+	// keys are the labels whose values are part of the signature, because a spread
+	// constraint lists them in matchLabelKeys.
 	keys sets.Set[string]
-	// allLabels says that every label counts but those in which pods of one group differ by design.
+	// allLabels says that all labels are part of the signature, except perPodLabels.
 	allLabels bool
-	// inexact says that more selectors of pods that are there read the labels than are told apart.
+	// inexact says that existing pods have more selectors than the signatures consider.
 	inexact bool
-	// claims say which claims are alike; nil is that none are.
+	// claims tells which volume claims are alike. If it is nil, no two are.
 	claims *Claims
-	// isOverBudget says that reading has taken as much as it may, and cut that it was cut short for that.
+	// isOverBudget reports whether the budget is used up.
 	isOverBudget func() bool
-	cut          bool
+	// cut says that the work was stopped because of that.
+	cut bool
 }
 
 const (
-	// maxSelectors is how many selectors of the pods' own are told apart. Beyond that every
-	// label counts.
+	// maxSelectors bounds groupSelectors. Beyond it all labels are part of the signature.
 	maxSelectors = 1 << 10
-	// Selectors of running pods tell a group's pods apart. At most maxExistingSelectors selectors do, with
-	// maxRequirements requirements in all, and they make at most maxExtraShapes kinds more: others shall not make
-	// a group hard. Beyond these bounds each pod is verified by itself.
+	// maxExistingSelectors bounds existingSelectors, because existing pods must not make a group
+	// too hard. Beyond this bound and the two below, the filters verify each pod by itself.
 	maxExistingSelectors = 1 << 7
-	maxRequirements      = 1 << 10
-	maxExtraShapes       = 16
+	// maxRequirements bounds what existingSelectors cost in all (see selectorCost).
+	maxRequirements = 1 << 10
+	// maxExtraShapes bounds how many shapes existingSelectors add.
+	maxExtraShapes = 16
 )
 
-// NewSigner returns a Signer for the pods of one group, one at least, which are of one namespace. It
-// looks at what reads their labels among these nodes, and is cut short once spent says true.
+// NewSigner returns a Signer for the pods of one group: at least one pod, and all of
+// one namespace. It reads the selectors of these pods and of the existing pods on the
+// nodes. It stops once spent returns true.
 func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, there *AntiAffinities, claims *Claims, spent func() bool) *Signer {
 	b := &Signer{keys: sets.New[string](), claims: claims, isOverBudget: spent}
 	namespace := pods[0].Namespace
@@ -144,13 +148,15 @@ func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, there *AntiAffinities, 
 	return b
 }
 
-// ReadAllLabels has every label count: something reads the pods, and nobody knows what of them.
+// ReadAllLabels makes all labels part of the signature. It is for a group with an
+// extender, which may read any label.
 func (b *Signer) ReadAllLabels() { b.allLabels = true }
 
-// Cut says that reading was cut short: shapes are known in part.
+// Cut reports whether the work was stopped because the budget was used up. The shapes
+// are incomplete then.
 func (b *Signer) Cut() bool { return b.cut }
 
-// selects says which of the selectors match a pod.
+// selects returns which of the selectors match a pod.
 func (b *Signer) selects(pod *corev1.Pod) []bool {
 	var by []bool
 	for _, s := range [][]labels.Selector{b.groupSelectors, b.existingSelectors} {
@@ -161,9 +167,9 @@ func (b *Signer) selects(pod *corev1.Pod) []bool {
 	return by
 }
 
-// perPodLabels are labels in which the pods of one group differ by design: those of what makes
-// them, and their group and its sizes, which not all of them need have. They count only where
-// something is known to read them.
+// perPodLabels are labels whose values differ among the pods of one group by design:
+// labels of the pods' controllers, and the group's name and sizes, which some pods
+// may lack. They make a difference only if a selector or matchLabelKeys reads them.
 var perPodLabels = func() []string {
 	labels := []string{"ray.io/worker-group-replica-index", group.Label, group.SizeLabel, group.MinLabel}
 	for _, k := range group.Kinds() {

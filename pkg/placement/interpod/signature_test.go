@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// atLength never says that comparing has taken as much as it may.
+// atLength is a budget that is never used up.
 func atLength() bool { return false }
 
 func kindsOf(pods []*corev1.Pod, by *Signer) int {
@@ -22,8 +22,8 @@ func kindsOf(pods []*corev1.Pod, by *Signer) int {
 	return len(shapes)
 }
 
-// Labels in which the pods of a group differ by design make shapes of them only as far
-// as pods of the group tell each other apart by them.
+// Labels in which the pods of a group differ by design make different shapes only if
+// selectors of the group read them.
 func TestPodsAreAlikeThatTheirSiblingsDoNotTellApart(t *testing.T) {
 	notBesideTheFirst := func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -103,8 +103,8 @@ func TestALabelThatNothingReadsMakesNoShape(t *testing.T) {
 	}
 }
 
-// Pods that are there tell apart few kinds of those that come: what else they object to is
-// verified pod by pod.
+// Existing pods add only a few shapes. Their other selectors are left to the
+// verification, pod by pod.
 func TestPodsOfOthersDoNotMakeAGroupHard(t *testing.T) {
 	bits := func(n int) (lists [][]string) {
 		for bit := range n {
@@ -156,7 +156,7 @@ func TestPodsOfOthersDoNotMakeAGroupHard(t *testing.T) {
 	}
 }
 
-// A scheduling cycle may come upon a pod that is gone by then.
+// A scheduling cycle may see a pod that is gone already.
 func TestWhatAPodShunsIsKeptWhileItIsThere(t *testing.T) {
 	pod := objects.Pod("there", func(p *corev1.Pod) {
 		p.UID, p.Spec.NodeName = "there", "n1"

@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// countRange is how many members may come to a domain.
+// countRange is how many members may go to a domain.
 type countRange struct{ min, max int }
 
-// countRanges says how many of n members may come to each domain, for the end to be within
-// maxSkew: every domain comes to the same floor at the least, and maxSkew above it at
-// the most. The first answer has the highest floor that there can be, the next ones
-// lower and lower ones, down to that of the lowest domain as it is. Room is for how
-// many members there is room in each domain; none is where they may not come to, and
-// whatever the band of such a domain says, they are ruled out there.
+// countRanges returns how many of n members may go to each domain so that the result keeps
+// maxSkew. Existing pods included, each domain then has at least a floor of pods and at most
+// maxSkew more. The first answer has the highest possible floor. The next answers have lower
+// floors, down to the present count of the lowest domain. room is for how many members each
+// domain has room. No member may go to a domain without room, because other limits rule it out.
 //
-// An end like that is reached within maxSkew at each step too, by whoever goes to the
-// lowest of the domains that are not full yet.
+// The members can also keep maxSkew at each step, if each goes to the lowest domain
+// that is not full yet.
 func (sp *spreadConstraint) countRanges(n int, room []int) [][]countRange {
 	lowest, floor := math.MaxInt, sp.waterLevel(n, room)
 	for i, d := range sp.domains {
@@ -25,7 +24,7 @@ func (sp *spreadConstraint) countRanges(n int, room []int) [][]countRange {
 	}
 	short := len(sp.domains) < sp.minDomains
 	if short {
-		// Too few domains count as if there was an empty one.
+		// With too few domains the lowest count is taken as 0.
 		floor = 0
 	}
 	var all [][]countRange
@@ -45,8 +44,8 @@ func (sp *spreadConstraint) countRanges(n int, room []int) [][]countRange {
 	return all
 }
 
-// floors lists the ones that are tried: the highest three, one halfway down and the
-// lowest.
+// floors returns the floors to try, the highest first: the three highest, one halfway
+// down, and the lowest.
 func floors(highest, lowest int) []int {
 	var all []int
 	for _, f := range []int{highest, highest - 1, highest - 2, lowest + (highest-lowest)/2, lowest} {
@@ -59,7 +58,7 @@ func floors(highest, lowest int) []int {
 	return slices.Compact(all)
 }
 
-// waterLevel is the level to which n members fill all domains that they may come to.
+// waterLevel returns the level up to which n members fill the domains with room, by water-filling.
 func (sp *spreadConstraint) waterLevel(n int, room []int) int {
 	var there []int
 	for i, d := range sp.domains {
@@ -82,9 +81,9 @@ func (sp *spreadConstraint) waterLevel(n int, room []int) int {
 	}
 }
 
-// choices lists what the matcher may be asked for n members: by floors from the highest,
-// first for fixed shares, which are found at once where there is room as expected, and
-// then for all that the bands leave open.
+// choices lists the ranges that may be requested for n members, by their floors from
+// the highest. For each floor the first choice is fixed counts, which the matcher finds
+// at once if there is room as expected. The second choice is all that the ranges allow.
 func (sp *spreadConstraint) choices(n int, room []int) [][]countRange {
 	var all [][]countRange
 	for _, bs := range sp.countRanges(n, room) {
@@ -106,9 +105,9 @@ func (sp *spreadConstraint) choices(n int, room []int) [][]countRange {
 	return all
 }
 
-// fixedCounts gives each domain its least, and what is left of n one by one to those that
-// may have more and have room for it. What a domain has then is the most that it may
-// have: as all come to n, that is the least as well. It returns nil if they do not.
+// fixedCounts gives each domain its minimum, and gives the rest of n one by one to the domains
+// that may have more and have room. It returns these counts as maximums. They are minimums as
+// well, because they add up to n. It returns nil if the domains do not take n members.
 func fixedCounts(n int, bs []countRange, room []int) []countRange {
 	is := make([]countRange, len(bs))
 	for i, b := range bs {
@@ -131,7 +130,7 @@ func fixedCounts(n int, bs []countRange, room []int) []countRange {
 	return is
 }
 
-// rooms says for how many of n counted members there is room in each domain.
+// rooms returns for how many of n counted members each domain has room.
 func (sp *spreadConstraint) rooms(n int, room capacity, ruled []map[string]bool) []int {
 	rooms := make([]int, len(sp.domains))
 	for i, d := range sp.domains {

@@ -4,16 +4,17 @@ import (
 	"slices"
 )
 
-// SkewTracker counts the pods in the domains of a constraint while members are placed.
-// PodTopologySpread keeps an eye on two domains when it is told of pods one by one, and
-// would take a third for as full as these.
+// A SkewTracker counts the pods in the domains of a constraint while members are
+// placed. PodTopologySpread tracks only the two lowest domains when pods are added
+// one by one, so a third one may be lower without being noticed.
 type SkewTracker struct {
 	spread *spreadConstraint
 	counts []int
 	domain map[string]int
 }
 
-// SkewTrackers returns one for each constraint, before any member is placed.
+// SkewTrackers returns a tracker for each spread constraint, with the counts before
+// any member is placed.
 func (s *Constraints) SkewTrackers() []SkewTracker {
 	var all []SkewTracker
 	for _, sp := range s.spreads {
@@ -22,7 +23,7 @@ func (s *Constraints) SkewTrackers() []SkewTracker {
 	return all
 }
 
-// Allows says whether one more pod may come to a node.
+// Allows reports whether one more pod may go to a node.
 func (sk SkewTracker) Allows(t Target) bool {
 	d, counts := sk.domain[t.Node]
 	if !counts || !slices.Contains(sk.spread.owners, t.Shape) {
@@ -38,7 +39,7 @@ func (sk SkewTracker) Allows(t Target) bool {
 	return is-lowest <= sk.spread.maxSkew
 }
 
-// Add takes note that one more pod has come to a node.
+// Add records that one more pod has gone to a node.
 func (sk SkewTracker) Add(t Target) {
 	if d, counts := sk.domain[t.Node]; counts && slices.Contains(sk.spread.counted, t.Shape) {
 		sk.counts[d]++

@@ -2,7 +2,7 @@ package interpod
 
 import "testing"
 
-// Each domain counts, also one that no member has come to yet.
+// Each domain counts, also a domain without members so far.
 func TestTheSkewIsOfAllDomains(t *testing.T) {
 	cases := map[string]struct {
 		sp   *spreadConstraint

@@ -22,14 +22,14 @@ type spreadConstraint struct {
 	key        string
 	maxSkew    int
 	minDomains int
-	// owners are the shapes that have it, and counted those whose pods it counts.
+	// owners are the shapes that have the constraint. counted are the shapes whose pods it counts.
 	owners, counted []int
-	// level is as that of the key's domains.
+	// level is the level of the graph with the same domains, as in the domains of the key.
 	level   string
 	domains []spreadDomain
 }
 
-// domainOf maps the hosts to the indices of their domains.
+// domainOf returns the index of the domain of each host.
 func (sp *spreadConstraint) domainOf() map[string]int {
 	of := map[string]int{}
 	for i, d := range sp.domains {
@@ -40,7 +40,7 @@ func (sp *spreadConstraint) domainOf() map[string]int {
 	return of
 }
 
-// counts is how many pods are in each domain before any member is placed.
+// counts returns how many pods count in each domain before any member is placed.
 func (sp *spreadConstraint) counts() []int {
 	counts := make([]int, len(sp.domains))
 	for i, d := range sp.domains {
@@ -49,16 +49,16 @@ func (sp *spreadConstraint) counts() []int {
 	return counts
 }
 
-// spreadDomain is one value of the key with nodes that count.
+// spreadDomain is one value of the key, with the nodes that count.
 type spreadDomain struct {
 	value string
 	hosts []string
-	// existing is how many pods count that are there already.
+	// existing is how many existing pods count.
 	existing int
 }
 
-// findSpreads finds the constraints that count members. The filters are not to judge by
-// these before any member is placed, but for the label that nodes have to have.
+// findSpreads finds the constraints that count members. It relaxes their maxSkew, so that
+// before any member is placed the filters check only whether nodes have the topology key.
 func (s *Constraints) findSpreads() error {
 	known := map[string]*spreadConstraint{}
 	for i, shape := range s.shapes {
@@ -80,7 +80,8 @@ func (s *Constraints) findSpreads() error {
 				continue
 			}
 			if affinity == nil {
-				// It may list thousands of values, all of which are checked.
+				// The node affinity is parsed only if it is needed, because it may list
+				// thousands of values.
 				affinity = new(nodeaffinity.GetRequiredNodeAffinity(pod))
 			}
 			if s.Relaxed[i] == pod {
@@ -103,7 +104,8 @@ func (s *Constraints) findSpreads() error {
 	return nil
 }
 
-// spreadSelector is what a constraint counts, as PodTopologySpread reads it.
+// spreadSelector returns the selector of a constraint with its matchLabelKeys, as
+// PodTopologySpread builds it.
 func spreadSelector(c corev1.TopologySpreadConstraint, pod *corev1.Pod) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
@@ -122,7 +124,8 @@ func spreadSelector(c corev1.TopologySpreadConstraint, pod *corev1.Pod) (labels.
 	return labels.SelectorFromSet(own).Add(requirements...), nil
 }
 
-// counted lists the shapes that a selector matches. A group is of one namespace.
+// counted lists the shapes that a selector matches. All pods of a group are of one
+// namespace, so the namespace is not compared.
 func (s *Constraints) counted(selector labels.Selector) []int {
 	var counted []int
 	for i, shape := range s.shapes {
@@ -133,8 +136,9 @@ func (s *Constraints) counted(selector labels.Selector) []int {
 	return counted
 }
 
-// spreadDomains counts what is there, as PodTopologySpread does: on the nodes that have
-// the labels of all the pod's constraints and that the constraint's policies include.
+// spreadDomains returns the domains of a constraint with the existing pods that count
+// there. As in PodTopologySpread, a node counts if it has the topology keys of all
+// the pod's constraints, and if the constraint's policies include it.
 func (s *Constraints) spreadDomains(pod *corev1.Pod, c corev1.TopologySpreadConstraint, selector labels.Selector, affinity *nodeaffinity.RequiredNodeAffinity) []spreadDomain {
 	byValue := map[string]*spreadDomain{}
 	for _, info := range s.nodes {
@@ -161,6 +165,7 @@ func (s *Constraints) spreadDomains(pod *corev1.Pod, c corev1.TopologySpreadCons
 	return all
 }
 
+// hasKeys reports whether a node has the topology keys of all the pod's constraints.
 func hasKeys(node *corev1.Node, pod *corev1.Pod) bool {
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if _, ok := node.Labels[c.TopologyKey]; !ok && c.WhenUnsatisfiable == corev1.DoNotSchedule {
@@ -170,11 +175,11 @@ func hasKeys(node *corev1.Node, pod *corev1.Pod) bool {
 	return true
 }
 
-// included says whether a node counts by nodeAffinityPolicy, which honours by default,
-// and nodeTaintsPolicy, which does not.
+// included reports whether a node counts by nodeAffinityPolicy (by default Honor) and
+// by nodeTaintsPolicy (by default Ignore).
 func included(pod *corev1.Pod, node *corev1.Node, c corev1.TopologySpreadConstraint, affinity *nodeaffinity.RequiredNodeAffinity) bool {
 	if ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor {
-		// The plugin passes over a selector that cannot be read.
+		// As in PodTopologySpread, terms that cannot be parsed are ignored.
 		if ok, _ := affinity.Match(node); !ok {
 			return false
 		}
@@ -187,6 +192,7 @@ func included(pod *corev1.Pod, node *corev1.Node, c corev1.TopologySpreadConstra
 	return true
 }
 
+// countedOn returns how many pods on a node a constraint counts.
 func countedOn(node fwk.NodeInfo, namespace string, selector labels.Selector) int {
 	if selector.Empty() {
 		// PodTopologySpread counts nothing then.

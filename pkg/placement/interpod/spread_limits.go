@@ -9,12 +9,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// maxComplements bounds the limits that say "at least" by what is outside of a domain:
-// each names nearly all nodes.
+// maxComplements bounds the domains with a minimum in one choice. A minimum in a domain
+// is written as a maximum on all other nodes, and such a limit names nearly all nodes.
 const maxComplements = 64
 
-// limits says bands as limits of n slots. Where the domains are a level, what holds for
-// most of them is said of that.
+// limits returns count ranges as limits of n slots. If the domains are a level of the graph,
+// the highest maximum is one limit of this level, and only domains with a lower one are listed.
 func (sp *spreadConstraint) limits(name string, n int, bs []countRange) []jobspec.Limit {
 	floors, most := 0, 0
 	for _, b := range bs {
@@ -47,7 +47,7 @@ func (sp *spreadConstraint) limits(name string, n int, bs []countRange) []jobspe
 	return limits
 }
 
-// elsewhere bounds the slots outside of a domain.
+// elsewhere limits the slots outside of a domain.
 func (sp *spreadConstraint) elsewhere(name string, domain, most int) []jobspec.Limit {
 	var others []string
 	for j, o := range sp.domains {
@@ -61,9 +61,9 @@ func (sp *spreadConstraint) elsewhere(name string, domain, most int) []jobspec.L
 	return []jobspec.Limit{{Name: name, Hosts: []string{hostlist.Encode(others)}, Most: int64(max(0, most))}}
 }
 
-// limitsOfSpreads bounds the slots by shape, for so many members of each, as the k-th
-// choice of all constraints that have so many. Ruled lists by shape the nodes that are
-// no choice.
+// limitsOfSpreads returns the limits of each shape for the given counts of members. It takes
+// the k-th choice of each constraint, or the last one if there are fewer. more says that a
+// constraint has a further choice. ruled has, for each shape, the nodes that are ruled out.
 func (s *Constraints) limitsOfSpreads(counts []int64, k int, ruled []map[string]bool) (limits [][]jobspec.Limit, more bool) {
 	limits = make([][]jobspec.Limit, len(s.shapes))
 	for x, sp := range s.spreads {

@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// spreadOf builds a constraint over domains with so many pods each.
+// spreadOf builds a constraint over domains with these numbers of existing pods.
 func spreadOf(maxSkew, minDomains int, there ...int) *spreadConstraint {
 	sp := &spreadConstraint{key: "k", maxSkew: maxSkew, minDomains: minDomains, counted: []int{0}}
 	for i, n := range there {
@@ -56,7 +56,7 @@ func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
 	}
 }
 
-// openBut is room for very many in all domains but some.
+// openBut returns room for very many members in all domains except the closed ones.
 func openBut(sp *spreadConstraint, closed []int) []int {
 	room := make([]int, len(sp.domains))
 	for i := range room {
@@ -67,10 +67,10 @@ func openBut(sp *spreadConstraint, closed []int) []int {
 	return room
 }
 
-// may is what PodTopologySpread asks before it lets a pod come to a domain.
+// may is what PodTopologySpread checks before a pod goes to domain i.
 func may(counts []int, maxSkew, i int) bool { return counts[i]+1-slices.Min(counts) <= maxSkew }
 
-// reachable lists the ends to which pods may come one by one.
+// reachable lists the counts that pods can reach one by one.
 func reachable(counts []int, open []bool, maxSkew, n int, seen map[string]bool, ends map[string][]int) {
 	text := fmt.Sprint(counts)
 	if seen[text] {
@@ -90,7 +90,7 @@ func reachable(counts []int, open []bool, maxSkew, n int, seen map[string]bool, 
 	}
 }
 
-// ends lists the ends that bands allow.
+// ends lists the counts that the ranges allow.
 func ends(there []int, bs []countRange, i, n int, at []int, all *[][]int) {
 	if i == len(bs) {
 		if n == 0 {
@@ -103,8 +103,8 @@ func ends(there []int, bs []countRange, i, n int, at []int, all *[][]int) {
 	}
 }
 
-// What bands allow is what can be reached pod by pod, of the ends with the highest
-// floors.
+// The ranges allow only counts that can be reached pod by pod. If all floors are
+// tried, they allow all such counts.
 func TestBandsAreWhatCanBeReachedPodByPod(t *testing.T) {
 	for seed := range trials.Seeds(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -242,7 +242,7 @@ func ofKind(kind string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels["kind"] = kind }
 }
 
-// Before any member is placed the filters would leave the lowest domain alone.
+// Before any member is placed, the filters would leave only the lowest domain.
 func TestWhatCountsMembersIsLeftToTheVerification(t *testing.T) {
 	s := siblingsAmong(t, []*nodeWith{aNode("n0", objects.InZone("a"))}, nil,
 		asShape(2, objects.OfApp("x"), objects.SpreadOver(objects.ZoneKey, "x", 1), objects.SpreadOver(corev1.LabelHostname, "others", 2)))

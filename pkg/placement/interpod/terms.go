@@ -1,29 +1,29 @@
-// Package interpod turns what the pods of one group ask of each other into limits of a jobspec:
-// affinity, anti-affinity, host ports and topology spread constraints. Pods and NodeInfos go in, and
-// ways to ask a matcher come out, the best first. Of the world it reads the claims of volumes alone,
-// from listers.
+// Package interpod turns the constraints among the pods of one group into limits of a jobspec:
+// affinity, anti-affinity, host ports and topology spread constraints. It takes pods and
+// NodeInfos, and returns alternative requests, the best first. It does no I/O. It reads volume
+// claims, volumes and storage classes from listers, and labels of namespaces from a function.
 //
-// A matcher cannot be asked for all of it: where one of two pods keeps the other away and is not kept
-// away by it, no number says so. The caller verifies that with the filters, slot by slot, in the order
-// that is best for that.
+// Limits cannot express every constraint. For example, none keeps two shapes apart if
+// several pods of one of them may share a domain. The caller verifies each match with
+// the filters, slot by slot, in the order that Order returns.
 //
-// Its files, each of which uses those before it:
+// Its files, in reading order:
 //
-//	terms.go          what is there to read in the terms of a pod?
-//	claims.go         which claims of volumes are alike?
+//	terms.go          what does it cost to evaluate the terms of a pod?
+//	claims.go         which volume claims are alike?
 //	signature.go      which pods may go to the same nodes?
 //	shape.go          which pods are of one shape?
-//	constraints.go    what do the shapes ask of each other?
-//	affinity.go       which shapes go to one domain?
-//	capacity.go       for how many pods is there room, as far as amounts go?
-//	colocation.go     how are they bound to one domain?
-//	antiaffinity.go   which slots may not stand together?
-//	spread.go         which constraints count pods of the group, in which domains?
+//	constraints.go    which constraints are there among the shapes?
+//	affinity.go       which shapes must share a domain?
+//	capacity.go       for how many pods is there room, by amounts alone?
+//	colocation.go     how are shapes put into one domain?
+//	antiaffinity.go   which slots must not share a domain?
+//	spread.go         which spread constraints count pods of the group, in which domains?
 //	order.go          in which order are slots verified?
-//	skew_range.go     how many pods may come to each domain?
-//	spread_limits.go  what limits say so?
-//	alternatives.go   which ways are there to ask, the best first?
-//	skew_tracker.go   may one more pod come to a domain, while they are placed one by one?
+//	skew_range.go     how many pods may go to each domain?
+//	spread_limits.go  which limits express these numbers?
+//	alternatives.go   which alternatives are there, the best first?
+//	skew_tracker.go   may one more pod go to a domain, while pods are placed one by one?
 package interpod
 
 import (
@@ -40,36 +40,41 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// AntiAffinities are the selectors of the required anti-affinity of pods that are there, read once for
-// each pod. The zero value is ready for use.
+// AntiAffinities caches the required anti-affinity of existing pods. The terms of
+// each pod are read once. The zero value is ready for use.
 type AntiAffinities struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	// byUID is by the pod's UID: such terms never change.
+	// byUID holds the terms by the pod's UID. They never change.
 	byUID map[types.UID]podAntiAffinity
 }
 
-// A shunned is what a pod keeps away from: each selector once, and the namespaces of all of them.
+// A podAntiAffinity is the required anti-affinity of one pod.
 type podAntiAffinity struct {
-	terms                []antiAffinityTerm
-	namespaces           sets.Set[string]
+	// terms are the pod's terms, equal ones once.
+	terms []antiAffinityTerm
+	// namespaces is the union of the terms' namespaces.
+	namespaces sets.Set[string]
+	// hasNamespaceSelector says that a term selects namespaces by their labels.
 	hasNamespaceSelector bool
 }
 
-// A shun is one selector of one pod.
+// An antiAffinityTerm is one distinct term of one pod.
 type antiAffinityTerm struct {
-	// sum tells selectors apart, whatever their size.
+	// sum is a hash that tells selectors apart, whatever their size.
 	sum        uint64
 	selector   labels.Selector
 	namespaces sets.Set[string]
-	// hasNamespaceSelector says that it goes for namespaces by their labels.
+	// hasNamespaceSelector says that the term selects namespaces by their labels.
 	hasNamespaceSelector bool
-	// count is how many terms of the pod it stands for, and weight how much there is to read in each.
+	// count is how many terms of the pod are equal to this one. weight is the cost to
+	// evaluate one of them.
 	count, weight int
 }
 
-// EvaluationCost says how much filters have to read in what a pod shuns for the sake of a pod of a
-// namespace: each term, and all of those that may go for it.
+// EvaluationCost estimates what it costs the filters to compare the required
+// anti-affinity of an existing pod with a pod of a namespace: 1 for each term, and
+// the term's weight if the term may select pods of the namespace.
 func (s *AntiAffinities) EvaluationCost(pod fwk.PodInfo, namespace string) int {
 	n := 0
 	for _, of := range s.get(pod).terms {
@@ -81,7 +86,8 @@ func (s *AntiAffinities) EvaluationCost(pod fwk.PodInfo, namespace string) int {
 	return n
 }
 
-// get returns what a pod shuns. It keeps none: the pod may be gone already.
+// get returns the terms of a pod. It does not cache them: the pod may be gone
+// already, and its terms would stay for ever.
 func (s *AntiAffinities) get(pod fwk.PodInfo) podAntiAffinity {
 	s.mu.Lock()
 	known, ok := s.byUID[pod.GetPod().UID]
@@ -93,7 +99,7 @@ func (s *AntiAffinities) get(pod fwk.PodInfo) podAntiAffinity {
 	return newPodAntiAffinity(pod, seed)
 }
 
-// seeded returns the seed of all sums.
+// seeded returns the seed of all hashes, which it makes at its first call. The caller holds mu.
 func (s *AntiAffinities) seeded() maphash.Seed {
 	if s.byUID == nil {
 		s.byUID, s.seed = map[types.UID]podAntiAffinity{}, maphash.MakeSeed()
@@ -123,7 +129,7 @@ func newPodAntiAffinity(pod fwk.PodInfo, seed maphash.Seed) podAntiAffinity {
 	return all
 }
 
-// Put reads the terms of a pod that has a node, before a scheduling cycle needs them.
+// Put caches the terms of a pod that has a node, before a scheduling cycle needs them.
 func (s *AntiAffinities) Put(pod *corev1.Pod) {
 	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil || pod.Spec.NodeName == "" {
 		return
@@ -152,8 +158,8 @@ func (s *AntiAffinities) Drop(uid types.UID) {
 	delete(s.byUID, uid)
 }
 
-// OwnEvaluationCost is how much there is to read in what a pod asks of others, each time that it is compared
-// with one.
+// OwnEvaluationCost estimates what it costs to compare a pod's required affinity and
+// spread constraints with one other pod.
 func OwnEvaluationCost(pod *corev1.Pod) int {
 	n := 0
 	add := func(selector *metav1.LabelSelector) {
@@ -173,7 +179,8 @@ func OwnEvaluationCost(pod *corev1.Pod) int {
 	return n
 }
 
-// selectorCost says how much there is to read in a selector. Its values take little each.
+// selectorCost estimates the cost to evaluate a selector: 1 for each requirement, and
+// 1 for every 16 of its values.
 func selectorCost(s labels.Selector) int {
 	requirements, _ := s.Requirements()
 	n := len(requirements)
@@ -183,7 +190,8 @@ func selectorCost(s labels.Selector) int {
 	return n
 }
 
-// termKey tells terms apart by what they select.
+// termKey returns a text that is equal for terms with the same selectors and
+// namespaces. The topology key is not in it.
 func termKey(t *fwk.AffinityTerm) string {
 	namespaces := "<nil>"
 	if t.NamespaceSelector != nil {
@@ -192,6 +200,7 @@ func termKey(t *fwk.AffinityTerm) string {
 	return strings.Join(sets.List(t.Namespaces), ",") + "\n" + namespaces + "\n" + t.Selector.String()
 }
 
+// requiredTerms returns the required terms of pod affinity and anti-affinity.
 func requiredTerms(a *corev1.Affinity) []corev1.PodAffinityTerm {
 	var terms []corev1.PodAffinityTerm
 	if a.PodAffinity != nil {
