@@ -33,7 +33,7 @@ const (
 const (
 	caLife = 10 * 365 * 24 * time.Hour
 	// serverLife is how long a certificate is valid.
-	serverLife  = 365 * 24 * time.Hour
+	serverLife = 365 * 24 * time.Hour
 	// renewBefore is how long before its end a certificate is replaced.
 	renewBefore = 90 * 24 * time.Hour
 	// backdate is how long before its creation a certificate is valid, because clocks may differ.

@@ -46,15 +46,15 @@ type newObject struct {
 	// labels and annotations are the object's own.
 	labels, annotations map[string]string
 	// ownerLabels are the labels that the user gave to the intermediate object, without defaults.
-	ownerLabels         map[string]string
-	controller          group.Owner
+	ownerLabels map[string]string
+	controller  group.Owner
 	// pod is the object itself if it is a Pod. Otherwise pod is one like those
 	// that its template creates, with only the fields that decide its group.
 	pod       *corev1.Pod
 	scheduler string
 	// podOwner is the object that will create the pods. It has no UID
 	// yet, because the API server sets it later. It is zero for a Pod.
-	podOwner     group.Owner
+	podOwner group.Owner
 	// podOwnerInfo is what the spec of podOwner gives. It is zero for a Pod.
 	podOwnerInfo OwnerInfo
 }

@@ -46,7 +46,7 @@ type ownerReader struct {
 	timeout time.Duration
 
 	// limit bounds the rate of the requests.
-	limit    *rate.Limiter
+	limit *rate.Limiter
 	// inFlight has an element for each request in flight.
 	inFlight chan struct{}
 

@@ -16,7 +16,7 @@ type observation struct {
 	// podGroup is nil if there is none.
 	podGroup *scheduling.PodGroup
 	// pods are the pods of the group that ask for the scheduler.
-	pods      []*corev1.Pod
+	pods []*corev1.Pod
 	// podOwners are the Jobs, ReplicaSets and StatefulSets
 	// whose pods are, or will be, of the group.
 	podOwners []podOwner
@@ -47,12 +47,12 @@ type memory struct {
 	// emptySince is when the group lost its last pod. It is zero if the group has pods.
 	emptySince time.Time
 	// complete is true if the group has its minimum of pods.
-	complete         bool
+	complete bool
 	// reportedComplete is the text of the last Complete event since the group last started.
 	reportedComplete string
 	// reportedInvalid is the text of the last event about an invalid label or annotation.
-	reportedInvalid  string
-	shortfall        shortfall
+	reportedInvalid string
+	shortfall       shortfall
 }
 
 // A decision is what to do for a group. A field that is unset asks for nothing.

@@ -41,9 +41,9 @@ type shortfall struct {
 	// restarting is true if the event Restarting was sent.
 	restarting bool
 	// evictAt is the time of the next attempt to evict.
-	evictAt    time.Time
+	evictAt time.Time
 	// delay is the time between the last attempt and the next one.
-	delay      time.Duration
+	delay time.Duration
 	// evictError is the error of the last eviction that was not
 	// made. reportedError is the one that the condition shows.
 	evictError, reportedError string
