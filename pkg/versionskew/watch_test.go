@@ -58,7 +58,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A question that is not answered is given up, and the next one asked.
+// A request that gets no answer is given up, and the next one is sent.
 func TestWatchGivesUpAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
