@@ -55,8 +55,8 @@ func (l labeller) edits(scheduler string) []edit {
 	l.pod.Labels = mergeLabels(l.pod.Labels, copied.values)
 	id := group.IdentityOf(l.pod, l)
 	if _, has := l.labels[group.Label]; !has && id.InPodGroup && (id.Owner.UID != "" || !ownGroup(id)) {
-		// The name of a group that is called after an object without a UID is not
-		// known: such as that of a Job, which is just being created.
+		// The name of the group contains the owner's UID. An owner
+		// that is being created, such as a Job, has no UID yet.
 		own.take(map[string]string{group.Label: id.Key.Name}, []string{group.Label})
 	}
 	if !hasAny(group.WithoutDefaults(l.labels, l.annotations), []string{group.SizeLabel, group.MinLabel}) {
