@@ -16,7 +16,7 @@ const successorEvery = 250 * time.Millisecond
 // does nothing, until another has the lease or the context of the release ends.
 type releasing struct {
 	resourcelock.Interface
-	// given says that the lease is given up on purpose.
+	// given reports whether the lease is given up on purpose.
 	given func() bool
 	end   func()
 }

@@ -69,7 +69,7 @@ func (c *graphStats) add(v *resource.Vertex) {
 	}
 	depth := strings.Count(v.Path, "/") - 1
 	if depth < 0 {
-		return // of another subsystem alone
+		return // a vertex of another subsystem only
 	}
 	for len(c.levels) <= depth {
 		c.levels = append(c.levels, map[string]bool{})
