@@ -83,11 +83,13 @@ func run(ctx context.Context, o options) error {
 	return serve(ctx, mgr)
 }
 
-// graceful is how long the manager has to end what it runs. leave is after which time serve returns
-// anyway, because a manager that was never able to list what it watches does not end at all.
+// The times in which the manager ends.
 const (
+	// graceful is how long the manager has to end what it runs.
 	graceful = 10 * time.Second
-	leave    = graceful + 2*time.Second
+	// leave is after which time serve returns anyway, because a manager
+	// that was never able to list what it watches does not end at all.
+	leave = graceful + 2*time.Second
 )
 
 // serve runs the manager until it ends, or until leave has passed after ctx has ended.
@@ -132,8 +134,8 @@ func addHealth(mgr ctrl.Manager) error {
 	return nil
 }
 
-// addLifeline ends the manager when it has not reached the API server
-// for patience. By then a replica that works has lost its lease.
+// addLifeline adds a watch over the API server. It ends the manager when the API server
+// has not answered for patience. By then a replica that works has lost its lease.
 func addLifeline(mgr ctrl.Manager, cfg *rest.Config, patience time.Duration) error {
 	ping, err := apiwatch.Livez(cfg)
 	if err != nil {
@@ -148,7 +150,8 @@ func addLifeline(mgr ctrl.Manager, cfg *rest.Config, patience time.Duration) err
 	return nil
 }
 
-// addVersionWatch logs if this build is not made for the version of the API server.
+// addVersionWatch adds a watch over the API server's version.
+// It logs if this build is not made for this version.
 func addVersionWatch(mgr ctrl.Manager, cfg *rest.Config) error {
 	api, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {

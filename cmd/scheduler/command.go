@@ -30,9 +30,9 @@ import (
 // name is the name of the program, in its usage and to the API server.
 const name = "fluence-scheduler"
 
-// command returns kube-scheduler's own command with the plugins. It does step
-// by step what app.NewSchedulerCommand would do, because only so it can find
-// out whether a leader is elected, and change how pods are told that they wait.
+// command returns kube-scheduler's own command with the plugins. It does step by
+// step what app.NewSchedulerCommand would do, because only so it can find out
+// whether a leader is elected, and change how it is reported that pods wait.
 func command(l *lease, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{

@@ -7,7 +7,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A lease tells whether this process decides or stands by.
+// A lease records whether this process decides or stands by.
 type lease struct {
 	// unwanted is true if there is no election, so that the only scheduler leads.
 	unwanted atomic.Bool

@@ -19,7 +19,7 @@ func openEngine(options []byte) (match.GraphEngine, error) {
 	return engine.New(engine.Options{Epoch: randomEpoch, Graph: o})
 }
 
-// graph returns how graphs are walked that are added to the served engine.
+// graph returns how the served engine walks graphs that are added to it.
 func (o *options) graph() (traverser.Options, error) {
 	given, err := command.ReadOptions(o.graphOptions, map[string]string{command.OptionPolicy: o.policy}, nil)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // The exit codes.
 const (
-	// ExitYes means that the question was answered, and not with no.
+	// ExitYes means yes, or success for a command without a yes or no.
 	ExitYes = 0
 	// ExitError means that the question could not be answered.
 	ExitError = 1

@@ -186,7 +186,8 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	}
 }
 
-// whyEnded returns in words how a pod ended, or "" if it is still to run.
+// whyEnded returns in words why a pod is not to run
+// any more. It returns "" if the pod is still to run.
 func whyEnded(pod *corev1.Pod) string {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:

@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
-// staleAfter is the age from which figures are no longer being written, as it seems.
+// staleAfter is the age at which figures seem to be written no more.
 const staleAfter = statusmap.MaxWriteInterval + 2*statusmap.MinWriteInterval
 
 // A statusAnswer is the answer of the command status.

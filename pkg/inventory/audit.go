@@ -20,8 +20,8 @@ const (
 	maxSuspects = 256
 	// maxHeals is how often one difference is healed before the graph is filled anew.
 	maxHeals = 3
-	// restFactor is how many times longer than a page takes the audit
-	// rests after it, so that audits do not keep a slow engine busy.
+	// restFactor is how long the audit rests after a page, in multiples of
+	// the time that the page took. So audits do not keep a slow engine busy.
 	restFactor = 4
 )
 
@@ -129,8 +129,8 @@ func (a *audit) readPage(ctx context.Context) (v *comparison, listed int, err er
 	return v, len(page), nil
 }
 
-// readSuspects reads the nodes of the suspects that are not on the page from the engine,
-// in half the time of a call. Those that it does not get to are left for later pages.
+// readSuspects reads from the engine the nodes of suspects that are not on the page,
+// in half the time of a call. Nodes that it does not get to are left for later pages.
 func (a *audit) readSuspects(ctx context.Context, v *comparison) error {
 	all, cancel := context.WithTimeout(ctx, a.timeout/2)
 	defer cancel()

@@ -90,7 +90,8 @@ func audited(t *testing.T, test func(w *world, seats *source)) {
 // seat is a core on n1.
 func seat(key string) match.Slot { return translate.HeldSlot(pod("", types.UID(key), "n1", "1")) }
 
-// Drift between graph and cluster is measured continuously and heals.
+// State 8 of the lessons of earlier systems: drift between
+// graph and cluster is measured continuously and heals.
 func TestDriftBetweenGraphAndClusterIsMeasuredContinuouslyAndHeals(t *testing.T) {
 	pair := func(job match.JobID, holds string) string { return fmt.Sprintf("%s for job %d", holds, job) }
 	a := pair(jobOf("u1"), "core=2000m pods=1 on n1")

@@ -22,7 +22,7 @@ func following(t *testing.T, test func(*world)) {
 	})
 }
 
-// A pod that has ended without an event is gone, too.
+// State 6 of the lessons of earlier systems: a pod that has ended without an event is gone, too.
 func TestAPodIsChargedFromItsNodeToItsEnd(t *testing.T) {
 	cases := map[string]struct {
 		end  func(*world)

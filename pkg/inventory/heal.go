@@ -72,8 +72,8 @@ func (i *Inventory) queuedSubjects() map[subject]bool {
 	return line
 }
 
-// isReleasing reports whether the owner of a slot that the
-// engine has too much is releasing it, which may take a while.
+// isReleasing reports whether the owner of a slot that only
+// the engine has is releasing it, which may take a while.
 func (i *Inventory) isReleasing(s *suspect) bool {
 	return s.slot != nil && slices.ContainsFunc(s.slot.engine, func(h hold) bool {
 		return !slices.ContainsFunc(s.slot.cluster, h.sameSlot) && i.cfg.IsReleasing(h.job, h.slot.Key)

@@ -41,14 +41,13 @@ type Config struct {
 	Engine match.Engine
 	// Nodes and Pods are the informers of all *corev1.Node and *corev1.Pod. Required.
 	Nodes, Pods Informer
-	// JobOf returns the job that a pod was matched for, or 0. It is called for pods
-	// with a node whenever they change and whenever they are compared, and must not
-	// block. If its answer for a pod changes, call Recheck. A pod without a job counts
-	// as a separate one, match.NewJobID("pod", UID). If JobOf is nil no pod has a job.
+	// JobOf returns the job that a pod was matched for, or 0. It is called for pods with a
+	// node whenever they change and whenever they are compared, and for the pods of a Recheck.
+	// It must not block. If its answer for a pod changes, call Recheck. A pod without a job
+	// counts as a separate one, match.NewJobID("pod", UID). If JobOf is nil no pod has a job.
 	JobOf func(*corev1.Pod) match.JobID
-	// HolderOf returns the holder that has a pod's node whole, "" if there is none.
-	// It is called as JobOf is, and for the pods of a Recheck. It is not called for
-	// a pod that runs on every node. If HolderOf is nil no node has a holder.
+	// HolderOf returns the holder that has a pod's node whole, "" if there is none. It is called as
+	// JobOf is, but not for a pod that runs on every node. If HolderOf is nil no node has a holder.
 	HolderOf func(*corev1.Pod) string
 	// Sources list what is held in addition to what pods with a node hold.
 	Sources []Source

@@ -16,8 +16,8 @@ type unfixable struct {
 	seen bool
 }
 
-// judge updates the suspects from a comparison whose reading began at start. It reports
-// and heals those that have lasted. An error means that the graph must be filled anew.
+// judge updates the suspects from a comparison whose reading began at start. It reports and
+// heals the suspects that have lasted. An error means that the graph must be filled anew.
 func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error {
 	// The time in which this process was stopped does not count:
 	// calls and events that were under way then still are.

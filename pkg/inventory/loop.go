@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// firstRetry is the pause before an engine that was
-	// lost is tried again. The pause doubles each time.
+	// firstRetry is the pause before an engine that was lost is tried
+	// again. The pause doubles each time (exponential backoff).
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
 	// probeEvery is how often the engine is asked whether it still has the
@@ -23,7 +23,7 @@ const (
 	// batch bounds the nodes, and the slots, of one call,
 	// and so its duration and the size of its message.
 	batch = 256
-	// loadFactor is how many timeouts a call may take that fills the graph.
+	// loadFactor is how many timeouts a call of load may take.
 	loadFactor = 5
 )
 

@@ -10,9 +10,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// A restart would be slow with a call for each node and each pod. The
-// graph of 1,000 nodes with ten pods each is filled in one call for each
-// batch. BenchmarkRestart in test/perf measures how long that takes.
+// Flow 21 of the lessons of earlier systems: a restart would be slow with a call for
+// each node and each pod. The graph of 1,000 nodes with ten pods each is filled in one
+// call for each batch. BenchmarkRestart in test/perf measures how long that takes.
 func TestARestartedEngineIsFilledInFewCalls(t *testing.T) {
 	const nodes, pods, atATime = 1_000, 10, 256
 	run(t, embedded, nil, func(w *world) {

@@ -18,8 +18,8 @@ type sentBind struct {
 	amounts translate.Amounts
 }
 
-// BindSent records that the bind of a pod to a node was sent. The pod counts as one
-// that holds resources there until the cluster shows it or ForgetBind is called.
+// BindSent records that the bind of a pod to a node was sent. The pod counts as
+// holding resources there until the cluster shows it or ForgetBind is called.
 func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 	bind := sentBind{nameOf(pod), node, translate.Requests(pod)}
 	i.mu.Lock()

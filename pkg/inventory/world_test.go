@@ -174,22 +174,22 @@ func locked[V any](w *world, m map[types.UID]V, uid types.UID) V {
 	return m[uid]
 }
 
-// set says something else of a pod.
+// set changes what is known of a pod.
 func set[V any](w *world, m map[types.UID]V, uid types.UID, v V) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m[uid] = v
 }
 
-// begin says that all objects have been told and waits for what follows.
+// begin marks all objects as known, and waits for what follows.
 func (w *world) begin() {
 	close(w.nodes.synced)
 	close(w.pods.synced)
 	synctest.Wait()
 }
 
-// step waits until the inventory has done all it can, then passes it in calls,
-// without probes and audits, as lines of text.
+// step waits until the inventory has done all it can. Then it returns
+// the calls meanwhile as lines of text, without probes and audits.
 func (w *world) step() string {
 	synctest.Wait()
 	var lines []string

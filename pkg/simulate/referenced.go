@@ -34,7 +34,7 @@ type referencedKind struct {
 	make          func() object
 }
 
-// referencedKinds are in an order in which each kind comes after those to which it refers.
+// referencedKinds are in an order in which each kind comes after the kinds to which it refers.
 var referencedKinds = []referencedKind{
 	{"scheduling.k8s.io/v1", "PriorityClass", false, func() object { return &schedulingv1.PriorityClass{} }},
 	{"storage.k8s.io/v1", "StorageClass", false, func() object { return &storagev1.StorageClass{} }},
@@ -55,7 +55,7 @@ func referencedIndex(u *unstructured.Unstructured) int {
 	return i
 }
 
-// referencedFirst returns the objects with those of
+// referencedFirst returns the objects with the objects of
 // referencedKinds first. Otherwise it keeps their order.
 func referencedFirst(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	sorted := slices.Clone(objects)
@@ -114,7 +114,7 @@ func (w *Additions) setDefaults(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// all iterates over the objects of the cluster, and then over those that were added.
+// all iterates over the objects of the cluster, and then over the added ones.
 func (w *Additions) all() iter.Seq[runtime.Object] {
 	return func(yield func(runtime.Object) bool) {
 		for _, objects := range [][]runtime.Object{w.existing.Objects, w.Objects} {

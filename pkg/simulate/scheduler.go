@@ -1,10 +1,9 @@
 // Package simulate lets the scheduler decide on a group without carrying out the decision.
 //
-// It builds the scheduler that Fluence runs, with the plugin, the profile's own
-// filters and the embedded matcher, over objects that were read from a cluster once.
-// It runs the scheduling cycles of one group after the other in memory. It decides
-// what a scheduler would decide that has just been started on those objects. It does
-// not know of assignments of a running scheduler that are not bound yet.
+// It builds the scheduler that Fluence runs, with the plugin, the profile's own filters and the
+// embedded matcher, over objects that were read from a cluster once. It runs the scheduling cycles
+// of one group after the other in memory. It decides like a scheduler that has just been started
+// on these objects. It does not know of assignments of a running scheduler that are not bound yet.
 package simulate
 
 import (

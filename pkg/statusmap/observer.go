@@ -90,7 +90,7 @@ func (o *Observer) LastHandover() (Handover, bool) {
 // ago. If this reader saw the entry appear, the handover was at that time. If the
 // entry is older, the handover was at the time written in it, or at the first
 // reading if that time is later. A handover that was written but not carried out
-// counts too, because it cannot be told from a scheduler that leads again.
+// counts too, because it looks the same as a scheduler that leads again.
 func (o *Observer) MayHandOver(now time.Time) bool {
 	k, ok := o.keys[HandoverKey]
 	if !ok {

@@ -86,7 +86,8 @@ func resizeRefused(p *corev1.Pod) {
 	})
 }
 
-// A pod is charged what the kubelet charges it, with all types of containers and of resources.
+// Requests 12 of the lessons of earlier systems: a pod is charged what
+// the kubelet charges it, with all types of containers and of resources.
 func TestRequests(t *testing.T) {
 	cases := map[string]struct {
 		pod  *corev1.Pod

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FreeWhenEmpty returns what would be free on a node if, of these pods, only those
-// were left that run on every node. No more can ever be free. No amount is negative.
+// FreeWhenEmpty returns what would be free on a node if all of these pods were gone except
+// the ones that run on every node. No more can ever be free. No amount is negative.
 func FreeWhenEmpty(node *corev1.Node, pods iter.Seq[*corev1.Pod]) Amounts {
 	left := sizes(node.Status.Allocatable)
 	for pod := range pods {

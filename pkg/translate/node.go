@@ -14,8 +14,8 @@ const rootName = resource.TypeCluster + "0"
 
 // Node returns a node as a part of the cluster's graph. Its vertices are, in
 // this order: the cluster, one of each level, the node, and its pools by type.
-// Each is below the one before, and all pools are below the node. Vertices are
-// distinguished by path. UniqID numbers them only within the part.
+// Each vertex is below the one before, except that all pools are below the node.
+// Vertices are distinguished by path. UniqID numbers them only within the part.
 //
 // The pools are what the node's status calls allocatable, also pools of size zero. Cores, memory
 // and pods are always present, so that a shortage of them can be reported. The node's properties

@@ -17,8 +17,8 @@ import (
 // libraries is the version (major and minor) of the Kubernetes libraries in this build.
 const libraries = version.DefaultKubeBinaryVersion
 
-// Check returns nil for an API server that this build is made for, and for one that
-// does not give its version. Otherwise the error names both versions and what to do.
+// Check returns nil for an API server that this build is made for, and for an API server
+// that does not give its version. Otherwise the error names both versions and what to do.
 func Check(server apiversion.Info) error {
 	major, minor, ok := emulated(server)
 	if !ok {

@@ -16,7 +16,7 @@ const (
 
 // Watch asks for the version of the API server at once and then every askEvery until ctx ends,
 // because a server may be upgraded while its clients run. It calls tell with the error of
-// Check for the first version, and for each one that differs from the version before. It calls
+// Check for the first version, and for each version that differs from the one before. It calls
 // tell with nil when a version follows for which this build is made. It ignores requests that
 // fail, because a server under load may reject them and the next one comes soon.
 func Watch(ctx context.Context, ask func(context.Context) (*apiversion.Info, error), tell func(error)) {

@@ -117,7 +117,7 @@ func (e *env) serve(port int) (stop func(), log ktesting.Buffer) {
 	return stop, logger.GetSink().(ktesting.Underlier).GetBuffer()
 }
 
-// install applies a folder of manifests, and configure that of the webhook.
+// install applies a folder of manifests.
 func (e *env) install(folder string) {
 	e.Helper()
 	if _, _, err := e.Kubectl(e.ctx, "apply", "-f", "../../manifests/"+folder); err != nil {
@@ -125,6 +125,7 @@ func (e *env) install(folder string) {
 	}
 }
 
+// configure applies the webhook's configuration.
 func (e *env) configure() {
 	e.Helper()
 	text, err := stack.WebhookConfiguration(e.port)

@@ -168,7 +168,7 @@ func (l labeller) get(namespace string, o group.Owner) (OwnerInfo, bool) {
 	return l.find(namespace, o)
 }
 
-// ownGroup reports whether the group is the one that is named for the pod's owner.
+// ownGroup reports whether a group is named for the pod's owner.
 func ownGroup(id group.Identity) bool { return id.Key.Name == id.Owner.PodGroupName() }
 
 func hasAny(labels map[string]string, keys []string) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The outcomes of a request, as label values.
+// The outcomes of a request, as values of the label outcome.
 const (
 	outcomeLabelled   = "labelled"
 	outcomeUnchanged  = "unchanged"

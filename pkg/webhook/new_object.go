@@ -48,8 +48,8 @@ type newObject struct {
 	// ownerLabels are the labels that the user gave to the intermediate object, without defaults.
 	ownerLabels map[string]string
 	controller  group.Owner
-	// pod is the object itself if it is a Pod. Otherwise pod is one like those
-	// that its template creates, with only the fields that decide its group.
+	// pod is the object itself if it is a Pod. Otherwise pod is a pod as
+	// the template creates it, with only the fields that decide its group.
 	pod       *corev1.Pod
 	scheduler string
 	// podOwner is the object that will create the pods. It has no UID

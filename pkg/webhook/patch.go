@@ -26,7 +26,7 @@ func (e edit) take(labels map[string]string, keys []string) {
 }
 
 // patch returns the edits of an object as a JSON patch (RFC 6902). It changes the object,
-// too. All other fields stay as they are, also those that this program does not know.
+// too. All other fields stay as they are, also fields that this program does not know.
 func patch(fields map[string]any, edits []edit) []jsonpatch.JsonPatchOperation {
 	var ops []jsonpatch.JsonPatchOperation
 	for _, e := range edits {

@@ -61,8 +61,8 @@ type Config struct {
 	CertDir string
 	// Namespace is the namespace of the Service and of the Secret. It is needed without CertDir.
 	Namespace string
-	// DNSNames are further DNS names of the server, for a
-	// configuration that names a URL. Defaults to none.
+	// DNSNames are names of the server in addition to the Service's,
+	// for a configuration that names a URL. Defaults to none.
 	DNSNames []string
 	// CertificatePoll is the time between two checks of Secret and
 	// configuration, and between two attempts to serve. Defaults to 10s.

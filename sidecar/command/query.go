@@ -38,7 +38,8 @@ type query struct {
 	open Opener
 	// graph is the file of the graph. "-" is standard input.
 	graph string
-	// jobspecs are the files of the jobspecs. "-" is standard input. At most one file may be.
+	// jobspecs are the files of the jobspecs. "-" is
+	// standard input, which only one of all files may be.
 	jobspecs []string
 	// options are Fluxion's options, as JSON. The fields
 	// below override them if their flags are given.

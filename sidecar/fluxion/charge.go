@@ -125,8 +125,8 @@ func (e *Engine) pin(ctx context.Context, n *libraryNode, units map[string]int64
 	return job, err
 }
 
-// chargeRest updates the rest job of a host. The job holds the sum, by type, of
-// all slots without a job of their own in the library, rounded up to units, but
+// chargeRest updates the rest job of a host. The job holds the sum, by type,
+// of all slots without a separate job in the library, rounded up to units, but
 // at most what is free. What does not fit is charged when other slots leave.
 func (e *Engine) chargeRest(h *host) error {
 	if !e.hasGraph() || h.node == nil {

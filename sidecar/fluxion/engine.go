@@ -110,7 +110,7 @@ func New(o Options) (*Engine, error) {
 }
 
 // Policies returns the policies that requests may name if the library's
-// graph is loaded with a policy: those that fill nodes in the same order. Of
+// graph is loaded with a policy: all that fill nodes in the same order. Of
 // the policies that take whole nodes only match.PolicyLonodex is among them.
 func Policies(loaded string) []string {
 	var alike []string

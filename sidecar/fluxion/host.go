@@ -39,8 +39,8 @@ type host struct {
 	others int
 	// holders counts the slots of each holder of the whole node. Shared slots do not count.
 	holders map[string]int
-	// rest is the library's job for all slots here without
-	// a job of their own. It is 0 if there is none.
+	// rest is the library's job for all slots here
+	// without a separate job. It is 0 if there is none.
 	rest int64
 	// charged is what rest books, in units.
 	charged map[string]int64

@@ -23,7 +23,8 @@ func everyRelease(t *testing.T, test func(t *testing.T, release reapitest.Releas
 	}
 }
 
-// The first member of a group ends early, and the others keep what they hold.
+// State 2 of the lessons of earlier systems: the first member
+// of a group ends early, and the others keep what they hold.
 func TestAMemberIsGivenBackAlone(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release reapitest.Release) {
 		r := newRig(t, release, four()...)

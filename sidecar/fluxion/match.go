@@ -87,8 +87,8 @@ func (e *Engine) check(r *match.Request) error {
 	return nil
 }
 
-// plan has the shadow plan a request in whole granules. It refuses a request that
-// does not fit in exact amounts, because there is never more room in whole units.
+// plan has the shadow plan a request in whole granules. A request without room there is refused,
+// because the library never has more room in units than the shadow has in exact amounts.
 func (e *Engine) plan(ctx context.Context, r match.Request, rounded *jobspec.Jobspec) (*match.Allocation, error) {
 	r.Jobspec = rounded
 	if r.Op == match.Allocate {

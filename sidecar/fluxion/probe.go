@@ -23,9 +23,9 @@ func wrappedR(jgf string) string {
 	return `{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"starttime":0,"expiration":3153600000},"scheduling":` + jgf + `}`
 }
 
-// probe finds out, on a graph of its own, in which form UpdateAllocate
-// accepts R. It returns nil if no form works. An answer of yes is not enough:
-// the core must be held afterwards, and be free once its job is cancelled.
+// probe finds out, on a separate graph, in which form UpdateAllocate accepts
+// R. It returns nil if no form works. An answer of yes is not enough: the
+// core must be held afterwards, and be free once its job is cancelled.
 func probe(open func() Library) func(jgf string) string {
 	for _, wrap := range []func(string) string{plainR, wrappedR} {
 		if books(open, wrap) {

@@ -27,8 +27,8 @@ const (
 	pingAfter = 10 * time.Second
 	// pingTimeout is how long a ping may go unanswered.
 	pingTimeout = 5 * time.Second
-	// minPingInterval is the shortest interval between a client's pings
-	// that is allowed. The client of package client pings every 10s.
+	// minPingInterval is the shortest allowed interval between a
+	// client's pings. The client of package client pings every 10s.
 	minPingInterval = 5 * time.Second
 	// handshakeTimeout bounds the time until a connection speaks HTTP/2.
 	handshakeTimeout = 5 * time.Second

@@ -20,10 +20,9 @@ const schedulerNameField = "spec.schedulerName"
 // annotationPrefix is the prefix of the annotations that this controller reads.
 const annotationPrefix = "fluence.flux-framework.org/"
 
-// CacheByObject says how a manager's cache must hold what this controller
-// reads. Of the pods it holds only those that ask for the scheduler. Of all
-// objects it holds only the fields that are read. Owners of other kinds are
-// not cached: they are read from the API server when they are needed.
+// CacheByObject returns how a manager's cache must hold what this controller reads: only the
+// pods that ask for the scheduler, and of all objects only the fields that are read. Owners
+// of other kinds are not cached: they are read from the API server when they are needed.
 func CacheByObject(c Config) map[client.Object]cache.ByObject {
 	held := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {

@@ -20,12 +20,13 @@ import (
 )
 
 const (
-	// clientQPS is how many requests a second the client may send to the API server for each kind
-	// of object. It only tames a loop that has gone wrong. The controller itself is bounded by
-	// how many groups it reconciles at a time, each with one request in flight, and by
-	// maxEventsInFlight. A thousand Jobs need two writes each as soon as they come, and these
-	// must not wait for the client. clientBurst is how many requests the client may send at once.
-	clientQPS   = 1000
+	// clientQPS is how many requests a second the client may send to the API server
+	// for each kind of object. The limit only tames a loop that has gone wrong. The
+	// controller itself is bounded by how many groups it reconciles at a time, each
+	// with one request in flight, and by maxEventsInFlight. A thousand Jobs need
+	// two writes each as soon as they come, and these must not wait for the client.
+	clientQPS = 1000
+	// clientBurst is how many requests the client may send at once.
 	clientBurst = 2000
 	// maxEventsInFlight is how many events are on their way to the API server
 	// at a time. Events can wait, because no decision depends on them.

@@ -141,7 +141,7 @@ func (o observation) hasBarePod() bool {
 	return false
 }
 
-// whyUnreadable says in words which owner cannot be read. It returns "" if all can.
+// whyUnreadable returns in words which owner cannot be read. It returns "" if all can.
 func (o observation) whyUnreadable() string {
 	for _, w := range o.topOwners {
 		if w.lookup == unreadable {
@@ -151,7 +151,7 @@ func (o observation) whyUnreadable() string {
 	return ""
 }
 
-// decideOnRemoval decides whether to remove a PodGroup. It removes one that this controller
+// decideOnRemoval decides whether to remove a PodGroup. It removes a PodGroup that this controller
 // made for bare pods, EmptyDelay after the last pod. All others are deleted with their owners.
 func (c Config) decideOnRemoval(o observation, m memory) (decision, memory) {
 	if len(o.pods) > 0 || !c.isManaged(o.podGroup) || len(o.podGroup.OwnerReferences) > 0 || o.hasOwner() {

@@ -26,8 +26,7 @@ type observation struct {
 	// unseen is true if a pod's owner is not in the cache yet.
 	unseen bool
 	now    time.Time
-	// after is how long the answers can be relied on
-	// that were read. Zero means until the next event.
+	// after is how long what was read counts. Zero means until the next event.
 	after time.Duration
 	// legacyCRD is true if the CRD has only the fields of scheduler-plugins.
 	legacyCRD bool
@@ -39,12 +38,14 @@ type observation struct {
 type memory struct {
 	// uid is the PodGroup that this memory is about. It is "" if there is none.
 	uid types.UID
-	// hadPods is true if the group has had pods.
+	// staleSince is when the status became out of date,
+	// if its write can wait. Otherwise it is zero.
 	hadPods bool
 	// staleSince is when the numbers in the status
 	// became out of date. It is zero if they are right.
 	staleSince time.Time
-	// emptySince is when the group lost its last pod. It is zero if the group has pods.
+	// emptySince is since when the PodGroup waits to be removed because
+	// it has no pods. It is zero if the PodGroup does not wait.
 	emptySince time.Time
 	// complete is true if the group has its minimum of pods.
 	complete bool

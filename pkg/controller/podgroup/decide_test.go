@@ -337,7 +337,7 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 	if d := look("y"); reasons(d) != reason.InvalidGroupSize || !strings.Contains(pg.Status.Conditions[0].Message, `"y"`) {
 		t.Errorf("another wrong label: tells %q, conditions %+v", reasons(d), pg.Status.Conditions)
 	}
-	// First the spec, then the status that tells of it.
+	// First the spec is written, then the status that depends on it.
 	if d := look("2"); pg.Spec.MinMember != 2 || d.status != nil {
 		t.Errorf("the label is right: minMember %d, status %+v, want 2 and no status yet", pg.Spec.MinMember, d.status)
 	}

@@ -45,7 +45,7 @@ type shortfall struct {
 	// delay is the time between the last attempt and the next one.
 	delay time.Duration
 	// evictError is the error of the last eviction that was not
-	// made. reportedError is the one that the condition shows.
+	// made. reportedError is the error that the condition shows.
 	evictError, reportedError string
 }
 

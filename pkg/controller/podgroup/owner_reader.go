@@ -23,9 +23,9 @@ import (
 const (
 	// findTimeout bounds one read of an owner.
 	findTimeout = 5 * time.Second
-	// freshFor is how long the answer of a read counts, unless a podOwner below
-	// this owner changes. unreadableFor is how long an owner counts as unreadable.
-	freshFor      = 5 * time.Second
+	// freshFor is how long the answer of a read counts, unless a podOwner below this owner changes.
+	freshFor = 5 * time.Second
+	// unreadableFor is how long an owner counts as unreadable.
 	unreadableFor = 30 * time.Second
 	// maxVersion is the largest size of an apiVersion in bytes: a group, a slash and a version.
 	maxVersion = 253 + 1 + 63
@@ -78,8 +78,8 @@ func (f *ownerReader) doubt(namespace string, ref metav1.OwnerReference) {
 	}
 }
 
-// find returns an owner and when to find it again.
-// The delay is zero if the owner was read just now.
+// find returns an owner and when to find it again. The delay
+// is zero if the owner was read just now and could be read.
 func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, time.Duration, error) {
 	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > maxVersion {
 		return topOwner{topRef: topRefFrom(ref), lookup: missing}, 0, nil

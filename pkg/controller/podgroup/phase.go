@@ -10,8 +10,8 @@ import (
 type counts struct {
 	// members counts all pods.
 	members int32
-	// scheduled counts the pods with a node, also those that have
-	// ended. onNodes counts those of them that have not ended.
+	// scheduled counts the pods with a node. onNodes
+	// counts the pods with a node that have not ended.
 	scheduled, onNodes int32
 	// active counts the pods on nodes that are not being deleted.
 	active                     int32

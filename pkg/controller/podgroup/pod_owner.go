@@ -58,8 +58,7 @@ func asPodOwner(obj client.Object) (podOwner, bool) {
 
 func (p podOwner) owner() group.Owner { return group.OwnerOf(p.ref) }
 
-// pod returns a pod like those that the podOwner
-// creates, with only the fields that decide its group.
+// pod returns a pod as the podOwner creates it, with only the fields that decide its group.
 func (p podOwner) pod() *corev1.Pod {
 	ref := p.ref
 	ref.Controller = new(true)

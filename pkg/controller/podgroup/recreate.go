@@ -16,7 +16,7 @@ import (
 
 const (
 	// recreateWindow is how long after its creation a PodGroup is
-	// created again only if the API server itself shows an owner.
+	// created again only if the API server itself has an owner of it.
 	recreateWindow = 10 * time.Minute
 	// recreateDelay is the delay after which a PodGroup
 	// that was not created again is considered once more.
@@ -47,7 +47,7 @@ func (r *reconciler) mayCreate(ctx context.Context, pg *scheduling.PodGroup, now
 }
 
 // exists reports whether an owner exists and is not being deleted. An owner
-// that may not be read, or whose kind is not served, counts as one that exists.
+// that may not be read, or whose kind is not served, counts as existing.
 func (r *reconciler) exists(ctx context.Context, namespace string, ref metav1.OwnerReference) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()

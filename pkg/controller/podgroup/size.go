@@ -12,7 +12,7 @@ type wantedSize struct {
 	minMember, size int32
 	// unknown is true if neither a label nor an owner gives a size. No PodGroup is created then.
 	unknown bool
-	// message says the size in words, or what is wrong with it.
+	// message is the size in words, or what is wrong with it.
 	message string
 	valid   bool
 }

@@ -88,7 +88,8 @@ func TestWantedSize(t *testing.T) {
 	}
 }
 
-// The last pods of a Job are fewer than its first ones, and no more will come.
+// Requests 14 of the lessons of earlier systems: the last pods
+// of a Job are fewer than its first ones, and no more will come.
 func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
 	nearly := func(completions, succeeded int32) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.Spec.Completions, j.Status.Succeeded = &completions, succeeded }

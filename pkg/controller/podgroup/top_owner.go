@@ -21,7 +21,7 @@ var leaderWorkerSet = schema.GroupKind{Group: "leaderworkerset.x-k8s.io", Kind: 
 type topOwner struct {
 	topRef
 	lookup lookup
-	// why says in words for users why it cannot be read.
+	// why is, in words for users, why it cannot be read.
 	why string
 	// leaving is true if it is being deleted or is presumed gone. suspended is true
 	// if it creates no pods for now. done and failed are true if it has ended.
