@@ -38,11 +38,10 @@ type observation struct {
 type memory struct {
 	// uid is the PodGroup that this memory is about. It is "" if there is none.
 	uid types.UID
-	// staleSince is when the status became out of date,
-	// if its write can wait. Otherwise it is zero.
+	// hadPods is true if the group has had pods.
 	hadPods bool
-	// staleSince is when the numbers in the status
-	// became out of date. It is zero if they are right.
+	// staleSince is when the status became out of date, if
+	// its write can wait. It is zero if no write waits.
 	staleSince time.Time
 	// emptySince is since when the PodGroup waits to be removed because
 	// it has no pods. It is zero if the PodGroup does not wait.
